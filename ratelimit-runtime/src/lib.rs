@@ -1,1 +1,41 @@
-//! Rate limiting.
+#![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod algorithm;
+mod builder;
+pub mod clock;
+mod context;
+mod decision;
+mod error;
+pub mod key;
+mod limiter;
+mod name;
+#[doc(hidden)]
+#[path = "private.rs"]
+pub mod __private;
+mod refuse;
+mod registry;
+mod rule;
+mod secret;
+pub mod store;
+#[cfg(feature = "testkit")]
+pub mod testkit;
+
+#[cfg(feature = "axum")]
+mod axum;
+
+pub use builder::RateLimiterBuilder;
+pub use context::{DefaultGuard, Scoped};
+pub use decision::{Decision, Source};
+pub use error::RateLimitError;
+pub use key::{ExactIp, Key, KeyPart, KeyWriter};
+pub use limiter::RateLimiter;
+pub use refuse::FromRateLimitError;
+pub use rule::{Algorithm, Limit, MAX_COUNT, MAX_WINDOW, OnUnavailable, Rule};
+pub use store::Store;
+pub use store::memory::MemoryStore;
+#[cfg(feature = "redis")]
+pub use store::redis::RedisStore;
+
+#[cfg(feature = "macros")]
+pub use ratelimit_macros::{KeyPart, key, rate_limit};

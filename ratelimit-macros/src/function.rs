@@ -1,0 +1,128 @@
+//! The annotated function. Its body stays unread tokens: an async function's needs no parsing.
+
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::ext::IdentExt as _;
+use syn::parse::{Parse, ParseStream};
+use syn::{Attribute, Error, Ident, Signature, Token, Visibility};
+
+pub(crate) struct Function {
+    pub(crate) attributes: Vec<Attribute>,
+    visibility: Visibility,
+    defaultness: Option<Token![default]>,
+    pub(crate) signature: Signature,
+    /// The braces and what is between them.
+    pub(crate) body: Group,
+}
+
+impl Parse for Function {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let attributes = input.call(Attribute::parse_outer)?;
+        let visibility = input.parse()?;
+        let is_default = input.peek(Token![default]) && !input.peek2(Token![!]);
+        let defaultness = if is_default { Some(input.parse()?) } else { None };
+        if let Some(error) = other_item(input) {
+            return Err(error);
+        }
+        let signature: Signature = input.parse()?;
+        if input.peek(Token![;]) {
+            let message = "this method has no body to guard: put `#[rate_limit]` on the implementations, or write a default body";
+            return Err(Error::new_spanned(&signature.ident, message));
+        }
+        let body = braces(input.parse()?)?;
+        Ok(Self { attributes, visibility, defaultness, signature, body })
+    }
+}
+
+impl ToTokens for Function {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        self.with_body(&self.body).to_tokens(tokens);
+    }
+}
+
+impl Function {
+    /// The function with `body` in place of its own.
+    pub(crate) fn with_body(&self, body: &Group) -> TokenStream {
+        let mut tokens = TokenStream::new();
+        for attribute in &self.attributes {
+            attribute.to_tokens(&mut tokens);
+        }
+        self.visibility.to_tokens(&mut tokens);
+        self.defaultness.to_tokens(&mut tokens);
+        self.signature.to_tokens(&mut tokens);
+        body.to_tokens(&mut tokens);
+        tokens
+    }
+
+    /// Takes the `#[rate_limit]` attributes off, in written order.
+    pub(crate) fn take_stacked(&mut self) -> Vec<Attribute> {
+        let ours = |attribute: &Attribute| {
+            attribute.path().segments.last().is_some_and(|segment| segment.ident == "rate_limit")
+        };
+        let (stacked, others) = std::mem::take(&mut self.attributes).into_iter().partition(ours);
+        self.attributes = others;
+        stacked
+    }
+}
+
+fn braces(tree: TokenTree) -> syn::Result<Group> {
+    match tree {
+        TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => Ok(group),
+        // A body that `macro_rules!` passed on as `$body:block`.
+        TokenTree::Group(group) if group.delimiter() == Delimiter::None => syn::parse2(group.stream()).and_then(braces),
+        other => Err(Error::new_spanned(other, "expected the function's body")),
+    }
+}
+
+/// The error for an item that is no function.
+fn other_item(input: ParseStream<'_>) -> Option<Error> {
+    let keyword = input.fork().call(Ident::parse_any).ok()?;
+    let advice = match keyword.to_string().as_str() {
+        "impl" | "trait" => "put it on each method it is for",
+        "struct" | "enum" | "union" | "mod" | "type" | "static" | "use" | "macro_rules" | "let" => {
+            "put it on the function it is for"
+        }
+        _ => return None,
+    };
+    Some(Error::new_spanned(&keyword, format!("`#[rate_limit]` goes on an async function, not on this `{keyword}`: {advice}")))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn prints_what_it_read() {
+        for text in [
+            "async fn f() {}",
+            "/// doc\n#[inline] pub(crate) async unsafe extern \"C\" fn f<'a, T: X, const N: usize>(&'a self, mut x: T) -> R where T: Y { #![allow(unused)] x }",
+            "default async fn f(self: Arc<Self>) -> impl X { any ~ tokens at all }",
+        ] {
+            let function: Function = syn::parse_str(text).unwrap();
+            let expected: TokenStream = text.parse().unwrap();
+            assert_eq!(function.to_token_stream().to_string(), expected.to_string());
+        }
+    }
+
+    #[test]
+    fn takes_its_own_attributes() {
+        let text = "#[a] #[rate_limit(1)] #[ratelimit_runtime::rate_limit(2)] #[b] async fn f() {}";
+        let mut function: Function = syn::parse_str(text).unwrap();
+        assert_eq!(function.take_stacked().len(), 2);
+        assert_eq!(function.to_token_stream().to_string(), "# [a] # [b] async fn f () { }");
+    }
+
+    #[test]
+    fn refuses_other_items() {
+        for (text, part) in [
+            ("impl X { async fn f() {} }", "not on this `impl`: put it on each method"),
+            ("pub struct X;", "not on this `struct`"),
+            ("async fn f();", "no body to guard"),
+        ] {
+            let error = syn::parse_str::<Function>(text).err().unwrap().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

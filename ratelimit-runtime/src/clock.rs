@@ -1,0 +1,55 @@
+//! [`Clock`]: where a store in memory takes its time from.
+
+use std::fmt;
+use std::time::Duration;
+
+/// A clock that a store reads once per decision.
+pub trait Clock: Send + Sync + 'static {
+    /// The time since some fixed moment. It should not step back; a store survives it when it does.
+    fn now(&self) -> Duration;
+}
+
+impl<C: Clock + ?Sized> Clock for std::sync::Arc<C> {
+    fn now(&self) -> Duration {
+        (**self).now()
+    }
+}
+
+/// The monotonic clock of the process, as tokio sees it: under `#[tokio::test(start_paused = true)]` it stands still
+/// until the test moves it with `tokio::time::advance`.
+#[derive(Clone)]
+pub struct TokioClock {
+    anchor: tokio::time::Instant,
+}
+
+impl TokioClock {
+    /// A clock that starts now.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { anchor: tokio::time::Instant::now() }
+    }
+}
+
+impl Default for TokioClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for TokioClock {
+    fn now(&self) -> Duration {
+        // A paused clock of another runtime may read earlier than the anchor; the head start keeps that representable.
+        const HEAD_START: Duration = Duration::from_secs(1 << 32);
+        let now = tokio::time::Instant::now();
+        match now.checked_duration_since(self.anchor) {
+            Some(since) => HEAD_START + since,
+            None => HEAD_START.saturating_sub(self.anchor.saturating_duration_since(now)),
+        }
+    }
+}
+
+impl fmt::Debug for TokioClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokioClock")
+    }
+}

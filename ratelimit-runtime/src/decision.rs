@@ -1,0 +1,123 @@
+//! [`Decision`]: the whole answer to one check.
+
+use std::fmt;
+use std::time::Duration;
+
+/// The answer to one check: whether the call may go on, and where its limit stands.
+///
+/// With several limits, the numbers are those of the limit that decided: the one that makes the caller wait longest,
+/// or, when the call was admitted, the one with the least left.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[must_use = "a decision that nobody reads limits nothing"]
+pub struct Decision {
+    pub(crate) rule: &'static str,
+    pub(crate) limit: u64,
+    pub(crate) remaining: u64,
+    pub(crate) retry_after_us: u64,
+    pub(crate) reset_after_us: u64,
+    pub(crate) ticket: u64,
+    pub(crate) limit_index: u8,
+    pub(crate) source: Source,
+    pub(crate) allowed: bool,
+    pub(crate) degraded: bool,
+}
+
+/// Who gave a [`Decision`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Source {
+    /// The store itself.
+    Store,
+    /// The `on_unavailable` policy, because the store could not answer.
+    Fallback,
+}
+
+impl Decision {
+    /// Whether the limit admits the call. A rule in shadow mode lets a call run although this is `false`.
+    #[must_use]
+    pub fn is_allowed(&self) -> bool {
+        self.allowed
+    }
+
+    /// The name of the rule that decided.
+    #[must_use]
+    pub fn rule(&self) -> &'static str {
+        self.rule
+    }
+
+    /// What the deciding limit admits per window.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Which of the rule's limits decided, counted from 0 in written order.
+    #[must_use]
+    pub fn limit_index(&self) -> usize {
+        usize::from(self.limit_index)
+    }
+
+    /// How much is left after this call; never more than there is.
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        self.remaining
+    }
+
+    /// The earliest moment at which this same call would be admitted if nobody else came, in microseconds, rounded
+    /// up; zero when it was admitted.
+    #[must_use]
+    pub fn retry_after(&self) -> Duration {
+        Duration::from_micros(self.retry_after_us)
+    }
+
+    /// When the limit is whole again if nobody else came, in microseconds, rounded up.
+    #[must_use]
+    pub fn reset_after(&self) -> Duration {
+        Duration::from_micros(self.reset_after_us)
+    }
+
+    /// Who answered.
+    #[must_use]
+    pub fn source(&self) -> Source {
+        self.source
+    }
+
+    /// Whether this is the answer of a policy, because the store could not give one. A degraded decision knows the
+    /// limit, and nothing of what is left of it.
+    #[must_use]
+    pub fn is_degraded(&self) -> bool {
+        self.degraded
+    }
+
+    /// The answer of the `allow` policy.
+    pub(crate) fn unchecked(rule: &'static str, limit: u64) -> Self {
+        Self {
+            rule,
+            limit,
+            remaining: 0,
+            retry_after_us: 0,
+            reset_after_us: 0,
+            ticket: 0,
+            limit_index: 0,
+            source: Source::Fallback,
+            allowed: true,
+            degraded: true,
+        }
+    }
+}
+
+impl fmt::Debug for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decision")
+            .field("allowed", &self.allowed)
+            .field("rule", &self.rule)
+            .field("limit", &self.limit)
+            .field("limit_index", &self.limit_index)
+            .field("remaining", &self.remaining)
+            .field("retry_after", &self.retry_after())
+            .field("reset_after", &self.reset_after())
+            .field("source", &self.source)
+            .field("degraded", &self.degraded)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,165 @@
+//! What a check can say besides "go on": [`RateLimitError`] to callers, [`StoreError`] between a store and the limiter.
+
+use std::borrow::Cow;
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::Decision;
+
+/// Why a call was not let through.
+///
+/// | variant | meaning | HTTP | try again? |
+/// | --- | --- | --- | --- |
+/// | `Exceeded` | the limit is used up | 429 | after [`retry_after`](Self::retry_after) |
+/// | `CostExceedsLimit` | this call weighs more than the limit ever allows | 429, no `Retry-After` | never |
+/// | `Unavailable` | the store did not answer in time, and the rule says `deny` | 503 | when the store is back |
+/// | `Misconfigured` | a setting is wrong: the URL, the password, the script's permissions, two meanings for one name | 500 | after a change |
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum RateLimitError {
+    /// The limit is used up. Nothing was charged.
+    Exceeded(Decision),
+    /// The call costs more than the limit allows in any window, so waiting does not help. Nothing was charged.
+    #[non_exhaustive]
+    CostExceedsLimit {
+        /// The rule that refused.
+        rule: &'static str,
+        /// What the call asked for.
+        cost: u64,
+        /// What the limit admits at most.
+        limit: u64,
+    },
+    /// The store gave no answer by the deadline, or said that it cannot serve now.
+    Unavailable(StoreError),
+    /// The limiter or its store is set up wrongly. It is never answered by the `on_unavailable` policy: a typo in a
+    /// password must not switch a limit off.
+    Misconfigured(StoreError),
+}
+
+impl RateLimitError {
+    pub(crate) fn misconfigured(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::Misconfigured(StoreError::misconfigured(message))
+    }
+
+    /// How long to wait until this very call would be admitted if nobody else came; `None` where waiting does not
+    /// help or nobody knows.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.decision().map(Decision::retry_after)
+    }
+
+    /// The decision behind a refusal; `None` where the limit itself was not the reason.
+    #[must_use]
+    pub fn decision(&self) -> Option<&Decision> {
+        match self {
+            Self::Exceeded(decision) => Some(decision),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for RateLimitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exceeded(decision) => {
+                let wait = decision.retry_after();
+                let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+                write!(f, "too many requests, try again in {seconds}s")
+            }
+            Self::CostExceedsLimit { cost, limit, .. } => {
+                write!(f, "a request of cost {cost} is above the limit of {limit}")
+            }
+            Self::Unavailable(_) => f.write_str("the rate limiter is unavailable"),
+            Self::Misconfigured(error) => write!(f, "the rate limiter is misconfigured: {}", error.message()),
+        }
+    }
+}
+
+impl Error for RateLimitError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Unavailable(error) | Self::Misconfigured(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// What kept a [`Store`](crate::store::Store) from deciding.
+#[derive(Debug, Clone)]
+pub struct StoreError {
+    kind: StoreErrorKind,
+    message: Cow<'static, str>,
+    source: Option<Arc<dyn Error + Send + Sync>>,
+}
+
+/// What sort of failure a [`StoreError`] is; it selects the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StoreErrorKind {
+    /// No answer, or none by the deadline: the `on_unavailable` policy decides.
+    Unavailable,
+    /// The store has no memory left. Never answered by "allow": whoever can fill the store could switch limits off.
+    Full,
+    /// A setting is wrong; waiting does not help.
+    Misconfigured,
+    /// The store does not offer what was asked.
+    Unsupported,
+}
+
+impl StoreError {
+    /// An error of `kind`; `message` says what happened and, where it can, what to do.
+    pub fn new(kind: StoreErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { kind, message: message.into(), source: None }
+    }
+
+    /// The store cannot be reached, or did not answer.
+    pub fn unavailable(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StoreErrorKind::Unavailable, message)
+    }
+
+    /// The store is set up wrongly.
+    pub fn misconfigured(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StoreErrorKind::Misconfigured, message)
+    }
+
+    /// The store does not do this.
+    pub fn unsupported(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StoreErrorKind::Unsupported, message)
+    }
+
+    /// The same, with the error that caused it.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Error + Send + Sync + 'static) -> Self {
+        self.source = Some(Arc::new(source));
+        self
+    }
+
+    /// What sort of failure this is.
+    #[must_use]
+    pub fn kind(&self) -> StoreErrorKind {
+        self.kind
+    }
+
+    /// What happened.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Error for StoreError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_deref().map(|error| error as _)
+    }
+}
+
+// An error that travels through every `Result` of a service stays small.
+const _: () = assert!(size_of::<RateLimitError>() <= 64);

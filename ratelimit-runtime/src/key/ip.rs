@@ -1,0 +1,86 @@
+//! IP addresses in keys: one subscriber, one key.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::{KeyPart, KeyWriter};
+
+/// The very address, for those who count hosts instead of subscribers. Only an IPv4-mapped IPv6 address is read as
+/// the IPv4 address that it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ExactIp(pub IpAddr);
+
+impl KeyPart for ExactIp {
+    fn write_key(&self, key: &mut KeyWriter<'_>) {
+        key.display(self.0.to_canonical());
+    }
+}
+
+/// The subscriber: IPv4 as it is, also in its IPv6 disguises; IPv6 by its /64, which is what one customer gets.
+impl KeyPart for IpAddr {
+    fn write_key(&self, key: &mut KeyWriter<'_>) {
+        match self {
+            Self::V4(address) => address.write_key(key),
+            Self::V6(address) => address.write_key(key),
+        }
+    }
+}
+
+impl KeyPart for Ipv4Addr {
+    fn write_key(&self, key: &mut KeyWriter<'_>) {
+        key.display(self);
+    }
+}
+
+impl KeyPart for Ipv6Addr {
+    fn write_key(&self, key: &mut KeyWriter<'_>) {
+        if let Some(address) = embedded_ipv4(*self) {
+            address.write_key(key);
+        } else {
+            let network = Self::from_bits(self.to_bits() & (u128::MAX << 64));
+            key.display(format_args!("{network}/64"));
+        }
+    }
+}
+
+/// The IPv4 address behind an IPv6 one: mapped (`::ffff:0:0/96`), NAT64 (`64:ff9b::/96`), 6to4 (`2002::/16`).
+fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let join = |high: u16, low: u16| Some(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)));
+    match address.segments() {
+        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => {
+            join(high, low)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Key;
+
+    fn key(address: &str) -> Key {
+        Key::of(&address.parse::<IpAddr>().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)))
+    }
+
+    #[test]
+    fn an_ipv4_address_is_one_key_in_every_disguise() {
+        assert_eq!(key("192.0.2.1").as_bytes(), b"<192.0.2.1>");
+        for disguise in ["::ffff:192.0.2.1", "64:ff9b::c000:201", "2002:c000:201::1", "2002:c000:201:7::9"] {
+            assert_eq!(key(disguise), key("192.0.2.1"), "{disguise}");
+        }
+    }
+
+    #[test]
+    fn an_ipv6_subscriber_cannot_mint_keys() {
+        assert_eq!(key("2001:db8:1:2:3:4:5:6").as_bytes(), b"<2001:db8:1:2::/64>");
+        assert_eq!(key("2001:db8:1:2::1"), key("2001:db8:1:2:ffff::"));
+        assert_ne!(key("2001:db8:1:2::1"), key("2001:db8:1:3::1"));
+    }
+
+    #[test]
+    fn an_exact_address_is_itself() {
+        let exact = |address: &str| address.parse().map(|ip| Key::of(&ExactIp(ip)).as_bytes().to_vec());
+        assert_eq!(exact("2001:db8::1"), Ok(b"<2001:db8::1>".to_vec()));
+        assert_eq!(exact("::ffff:192.0.2.1"), Ok(b"<192.0.2.1>".to_vec()));
+    }
+}

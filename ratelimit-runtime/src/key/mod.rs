@@ -1,0 +1,183 @@
+//! Keys: what a limit is counted by.
+//!
+//! A key is rendered from values, each in its own brackets: `"<tenant>/<email>"` becomes
+//! `<acme>/<alice@example.com>`. Rendering is
+//!
+//! * **injective**: different values, or different templates, never give the same key, whatever bytes they hold. What
+//!   could be mistaken for the frame is written `%3C`;
+//! * **bounded**: a value whose rendering is longer than [`MAX_PART`] bytes becomes `#` and a digest;
+//! * **readable** for ordinary values, and free of braces, which a Redis Cluster would read as a hash tag.
+//!
+//! The bytes are part of the crate's contract: two releases that run side by side agree on them.
+
+mod ip;
+mod part;
+mod writer;
+
+use std::fmt;
+
+use smallvec::SmallVec;
+
+pub use ip::ExactIp;
+pub use part::KeyPart;
+pub use writer::KeyWriter;
+pub(crate) use writer::push_hex;
+
+/// The longest rendering of one value, in bytes; a longer one becomes a digest of 128 bits.
+pub const MAX_PART: usize = 160;
+
+/// The bytes of a key; on the stack for ordinary ones.
+pub(crate) type KeyBuf = SmallVec<[u8; 160]>;
+
+/// A rendered key, made by [`key!`](crate::key) or [`Key::of`].
+///
+/// With it, `acquire`, `peek` and `reset` reach exactly the bucket that an attribute with the same template uses.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key(KeyBuf);
+
+impl Key {
+    /// The key of a rule that has one bucket for everybody, as an attribute without `key` has.
+    #[must_use]
+    pub fn global() -> Self {
+        Self(KeyBuf::new())
+    }
+
+    /// The key of one value: what `key = "<value>"` renders.
+    pub fn of<T: KeyPart + ?Sized>(value: &T) -> Self {
+        let mut builder = KeyBuilder::new();
+        builder.part(value);
+        builder.finish()
+    }
+
+    /// The rendered bytes, without the rule and the prefix that the stored key begins with.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Key {
+    /// Without the bytes: they may be personal data, and `Debug` ends up in logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(..)")
+    }
+}
+
+/// Renders a key step by step; what `key!` expands to.
+#[doc(hidden)]
+#[derive(Default)]
+pub struct KeyBuilder(KeyBuf);
+
+impl KeyBuilder {
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Text of the template itself.
+    pub fn text(&mut self, literal: &str) {
+        push_text(&mut self.0, literal);
+    }
+
+    /// One placeholder's value.
+    pub fn part<T: KeyPart + ?Sized>(&mut self, value: &T) {
+        push_part(&mut self.0, value);
+    }
+
+    #[must_use]
+    pub fn finish(self) -> Key {
+        Key(self.0)
+    }
+}
+
+impl fmt::Debug for KeyBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyBuilder(..)")
+    }
+}
+
+/// Text of a template: everything but the frame's own characters stays as it is.
+pub(crate) fn push_text(out: &mut KeyBuf, literal: &str) {
+    writer::escape_into(out, literal.as_bytes(), writer::Place::Template);
+}
+
+/// One value in its brackets.
+pub(crate) fn push_part<T: KeyPart + ?Sized>(out: &mut KeyBuf, value: &T) {
+    out.push(b'<');
+    writer::write_part(out, value);
+    out.push(b'>');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rendered<T: KeyPart + ?Sized>(value: &T) -> String {
+        String::from_utf8(Key::of(value).as_bytes().to_vec()).unwrap_or_default()
+    }
+
+    /// Frozen: a change here makes running services forget what they have counted.
+    #[test]
+    fn golden_bytes() {
+        assert_eq!(rendered("alice@example.com"), "<alice@example.com>");
+        assert_eq!(rendered(&String::from("Zoë 1/2")), "<Zoë 1/2>");
+        assert_eq!(rendered("a<b>{c}(d),e#f%g\n\u{7f}"), "<a%3Cb%3E%7Bc%7D%28d%29%2Ce%23f%25g%0A%7F>");
+        assert_eq!(rendered(""), "<>");
+        assert_eq!(rendered(&-7_i64), "<-7>");
+        assert_eq!(rendered(&u128::MAX), "<340282366920938463463374607431768211455>");
+        assert_eq!(rendered(&true), "<true>");
+        assert_eq!(rendered(&'x'), "<x>");
+        assert_eq!(rendered(&[0xff_u8, b'a', 0]), "<%FFa%00>");
+        assert_eq!(rendered(&("a", 1_u8)), "<(a,1)>");
+        assert_eq!(rendered(&[1_u16, 2]), "<(1,2)>");
+        assert_eq!(rendered(&()), "<()>");
+        assert_eq!(rendered(&Some("a")), "<some(a)>");
+        assert_eq!(rendered(&None::<&str>), "<none()>");
+        assert_eq!(rendered(&Some(("a", None::<u8>))), "<some((a,none()))>");
+        assert_eq!(rendered(&Some("")), "<some(%-)>");
+        assert_eq!(rendered(&"x".repeat(160)).len(), 162);
+        assert_eq!(rendered(&"x".repeat(161)), "<#fdb7f3c40645e79ca4c5d1638753243c>");
+        assert_eq!(rendered(&("x".repeat(90), "x".repeat(90))), "<##074d1dfbc64de4c6bd938914aff2f1b2>");
+    }
+
+    #[test]
+    fn text_of_a_template_cannot_imitate_a_value() {
+        let mut by_text = KeyBuilder::new();
+        by_text.text("<a>:{b}%");
+        assert_eq!(by_text.finish().as_bytes(), b"%3Ca%3E:%7Bb%7D%25");
+    }
+
+    #[test]
+    fn parts_never_run_into_each_other() {
+        let key = |a: &str, b: &str| {
+            let mut key = KeyBuilder::new();
+            key.part(a);
+            key.text(":");
+            key.part(b);
+            key.finish()
+        };
+        assert_ne!(key("a:b", ""), key("a", "b"));
+        assert_ne!(key("a>:<b", ""), key("a", "b>:<"));
+        assert_ne!(Key::of(&("a,b", "")), Key::of(&("a", "b,")));
+        assert_ne!(Key::of(&["a", "b"][..]), Key::of(&["a,b"][..]));
+        assert_ne!(Key::of(&[""; 0][..]), Key::of(&[""][..]));
+        assert_ne!(Key::of(&Some("")), Key::of(&None::<&str>));
+        assert_ne!(Key::of(&Some(None::<u8>)), Key::of(&None::<Option<u8>>));
+    }
+
+    #[test]
+    fn long_values_are_bounded_and_stay_apart() {
+        let a = Key::of(&"a".repeat(1_000_000));
+        let b = Key::of(&"b".repeat(1_000_000));
+        assert_ne!(a, b);
+        assert!(a.as_bytes().len() < 40);
+        // Short enough as it is, too long once it is escaped.
+        assert!(Key::of(&"{".repeat(100)).as_bytes().len() < 40);
+        // The digest of a value is not the digest of its rendering, nor a text that looks like either.
+        let text = "x,".repeat(100);
+        let parts: Vec<&str> = text.split_terminator(',').collect();
+        assert_ne!(Key::of(text.trim_end_matches(',')), Key::of(&parts));
+        let digest = String::from_utf8_lossy(a.as_bytes()).trim_matches(['<', '>']).to_owned();
+        assert_ne!(Key::of(&digest), a);
+    }
+}

@@ -1,0 +1,38 @@
+//! [`FromRateLimitError`]: how a function's return type says "refused".
+
+use crate::RateLimitError;
+
+/// A return type that can carry a refusal.
+///
+/// It holds for every `Result<T, E>` whose error is `From<RateLimitError>`, so also for `anyhow::Result`, and with the
+/// feature `axum` for `axum::response::Response`. Implement it for a response type of your own:
+///
+/// ```
+/// use ratelimit_runtime::{FromRateLimitError, RateLimitError};
+///
+/// enum Reply { Done, SlowDown }
+///
+/// impl FromRateLimitError for Reply {
+///     fn from_rate_limit_error(_: RateLimitError) -> Self {
+///         Reply::SlowDown
+///     }
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot carry a rate limit refusal",
+    label = "a refused call has to return something of this type",
+    note = "return `Result<_, E>` where `E: From<RateLimitError>`, for example `#[derive(thiserror::Error)] enum E {{ #[error(transparent)] Limited(#[from] RateLimitError) }}`",
+    note = "or say how to turn a `RateLimitError` into the return value: `on_refused = |error| …`",
+    note = "or implement `FromRateLimitError` for your own response type"
+)]
+pub trait FromRateLimitError {
+    /// The value that a refused call returns.
+    fn from_rate_limit_error(error: RateLimitError) -> Self;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T, E: From<RateLimitError>> FromRateLimitError for Result<T, E> {
+    fn from_rate_limit_error(error: RateLimitError) -> Self {
+        Err(E::from(error))
+    }
+}

@@ -1,0 +1,228 @@
+//! [`Store`]: where the limits live. One trait, so that a backend is one type.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use crate::rule::{Algorithm, Limit};
+
+pub mod memory;
+#[cfg(feature = "redis")]
+pub mod redis;
+
+pub use crate::error::{StoreError, StoreErrorKind};
+
+/// A place that keeps the state of limits and decides on it.
+///
+/// # Contract
+///
+/// For every key on its own:
+///
+/// 1. **Atomic.** Two calls on one key are decided one after the other, wherever they come from.
+/// 2. **Exact.** With [`Algorithm::SlidingWindow`], what was admitted in any `(t − window, t]` is at most `max`; a slot
+///    used at `t` is free at `t + window`. Each call is held against the `max` it brings.
+/// 3. **A refusal consumes nothing and writes nothing.** Several limits are all looked at before any is charged.
+/// 4. **The clock is the store's**, in microseconds. A clock that steps back never admits more, and never keeps a key
+///    longer than its window from then on.
+/// 5. **Everything expires**: nothing outlives the longest window by itself.
+/// 6. [`Verdict::retry_after`] is the earliest moment at which the same request would be admitted if nobody else
+///    came, and [`Verdict::remaining`] is never too high.
+///
+/// The conformance suite (feature `testkit`) is this contract as tests: run it on your store with
+/// `ratelimit_runtime::conformance!`.
+///
+/// Requests that weigh more than a limit never reach a store, nor do limits of 0.
+pub trait Store: Send + Sync + 'static {
+    /// Decides, and charges the cost if it admits.
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict>;
+
+    /// Decides as [`acquire`](Self::acquire) would, and charges nothing.
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict>;
+
+    /// Forgets everything about the key; says whether there was anything.
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool>;
+
+    /// Resolves when the store can serve, or says why it never will. It may wait as long as it takes.
+    fn ready(&self) -> Answer<'_, ()> {
+        Answer::ready(Ok(()))
+    }
+}
+
+impl fmt::Debug for dyn Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Store")
+    }
+}
+
+/// One question to a store: a key, the limits that hold for it, and what the call weighs.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct Request<'a> {
+    key: &'a [u8],
+    rule_len: usize,
+    algorithm: Algorithm,
+    limits: &'a [Limit],
+    cost: u64,
+}
+
+impl<'a> Request<'a> {
+    /// A request by hand, as tests of a store make it. `limits` must not be empty.
+    #[must_use]
+    pub fn new(key: &'a [u8], algorithm: Algorithm, limits: &'a [Limit]) -> Self {
+        Self { key, rule_len: 0, algorithm, limits, cost: 1 }
+    }
+
+    /// The same request with another cost.
+    #[must_use]
+    pub fn with_cost(mut self, cost: u64) -> Self {
+        self.cost = cost;
+        self
+    }
+
+    pub(crate) fn with_rule_len(mut self, rule_len: usize) -> Self {
+        self.rule_len = rule_len;
+        self
+    }
+
+    /// The whole key of the bucket: prefix, format, algorithm, windows, name, and the rendered key. It is unique, and
+    /// never holds a brace, so it spreads over a cluster's slots.
+    #[must_use]
+    pub fn key(&self) -> &'a [u8] {
+        self.key
+    }
+
+    /// The part of [`key`](Self::key) that all keys of this rule share.
+    #[must_use]
+    pub fn rule_key(&self) -> &'a [u8] {
+        self.key.get(..self.rule_len).unwrap_or_default()
+    }
+
+    /// How the limits are kept.
+    #[must_use]
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// The limits, all to be met. Their windows are fixed for a key; their `max` may differ from call to call.
+    #[must_use]
+    pub fn limits(&self) -> &'a [Limit] {
+        self.limits
+    }
+
+    /// What the call weighs; at most the smallest `max`.
+    #[must_use]
+    pub fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// The longest window.
+    #[must_use]
+    pub fn horizon(&self) -> Duration {
+        self.limits.iter().map(Limit::window).max().unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Request<'_> {
+    /// Without the key, which may hold personal data.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request")
+            .field("rule", &String::from_utf8_lossy(self.rule_key()))
+            .field("algorithm", &self.algorithm)
+            .field("limits", &self.limits)
+            .field("cost", &self.cost)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a store answers to [`Store::acquire`] and [`Store::peek`]. All times are in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use]
+pub struct Verdict {
+    /// Whether the request is admitted.
+    pub allowed: bool,
+    /// Which limit decided: of those that refuse the one with the longest wait; else the one with the least left.
+    pub limit_index: usize,
+    /// What is left of that limit, after the charge.
+    pub remaining: u64,
+    /// Zero when admitted; else when this request would be admitted by all its limits.
+    pub retry_after_us: u64,
+    /// When the deciding limit is whole again.
+    pub reset_after_us: u64,
+}
+
+impl Verdict {
+    /// The verdict on a request of one limit.
+    pub fn new(allowed: bool, remaining: u64, retry_after_us: u64, reset_after_us: u64) -> Self {
+        Self { allowed, limit_index: 0, remaining, retry_after_us, reset_after_us }
+    }
+
+    /// The same, decided by the limit with this index.
+    pub fn by_limit(mut self, limit_index: usize) -> Self {
+        self.limit_index = limit_index;
+        self
+    }
+
+    /// [`retry_after_us`](Self::retry_after_us) as a duration.
+    #[must_use]
+    pub fn retry_after(&self) -> Duration {
+        Duration::from_micros(self.retry_after_us)
+    }
+
+    /// What is left.
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        self.remaining
+    }
+}
+
+/// A store's answer: at once, or as a future. A store in memory never allocates for it.
+#[must_use = "an answer does nothing until it is awaited"]
+pub struct Answer<'a, T>(Repr<'a, T>);
+
+enum Repr<'a, T> {
+    Now(Option<Result<T, StoreError>>),
+    Later(Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>),
+}
+
+impl<'a, T> Answer<'a, T> {
+    /// An answer that is known.
+    pub fn ready(result: Result<T, StoreError>) -> Self {
+        Self(Repr::Now(Some(result)))
+    }
+
+    /// An answer that has to be waited for. The limiter drops it at the deadline.
+    pub fn later(future: impl Future<Output = Result<T, StoreError>> + Send + 'a) -> Self {
+        Self(Repr::Later(Box::pin(future)))
+    }
+
+    /// The answer if it is known already, else the future to wait for.
+    pub(crate) fn now(self) -> Result<Result<T, StoreError>, Self> {
+        match self.0 {
+            Repr::Now(Some(result)) => Ok(result),
+            repr => Err(Self(repr)),
+        }
+    }
+}
+
+impl<T: Unpin> Future for Answer<'_, T> {
+    type Output = Result<T, StoreError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.get_mut().0 {
+            Repr::Now(result) => result.take().map_or(Poll::Pending, Poll::Ready),
+            Repr::Later(future) => future.as_mut().poll(cx),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Answer<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Repr::Now(_) => "Answer::Ready",
+            Repr::Later(_) => "Answer::Later",
+        })
+    }
+}

@@ -1,0 +1,183 @@
+//! What Redis and its client report, as [`StoreError`]s. The one table that decides which failures the
+//! `on_unavailable` policy may answer.
+//!
+//! No message carries a key: Redis quotes the arguments of commands it does not know, so those quotes are cut off.
+
+use std::error::Error;
+use std::io;
+use std::sync::Arc;
+
+use redis::{ErrorKind, RedisError, ServerError};
+
+use crate::error::{StoreError, StoreErrorKind};
+
+use StoreErrorKind::{Full, Misconfigured, Unavailable};
+
+/// Error codes and what they mean here.
+const CODES: &[(&str, StoreErrorKind, &str)] = &[
+    ("OOM", Full, "Redis is out of memory: raise `maxmemory`"),
+    ("NOAUTH", Misconfigured, "Redis asks for a password: write redis://user:password@host"),
+    ("WRONGPASS", Misconfigured, "Redis does not accept the user name or the password of the URL"),
+    ("NOPERM", Misconfigured, "the ACL of the Redis user forbids this"),
+    ("WRONGTYPE", Misconfigured, "a key of the rate limiter holds something else: set a prefix of its own"),
+    ("CROSSSLOT", Misconfigured, "Redis runs as a cluster, and this store talks to one server"),
+    ("MOVED", Misconfigured, "Redis runs as a cluster, and this store talks to one server"),
+    ("ASK", Misconfigured, "Redis runs as a cluster, and this store talks to one server"),
+    ("READONLY", Unavailable, "Redis is a read-only replica"),
+    ("LOADING", Unavailable, "Redis is loading its data"),
+    ("BUSY", Unavailable, "Redis is busy running a script"),
+    ("MISCONF", Unavailable, "Redis refuses writes because it cannot save to disk"),
+    ("MASTERDOWN", Unavailable, "the Redis replica has lost its master"),
+    ("CLUSTERDOWN", Unavailable, "the Redis cluster is down"),
+    ("NOREPLICAS", Unavailable, "Redis refuses writes because too few replicas are connected"),
+    ("TRYAGAIN", Unavailable, "the Redis cluster is moving this key"),
+];
+
+/// What the text of a plain `ERR` may contain, first match first.
+const TEXTS: &[(&str, StoreErrorKind, &str)] = &[
+    ("max number of clients", Unavailable, "Redis has no room for another client: raise `maxclients`"),
+    ("Script killed by user", Unavailable, "the script was killed on the Redis server"),
+    ("ACL failure", Misconfigured, "the ACL of the Redis user forbids a command of the rate limiter's script"),
+    ("executing the script can't", Misconfigured, "the ACL of the Redis user forbids a command of the script"),
+    ("unknown command", Misconfigured, "Redis lacks a command that the rate limiter needs: EVAL, EVALSHA, UNLINK"),
+    ("DB index", Misconfigured, "Redis does not have the database that the URL names"),
+];
+
+/// The code that says what happened. Up to Redis 6.2, an error inside a script arrives as `ERR` with the real code
+/// somewhere in its text.
+pub(super) fn code(error: &ServerError) -> &str {
+    let text = text(error);
+    if error.code() == "ERR" {
+        let words = text.split(|c: char| !c.is_ascii_uppercase());
+        let known = |word: &&str| CODES.iter().any(|(code, ..)| code == word);
+        words.into_iter().find(known).unwrap_or("ERR")
+    } else {
+        error.code()
+    }
+}
+
+/// What the server says, without the arguments it may quote.
+fn text(error: &ServerError) -> &str {
+    let text = error.details().unwrap_or_default();
+    text.split_once(", with args").map_or(text, |(text, _)| text)
+}
+
+/// An error that the server replied.
+pub(super) fn from_server(error: &ServerError) -> StoreError {
+    let (code, text) = (code(error), text(error));
+    let row = CODES.iter().find(|row| row.0 == code).or_else(|| TEXTS.iter().find(|row| text.contains(row.0)));
+    match (row, code) {
+        (Some((_, kind, meaning)), _) => StoreError::new(*kind, format!("{meaning} ({code} {text})")),
+        // The script does not run on this server.
+        (None, "ERR") => StoreError::misconfigured(format!("Redis rejected the rate limiter's command: {text}")),
+        (None, _) => StoreError::unavailable(format!("Redis answered {code} {text}")),
+    }
+}
+
+/// An error of the connection to `address`, or of setting it up.
+pub(super) fn from_client(error: RedisError, address: &str) -> StoreError {
+    let error = match server_error(error) {
+        Ok(server) => return from_server(&server),
+        Err(error) => error,
+    };
+    let misconfigured = |what: &str| StoreError::misconfigured(format!("{what} (Redis at {address})"));
+    match error.kind() {
+        ErrorKind::AuthenticationFailed => misconfigured("Redis does not accept the user name or the password of the URL"),
+        ErrorKind::RESP3NotSupported => misconfigured("Redis is older than 6.0: add ?protocol=resp2 to the URL"),
+        ErrorKind::InvalidClientConfig => misconfigured("the client does not accept these settings"),
+        ErrorKind::Server(_) if error.detail().is_some_and(|detail| detail.contains("DB index")) => {
+            misconfigured("Redis does not have the database that the URL names")
+        }
+        ErrorKind::Io if io_kind(&error) == Some(io::ErrorKind::InvalidData) => {
+            misconfigured("TLS failed: check the scheme and the certificate").with_source(error)
+        }
+        ErrorKind::Io => StoreError::unavailable(format!("no connection to Redis at {address}: {error}")).with_source(error),
+        kind => StoreError::unavailable(format!("no answer from Redis at {address}: {kind:?}")),
+    }
+}
+
+fn server_error(error: RedisError) -> Result<ServerError, RedisError> {
+    let server = error.clone().into_server_errors().and_then(|errors| errors.first().map(|(_, error)| error.clone()));
+    server.ok_or(error)
+}
+
+fn io_kind(error: &RedisError) -> Option<io::ErrorKind> {
+    let source = error.source()?;
+    // The client hands out its shared pointer as the source, so that is what has to be looked through.
+    let shared = source.downcast_ref::<Arc<dyn Error + Send + Sync>>().map(|error| &**error as &dyn Error);
+    shared.unwrap_or(source).downcast_ref::<io::Error>().map(io::Error::kind)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+    use redis::{Value, parse_redis_value};
+
+    use super::*;
+
+    fn reply(wire: &str) -> ServerError {
+        match parse_redis_value(format!("-{wire}\r\n").as_bytes()).unwrap() {
+            Value::ServerError(error) => error,
+            other => panic!("not an error: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn replies() {
+        let table = [
+            (Full, "OOM", "OOM command not allowed when used memory > 'maxmemory'."),
+            (Full, "OOM", "ERR Error running script (call to f_6b1b): @user_script:9: @user_script: 9: -OOM command not allowed when used memory > 'maxmemory'. "),
+            (Misconfigured, "NOAUTH", "NOAUTH Authentication required."),
+            (Misconfigured, "WRONGPASS", "WRONGPASS invalid username-password pair or user is disabled."),
+            (Misconfigured, "NOPERM", "NOPERM this user has no permissions to run the 'evalsha' command"),
+            (Misconfigured, "ERR", "ERR The user executing the script can't run this command or subcommand script: 6b1b, on @user_script:1."),
+            (Misconfigured, "ERR", "ERR ACL failure in script: User x has no permissions to run the 'zadd' command"),
+            (Misconfigured, "WRONGTYPE", "WRONGTYPE Operation against a key holding the wrong kind of value script: 6b1b, on @user_script:1."),
+            (Misconfigured, "WRONGTYPE", "ERR Error running script (call to f_6b1b): @user_script:1: WRONGTYPE Operation against a key holding the wrong kind of value "),
+            (Misconfigured, "ERR", "ERR Error compiling script (new function): user_script:1: '=' expected near 'x'"),
+            (Misconfigured, "ERR", "ERR unknown command 'EVALSHA', with args beginning with: 'OOM' '1' 'alice' "),
+            (Misconfigured, "MOVED", "MOVED 3999 127.0.0.1:6381"),
+            (Misconfigured, "CROSSSLOT", "CROSSSLOT Keys in request don't hash to the same slot"),
+            (Unavailable, "READONLY", "READONLY You can't write against a read only replica."),
+            (Unavailable, "READONLY", "ERR Error running script (call to f_6b1b): @user_script:1: @user_script: 1: -READONLY You can't write against a read only replica. "),
+            (Unavailable, "LOADING", "LOADING Redis is loading the dataset in memory"),
+            (Unavailable, "BUSY", "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."),
+            (Unavailable, "MISCONF", "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist on disk."),
+            (Unavailable, "MISCONF", "ERR Error running script (call to f_6b1b): @user_script:1: @user_script: 1: -MISCONF Redis is configured to save RDB snapshots"),
+            (Unavailable, "MASTERDOWN", "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."),
+            (Unavailable, "CLUSTERDOWN", "CLUSTERDOWN The cluster is down"),
+            (Unavailable, "NOREPLICAS", "NOREPLICAS Not enough good replicas to write."),
+            (Unavailable, "TRYAGAIN", "TRYAGAIN Multiple keys request during rehashing of slot"),
+            (Unavailable, "ERR", "ERR max number of clients reached"),
+            (Unavailable, "ERR", "ERR Script killed by user with SCRIPT KILL... script: 6b1b, on @user_script:1."),
+            (Unavailable, "NOVEL", "NOVEL something that this version does not know"),
+        ];
+        for (kind, expected, wire) in table {
+            let error = reply(wire);
+            assert_eq!(code(&error), expected, "{wire}");
+            assert_eq!(from_server(&error).kind(), kind, "{wire}");
+            let error = RedisError::from(error);
+            assert_eq!(from_client(error, "h:1").kind(), kind, "{wire}, while connecting");
+        }
+    }
+
+    #[test]
+    fn quoted_arguments_stay_out_of_the_message() {
+        let error = from_server(&reply("ERR unknown command 'EVALSHA', with args beginning with: 'ab' '1' 'alice' "));
+        assert!(!format!("{error} {error:?}").contains("alice"), "{error:?}");
+    }
+
+    #[test]
+    fn failures_of_the_connection() {
+        let io = |kind: io::ErrorKind| RedisError::from(io::Error::from(kind));
+        let kind = |error| from_client(error, "h:1").kind();
+        assert_eq!(kind(io(io::ErrorKind::ConnectionRefused)), Unavailable);
+        assert_eq!(kind(io(io::ErrorKind::TimedOut)), Unavailable);
+        assert_eq!(kind(io(io::ErrorKind::BrokenPipe)), Unavailable);
+        assert_eq!(kind(io(io::ErrorKind::InvalidData)), Misconfigured);
+        assert_eq!(kind((ErrorKind::AuthenticationFailed, "no").into()), Misconfigured);
+        assert_eq!(kind((ErrorKind::RESP3NotSupported, "no").into()), Misconfigured);
+        assert!(from_client(io(io::ErrorKind::ConnectionRefused), "h:1").message().contains("h:1"));
+    }
+}

@@ -1,0 +1,47 @@
+//! A clock that tests move.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::clock::Clock;
+
+/// A clock that stands still until it is told to move. Clones share their time.
+#[derive(Debug, Clone)]
+pub struct FakeClock {
+    micros: Arc<AtomicU64>,
+}
+
+impl FakeClock {
+    /// A clock that shows a time well away from zero.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { micros: Arc::new(AtomicU64::new(1_700_000_000_000_000)) }
+    }
+
+    /// Moves the clock forward by `by`, in whole microseconds.
+    pub fn advance(&self, by: Duration) {
+        self.micros.fetch_add(micros(by), Ordering::SeqCst);
+    }
+
+    /// Moves the clock back by `by`, as a fail-over to a server whose clock is behind does.
+    pub fn step_back(&self, by: Duration) {
+        self.micros.fetch_sub(micros(by), Ordering::SeqCst);
+    }
+}
+
+impl Default for FakeClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for FakeClock {
+    fn now(&self) -> Duration {
+        Duration::from_micros(self.micros.load(Ordering::SeqCst))
+    }
+}
+
+fn micros(by: Duration) -> u64 {
+    u64::try_from(by.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,164 @@
+//! A store that fails when a test says so.
+
+use std::fmt;
+use std::future::{pending, poll_fn};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+use crate::store::{Answer, Request, Store, StoreError, StoreErrorKind, Verdict};
+
+/// A store around another one, which works, fails or hangs as the test tells it. Clones are the same store: one goes
+/// to the limiter, the other stays with the test.
+///
+/// A call that fails or hangs does not reach the inner store: nothing is charged.
+///
+/// ```
+/// use ratelimit_runtime::RateLimiter;
+/// use ratelimit_runtime::store::memory::MemoryStore;
+/// use ratelimit_runtime::testkit::FaultyStore;
+///
+/// let store = FaultyStore::new(MemoryStore::new());
+/// let limiter = RateLimiter::builder(store.clone()).build();
+/// store.fail(); // from here on, what the limiter's policy for an unavailable store says
+/// store.heal();
+/// # let _ = limiter;
+/// ```
+pub struct FaultyStore<S> {
+    shared: Arc<Shared<S>>,
+}
+
+struct Shared<S> {
+    inner: S,
+    calls: AtomicU64,
+    fault: Mutex<Fault>,
+}
+
+#[derive(Default)]
+struct Fault {
+    mode: Mode,
+    /// Who waits in `ready` for the store to heal.
+    waiting: Vec<Waker>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+enum Mode {
+    #[default]
+    Healthy,
+    Failing(StoreErrorKind),
+    Hanging,
+}
+
+impl<S: Store> FaultyStore<S> {
+    /// A healthy store around `inner`.
+    pub fn new(inner: S) -> Self {
+        Self { shared: Arc::new(Shared { inner, calls: AtomicU64::new(0), fault: Mutex::default() }) }
+    }
+
+    /// From now on every call fails at once, as [`StoreErrorKind::Unavailable`].
+    pub fn fail(&self) {
+        self.fail_with(StoreErrorKind::Unavailable);
+    }
+
+    /// From now on every call fails at once with an error of this kind.
+    pub fn fail_with(&self, kind: StoreErrorKind) {
+        self.switch(Mode::Failing(kind));
+    }
+
+    /// From now on no call is ever answered. Calls that hang stay so, also when the store heals.
+    pub fn hang(&self) {
+        self.switch(Mode::Hanging);
+    }
+
+    /// From now on calls reach the inner store again.
+    pub fn heal(&self) {
+        self.switch(Mode::Healthy);
+    }
+
+    /// How many `acquire`, `peek` and `reset` calls there were so far, whatever became of them.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.shared.calls.load(Ordering::SeqCst)
+    }
+
+    fn switch(&self, mode: Mode) {
+        let waiting = {
+            let mut fault = self.shared.lock();
+            fault.mode = mode;
+            std::mem::take(&mut fault.waiting)
+        };
+        for waker in waiting {
+            waker.wake();
+        }
+    }
+
+    fn call<'a, T: Send + 'a>(&'a self, healthy: impl FnOnce(&'a S) -> Answer<'a, T>) -> Answer<'a, T> {
+        self.shared.calls.fetch_add(1, Ordering::SeqCst);
+        let mode = self.shared.lock().mode;
+        match mode {
+            Mode::Healthy => healthy(&self.shared.inner),
+            Mode::Failing(kind) => Answer::ready(Err(made_to_fail(kind))),
+            Mode::Hanging => Answer::later(pending()),
+        }
+    }
+}
+
+impl<S> Shared<S> {
+    fn lock(&self) -> MutexGuard<'_, Fault> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S: Store> Store for FaultyStore<S> {
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.call(|inner| inner.acquire(request))
+    }
+
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.call(|inner| inner.peek(request))
+    }
+
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        self.call(|inner| inner.reset(request))
+    }
+
+    /// Waits until the store heals; what waiting cannot cure is an error at once.
+    fn ready(&self) -> Answer<'_, ()> {
+        Answer::later(async {
+            poll_fn(|cx| {
+                let mut fault = self.shared.lock();
+                match fault.mode {
+                    Mode::Healthy => Poll::Ready(Ok(())),
+                    Mode::Failing(kind @ (StoreErrorKind::Misconfigured | StoreErrorKind::Unsupported)) => {
+                        Poll::Ready(Err(made_to_fail(kind)))
+                    }
+                    Mode::Failing(_) | Mode::Hanging => {
+                        fault.waiting.push(cx.waker().clone());
+                        Poll::Pending
+                    }
+                }
+            })
+            .await?;
+            self.shared.inner.ready().await
+        })
+    }
+}
+
+fn made_to_fail(kind: StoreErrorKind) -> StoreError {
+    StoreError::new(kind, "a test made this store fail")
+}
+
+impl<S> Clone for FaultyStore<S> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<S> fmt::Debug for FaultyStore<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FaultyStore")
+            .field("mode", &self.shared.lock().mode)
+            .field("calls", &self.shared.calls)
+            .finish_non_exhaustive()
+    }
+}

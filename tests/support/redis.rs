@@ -1,0 +1,287 @@
+//! [`RedisServer`]: a redis-server process of a test's own.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "a test without its server fails")]
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The server is the child of a shell that waits for its standard input to end. However the test process dies, its end
+/// of that pipe closes, and the server goes with it. `$1` is the log, `$2` the server's folder, the rest the command.
+const WATCHDOG: &str = r#"
+log=$1; dir=$2; shift 2
+"$@" >>"$log" 2>&1 &
+pid=$!
+echo "$pid"
+read -r _
+kill -9 "$pid" 2>/dev/null
+wait "$pid" 2>/dev/null
+rm -rf -- "$dir"
+"#;
+
+const MISSING: &str =
+    "redis-server is not installed: run scripts/test.sh, or install it (apt-get install redis-server)";
+
+/// How long a server may take to start, and to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A redis-server on a free port of 127.0.0.1, without persistence, in a folder of its own. It is killed on drop, and
+/// when the test process ends in any other way.
+#[derive(Debug)]
+pub(crate) struct RedisServer {
+    port: u16,
+    args: Vec<String>,
+    running: Option<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    watchdog: Child,
+    pid: u32,
+}
+
+/// Why a server did not start.
+enum StartError {
+    PortTaken,
+    Other(String),
+}
+
+impl RedisServer {
+    /// A server with the default settings.
+    pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// A server with further arguments, such as `&["--maxmemory", "3mb"]`.
+    pub(crate) fn start_with(args: &[&str]) -> Self {
+        let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
+        // Between finding a free port and binding it, somebody else may take it.
+        for _ in 0..10 {
+            let port = free_port();
+            match Running::start(port, &args) {
+                Ok(running) => return Self { port, args, running: Some(running) },
+                Err(StartError::PortTaken) => {}
+                Err(StartError::Other(why)) => panic!("redis-server did not start: {why}"),
+            }
+        }
+        panic!("redis-server found ten ports in a row taken");
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// `redis://127.0.0.1:<port>/`
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+    /// Kills the server at once (SIGKILL); all its data is gone. [`restart`](Self::restart) brings it back.
+    pub(crate) fn stop(&mut self) {
+        self.running = None;
+    }
+
+    /// Kills the server if it runs, and starts an empty one on the same port with the same arguments.
+    pub(crate) fn restart(&mut self) {
+        self.stop();
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match Running::start(self.port, &self.args) {
+                Ok(running) => {
+                    self.running = Some(running);
+                    return;
+                }
+                Err(StartError::PortTaken) if Instant::now() < deadline => thread::sleep(Duration::from_millis(50)),
+                Err(StartError::PortTaken) => panic!("port {} was taken while the server was down", self.port),
+                Err(StartError::Other(why)) => panic!("redis-server did not start again: {why}"),
+            }
+        }
+    }
+
+    /// Stops the process without ending it (SIGSTOP): connections stay open, nothing is answered.
+    pub(crate) fn freeze(&self) {
+        self.running().signal("STOP", |state| state == 'T');
+    }
+
+    /// Lets a frozen server go on (SIGCONT).
+    pub(crate) fn thaw(&self) {
+        self.running().signal("CONT", |state| state != 'T');
+    }
+
+    /// Sends one command on a connection of its own, and gives its reply as text: elements of arrays one per line, an
+    /// error with a leading `-`, nil as nothing.
+    pub(crate) fn cli(&self, command: &[&str]) -> String {
+        let mut link = Link::open(self.port).expect("the server takes connections");
+        if let Some(password) = self.password() {
+            link.send(&["AUTH", password]).expect("the server answers AUTH");
+        }
+        link.send(command).expect("the server answers")
+    }
+
+    /// The version, such as `7.0.15`; of Valkey its own, not the Redis version it stands for.
+    pub(crate) fn version(&self) -> String {
+        let info = self.cli(&["INFO", "server"]);
+        let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).map(|v| v.trim().to_owned());
+        field("valkey_version:").or_else(|| field("redis_version:")).expect("INFO names the version")
+    }
+
+    fn password(&self) -> Option<&str> {
+        self.args.windows(2).find_map(|pair| match pair {
+            [name, value] if name == "--requirepass" => Some(value.as_str()),
+            _ => None,
+        })
+    }
+
+    fn running(&self) -> &Running {
+        self.running.as_ref().expect("the server runs")
+    }
+}
+
+/// One server for all tests of the process. Use unique keys, and leave the server as it was.
+pub(crate) fn shared() -> &'static RedisServer {
+    static SHARED: OnceLock<RedisServer> = OnceLock::new();
+    SHARED.get_or_init(RedisServer::start)
+}
+
+impl Running {
+    fn start(port: u16, args: &[String]) -> Result<Self, StartError> {
+        let binary = binary();
+        let dir = server_dir();
+        let log = dir.join("log");
+        let mut watchdog = Command::new("sh")
+            .args(["-c", WATCHDOG, "redis-watchdog"])
+            .args([&log, &dir])
+            .arg(binary)
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"])
+            .arg(&dir)
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("sh can be started");
+        let mut pid = String::new();
+        let stdout = watchdog.stdout.take().expect("stdout is piped");
+        BufReader::new(stdout).read_line(&mut pid).expect("the watchdog says which process it watches");
+        let running = Self { watchdog, pid: pid.trim().parse().expect("a process id") };
+
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let said = fs::read_to_string(&log).unwrap_or_default();
+            // The log tells our server from another one that has the port.
+            if said.contains("Ready to accept connections") {
+                break;
+            }
+            if said.contains("Address already in use") || said.contains("Failed listening on port") {
+                return Err(StartError::PortTaken);
+            }
+            if running.state().is_none_or(|state| state == 'Z') || Instant::now() > deadline {
+                return Err(StartError::Other(said));
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        let answers = |mut link: Link| link.send(&["PING"]);
+        match Link::open(port).and_then(answers) {
+            Ok(reply) if reply == "PONG" || reply.starts_with("-NOAUTH") => Ok(running),
+            Ok(reply) => Err(StartError::Other(format!("PING was answered with {reply:?}"))),
+            Err(error) => Err(StartError::Other(format!("PING was not answered: {error}"))),
+        }
+    }
+
+    fn signal(&self, name: &str, arrived: impl Fn(char) -> bool) {
+        let status = Command::new("sh").args(["-c", "kill -\"$1\" \"$2\"", "kill", name, &self.pid.to_string()]).status();
+        assert!(status.expect("sh can be started").success(), "the server takes SIG{name}");
+        let deadline = Instant::now() + PATIENCE;
+        while !self.state().is_some_and(&arrived) {
+            assert!(Instant::now() < deadline, "SIG{name} has an effect");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// The state letter of the process (`R`, `S`, `T`, `Z`, …); nothing when it is gone.
+    fn state(&self) -> Option<char> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?;
+        stat.rsplit_once(") ")?.1.chars().next()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.watchdog.stdin.take());
+        let _ = self.watchdog.wait();
+    }
+}
+
+fn binary() -> OsString {
+    let binary = std::env::var_os("RATELIMIT_TEST_REDIS_BIN").unwrap_or_else(|| "redis-server".into());
+    let version = Command::new(&binary).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    match version {
+        Ok(_) => binary,
+        Err(error) if error.kind() == ErrorKind::NotFound => panic!("{MISSING}"),
+        Err(error) => panic!("{} cannot be started: {error}", binary.display()),
+    }
+}
+
+fn server_dir() -> PathBuf {
+    let dir = std::env::temp_dir().join(super::unique("ratelimit-redis"));
+    fs::create_dir(&dir).expect("a folder for the server");
+    dir
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    listener.local_addr().expect("a bound port").port()
+}
+
+/// One connection, speaking RESP2.
+struct Link(BufReader<TcpStream>);
+
+impl Link {
+    fn open(port: u16) -> std::io::Result<Self> {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(Self(BufReader::new(stream)))
+    }
+
+    fn send(&mut self, command: &[&str]) -> std::io::Result<String> {
+        let mut request = format!("*{}\r\n", command.len());
+        for part in command {
+            request.push_str(&format!("${}\r\n{part}\r\n", part.len()));
+        }
+        self.0.get_mut().write_all(request.as_bytes())?;
+        self.reply()
+    }
+
+    fn reply(&mut self) -> std::io::Result<String> {
+        let mut line = String::new();
+        if self.0.read_line(&mut line)? == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        let line = line.trim_end();
+        let length = || line.get(1..).and_then(|n| n.parse::<i64>().ok()).ok_or(ErrorKind::InvalidData);
+        match line.chars().next() {
+            Some('+' | ':') => Ok(line.get(1..).unwrap_or_default().to_owned()),
+            Some('-') => Ok(line.to_owned()),
+            Some('$') => match usize::try_from(length()?) {
+                Ok(length) => {
+                    let mut bytes = vec![0; length + 2];
+                    self.0.read_exact(&mut bytes)?;
+                    bytes.truncate(length);
+                    Ok(String::from_utf8_lossy(&bytes).into_owned())
+                }
+                Err(_) => Ok(String::new()),
+            },
+            Some('*') => {
+                let elements: std::io::Result<Vec<_>> = (0..length()?).map(|_| self.reply()).collect();
+                Ok(elements?.join("\n"))
+            }
+            _ => Err(ErrorKind::InvalidData.into()),
+        }
+    }
+}
