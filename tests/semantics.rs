@@ -1,1 +1,710 @@
+//! What the attribute does to functions of every shape, at run time: the first call runs, the second is refused, and
+//! the body of a refused call does not run.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(clippy::unused_async, clippy::needless_pass_by_value, reason = "the shapes are the point")]
 
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use ratelimit_runtime::{Key, KeyPart, Limit, RateLimitError, RateLimiter, Rule, key, rate_limit};
+
+type Outcome = Result<(), RateLimitError>;
+
+fn is_exceeded<T>(result: &Result<T, RateLimitError>) -> bool {
+    matches!(result, Err(RateLimitError::Exceeded(_)))
+}
+
+/// Runs a scenario on a limiter of its own.
+async fn alone<F: Future>(scenario: F) -> F::Output {
+    RateLimiter::memory().scope(scenario).await
+}
+
+mod shapes {
+    use super::*;
+
+    #[rate_limit(key = "<email>", window = "60s", max = 1)]
+    async fn free(email: &str) -> Outcome {
+        assert!(!email.is_empty());
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_free_function_is_limited_by_its_argument() {
+        alone(async {
+            assert!(free("a").await.is_ok());
+            assert!(is_exceeded(&free("a").await));
+            assert!(free("b").await.is_ok());
+        })
+        .await;
+    }
+
+    struct Service {
+        id: u64,
+        ran: AtomicUsize,
+    }
+
+    impl Service {
+        #[rate_limit(key = "<id>", window = "60s", max = 1)]
+        async fn associated(id: u64) -> Outcome {
+            let _ = id;
+            Ok(())
+        }
+
+        #[rate_limit(key = "<self.id>", window = "60s", max = 1)]
+        async fn by_ref(&self) -> Outcome {
+            self.ran.fetch_add(1, Ordering::SeqCst);
+            Ok(())
+        }
+
+        #[rate_limit(key = "<self.id>", window = "60s", max = 1)]
+        async fn by_mut(&mut self) -> Outcome {
+            *self.ran.get_mut() += 1;
+            Ok(())
+        }
+
+        #[rate_limit(key = "<self.id>", window = "60s", max = 1)]
+        async fn by_value(self) -> Outcome {
+            drop(self);
+            Ok(())
+        }
+
+        #[rate_limit(key = "<self.id>", window = "60s", max = 1)]
+        async fn by_arc(self: Arc<Self>) -> Outcome {
+            self.ran.fetch_add(1, Ordering::SeqCst);
+            Ok(())
+        }
+
+        #[rate_limit(key = "<self.name()>:<self.id>", window = "60s", max = 1)]
+        async fn by_method(&self) -> Outcome {
+            Ok(())
+        }
+
+        fn name(&self) -> String {
+            format!("service {}", self.id)
+        }
+    }
+
+    fn service(id: u64) -> Service {
+        Service { id, ran: AtomicUsize::new(0) }
+    }
+
+    #[tokio::test]
+    async fn methods_of_every_receiver_are_limited_by_self() {
+        alone(async {
+            assert!(Service::associated(1).await.is_ok());
+            assert!(is_exceeded(&Service::associated(1).await));
+            let mut one = service(1);
+            assert!(one.by_ref().await.is_ok());
+            assert!(is_exceeded(&one.by_ref().await));
+            assert_eq!(one.ran.load(Ordering::SeqCst), 1, "a refused body ran");
+            assert!(one.by_mut().await.is_ok());
+            assert!(is_exceeded(&one.by_mut().await));
+            assert!(one.by_method().await.is_ok());
+            assert!(is_exceeded(&one.by_method().await));
+            assert!(one.by_value().await.is_ok());
+            assert!(is_exceeded(&service(1).by_value().await));
+            assert!(service(2).by_value().await.is_ok());
+            let shared = Arc::new(service(1));
+            assert!(shared.clone().by_arc().await.is_ok());
+            assert!(is_exceeded(&shared.clone().by_arc().await));
+            assert_eq!(shared.ran.load(Ordering::SeqCst), 1);
+        })
+        .await;
+    }
+
+    trait Native {
+        async fn call(&self, id: u32) -> Outcome;
+    }
+
+    impl Native for Service {
+        #[rate_limit(key = "<id>", window = "60s", max = 1)]
+        async fn call(&self, id: u32) -> Outcome {
+            let _ = id;
+            Ok(())
+        }
+    }
+
+    struct Other;
+
+    impl Native for Other {
+        #[rate_limit(key = "<id>", window = "60s", max = 1)]
+        async fn call(&self, id: u32) -> Outcome {
+            let _ = id;
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn implementations_of_one_trait_method_have_buckets_of_their_own() {
+        alone(async {
+            assert!(service(1).call(7).await.is_ok());
+            assert!(is_exceeded(&service(2).call(7).await));
+            assert!(Other.call(7).await.is_ok());
+        })
+        .await;
+    }
+
+    #[async_trait::async_trait]
+    trait Boxed {
+        async fn plain(&self, id: u32) -> Outcome;
+        async fn patterns(&mut self, pair: (u32, String), point: Point, mut text: String) -> Outcome;
+        async fn provided(&self, id: u32) -> Outcome;
+        async fn inferred<T: KeyPart + Send + Sync>(self: Arc<Self>, id: T) -> Result<String, RateLimitError>
+        where
+            Self: Sized;
+    }
+
+    struct Point {
+        x: i32,
+        y: i32,
+    }
+
+    #[async_trait::async_trait]
+    impl Boxed for Service {
+        #[rate_limit(key = "<self.id>:<id>", window = "60s", max = 1)]
+        async fn plain(&self, id: u32) -> Outcome {
+            self.ran.fetch_add(1, Ordering::SeqCst);
+            let _ = id;
+            Ok(())
+        }
+
+        #[rate_limit(key = "<self.id>:<a>:<b>:<x>:<y>:<text>", window = "60s", max = 1)]
+        async fn patterns(&mut self, (a, b): (u32, String), Point { x, y }: Point, mut text: String) -> Outcome {
+            text.push_str(&b);
+            *self.ran.get_mut() += usize::try_from(a).unwrap() + usize::try_from(x + y).unwrap();
+            Ok(())
+        }
+
+        #[rate_limit(key = "<id>", window = "60s", max = 1)]
+        async fn provided(&self, id: u32) -> Outcome {
+            let _ = id;
+            Ok(())
+        }
+
+        #[rate_limit(key = "<id>", window = "60s", max = 1)]
+        async fn inferred<T: KeyPart + Send + Sync>(self: Arc<Self>, id: T) -> Result<String, RateLimitError> {
+            let _ = id;
+            let text = "ran".parse();
+            Ok(text.unwrap())
+        }
+    }
+
+    #[tokio::test]
+    async fn async_trait_methods_are_limited_patterns_included() {
+        alone(async {
+            let mut one = service(1);
+            assert!(one.plain(7).await.is_ok());
+            assert!(is_exceeded(&one.plain(7).await));
+            assert!(one.plain(8).await.is_ok());
+            let point = || Point { x: 1, y: 2 };
+            assert!(one.patterns((1, "b".into()), point(), "t".into()).await.is_ok());
+            assert!(is_exceeded(&one.patterns((1, "b".into()), point(), "t".into()).await));
+            assert!(one.patterns((1, "c".into()), point(), "t".into()).await.is_ok());
+            assert!(one.provided(1).await.is_ok());
+            assert!(is_exceeded(&one.provided(1).await));
+            let shared = Arc::new(one);
+            assert_eq!(shared.clone().inferred("k").await.unwrap(), "ran");
+            assert!(is_exceeded(&shared.inferred("k").await));
+        })
+        .await;
+    }
+
+    #[rate_limit(key = "<id>", window = "60s", max = 1)]
+    fn returns_a_future(id: u32) -> impl Future<Output = Outcome> {
+        async move {
+            let _ = id;
+            Ok(())
+        }
+    }
+
+    #[rate_limit(key = "<id>", window = "60s", max = 1)]
+    fn returns_a_boxed_future(id: u32) -> Pin<Box<dyn Future<Output = Outcome> + Send>> {
+        Box::pin(async move {
+            let _ = id;
+            Ok(())
+        })
+    }
+
+    #[tokio::test]
+    async fn functions_that_return_futures_are_limited_when_awaited() {
+        alone(async {
+            let unused = returns_a_future(1);
+            drop(unused);
+            assert!(returns_a_future(1).await.is_ok());
+            assert!(is_exceeded(&returns_a_future(1).await));
+            assert!(returns_a_boxed_future(1).await.is_ok());
+            assert!(is_exceeded(&returns_a_boxed_future(1).await));
+        })
+        .await;
+    }
+
+    #[rate_limit(key = "<id>", window = "60s", max = 1)]
+    async fn generic<T: KeyPart, const N: usize>(id: T, pad: [u8; N]) -> Result<usize, RateLimitError> {
+        let _ = id;
+        Ok(pad.len())
+    }
+
+    #[tokio::test]
+    async fn instances_of_a_generic_function_share_a_bucket() {
+        alone(async {
+            assert_eq!(generic(7_u8, [0; 3]).await.unwrap(), 3);
+            assert!(is_exceeded(&generic(7_u64, [0; 4]).await));
+            assert!(is_exceeded(&generic("7", [0; 5]).await));
+        })
+        .await;
+    }
+
+    struct Holder<'a, T> {
+        name: &'a str,
+        value: T,
+    }
+
+    impl<'a, T: Clone> Holder<'a, T> {
+        #[rate_limit(key = "<self.name>:<other>", window = "60s", max = 1)]
+        async fn pick(&'a self, other: &str) -> Result<(T, &'a str), RateLimitError> {
+            let _ = other;
+            Ok((self.value.clone(), self.name))
+        }
+    }
+
+    #[rate_limit(key = "<a.0>:<b>:<c>:<name>", window = "60s", max = 1)]
+    async fn patterns(
+        a: (u8, u8),
+        (b, _): (u8, u8),
+        Point { x: c, y: _ }: Point,
+        name: impl AsRef<str> + KeyPart,
+        mut unused: Vec<u8>,
+        _: u8,
+    ) -> Outcome {
+        unused.push(a.1);
+        let _ = (name.as_ref(), b, c);
+        Ok(())
+    }
+
+    #[rate_limit(key = "<type>", window = "60s", max = 1)]
+    async fn raw_identifier(r#type: &str) -> Outcome {
+        let _ = r#type;
+        Ok(())
+    }
+
+    #[rate_limit(key = "<id>", window = "60s", max = 1)]
+    async fn with_cfg(id: u32, #[cfg(any())] absent: u32, #[cfg(all())] present: u32) -> Outcome {
+        let _ = (id, present);
+        Ok(())
+    }
+
+    #[rate_limit(window = "60s", max = 1)]
+    async fn without_key(unused: u32) -> Outcome {
+        let _ = unused;
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn lifetimes_patterns_raw_names_and_unused_arguments_work() {
+        alone(async {
+            let holder = Holder { name: "h", value: 5 };
+            assert_eq!(holder.pick("x").await.unwrap(), (5, "h"));
+            assert!(is_exceeded(&holder.pick("x").await));
+            let call = |b| patterns((1, 2), (b, 0), Point { x: 3, y: 4 }, "n", vec![], 0);
+            assert!(call(1).await.is_ok());
+            assert!(is_exceeded(&call(1).await));
+            assert!(call(2).await.is_ok());
+            assert!(raw_identifier("t").await.is_ok());
+            assert!(is_exceeded(&raw_identifier("t").await));
+            assert!(with_cfg(1, 2).await.is_ok());
+            assert!(is_exceeded(&with_cfg(1, 3).await));
+            assert!(without_key(1).await.is_ok());
+            assert!(is_exceeded(&without_key(2).await));
+        })
+        .await;
+    }
+
+    macro_rules! limited {
+        ($name:ident, $template:literal, $max:expr) => {
+            #[rate_limit(key = $template, window = "60s", max = $max)]
+            async fn $name(email: &str, r#in: u8) -> Outcome {
+                let _ = (email, r#in);
+                Ok(())
+            }
+        };
+        (method $name:ident, $template:literal) => {
+            #[rate_limit(key = $template, window = "60s", max = 1)]
+            async fn $name(&self) -> Outcome {
+                Ok(())
+            }
+        };
+    }
+
+    limited!(from_macro, "<email>:<in>", 1);
+
+    struct FromMacro(u8);
+
+    impl FromMacro {
+        limited!(method method, "<self.0>");
+    }
+
+    #[tokio::test]
+    async fn functions_made_by_macros_are_limited() {
+        alone(async {
+            assert!(from_macro("a", 1).await.is_ok());
+            assert!(is_exceeded(&from_macro("a", 1).await));
+            assert!(from_macro("a", 2).await.is_ok());
+            assert!(FromMacro(1).method().await.is_ok());
+            assert!(is_exceeded(&FromMacro(1).method().await));
+            assert!(FromMacro(2).method().await.is_ok());
+        })
+        .await;
+    }
+
+    #[rate_limit(key = "<id>", window = "60s", max = 1)]
+    async fn items_in_the_body(id: u32) -> Outcome {
+        #[allow(unused, reason = "shadows the argument on purpose")]
+        fn id_() {}
+        fn key() -> u32 {
+            1
+        }
+        #[allow(unused_imports, reason = "shadows on purpose")]
+        use std::result::Result::{Err, Ok};
+        let _ = id + key();
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn items_of_the_body_do_not_meet_the_guard() {
+        alone(async {
+            assert!(items_in_the_body(1).await.is_ok());
+            assert!(is_exceeded(&items_in_the_body(1).await));
+        })
+        .await;
+    }
+}
+
+mod arguments {
+    use super::*;
+
+    #[rate_limit(key = "<id>", window = "1m", max = quota)]
+    async fn dynamic(id: u32, quota: i64) -> Outcome {
+        let _ = id;
+        let _ = quota;
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn max_may_be_an_expression_and_change_between_calls() {
+        alone(async {
+            assert!(dynamic(1, 2).await.is_ok());
+            assert!(is_exceeded(&dynamic(1, 1).await));
+            assert!(dynamic(1, 2).await.is_ok());
+            assert!(is_exceeded(&dynamic(1, 2).await));
+            assert!(dynamic(1, i64::MAX).await.is_ok());
+            for nothing in [0, -1, i64::MIN] {
+                let refused = dynamic(1, nothing).await;
+                assert!(matches!(refused, Err(RateLimitError::CostExceedsLimit { limit: 0, cost: 1, .. })), "{refused:?}");
+                assert_eq!(refused.unwrap_err().retry_after(), None);
+            }
+        })
+        .await;
+    }
+
+    #[rate_limit(key = "<id>", window = "1m", max = max_of(id), when = *on, name = "conditional")]
+    async fn conditional(id: u32, on: &bool) -> Outcome {
+        let _ = id;
+        let _ = on;
+        Ok(())
+    }
+
+    fn max_of(id: u32) -> u128 {
+        assert_ne!(id, 13, "evaluated although `when` is false");
+        1
+    }
+
+    #[tokio::test]
+    async fn when_false_nothing_is_evaluated_or_charged() {
+        alone(async {
+            assert!(conditional(13, &false).await.is_ok());
+            assert!(conditional(1, &false).await.is_ok());
+            assert!(conditional(1, &true).await.is_ok());
+            assert!(is_exceeded(&conditional(1, &true).await));
+            assert!(conditional(1, &false).await.is_ok());
+        })
+        .await;
+    }
+
+    #[rate_limit(key = "<id>", window = "1m", max = 1, name = "shared name")]
+    async fn one(id: u32) -> Outcome {
+        let _ = id;
+        Ok(())
+    }
+
+    #[rate_limit(key = "<id>", window = "60s", max = 1, name = "shared name")]
+    async fn two(id: u32) -> Outcome {
+        let _ = id;
+        Ok(())
+    }
+
+    #[rate_limit(key = "<id>", window = "61s", max = 1, name = "shared name")]
+    async fn three(id: u32) -> Outcome {
+        let _ = id;
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn functions_that_share_a_name_share_budgets_and_must_agree_on_the_window() {
+        alone(async {
+            assert!(one(1).await.is_ok());
+            assert!(is_exceeded(&two(1).await));
+            let error = three(1).await.unwrap_err();
+            assert!(matches!(&error, RateLimitError::Misconfigured(_)), "{error:?}");
+            assert!(error.to_string().contains("shared name"), "{error}");
+        })
+        .await;
+    }
+
+    #[rate_limit(key = email.to_lowercase(), window = "60s", max = 1, name = "normalised")]
+    async fn by_expression(email: &str) -> Outcome {
+        let _ = email;
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_key_expression_reaches_the_bucket_of_the_same_value() {
+        let limiter = RateLimiter::memory();
+        let rule = Rule::new("normalised", Limit::per_minute(1));
+        limiter
+            .scope(async {
+                assert!(by_expression("Alice").await.is_ok());
+                assert!(is_exceeded(&by_expression("ALICE").await));
+            })
+            .await;
+        let email = "alice";
+        assert_eq!(key!("<email>"), Key::of("alice"));
+        assert!(!limiter.peek(&rule, &key!("<email>")).await.unwrap().is_allowed());
+        assert!(limiter.reset(&rule, &key!("{email}")).await.unwrap());
+        assert!(!limiter.reset(&rule, &key!("<email>")).await.unwrap());
+        assert!(limiter.peek(&rule, &key!("<email>")).await.unwrap().is_allowed());
+    }
+
+    struct App {
+        limiter: RateLimiter,
+        shared: Arc<RateLimiter>,
+    }
+
+    impl App {
+        #[rate_limit(key = "<id>", window = "60s", max = 1, limiter = self.limiter)]
+        async fn own(&self, id: u32) -> Outcome {
+            let _ = id;
+            Ok(())
+        }
+
+        #[rate_limit(key = "<id>", window = "60s", max = 1, limiter = &self.shared)]
+        async fn shared(&self, id: u32) -> Outcome {
+            let _ = id;
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn an_explicit_limiter_is_used() {
+        let app = |limiter: &RateLimiter| App { limiter: limiter.clone(), shared: Arc::new(limiter.clone()) };
+        let (one, two) = (RateLimiter::memory(), RateLimiter::memory());
+        assert!(app(&one).own(1).await.is_ok());
+        assert!(is_exceeded(&app(&one).own(1).await));
+        assert!(app(&two).own(1).await.is_ok());
+        assert!(app(&one).shared(1).await.is_ok());
+        assert!(is_exceeded(&app(&one).shared(1).await));
+    }
+
+    #[rate_limit(key = "<id>", window = "60s", max = 1, on_refused = |error| format!("refused: {error}"))]
+    async fn by_closure(id: u32) -> String {
+        format!("ran {id}")
+    }
+
+    fn nothing(error: RateLimitError) {
+        assert!(error.retry_after().is_some());
+    }
+
+    #[rate_limit(key = "<id>", window = "60s", max = 1, on_refused = nothing)]
+    async fn by_path(id: u32, ran: &AtomicUsize) {
+        let _ = id;
+        ran.fetch_add(1, Ordering::SeqCst);
+    }
+
+    #[tokio::test]
+    async fn on_refused_makes_the_return_value() {
+        alone(async {
+            assert_eq!(by_closure(1).await, "ran 1");
+            assert_eq!(by_closure(1).await, "refused: too many requests, try again in 60s");
+            let ran = AtomicUsize::new(0);
+            by_path(1, &ran).await;
+            by_path(1, &ran).await;
+            assert_eq!(ran.load(Ordering::SeqCst), 1);
+        })
+        .await;
+    }
+
+    #[rate_limit(key = "<id>", window = "60s", max = 1, shadow)]
+    async fn shadow(id: u32) -> Outcome {
+        let _ = id;
+        Ok(())
+    }
+
+    #[rate_limit(key = "<id>", window = "60s", max = 1, shadow = dry_run)]
+    async fn shadow_if(id: u32, dry_run: bool) -> Outcome {
+        let _ = id;
+        let _ = dry_run;
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn shadow_decides_and_never_refuses() {
+        alone(async {
+            for _ in 0..3 {
+                assert!(shadow(1).await.is_ok());
+                assert!(shadow_if(1, true).await.is_ok());
+            }
+            assert!(is_exceeded(&shadow_if(1, false).await));
+        })
+        .await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_is_tokios() {
+        alone(async {
+            assert!(one(9).await.is_ok());
+            tokio::time::advance(Duration::from_millis(59_999)).await;
+            let refused = one(9).await.unwrap_err();
+            assert_eq!(refused.retry_after(), Some(Duration::from_millis(1)));
+            tokio::time::advance(Duration::from_millis(1)).await;
+            assert!(one(9).await.is_ok());
+        })
+        .await;
+    }
+}
+
+mod stacked {
+    use super::*;
+
+    #[rate_limit(key = "<email>", window = "60s", max = 2)]
+    #[rate_limit(key = "<ip>", window = "60s", max = 3)]
+    async fn login(email: &str, ip: &str) -> Outcome {
+        let _ = (email, ip);
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn each_attribute_has_its_own_bucket_and_all_must_admit() {
+        alone(async {
+            assert!(login("a", "1").await.is_ok());
+            assert!(login("a", "1").await.is_ok());
+            let by_email = login("a", "2").await.unwrap_err();
+            assert_eq!(by_email.decision().unwrap().limit(), 2);
+            assert!(login("b", "1").await.is_ok());
+            let by_ip = login("c", "1").await.unwrap_err();
+            assert_eq!(by_ip.decision().unwrap().limit(), 3);
+            assert_ne!(by_ip.decision().unwrap().rule(), by_email.decision().unwrap().rule());
+        })
+        .await;
+    }
+
+    #[rate_limit(key = "<id>", window = "60s", max = 1)]
+    #[tracing::instrument(skip_all)]
+    async fn above_instrument(id: u32) -> Outcome {
+        let _ = id;
+        Ok(())
+    }
+
+    #[tracing::instrument(skip_all)]
+    #[rate_limit(key = "<id>", window = "60s", max = 1)]
+    async fn below_instrument(id: u32) -> Outcome {
+        let _ = id;
+        Ok(())
+    }
+
+    #[cfg_attr(all(), rate_limit(key = "<id>", window = "60s", max = 1))]
+    async fn by_cfg_attr(id: u32) -> Outcome {
+        let _ = id;
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn other_attributes_may_stand_above_and_below() {
+        alone(async {
+            assert!(above_instrument(1).await.is_ok());
+            assert!(is_exceeded(&above_instrument(1).await));
+            assert!(below_instrument(1).await.is_ok());
+            assert!(is_exceeded(&below_instrument(1).await));
+            assert!(by_cfg_attr(1).await.is_ok());
+            assert!(is_exceeded(&by_cfg_attr(1).await));
+        })
+        .await;
+    }
+}
+
+mod finding_the_limiter {
+    use super::*;
+
+    #[rate_limit(key = "<id>", window = "60s", max = 1)]
+    async fn call(id: u32) -> Outcome {
+        let _ = id;
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn scope_goes_before_the_thread_default() {
+        let (outer, inner) = (RateLimiter::memory(), RateLimiter::memory());
+        let guard = outer.set_default();
+        assert!(call(1).await.is_ok());
+        assert!(is_exceeded(&call(1).await));
+        inner.scope(async { assert!(call(1).await.is_ok()) }).await;
+        let nested = inner.set_default();
+        assert!(is_exceeded(&call(1).await));
+        assert!(call(2).await.is_ok());
+        drop(nested);
+        assert!(call(2).await.is_ok());
+        drop(guard);
+    }
+
+    #[tokio::test]
+    async fn a_scoped_future_can_be_spawned() {
+        let limiter = RateLimiter::memory();
+        let task = tokio::spawn(limiter.scope(async { call(1).await }));
+        assert!(task.await.unwrap().is_ok());
+        limiter.scope(async { assert!(is_exceeded(&call(1).await)) }).await;
+    }
+
+    #[tokio::test]
+    async fn guards_may_be_dropped_in_any_order() {
+        let (one, two) = (RateLimiter::memory(), RateLimiter::memory());
+        let first = one.set_default();
+        let second = two.set_default();
+        drop(first);
+        assert!(call(1).await.is_ok());
+        assert!(is_exceeded(&call(1).await));
+        drop(second);
+    }
+}
+
+#[tokio::test]
+async fn futures_of_guarded_functions_are_send_whatever_the_arguments_are() {
+    /// `Send`, but not `Sync`: a reference to it must not be held across the check.
+    struct Request(std::cell::Cell<u32>);
+
+    #[rate_limit(key = "<request.0.get()>", window = "60s", max = 1)]
+    async fn handle(request: Request) -> Outcome {
+        request.0.set(1);
+        Ok(())
+    }
+
+    fn send<T: Send>(future: T) -> T {
+        future
+    }
+
+    alone(async {
+        assert!(send(handle(Request(1.into()))).await.is_ok());
+        assert!(is_exceeded(&handle(Request(1.into())).await));
+    })
+    .await;
+}

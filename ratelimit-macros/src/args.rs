@@ -10,19 +10,8 @@ use crate::diag::{Diagnostics, list};
 use crate::suggest::nearest;
 
 /// The arguments that work.
-const KNOWN: [&str; 11] = [
-    "key",
-    "window",
-    "max",
-    "when",
-    "name",
-    "limiter",
-    "on_refused",
-    "on_unavailable",
-    "timeout",
-    "shadow",
-    "crate",
-];
+const KNOWN: [&str; 11] =
+    ["key", "window", "max", "when", "name", "limiter", "on_refused", "on_unavailable", "timeout", "shadow", "crate"];
 
 /// Arguments whose meaning is settled and which do not work yet.
 const PLANNED: [&str; 8] = ["limits", "policy", "algorithm", "burst", "cost", "count", "block", "wait"];

@@ -33,7 +33,7 @@ enum Kind {
 pub(crate) enum Returns {
     /// `()` or `!`, with the tokens that say so.
     Nothing(TokenStream),
-    Type(Type),
+    Type(Box<Type>),
     /// An alias of some future: left to inference.
     Unknown,
 }
@@ -55,7 +55,8 @@ impl Body {
         let Some(future) = future(&mut block) else {
             let mut tokens = signature.fn_token.to_token_stream();
             signature.ident.to_tokens(&mut tokens);
-            let message = "`#[rate_limit]` goes on an async function: write `async fn`, or end the body with `async move { … }`";
+            let message =
+                "`#[rate_limit]` goes on an async function: write `async fn`, or end the body with `async move { … }`";
             return Err(Error::new_spanned(tokens, message));
         };
         if future.capture.is_none() {
@@ -214,7 +215,7 @@ fn async_trait(block: &Block, index: usize, signature: &Signature, mut scope: Sc
     }
     let returns = match block.stmts.get(index).and_then(ret_type) {
         Some(ty) if is_nothing(ty) => Returns::Nothing(signature.ident.to_token_stream()),
-        Some(ty) => Returns::Type(ty.clone()),
+        Some(ty) => Returns::Type(Box::new(ty.clone())),
         None => Returns::Unknown,
     };
     (returns, scope)
@@ -224,7 +225,7 @@ fn declared(signature: &Signature) -> Returns {
     match &signature.output {
         ReturnType::Default => Returns::Nothing(signature.ident.to_token_stream()),
         ReturnType::Type(_, ty) if is_nothing(ty) => Returns::Nothing(ty.to_token_stream()),
-        ReturnType::Type(_, ty) => Returns::Type((**ty).clone()),
+        ReturnType::Type(_, ty) => Returns::Type(ty.clone()),
     }
 }
 
@@ -236,7 +237,7 @@ fn output(returned: &ReturnType) -> Returns {
     };
     match ty {
         Some(ty) if is_nothing(ty) => Returns::Nothing(ty.to_token_stream()),
-        Some(ty) => Returns::Type(ty.clone()),
+        Some(ty) => Returns::Type(Box::new(ty.clone())),
         None => Returns::Unknown,
     }
 }
@@ -325,7 +326,11 @@ mod tests {
                 "{ x () ; Box :: pin (async move { GUARD ; { b } }) }",
                 "Result < A , B >",
             ),
-            ("fn f() -> BoxFuture<'static, R> { async move { b }.boxed() }", "{ async move { GUARD ; { b } } . boxed () }", "R"),
+            (
+                "fn f() -> BoxFuture<'static, R> { async move { b }.boxed() }",
+                "{ async move { GUARD ; { b } } . boxed () }",
+                "R",
+            ),
             ("fn f() -> Alias { async move { b } }", "{ async move { GUARD ; { b } } }", "unknown"),
         ] {
             let (actual, actual_returns, _) = guarded(text);

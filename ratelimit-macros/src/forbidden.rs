@@ -56,7 +56,9 @@ impl<'ast> Visit<'ast> for Scanner<'_> {
             Expr::Continue(exit) if self.loops == 0 && exit.label.is_none() => {
                 self.refuse(exit.continue_token, "`continue`", NO_EXIT);
             }
-            Expr::Loop(_) | Expr::While(_) | Expr::ForLoop(_) => self.in_loop(|scanner| visit::visit_expr(scanner, expr)),
+            Expr::Loop(_) | Expr::While(_) | Expr::ForLoop(_) => {
+                self.in_loop(|scanner| visit::visit_expr(scanner, expr));
+            }
             _ => visit::visit_expr(self, expr),
         }
     }

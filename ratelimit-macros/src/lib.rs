@@ -1,1 +1,121 @@
-//! The `#[rate_limit]` attribute.
+//! The macros of [`ratelimit-runtime`](https://docs.rs/ratelimit-runtime): `#[rate_limit]`, `key!` and
+//! `#[derive(KeyPart)]`. Depend on that crate, which exports them; what they expand to calls it.
+//!
+//! `#[rate_limit]` goes through four stages, each with its type: the arguments as written (`args`), judged against
+//! the function (`check`, `rule`), as a plan (`plan`), which is expanded (`expand`). Only the last makes
+//! tokens, and it cannot fail.
+
+mod args;
+mod body;
+mod check;
+mod derive;
+mod diag;
+mod expand;
+mod forbidden;
+mod function;
+mod key_macro;
+mod literal;
+mod plan;
+mod rule;
+mod runtime_path;
+mod scope;
+mod suggest;
+mod template;
+mod window;
+
+use proc_macro::TokenStream;
+use quote::ToTokens as _;
+
+/// Limits how often an async function runs, for whom.
+///
+/// ```text
+/// #[rate_limit(key = "<email>", window = "60s", max = 3)]
+/// async fn send_code(email: &str) -> Result<(), SendError> { … }   // SendError: From<RateLimitError>
+/// ```
+///
+/// The fourth call for one email within any 60 seconds returns the refusal, and the body does not run.
+///
+/// # Arguments
+///
+/// | argument | meaning | when absent |
+/// | --- | --- | --- |
+/// | `key = "<email>"` | a template (below), or any expression over the arguments without `.await` | one bucket for the function |
+/// | `window = "60s"` | in how long: whole numbers with `us`, `ms`, `s`, `m`, `h`, `d`, `w`, such as `"1h 30m"`; 1 ms to 366 days | required |
+/// | `max = 3` | how many calls any window admits: a literal of at least 1, or an expression over the arguments, of any integer type | required |
+/// | `when = <bool>` | limit this call only if true; if false, nothing else is evaluated | always |
+/// | `name = "send_code"` | the namespace of the keys: functions that share a name share budgets. At most 128 bytes, no braces | the function's path, with the type it belongs to |
+/// | `limiter = <expr>` | a `RateLimiter`, a reference to one, or an `Arc` of one | the scoped one, else the installed one |
+/// | `on_refused = <expr>` | a closure or a path that turns the `RateLimitError` into the return value | `FromRateLimitError` of the return type |
+/// | `on_unavailable = "allow"` | `"allow"` or `"deny"` when the store cannot answer | the limiter's setting |
+/// | `timeout = "50ms"` | the deadline of the check, 1 ms to 60 s | the limiter's setting |
+/// | `shadow`, `shadow = <bool>` | decide and record, never refuse | off |
+/// | `crate = ::path` | where the runtime crate is, as an absolute path | `::ratelimit_runtime` |
+///
+/// Expressions are evaluated at each call before its first `.await`, in the order `when`, `limiter`, `max`, `shadow`,
+/// `key`; `on_refused` only for a refused call. They see the function's arguments, and cannot `.await`,
+/// `return`, `break` or use `?` outside of closures and async blocks of their own.
+///
+/// # Key templates
+///
+/// `"<user.id>:<req.email()>"`: a placeholder is a name that an argument binds, or `self`, followed by any number of
+/// `.field`, `.0` and `.method()` without arguments. `{email}` is the same as `<email>`. `<<`, `>>`, `{{` and `}}`
+/// are the characters themselves; all other text stands for itself. Names are checked against the function. The value of a placeholder
+/// implements `KeyPart`; different values never make the same key. `key!("…")` makes the same key by hand.
+///
+/// # Functions
+///
+/// Async functions and methods of every kind, methods under `#[async_trait]`, and functions whose last expression is
+/// `async move { … }` or hands one on, as `Box::pin(async move { … })` does. The return type implements `FromRateLimitError`, as
+/// `Result<_, E>` does for `E: From<RateLimitError>`; a function that returns nothing needs `on_refused` or `shadow`.
+///
+/// Several attributes on one function make one guard: each has its own bucket, they are consulted in written
+/// order and the first refusal is returned. An earlier limit has then been charged. `on_refused` is written once and answers for all.
+///
+/// The derived name is the function's path, so moving the function starts fresh buckets: give a `name` to
+/// keep them. A second attribute's derived name ends in `#2`, and so on.
+#[proc_macro_attribute]
+pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    guard(arguments.into(), item.into()).into()
+}
+
+/// The key that an attribute with this template uses, from names in scope.
+///
+/// ```text
+/// limiter.reset(&rule, &key!("<tenant>:<email>")).await?;
+/// ```
+///
+/// The grammar is that of `#[rate_limit(key = "…")]`. The value is a `Key`. With the runtime crate under another
+/// name: `key!(crate = ::path, "<email>")`.
+#[proc_macro]
+pub fn key(input: TokenStream) -> TokenStream {
+    key_macro::key(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Makes a type of your own usable in a key.
+///
+/// ```text
+/// #[derive(KeyPart)]
+/// struct Account { tenant: u32, user: String }
+/// ```
+///
+/// A struct is its fields in order, a newtype is the same key as what it wraps, an enum is its variant's name and fields.
+/// Names of structs and fields are not part of the key. Every field implements `KeyPart`.
+/// `#[key(crate = ::path)]` says where the runtime crate is, if it has another name.
+#[proc_macro_derive(KeyPart, attributes(key))]
+pub fn derive_key_part(input: TokenStream) -> TokenStream {
+    derive::key_part(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// The guarded function; or every error, and the item as it was, so that what uses it still compiles.
+fn guard(arguments: proc_macro2::TokenStream, item: proc_macro2::TokenStream) -> proc_macro2::TokenStream {
+    let (error, item) = match syn::parse2(item.clone()) {
+        Err(error) => (error, item),
+        Ok(function) => match check::check(arguments, function) {
+            Ok(plan) => return expand::expand(plan),
+            Err((error, function)) => (error, function.into_token_stream()),
+        },
+    };
+    let mut tokens = error.into_compile_error();
+    tokens.extend(item);
+    tokens
+}

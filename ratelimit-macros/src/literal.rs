@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn points_into_the_source_text() {
         let message = source(r#""a\t<emial>""#).point(&(3..8), "no");
-        assert_eq!(message, "no\n    \"a\\t<emial>\"\n          ^^^^^");
+        assert_eq!(message, "no\n    \"a\\t<emial>\"\n         ^^^^^");
         let message = source("r#\"ü<x>\"#").point(&(2..3), "no");
         assert_eq!(message, "no\n    r#\"ü<x>\"#\n         ^");
         let message = source("\"one\n<two>\"").point(&(5..8), "no");

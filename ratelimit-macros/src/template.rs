@@ -9,10 +9,11 @@ use syn::{Error, Ident, LitStr};
 use crate::diag::Diagnostics;
 use crate::literal::Source;
 
-/// A template without mistakes of grammar.
+/// A template; without the pieces that have mistakes of grammar.
 pub(crate) struct Template {
     pub(crate) source: Source,
     pub(crate) pieces: Vec<Piece>,
+    pub(crate) faultless: bool,
 }
 
 pub(crate) enum Piece {
@@ -38,19 +39,17 @@ pub(crate) enum Step {
 
 impl Template {
     /// Reads `literal`; every mistake is an error that draws where it is.
-    pub(crate) fn parse(literal: &LitStr, diag: &mut Diagnostics) -> Option<Self> {
+    pub(crate) fn parse(literal: &LitStr, diag: &mut Diagnostics) -> Self {
         let source = Source::new(literal);
         let chars = source.chars();
         let mut reader = Reader { chars: &chars, at: 0, text: String::new(), pieces: Vec::new(), faults: Vec::new() };
         reader.template();
         let Reader { pieces, faults, .. } = reader;
-        if faults.is_empty() {
-            return Some(Self { source, pieces });
-        }
+        let faultless = faults.is_empty();
         for fault in faults {
             diag.push(Error::new(literal.span(), source.point(&fault.at, &fault.message)));
         }
-        None
+        Self { source, pieces, faultless }
     }
 
     pub(crate) fn places(&self) -> impl Iterator<Item = &Place> {
@@ -143,7 +142,9 @@ impl Reader<'_> {
                      `{open}{open}` for the character itself"
                 );
                 self.fault(start..end, message);
-                self.at = end;
+                // The wrong closing bracket is part of the same mistake.
+                let wrong_close = matches!(self.chars.get(end), Some('>' | '}'));
+                self.at = end + usize::from(wrong_close);
                 return;
             }
         };
@@ -214,10 +215,7 @@ impl Inside<'_> {
             let start = self.at;
             let digits = self.take_while(|c| c.is_ascii_digit());
             let message = || format!("`{digits}` is not the index of a tuple's field");
-            return digits
-                .parse()
-                .map(Step::Index)
-                .map_err(|_| Fault { at: start..self.at, message: message() });
+            return digits.parse().map(Step::Index).map_err(|_| Fault { at: start..self.at, message: message() });
         }
         let (name, at) = self.word()?;
         if matches!(name.as_str(), "await" | "self" | "Self" | "super" | "crate") {
@@ -253,13 +251,13 @@ impl Inside<'_> {
         let name = self.take_while(|c| c.is_alphanumeric() || c == '_');
         let at = start..self.at;
         match self.peek() {
+            _ if name == "_" => Err(Fault { at, message: "`_` has no value: give the argument a name".to_owned() }),
             _ if Ident::parse_any.parse_str(&name).is_ok() => Ok((name, at)),
             Some(c) if name.is_empty() => Err(self.unexpected(c)),
             None if name.is_empty() => {
                 let message = "the placeholder ends too early: write `.field`, `.0` or `.method()` after the dot";
                 Err(Fault { at: self.at.saturating_sub(1)..self.at, message: message.to_owned() })
             }
-            _ if name == "_" => Err(Fault { at, message: "`_` has no value: give the argument a name".to_owned() }),
             _ => Err(Fault { at, message: format!("`{name}` is not a name: write the name of an argument") }),
         }
     }
@@ -286,9 +284,10 @@ mod tests {
     fn parse(text: &str) -> Result<String, Vec<String>> {
         let literal = LitStr::new(text, proc_macro2::Span::call_site());
         let mut diag = Diagnostics::default();
-        let Some(template) = Template::parse(&literal, &mut diag) else {
-            return Err(diag.finish().unwrap_err().into_iter().map(|e| e.to_string()).collect());
-        };
+        let template = Template::parse(&literal, &mut diag);
+        if let Err(errors) = diag.finish() {
+            return Err(errors.into_iter().map(|e| e.to_string()).collect());
+        }
         let show = |piece: &Piece| match piece {
             Piece::Text(text) => format!("{text:?}"),
             Piece::Place(place) => place.steps.iter().fold(place.root.clone(), |path, step| match step {

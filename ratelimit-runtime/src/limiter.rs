@@ -231,7 +231,7 @@ impl RateLimiter {
     }
 
     fn request<'a>(&self, rule: &Rule, limits: &'a [Limit], key: &'a [u8]) -> Result<Request<'a>, RateLimitError> {
-        let limit = smallest(limits);
+        let limit = limits.iter().map(|limit| rule.algorithm().capacity(limit)).min().unwrap_or(0);
         if rule.cost() > limit {
             return Err(RateLimitError::CostExceedsLimit { rule: rule.name(), cost: rule.cost(), limit });
         }

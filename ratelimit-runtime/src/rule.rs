@@ -12,14 +12,17 @@ use crate::name;
 /// The longest window: 366 days.
 pub const MAX_WINDOW: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-/// The largest count a limit or a cost can hold: 2⁵³ − 1. Larger numbers mean this one.
-pub const MAX_COUNT: u64 = (1 << 53) - 1;
+/// The largest count a limit or a cost can hold: 2⁵² − 1, so that Redis scripts, which count in doubles, add two of
+/// them exactly. Larger numbers mean this one.
+pub const MAX_COUNT: u64 = (1 << 52) - 1;
 
 /// At most `max` in any `window`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Limit {
     max: u64,
     window_us: u64,
+    /// 0: the same as `max`.
+    burst: u64,
 }
 
 impl Limit {
@@ -34,7 +37,7 @@ impl Limit {
         assert!(window.as_micros() <= MAX_WINDOW.as_micros(), "the window of a limit is at most 366 days");
         #[allow(clippy::cast_possible_truncation, reason = "at most 366 days")]
         let window_us = window.as_micros() as u64;
-        Self { max: 0, window_us }.with_max(max)
+        Self { max: 0, window_us, burst: 0 }.with_max(max)
     }
 
     /// At most `max` in any second.
@@ -68,6 +71,24 @@ impl Limit {
         self
     }
 
+    /// How much a bucket algorithm admits at once; `max` unless set. The other algorithms have no burst.
+    ///
+    /// # Panics
+    ///
+    /// If `burst` is 0, which would admit nothing.
+    #[must_use]
+    pub const fn with_burst(mut self, burst: u64) -> Self {
+        assert!(burst > 0, "the burst of a limit is at least 1");
+        self.burst = if burst > MAX_COUNT { MAX_COUNT } else { burst };
+        self
+    }
+
+    /// What a bucket algorithm admits at once: the burst, or `max`; nothing if `max` is 0.
+    #[must_use]
+    pub const fn capacity(&self) -> u64 {
+        if self.burst == 0 || self.max == 0 { self.max } else { self.burst }
+    }
+
     /// What is admitted in any window.
     #[must_use]
     pub const fn max(&self) -> u64 {
@@ -94,12 +115,44 @@ pub enum Algorithm {
     /// A log of every admission: exact.
     #[default]
     SlidingWindow,
+    /// Two counters, the last window's weighted: O(1) memory; up to `2·max − 1` in an interval of one window.
+    SlidingCounter,
+    /// One counter per window, begun by the first call: up to `2·max` in an interval of one window.
+    FixedWindow,
+    /// A bucket of `burst` tokens, refilled at `max` per window: up to `burst + max − 1` in one window.
+    TokenBucket,
+    /// The generic cell rate algorithm: `max` per window evenly, `burst` at once; up to `burst + max − 1`.
+    LeakyBucket,
 }
 
 impl Algorithm {
     const fn tag(self) -> &'static str {
         match self {
             Self::SlidingWindow => "sw",
+            Self::SlidingCounter => "sc",
+            Self::FixedWindow => "fw",
+            Self::TokenBucket => "tb",
+            Self::LeakyBucket => "lb",
+        }
+    }
+
+    /// What one call may cost at most under `limit`.
+    pub(crate) const fn capacity(self, limit: &Limit) -> u64 {
+        match self {
+            Self::TokenBucket | Self::LeakyBucket => limit.capacity(),
+            _ => limit.max(),
+        }
+    }
+
+    /// How long anything written under `limit` may live, in microseconds.
+    pub(crate) fn horizon_us(self, limit: &Limit) -> u64 {
+        match self {
+            Self::SlidingWindow | Self::FixedWindow => limit.window_us,
+            Self::SlidingCounter => 2 * limit.window_us,
+            Self::TokenBucket | Self::LeakyBucket => {
+                let full = u128::from(limit.capacity()) * u128::from(limit.window_us);
+                u64::try_from(full.div_ceil(u128::from(limit.max.max(1)))).unwrap_or(u64::MAX)
+            }
         }
     }
 }

@@ -195,7 +195,8 @@ impl Running {
     }
 
     fn signal(&self, name: &str, arrived: impl Fn(char) -> bool) {
-        let status = Command::new("sh").args(["-c", "kill -\"$1\" \"$2\"", "kill", name, &self.pid.to_string()]).status();
+        let status =
+            Command::new("sh").args(["-c", "kill -\"$1\" \"$2\"", "kill", name, &self.pid.to_string()]).status();
         assert!(status.expect("sh can be started").success(), "the server takes SIG{name}");
         let deadline = Instant::now() + PATIENCE;
         while !self.state().is_some_and(&arrived) {

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use foldhash::quality::RandomState;
 
 use super::{Answer, Request, Store, Verdict};
-use crate::algorithm::Log;
+use crate::algorithm::Bucket;
 use crate::clock::{Clock, TokioClock};
 
 /// Keeps limits in memory: exact, bounded, without a background task.
@@ -24,8 +24,8 @@ pub struct MemoryStore {
 
 #[derive(Default)]
 struct Shard {
-    logs: HashMap<Box<[u8]>, Log, RandomState>,
-    overflow: HashMap<Box<[u8]>, Log, RandomState>,
+    buckets: HashMap<Box<[u8]>, Bucket, RandomState>,
+    overflow: HashMap<Box<[u8]>, Bucket, RandomState>,
     capacity: usize,
     /// Newcomers since the last sweep: a sweep has to be earned, so that it costs each of them O(1).
     newcomers: usize,
@@ -71,7 +71,7 @@ impl MemoryStore {
     pub fn len(&self) -> usize {
         let held = |shard: &Mutex<Shard>| {
             let shard = lock(shard);
-            shard.logs.len() + shard.overflow.len()
+            shard.buckets.len() + shard.overflow.len()
         };
         self.shards.iter().map(held).sum()
     }
@@ -98,30 +98,30 @@ impl MemoryStore {
 impl Shard {
     /// Charges the key's own log, or the overflow bucket it has to share.
     fn acquire(&mut self, request: &Request<'_>, hash: u64, now: u64) -> Verdict {
-        let charge = |log: &mut Log| log.acquire(request.limits(), request.cost(), now);
-        if let Some(log) = self.logs.get_mut(request.key()) {
-            return charge(log);
+        let charge = |bucket: &mut Bucket| bucket.acquire(request, now);
+        if let Some(bucket) = self.buckets.get_mut(request.key()) {
+            return charge(bucket);
         }
         self.newcomers += 1;
-        if self.newcomers >= 64 || self.logs.len() >= self.capacity {
+        if self.newcomers >= 64 || self.buckets.len() >= self.capacity {
             self.sweep(now);
         }
         let overflow = self.overflow_key(request.rule_key(), hash);
-        let drained = self.overflow.get(&overflow).is_none_or(|log| log.is_void(now));
-        if drained && self.logs.len() < self.capacity {
-            charge(self.logs.entry(request.key().into()).or_default())
+        let drained = self.overflow.get(&overflow).is_none_or(|bucket| bucket.is_void(now));
+        if drained && self.buckets.len() < self.capacity {
+            charge(self.buckets.entry(request.key().into()).or_insert_with(|| Bucket::new(request.algorithm())))
         } else {
-            charge(self.overflow.entry(overflow).or_default())
+            charge(self.overflow.entry(overflow).or_insert_with(|| Bucket::new(request.algorithm())))
         }
     }
 
     fn peek(&mut self, request: &Request<'_>, hash: u64, now: u64) -> Verdict {
-        let look = |log: &mut Log| log.peek(request.limits(), request.cost(), now);
-        if let Some(log) = self.logs.get_mut(request.key()) {
-            return look(log);
+        let look = |bucket: &mut Bucket| bucket.peek(request, now);
+        if let Some(bucket) = self.buckets.get_mut(request.key()) {
+            return look(bucket);
         }
         let overflow = self.overflow_key(request.rule_key(), hash);
-        look(self.overflow.get_mut(&overflow).unwrap_or(&mut Log::default()))
+        look(self.overflow.get_mut(&overflow).unwrap_or(&mut Bucket::new(request.algorithm())))
     }
 
     fn overflow_key(&self, rule: &[u8], hash: u64) -> Box<[u8]> {
@@ -135,14 +135,14 @@ impl Shard {
     }
 
     fn sweep(&mut self, now: u64) {
-        if self.newcomers * 4 < self.logs.len() {
+        if self.newcomers * 4 < self.buckets.len() {
             return;
         }
         self.newcomers = 0;
-        self.logs.retain(|_, log| !log.is_void(now));
-        self.overflow.retain(|_, log| !log.is_void(now));
-        if self.logs.capacity() > 256 && self.logs.len() < self.logs.capacity() / 4 {
-            self.logs.shrink_to(self.logs.len() * 2);
+        self.buckets.retain(|_, bucket| !bucket.is_void(now));
+        self.overflow.retain(|_, bucket| !bucket.is_void(now));
+        if self.buckets.capacity() > 256 && self.buckets.len() < self.buckets.capacity() / 4 {
+            self.buckets.shrink_to(self.buckets.len() * 2);
         }
     }
 }
@@ -165,7 +165,7 @@ impl Store for MemoryStore {
         let (mut shard, _) = self.shard(request.key());
         let now = self.now();
         // An overflow bucket stays: it holds what others have used.
-        Answer::ready(Ok(shard.logs.remove(request.key()).is_some_and(|log| !log.is_void(now))))
+        Answer::ready(Ok(shard.buckets.remove(request.key()).is_some_and(|bucket| !bucket.is_void(now))))
     }
 }
 

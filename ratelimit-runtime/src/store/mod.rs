@@ -117,10 +117,15 @@ impl<'a> Request<'a> {
         self.cost
     }
 
-    /// The longest window.
+    /// The longest that anything written for this request may live: the longest window; two for a sliding counter;
+    /// what a full bucket takes to drain.
     #[must_use]
     pub fn horizon(&self) -> Duration {
-        self.limits.iter().map(Limit::window).max().unwrap_or_default()
+        Duration::from_micros(self.horizon_us())
+    }
+
+    pub(crate) fn horizon_us(&self) -> u64 {
+        self.limits.iter().map(|limit| self.algorithm.horizon_us(limit)).max().unwrap_or(0)
     }
 }
 

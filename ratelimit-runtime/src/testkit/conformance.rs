@@ -7,6 +7,7 @@
 //! unique integers does, and never earlier. Cases with weights allow for that; all other figures are compared exactly.
 
 #![allow(clippy::missing_panics_doc, reason = "a case panics when the store fails it: that is what it is for")]
+#![allow(clippy::unchecked_time_subtraction, reason = "shorter from longer constants")]
 
 mod counting;
 mod random;
@@ -34,7 +35,7 @@ pub use weights::*;
 /// [`FakeClock`](crate::testkit::FakeClock) that it reads. Each test runs on a tokio runtime of its own.
 ///
 /// ```
-/// use ratelimit_runtime::store::memory::MemoryStore;
+/// use ratelimit_runtime::MemoryStore;
 /// use ratelimit_runtime::testkit::FakeClock;
 ///
 /// async fn memory_store() -> (MemoryStore, FakeClock) {
@@ -137,7 +138,7 @@ impl<S: Store> Bench<S> {
             bench: self,
             key: self.key(suffix.as_bytes()),
             limit: Limit::new(max, window),
-            reference: Reference::new(Algorithm::SlidingWindow),
+            reference: Reference::sliding_window(),
             spread: 0,
         }
     }
@@ -162,6 +163,12 @@ impl<S: Store> Bucket<'_, S> {
         self.acquire_cost(1).await
     }
 
+    /// A call that has to be admitted.
+    async fn admit(&mut self) {
+        let verdict = self.acquire().await;
+        assert!(verdict.allowed, "there is room: {verdict:?}");
+    }
+
     async fn acquire_cost(&mut self, cost: u64) -> Verdict {
         let verdict = self.ask_store(Kind::Acquire, cost).await;
         self.compare(Kind::Acquire, cost, verdict);
@@ -184,7 +191,7 @@ impl<S: Store> Bucket<'_, S> {
     }
 
     async fn reset(&mut self) -> bool {
-        self.reference = Reference::new(Algorithm::SlidingWindow);
+        self.reference = Reference::sliding_window();
         let limits = [self.limit];
         answered(self.bench.store.reset(request(&self.key, &limits)).await)
     }

@@ -14,15 +14,24 @@ use crate::store::{Answer, Request, Store, StoreError, StoreErrorKind, Verdict};
 /// A call that fails or hangs does not reach the inner store: nothing is charged.
 ///
 /// ```
-/// use ratelimit_runtime::RateLimiter;
-/// use ratelimit_runtime::store::memory::MemoryStore;
 /// use ratelimit_runtime::testkit::FaultyStore;
+/// use ratelimit_runtime::{Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, Rule};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), RateLimitError> {
+/// const LOGIN: Rule = Rule::new("login", Limit::per_minute(5)).on_unavailable(OnUnavailable::Deny);
 ///
 /// let store = FaultyStore::new(MemoryStore::new());
-/// let limiter = RateLimiter::builder(store.clone()).build();
-/// store.fail(); // from here on, what the limiter's policy for an unavailable store says
+/// let limiter = RateLimiter::builder().store(store.clone()).build()?;
+///
+/// store.fail();
+/// let refused = limiter.acquire(&LOGIN, &Key::of("alice")).await;
+/// assert!(matches!(refused, Err(RateLimitError::Unavailable(_))));
+///
 /// store.heal();
-/// # let _ = limiter;
+/// assert_eq!(limiter.acquire(&LOGIN, &Key::of("alice")).await?.remaining(), 4);
+/// # Ok(())
+/// # }
 /// ```
 pub struct FaultyStore<S> {
     shared: Arc<Shared<S>>,

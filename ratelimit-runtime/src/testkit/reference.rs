@@ -1,6 +1,6 @@
 //! The limits once more, as naively as possible: what stores are compared with.
 
-use crate::rule::{Algorithm, Limit};
+use crate::rule::Limit;
 
 /// The state of one key under one limit, kept in the plainest way there is. It is told when something was admitted,
 /// and says what a store that is exact must answer. All times are in microseconds; they never step back.
@@ -16,13 +16,10 @@ enum Model {
 }
 
 impl Reference {
-    /// An unused key.
+    /// An unused key of [`Algorithm::SlidingWindow`](crate::Algorithm::SlidingWindow).
     #[must_use]
-    pub fn new(algorithm: Algorithm) -> Self {
-        let model = match algorithm {
-            Algorithm::SlidingWindow => Model::SlidingWindow(SlidingWindow::default()),
-        };
-        Self { model }
+    pub fn sliding_window() -> Self {
+        Self { model: Model::SlidingWindow(SlidingWindow::default()) }
     }
 
     /// How long after `now` a request of this cost is first admitted if nobody else comes; 0: at once. A cost above

@@ -82,7 +82,9 @@ pub(super) fn from_client(error: RedisError, address: &str) -> StoreError {
     };
     let misconfigured = |what: &str| StoreError::misconfigured(format!("{what} (Redis at {address})"));
     match error.kind() {
-        ErrorKind::AuthenticationFailed => misconfigured("Redis does not accept the user name or the password of the URL"),
+        ErrorKind::AuthenticationFailed => {
+            misconfigured("Redis does not accept the user name or the password of the URL")
+        }
         ErrorKind::RESP3NotSupported => misconfigured("Redis is older than 6.0: add ?protocol=resp2 to the URL"),
         ErrorKind::InvalidClientConfig => misconfigured("the client does not accept these settings"),
         ErrorKind::Server(_) if error.detail().is_some_and(|detail| detail.contains("DB index")) => {
@@ -91,7 +93,9 @@ pub(super) fn from_client(error: RedisError, address: &str) -> StoreError {
         ErrorKind::Io if io_kind(&error) == Some(io::ErrorKind::InvalidData) => {
             misconfigured("TLS failed: check the scheme and the certificate").with_source(error)
         }
-        ErrorKind::Io => StoreError::unavailable(format!("no connection to Redis at {address}: {error}")).with_source(error),
+        ErrorKind::Io => {
+            StoreError::unavailable(format!("no connection to Redis at {address}: {error}")).with_source(error)
+        }
         kind => StoreError::unavailable(format!("no answer from Redis at {address}: {kind:?}")),
     }
 }
@@ -127,25 +131,61 @@ mod tests {
     fn replies() {
         let table = [
             (Full, "OOM", "OOM command not allowed when used memory > 'maxmemory'."),
-            (Full, "OOM", "ERR Error running script (call to f_6b1b): @user_script:9: @user_script: 9: -OOM command not allowed when used memory > 'maxmemory'. "),
+            (
+                Full,
+                "OOM",
+                "ERR Error running script (call to f_6b1b): @user_script:9: @user_script: 9: -OOM command not allowed when used memory > 'maxmemory'. ",
+            ),
             (Misconfigured, "NOAUTH", "NOAUTH Authentication required."),
             (Misconfigured, "WRONGPASS", "WRONGPASS invalid username-password pair or user is disabled."),
             (Misconfigured, "NOPERM", "NOPERM this user has no permissions to run the 'evalsha' command"),
-            (Misconfigured, "ERR", "ERR The user executing the script can't run this command or subcommand script: 6b1b, on @user_script:1."),
+            (
+                Misconfigured,
+                "ERR",
+                "ERR The user executing the script can't run this command or subcommand script: 6b1b, on @user_script:1.",
+            ),
             (Misconfigured, "ERR", "ERR ACL failure in script: User x has no permissions to run the 'zadd' command"),
-            (Misconfigured, "WRONGTYPE", "WRONGTYPE Operation against a key holding the wrong kind of value script: 6b1b, on @user_script:1."),
-            (Misconfigured, "WRONGTYPE", "ERR Error running script (call to f_6b1b): @user_script:1: WRONGTYPE Operation against a key holding the wrong kind of value "),
+            (
+                Misconfigured,
+                "WRONGTYPE",
+                "WRONGTYPE Operation against a key holding the wrong kind of value script: 6b1b, on @user_script:1.",
+            ),
+            (
+                Misconfigured,
+                "WRONGTYPE",
+                "ERR Error running script (call to f_6b1b): @user_script:1: WRONGTYPE Operation against a key holding the wrong kind of value ",
+            ),
             (Misconfigured, "ERR", "ERR Error compiling script (new function): user_script:1: '=' expected near 'x'"),
             (Misconfigured, "ERR", "ERR unknown command 'EVALSHA', with args beginning with: 'OOM' '1' 'alice' "),
             (Misconfigured, "MOVED", "MOVED 3999 127.0.0.1:6381"),
             (Misconfigured, "CROSSSLOT", "CROSSSLOT Keys in request don't hash to the same slot"),
             (Unavailable, "READONLY", "READONLY You can't write against a read only replica."),
-            (Unavailable, "READONLY", "ERR Error running script (call to f_6b1b): @user_script:1: @user_script: 1: -READONLY You can't write against a read only replica. "),
+            (
+                Unavailable,
+                "READONLY",
+                "ERR Error running script (call to f_6b1b): @user_script:1: @user_script: 1: -READONLY You can't write against a read only replica. ",
+            ),
             (Unavailable, "LOADING", "LOADING Redis is loading the dataset in memory"),
-            (Unavailable, "BUSY", "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."),
-            (Unavailable, "MISCONF", "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist on disk."),
-            (Unavailable, "MISCONF", "ERR Error running script (call to f_6b1b): @user_script:1: @user_script: 1: -MISCONF Redis is configured to save RDB snapshots"),
-            (Unavailable, "MASTERDOWN", "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."),
+            (
+                Unavailable,
+                "BUSY",
+                "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+            ),
+            (
+                Unavailable,
+                "MISCONF",
+                "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist on disk.",
+            ),
+            (
+                Unavailable,
+                "MISCONF",
+                "ERR Error running script (call to f_6b1b): @user_script:1: @user_script: 1: -MISCONF Redis is configured to save RDB snapshots",
+            ),
+            (
+                Unavailable,
+                "MASTERDOWN",
+                "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+            ),
             (Unavailable, "CLUSTERDOWN", "CLUSTERDOWN The cluster is down"),
             (Unavailable, "NOREPLICAS", "NOREPLICAS Not enough good replicas to write."),
             (Unavailable, "TRYAGAIN", "TRYAGAIN Multiple keys request during rehashing of slot"),

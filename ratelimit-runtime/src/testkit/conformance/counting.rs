@@ -35,9 +35,9 @@ pub async fn remaining_counts_down<S: Store>(bench: Bench<S>) {
 /// However often a call is refused, the next slot comes free at the same moment, and is there to be taken.
 pub async fn a_refusal_consumes_nothing<S: Store>(bench: Bench<S>) {
     let mut bucket = bench.bucket("", 2, MINUTE);
-    bucket.acquire().await;
+    bucket.admit().await;
     bucket.advance(SECOND);
-    bucket.acquire().await;
+    bucket.admit().await;
     for second in 1..59_u64 {
         bucket.advance(SECOND);
         let verdict = bucket.acquire().await;
@@ -88,7 +88,7 @@ pub async fn peek_agrees_with_the_next_call<S: Store>(bench: Bench<S>) {
 pub async fn reset_frees_everything<S: Store>(bench: Bench<S>) {
     let mut bucket = bench.bucket("", 2, MINUTE);
     let mut other = bench.bucket("other", 1, MINUTE);
-    other.acquire().await;
+    other.admit().await;
     assert!(!bucket.reset().await, "an unused key");
     for _ in 0..3 {
         for allowed in [true, true, false] {
@@ -122,8 +122,30 @@ pub async fn hostile_keys_are_keys<S: Store>(bench: Bench<S>) {
     let long = vec![b'x'; 64 * 1024];
     let longer = [long.as_slice(), b"x"].concat();
     let suffixes: [&[u8]; 24] = [
-        b"", b"\0", b"\0\0", b"\0a", b"a\0", b"\n", b"\r\n", b"\r\n$1\r\nx\r\n", b" ", b"  ", b"{", b"}", b"{}",
-        b"{a}", b"{a}b", b"*", b"?", b"%00", b"\\0", b"\xff", b"\xff\xfe", b"\xc3\xa9", &long, &longer,
+        b"",
+        b"\0",
+        b"\0\0",
+        b"\0a",
+        b"a\0",
+        b"\n",
+        b"\r\n",
+        b"\r\n$1\r\nx\r\n",
+        b" ",
+        b"  ",
+        b"{",
+        b"}",
+        b"{}",
+        b"{a}",
+        b"{a}b",
+        b"*",
+        b"?",
+        b"%00",
+        b"\\0",
+        b"\xff",
+        b"\xff\xfe",
+        b"\xc3\xa9",
+        &long,
+        &longer,
     ];
     let limits = [Limit::new(1, MINUTE)];
     for allowed in [true, false] {
@@ -151,7 +173,8 @@ pub async fn a_burst_admits_exactly_max<S: Store>(bench: Bench<S>) {
         if verdict.allowed {
             admitted.push(verdict.remaining);
         } else {
-            assert_eq!((verdict.remaining, verdict.retry_after()), (0, MINUTE));
+            // A store may also forget by a real clock, and real time passes here.
+            assert!(verdict.remaining == 0 && (SECOND..=MINUTE).contains(&verdict.retry_after()), "{verdict:?}");
         }
     }
     assert_eq!(admitted.len() as u64, MAX);

@@ -7,7 +7,8 @@ use crate::store::Store;
 pub async fn weights_add_up<S: Store>(bench: Bench<S>) {
     let mut bucket = bench.bucket("", 10, MINUTE);
     bucket.spread = 9;
-    for (cost, allowed, left) in [(4, true, 6), (7, false, 6), (5, true, 1), (2, false, 1), (1, true, 0), (1, false, 0)] {
+    for (cost, allowed, left) in [(4, true, 6), (7, false, 6), (5, true, 1), (2, false, 1), (1, true, 0), (1, false, 0)]
+    {
         let seen = bucket.peek_cost(cost).await;
         let verdict = bucket.acquire_cost(cost).await;
         assert_eq!((verdict.allowed, verdict.remaining), (allowed, left), "cost {cost}");
@@ -23,7 +24,7 @@ pub async fn weights_add_up<S: Store>(bench: Bench<S>) {
 pub async fn a_heavy_call_waits_for_enough<S: Store>(bench: Bench<S>) {
     let mut bucket = bench.bucket("", 10, MINUTE);
     for _ in 0..10 {
-        bucket.acquire().await;
+        bucket.admit().await;
         bucket.advance(SECOND);
     }
     // Logged at 0 s … 9 s; it is 10 s now.

@@ -1,0 +1,33 @@
+//! Limits in a store of one's own: `store.rs` beside this file. The crate's tests hold it to the contract of a store
+//! with `ratelimit_runtime::conformance!`, as yours should be.
+//!
+//! ```text
+//! cargo run --example custom_store
+//! ```
+
+#![allow(clippy::print_stdout, reason = "a program for the terminal")]
+
+mod store;
+
+use ratelimit_runtime::clock::TokioClock;
+use ratelimit_runtime::{RateLimitError, RateLimiter, rate_limit};
+
+use store::LogStore;
+
+#[rate_limit(key = "<user>", window = "10s", max = 2)]
+async fn search(user: &str, query: &str) -> Result<String, RateLimitError> {
+    Ok(format!("{user} found {query}"))
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), RateLimitError> {
+    RateLimiter::with_store(LogStore::new(TokioClock::new())).install();
+
+    println!("{}", search("alice", "a needle").await?);
+    println!("{}", search("alice", "a haystack").await?);
+    let refused = search("alice", "the rest").await;
+    println!("the third in ten seconds: {refused:?}");
+    assert!(matches!(&refused, Err(RateLimitError::Exceeded(decision)) if decision.limit() == 2));
+    println!("{}", search("bob", "a needle").await?);
+    Ok(())
+}

@@ -1,0 +1,43 @@
+//! Where the runtime crate is: `::ratelimit_runtime`, unless `crate = …` says otherwise.
+
+use syn::{Error, Expr, ExprPath, Path};
+
+use crate::args::{as_str, bare};
+
+/// Reads the value of `crate = …`: an absolute path, in quotes or not.
+pub(crate) fn read(expr: &Expr) -> syn::Result<Path> {
+    let path = match (bare(expr), as_str(expr)) {
+        (_, Some(text)) => text.parse::<Path>()?,
+        (Expr::Path(ExprPath { qself: None, path, .. }), _) => path.clone(),
+        _ => return Err(Error::new_spanned(expr, "`crate` is the path of the runtime crate: write `crate = ::path`")),
+    };
+    let absolute = path.leading_colon.is_some()
+        || path.segments.first().is_some_and(|first| first.ident == "crate" || first.ident == "$crate");
+    if absolute {
+        return Ok(path);
+    }
+    let text: Vec<_> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+    let text = text.join("::");
+    let message = format!("a relative path may mean another crate elsewhere: write `::{text}` or `crate::{text}`");
+    Err(Error::new_spanned(expr, message))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use quote::ToTokens as _;
+
+    #[test]
+    fn paths() {
+        for (text, expected) in [("::a::b", ":: a :: b"), ("crate::a", "crate :: a"), ("\"::a\"", ":: a")] {
+            let path = read(&syn::parse_str(text).unwrap()).unwrap();
+            assert_eq!(path.to_token_stream().to_string(), expected);
+        }
+        for (text, part) in [("a::b", "write `::a::b`"), ("self", "write `::self`"), ("1", "write `crate = ::path`")] {
+            let error = read(&syn::parse_str(text).unwrap()).err().unwrap().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

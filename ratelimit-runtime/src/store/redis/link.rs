@@ -1,0 +1,289 @@
+//! [`Link`]: the way to one Redis server. One multiplexed connection per tokio runtime, because a connection lives
+//! and dies with the runtime that drives it.
+//!
+//! A call never connects. Each runtime has a [keeper](super::keeper), a task that connects, and connects again; calls
+//! read the state it leaves:
+//!
+//! | state | a call |
+//! | --- | --- |
+//! | `Connecting` | waits; its deadline is the limiter's |
+//! | `Up` | is sent |
+//! | `Failed` | fails at once, with what made the last attempt fail, so that an outage costs nobody a deadline |
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::time::{Duration, Instant};
+
+use redis::aio::MultiplexedConnection;
+use redis::{Client, Cmd, ServerError, Value};
+use tokio::runtime::{Handle, Id};
+use tokio::sync::watch;
+
+use super::{errors, keeper};
+use crate::error::{StoreError, StoreErrorKind};
+
+/// Calls in a row that end without a reply before the connection counts as dead.
+const UNANSWERED: u32 = 3;
+/// For how long nothing must have been heard as well: callers may give up in bursts for reasons of their own.
+const SILENCE: Duration = Duration::from_millis(100);
+/// How long [`Link::ready`] waits for one reply.
+const PROBE: Duration = Duration::from_secs(1);
+const PROBE_PAUSE: Duration = Duration::from_millis(50);
+
+pub(super) struct Link {
+    shared: Arc<Shared>,
+}
+
+/// What the keepers refer back to.
+pub(super) struct Shared {
+    pub(super) client: Client,
+    slots: RwLock<Vec<(Id, Arc<Slot>)>>,
+}
+
+/// The connection of one runtime.
+pub(super) struct Slot {
+    pub(super) state: watch::Sender<State>,
+    born: Instant,
+    /// Milliseconds after `born` of the last call that found no connection.
+    missed_ms: AtomicU64,
+}
+
+pub(super) enum State {
+    Connecting,
+    Up(Up),
+    Failed(StoreError),
+}
+
+#[derive(Clone)]
+pub(super) struct Up {
+    pub(super) connection: MultiplexedConnection,
+    pub(super) health: Arc<Health>,
+}
+
+/// What is known of one connection. It also is the connection's identity.
+pub(super) struct Health {
+    since: Instant,
+    unanswered: AtomicU32,
+    /// When the first unanswered call was sent, in milliseconds after `since`.
+    silent_since_ms: AtomicU64,
+    /// Set when the connection ends by itself, which may be before it is announced.
+    pub(super) closed: AtomicBool,
+}
+
+impl Link {
+    pub(super) fn new(client: Client) -> Self {
+        Self { shared: Arc::new(Shared { client, slots: RwLock::default() }) }
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.shared.client
+    }
+
+    /// Sends one command. The outer error is the connection's, the inner one the server's reply.
+    ///
+    /// Dropping the future leaves nothing behind but the command, which may run.
+    pub(super) async fn send(&self, command: &Cmd) -> Result<Result<Value, ServerError>, StoreError> {
+        let slot = self.slot()?;
+        let mut up = slot.up().await?;
+        let call = InFlight { slot: &slot, health: &up.health, sent: Instant::now(), answered: false };
+        match up.connection.send_packed_command(command).await {
+            Ok(Value::ServerError(error)) => {
+                call.answered();
+                if errors::code(&error) == "READONLY" {
+                    // The name may lead to another server by now.
+                    slot.lose(&up.health, State::Failed(errors::from_server(&error)));
+                }
+                Ok(Err(error))
+            }
+            Ok(value) => {
+                call.answered();
+                Ok(Ok(value))
+            }
+            Err(error) => {
+                call.answered();
+                slot.lose(&up.health, State::Connecting);
+                Err(errors::from_client(error, &self.shared.address()))
+            }
+        }
+    }
+
+    /// Resolves once the server answers, or with what no waiting will cure.
+    pub(super) async fn ready(&self) -> Result<(), StoreError> {
+        loop {
+            let slot = self.slot()?;
+            slot.up_or_misconfigured().await?;
+            let answer = match tokio::time::timeout(PROBE, self.send(&keeper::ping())).await {
+                Ok(Ok(Ok(reply))) => keeper::serves(&reply),
+                Ok(Ok(Err(reply))) => keeper::serves(&Value::ServerError(reply)),
+                Ok(Err(error)) => Err(error),
+                Err(_) => Err(StoreError::unavailable("Redis does not answer")),
+            };
+            match answer {
+                Err(error) if error.kind() != StoreErrorKind::Misconfigured => {}
+                answer => return answer,
+            }
+            tokio::time::sleep(PROBE_PAUSE).await;
+        }
+    }
+
+    fn slot(&self) -> Result<Arc<Slot>, StoreError> {
+        let Ok(runtime) = Handle::try_current() else {
+            return Err(StoreError::misconfigured("the Redis store needs a tokio runtime: call it from within one"));
+        };
+        let id = runtime.id();
+        let find = |slots: &[(Id, Arc<Slot>)]| slots.iter().find(|slot| slot.0 == id).map(|slot| Arc::clone(&slot.1));
+        if let Some(slot) = find(&self.shared.slots.read().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(slot);
+        }
+        let slot = {
+            let mut slots = self.shared.slots.write().unwrap_or_else(PoisonError::into_inner);
+            if let Some(slot) = find(&slots) {
+                return Ok(slot);
+            }
+            let slot = Arc::new(Slot::new());
+            slots.push((id, Arc::clone(&slot)));
+            slot
+        };
+        keeper::start(&runtime, &self.shared, &slot);
+        Ok(slot)
+    }
+}
+
+impl Shared {
+    /// Host and port, or the path of the socket: nothing secret.
+    pub(super) fn address(&self) -> String {
+        self.client.get_connection_info().addr().to_string()
+    }
+
+    /// Takes a slot out; the next call of its runtime starts afresh.
+    pub(super) fn forget(&self, slot: &Weak<Slot>) {
+        let forgotten = {
+            let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+            let index = slots.iter().position(|known| std::ptr::eq(Arc::as_ptr(&known.1), slot.as_ptr()));
+            index.map(|index| slots.swap_remove(index))
+        };
+        // Dropping a connection runs foreign code: not under the lock.
+        drop(forgotten);
+    }
+}
+
+impl Slot {
+    fn new() -> Self {
+        Self { state: watch::Sender::new(State::Connecting), born: Instant::now(), missed_ms: AtomicU64::new(0) }
+    }
+
+    async fn up(&self) -> Result<Up, StoreError> {
+        match &*self.state.borrow() {
+            State::Up(up) => return Ok(up.clone()),
+            State::Failed(error) => {
+                self.missed_ms.store(millis_since(self.born), Ordering::Relaxed);
+                return Err(error.clone());
+            }
+            State::Connecting => {}
+        }
+        self.settled(|state| !matches!(state, State::Connecting)).await
+    }
+
+    async fn up_or_misconfigured(&self) -> Result<Up, StoreError> {
+        self.settled(|state| match state {
+            State::Connecting => false,
+            State::Up(_) => true,
+            State::Failed(error) => error.kind() == StoreErrorKind::Misconfigured,
+        })
+        .await
+    }
+
+    async fn settled(&self, enough: impl Fn(&State) -> bool) -> Result<Up, StoreError> {
+        let mut states = self.state.subscribe();
+        match states.wait_for(enough).await.as_deref() {
+            Ok(State::Up(up)) => Ok(up.clone()),
+            Ok(State::Failed(error)) => Err(error.clone()),
+            Ok(State::Connecting) | Err(_) => Err(StoreError::unavailable("the connection to Redis is closed")),
+        }
+    }
+
+    /// Gives this connection up, unless that has happened already. The keeper makes the next one.
+    pub(super) fn lose(&self, health: &Arc<Health>, next: State) {
+        self.state.send_if_modified(|state| match state {
+            State::Up(up) if Arc::ptr_eq(&up.health, health) => {
+                *state = next;
+                true
+            }
+            _ => false,
+        });
+    }
+
+    /// Whether somebody wants a connection, or did within `span`.
+    pub(super) fn is_wanted(&self, span: Duration) -> bool {
+        // The keeper watches too; whoever else does is waiting.
+        let missed = Duration::from_millis(self.missed_ms.load(Ordering::Relaxed));
+        self.state.receiver_count() > 1 || self.born.elapsed().saturating_sub(missed) < span
+    }
+
+    /// Starts the time of [`is_wanted`](Self::is_wanted) anew.
+    pub(super) fn want(&self) {
+        self.missed_ms.store(millis_since(self.born), Ordering::Relaxed);
+    }
+}
+
+impl Health {
+    pub(super) fn new() -> Self {
+        Self {
+            since: Instant::now(),
+            unanswered: AtomicU32::new(0),
+            silent_since_ms: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn age(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    fn heard(&self) {
+        // Read first: nobody else's cache line is taken in the ordinary case.
+        if self.unanswered.load(Ordering::Relaxed) != 0 {
+            self.unanswered.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes a call without a reply; says whether the connection counts as dead.
+    fn unheard(&self, sent: Instant) -> bool {
+        let earlier = self.unanswered.fetch_add(1, Ordering::Relaxed);
+        let sent_ms = u64::try_from(sent.saturating_duration_since(self.since).as_millis()).unwrap_or(u64::MAX);
+        if earlier == 0 {
+            self.silent_since_ms.store(sent_ms, Ordering::Relaxed);
+        }
+        let silent_since = Duration::from_millis(self.silent_since_ms.load(Ordering::Relaxed));
+        earlier + 1 >= UNANSWERED && self.age().saturating_sub(silent_since) >= SILENCE
+    }
+}
+
+fn millis_since(then: Instant) -> u64 {
+    u64::try_from(then.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Notices, by being dropped, that a caller stopped waiting. The client itself never gives up on a connection that
+/// swallows everything.
+struct InFlight<'a> {
+    slot: &'a Slot,
+    health: &'a Arc<Health>,
+    sent: Instant,
+    answered: bool,
+}
+
+impl InFlight<'_> {
+    fn answered(mut self) {
+        self.answered = true;
+        self.health.heard();
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        if !self.answered && self.health.unheard(self.sent) {
+            let error = StoreError::unavailable("Redis has stopped answering; reconnecting");
+            self.slot.lose(self.health, State::Failed(error));
+        }
+    }
+}

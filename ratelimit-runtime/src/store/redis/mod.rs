@@ -1,0 +1,250 @@
+//! [`RedisStore`]: limits kept on a Redis server, shared by every process that uses it.
+//!
+//! A decision is one call of a script, so it is atomic and one round trip. The way there is [`link`]; what the server
+//! does is `sliding_window.lua`; what goes wrong is sorted in [`errors`].
+
+use std::fmt;
+use std::sync::Arc;
+
+use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
+use redis::{Client, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, Value};
+
+use self::link::Link;
+use super::{Answer, Request, Store, Verdict};
+use crate::clock::Clock;
+use crate::error::StoreError;
+use crate::rule::{Algorithm, MAX_COUNT, MAX_WINDOW};
+
+mod errors;
+mod keeper;
+mod link;
+mod script;
+
+/// Limits on one Redis server (Redis 6.0 or later, or Valkey).
+///
+/// The connection is made in the background at the first call, one per tokio runtime, and made again whenever it is
+/// lost; [`ready`](Store::ready) waits for it. While there is none, calls fail at once and the limiter answers by its
+/// `on_unavailable` policy.
+///
+/// A call that is dropped at its deadline may have been charged; it is never admitted and not charged.
+///
+/// The server needs `EVAL`, `EVALSHA`, `UNLINK`, `PING`, and inside of scripts `TIME`, `ZADD`, `ZCARD`, `ZCOUNT`,
+/// `ZRANGE`, `ZREMRANGEBYRANK`, `PEXPIRE` and `PTTL`.
+pub struct RedisStore {
+    link: Link,
+    clock: Option<Arc<dyn Clock>>,
+}
+
+impl RedisStore {
+    /// A store on the server that the URL names: `redis://[user][:password]@host[:port][/database]`, `rediss://…` for
+    /// TLS (feature `redis-tls`), or `unix:///path/to/socket[?db=…&user=…&pass=…]`. Special characters in a password
+    /// are percent-encoded.
+    ///
+    /// Connections speak RESP3 unless the URL says `?protocol=resp2`.
+    ///
+    /// Returns at once and connects to nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if the URL is not one of these. The message
+    /// never repeats the URL, which may hold a password.
+    pub fn new(url: &str) -> Result<Self, StoreError> {
+        let info = connection_info(url)?;
+        let client = Client::open(info).map_err(|_| StoreError::misconfigured(URL_FORM))?;
+        Ok(Self { link: Link::new(client), clock: None })
+    }
+
+    /// Takes the time from `clock` instead of the server's `TIME`: for tests, and for services that refuse `TIME` in
+    /// scripts.
+    ///
+    /// All processes that share a bucket must then have clocks that agree: one that runs ahead by *d* makes slots
+    /// free *d* early for its own calls, and its admissions last *d* longer for the others. Keys still expire by the
+    /// server's clock.
+    #[must_use]
+    pub fn with_clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Some(Arc::new(clock));
+        self
+    }
+
+    async fn decide(&self, mode: Mode, request: Request<'_>) -> Result<Verdict, StoreError> {
+        let (Algorithm::SlidingWindow, [limit]) = (request.algorithm(), request.limits()) else {
+            return Err(StoreError::unsupported("the Redis store keeps one limit per key, as a sliding window"));
+        };
+        let now = self.now()?;
+        let args = |command: &mut Cmd| {
+            command.arg(match mode {
+                Mode::Acquire => "acquire",
+                Mode::Peek => "peek",
+            });
+            match now {
+                Some(now) => command.arg(now),
+                None => command.arg(""),
+            };
+            command.arg(limit.max()).arg(request.cost()).arg(limit.window_us());
+        };
+        let reply = script::SLIDING_WINDOW.run(&self.link, request.key(), args).await?;
+        verdict(&reply).ok_or_else(|| StoreError::unavailable("Redis gave a reply that is not a decision"))
+    }
+
+    /// The caller's time in microseconds; `None` for the server's.
+    fn now(&self) -> Result<Option<u64>, StoreError> {
+        let Some(clock) = &self.clock else { return Ok(None) };
+        let now = clock.now().as_micros();
+        match u64::try_from(now) {
+            // Beyond this, the script could not add a window exactly.
+            Ok(now) if u128::from(now) + MAX_WINDOW.as_micros() <= u128::from(MAX_COUNT) => Ok(Some(now)),
+            _ => Err(StoreError::misconfigured("the clock of the Redis store is more than 284 years past its start")),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Mode {
+    Acquire,
+    Peek,
+}
+
+impl Store for RedisStore {
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        Answer::later(self.decide(Mode::Acquire, request))
+    }
+
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        Answer::later(self.decide(Mode::Peek, request))
+    }
+
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        Answer::later(async move {
+            let mut command = redis::cmd("UNLINK");
+            command.arg(request.key());
+            match self.link.send(&command).await? {
+                Ok(Value::Int(removed)) => Ok(removed > 0),
+                Ok(_) => Err(StoreError::unavailable("Redis gave a reply to UNLINK that is not a number")),
+                Err(error) => Err(errors::from_server(&error)),
+            }
+        })
+    }
+
+    fn ready(&self) -> Answer<'_, ()> {
+        Answer::later(self.link.ready())
+    }
+}
+
+impl fmt::Debug for RedisStore {
+    /// Without the user name and the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let info = self.link.client().get_connection_info();
+        f.debug_struct("RedisStore")
+            .field("address", &info.addr().to_string())
+            .field("database", &info.redis_settings().db())
+            .field("tls", &matches!(info.addr(), ConnectionAddr::TcpTls { .. }))
+            .field("own_clock", &self.clock.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+fn verdict(reply: &Value) -> Option<Verdict> {
+    let Value::Array(reply) = reply else { return None };
+    let [Value::Int(allowed), Value::Int(remaining), Value::Int(retry_after), Value::Int(reset_after)] =
+        reply.as_slice()
+    else {
+        return None;
+    };
+    Some(Verdict::new(
+        *allowed == 1,
+        u64::try_from(*remaining).ok()?,
+        u64::try_from(*retry_after).ok()?,
+        u64::try_from(*reset_after).ok()?,
+    ))
+}
+
+const URL_FORM: &str = "the Redis URL is malformed: write redis://[user][:password]@host[:port][/database], with \
+                        special characters of the password percent-encoded (`/` as %2F, `#` as %23, `?` as %3F)";
+
+fn connection_info(url: &str) -> Result<ConnectionInfo, StoreError> {
+    let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
+    match scheme {
+        "redis" | "valkey" | "unix" | "redis+unix" | "valkey+unix" => {}
+        "rediss" | "valkeys" if cfg!(feature = "redis-tls") => {}
+        "rediss" | "valkeys" => {
+            return Err(StoreError::misconfigured(
+                "a rediss:// URL needs the feature `redis-tls` of ratelimit-runtime",
+            ));
+        }
+        _ => return Err(StoreError::misconfigured("a Redis URL starts with redis://, rediss:// or unix://")),
+    }
+    let info = url.into_connection_info().map_err(|_| StoreError::misconfigured(URL_FORM))?;
+
+    let (_, query) = url.split_once('?').unwrap_or_default();
+    let chosen = query.split(['&', '#']).any(|pair| pair.starts_with("protocol="));
+    let protocol = if chosen { info.redis_settings().protocol() } else { ProtocolVersion::RESP3 };
+    let settings = info.redis_settings().clone().set_protocol(protocol);
+    Ok(info.set_redis_settings(settings).set_tcp_settings(tcp_settings()))
+}
+
+/// A connection whose other end has vanished is noticed within 30 seconds by the kernel too.
+fn tcp_settings() -> TcpSettings {
+    use std::time::Duration;
+
+    let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(15)).with_interval(Duration::from_secs(5));
+    let settings = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
+    #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+    let settings = settings.set_user_timeout(Duration::from_secs(30));
+    settings
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+    use crate::error::StoreErrorKind;
+
+    #[test]
+    fn urls() {
+        for url in
+            ["redis://h", "redis://u:p@h:1/2", "redis://:p%2Fq@h", "unix:///run/redis.sock?db=1", "redis://[::1]:7"]
+        {
+            assert!(RedisStore::new(url).is_ok(), "{url}");
+        }
+        let secret = "hunter2";
+        for (url, expected) in [
+            ("hunter2", "starts with redis://"),
+            ("http://u:hunter2@h", "starts with redis://"),
+            ("hunter2:6379", "starts with redis://"),
+            ("redis://:hunter2/x@h", "percent-encoded"),
+            ("redis://:hunter2#x@h", "percent-encoded"),
+            ("redis://u:hunter2@h/notanumber", "percent-encoded"),
+            ("redis://u:hunter2@h?protocol=hunter2", "percent-encoded"),
+            ("redis://u:hunter2@", "percent-encoded"),
+        ] {
+            let error = RedisStore::new(url).unwrap_err();
+            assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{url}");
+            assert!(error.message().contains(expected), "{url}: {error}");
+            assert!(!format!("{error:?}").contains(secret), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn protocol_is_resp3_unless_chosen() {
+        let protocol = |url| connection_info(url).unwrap().redis_settings().protocol();
+        assert_eq!(protocol("redis://h"), ProtocolVersion::RESP3);
+        assert_eq!(protocol("redis://h/0?protocol=resp2"), ProtocolVersion::RESP2);
+        assert_eq!(protocol("redis://h/0?x=1&protocol=3"), ProtocolVersion::RESP3);
+        assert_eq!(protocol("unix:///s?db=1&protocol=2"), ProtocolVersion::RESP2);
+    }
+
+    #[test]
+    fn debug_shows_no_credentials() {
+        let shown = format!("{:?}", RedisStore::new("redis://alice:hunter2@h:1/3").unwrap());
+        assert!(shown.contains("h:1") && shown.contains('3'), "{shown}");
+        assert!(!shown.contains("alice") && !shown.contains("hunter2"), "{shown}");
+    }
+
+    #[test]
+    fn sockets_send_at_once_and_notice_dead_peers() {
+        let info = connection_info("redis://h").unwrap();
+        assert!(info.tcp_settings().nodelay());
+        assert!(info.tcp_settings().keepalive().is_some());
+    }
+}

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Builds and tests everything. It needs Rust and, for the tests on Redis, a redis-server: on Debian and Ubuntu it
+# installs that one package; elsewhere it says what to do. The tests start and stop servers of their own, on free ports.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+step() { printf '\n==> %s\n' "$*"; }
+fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
+
+install_redis() {
+    local by_hand='install redis-server by hand (Debian, Ubuntu: apt-get install redis-server; Fedora: dnf install redis or valkey; Arch: pacman -S valkey; macOS: brew install redis), or name one: RATELIMIT_TEST_REDIS_BIN=/path/to/redis-server scripts/test.sh'
+    command -v apt-get >/dev/null || fail "the tests on Redis need a redis-server, and there is no apt-get here: $by_hand"
+    local as_root=()
+    if [ "$(id -u)" -ne 0 ]; then
+        command -v sudo >/dev/null || fail "the tests on Redis need a redis-server, and there is no sudo here: $by_hand"
+        as_root=(sudo)
+    fi
+    step 'installing redis-server with apt-get, for the tests on Redis'
+    # The service that the package may start is not used: the tests start their own servers.
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -q || true
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends redis-server ||
+        fail "apt-get could not install redis-server: $by_hand"
+}
+
+command -v cargo >/dev/null || fail 'there is no cargo here: install Rust first'
+redis=${RATELIMIT_TEST_REDIS_BIN:-redis-server}
+command -v "$redis" >/dev/null || {
+    [ "$redis" = redis-server ] || fail "RATELIMIT_TEST_REDIS_BIN names $redis, which cannot be run"
+    install_redis
+}
+step "the tests run on $("$redis" --version)"
+
+step 'building the examples'
+cargo build --examples --locked
+
+step 'running all tests, and the code blocks of the documentation'
+log=$(mktemp)
+trap 'rm -f -- "$log"' EXIT
+status=0
+cargo test --workspace --all-features --locked --no-fail-fast 2>&1 | tee "$log" || status=$?
+
+counts=$(awk '/^test result:/ { passed += $4; failed += $6; ignored += $8 }
+    END { printf "%d passed, %d failed, %d ignored", passed, failed, ignored }' "$log")
+if [ "$status" -ne 0 ]; then
+    fail "not all tests are green: $counts"
+fi
+printf '\nAll tests are green: %s.\n' "$counts"
