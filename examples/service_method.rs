@@ -26,7 +26,7 @@ struct Tenant {
     limiter: RateLimiter,
 }
 
-const EXPORT: Rule = Rule::new("export", Limit::per_day(3));
+static EXPORT: Rule = Rule::new("export", Limit::per_day(3));
 
 impl Tenant {
     /// Three exports a day for each tenant: the key is a field of `self`, and so is the limiter.

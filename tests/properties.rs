@@ -167,9 +167,9 @@ proptest! {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Shape {
     Item(Vec<u8>),
-    Group(String, Vec<Shape>),
+    Group(String, Vec<Self>),
     /// Several items without a group, as a hand-written `KeyPart` may write them.
-    Items(Vec<Shape>),
+    Items(Vec<Self>),
 }
 
 impl KeyPart for Shape {
@@ -249,19 +249,16 @@ fn pieces() -> impl Strategy<Value = Vec<(Option<String>, Shape)>> {
 fn render(pieces: &[(Option<String>, Shape)]) -> (Key, Vec<Piece>) {
     let (mut builder, mut meaning) = (KeyBuilder::new(), Vec::new());
     for (text, shape) in pieces {
-        match text {
-            Some(text) => {
-                builder.text(text);
-                match meaning.last_mut() {
-                    Some(Piece::Text(before)) => before.push_str(text),
-                    _ if text.is_empty() => {}
-                    _ => meaning.push(Piece::Text(text.clone())),
-                }
+        if let Some(text) = text {
+            builder.text(text);
+            match meaning.last_mut() {
+                Some(Piece::Text(before)) => before.push_str(text),
+                _ if text.is_empty() => {}
+                _ => meaning.push(Piece::Text(text.clone())),
             }
-            None => {
-                builder.part(shape);
-                meaning.push(Piece::Part(shape.items()));
-            }
+        } else {
+            builder.part(shape);
+            meaning.push(Piece::Part(shape.items()));
         }
     }
     (builder.finish(), meaning)

@@ -1,5 +1,5 @@
-//! The Redis store against real servers: exactness, what it leaves on the server, and what it does when the server
-//! is not well. `RATELIMIT_TEST_REDIS_BIN` chooses another server binary.
+//! The Redis store against real servers, beyond the conformance suite: what it leaves on the server, and what it does
+//! when the server is not well. `RATELIMIT_TEST_REDIS_BIN` chooses another server binary.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on fails")]
 
@@ -31,8 +31,6 @@ async fn store_with_fake_clock() -> (RedisStore, FakeClock) {
     store.ready().await.unwrap();
     (store, clock)
 }
-
-ratelimit_runtime::conformance!(conformance, store_with_fake_clock);
 
 async fn acquire(store: &RedisStore, key: &str, limit: Limit) -> Result<Verdict, StoreError> {
     store.acquire(Request::new(key.as_bytes(), Algorithm::SlidingWindow, &[limit])).await
@@ -92,13 +90,17 @@ async fn twenty_thousand_concurrent_calls_are_counted_exactly() {
 #[tokio::test]
 async fn the_servers_clock_frees_a_slot_at_the_promised_microsecond() {
     let store = RedisStore::new(&shared().url()).unwrap();
-    let (key, limit) = (unique("promise"), Limit::new(1, Duration::from_millis(50)));
-    assert!(acquire(&store, &key, limit).await.unwrap().allowed);
-    for _ in 0..5 {
+    let (key, limit) = (unique("promise"), Limit::new(1, Duration::from_millis(100)));
+    let mut promises = 0;
+    for _ in 0..6 {
         let asked = Instant::now();
         let refused = acquire(&store, &key, limit).await.unwrap();
-        assert!(!refused.allowed);
-        assert!(refused.retry_after_us > 0 && refused.retry_after_us <= 50_000, "{refused:?}");
+        if refused.allowed {
+            // The first call, or one after the machine stood still for a whole window.
+            continue;
+        }
+        promises += 1;
+        assert!(refused.retry_after_us > 0 && refused.retry_after_us <= 100_000, "{refused:?}");
         let earliest = asked + refused.retry_after();
         // Until the promised moment every answer is a refusal, whatever the key's expiry does.
         loop {
@@ -111,6 +113,7 @@ async fn the_servers_clock_frees_a_slot_at_the_promised_microsecond() {
             assert!(received < earliest + PATIENCE, "never admitted");
         }
     }
+    assert!(promises > 0);
 }
 
 #[tokio::test]
@@ -119,8 +122,7 @@ async fn the_log_never_outgrows_max_or_outlives_the_window() {
     let (store, clock) = store_with_fake_clock().await;
     let (key, max) = (unique("bounds"), 100);
     let limit = Limit::new(max, MINUTE);
-    let mut clock_steps = [1_u64, 40, 700_000, 59_000_000, 3, 20_000_000].into_iter().cycle();
-    for call in 0..1_500 {
+    for call in 0..1_500_u64 {
         let verdict = acquire(&store, &key, limit).await.unwrap();
         if call % 7 == 0 {
             let _ = peek(&store, &key, limit).await.unwrap();
@@ -129,10 +131,8 @@ async fn the_log_never_outgrows_max_or_outlives_the_window() {
         assert!(card <= i64::try_from(max).unwrap(), "{card} entries after call {call}, {verdict:?}");
         let ttl = number(server, &["PTTL", &key]);
         assert!((1..=60_000).contains(&ttl), "{ttl} ms left after call {call}");
-        if call % 150 == 149 {
-            clock.advance(Duration::from_micros(clock_steps.next().unwrap()));
-        }
-        clock.advance(MICROSECOND);
+        // On average a little less than `max` calls come in a minute, at times in the same microsecond.
+        clock.advance(Duration::from_micros(call * 7_919_993 % 1_100_000 * (call % 3)));
     }
 }
 
@@ -181,6 +181,18 @@ async fn members_are_unique_microseconds_and_their_own_scores() {
     let log = server.cli(&["ZRANGE", &key, "0", "-1", "WITHSCORES"]);
     let expected = (0..3).map(|n| format!("{0}\n{0}", 1_700_000_000_000_000_u64 + n)).collect::<Vec<_>>().join("\n");
     assert_eq!(log, expected);
+}
+
+#[tokio::test]
+async fn a_heavy_call_takes_as_many_members() {
+    let server = shared();
+    let (store, _clock) = store_with_fake_clock().await;
+    let (key, limits) = (unique("heavy"), [Limit::new(5_000, MINUTE)]);
+    let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits).with_cost(2_500);
+    assert_eq!(store.acquire(request).await.unwrap().remaining, 2_500);
+    assert_eq!(store.acquire(request).await.unwrap().remaining, 0);
+    assert!(!store.acquire(request).await.unwrap().allowed);
+    assert_eq!(number(server, &["ZCARD", &key]), 5_000);
 }
 
 #[tokio::test]
@@ -371,10 +383,10 @@ async fn starts_without_a_server_and_finds_it_when_it_comes() {
 #[tokio::test]
 async fn recovers_by_itself_when_a_killed_server_returns() {
     let mut server = RedisServer::start();
-    let store = RedisStore::new(&server.url()).unwrap();
     let key = unique("killed");
-    store.ready().await.unwrap();
-    for _ in 0..2 {
+    for protocol in ["2", "3"] {
+        let store = RedisStore::new(&format!("{}?protocol={protocol}", server.url())).unwrap();
+        store.ready().await.unwrap();
         assert!(acquire_in_time(&store, &key).await.unwrap().allowed);
         server.stop();
         for _ in 0..20 {
@@ -419,22 +431,26 @@ async fn a_frozen_server_costs_a_few_deadlines_and_then_none() {
     assert!(took < Duration::from_secs(3), "took {took:?}");
 }
 
-/// Passes bytes on to the server, until told to swallow what the connections that exist then send.
-struct BlackHole {
+/// Passes bytes on to the server, after a delay, until told to swallow what the connections that exist then send.
+struct Proxy {
     port: u16,
     swallow: tokio::sync::watch::Sender<u32>,
 }
 
-impl BlackHole {
-    async fn in_front_of(server: &RedisServer) -> Self {
+impl Proxy {
+    async fn in_front_of(server: &RedisServer, delay: Duration) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let (swallow, generation) = tokio::sync::watch::channel(0);
         let behind = server.port();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                let server = TcpStream::connect(("127.0.0.1", behind)).await.unwrap();
-                tokio::spawn(pass_on(client, server, generation.clone()));
+                let generation = generation.clone();
+                tokio::spawn(async move {
+                    sleep(delay).await;
+                    let server = TcpStream::connect(("127.0.0.1", behind)).await.unwrap();
+                    pass_on(client, server, generation).await;
+                });
             }
         });
         Self { port, swallow }
@@ -455,7 +471,7 @@ async fn pass_on(mut client: TcpStream, mut server: TcpStream, mut generation: t
 #[tokio::test]
 async fn a_connection_that_swallows_everything_is_replaced() {
     let server = RedisServer::start();
-    let proxy = BlackHole::in_front_of(&server).await;
+    let proxy = Proxy::in_front_of(&server, Duration::ZERO).await;
     for protocol in ["2", "3"] {
         let store = RedisStore::new(&format!("redis://127.0.0.1:{}/?protocol={protocol}", proxy.port)).unwrap();
         let key = unique("black-hole");
@@ -467,6 +483,17 @@ async fn a_connection_that_swallows_everything_is_replaced() {
         let took = recovered(&store, &key).await;
         assert!(took < Duration::from_secs(1), "took {took:?}");
     }
+}
+
+#[tokio::test]
+async fn connecting_may_take_longer_than_any_call_waits() {
+    let server = RedisServer::start();
+    let proxy = Proxy::in_front_of(&server, DEADLINE * 3).await;
+    let store = RedisStore::new(&format!("redis://127.0.0.1:{}/", proxy.port)).unwrap();
+    let key = unique("slow");
+    assert_eq!(acquire_in_time(&store, &key).await.unwrap_err().message(), "deadline");
+    let took = recovered(&store, &key).await;
+    assert!(took < DEADLINE * 6, "took {took:?}");
 }
 
 #[tokio::test]
@@ -496,9 +523,14 @@ async fn a_read_only_replica_is_unavailable_until_it_is_promoted() {
     let mut gone = RedisServer::start();
     gone.stop();
     assert_eq!(server.cli(&["REPLICAOF", "127.0.0.1", &gone.port().to_string()]), "OK");
+    let own = || number_of(&info(&server, "stats", "total_connections_received"));
+    let before = own();
     let error = acquire_in_time(&store, &key).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unavailable);
     assert!(error.message().contains("READONLY"), "{error}");
+    // The name may lead to the new master by now, which only a new connection finds out.
+    sleep(Duration::from_millis(200)).await;
+    assert!(own() > before + 1, "besides the question itself there is a new connection");
     assert_eq!(server.cli(&["REPLICAOF", "NO", "ONE"]), "OK");
     recovered(&store, &key).await;
 }

@@ -3,9 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ratelimit_runtime::Store;
 use ratelimit_runtime::clock::Clock;
-use ratelimit_runtime::store::{Answer, Request, Verdict};
+use ratelimit_runtime::store::{Answer, Request, StoreError, Verdict};
+use ratelimit_runtime::{Algorithm, Store};
 
 /// Keeps every admission in a map under one lock: the contract of [`Store`] in its plainest form. A store that has to
 /// wait for its answer, as one over a network does, gives `Answer::later(async { … })` instead of `Answer::ready`.
@@ -42,6 +42,9 @@ impl<C: Clock> LogStore<C> {
 
 impl<C: Clock> Store for LogStore<C> {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        if let Err(error) = supported(&request) {
+            return Answer::ready(Err(error));
+        }
         let (mut keys, now) = self.lock();
         keys.sweep(now);
         let log = keys.logs.entry(request.key().to_vec()).or_default();
@@ -55,6 +58,9 @@ impl<C: Clock> Store for LogStore<C> {
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        if let Err(error) = supported(&request) {
+            return Answer::ready(Err(error));
+        }
         let (mut keys, now) = self.lock();
         let verdict = match keys.logs.get_mut(request.key()) {
             Some(log) => log.decide(&request, now),
@@ -67,6 +73,14 @@ impl<C: Clock> Store for LogStore<C> {
         let (mut keys, now) = self.lock();
         let log = keys.logs.remove(request.key());
         Answer::ready(Ok(log.is_some_and(|mut log| !log.is_void(now))))
+    }
+}
+
+/// What a store does not offer is an error of configuration, and never something similar instead.
+fn supported(request: &Request<'_>) -> Result<(), StoreError> {
+    match request.algorithm() {
+        Algorithm::SlidingWindow => Ok(()),
+        other => Err(StoreError::unsupported(format!("this store keeps sliding windows, not {other:?}"))),
     }
 }
 
@@ -108,7 +122,7 @@ impl Log {
                 freed >= excess
             });
             let wait = last_to_leave.filter(|_| excess > 0).map_or(0, |&(at, _)| at + limit.window_us() - now);
-            let reset = live().last().map_or(0, |&(at, _)| at + limit.window_us() - now);
+            let reset = live().next_back().map_or(0, |&(at, _)| at + limit.window_us() - now);
             let left = limit.max().saturating_sub(used);
             // The longest wait decides, and where nobody has to wait, the least that is left.
             if wait > decisive.retry_after_us || (wait == decisive.retry_after_us && left < decisive.remaining) {

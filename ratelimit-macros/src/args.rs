@@ -281,14 +281,11 @@ mod tests {
             ("key(\"<a>\")", "`key` needs a value"),
             ("max = 4", "`max` is given twice"),
             ("key = a b", "expected `,`"),
-            ("key = )", "unexpected"),
             ("+", "expected an argument"),
         ] {
-            if let Ok(tokens) = format!("{rest}, {text}").parse::<TokenStream>() {
-                let (_, errors) = parse(&tokens.to_string());
-                assert_eq!(errors.len(), 1, "{text}: {errors:?}");
-                assert!(errors.iter().all(|e| e.contains(part)), "{text}: {errors:?}");
-            }
+            let (_, errors) = parse(&format!("{rest}, {text}"));
+            assert_eq!(errors.len(), 1, "{text}: {errors:?}");
+            assert!(errors.iter().all(|e| e.contains(part)), "{text}: {errors:?}");
         }
     }
 

@@ -139,3 +139,80 @@ fn answer(attributes: Vec<Attribute>, body: &Body, diag: &mut Diagnostics) -> An
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::plan::Name;
+
+    fn run(arguments: &str, function: &str) -> Result<Plan, (Vec<String>, String)> {
+        check(arguments.parse().unwrap(), syn::parse_str(function).unwrap()).map_err(|(errors, function)| {
+            (errors.into_iter().map(|e| e.to_string()).collect(), function.to_token_stream().to_string())
+        })
+    }
+
+    const ONE: &str = r#"window = "1s", max = 1"#;
+
+    #[test]
+    fn a_stack_is_one_plan_in_written_order() {
+        let function = r#"
+            #[a] #[rate_limit(window = "2s", max = 2, name = "second")]
+            #[ratelimit_runtime::rate_limit(window = "3s", max = 3, crate = ::x)]
+            async fn f() -> R {}"#;
+        let plan = run(ONE, function).ok().unwrap();
+        let windows: Vec<_> = plan.rules.iter().map(|rule| rule.window_micros / 1_000_000).collect();
+        assert_eq!(windows, [1, 2, 3]);
+        assert!(plan.rules.iter().map(|rule| &rule.name).zip([1, 0, 3]).all(|(name, nth)| match name {
+            Name::Derived(derived) => *derived == nth,
+            Name::Given(name) => nth == 0 && name.value() == "second",
+        }));
+        assert_eq!(plan.function.attributes.len(), 1);
+        assert!(plan.krate.is_some());
+    }
+
+    #[test]
+    fn errors_of_a_stack_come_together_and_once() {
+        let function = r#"#[a] #[rate_limit(window = "0s", max = 2)] #[rate_limit] async fn f() {}"#;
+        let (errors, function) = run("max = 0", function).err().unwrap();
+        assert_eq!(errors.len(), 5, "{errors:?}");
+        assert_eq!(function, "# [a] async fn f () { }");
+    }
+
+    #[test]
+    fn conflicts() {
+        for (arguments, function, part) in [
+            (ONE, "async fn f() {}", "returns nothing"),
+            (ONE, "async fn f() -> () {}", "returns nothing"),
+            (ONE, "fn f() -> impl Future<Output = ()> { async move {} }", "returns nothing"),
+            (ONE, "fn f() -> R {}", "goes on an async function"),
+            (ONE, "#[rate_limit = 1] async fn f() -> R {}", "in parentheses"),
+            (r#"window = "1s", max = 1, crate = x"#, "async fn f() -> R {}", "write `::x`"),
+            (r#"window = "1s", max = 1, shadow, on_refused = f"#, "async fn f() -> R {}", "is never used"),
+            (r#"window = "1s", max = 1, on_refused = f?"#, "async fn f() -> R {}", "`?` cannot be used"),
+            (
+                r#"window = "1s", max = 1, name = "n""#,
+                r#"#[rate_limit(window = "2s", max = 1, name = "n")] async fn f() -> R {}"#,
+                "would share its bucket",
+            ),
+            (
+                r#"window = "1s", max = 1, crate = ::a"#,
+                r#"#[rate_limit(window = "2s", max = 1, crate = ::b)] async fn f() -> R {}"#,
+                "two runtime crates",
+            ),
+            (
+                r#"window = "1s", max = 1, on_refused = a"#,
+                r#"#[rate_limit(window = "2s", max = 1, on_refused = b)] async fn f() -> R {}"#,
+                "give `on_refused` once",
+            ),
+        ] {
+            let (errors, _) = run(arguments, function).err().unwrap();
+            assert_eq!(errors.len(), 1, "{arguments} {function}: {errors:?}");
+            assert!(errors.iter().all(|e| e.contains(part)), "{arguments} {function}: {errors:?}");
+        }
+        for arguments in [r#"window = "1s", max = 1, shadow"#, r#"window = "1s", max = 1, on_refused = drop"#] {
+            assert!(run(arguments, "async fn f() {}").is_ok(), "{arguments}");
+        }
+    }
+}

@@ -15,6 +15,9 @@ use crate::window::{self, Bounds};
 /// What a name may be long, in bytes.
 const LONGEST_NAME: usize = 128;
 
+/// The largest limit that every store counts exactly.
+const LARGEST_MAX: u64 = (1 << 52) - 1;
+
 /// The rule that `args`, the `nth` attribute of its function, describes.
 pub(crate) fn check_rule(args: &Args, nth: u8, scope: &Scope, diag: &mut Diagnostics) -> Option<Rule> {
     for (name, expr) in [("when", &args.when), ("limiter", &args.limiter)] {
@@ -120,8 +123,8 @@ fn max(arg: &Arg<Expr>, diag: &mut Diagnostics) -> Option<Max> {
                         format!("`max` is a number of calls: write `max = {}`", number.base10_digits())
                     }
                     Ok(0) => "a limit of 0 refuses every call: write `max = 1` or more".to_owned(),
-                    Ok(max) => return Some(Max::Fixed(max)),
-                    Err(_) => "this limit does not fit in 64 bits".to_owned(),
+                    Ok(max) if max <= LARGEST_MAX => return Some(Max::Fixed(max)),
+                    _ => format!("this limit is too large to count: at most {LARGEST_MAX}"),
                 }
             }
             Lit::Float(_) => "`max` is a whole number of calls: write `max = 3`".to_owned(),
@@ -249,4 +252,119 @@ fn spelled_argument(template: &Template, scope: &Scope) -> Option<(String, std::
         start += word.len() + 1;
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn check(arguments: &str, signature: &str) -> Result<Rule, Vec<String>> {
+        let mut diag = Diagnostics::default();
+        let args = Args::parse(arguments.parse().unwrap(), Span::call_site(), &mut diag);
+        let scope = Scope::of(&syn::parse_str(signature).unwrap());
+        let rule = check_rule(&args, 1, &scope, &mut diag);
+        match diag.finish() {
+            Ok(()) => Ok(rule.unwrap()),
+            Err(errors) => Err(errors.into_iter().map(|e| e.to_string()).collect()),
+        }
+    }
+
+    const SIGNATURE: &str = "fn f(&self, email: &str, user: User, r#type: u8, #[cfg(x)] sometimes: u8)";
+
+    #[test]
+    fn accepted() {
+        let rule = check(
+            r#"key = "<email>:<self.a.0>", window = "1m", max = 3u32, timeout = "50ms", on_unavailable = "deny""#,
+            SIGNATURE,
+        )
+        .unwrap();
+        assert_eq!(rule.window_micros, 60_000_000);
+        assert_eq!(rule.timeout_micros, Some(50_000));
+        assert!(matches!(rule.max, Max::Fixed(3)));
+        assert!(matches!(rule.name, Name::Derived(1)));
+        assert!(matches!(rule.on_unavailable, Some(OnUnavailable::Deny)));
+        let Key::Template(pieces) = rule.key else { unreachable!("a string literal is a template") };
+        assert_eq!(pieces.len(), 3);
+
+        for (shadow, expected) in
+            [("shadow", "on"), ("shadow = true", "on"), ("shadow = false", "off"), ("shadow = a.b", "if")]
+        {
+            let rule = check(&format!("window = \"1s\", max = user.quota(), {shadow}"), SIGNATURE).unwrap();
+            assert!(matches!(rule.max, Max::Computed(_)));
+            assert!(matches!(rule.key, Key::None));
+            let shadow = match rule.shadow {
+                Shadow::On => "on",
+                Shadow::Off => "off",
+                Shadow::If(_) => "if",
+            };
+            assert_eq!(shadow, expected);
+        }
+        for key in ["\"login\"", "\"<<email>>-<type>\"", "(email, type_)", "email", "\"e-mail\""] {
+            assert!(check(&format!("window = \"1s\", max = 1, key = {key}"), SIGNATURE).is_ok(), "{key}");
+        }
+    }
+
+    #[test]
+    fn refused() {
+        let long = format!("name = \"{}\"", "n".repeat(129));
+        for (argument, part) in [
+            (
+                "key = \"<emial>\"",
+                "did you mean `email`? (the arguments: `self`, `email`, `user`, `type`, `sometimes`)",
+            ),
+            ("key = \"<banana>\"", "no argument is called `banana` (the arguments"),
+            ("key = \"<sometimes>\"", "under `#[cfg]`"),
+            ("key = \"email\"", "did you mean `<email>`?"),
+            ("key = \"login:#email\"", "did you mean `<email>`?"),
+            ("key = \"<<email>>\"", "did you mean `<email>`?"),
+            ("key = \"\"", "an empty key"),
+            ("key = f(email).await", "`.await` cannot be used in `key`"),
+            ("when = a?", "`?` cannot be used in `when`"),
+            ("limiter = return", "`return` cannot be used in `limiter`"),
+            ("shadow = a.await", "`.await` cannot be used in `shadow`"),
+            ("name = \"\"", "an empty name"),
+            ("name = \"a{b}\"", "no braces"),
+            ("name = \"a\\n\"", "no control characters"),
+            ("name = NAME", "`name` is a string literal"),
+            (&long, "129 bytes"),
+            ("on_unavailable = \"alow\"", "did you mean \"allow\"?"),
+            ("on_unavailable = \"local\"", "not supported yet"),
+            ("on_unavailable = Deny", "write \"allow\" or \"deny\""),
+            ("timeout = \"61s\"", "too long"),
+            ("timeout = 50ms", "write \"50ms\""),
+            ("timeout = 50", "write \"50s\""),
+            ("timeout = Duration::from_secs(1)", "`timeout` is a string literal"),
+        ] {
+            let errors = check(&format!("window = \"1s\", max = 1, {argument}"), SIGNATURE).err().unwrap();
+            assert_eq!(errors.len(), 1, "{argument}: {errors:?}");
+            assert!(errors.iter().all(|e| e.contains(part)), "{argument}: {errors:?}");
+        }
+        for (max, part) in [
+            ("0", "refuses every call"),
+            ("-1", "cannot be negative"),
+            ("3.5", "whole number"),
+            ("\"3\"", "write `max = 3`, without the quotes"),
+            ("\"three\"", "whole number"),
+            ("true", "whole number"),
+            ("3s", "write `max = 3`"),
+            ("4503599627370496", "too large"),
+            ("18446744073709551616", "too large"),
+            ("f()?", "`?` cannot be used in `max`"),
+        ] {
+            let errors = check(&format!("window = \"1s\", max = {max}"), SIGNATURE).err().unwrap();
+            assert_eq!(errors.len(), 1, "{max}: {errors:?}");
+            assert!(errors.iter().all(|e| e.contains(part)), "{max}: {errors:?}");
+        }
+        let errors = check(r#"key = "<self.a>:<b>", window = "1s", max = 1"#, "fn f()").err().unwrap();
+        assert!(errors.iter().any(|e| e.contains("no `self`")), "{errors:?}");
+        assert!(errors.iter().any(|e| e.contains("this function has none")), "{errors:?}");
+    }
+
+    #[test]
+    fn all_at_once() {
+        let errors = check(r#"key = "<emial>:<ip>:<>", window = "1x", max = 0, name = """#, SIGNATURE).err().unwrap();
+        assert_eq!(errors.len(), 6, "{errors:?}");
+    }
 }

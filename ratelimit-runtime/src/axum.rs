@@ -18,7 +18,9 @@ impl IntoResponse for RateLimitError {
                 (StatusCode::INTERNAL_SERVER_ERROR, "internal error".to_owned())
             }
         };
-        let body = serde_json::json!({ "code": status.as_u16(), "message": message, "data": null }).to_string();
+        // By hand, because the field order is part of what clients have come to expect.
+        let message = serde_json::Value::from(message);
+        let body = format!(r#"{{"code":{},"message":{message},"data":null}}"#, status.as_u16());
         let mut response = (status, body).into_response();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

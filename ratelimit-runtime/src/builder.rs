@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::error::RateLimitError;
 use crate::limiter::{Inner, RateLimiter};
 use crate::name::FORMAT;
+use crate::policy::{self, Policy};
 use crate::rule::OnUnavailable;
 use crate::secret::KeyHasher;
 use crate::store::Store;
@@ -35,11 +36,12 @@ pub struct RateLimiterBuilder {
     timeout: Option<Duration>,
     on_unavailable: OnUnavailable,
     secret: Option<Vec<u8>>,
+    policies: Vec<(String, Policy)>,
 }
 
 impl RateLimiterBuilder {
     pub(crate) fn new() -> Self {
-        Self { store: None, prefix: String::new(), timeout: None, on_unavailable: OnUnavailable::default(), secret: None }
+        Self { store: None, prefix: String::new(), timeout: None, on_unavailable: OnUnavailable::default(), secret: None, policies: Vec::new() }
     }
 
     /// What every stored key begins with, so that services and stages that share a Redis stay apart: `shop:prod`. At
@@ -65,6 +67,12 @@ impl RateLimiterBuilder {
     /// processes that share limits need the same secret; changing it starts every limit afresh.
     pub fn hash_keys(mut self, secret: impl AsRef<[u8]>) -> Self {
         self.secret = Some(secret.as_ref().to_vec());
+        self
+    }
+
+    /// What rules with `policy = "…"` are held to. A rule whose policy is missing is an error when it is first used.
+    pub fn policy(mut self, name: impl Into<String>, policy: Policy) -> Self {
+        self.policies.push((name.into(), policy));
         self
     }
 
@@ -140,6 +148,7 @@ impl RateLimiterBuilder {
             inner.timeout = timeout;
         }
         inner.on_unavailable = self.on_unavailable;
+        inner.policies.store(Arc::new(policy::checked(self.policies)?));
         if let Some(secret) = self.secret {
             let hasher = KeyHasher::new(&secret);
             inner.key_hasher =

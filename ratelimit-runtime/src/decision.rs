@@ -20,6 +20,7 @@ pub struct Decision {
     pub(crate) source: Source,
     pub(crate) allowed: bool,
     pub(crate) degraded: bool,
+    pub(crate) banned: bool,
 }
 
 /// Who gave a [`Decision`].
@@ -76,6 +77,12 @@ impl Decision {
         Duration::from_micros(self.reset_after_us)
     }
 
+    /// Whether a ban refused, which outlasts the limit itself.
+    #[must_use]
+    pub fn is_banned(&self) -> bool {
+        self.banned
+    }
+
     /// Who answered.
     #[must_use]
     pub fn source(&self) -> Source {
@@ -87,6 +94,10 @@ impl Decision {
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         self.degraded
+    }
+
+    pub(crate) fn ticket(&self) -> u64 {
+        self.ticket
     }
 
     /// The answer of the `allow` policy.
@@ -102,6 +113,7 @@ impl Decision {
             source: Source::Fallback,
             allowed: true,
             degraded: true,
+            banned: false,
         }
     }
 }
@@ -118,6 +130,7 @@ impl fmt::Debug for Decision {
             .field("reset_after", &self.reset_after())
             .field("source", &self.source)
             .field("degraded", &self.degraded)
+            .field("banned", &self.banned)
             .finish_non_exhaustive()
     }
 }

@@ -3,13 +3,17 @@
 
 mod algorithm;
 mod builder;
+mod check;
 pub mod clock;
+mod consult;
 mod context;
 mod decision;
 mod error;
 pub mod key;
+mod limit;
 mod limiter;
 mod name;
+mod policy;
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
@@ -17,9 +21,11 @@ mod refuse;
 mod registry;
 mod rule;
 mod secret;
+mod settle;
 pub mod store;
 #[cfg(feature = "testkit")]
 pub mod testkit;
+mod wait;
 
 #[cfg(feature = "axum")]
 mod axum;
@@ -31,7 +37,9 @@ pub use error::RateLimitError;
 pub use key::{ExactIp, Key, KeyPart, KeyWriter};
 pub use limiter::RateLimiter;
 pub use refuse::FromRateLimitError;
-pub use rule::{Algorithm, Limit, MAX_COUNT, MAX_WINDOW, OnUnavailable, Rule};
+pub use limit::{Limit, MAX_COUNT, MAX_WINDOW};
+pub use policy::Policy;
+pub use rule::{Algorithm, MAX_LIMITS, OnUnavailable, Rule};
 pub use store::Store;
 pub use store::memory::MemoryStore;
 #[cfg(feature = "redis")]

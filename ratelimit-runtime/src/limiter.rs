@@ -1,29 +1,34 @@
 //! [`RateLimiter`]: takes a question to the store, and answers by its deadline.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
+
 use crate::builder::RateLimiterBuilder;
+use crate::check::Check;
+use crate::consult;
 use crate::context::{self, DefaultGuard, Scoped};
-use crate::decision::{Decision, Source};
-use crate::error::{RateLimitError, StoreError, StoreErrorKind};
-use crate::key::{Key, KeyBuf};
+use crate::decision::Decision;
+use crate::error::RateLimitError;
+use crate::key::Key;
+use crate::policy::{self, Policies, Policy};
 use crate::registry::Registry;
-use crate::rule::{Limit, OnUnavailable, Rule};
+use crate::rule::{OnUnavailable, Rule};
 use crate::secret::KeyHasher;
 use crate::store::memory::MemoryStore;
-use crate::store::{Answer, Request, Store, Verdict};
+use crate::store::{Answer, Request, Store};
+use crate::wait::Lines;
 
 /// Decides which calls may go on. Cheap to clone; clones are the same limiter.
 ///
 /// ```
 /// use ratelimit_runtime::{Key, Limit, RateLimiter, Rule};
 ///
-/// const LOGIN: Rule = Rule::new("login", Limit::per_minute(5));
+/// static LOGIN: Rule = Rule::new("login", Limit::per_minute(5));
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), ratelimit_runtime::RateLimitError> {
@@ -46,6 +51,8 @@ pub(crate) struct Inner {
     pub(crate) on_unavailable: OnUnavailable,
     pub(crate) key_hasher: Option<KeyHasher>,
     pub(crate) registry: Registry,
+    pub(crate) policies: ArcSwap<Policies>,
+    pub(crate) lines: Lines,
     pub(crate) id: u64,
 }
 
@@ -59,6 +66,8 @@ impl Inner {
             on_unavailable: OnUnavailable::default(),
             key_hasher: None,
             registry: Registry::default(),
+            policies: ArcSwap::default(),
+            lines: Lines::default(),
             id: IDS.fetch_add(1, Ordering::Relaxed),
         }
     }
@@ -118,42 +127,87 @@ impl RateLimiter {
         context::set_default(self.clone())
     }
 
-    /// Charges the rule's cost to the key, if its limit admits it.
+    /// Charges the rule's cost to the key, if all its limits admit it.
+    ///
+    /// A rule with [`wait`](Rule::wait) waits for its turn. Other processes on the same store see the charge at once.
     ///
     /// # Errors
     ///
     /// Every [`RateLimitError`]. A refused call is charged nothing.
     pub async fn acquire(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
-        let stored = self.stored_key(rule, key.as_bytes());
-        self.decide(rule, &[rule.limit()], rule.is_shadow(), &stored).await
+        let check = self.check(rule, key);
+        consult::patiently(&check).await
     }
 
-    /// Decides as [`acquire`](Self::acquire) would, without charging: the answer is the decision, also when it is a
-    /// refusal.
+    /// Decides as [`acquire`](Self::acquire) would, without charging, waiting or banning: the answer is the decision,
+    /// also when it is a refusal.
     ///
     /// # Errors
     ///
     /// What [`acquire`](Self::acquire) gives, but for `Exceeded`.
     pub async fn peek(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
-        let limits = [rule.limit()];
-        let stored = self.stored_key(rule, key.as_bytes());
-        let request = self.request(rule, &limits, &stored)?;
-        match self.by_deadline(rule, self.inner.store.peek(request)).await {
-            Ok(verdict) => Ok(decision(rule, &limits, &verdict)),
-            Err(error) => self.without_store(rule, &limits, error),
-        }
+        consult::peek(&self.check(rule, key)).await
     }
 
-    /// Forgets what was charged to the key, here and for everyone on the same store; says whether there was anything.
+    /// Forgets what was charged to the key and whether it is banned, for everyone on the same store; says whether
+    /// there was anything.
     ///
     /// # Errors
     ///
     /// `Unavailable` or `Misconfigured`: the policy for outages does not apply, because nothing was reset.
     pub async fn reset(&self, rule: &Rule, key: &Key) -> Result<bool, RateLimitError> {
-        let limits = [rule.limit()];
-        let stored = self.stored_key(rule, key.as_bytes());
-        let request = self.vetted_request(rule, &limits, &stored)?;
-        self.by_deadline(rule, self.inner.store.reset(request)).await.map_err(refusal_of)
+        self.order(rule, key, |store, request| store.reset(request)).await
+    }
+
+    /// Gives back what an admission was charged; `rule` and `key` are those it was asked with. Says whether anything of
+    /// it was left: it may have expired, been reset, or been given back. With a sliding window a charge is given back
+    /// once; the other algorithms keep sums, and give back at most what they hold.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` or `Misconfigured`; then it may or may not have been given back.
+    pub async fn refund(&self, rule: &Rule, key: &Key, admission: &Decision) -> Result<bool, RateLimitError> {
+        if admission.ticket == 0 {
+            return Ok(false);
+        }
+        let ticket = admission.ticket;
+        self.order(rule, key, |store, request| store.refund(request, ticket)).await
+    }
+
+    /// Refuses the key for everyone on the same store until `duration` has passed, in place of an earlier ban.
+    /// Processes that hold the store's answers back see it once they ask again.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` or `Misconfigured`.
+    pub async fn block(&self, rule: &Rule, key: &Key, duration: Duration) -> Result<(), RateLimitError> {
+        if duration.is_zero() || duration > crate::limit::MAX_WINDOW {
+            return Err(RateLimitError::misconfigured("a ban lasts more than 0 and at most 366 days"));
+        }
+        self.order(rule, key, |store, request| store.block(request, duration)).await
+    }
+
+    /// Ends a ban for everyone on the same store, and leaves what was charged as it is; says whether there was one.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` or `Misconfigured`.
+    pub async fn unblock(&self, rule: &Rule, key: &Key) -> Result<bool, RateLimitError> {
+        self.order(rule, key, |store, request| store.unblock(request)).await
+    }
+
+    /// Puts other policies in the place of all that the limiter has; checks made from now on use them. A policy with
+    /// other windows or another algorithm starts afresh, one with another `max` goes on.
+    ///
+    /// # Errors
+    ///
+    /// `Misconfigured` when one of them cannot be used; then nothing changes.
+    pub fn set_policies(
+        &self,
+        policies: impl IntoIterator<Item = (impl Into<String>, Policy)>,
+    ) -> Result<(), RateLimitError> {
+        self.inner.policies.store(Arc::new(policy::checked(policies)?));
+        Ok(())
     }
 
     /// Waits until the store can serve, as long as it takes.
@@ -162,7 +216,7 @@ impl RateLimiter {
     ///
     /// [`RateLimitError::Misconfigured`] as soon as the store says that it never will.
     pub async fn ready(&self) -> Result<(), RateLimitError> {
-        self.inner.store.ready().await.map_err(refusal_of)
+        self.inner.store.ready().await.map_err(consult::refusal_of)
     }
 
     pub(crate) fn from_inner(inner: Arc<Inner>) -> Self {
@@ -173,142 +227,31 @@ impl RateLimiter {
         self.inner
     }
 
-    /// What the stored keys of the rule begin with.
-    pub(crate) fn begin_key(&self, rule: &Rule) -> KeyBuf {
-        let mut key = KeyBuf::new();
-        key.extend_from_slice(self.inner.prefix.as_bytes());
-        key.extend_from_slice(rule.resolved().head.as_bytes());
-        key
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
     }
 
-    /// Hides the rendered part of a stored key, if this limiter does that.
-    pub(crate) fn finish_key(&self, rule: &Rule, key: &mut KeyBuf) {
-        if let Some(hasher) = &self.inner.key_hasher {
-            hasher.hide(key, self.rule_len(rule));
-        }
+    fn check(&self, rule: &Rule, key: &Key) -> Check {
+        Check::on(rule, self.clone()).keyed(key)
     }
 
-    fn stored_key(&self, rule: &Rule, rendered: &[u8]) -> KeyBuf {
-        let mut key = self.begin_key(rule);
-        key.extend_from_slice(rendered);
-        self.finish_key(rule, &mut key);
-        key
-    }
-
-    fn rule_len(&self, rule: &Rule) -> usize {
-        self.inner.prefix.len() + rule.resolved().head.len()
-    }
-
-    /// One check, from the finished key to the answer.
-    pub(crate) async fn decide(
+    /// Has the store do something to a key.
+    async fn order<T: Unpin>(
         &self,
         rule: &Rule,
-        limits: &[Limit],
-        shadow: bool,
-        stored_key: &[u8],
-    ) -> Result<Decision, RateLimitError> {
-        let outcome = match self.request(rule, limits, stored_key) {
-            Ok(request) => match self.by_deadline(rule, self.inner.store.acquire(request)).await {
-                Ok(verdict) => {
-                    let decision = decision(rule, limits, &verdict);
-                    if decision.is_allowed() { Ok(decision) } else { Err(RateLimitError::Exceeded(decision)) }
-                }
-                Err(error) => self.without_store(rule, limits, error),
-            },
-            Err(error) => Err(error),
-        };
-        match outcome {
-            Err(RateLimitError::Exceeded(decision)) if shadow => {
-                tracing::info!(rule = rule.name(), "a call that the limit refuses runs: the rule is in shadow mode");
-                Ok(decision)
-            }
-            Err(error) if shadow => {
-                tracing::warn!(rule = rule.name(), %error, "a check failed and its call runs: the rule is in shadow mode");
-                Ok(Decision::unchecked(rule.name(), smallest(limits)))
-            }
-            outcome => outcome,
-        }
-    }
-
-    fn request<'a>(&self, rule: &Rule, limits: &'a [Limit], key: &'a [u8]) -> Result<Request<'a>, RateLimitError> {
-        let limit = limits.iter().map(|limit| rule.algorithm().capacity(limit)).min().unwrap_or(0);
-        if rule.cost() > limit {
-            return Err(RateLimitError::CostExceedsLimit { rule: rule.name(), cost: rule.cost(), limit });
-        }
-        self.vetted_request(rule, limits, key)
-    }
-
-    fn vetted_request<'a>(
-        &self,
-        rule: &Rule,
-        limits: &'a [Limit],
-        key: &'a [u8],
-    ) -> Result<Request<'a>, RateLimitError> {
-        if !rule.is_vetted_by(self.inner.id) {
-            self.inner.registry.vet(rule)?;
-            rule.vetted(self.inner.id);
-        }
-        Ok(Request::new(key, rule.algorithm(), limits).with_cost(rule.cost()).with_rule_len(self.rule_len(rule)))
-    }
-
-    async fn by_deadline<T: Unpin>(&self, rule: &Rule, answer: Answer<'_, T>) -> Result<T, StoreError> {
-        let answer = match answer.now() {
-            Ok(result) => return result,
-            Err(answer) => answer,
-        };
-        if tokio::runtime::Handle::try_current().is_err() {
-            return Err(StoreError::misconfigured("a check on this store needs a tokio runtime, and none is running here"));
-        }
-        let deadline = rule.deadline().unwrap_or(self.inner.timeout);
-        match tokio::time::timeout(deadline, answer).await {
-            Ok(result) => result,
-            Err(_) => Err(StoreError::unavailable(format!("no answer from the store within {deadline:?}"))),
-        }
-    }
-
-    /// The answer of the policy when the store gave none.
-    fn without_store(&self, rule: &Rule, limits: &[Limit], error: StoreError) -> Result<Decision, RateLimitError> {
-        let policy = rule.policy().unwrap_or(self.inner.on_unavailable);
-        match (error.kind(), policy) {
-            (StoreErrorKind::Unavailable, OnUnavailable::Allow) => {
-                tracing::debug!(rule = rule.name(), %error, "a call goes on unchecked: the store is unavailable");
-                Ok(Decision::unchecked(rule.name(), smallest(limits)))
-            }
-            _ => Err(refusal_of(error)),
-        }
-    }
-}
-
-fn refusal_of(error: StoreError) -> RateLimitError {
-    match error.kind() {
-        StoreErrorKind::Unavailable | StoreErrorKind::Full => RateLimitError::Unavailable(error),
-        StoreErrorKind::Misconfigured | StoreErrorKind::Unsupported => RateLimitError::Misconfigured(error),
-    }
-}
-
-fn smallest(limits: &[Limit]) -> u64 {
-    limits.iter().map(Limit::max).min().unwrap_or(0)
-}
-
-fn decision(rule: &Rule, limits: &[Limit], verdict: &Verdict) -> Decision {
-    Decision {
-        rule: rule.name(),
-        limit: limits.get(verdict.limit_index).map_or(0, Limit::max),
-        remaining: verdict.remaining,
-        retry_after_us: verdict.retry_after_us,
-        reset_after_us: verdict.reset_after_us,
-        ticket: 0,
-        limit_index: u8::try_from(verdict.limit_index).unwrap_or(u8::MAX),
-        source: Source::Store,
-        allowed: verdict.allowed,
-        degraded: false,
+        key: &Key,
+        order: impl for<'a> FnOnce(&'a dyn Store, Request<'a>) -> Answer<'a, T>,
+    ) -> Result<T, RateLimitError> {
+        let check = self.check(rule, key);
+        let answer = order(&*self.inner.store, check.any_request()?);
+        consult::by_deadline(check.deadline, answer).await.map_err(consult::refusal_of)
     }
 }
 
 impl fmt::Debug for RateLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RateLimiter")
-            .field("prefix", &Cow::Borrowed(&*self.inner.prefix))
+            .field("prefix", &self.inner.prefix)
             .field("timeout", &self.inner.timeout)
             .field("on_unavailable", &self.inner.on_unavailable)
             .finish_non_exhaustive()

@@ -5,6 +5,9 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
+use crate::limit::Limit;
+use crate::rule::Algorithm;
+
 /// The version of the key format. A prefix must not hold it as a segment of its own.
 pub(crate) const FORMAT: &str = "rl1";
 
@@ -56,8 +59,22 @@ pub(crate) fn escape(name: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
+/// What every stored key of a rule starts with, after the prefix: the format, the algorithm with its windows, the name.
+pub(crate) fn push_head(out: &mut String, algorithm: Algorithm, limits: &[Limit], escaped_name: &str) {
+    out.push_str(FORMAT);
+    out.push(':');
+    out.push_str(algorithm.tag());
+    for (index, limit) in limits.iter().enumerate() {
+        out.push(if index == 0 { '-' } else { '+' });
+        push_window(out, limit.window_us());
+    }
+    out.push(':');
+    out.push_str(escaped_name);
+    out.push(':');
+}
+
 /// A window in the largest of s, ms, us that holds it whole, so that `60s` and `1m` are one key.
-pub(crate) fn push_window(out: &mut String, window_us: u64) {
+fn push_window(out: &mut String, window_us: u64) {
     let _ = match window_us {
         us if us % 1_000_000 == 0 => write!(out, "{}s", us / 1_000_000),
         us if us % 1_000 == 0 => write!(out, "{}ms", us / 1_000),

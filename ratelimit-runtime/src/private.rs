@@ -2,66 +2,73 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
+pub use crate::check::Check;
+use crate::consult;
 pub use crate::key::KeyBuilder;
-use crate::key::{self, KeyBuf};
-pub use crate::rule::{Limit, MAX_COUNT, OnUnavailable, Rule};
+pub use crate::limit::{Limit, MAX_COUNT};
+pub use crate::rule::{Algorithm, OnUnavailable, Rule};
+pub use crate::settle::Held;
 pub use crate::{FromRateLimitError, Key, KeyPart, KeyWriter, RateLimitError, RateLimiter};
-
-/// One consultation. It owns all it needs, so that nothing of the function's is held across an `.await`.
-#[derive(Debug)]
-pub struct Check {
-    rule: &'static Rule,
-    limiter: RateLimiter,
-    limit: Limit,
-    shadow: bool,
-    key: KeyBuf,
-}
-
-impl Check {
-    /// A check by the limiter that is found here and now.
-    #[must_use]
-    pub fn new(rule: &'static Rule) -> Self {
-        Self::on(rule, crate::context::current())
-    }
-
-    /// A check by this limiter.
-    #[must_use]
-    pub fn on(rule: &'static Rule, limiter: RateLimiter) -> Self {
-        let key = limiter.begin_key(rule);
-        Self { rule, limit: rule.limit(), shadow: rule.is_shadow(), limiter, key }
-    }
-
-    pub fn max(&mut self, max: u64) {
-        self.limit = self.limit.with_max(max);
-    }
-
-    pub fn shadow(&mut self, on: bool) {
-        self.shadow = on;
-    }
-
-    /// Text of the template.
-    pub fn text(&mut self, literal: &'static str) {
-        key::push_text(&mut self.key, literal);
-    }
-
-    /// The value of a placeholder.
-    pub fn part<T: KeyPart + ?Sized>(&mut self, value: &T) {
-        key::push_part(&mut self.key, value);
-    }
-}
 
 /// The guard of a function with one attribute.
 pub async fn run(mut check: Check) -> Result<(), RateLimitError> {
-    check.limiter.finish_key(check.rule, &mut check.key);
-    check.limiter.decide(check.rule, &[check.limit], check.shadow, &check.key).await.map(drop)
+    check.finish();
+    consult::patiently(&check).await.map(drop)
 }
 
 /// The guard of a function with several attributes, in written order; `None` where `when` was false.
 pub async fn run_all<const N: usize>(checks: [Option<Check>; N]) -> Result<(), RateLimitError> {
-    for check in checks.into_iter().flatten() {
-        run(check).await?;
+    run_held(checks).await.map(drop)
+}
+
+/// The guard of a function whose outcome counts.
+pub async fn run_held<const N: usize>(mut checks: [Option<Check>; N]) -> Result<Held<N>, RateLimitError> {
+    for check in checks.iter_mut().flatten() {
+        check.finish();
     }
-    Ok(())
+    let mut decisions = {
+        let asked: SmallVec<[&Check; 4]> = checks.iter().flatten().collect();
+        consult::all_patiently(&asked).await?.into_iter()
+    };
+    let held = checks.map(|check| {
+        let check = check?;
+        let ticket = decisions.next()?.ticket();
+        check.is_held().then_some((check, ticket))
+    });
+    Ok(Held::new(held))
+}
+
+/// Whether an outcome counts, as `count` says it by a closure.
+pub fn counts<R, F: FnOnce(&R) -> bool>(outcome: &R, counts: F) -> bool {
+    counts(outcome)
+}
+
+/// A return type of which `count = "ok"` and `count = "err"` know what is which.
+#[diagnostic::on_unimplemented(
+    message = "`count = \"ok\"` and `count = \"err\"` need a `Result`, not `{Self}`",
+    label = "not a `Result`",
+    note = "say which outcomes count: `count = |outcome| …`"
+)]
+pub trait Outcome {
+    fn is_success(&self) -> bool;
+}
+
+impl<T, E> Outcome for Result<T, E> {
+    fn is_success(&self) -> bool {
+        self.is_ok()
+    }
+}
+
+/// `count = "ok"`.
+pub fn counts_ok<R: Outcome>(outcome: &R) -> bool {
+    outcome.is_success()
+}
+
+/// `count = "err"`.
+pub fn counts_err<R: Outcome>(outcome: &R) -> bool {
+    !outcome.is_success()
 }
 
 /// The value that a refused call returns.

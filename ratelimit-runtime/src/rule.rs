@@ -1,112 +1,13 @@
-//! [`Rule`] and [`Limit`]: what is limited, and how much.
+//! [`Rule`]: a named limit, and how its checks behave.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use once_cell::sync::OnceCell;
 
+use crate::limit::Limit;
 use crate::name;
-
-/// The longest window: 366 days.
-pub const MAX_WINDOW: Duration = Duration::from_secs(366 * 24 * 60 * 60);
-
-/// The largest count a limit or a cost can hold: 2⁵² − 1, so that Redis scripts, which count in doubles, add two of
-/// them exactly. Larger numbers mean this one.
-pub const MAX_COUNT: u64 = (1 << 52) - 1;
-
-/// At most `max` in any `window`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Limit {
-    max: u64,
-    window_us: u64,
-    /// 0: the same as `max`.
-    burst: u64,
-}
-
-impl Limit {
-    /// At most `max` in any `window`. A `max` of 0 admits nothing; one above [`MAX_COUNT`] means [`MAX_COUNT`].
-    ///
-    /// # Panics
-    ///
-    /// If `window` is shorter than a millisecond or longer than [`MAX_WINDOW`]; in a constant, at compile time.
-    #[must_use]
-    pub const fn new(max: u64, window: Duration) -> Self {
-        assert!(window.as_millis() > 0, "the window of a limit is at least one millisecond");
-        assert!(window.as_micros() <= MAX_WINDOW.as_micros(), "the window of a limit is at most 366 days");
-        #[allow(clippy::cast_possible_truncation, reason = "at most 366 days")]
-        let window_us = window.as_micros() as u64;
-        Self { max: 0, window_us, burst: 0 }.with_max(max)
-    }
-
-    /// At most `max` in any second.
-    #[must_use]
-    pub const fn per_second(max: u64) -> Self {
-        Self::new(max, Duration::from_secs(1))
-    }
-
-    /// At most `max` in any minute.
-    #[must_use]
-    pub const fn per_minute(max: u64) -> Self {
-        Self::new(max, Duration::from_secs(60))
-    }
-
-    /// At most `max` in any hour.
-    #[must_use]
-    pub const fn per_hour(max: u64) -> Self {
-        Self::new(max, Duration::from_secs(60 * 60))
-    }
-
-    /// At most `max` in any 24 hours.
-    #[must_use]
-    pub const fn per_day(max: u64) -> Self {
-        Self::new(max, Duration::from_secs(24 * 60 * 60))
-    }
-
-    /// The same window with another `max`.
-    #[must_use]
-    pub const fn with_max(mut self, max: u64) -> Self {
-        self.max = if max > MAX_COUNT { MAX_COUNT } else { max };
-        self
-    }
-
-    /// How much a bucket algorithm admits at once; `max` unless set. The other algorithms have no burst.
-    ///
-    /// # Panics
-    ///
-    /// If `burst` is 0, which would admit nothing.
-    #[must_use]
-    pub const fn with_burst(mut self, burst: u64) -> Self {
-        assert!(burst > 0, "the burst of a limit is at least 1");
-        self.burst = if burst > MAX_COUNT { MAX_COUNT } else { burst };
-        self
-    }
-
-    /// What a bucket algorithm admits at once: the burst, or `max`; nothing if `max` is 0.
-    #[must_use]
-    pub const fn capacity(&self) -> u64 {
-        if self.burst == 0 || self.max == 0 { self.max } else { self.burst }
-    }
-
-    /// What is admitted in any window.
-    #[must_use]
-    pub const fn max(&self) -> u64 {
-        self.max
-    }
-
-    /// The window.
-    #[must_use]
-    pub const fn window(&self) -> Duration {
-        Duration::from_micros(self.window_us)
-    }
-
-    /// The window in microseconds.
-    #[must_use]
-    pub const fn window_us(&self) -> u64 {
-        self.window_us
-    }
-}
 
 /// How a limit is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -126,7 +27,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    const fn tag(self) -> &'static str {
+    pub(crate) const fn tag(self) -> &'static str {
         match self {
             Self::SlidingWindow => "sw",
             Self::SlidingCounter => "sc",
@@ -147,11 +48,11 @@ impl Algorithm {
     /// How long anything written under `limit` may live, in microseconds.
     pub(crate) fn horizon_us(self, limit: &Limit) -> u64 {
         match self {
-            Self::SlidingWindow | Self::FixedWindow => limit.window_us,
-            Self::SlidingCounter => 2 * limit.window_us,
+            Self::SlidingWindow | Self::FixedWindow => limit.window_us(),
+            Self::SlidingCounter => 2 * limit.window_us(),
             Self::TokenBucket | Self::LeakyBucket => {
-                let full = u128::from(limit.capacity()) * u128::from(limit.window_us);
-                u64::try_from(full.div_ceil(u128::from(limit.max.max(1)))).unwrap_or(u64::MAX)
+                let full = u128::from(limit.capacity()) * u128::from(limit.window_us());
+                u64::try_from(full.div_ceil(u128::from(limit.max().max(1)))).unwrap_or(u64::MAX)
             }
         }
     }
@@ -168,12 +69,22 @@ pub enum OnUnavailable {
     Deny,
 }
 
-/// A named limit, and how its checks behave. The attribute makes one per function; by hand it is a constant:
+/// How many limits a rule may have.
+pub const MAX_LIMITS: usize = 8;
+
+/// Logs of limits up to this are kept in the form that is best for short ones.
+const SHORT_LOG: u64 = 128;
+
+/// A named limit, or several on one key, and how the checks behave. The attribute makes one per function; by hand it
+/// is a static:
 ///
 /// ```
-/// use ratelimit_runtime::{Limit, Rule};
+/// use std::time::Duration;
+/// use ratelimit_runtime::{Algorithm, Limit, Rule};
 ///
-/// const LOGIN: Rule = Rule::new("login", Limit::per_minute(5));
+/// static LOGIN: Rule = Rule::new("login", Limit::per_minute(5)).and(Limit::per_day(50)).block(Duration::from_secs(600));
+/// static UPLOAD: Rule =
+///     Rule::new("upload", Limit::per_hour(1000).with_burst(50)).algorithm(Algorithm::TokenBucket).weighted();
 /// ```
 ///
 /// Rules of one name share their buckets.
@@ -181,8 +92,13 @@ pub enum OnUnavailable {
 pub struct Rule {
     name: RuleName,
     algorithm: Algorithm,
-    limit: Limit,
+    limits: [Limit; MAX_LIMITS],
+    len: usize,
     cost: u64,
+    unit_log: bool,
+    policy: Option<&'static str>,
+    block: Duration,
+    wait: Duration,
     timeout: Option<Duration>,
     on_unavailable: Option<OnUnavailable>,
     shadow: bool,
@@ -202,6 +118,8 @@ enum RuleName {
 pub(crate) struct Resolved {
     /// The name as decisions and metrics show it.
     pub(crate) label: &'static str,
+    /// The name as keys hold it.
+    pub(crate) escaped: Box<str>,
     /// What every stored key of the rule starts with, after the prefix.
     pub(crate) head: Box<str>,
 }
@@ -237,14 +155,74 @@ impl Rule {
         Self {
             name,
             algorithm: Algorithm::SlidingWindow,
-            limit,
+            limits: [limit; MAX_LIMITS],
+            len: 1,
             cost: 1,
+            unit_log: limit.max() <= SHORT_LOG,
+            policy: None,
+            block: Duration::ZERO,
+            wait: Duration::ZERO,
             timeout: None,
             on_unavailable: None,
             shadow: false,
             resolved: OnceCell::new(),
             vetted_by: AtomicU64::new(0),
         }
+    }
+
+    /// The same rule with one more limit on the same key. A call is charged to all of them, or to none.
+    ///
+    /// # Panics
+    ///
+    /// If the rule has [`MAX_LIMITS`] already; in a constant, at compile time.
+    #[must_use]
+    pub const fn and(mut self, limit: Limit) -> Self {
+        assert!(self.len < MAX_LIMITS, "a rule has at most 8 limits");
+        #[allow(clippy::indexing_slicing, reason = "checked above; `get_mut` is not const")]
+        {
+            self.limits[self.len] = limit;
+        }
+        self.len += 1;
+        self.unit_log = self.unit_log && limit.max() <= SHORT_LOG;
+        self
+    }
+
+    /// How the limits are kept: [`Algorithm::SlidingWindow`] unless set.
+    #[must_use]
+    pub const fn algorithm(mut self, algorithm: Algorithm) -> Self {
+        self.algorithm = algorithm;
+        self
+    }
+
+    /// Says that calls weigh more or less than each other, or that `max` differs between calls: Redis then keeps the
+    /// log of a sliding window in the form for long ones. An attribute with `cost`, `count` or a `max` that is not a
+    /// literal is such a rule, and one made by hand for its buckets has to say so too.
+    #[must_use]
+    pub const fn weighted(mut self) -> Self {
+        self.unit_log = false;
+        self
+    }
+
+    /// Once the limits refuse a key, refuse it for this long. Refusals during the ban do not extend it; `peek` and
+    /// shadow mode never set it.
+    #[must_use]
+    pub const fn block(mut self, block: Duration) -> Self {
+        self.block = block;
+        self
+    }
+
+    /// Wait for a slot up to this long instead of refusing at once. Callers of one process wait in line.
+    #[must_use]
+    pub const fn wait(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// Takes limits, algorithm and ban from the limiter's policy of this name, whenever a check is made.
+    #[must_use]
+    pub const fn policy(mut self, policy: &'static str) -> Self {
+        self.policy = Some(policy);
+        self
     }
 
     /// The deadline of this rule's checks, instead of the limiter's.
@@ -268,12 +246,23 @@ impl Rule {
         self
     }
 
-    /// The same rule with another `max`: buckets are kept, and every admission counts against the `max` it was asked
-    /// with.
+    /// The same rule with another `max` for its first limit: buckets are kept, and every admission counts against the
+    /// `max` it was asked with.
     #[must_use]
     pub fn with_max(&self, max: u64) -> Self {
         let mut rule = self.clone();
-        rule.limit = rule.limit.with_max(max);
+        if let Some(first) = rule.limits.first_mut() {
+            *first = first.with_max(max);
+        }
+        rule
+    }
+
+    /// The same rule for a call that weighs this much; 1 unless said. A cost of 0 is admitted as long as the limit is
+    /// not exceeded, and charges nothing.
+    #[must_use]
+    pub fn with_cost(&self, cost: u64) -> Self {
+        let mut rule = self.clone();
+        rule.cost = cost;
         rule
     }
 
@@ -283,15 +272,13 @@ impl Rule {
         self.resolved().label
     }
 
-    /// The limit.
+    /// The limits, in the order in which they were given. A policy may put others in their place.
     #[must_use]
-    pub const fn limit(&self) -> Limit {
-        self.limit
+    pub fn limits(&self) -> &[Limit] {
+        self.limits.get(..self.len).unwrap_or_default()
     }
 
-    /// How the limit is kept.
-    #[must_use]
-    pub const fn algorithm(&self) -> Algorithm {
+    pub(crate) const fn kept_as(&self) -> Algorithm {
         self.algorithm
     }
 
@@ -299,11 +286,27 @@ impl Rule {
         self.cost
     }
 
+    pub(crate) const fn is_unit_log(&self) -> bool {
+        self.unit_log
+    }
+
+    pub(crate) const fn policy_name(&self) -> Option<&'static str> {
+        self.policy
+    }
+
+    pub(crate) const fn ban(&self) -> Duration {
+        self.block
+    }
+
+    pub(crate) const fn patience(&self) -> Duration {
+        self.wait
+    }
+
     pub(crate) const fn deadline(&self) -> Option<Duration> {
         self.timeout
     }
 
-    pub(crate) const fn policy(&self) -> Option<OnUnavailable> {
+    pub(crate) const fn outage_policy(&self) -> Option<OnUnavailable> {
         self.on_unavailable
     }
 
@@ -336,10 +339,10 @@ impl Rule {
     pub(crate) fn resolved(&self) -> &Resolved {
         self.resolved.get_or_init(|| {
             let name = self.full_name();
-            let mut head = format!("{}:{}-", name::FORMAT, self.algorithm.tag());
-            name::push_window(&mut head, self.limit.window_us);
-            let _ = write!(head, ":{}:", name::escape(&name));
-            Resolved { label: name::intern(&name), head: head.into_boxed_str() }
+            let escaped: Box<str> = name::escape(&name).into();
+            let mut head = String::with_capacity(escaped.len() + 24);
+            name::push_head(&mut head, self.algorithm, self.limits(), &escaped);
+            Resolved { label: name::intern(&name), escaped, head: head.into_boxed_str() }
         })
     }
 }
@@ -348,14 +351,9 @@ impl Clone for Rule {
     fn clone(&self) -> Self {
         Self {
             name: self.name.clone(),
-            algorithm: self.algorithm,
-            limit: self.limit,
-            cost: self.cost,
-            timeout: self.timeout,
-            on_unavailable: self.on_unavailable,
-            shadow: self.shadow,
             resolved: self.resolved.clone(),
             vetted_by: AtomicU64::new(self.vetted_by.load(Ordering::Relaxed)),
+            ..*self
         }
     }
 }

@@ -251,11 +251,12 @@ impl Link {
     }
 
     fn send(&mut self, command: &[&str]) -> std::io::Result<String> {
-        let mut request = format!("*{}\r\n", command.len());
+        let mut request = Vec::new();
+        write!(request, "*{}\r\n", command.len())?;
         for part in command {
-            request.push_str(&format!("${}\r\n{part}\r\n", part.len()));
+            write!(request, "${}\r\n{part}\r\n", part.len())?;
         }
-        self.0.get_mut().write_all(request.as_bytes())?;
+        self.0.get_mut().write_all(&request)?;
         self.reply()
     }
 

@@ -1,9 +1,9 @@
 //! Algorithms that keep a few numbers per limit: what they have in common.
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::{Kept, Standing};
-use crate::rule::Limit;
+use crate::limit::Limit;
 
 /// The state of one limit, as a value: bringing it to a later time makes another, and only a charge keeps it. So a
 /// refusal changes nothing, in memory as in Redis.
@@ -17,26 +17,42 @@ pub(super) trait Cell: Copy + Default {
     /// Charges; the state is at `now`.
     fn charge(&mut self, limit: &Limit, cost: u64, now: u64);
 
+    /// Gives back up to `cost` of a charge made at `then`, as far as it still counts; the state is at a later time.
+    /// Says whether anything of it did.
+    fn refund(&mut self, limit: &Limit, cost: u64, then: u64) -> bool;
+
     /// How long the state matters; it is at `now`, and has just been charged.
     fn life(&self, limit: &Limit, now: u64) -> u64;
 }
 
 /// One cell per limit, in the order of the limits.
 #[derive(Debug)]
-pub(super) struct Cells<C>(SmallVec<[C; 1]>);
+pub(super) struct Cells<C> {
+    cells: SmallVec<[C; 1]>,
+    /// How much of what was charged is reserved. Cells cannot tell one charge from another.
+    held: u64,
+    /// The last time anything was reserved: what was never settled is forgotten with what it was charged to.
+    held_at: u64,
+}
 
 impl<C> Default for Cells<C> {
     fn default() -> Self {
-        Self(SmallVec::new())
+        Self { cells: SmallVec::new(), held: 0, held_at: 0 }
     }
 }
 
 impl<C: Cell> Cells<C> {
     fn brought<'a>(&'a self, limits: &'a [Limit], now: u64) -> impl Iterator<Item = (&'a Limit, C)> {
         limits.iter().enumerate().map(move |(index, limit)| {
-            let cell = self.0.get(index).copied().unwrap_or_default();
+            let cell = self.cells.get(index).copied().unwrap_or_default();
             (limit, cell.at(limit, now))
         })
+    }
+
+    fn settle(&mut self, cost: u64) -> bool {
+        let held = self.held > 0;
+        self.held = self.held.saturating_sub(cost);
+        held
     }
 }
 
@@ -45,15 +61,45 @@ impl<C: Cell> Kept for Cells<C> {
         self.brought(limits, now).map(|(limit, cell)| cell.standing(limit, cost, now)).collect()
     }
 
-    fn charge(&mut self, limits: &[Limit], cost: u64, now: u64) -> u64 {
-        let mut life = 0;
-        let mut charged: SmallVec<[C; 1]> = smallvec![];
-        for (limit, mut cell) in self.brought(limits, now) {
+    fn standings_unheld(&mut self, limits: &[Limit], cost: u64, now: u64) -> SmallVec<[Standing; 2]> {
+        let unheld = self.brought(limits, now).map(|(limit, mut cell)| {
+            cell.refund(limit, self.held, self.held_at);
+            cell.standing(limit, cost, now)
+        });
+        unheld.collect()
+    }
+
+    fn charge(&mut self, limits: &[Limit], cost: u64, now: u64, held: bool) -> u64 {
+        let charged = self.brought(limits, now).map(|(limit, mut cell)| {
             cell.charge(limit, cost, now);
-            life = life.max(cell.life(limit, now));
-            charged.push(cell);
+            cell
+        });
+        self.cells = charged.collect();
+        if held {
+            self.held += cost;
+            self.held_at = now;
         }
-        self.0 = charged;
-        life
+        now
+    }
+
+    fn life(&self, limits: &[Limit], now: u64) -> u64 {
+        limits.iter().zip(&self.cells).map(|(limit, cell)| cell.life(limit, now)).max().unwrap_or(0)
+    }
+
+    fn refund(&mut self, limits: &[Limit], cost: u64, ticket: u64, now: u64, held: bool) -> bool {
+        if held {
+            self.settle(cost);
+        }
+        let mut any = false;
+        let refunded = self.brought(limits, now).map(|(limit, mut cell)| {
+            any |= cell.refund(limit, cost, ticket);
+            cell
+        });
+        self.cells = refunded.collect();
+        any
+    }
+
+    fn commit(&mut self, cost: u64, _: u64) -> bool {
+        self.settle(cost)
     }
 }

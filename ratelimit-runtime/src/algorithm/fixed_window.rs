@@ -5,7 +5,7 @@
 
 use super::Standing;
 use super::cells::Cell;
-use crate::rule::Limit;
+use crate::limit::Limit;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FixedWindow {
@@ -29,6 +29,14 @@ impl Cell for FixedWindow {
 
     fn charge(&mut self, _: &Limit, cost: u64, _: u64) {
         self.used += cost;
+    }
+
+    fn refund(&mut self, _: &Limit, cost: u64, then: u64) -> bool {
+        let counts = then >= self.start && self.used > 0;
+        if counts {
+            self.used = self.used.saturating_sub(cost);
+        }
+        counts
     }
 
     fn life(&self, limit: &Limit, now: u64) -> u64 {

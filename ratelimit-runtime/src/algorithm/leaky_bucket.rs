@@ -7,7 +7,7 @@
 
 use super::cells::Cell;
 use super::{Standing, mul_div_rem, token_bucket};
-use crate::rule::Limit;
+use crate::limit::Limit;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LeakyBucket {
@@ -16,6 +16,8 @@ pub(super) struct LeakyBucket {
     rest: u64,
     /// The `max` that `rest` was counted in.
     parts: u64,
+    /// The time that the state was last brought to.
+    brought_to: u64,
 }
 
 impl LeakyBucket {
@@ -30,14 +32,16 @@ impl LeakyBucket {
 
 impl Cell for LeakyBucket {
     fn at(self, limit: &Limit, now: u64) -> Self {
-        if self.arrival < now {
-            Self { arrival: now, rest: 0, parts: limit.max() }
-        } else if self.parts != limit.max() {
+        let parts = limit.max();
+        let (arrival, rest) = if self.arrival < now {
+            (now, 0)
+        } else if self.parts != parts {
             // Another rate counts in other parts: up to the next microsecond, which never admits more.
-            Self { arrival: self.arrival + u64::from(self.rest > 0), rest: 0, parts: limit.max() }
+            (self.arrival + u64::from(self.rest > 0), 0)
         } else {
-            self
-        }
+            (self.arrival, self.rest)
+        };
+        Self { arrival, rest, parts, brought_to: now }
     }
 
     fn standing(&self, limit: &Limit, cost: u64, now: u64) -> Standing {
@@ -50,6 +54,22 @@ impl Cell for LeakyBucket {
         let (time, rest) = mul_div_rem(cost, limit.window_us(), parts);
         self.arrival += time + (self.rest + rest) / parts;
         self.rest = (self.rest + rest) % parts;
+    }
+
+    fn refund(&mut self, limit: &Limit, cost: u64, _: u64) -> bool {
+        let parts = limit.max().max(1);
+        let (time, rest) = mul_div_rem(cost, limit.window_us(), parts);
+        // The state is at the present, before which the arrival never lies.
+        let borrow = u64::from(rest > self.rest);
+        let backlog = self.arrival.saturating_sub(self.brought_to);
+        let counts = backlog > 0 || self.rest > 0;
+        if time + borrow > backlog {
+            (self.arrival, self.rest) = (self.brought_to, 0);
+        } else {
+            self.arrival -= time + borrow;
+            self.rest = self.rest + borrow * parts - rest;
+        }
+        counts
     }
 
     fn life(&self, _: &Limit, now: u64) -> u64 {

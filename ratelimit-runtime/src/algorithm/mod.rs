@@ -20,7 +20,8 @@ use sliding_window::Log;
 use smallvec::SmallVec;
 use token_bucket::TokenBucket;
 
-use crate::rule::{Algorithm, Limit};
+use crate::limit::Limit;
+use crate::rule::Algorithm;
 use crate::store::{Request, Verdict};
 
 /// The state of one key.
@@ -32,6 +33,7 @@ pub(crate) struct Bucket {
     newest: u64,
     /// When the whole state is void, by the clock as it is.
     expires_at: u64,
+    banned_until: u64,
 }
 
 #[derive(Debug)]
@@ -48,8 +50,20 @@ trait Kept {
     /// Where the limits stand towards a call of `cost`.
     fn standings(&mut self, limits: &[Limit], cost: u64, now: u64) -> SmallVec<[Standing; 2]>;
 
-    /// Charges every limit; returns how long the state matters from now on.
-    fn charge(&mut self, limits: &[Limit], cost: u64, now: u64) -> u64;
+    /// The same, as if every open reservation had been given back.
+    fn standings_unheld(&mut self, limits: &[Limit], cost: u64, now: u64) -> SmallVec<[Standing; 2]>;
+
+    /// Charges every limit, as a reservation if `held`; returns what names the charge.
+    fn charge(&mut self, limits: &[Limit], cost: u64, now: u64, held: bool) -> u64;
+
+    /// How long the state matters from now on, after a charge.
+    fn life(&self, limits: &[Limit], now: u64) -> u64;
+
+    /// Gives back the charge that `ticket` names; says whether anything of it was left.
+    fn refund(&mut self, limits: &[Limit], cost: u64, ticket: u64, now: u64, held: bool) -> bool;
+
+    /// Makes a reservation an ordinary charge; says whether it was there.
+    fn commit(&mut self, cost: u64, ticket: u64) -> bool;
 }
 
 impl State {
@@ -86,26 +100,80 @@ struct Standing {
 
 impl Bucket {
     pub(crate) fn new(algorithm: Algorithm) -> Self {
-        Self { state: State::new(algorithm), newest: 0, expires_at: 0 }
+        Self { state: State::new(algorithm), newest: 0, expires_at: 0, banned_until: 0 }
     }
 
     pub(crate) fn acquire(&mut self, request: &Request<'_>, now: u64) -> Verdict {
-        let at = self.advance(request, now);
-        let standings = self.state.kept().standings(request.limits(), request.cost(), at);
-        if standings.iter().any(|standing| standing.wait > 0) {
-            return self.verdict(&standings, at, now);
+        let verdict = self.peek(request, now);
+        if verdict.allowed {
+            return self.charge(request, now);
         }
-        let life = self.state.kept().charge(request.limits(), request.cost(), at);
-        self.newest = at;
-        self.expires_at = now.saturating_add(life);
-        let standings = self.state.kept().standings(request.limits(), 0, at);
+        if request.block_us() > 0 && !verdict.banned && self.is_exceeded(request, now) {
+            self.block(request, request.block_us(), now);
+            return self.peek(request, now);
+        }
+        verdict
+    }
+
+    /// What [`acquire`](Self::acquire) would say.
+    pub(crate) fn peek(&mut self, request: &Request<'_>, now: u64) -> Verdict {
+        let at = self.advance(request, now);
+        let mut standings = self.state.kept().standings(request.limits(), request.cost(), at);
+        if standings.iter().any(|standing| standing.wait > 0) {
+            let unheld = self.state.kept().standings_unheld(request.limits(), request.cost(), at);
+            for (standing, unheld) in standings.iter_mut().zip(unheld) {
+                // A reservation may be given back at any moment; what it hides is known.
+                standing.wait = standing.wait.min(unheld.wait.max(HELD_WAIT));
+            }
+        }
         self.verdict(&standings, at, now)
     }
 
-    pub(crate) fn peek(&mut self, request: &Request<'_>, now: u64) -> Verdict {
+    /// What [`acquire`](Self::acquire) does to a request that has been refused elsewhere: nothing is charged, and what
+    /// the limits of this key refuse is banned.
+    pub(crate) fn refuse(&mut self, request: &Request<'_>, now: u64) -> Verdict {
+        let verdict = self.peek(request, now);
+        if verdict.allowed { verdict } else { self.acquire(request, now) }
+    }
+
+    /// Charges a request that [`peek`](Self::peek) admits.
+    fn charge(&mut self, request: &Request<'_>, now: u64) -> Verdict {
         let at = self.advance(request, now);
-        let standings = self.state.kept().standings(request.limits(), request.cost(), at);
-        self.verdict(&standings, at, now)
+        let ticket = self.state.kept().charge(request.limits(), request.cost(), at, request.is_held());
+        self.newest = at;
+        let life = self.state.kept().life(request.limits(), at);
+        self.expires_at = now.saturating_add(life).max(self.banned_until);
+        let standings = self.state.kept().standings(request.limits(), 0, at);
+        self.verdict(&standings, at, now).with_ticket(ticket)
+    }
+
+    pub(crate) fn refund(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
+        let at = self.advance(request, now);
+        self.state.kept().refund(request.limits(), request.cost(), ticket, at, request.is_held())
+    }
+
+    pub(crate) fn commit(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
+        self.advance(request, now);
+        self.state.kept().commit(request.cost(), ticket)
+    }
+
+    pub(crate) fn block(&mut self, request: &Request<'_>, duration: u64, now: u64) {
+        self.advance(request, now);
+        self.banned_until = now.saturating_add(duration);
+        self.expires_at = self.expires_at.max(self.banned_until);
+    }
+
+    pub(crate) fn unblock(&mut self, now: u64) -> bool {
+        let banned = self.banned_until > now;
+        self.banned_until = 0;
+        banned
+    }
+
+    /// Whether the limits refuse even without the open reservations.
+    fn is_exceeded(&mut self, request: &Request<'_>, now: u64) -> bool {
+        let at = self.advance(request, now);
+        let standings = self.state.kept().standings_unheld(request.limits(), request.cost(), at);
+        standings.iter().any(|standing| standing.wait > 0)
     }
 
     /// Whether nothing of the state counts any more.
@@ -120,7 +188,8 @@ impl Bucket {
         }
         if now < self.newest {
             // The clock stepped back. What is kept lives no longer than it would if it had been written now.
-            self.expires_at = self.expires_at.min(now.saturating_add(request.horizon_us()));
+            let longest = now.saturating_add(request.horizon_us().max(request.block_us()));
+            self.expires_at = self.expires_at.min(longest);
         }
         now.max(self.newest)
     }
@@ -129,16 +198,26 @@ impl Bucket {
     /// least left.
     fn verdict(&self, standings: &[Standing], at: u64, now: u64) -> Verdict {
         let decisive = standings.iter().enumerate().min_by_key(|(_, standing)| (!standing.wait, standing.remaining));
-        let Some((index, &Standing { wait, remaining, reset })) = decisive else {
-            return Verdict::new(true, 0, 0, 0);
-        };
+        let (index, &Standing { wait, remaining, reset }) = decisive.unwrap_or((0, &Standing::OPEN));
         let by_the_clock = |duration: u64| match duration {
             0 => 0,
             duration => (duration + (at - now)).min(self.expires_at.saturating_sub(now)),
         };
+        let banned_for = self.banned_until.min(self.expires_at).saturating_sub(now);
+        if banned_for > 0 {
+            let wait = by_the_clock(wait).max(banned_for);
+            return Verdict::new(false, remaining, wait, by_the_clock(reset).max(banned_for)).by_limit(index).by_ban();
+        }
         Verdict::new(wait == 0, remaining, by_the_clock(wait), by_the_clock(reset)).by_limit(index)
     }
 }
+
+impl Standing {
+    const OPEN: Self = Self { wait: 0, remaining: 0, reset: 0 };
+}
+
+/// How long a call waits that only reservations are in the way of: they may be given back at any moment. 50 ms.
+const HELD_WAIT: u64 = 50_000;
 
 /// `⌊a · b / divisor⌋` and the remainder; counts and times keep the quotient within 64 bits.
 fn mul_div_rem(a: u64, b: u64, divisor: u64) -> (u64, u64) {

@@ -6,7 +6,7 @@
 
 use super::cells::Cell;
 use super::{Standing, mul_div, mul_div_up};
-use crate::rule::Limit;
+use crate::limit::Limit;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SlidingCounter {
@@ -61,6 +61,19 @@ impl Cell for SlidingCounter {
 
     fn charge(&mut self, _: &Limit, cost: u64, _: u64) {
         self.current += cost;
+    }
+
+    fn refund(&mut self, limit: &Limit, cost: u64, then: u64) -> bool {
+        let counter = if then >= self.start {
+            &mut self.current
+        } else if then + limit.window_us() >= self.start {
+            &mut self.previous
+        } else {
+            return false;
+        };
+        let counts = *counter > 0;
+        *counter = counter.saturating_sub(cost);
+        counts
     }
 
     fn life(&self, limit: &Limit, now: u64) -> u64 {

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use smallvec::SmallVec;
 
 use super::{Kept, Standing};
-use crate::rule::Limit;
+use crate::limit::Limit;
 
 #[derive(Debug, Default)]
 pub(super) struct Log {
@@ -21,6 +21,10 @@ pub(super) struct Log {
 struct Entry {
     at: u64,
     cost: u64,
+    /// Unique in the log and ascending: the time, or one more than the last.
+    ticket: u64,
+    /// A reservation: it counts, and may be given back.
+    held: bool,
 }
 
 /// What one limit sees of the log.
@@ -56,17 +60,21 @@ impl Log {
         }
     }
 
-    /// How long until `excess` has left the window: the oldest entries that hold it have to go.
-    fn wait(&self, view: &View, excess: u64, now: u64) -> u64 {
+    /// How long until `excess` has left the window: the oldest of the `counted` entries that hold it have to go.
+    fn wait(&self, view: &View, excess: u64, now: u64, counted: impl Fn(&Entry) -> bool) -> u64 {
         if excess == 0 {
             return 0;
         }
         let mut freed = 0;
-        let last_to_leave = self.entries.iter().skip(view.skip).find(|entry| {
+        let last_to_leave = self.entries.iter().skip(view.skip).filter(|entry| counted(entry)).find(|entry| {
             freed += entry.cost;
             freed >= excess
         });
         last_to_leave.map_or(0, |entry| entry.at + view.window - now)
+    }
+
+    fn position(&self, ticket: u64) -> Option<usize> {
+        self.entries.binary_search_by_key(&ticket, |entry| entry.ticket).ok()
     }
 }
 
@@ -74,18 +82,55 @@ impl Kept for Log {
     fn standings(&mut self, limits: &[Limit], cost: u64, now: u64) -> SmallVec<[Standing; 2]> {
         self.advance(limits, now);
         let standing = |(limit, view): (&Limit, &View)| Standing {
-            wait: self.wait(view, (view.used + cost).saturating_sub(limit.max()), now),
+            wait: self.wait(view, (view.used + cost).saturating_sub(limit.max()), now, |_| true),
             remaining: limit.max().saturating_sub(view.used),
             reset: self.entries.back().map_or(0, |newest| (newest.at + view.window).saturating_sub(now)),
         };
         limits.iter().zip(&self.views).map(standing).collect()
     }
 
-    fn charge(&mut self, limits: &[Limit], cost: u64, now: u64) -> u64 {
-        self.entries.push_back(Entry { at: now, cost });
+    fn standings_unheld(&mut self, limits: &[Limit], cost: u64, now: u64) -> SmallVec<[Standing; 2]> {
+        let mut standings = self.standings(limits, cost, now);
+        for ((standing, limit), view) in standings.iter_mut().zip(limits).zip(&self.views) {
+            let held: u64 = self.entries.iter().skip(view.skip).filter(|entry| entry.held).map(|entry| entry.cost).sum();
+            let excess = (view.used - held + cost).saturating_sub(limit.max());
+            standing.wait = self.wait(view, excess, now, |entry| !entry.held);
+        }
+        standings
+    }
+
+    fn charge(&mut self, _: &[Limit], cost: u64, now: u64, held: bool) -> u64 {
+        let ticket = self.entries.back().map_or(now, |newest| now.max(newest.ticket + 1));
+        self.entries.push_back(Entry { at: now, cost, ticket, held });
         for view in &mut self.views {
             view.used += cost;
         }
+        ticket
+    }
+
+    fn life(&self, limits: &[Limit], _: u64) -> u64 {
         limits.iter().map(Limit::window_us).max().unwrap_or(0)
+    }
+
+    fn refund(&mut self, limits: &[Limit], _: u64, ticket: u64, now: u64, _: bool) -> bool {
+        self.advance(limits, now);
+        let Some((position, entry)) =
+            self.position(ticket).and_then(|position| Some((position, self.entries.remove(position)?)))
+        else {
+            return false;
+        };
+        for view in &mut self.views {
+            if position < view.skip {
+                view.skip -= 1;
+            } else {
+                view.used -= entry.cost;
+            }
+        }
+        true
+    }
+
+    fn commit(&mut self, _: u64, ticket: u64) -> bool {
+        let entry = self.position(ticket).and_then(|position| self.entries.get_mut(position));
+        entry.is_some_and(|entry| std::mem::take(&mut entry.held))
     }
 }

@@ -6,7 +6,7 @@
 
 use super::cells::Cell;
 use super::{Standing, mul_div_rem};
-use crate::rule::Limit;
+use crate::limit::Limit;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct TokenBucket {
@@ -32,6 +32,16 @@ impl Cell for TokenBucket {
 
     fn charge(&mut self, _: &Limit, cost: u64, _: u64) {
         self.missing += cost;
+    }
+
+    fn refund(&mut self, _: &Limit, cost: u64, _: u64) -> bool {
+        let counts = (self.missing, self.rest) > (0, 0);
+        if self.missing < cost {
+            (self.missing, self.rest) = (0, 0);
+        } else {
+            self.missing -= cost;
+        }
+        counts
     }
 
     fn life(&self, limit: &Limit, _: u64) -> u64 {

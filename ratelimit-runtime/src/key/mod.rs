@@ -29,7 +29,7 @@ pub const MAX_PART: usize = 160;
 /// The bytes of a key; on the stack for ordinary ones.
 pub(crate) type KeyBuf = SmallVec<[u8; 160]>;
 
-/// A rendered key, made by [`key!`](crate::key) or [`Key::of`].
+/// A rendered key, made by [`key!`](crate::key!) or [`Key::of`].
 ///
 /// With it, `acquire`, `peek` and `reset` reach exactly the bucket that an attribute with the same template uses.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

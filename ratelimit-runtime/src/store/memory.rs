@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::BuildHasher;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use foldhash::quality::RandomState;
 
@@ -86,21 +87,35 @@ impl MemoryStore {
         u64::try_from(self.clock.now().as_micros()).unwrap_or(u64::MAX / 2)
     }
 
-    fn shard(&self, key: &[u8]) -> (MutexGuard<'_, Shard>, u64) {
-        let hash = self.hasher.hash_one(key);
-        // `shards` is a power of two and never empty.
-        #[allow(clippy::cast_possible_truncation, clippy::indexing_slicing, reason = "masked to the number of shards")]
-        let shard = &self.shards[hash as usize & (self.shards.len() - 1)];
-        (lock(shard), hash >> 32)
+    fn shard_index(&self, hash: u64) -> usize {
+        // The number of shards is a power of two.
+        #[allow(clippy::cast_possible_truncation, reason = "masked to the number of shards")]
+        let index = hash as usize & (self.shards.len() - 1);
+        index
+    }
+
+    /// Runs `work` on the key's shard, under its lock. The clock is read under the lock too, so that calls on one key
+    /// see times in the order in which they are decided.
+    fn with<T>(&self, request: &Request<'_>, work: impl FnOnce(&mut Shard, u64, u64) -> T) -> T {
+        let hash = self.hasher.hash_one(request.key());
+        #[allow(clippy::indexing_slicing, reason = "there is at least one shard, and the index is below their number")]
+        let mut shard = lock(&self.shards[self.shard_index(hash)]);
+        let now = self.now();
+        work(&mut shard, hash >> 32, now)
     }
 }
 
 impl Shard {
-    /// Charges the key's own log, or the overflow bucket it has to share.
-    fn acquire(&mut self, request: &Request<'_>, hash: u64, now: u64) -> Verdict {
-        let charge = |bucket: &mut Bucket| bucket.acquire(request, now);
+    /// Works on the key's own bucket, made if there is none, or on the overflow bucket that it has to share.
+    fn on_new<T>(
+        &mut self,
+        request: &Request<'_>,
+        hash: u64,
+        now: u64,
+        work: impl FnOnce(&mut Bucket, &Request<'_>, u64) -> T,
+    ) -> T {
         if let Some(bucket) = self.buckets.get_mut(request.key()) {
-            return charge(bucket);
+            return work(bucket, request, now);
         }
         self.newcomers += 1;
         if self.newcomers >= 64 || self.buckets.len() >= self.capacity {
@@ -108,20 +123,22 @@ impl Shard {
         }
         let overflow = self.overflow_key(request.rule_key(), hash);
         let drained = self.overflow.get(&overflow).is_none_or(|bucket| bucket.is_void(now));
-        if drained && self.buckets.len() < self.capacity {
-            charge(self.buckets.entry(request.key().into()).or_insert_with(|| Bucket::new(request.algorithm())))
+        let new = || Bucket::new(request.algorithm());
+        let bucket = if drained && self.buckets.len() < self.capacity {
+            self.buckets.entry(request.key().into()).or_insert_with(new)
         } else {
-            charge(self.overflow.entry(overflow).or_insert_with(|| Bucket::new(request.algorithm())))
-        }
+            self.overflow.entry(overflow).or_insert_with(new)
+        };
+        work(bucket, request, now)
     }
 
-    fn peek(&mut self, request: &Request<'_>, hash: u64, now: u64) -> Verdict {
-        let look = |bucket: &mut Bucket| bucket.peek(request, now);
+    /// Works on the bucket that holds what the key was charged, if there is one.
+    fn on_known<T>(&mut self, request: &Request<'_>, hash: u64, work: impl FnOnce(&mut Bucket) -> T) -> Option<T> {
         if let Some(bucket) = self.buckets.get_mut(request.key()) {
-            return look(bucket);
+            return Some(work(bucket));
         }
         let overflow = self.overflow_key(request.rule_key(), hash);
-        look(self.overflow.get_mut(&overflow).unwrap_or(&mut Bucket::new(request.algorithm())))
+        self.overflow.get_mut(&overflow).map(work)
     }
 
     fn overflow_key(&self, rule: &[u8], hash: u64) -> Box<[u8]> {
@@ -149,23 +166,77 @@ impl Shard {
 
 impl Store for MemoryStore {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        let (mut shard, hash) = self.shard(request.key());
-        // Read under the lock, so that calls on one key see times in the order in which they are decided.
+        Answer::ready(Ok(self.with(&request, |shard, hash, now| shard.on_new(&request, hash, now, Bucket::acquire))))
+    }
+
+    fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
+        // All locks, always in the same order; then look at all before any is charged.
+        let hashes: Vec<u64> = requests.iter().map(|request| self.hasher.hash_one(request.key())).collect();
+        let mut indices: Vec<usize> = hashes.iter().map(|hash| self.shard_index(*hash)).collect();
+        indices.sort_unstable();
+        indices.dedup();
+        let mut shards: Vec<(usize, MutexGuard<'_, Shard>)> =
+            indices.into_iter().filter_map(|index| Some((index, lock(self.shards.get(index)?)))).collect();
         let now = self.now();
-        Answer::ready(Ok(shard.acquire(&request, hash, now)))
+        let mut ask = |decide: fn(&mut Bucket, &Request<'_>, u64) -> Verdict| {
+            let verdicts = requests.iter().zip(&hashes).filter_map(|(request, hash)| {
+                let index = self.shard_index(*hash);
+                let (_, shard) = shards.iter_mut().find(|(at, _)| *at == index)?;
+                Some(shard.on_new(request, *hash, now, decide))
+            });
+            verdicts.collect::<Vec<Verdict>>()
+        };
+        let verdicts = ask(Bucket::peek);
+        if verdicts.iter().all(|verdict| verdict.allowed) {
+            return Answer::ready(Ok(ask(Bucket::acquire)));
+        }
+        // Those that refuse may set their bans.
+        let any_block = requests.iter().any(|request| request.block_us() > 0);
+        Answer::ready(Ok(if any_block { ask(Bucket::refuse) } else { verdicts }))
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        let (mut shard, hash) = self.shard(request.key());
-        let now = self.now();
-        Answer::ready(Ok(shard.peek(&request, hash, now)))
+        let look = |shard: &mut Shard, hash, now| {
+            let known = shard.on_known(&request, hash, |bucket| bucket.peek(&request, now));
+            known.unwrap_or_else(|| Bucket::new(request.algorithm()).peek(&request, now))
+        };
+        Answer::ready(Ok(self.with(&request, look)))
     }
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        let (mut shard, _) = self.shard(request.key());
-        let now = self.now();
         // An overflow bucket stays: it holds what others have used.
-        Answer::ready(Ok(shard.buckets.remove(request.key()).is_some_and(|bucket| !bucket.is_void(now))))
+        let forget = |shard: &mut Shard, _, now| {
+            shard.buckets.remove(request.key()).is_some_and(|bucket| !bucket.is_void(now))
+        };
+        Answer::ready(Ok(self.with(&request, forget)))
+    }
+
+    fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+        let refund = |shard: &mut Shard, hash, now| {
+            shard.on_known(&request, hash, |bucket| !bucket.is_void(now) && bucket.refund(&request, ticket, now))
+        };
+        Answer::ready(Ok(self.with(&request, refund).unwrap_or(false)))
+    }
+
+    fn commit<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+        let commit = |shard: &mut Shard, hash, now| {
+            shard.on_known(&request, hash, |bucket| !bucket.is_void(now) && bucket.commit(&request, ticket, now))
+        };
+        Answer::ready(Ok(self.with(&request, commit).unwrap_or(false)))
+    }
+
+    fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
+        let duration = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        let block = |bucket: &mut Bucket, request: &Request<'_>, now| bucket.block(request, duration, now);
+        self.with(&request, |shard, hash, now| shard.on_new(&request, hash, now, block));
+        Answer::ready(Ok(()))
+    }
+
+    fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        let unblock = |shard: &mut Shard, hash, now| {
+            shard.on_known(&request, hash, |bucket| !bucket.is_void(now) && bucket.unblock(now))
+        };
+        Answer::ready(Ok(self.with(&request, unblock).unwrap_or(false)))
     }
 }
 

@@ -1,4 +1,4 @@
-//! [`Store`]: where the limits live. One trait, so that a backend is one type.
+//! [`Store`]: where limits live. One trait, so that a backend is one type.
 
 use std::fmt;
 use std::future::Future;
@@ -6,7 +6,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::rule::{Algorithm, Limit};
+use crate::limit::Limit;
+use crate::rule::Algorithm;
 
 pub mod memory;
 #[cfg(feature = "redis")]
@@ -44,6 +45,58 @@ pub trait Store: Send + Sync + 'static {
     /// Forgets everything about the key; says whether there was anything.
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool>;
 
+    /// Decides several requests together: all of them are charged, or none. Gives one verdict for each, in order; they
+    /// are charged if all of them say `allowed`.
+    ///
+    /// As provided, the requests are charged one after the other and given back through [`refund`](Self::refund) when
+    /// a later one refuses. A process that dies in between leaves the earlier ones charged until they expire.
+    fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
+        Answer::later(async move {
+            let mut verdicts = Vec::with_capacity(requests.len());
+            let mut refused = false;
+            for request in requests {
+                // Once one has refused, the others are asked how long they would.
+                let verdict = if refused { self.peek(*request).await? } else { self.acquire(*request).await? };
+                refused |= !verdict.allowed;
+                verdicts.push(verdict);
+            }
+            if refused {
+                for (request, verdict) in requests.iter().zip(&verdicts) {
+                    if verdict.ticket != 0 {
+                        self.refund(*request, verdict.ticket).await?;
+                    }
+                }
+            }
+            Ok(verdicts)
+        })
+    }
+
+    /// Gives back what an admission was charged: the request's cost, under the [`ticket`](Verdict::ticket) of its
+    /// verdict. Says whether there was anything left to give back. Never creates a key, and never frees more than
+    /// was taken.
+    fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+        let _ = (request, ticket);
+        Answer::ready(Err(StoreError::unsupported("this store cannot give back what was charged")))
+    }
+
+    /// Turns an admission that was [held](Request::is_held) into an ordinary one. Says whether it was there.
+    fn commit<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+        let _ = (request, ticket);
+        Answer::ready(Err(StoreError::unsupported("this store does not tell reservations apart")))
+    }
+
+    /// Refuses everything for the key until `duration` has passed, in place of an earlier ban.
+    fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
+        let _ = (request, duration);
+        Answer::ready(Err(StoreError::unsupported("this store has no bans")))
+    }
+
+    /// Ends a ban, and leaves what was charged as it is. Says whether there was one.
+    fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        let _ = request;
+        Answer::ready(Err(StoreError::unsupported("this store has no bans")))
+    }
+
     /// Resolves when the store can serve, or says why it never will. It may wait as long as it takes.
     fn ready(&self) -> Answer<'_, ()> {
         Answer::ready(Ok(()))
@@ -65,19 +118,43 @@ pub struct Request<'a> {
     algorithm: Algorithm,
     limits: &'a [Limit],
     cost: u64,
+    block_us: u64,
+    held: bool,
+    unit_log: bool,
 }
 
 impl<'a> Request<'a> {
     /// A request by hand, as tests of a store make it. `limits` must not be empty.
     #[must_use]
     pub fn new(key: &'a [u8], algorithm: Algorithm, limits: &'a [Limit]) -> Self {
-        Self { key, rule_len: 0, algorithm, limits, cost: 1 }
+        Self { key, rule_len: 0, algorithm, limits, cost: 1, block_us: 0, held: false, unit_log: false }
     }
 
     /// The same request with another cost.
     #[must_use]
     pub fn with_cost(mut self, cost: u64) -> Self {
         self.cost = cost;
+        self
+    }
+
+    /// The same request with a ban for whoever it refuses.
+    #[must_use]
+    pub fn with_block(mut self, block: Duration) -> Self {
+        self.block_us = u64::try_from(block.as_micros()).unwrap_or(u64::MAX);
+        self
+    }
+
+    /// The same request as a reservation, to be settled by [`Store::commit`] or [`Store::refund`].
+    #[must_use]
+    pub fn held(mut self) -> Self {
+        self.held = true;
+        self
+    }
+
+    /// The same request, of a rule whose calls all cost 1 under limits of at most 128.
+    #[must_use]
+    pub fn with_unit_log(mut self, unit_log: bool) -> Self {
+        self.unit_log = unit_log;
         self
     }
 
@@ -115,6 +192,30 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.cost
+    }
+
+    /// For how long a refusal by the limits bans the key; zero for no ban. A refusal by a ban does not extend it, nor
+    /// does one that would have been an admission without the open reservations.
+    #[must_use]
+    pub fn block(&self) -> Duration {
+        Duration::from_micros(self.block_us)
+    }
+
+    pub(crate) fn block_us(&self) -> u64 {
+        self.block_us
+    }
+
+    /// Whether an admission is only a reservation, which counts until it is settled.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.held
+    }
+
+    /// Whether every call of this rule costs 1 and its limits are short, so that its log may be kept in a form that is
+    /// good for just that. It is the same for all requests on one key.
+    #[must_use]
+    pub fn is_unit_log(&self) -> bool {
+        self.unit_log
     }
 
     /// The longest that anything written for this request may live: the longest window; two for a sliding counter;
@@ -156,17 +257,33 @@ pub struct Verdict {
     pub retry_after_us: u64,
     /// When the deciding limit is whole again.
     pub reset_after_us: u64,
+    /// What names this admission to [`Store::refund`]; 0 if nothing was charged.
+    pub ticket: u64,
+    /// Whether a ban refused, and not a limit.
+    pub banned: bool,
 }
 
 impl Verdict {
     /// The verdict on a request of one limit.
     pub fn new(allowed: bool, remaining: u64, retry_after_us: u64, reset_after_us: u64) -> Self {
-        Self { allowed, limit_index: 0, remaining, retry_after_us, reset_after_us }
+        Self { allowed, limit_index: 0, remaining, retry_after_us, reset_after_us, ticket: 0, banned: false }
     }
 
     /// The same, decided by the limit with this index.
     pub fn by_limit(mut self, limit_index: usize) -> Self {
         self.limit_index = limit_index;
+        self
+    }
+
+    /// The same, naming the admission.
+    pub fn with_ticket(mut self, ticket: u64) -> Self {
+        self.ticket = ticket;
+        self
+    }
+
+    /// The same, said by a ban.
+    pub fn by_ban(mut self) -> Self {
+        self.banned = true;
         self
     }
 

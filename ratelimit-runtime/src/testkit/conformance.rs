@@ -21,8 +21,8 @@ use std::time::{Duration, SystemTime};
 
 use super::{FakeClock, Reference};
 use crate::clock::Clock as _;
-use crate::rule::{Algorithm, Limit};
 use crate::store::{Answer, Request, Store, Verdict};
+use crate::{Algorithm, Limit};
 
 pub use counting::*;
 pub use random::*;

@@ -171,3 +171,57 @@ impl<S> fmt::Debug for FaultyStore<S> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use std::time::Duration;
+
+    use super::*;
+    use crate::store::memory::MemoryStore;
+    use crate::{Algorithm, Limit};
+
+    const LIMITS: [Limit; 1] = [Limit::per_minute(3)];
+
+    fn request() -> Request<'static> {
+        Request::new(b"key", Algorithm::SlidingWindow, &LIMITS)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn faults_charge_nothing_and_every_call_is_counted() {
+        let store = FaultyStore::new(MemoryStore::new());
+        let test = store.clone();
+        assert_eq!(store.acquire(request()).await.unwrap().remaining, 2);
+
+        test.fail_with(StoreErrorKind::Full);
+        assert_eq!(store.acquire(request()).await.unwrap_err().kind(), StoreErrorKind::Full);
+        test.fail();
+        assert_eq!(store.reset(request()).await.unwrap_err().kind(), StoreErrorKind::Unavailable);
+
+        test.hang();
+        let hanging = store.acquire(request());
+        test.heal();
+        assert!(tokio::time::timeout(Duration::from_secs(10), hanging).await.is_err(), "a call that hangs stays so");
+
+        assert_eq!(store.peek(request()).await.unwrap().remaining, 2);
+        assert_eq!(test.calls(), 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ready_waits_for_the_store_to_heal() {
+        let store = FaultyStore::new(MemoryStore::new());
+        store.hang();
+        let waiting = tokio::spawn({
+            let store = store.clone();
+            async move { store.ready().await }
+        });
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        assert!(!waiting.is_finished());
+        store.heal();
+        assert!(waiting.await.unwrap().is_ok());
+
+        store.fail_with(StoreErrorKind::Misconfigured);
+        assert_eq!(store.ready().await.unwrap_err().kind(), StoreErrorKind::Misconfigured);
+    }
+}

@@ -1,6 +1,6 @@
 //! The limits once more, as naively as possible: what stores are compared with.
 
-use crate::rule::Limit;
+use crate::Limit;
 
 /// The state of one key under one limit, kept in the plainest way there is. It is told when something was admitted,
 /// and says what a store that is exact must answer. All times are in microseconds; they never step back.

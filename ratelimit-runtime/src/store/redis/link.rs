@@ -287,3 +287,44 @@ impl Drop for InFlight<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+
+    fn slots(link: &Link) -> usize {
+        link.shared.slots.read().unwrap().len()
+    }
+
+    #[test]
+    fn slots_end_with_their_runtimes() {
+        // Nobody listens there.
+        let link = Link::new(Client::open("redis://127.0.0.1:1").unwrap());
+        let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let lasting = runtime();
+        assert!(lasting.block_on(link.send(&keeper::ping())).is_err());
+        for _ in 0..10 {
+            let passing = runtime();
+            assert!(passing.block_on(link.send(&keeper::ping())).is_err());
+            assert_eq!(slots(&link), 2);
+        }
+        assert_eq!(slots(&link), 1);
+    }
+
+    #[test]
+    fn silence_counts_only_when_it_lasts() {
+        let health = Health::new();
+        let sent = Instant::now();
+        for _ in 0..100 {
+            assert!(!health.unheard(sent), "a burst is no silence");
+        }
+        std::thread::sleep(SILENCE);
+        assert!(health.unheard(sent));
+        health.heard();
+        for _ in 1..UNANSWERED {
+            assert!(!health.unheard(sent), "a reply in between starts the count anew");
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! [`RedisStore`]: limits kept on a Redis server, shared by every process that uses it.
 //!
-//! A decision is one call of a script, so it is atomic and one round trip. The way there is [`link`]; what the server
-//! does is `sliding_window.lua`; what goes wrong is sorted in [`errors`].
+//! A decision is one call of a script, so it is atomic and one round trip. The way there is `link`; what the server
+//! does is `sliding_window.lua`; what goes wrong is sorted in `errors`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use self::link::Link;
 use super::{Answer, Request, Store, Verdict};
 use crate::clock::Clock;
 use crate::error::StoreError;
-use crate::rule::{Algorithm, MAX_COUNT, MAX_WINDOW};
+use crate::{Algorithm, MAX_COUNT, MAX_WINDOW};
 
 mod errors;
 mod keeper;
 mod link;
 mod script;
 
-/// Limits on one Redis server (Redis 6.0 or later, or Valkey).
+/// Limits on one Redis server (Redis 6.2 or later, or Valkey).
 ///
 /// The connection is made in the background at the first call, one per tokio runtime, and made again whenever it is
 /// lost; [`ready`](Store::ready) waits for it. While there is none, calls fail at once and the limiter answers by its

@@ -10,51 +10,101 @@
 --
 -- Reply    { allowed 0 or 1, remaining after the charge, retry_after, reset_after }, times in microseconds
 --
--- Runs on Redis 6.0 and later. Numbers stay below 2^53, where Lua's doubles are exact.
+-- Runs on Redis 6.2 and later. Numbers stay below 2^53, where Lua's doubles are exact.
 
 local call = redis.call
 local key = KEYS[1]
+local acquire = ARGV[1] == 'acquire'
 local max, cost, window = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 
 local now
 if ARGV[2] == '' then
   local time = call('TIME')
-  now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+  now = time[1] * 1000000 + time[2]
 else
   now = tonumber(ARGV[2])
 end
 
--- tostring() would round to 14 digits.
-local function digits(number)
-  return string.format('%.0f', number)
-end
-
-local ttl = math.ceil(window / 1000) -- milliseconds
-local logged, expired = 0, 0
+local dead = now - window -- what happened then or earlier has expired
+-- The key's life in milliseconds. Redis deletes at once what has expired by the time the expiry is stored, so that a
+-- millisecond may be none: the shortest windows get more.
+local ttl = math.max(math.ceil(window / 1000), 10)
 local newest = call('ZRANGE', key, -1, -1)[1]
+local logged, refused_by = 0, nil
 if newest then
   newest = tonumber(newest)
   if not newest then
     return redis.error_reply('WRONGTYPE the key does not hold a rate limiter log')
   end
-  if newest + window <= now then
-    if ARGV[1] == 'acquire' then
+  if newest > dead then
+    logged = call('ZCARD', key)
+    -- The entries after this one leave just enough room, so the call fits exactly when this one has expired.
+    local last = math.min(logged + cost - max, logged) - 1
+    if last >= 0 then
+      local entry = tonumber(call('ZRANGE', key, last, last)[1])
+      if entry > dead then
+        refused_by = entry
+      end
+    end
+  else
+    newest = nil
+    if acquire then
       call('UNLINK', key)
     end
-    newest = nil
-  else
-    logged = call('ZCARD', key)
-    expired = call('ZCOUNT', key, '-inf', digits(now - window))
   end
 end
-local live = logged - expired
 
--- The reply, once everything is charged. `left` is the key's remaining life in milliseconds where that is known.
-local function reply(allowed, remaining, retry, left)
-  local reset = newest and newest + window - now or 0
-  if newest and newest > now then
-    -- The clock was set back. Entries then seem younger than they are; the key's own expiry bounds how long they
-    -- count, and that must not exceed the window either.
+local expired = 0
+if logged > 0 and not (refused_by and cost == 1) then
+  expired = call('ZCOUNT', key, '-inf', dead)
+end
+local remaining = max - logged + expired
+local retry, left = 0, nil
+
+if refused_by then
+  retry = refused_by + window - now
+  -- With a cost of 1 nothing remains; `max` may also be less than what is logged.
+  if cost == 1 or remaining < 0 then
+    remaining = 0
+  end
+elseif acquire then
+  local first = now
+  if newest and newest >= now then
+    first = newest + 1
+  end
+  newest = first + cost - 1
+  -- The insertion comes before the trimming, because only a script's first write is refused for lack of memory.
+  -- Numbers become text by '%.0f': tostring() would round them to 14 digits.
+  if cost == 1 then
+    local entry = string.format('%.0f', first)
+    call('ZADD', key, entry, entry)
+  else
+    for from = first, newest, 1000 do
+      local entries = {}
+      for at = from, math.min(from + 999, newest) do
+        local entry = string.format('%.0f', at)
+        entries[#entries + 1] = entry
+        entries[#entries + 1] = entry
+      end
+      call('ZADD', key, unpack(entries))
+    end
+  end
+  if expired > 0 then
+    -- A bounded piece of work per call, yet never less than what was added.
+    call('ZREMRANGEBYRANK', key, 0, math.min(expired, math.max(64, cost)) - 1)
+  end
+  -- Redis removes a key only after its last millisecond has passed, so no slot is freed early.
+  call('PEXPIRE', key, ttl)
+  remaining = remaining - cost
+  left = ttl
+end
+
+local reset = 0
+if newest then
+  reset = newest + window - now
+  if newest - now > logged + cost then
+    -- More than uniqueness explains: the clock was set back. Entries then seem younger than they are; the key's own
+    -- expiry bounds how long they count, and that must not exceed the window either.
     left = left or call('PTTL', key)
     if left > ttl or left < 0 then
       call('PEXPIRE', key, ttl)
@@ -64,39 +114,6 @@ local function reply(allowed, remaining, retry, left)
     retry = math.min(retry, gone)
     reset = math.min(reset, gone)
   end
-  return { allowed, remaining, retry, reset }
 end
 
-if live + cost > max then
-  -- This call fits when so many of the oldest entries have expired that the others leave room for its cost.
-  local freed = math.min(logged + cost - max, logged) - 1
-  local retry = tonumber(call('ZRANGE', key, freed, freed)[1]) + window - now
-  return reply(0, math.max(max - live, 0), retry)
-end
-
-if ARGV[1] ~= 'acquire' then
-  return reply(1, max - live, 0)
-end
-
-local first = now
-if newest and newest >= now then
-  first = newest + 1
-end
--- The insertion comes before the trimming, because only a script's first write is refused for lack of memory.
-for from = 0, cost - 1, 1000 do
-  local entries = {}
-  for offset = from, math.min(from + 1000, cost) - 1 do
-    local entry = digits(first + offset)
-    entries[#entries + 1] = entry
-    entries[#entries + 1] = entry
-  end
-  call('ZADD', key, unpack(entries))
-end
-newest = first + cost - 1
-if expired > 0 then
-  -- A bounded piece of work per call, yet never less than what was added.
-  call('ZREMRANGEBYRANK', key, 0, math.min(expired, math.max(64, cost)) - 1)
-end
--- Redis removes a key only after its last millisecond has passed, so no slot is freed early.
-call('PEXPIRE', key, ttl)
-return reply(1, max - live - cost, 0, ttl)
+return { refused_by and 0 or 1, remaining, retry, reset }

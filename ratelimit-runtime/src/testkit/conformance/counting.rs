@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tokio::task::JoinSet;
 
 use super::{Bench, Limit, MICROSECOND, MINUTE, SECOND, answered, request};
-use crate::rule::MAX_COUNT;
+use crate::MAX_COUNT;
 use crate::store::Store;
 
 /// `max` calls are admitted, and not one more.

@@ -1,0 +1,100 @@
+//! Waiting for a slot instead of refusing at once.
+//!
+//! Callers who wait for one key stand in line, first come, first served, and only the first of them asks the store, at
+//! the moment that the last refusal named: a thousand waiters are one question, not a thousand. A caller who comes
+//! while others wait goes to the end of the line. Each waits no longer than it was told to, and one that is dropped
+//! leaves its place to the next.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::check::Check;
+use crate::consult;
+use crate::decision::Decision;
+use crate::error::RateLimitError;
+
+/// How many callers of one limiter may wait; further ones are refused at once.
+const MAX_WAITERS: usize = 10_000;
+
+/// The lines of one limiter, one per key that somebody waits for.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    lines: Mutex<HashMap<Box<[u8]>, Arc<Line>>>,
+    waiting: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    /// Held by the first in line; tokio's mutex is fair.
+    turn: tokio::sync::Mutex<()>,
+    /// How many stand in it. Changed under the lock of the lines.
+    len: AtomicUsize,
+}
+
+impl Lines {
+    /// Asks until it is admitted, or until waiting longer than `patience` would be needed. The line is that of the
+    /// first check.
+    pub(crate) async fn wait(&self, checks: &[&Check], patience: Duration) -> Result<Vec<Decision>, RateLimitError> {
+        let deadline = Instant::now() + patience;
+        let line: Box<[u8]> = checks.first().map(|check| check.key()).unwrap_or_default().into();
+        if !self.has(&line) {
+            match consult::all(checks).await {
+                Err(RateLimitError::Exceeded(refusal)) if worth_waiting(&refusal, deadline) => {}
+                answer => return answer,
+            }
+        }
+        let Some(place) = self.join(line) else { return consult::all(checks).await };
+        let Ok(_turn) = tokio::time::timeout_at(deadline, place.line.turn.lock()).await else {
+            return consult::all(checks).await;
+        };
+        loop {
+            match consult::all(checks).await {
+                Err(RateLimitError::Exceeded(refusal)) if worth_waiting(&refusal, deadline) => {
+                    tokio::time::sleep(refusal.retry_after()).await;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    fn has(&self, key: &[u8]) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+            && self.lines.lock().unwrap_or_else(PoisonError::into_inner).contains_key(key)
+    }
+
+    fn join(&self, key: Box<[u8]>) -> Option<Place<'_>> {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.waiting.load(Ordering::Relaxed) >= MAX_WAITERS {
+            return None;
+        }
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let line = Arc::clone(lines.entry(key.clone()).or_default());
+        line.len.fetch_add(1, Ordering::Relaxed);
+        Some(Place { lines: self, key, line })
+    }
+}
+
+fn worth_waiting(refusal: &Decision, deadline: Instant) -> bool {
+    Instant::now() + refusal.retry_after() <= deadline
+}
+
+/// A place in a line; the last to leave takes the line along.
+struct Place<'a> {
+    lines: &'a Lines,
+    key: Box<[u8]>,
+    line: Arc<Line>,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut lines = self.lines.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        self.lines.waiting.fetch_sub(1, Ordering::Relaxed);
+        if self.line.len.fetch_sub(1, Ordering::Relaxed) == 1 {
+            lines.remove(&self.key);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! A process that uses a limiter, for tests that need several, or one that is killed. Prints what it was admitted.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test's helper; its output is its answer")]
+
+use std::io::{Read as _, Write as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, Rule};
+use tokio::task::JoinSet;
+
+const USAGE: &str = "worker spend|hammer|flood URL PREFIX [TASKS CALLS MAX]; URL may be `memory:`";
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let number = |at: usize| args.get(at).expect_usage().parse().unwrap();
+    let (mode, url, prefix) = (args.first().expect_usage(), args.get(1).expect_usage(), args.get(2).expect_usage());
+    match mode.as_str() {
+        "spend" => spend(strict(url, prefix), number(3), number(4), number(5)).await,
+        "hammer" => hammer(strict(url, prefix), number(3), number(5)).await,
+        "flood" => flood(url).await,
+        _ => panic!("{USAGE}"),
+    }
+}
+
+trait ExpectUsage<T> {
+    fn expect_usage(self) -> T;
+}
+
+impl<T> ExpectUsage<T> for Option<T> {
+    fn expect_usage(self) -> T {
+        self.unwrap_or_else(|| panic!("{USAGE}"))
+    }
+}
+
+/// A limiter that admits nothing by itself.
+fn strict(url: &str, prefix: &str) -> RateLimiter {
+    let builder = RateLimiter::builder().prefix(prefix).timeout(Duration::from_secs(30));
+    let builder = builder.on_unavailable(OnUnavailable::Deny);
+    let builder = if url == "memory:" { builder } else { builder.redis(url) };
+    builder.build().unwrap()
+}
+
+async fn admits(limiter: &RateLimiter, rule: &Rule, key: &Key) -> bool {
+    match limiter.acquire(rule, key).await {
+        Ok(_) => true,
+        Err(RateLimitError::Exceeded(_)) => false,
+        Err(error) => panic!("no decision: {error:?}"),
+    }
+}
+
+/// Says `ready`, waits for its standard input to end, and calls from many tasks at once. Prints how many of the calls
+/// on one key were admitted.
+async fn spend(limiter: RateLimiter, tasks: u64, calls: u64, max: u64) {
+    limiter.ready().await.unwrap();
+    println!("ready");
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+    let rule = Arc::new(Rule::new("spend", Limit::per_hour(max)));
+    let mut running = JoinSet::new();
+    for _ in 0..tasks {
+        let (limiter, rule) = (limiter.clone(), Arc::clone(&rule));
+        running.spawn(async move {
+            let mut admitted = 0_u64;
+            for _ in 0..calls {
+                admitted += u64::from(admits(&limiter, &rule, &Key::of("shared")).await);
+            }
+            admitted
+        });
+    }
+    println!("{}", running.join_all().await.into_iter().sum::<u64>());
+}
+
+/// Calls without end, on one shared key and on ever new ones, and prints a dot for every admission on the shared one.
+/// It ends by being killed.
+async fn hammer(limiter: RateLimiter, tasks: u64, max: u64) {
+    let rule = Arc::new(Rule::new("hammer", Limit::per_hour(max)));
+    let mut running = JoinSet::new();
+    for task in 0..tasks {
+        let (limiter, rule) = (limiter.clone(), Arc::clone(&rule));
+        running.spawn(async move {
+            for call in 0_u64.. {
+                if admits(&limiter, &rule, &Key::of("shared")).await {
+                    let mut out = std::io::stdout();
+                    out.write_all(b".").unwrap();
+                    out.flush().unwrap();
+                }
+                let own = Key::of(&(std::process::id(), task, call % 64));
+                admits(&limiter, &rule, &own).await;
+            }
+        });
+    }
+    running.join_all().await;
+}
+
+/// Calls with ever new keys while the store is away, and prints by how many kilobytes the process has grown.
+async fn flood(url: &str) {
+    let limiter = RateLimiter::builder().redis(url).on_unavailable(OnUnavailable::Allow).build().unwrap();
+    let rule = Rule::new("flood", Limit::per_hour(1));
+    let filler = "x".repeat(120);
+    let mut before = 0;
+    for call in 0..220_000_u64 {
+        let decision = limiter.acquire(&rule, &Key::of(&(call, filler.as_str()))).await.unwrap();
+        assert!(decision.is_degraded(), "the store is away: {decision:?}");
+        // What is allocated once, or lazily, is there by now.
+        if call == 20_000 {
+            before = resident_kb();
+        }
+    }
+    println!("{}", resident_kb().saturating_sub(before));
+}
+
+fn resident_kb() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}

@@ -1,0 +1,2 @@
+//! Soon.
+mod support;

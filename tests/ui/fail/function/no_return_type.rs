@@ -1,0 +1,8 @@
+use ratelimit_runtime::{RateLimitError, rate_limit};
+
+#[rate_limit(key = "<email>", window = "60s", max = 3)]
+async fn send(email: &str) {}
+
+fn main() {
+    let _: Result<_, RateLimitError> = Ok(send("a"));
+}

@@ -1,0 +1,12 @@
+#![deny(unused_mut)]
+
+use ratelimit_runtime::{RateLimitError, rate_limit};
+
+#[rate_limit(key = "<email>", window = "60s", max = 3)]
+async fn send(mut email: String) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
+fn main() {
+    let _ = send(String::new());
+}

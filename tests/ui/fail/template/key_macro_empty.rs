@@ -1,0 +1,6 @@
+use ratelimit_runtime::key;
+
+fn main() {
+    let email = "a";
+    let _ = key!();
+}

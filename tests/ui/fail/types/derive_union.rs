@@ -1,0 +1,9 @@
+use ratelimit_runtime::KeyPart;
+
+#[derive(KeyPart)]
+union Bits {
+    int: u32,
+    float: f32,
+}
+
+fn main() {}

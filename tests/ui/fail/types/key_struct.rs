@@ -1,0 +1,12 @@
+use ratelimit_runtime::{RateLimitError, rate_limit};
+
+struct User;
+
+#[rate_limit(key = "<user>", window = "60s", max = 3)]
+async fn send(user: &User) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
+fn main() {
+    let _ = send;
+}

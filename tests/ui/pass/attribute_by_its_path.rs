@@ -1,0 +1,13 @@
+#![deny(warnings)]
+
+#[ratelimit_runtime::rate_limit(key = "<email>", window = "60s", max = 1)]
+#[::ratelimit_runtime::rate_limit(key = "all", window = "1d", max = 100)]
+async fn send(email: &str) -> Result<(), ratelimit_runtime::RateLimitError> {
+    Ok(())
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    assert!(send("a").await.is_ok());
+    assert!(send("a").await.is_err());
+}

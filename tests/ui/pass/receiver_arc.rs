@@ -1,0 +1,21 @@
+#![deny(warnings)]
+
+use ratelimit_runtime::{RateLimitError, rate_limit};
+
+#[derive(Clone)]
+struct Mailer {
+    tenant: u32,
+}
+
+impl Mailer {
+    #[rate_limit(key = "<self.tenant>:<email>", window = "60s", max = 1)]
+    async fn send(self: std::sync::Arc<Self>, email: &str) -> Result<(), RateLimitError> {
+        Ok(())
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    assert!(std::sync::Arc::new(Mailer { tenant: 1 }).send("a").await.is_ok());
+    assert!(std::sync::Arc::new(Mailer { tenant: 1 }).send("a").await.is_err());
+}

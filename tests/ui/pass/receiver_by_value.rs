@@ -1,0 +1,21 @@
+#![deny(warnings)]
+
+use ratelimit_runtime::{RateLimitError, rate_limit};
+
+#[derive(Clone)]
+struct Mailer {
+    tenant: u32,
+}
+
+impl Mailer {
+    #[rate_limit(key = "<self.tenant>:<email>", window = "60s", max = 1)]
+    async fn send(self, email: &str) -> Result<(), RateLimitError> {
+        Ok(())
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    assert!(Mailer { tenant: 1 }.clone().send("a").await.is_ok());
+    assert!(Mailer { tenant: 1 }.clone().send("a").await.is_err());
+}

@@ -1,0 +1,22 @@
+#![deny(warnings)]
+
+use ratelimit_runtime::{RateLimitError, rate_limit};
+
+trait Mail {
+    async fn send(&self, email: &str) -> Result<(), RateLimitError>;
+}
+
+struct Mailer;
+
+impl Mail for Mailer {
+    #[rate_limit(key = "<email>", window = "60s", max = 1)]
+    async fn send(&self, email: &str) -> Result<(), RateLimitError> {
+        Ok(())
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    assert!(Mailer.send("a").await.is_ok());
+    assert!(Mailer.send("a").await.is_err());
+}

@@ -1,0 +1,14 @@
+#![deny(warnings)]
+
+use ratelimit_runtime::{RateLimitError, rate_limit};
+
+#[rate_limit(window = "60s", max = 1)]
+async fn send(_email: &str, _: u8) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    assert!(send("a", 1).await.is_ok());
+    assert!(send("a", 1).await.is_err());
+}
