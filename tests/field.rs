@@ -2,6 +2,7 @@
 //! store and on Redis where both could.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![allow(clippy::unchecked_time_subtraction, reason = "shorter from longer constants")]
 
 mod support;
 

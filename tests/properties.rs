@@ -96,10 +96,11 @@ proptest! {
             let (now, limit) = (memory.now(), limit(call));
             let wait = reference.wait(now, limit, call.cost);
             if wait == 0 && !call.peek {
-                reference.charge(now, call.cost);
+                reference.charge(now, limit, call.cost);
             }
-            let (remaining, reset) = (reference.remaining(now, limit), reference.reset_after(now, limit));
-            prop_assert_eq!(verdict, Verdict::new(wait == 0, remaining, wait, reset), "{:?}", call);
+            let expected = (wait == 0, reference.remaining(now, limit), wait, reference.reset_after(now, limit));
+            let answer = (verdict.allowed, verdict.remaining, verdict.retry_after_us, verdict.reset_after_us);
+            prop_assert_eq!(answer, expected, "{:?}", call);
         }
     }
 

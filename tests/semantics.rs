@@ -402,7 +402,10 @@ mod arguments {
             assert!(dynamic(1, i64::MAX).await.is_ok());
             for nothing in [0, -1, i64::MIN] {
                 let refused = dynamic(1, nothing).await;
-                assert!(matches!(refused, Err(RateLimitError::CostExceedsLimit { limit: 0, cost: 1, .. })), "{refused:?}");
+                assert!(
+                    matches!(refused, Err(RateLimitError::CostExceedsLimit { limit: 0, cost: 1, .. })),
+                    "{refused:?}"
+                );
                 assert_eq!(refused.unwrap_err().retry_after(), None);
             }
         })

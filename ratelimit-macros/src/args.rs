@@ -9,15 +9,31 @@ use syn::{Error, Expr, Ident, Lit, LitStr, Token};
 use crate::diag::{Diagnostics, list};
 use crate::suggest::nearest;
 
-/// The arguments that work.
-const KNOWN: [&str; 11] =
-    ["key", "window", "max", "when", "name", "limiter", "on_refused", "on_unavailable", "timeout", "shadow", "crate"];
-
-/// Arguments whose meaning is settled and which do not work yet.
-const PLANNED: [&str; 8] = ["limits", "policy", "algorithm", "burst", "cost", "count", "block", "wait"];
+/// The arguments there are.
+const KNOWN: [&str; 19] = [
+    "key",
+    "window",
+    "max",
+    "when",
+    "name",
+    "limiter",
+    "on_refused",
+    "on_unavailable",
+    "timeout",
+    "shadow",
+    "limits",
+    "policy",
+    "algorithm",
+    "burst",
+    "cost",
+    "count",
+    "block",
+    "wait",
+    "crate",
+];
 
 /// What other limiters call our arguments.
-const SYNONYMS: [(&str, &str); 14] = [
+const SYNONYMS: [(&str, &str); 23] = [
     ("by", "key"),
     ("id", "key"),
     ("per", "window"),
@@ -32,6 +48,15 @@ const SYNONYMS: [(&str, &str); 14] = [
     ("condition", "when"),
     ("error", "on_refused"),
     ("dry_run", "shadow"),
+    ("rates", "limits"),
+    ("quotas", "limits"),
+    ("strategy", "algorithm"),
+    ("capacity", "burst"),
+    ("weight", "cost"),
+    ("outcome", "count"),
+    ("ban", "block"),
+    ("penalty", "block"),
+    ("max_wait", "wait"),
 ];
 
 /// An argument with the name it was given under.
@@ -46,6 +71,14 @@ pub(crate) struct Args {
     pub(crate) key: Option<Arg<Expr>>,
     pub(crate) window: Option<Arg<Expr>>,
     pub(crate) max: Option<Arg<Expr>>,
+    pub(crate) limits: Option<Arg<Expr>>,
+    pub(crate) policy: Option<Arg<Expr>>,
+    pub(crate) algorithm: Option<Arg<Expr>>,
+    pub(crate) burst: Option<Arg<Expr>>,
+    pub(crate) cost: Option<Arg<Expr>>,
+    pub(crate) count: Option<Arg<Expr>>,
+    pub(crate) block: Option<Arg<Expr>>,
+    pub(crate) wait: Option<Arg<Expr>>,
     pub(crate) when: Option<Arg<Expr>>,
     pub(crate) name: Option<Arg<Expr>>,
     pub(crate) limiter: Option<Arg<Expr>>,
@@ -73,8 +106,11 @@ impl Args {
                     input.parse::<Token![,]>()?;
                 } else if !input.is_empty() {
                     diag.push(input.error("expected `,` before the next argument"));
-                    skip(input);
-                    input.parse::<Option<Token![,]>>()?;
+                    input.parse::<Option<Token![;]>>()?;
+                    if !(input.peek(Ident::peek_any) && input.peek2(Token![=])) {
+                        skip(input);
+                        input.parse::<Option<Token![,]>>()?;
+                    }
                 }
             }
             Ok(())
@@ -89,11 +125,15 @@ impl Args {
     fn argument(&mut self, input: ParseStream<'_>, diag: &mut Diagnostics) -> syn::Result<()> {
         if input.peek(Lit) {
             let literal: Lit = input.parse()?;
-            if matches!(literal, Lit::Str(_)) {
-                self.attempted.push("key".to_owned());
-            }
             let message = match &literal {
-                Lit::Str(text) => format!("arguments have names: write `key = {}`", text.token()),
+                Lit::Str(text) => {
+                    self.attempted.push("key".to_owned());
+                    format!("arguments have names: write `key = {}`", text.token())
+                }
+                Lit::Int(number) => {
+                    self.attempted.push("max".to_owned());
+                    format!("arguments have names: write `max = {}`", number.base10_digits())
+                }
                 _ => format!("arguments have names: write `key = …`, `window = …` or `max = …` ({})", list(KNOWN)),
             };
             return Err(Error::new_spanned(literal, message));
@@ -124,14 +164,8 @@ impl Args {
     }
 
     fn unknown(&mut self, name: &Ident, text: &str) -> Error {
-        if PLANNED.contains(&text) {
-            if matches!(text, "limits" | "policy") {
-                self.attempted.extend(["window".to_owned(), "max".to_owned()]);
-            }
-            return Error::new_spanned(name, format!("`{text}` is not supported yet"));
-        }
         let synonym = SYNONYMS.iter().find(|(other, _)| *other == text).map(|(_, ours)| *ours);
-        let meant = synonym.or_else(|| nearest(text, KNOWN.into_iter().chain(PLANNED)));
+        let meant = synonym.or_else(|| nearest(text, KNOWN));
         let message = match meant {
             Some(meant) => {
                 self.attempted.push(meant.to_owned());
@@ -151,6 +185,14 @@ impl Args {
             "key" => &mut self.key,
             "window" => &mut self.window,
             "max" => &mut self.max,
+            "limits" => &mut self.limits,
+            "policy" => &mut self.policy,
+            "algorithm" => &mut self.algorithm,
+            "burst" => &mut self.burst,
+            "cost" => &mut self.cost,
+            "count" => &mut self.count,
+            "block" => &mut self.block,
+            "wait" => &mut self.wait,
             "when" => &mut self.when,
             "name" => &mut self.name,
             "limiter" => &mut self.limiter,
@@ -164,6 +206,9 @@ impl Args {
 
     fn report_missing(&self, whole: Span, diag: &mut Diagnostics) {
         let missing = |name: &str| !self.attempted.iter().any(|attempted| attempted == name);
+        if !missing("limits") || !missing("policy") {
+            return;
+        }
         let message = match (missing("window"), missing("max")) {
             (true, true) => {
                 "how much in how long? write `window` and `max`, as in `#[rate_limit(key = \"<email>\", window = \"60s\", max = 3)]`"
@@ -186,6 +231,14 @@ fn value(input: ParseStream<'_>, name: &Ident, text: &str) -> syn::Result<Expr> 
         "key" => "key = \"<email>\"",
         "window" => "window = \"60s\"",
         "max" => "max = 3",
+        "limits" => "limits = [\"3/60s\", \"20/1d\"]",
+        "policy" => "policy = \"login\"",
+        "algorithm" => "algorithm = \"token_bucket\"",
+        "burst" => "burst = 10",
+        "cost" => "cost = 5",
+        "count" => "count = \"err\"",
+        "block" => "block = \"10m\"",
+        "wait" => "wait = \"2s\"",
         "when" => "when = !user.is_admin",
         "name" => "name = \"send_code\"",
         "limiter" => "limiter = self.limiter",
@@ -256,9 +309,16 @@ mod tests {
     fn all_arguments() {
         let (args, errors) = parse(
             r#"key = "<a>", window = "60s", max = f::<u8, u8>(a, b), when = a == b, name = "n", limiter = self.l,
-               on_refused = |a: E, b| (a, b), on_unavailable = "deny", timeout = "1s", shadow, crate = ::x::y,"#,
+               limits = ["3/60s"], policy = "p", algorithm = "token_bucket", burst = 2, cost = 3, count = "err",
+               block = "1m", wait = "1s", on_refused = |a: E, b| (a, b), on_unavailable = "deny", timeout = "1s", shadow, crate = ::x::y,"#,
         );
         assert!(errors.is_empty(), "{errors:?}");
+        let Args { limits, policy, algorithm, burst, cost, count, block, wait, .. } = &args;
+        assert!(
+            [limits, policy, algorithm, burst, cost, count, block, wait]
+                .iter()
+                .all(|arg| { arg.as_ref().is_some_and(|arg| KNOWN.iter().any(|known| arg.name == known)) })
+        );
         assert!(args.shadow.unwrap().value.is_none());
         assert!(matches!(args.on_refused.unwrap().value, Expr::Closure(_)));
         assert!(matches!(args.krate.unwrap().value, Expr::Path(_)));
@@ -272,8 +332,9 @@ mod tests {
             ("kye = 1", "did you mean `key`"),
             ("limit = 1", "did you mean `max`"),
             ("banana = 1", "the arguments are `key`"),
-            ("limits = [\"3/60s\"]", "`limits` is not supported yet"),
-            ("algorithm = \"token_bucket\"", "`algorithm` is not supported yet"),
+            ("weight = 2", "did you mean `cost`"),
+            ("algoritm = \"token_bucket\"", "did you mean `algorithm`"),
+            ("burst", "write `burst = 10`"),
             ("wiat = \"2s\"", "did you mean `wait`"),
             ("\"<email>\"", "write `key = \"<email>\"`"),
             ("key", "`key` needs a value"),
@@ -294,8 +355,11 @@ mod tests {
         assert!(parse("").1.iter().all(|e| e.contains("`window` and `max`")));
         assert!(parse("max = 3").1.iter().all(|e| e.contains("`window` is missing")));
         assert!(parse("window = \"1s\"").1.iter().all(|e| e.contains("`max` is missing")));
-        for text in ["", "max = 3", "window = \"1s\"", "windw = \"1s\", max = 3", "limits = []"] {
+        for text in ["", "max = 3", "window = \"1s\"", "windw = \"1s\", max = 3", "limts = []"] {
             assert_eq!(parse(text).1.len(), 1, "{text}");
+        }
+        for text in ["limits = []", "policy = \"p\"", "policy = \"p\", max = 3"] {
+            assert!(parse(text).1.is_empty(), "{text}");
         }
     }
 

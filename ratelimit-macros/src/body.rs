@@ -67,18 +67,40 @@ impl Body {
     }
 
     /// The function's body, `braces`, with `guard` in its place.
-    pub(crate) fn guarded(mut self, braces: &Group, guard: TokenStream) -> Group {
+    pub(crate) fn guarded(self, braces: &Group, guard: TokenStream) -> Group {
+        self.with(braces, guard, None)
+    }
+
+    /// The function's body, `braces`, with `guard` in its place and `wrap` around what it guards: `wrap` is given a
+    /// block, and makes statements and a last expression of it.
+    pub(crate) fn wrapped(
+        self,
+        braces: &Group,
+        guard: TokenStream,
+        wrap: impl Fn(TokenStream) -> TokenStream,
+    ) -> Group {
+        self.with(braces, guard, Some(&wrap))
+    }
+
+    fn with(mut self, braces: &Group, guard: TokenStream, wrap: Option<&Wrap<'_>>) -> Group {
         match &mut self.kind {
-            Kind::AsyncFn => return prepended(braces, guard),
+            Kind::AsyncFn => return prepended(braces, guard, wrap),
             Kind::Future(block) => {
                 if let Some(future) = future(block) {
                     let body = block_group(&future.block);
-                    let stream = prepended(&body, guard).stream();
+                    let stream = prepended(&body, guard, wrap).stream();
                     future.block.stmts = vec![Stmt::Expr(Expr::Verbatim(stream), None)];
                 }
             }
             Kind::AsyncTrait(block) => {
                 if let Some((inner, index)) = before_ret(block) {
+                    if let (Some(wrap), Some(Stmt::Local(ret))) = (wrap, inner.stmts.get_mut(index))
+                        && let Some(init) = &mut ret.init
+                    {
+                        let mut wrapped = Group::new(Delimiter::Brace, wrap(init.expr.to_token_stream()));
+                        wrapped.set_span(Span::mixed_site());
+                        *init.expr = Expr::Verbatim(TokenTree::Group(wrapped).into());
+                    }
                     inner.stmts.insert(index, Stmt::Expr(Expr::Verbatim(guard), None));
                 }
             }
@@ -90,12 +112,14 @@ impl Body {
     }
 }
 
+type Wrap<'a> = dyn Fn(TokenStream) -> TokenStream + 'a;
+
 /// `{ inner attributes, guard, { the rest } }`.
 ///
 /// The user's braces stay outermost, so that lints see the user's function; the inner ones look
 /// macro-made, so that no lint calls them unnecessary. The body has its own scope: an item in it must not
 /// capture a name of the guard.
-fn prepended(body: &Group, guard: TokenStream) -> Group {
+fn prepended(body: &Group, guard: TokenStream, wrap: Option<&Wrap<'_>>) -> Group {
     let split = |input: ParseStream<'_>| {
         let inner = input.call(Attribute::parse_inner)?;
         Ok((inner, input.parse::<TokenStream>()?))
@@ -108,7 +132,11 @@ fn prepended(body: &Group, guard: TokenStream) -> Group {
         attribute.to_tokens(&mut stream);
     }
     stream.extend(guard);
-    stream.extend([TokenTree::Group(rest)]);
+    let rest = TokenTree::Group(rest).into();
+    stream.extend(match wrap {
+        Some(wrap) => wrap(rest),
+        None => rest,
+    });
     let mut outer = Group::new(Delimiter::Brace, stream);
     outer.set_span(body.span());
     outer
@@ -315,6 +343,26 @@ mod tests {
         assert_eq!(names, ["a"]);
         assert_eq!(guarded("async fn f() {}").1, "nothing");
         assert_eq!(guarded("async fn f() -> ! { loop {} }").1, "nothing");
+    }
+
+    #[test]
+    fn wrapped() {
+        for (text, expected) in [
+            ("async fn f() -> R { #![allow(x)] b }", "{ # ! [allow (x)] GUARD ; WRAP { b } ; OUTCOME }"),
+            (
+                "fn f() -> impl Future<Output = R> { async move { b }.boxed() }",
+                "{ async move { GUARD ; WRAP { b } ; OUTCOME } . boxed () }",
+            ),
+            (
+                "fn f<'async_trait>() -> X { Box::pin(async move { let a = a; let __ret: R = { b }; __ret }) }",
+                "{ Box :: pin (async move { let a = a ; GUARD ; let __ret : R = { WRAP { b } ; OUTCOME } ; __ret }) }",
+            ),
+        ] {
+            let function: Function = syn::parse_str(text).unwrap();
+            let body = Body::locate(&function).unwrap();
+            let actual = body.wrapped(&function.body, quote!(GUARD;), |body| quote!(WRAP #body; OUTCOME));
+            assert_eq!(actual.to_token_stream().to_string(), expected);
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::args::{Arg, Args, as_str};
 use crate::body::{Body, Returns};
 use crate::diag::Diagnostics;
 use crate::function::Function;
-use crate::plan::{Answer, Plan, Rule, Shadow};
+use crate::plan::{Answer, Count, Plan, Rule, Shadow};
 use crate::rule::{self, check_rule};
 use crate::{forbidden, runtime_path};
 
@@ -73,7 +73,23 @@ fn rules(attributes: &[Attribute], body: &Body, diag: &mut Diagnostics) -> Optio
         .zip(attributes)
         .map(|(nth, attribute)| check_rule(&attribute.args, nth, &body.scope, diag))
         .collect();
+    if let Returns::Nothing(_) = &body.returns {
+        no_outcome(attributes, &rules, diag);
+    }
     rules.into_iter().collect()
+}
+
+/// A function that returns nothing has no outcome to count by.
+fn no_outcome(attributes: &[Attribute], rules: &[Option<Rule>], diag: &mut Diagnostics) {
+    for (attribute, rule) in attributes.iter().zip(rules) {
+        let counts_all = rule.as_ref().is_none_or(|rule| matches!(rule.count, Count::All));
+        if let (Some(count), false) = (&attribute.args.count, counts_all) {
+            diag.error(
+                &count.name,
+                "this function returns nothing, so all its outcomes are the same: leave `count` out",
+            );
+        }
+    }
 }
 
 /// Two limits of one function under one name would share a bucket.
@@ -145,7 +161,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::plan::Name;
+    use crate::plan::{Limits, Name};
 
     fn run(arguments: &str, function: &str) -> Result<Plan, (Vec<String>, String)> {
         check(arguments.parse().unwrap(), syn::parse_str(function).unwrap()).map_err(|(errors, function)| {
@@ -162,8 +178,11 @@ mod tests {
             #[ratelimit_runtime::rate_limit(window = "3s", max = 3, crate = ::x)]
             async fn f() -> R {}"#;
         let plan = run(ONE, function).ok().unwrap();
-        let windows: Vec<_> = plan.rules.iter().map(|rule| rule.window_micros / 1_000_000).collect();
-        assert_eq!(windows, [1, 2, 3]);
+        let window = |rule: &Rule| match &rule.limits {
+            Limits::One { window_micros, .. } => window_micros / 1_000_000,
+            _ => 0,
+        };
+        assert_eq!(plan.rules.iter().map(window).collect::<Vec<_>>(), [1, 2, 3]);
         assert!(plan.rules.iter().map(|rule| &rule.name).zip([1, 0, 3]).all(|(name, nth)| match name {
             Name::Derived(derived) => *derived == nth,
             Name::Given(name) => nth == 0 && name.value() == "second",
@@ -190,6 +209,8 @@ mod tests {
             (ONE, "#[rate_limit = 1] async fn f() -> R {}", "in parentheses"),
             (r#"window = "1s", max = 1, crate = x"#, "async fn f() -> R {}", "write `::x`"),
             (r#"window = "1s", max = 1, shadow, on_refused = f"#, "async fn f() -> R {}", "is never used"),
+            (r#"window = "1s", max = 1, count = "err", shadow"#, "async fn f() {}", "leave `count` out"),
+            (r#"window = "1s", max = 1, count = |()| true, on_refused = drop"#, "async fn f() {}", "leave `count` out"),
             (r#"window = "1s", max = 1, on_refused = f?"#, "async fn f() -> R {}", "`?` cannot be used"),
             (
                 r#"window = "1s", max = 1, name = "n""#,
@@ -211,7 +232,11 @@ mod tests {
             assert_eq!(errors.len(), 1, "{arguments} {function}: {errors:?}");
             assert!(errors.iter().all(|e| e.contains(part)), "{arguments} {function}: {errors:?}");
         }
-        for arguments in [r#"window = "1s", max = 1, shadow"#, r#"window = "1s", max = 1, on_refused = drop"#] {
+        for arguments in [
+            r#"window = "1s", max = 1, shadow"#,
+            r#"window = "1s", max = 1, on_refused = drop"#,
+            r#"window = "1s", max = 1, shadow, count = "all""#,
+        ] {
             assert!(run(arguments, "async fn f() {}").is_ok(), "{arguments}");
         }
     }

@@ -14,11 +14,12 @@ pub(crate) fn key_part(input: TokenStream) -> syn::Result<TokenStream> {
     let input: DeriveInput = syn::parse2(input)?;
     let mut diag = Diagnostics::default();
     let krate = options(&input, &mut diag);
-    let private = expand::private(krate.as_ref());
+    let krate = krate.as_ref();
+    let private = expand::private(krate, Span::mixed_site());
     let mixed = Span::mixed_site();
     let body = match &input.data {
-        Data::Struct(data) => of_struct(&data.fields, &private),
-        Data::Enum(data) => of_enum(data, &private),
+        Data::Struct(data) => of_struct(&data.fields, krate),
+        Data::Enum(data) => of_enum(data, krate),
         Data::Union(data) => {
             diag.error(
                 data.union_token,
@@ -77,23 +78,24 @@ fn refuse_inner(attribute: &Attribute, diag: &mut Diagnostics) {
     }
 }
 
-fn of_struct(fields: &Fields, private: &TokenStream) -> TokenStream {
+fn of_struct(fields: &Fields, krate: Option<&Path>) -> TokenStream {
     if let Fields::Unnamed(unnamed) = fields
         && let [only] = unnamed.unnamed.iter().collect::<Vec<_>>().as_slice()
     {
         // A newtype is the same key as what it wraps.
         let span = only.ty.span().resolved_at(Span::mixed_site());
+        let private = expand::private(krate, span);
         return quote_spanned!(span=> #private::KeyPart::write_key(&self.0, __ratelimit_writer));
     }
     let parts = members(fields).map(|(member, field)| {
         let span = field.ty.span().resolved_at(Span::mixed_site());
         let value = quote_spanned!(span=> &self.#member);
-        part(field, &value, private)
+        part(field, &value, krate)
     });
-    group("", parts, private)
+    group("", parts, krate)
 }
 
-fn of_enum(data: &DataEnum, private: &TokenStream) -> TokenStream {
+fn of_enum(data: &DataEnum, krate: Option<&Path>) -> TokenStream {
     let mixed = Span::mixed_site();
     if data.variants.is_empty() {
         return quote_spanned!(mixed=> match *self {});
@@ -104,9 +106,12 @@ fn of_enum(data: &DataEnum, private: &TokenStream) -> TokenStream {
             (0..variant.fields.len()).map(|index| format_ident!("__ratelimit_field{index}", span = mixed)).collect();
         let named = members(&variant.fields).map(|(member, _)| member);
         let pattern = quote_spanned!(mixed=> Self::#name { #(#named: #bound),* });
-        let parts =
-            variant.fields.iter().zip(&bound).map(|(field, value)| part(field, &value.to_token_stream(), private));
-        let written = group(&name.unraw().to_string(), parts, private);
+        let parts = variant.fields.iter().zip(&bound).map(|(field, value)| {
+            let mut value = value.clone();
+            value.set_span(field.ty.span().resolved_at(mixed));
+            part(field, &value.to_token_stream(), krate)
+        });
+        let written = group(&name.unraw().to_string(), parts, krate);
         quote_spanned!(mixed=> #pattern => #written)
     });
     quote_spanned!(mixed=> match self { #(#arms),* })
@@ -120,14 +125,16 @@ fn members(fields: &Fields) -> impl Iterator<Item = (Member, &Field)> {
 }
 
 /// One field, located at its type, so that a missing `KeyPart` is reported there.
-fn part(field: &Field, value: &TokenStream, private: &TokenStream) -> TokenStream {
+fn part(field: &Field, value: &TokenStream, krate: Option<&Path>) -> TokenStream {
     let span = field.ty.span().resolved_at(Span::mixed_site());
+    let private = expand::private(krate, span);
     quote_spanned!(span=> #private::KeyWriter::part(__ratelimit_writer, #value);)
 }
 
 /// The parts in one frame, so that `(a, b)` and `(ab, "")` differ.
-fn group(name: &str, parts: impl Iterator<Item = TokenStream>, private: &TokenStream) -> TokenStream {
+fn group(name: &str, parts: impl Iterator<Item = TokenStream>, krate: Option<&Path>) -> TokenStream {
     let mixed = Span::mixed_site();
+    let private = expand::private(krate, mixed);
     let parts: Vec<_> = parts.collect();
     if parts.is_empty() {
         return quote_spanned!(mixed=> #private::KeyWriter::group(__ratelimit_writer, #name, |_| {}));

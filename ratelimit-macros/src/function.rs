@@ -4,7 +4,7 @@ use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ext::IdentExt as _;
 use syn::parse::{Parse, ParseStream};
-use syn::{Attribute, Error, Ident, Signature, Token, Visibility};
+use syn::{Attribute, Error, Ident, LitStr, Signature, Token, Visibility};
 
 pub(crate) struct Function {
     pub(crate) attributes: Vec<Attribute>,
@@ -75,14 +75,25 @@ fn braces(tree: TokenTree) -> syn::Result<Group> {
     }
 }
 
+/// What may follow `const`, `unsafe`, `extern` or `async` in an item.
+const QUALIFIED: [&str; 7] = ["const", "unsafe", "extern", "async", "fn", "impl", "trait"];
+
 /// The error for an item that is no function.
 fn other_item(input: ParseStream<'_>) -> Option<Error> {
-    let keyword = input.fork().call(Ident::parse_any).ok()?;
+    let ahead = input.fork();
+    let mut keyword: Ident = ahead.call(Ident::parse_any).ok()?;
+    // `unsafe impl` is an `impl`, `const LIMIT` a `const`, `async unsafe extern "C" fn` a function.
+    while keyword == "const" || keyword == "unsafe" || keyword == "extern" || keyword == "async" {
+        let _abi: Option<LitStr> = ahead.parse().ok()?;
+        match ahead.call(Ident::parse_any) {
+            Ok(next) if QUALIFIED.iter().any(|qualified| next == qualified) => keyword = next,
+            _ => break,
+        }
+    }
     let advice = match keyword.to_string().as_str() {
         "impl" | "trait" => "put it on each method it is for",
-        "struct" | "enum" | "union" | "mod" | "type" | "static" | "use" | "macro_rules" | "let" => {
-            "put it on the function it is for"
-        }
+        "struct" | "enum" | "union" | "mod" | "type" | "static" | "use" | "macro_rules" | "let" | "const"
+        | "extern" => "put it on the function it is for",
         _ => return None,
     };
     Some(Error::new_spanned(
@@ -124,6 +135,9 @@ mod tests {
         for (text, part) in [
             ("impl X { async fn f() {} }", "not on this `impl`: put it on each method"),
             ("pub struct X;", "not on this `struct`"),
+            ("const X: u32 = 3;", "not on this `const`"),
+            ("unsafe impl X for Y {}", "not on this `impl`"),
+            ("unsafe extern \"C\" { safe fn f(); }", "not on this `extern`"),
             ("async fn f();", "no body to guard"),
         ] {
             let error = syn::parse_str::<Function>(text).err().unwrap().to_string();

@@ -25,7 +25,7 @@ impl Parse for Input {
             input.parse::<Token![,]>()?;
         }
         if input.is_empty() {
-            return Err(input.error("which key? write a template, `key!(\"<tenant>:<email>\")`"));
+            return Err(Error::new(Span::call_site(), "which key? write a template, `key!(\"<tenant>:<email>\")`"));
         }
         let expr: Expr = input.parse()?;
         let Some(template) = args::as_str(&expr).cloned() else {
@@ -44,7 +44,7 @@ impl Parse for Input {
 pub(crate) fn key(input: TokenStream) -> syn::Result<TokenStream> {
     let Input { krate, template: literal } = syn::parse2(input)?;
     let mixed = Span::mixed_site();
-    let private = expand::private(krate.as_ref());
+    let private = expand::private(krate.as_ref(), mixed);
     let mut diag = Diagnostics::default();
     let mut steps = Vec::new();
     if literal.value().is_empty() {
@@ -61,6 +61,7 @@ pub(crate) fn key(input: TokenStream) -> syn::Result<TokenStream> {
                 if let Some(value) = root.and_then(|root| Value::new(place, root, literal.span())) {
                     let span = literal.span().resolved_at(mixed);
                     let value = expand::value(&value);
+                    let private = expand::private(krate.as_ref(), span);
                     steps.push(quote_spanned!(span=> #private::KeyBuilder::part(&mut __ratelimit_key, &#value);));
                 } else {
                     let message = format!("`{}` is not a name that can have a value", place.root);

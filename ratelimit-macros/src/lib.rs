@@ -13,8 +13,11 @@ mod diag;
 mod expand;
 mod forbidden;
 mod function;
+mod key;
 mod key_macro;
+mod limits;
 mod literal;
+mod number;
 mod plan;
 mod rule;
 mod runtime_path;
@@ -22,6 +25,7 @@ mod scope;
 mod suggest;
 mod template;
 mod window;
+mod words;
 
 use proc_macro::TokenStream;
 use quote::ToTokens as _;
@@ -40,20 +44,46 @@ use quote::ToTokens as _;
 /// | argument | meaning | when absent |
 /// | --- | --- | --- |
 /// | `key = "<email>"` | a template (below), or any expression over the arguments without `.await` | one bucket for the function |
-/// | `window = "60s"` | in how long: whole numbers with `us`, `ms`, `s`, `m`, `h`, `d`, `w`, such as `"1h 30m"`; 1 ms to 366 days | required |
-/// | `max = 3` | how many calls any window admits: a literal of at least 1, or an expression over the arguments, of any integer type | required |
-/// | `when = <bool>` | limit this call only if true; if false, nothing else is evaluated | always |
-/// | `name = "send_code"` | the namespace of the keys: functions that share a name share budgets. At most 128 bytes, no braces | the function's path, with the type it belongs to |
-/// | `limiter = <expr>` | a `RateLimiter`, a reference to one, or an `Arc` of one | the scoped one, else the installed one |
+/// | `window = "60s"` | in how long: whole numbers with `us`, `ms`, `s`, `m`, `h`, `d`, `w`, such as `"1h 30m"`; 1 ms to 366 days | required, unless `limits` or `policy` |
+/// | `max = 3` | how many calls any window admits: a literal of at least 1, or an expression over the arguments, of any integer type | required, unless `limits` or `policy` |
+/// | `limits = ["3/60s", "20/1d"]` | 1 to 8 limits on one key, each `max/window`: a call is charged to all of them, or to none | |
+/// | `policy = "login"` | limits, algorithm and ban are those of the limiter's policy of this name | |
+/// | `algorithm = "token_bucket"` | `"sliding_window"` (exact), `"sliding_counter"`, `"fixed_window"`, `"token_bucket"`, `"leaky_bucket"` (GCRA) | `"sliding_window"` |
+/// | `burst = 10` | how much a bucket admits at once, at least 1; with `window`, `max` and one of the two bucket algorithms | `max` |
+/// | `cost = <number>` | what this call weighs: a literal from 1 to what the limits admit, or an expression over the arguments, of any integer type | 1 |
+/// | `count = "err"` | which outcomes count: `"all"`, `"ok"`, `"err"`, or a closure or path that is given `&result` and says whether it counts | `"all"` |
+/// | `block = "10m"` | once the limits refuse a key, refuse it for this long; 1 ms to 366 days. Refusals during the ban do not extend it | no ban |
+/// | `wait = "2s"` | wait for a slot up to this long instead of refusing at once; 1 ms to 1 h. Not with `block` or a bare `shadow` | refuse at once |
+/// | `when = <bool>` | limit this call only if true; if false, nothing else is evaluated before the body | always |
 /// | `on_refused = <expr>` | a closure or a path that turns the `RateLimitError` into the return value | `FromRateLimitError` of the return type |
 /// | `on_unavailable = "allow"` | `"allow"` or `"deny"` when the store cannot answer | the limiter's setting |
 /// | `timeout = "50ms"` | the deadline of the check, 1 ms to 60 s | the limiter's setting |
-/// | `shadow`, `shadow = <bool>` | decide and record, never refuse | off |
+/// | `shadow`, `shadow = <bool>` | decide and record, never refuse, wait or ban | off |
+/// | `name = "send_code"` | the namespace of the keys: functions that share a name share budgets. At most 128 bytes, no braces | the function's path, with the type it belongs to |
+/// | `limiter = <expr>` | a `RateLimiter`, a reference to one, or an `Arc` of one | the scoped one, else the installed one |
 /// | `crate = ::path` | where the runtime crate is, as an absolute path | `::ratelimit_runtime` |
 ///
-/// Expressions are evaluated at each call before its first `.await`, in the order `when`, `limiter`, `max`, `shadow`,
-/// `key`; `on_refused` only for a refused call. They see the function's arguments, and cannot `.await`,
-/// `return`, `break` or use `?` outside of closures and async blocks of their own.
+/// Expressions are evaluated at each call before its first `.await`, in the order `when`, `limiter`, `max`, `cost`,
+/// `shadow`, `key`; `on_refused` only for a refused call, `count` once the body has returned. They see the function's
+/// arguments, and cannot `.await`, `return`, `break` or use `?` outside of closures and async blocks of their own.
+///
+/// A `max` or `cost` that is negative at run time means 0: a `max` of 0 admits nothing, a `cost` of 0 charges nothing. A
+/// cost above what the limits admit at once is `RateLimitError::CostExceedsLimit`, never "try again later".
+///
+/// # Outcomes that count
+///
+/// ```text
+/// #[rate_limit(key = "<user>", window = "15m", max = 5, count = "err", block = "1h")]
+/// async fn log_in(user: &str, password: &str) -> Result<Session, LoginError> { … }
+/// ```
+///
+/// With `count` other than `"all"` a call takes its slot before the body runs, so that a thousand parallel guesses
+/// cannot pass a limit of five, and gives it back if the outcome does not count. A call that is cancelled or panics
+/// counts. Calls that are still running hold their slots, but only those that have counted lead to a ban.
+///
+/// `"ok"` and `"err"` are for functions that return a `Result`. The body becomes an async block: arguments that it uses
+/// are moved into it, so a closure of `count` sees of them only what is `Copy` or what the body leaves alone. Without
+/// `count` the body stays where it is.
 ///
 /// # Key templates
 ///
@@ -68,8 +98,9 @@ use quote::ToTokens as _;
 /// `async move { … }` or hands one on, as `Box::pin(async move { … })` does. The return type implements `FromRateLimitError`, as
 /// `Result<_, E>` does for `E: From<RateLimitError>`; a function that returns nothing needs `on_refused` or `shadow`.
 ///
-/// Several attributes on one function make one guard: each has its own bucket, they are consulted in written
-/// order and the first refusal is returned. An earlier limit has then been charged. `on_refused` is written once and answers for all.
+/// Several attributes on one function make one guard: each has its own bucket, they are consulted together and a call is
+/// charged to all of them, or to none. The refusal that takes longest to end is returned. `on_refused` is written once
+/// and answers for all; with `wait` on several of them, a call waits as long as the least patient says.
 ///
 /// The derived name is the function's path, so moving the function starts fresh buckets: give a `name` to
 /// keep them. A second attribute's derived name ends in `#2`, and so on.
@@ -88,7 +119,7 @@ pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// name: `key!(crate = ::path, "<email>")`.
 #[proc_macro]
 pub fn key(input: TokenStream) -> TokenStream {
-    key_macro::key(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+    key_macro::key(input.into()).unwrap_or_else(|error| in_a_block(&error)).into()
 }
 
 /// Makes a type of your own usable in a key.
@@ -104,6 +135,12 @@ pub fn key(input: TokenStream) -> TokenStream {
 #[proc_macro_derive(KeyPart, attributes(key))]
 pub fn derive_key_part(input: TokenStream) -> TokenStream {
     derive::key_part(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Every error of an expression: several can only stand in a block.
+fn in_a_block(error: &syn::Error) -> proc_macro2::TokenStream {
+    let errors = error.to_compile_error();
+    quote::quote!({ #errors })
 }
 
 /// The guarded function; or every error, and the item as it was, so that what uses it still compiles.

@@ -31,8 +31,13 @@ pub(crate) enum Answer {
 /// One attribute.
 pub(crate) struct Rule {
     pub(crate) name: Name,
-    pub(crate) window_micros: u64,
-    pub(crate) max: Max,
+    pub(crate) limits: Limits,
+    pub(crate) algorithm: Option<Algorithm>,
+    /// 1 unless given.
+    pub(crate) cost: Option<Number>,
+    pub(crate) count: Count,
+    pub(crate) block_micros: Option<u64>,
+    pub(crate) wait_micros: Option<u64>,
     pub(crate) key: Key,
     pub(crate) when: Option<Expr>,
     pub(crate) limiter: Option<Expr>,
@@ -47,9 +52,43 @@ pub(crate) enum Name {
     Given(LitStr),
 }
 
-pub(crate) enum Max {
+pub(crate) enum Limits {
+    /// `window` and `max`, perhaps with `burst`.
+    One { window_micros: u64, max: Number, burst: Option<u64> },
+    /// `limits`: at least one.
+    Several(Vec<Limit>),
+    /// What the limiter's policy of this name says.
+    Policy(LitStr),
+}
+
+/// One of several limits on one key.
+#[derive(Clone, Copy)]
+pub(crate) struct Limit {
+    pub(crate) max: u64,
+    pub(crate) window_micros: u64,
+}
+
+pub(crate) enum Number {
     Fixed(u64),
     Computed(Expr),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Algorithm {
+    SlidingWindow,
+    SlidingCounter,
+    FixedWindow,
+    TokenBucket,
+    LeakyBucket,
+}
+
+/// Which outcomes count.
+pub(crate) enum Count {
+    All,
+    Ok,
+    Err,
+    /// Those of which this function says so.
+    By(Expr),
 }
 
 pub(crate) enum Key {

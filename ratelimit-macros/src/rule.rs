@@ -1,22 +1,17 @@
-//! The arguments of one attribute, judged one by one.
+//! The arguments of one attribute, judged one by one and against each other.
 
-use proc_macro2::Span;
-use syn::{Error, Expr, Lit, LitStr, UnOp};
+use proc_macro2::Ident;
+use syn::{Error, Expr, Lit, LitStr};
 
 use crate::args::{Arg, Args, as_str, bare};
-use crate::diag::{Diagnostics, list};
-use crate::forbidden;
-use crate::plan::{Key, Max, Name, OnUnavailable, Piece, Rule, Shadow, Value};
+use crate::diag::Diagnostics;
+use crate::plan::{Algorithm, Count, Limits, Name, Number, Rule, Shadow};
 use crate::scope::Scope;
-use crate::suggest::nearest;
-use crate::template::{self, Place, Template};
 use crate::window::{self, Bounds};
+use crate::{forbidden, key, limits, number, words};
 
 /// What a name may be long, in bytes.
 const LONGEST_NAME: usize = 128;
-
-/// The largest limit that every store counts exactly.
-const LARGEST_MAX: u64 = (1 << 52) - 1;
 
 /// The rule that `args`, the `nth` attribute of its function, describes.
 pub(crate) fn check_rule(args: &Args, nth: u8, scope: &Scope, diag: &mut Diagnostics) -> Option<Rule> {
@@ -29,24 +24,109 @@ pub(crate) fn check_rule(args: &Args, nth: u8, scope: &Scope, diag: &mut Diagnos
     if let Shadow::If(expr) = &shadow {
         forbidden::check("shadow", expr, diag);
     }
+    conflicts(args, &shadow, diag);
     // Each is looked at, whatever the others are.
     let name = name(args.name.as_ref(), nth, diag);
-    let window = args.window.as_ref().and_then(|arg| length(arg, &window::WINDOW, diag));
-    let max = args.max.as_ref().and_then(|arg| max(arg, diag));
-    let key = key(args.key.as_ref(), scope, diag);
+    let algorithm = args.algorithm.as_ref().and_then(|arg| words::algorithm(arg, diag));
+    // A wrong value is as good as none from here on: its error has been noted.
+    let limits = limits_of(args, algorithm, diag);
+    let cost = args.cost.as_ref().and_then(|arg| number::cost(arg, diag));
+    let count = args.count.as_ref().and_then(|arg| words::count(arg, diag));
+    let block_micros = args.block.as_ref().and_then(|arg| length(arg, &window::WINDOW, diag));
+    let wait_micros = args.wait.as_ref().and_then(|arg| length(arg, &window::WAIT, diag));
+    let key = key::key(args.key.as_ref(), scope, diag);
     let timeout_micros = args.timeout.as_ref().and_then(|arg| length(arg, &window::TIMEOUT, diag));
-    let on_unavailable = args.on_unavailable.as_ref().and_then(|arg| on_unavailable(arg, diag));
-    Some(Rule {
+    let on_unavailable = args.on_unavailable.as_ref().and_then(|arg| words::on_unavailable(arg, diag));
+    let rule = Rule {
         name: name?,
-        window_micros: window?,
-        max: max?,
+        limits: limits?,
+        algorithm,
+        cost,
+        count: count.unwrap_or(Count::All),
+        block_micros,
+        wait_micros,
         key: key?,
         when: args.when.as_ref().map(|when| when.value.clone()),
         limiter: args.limiter.as_ref().map(|limiter| limiter.value.clone()),
         shadow,
         on_unavailable,
         timeout_micros,
-    })
+    };
+    admits_its_cost(&rule, args, diag);
+    Some(rule)
+}
+
+/// Arguments that cannot stand together.
+fn conflicts(args: &Args, shadow: &Shadow, diag: &mut Diagnostics) {
+    let name = |arg: &Option<Arg<Expr>>| arg.as_ref().map(|arg| arg.name.clone());
+    let Args { window, max, limits, policy, algorithm, burst, block, wait, .. } = args;
+    let mut leave_out = |arg: &Option<Arg<Expr>>, why: &dyn Fn(&Ident) -> String| {
+        if let Some(name) = name(arg) {
+            diag.error(&name, why(&name));
+        }
+    };
+    if policy.is_some() {
+        for arg in [window, max, limits, algorithm, burst, block] {
+            leave_out(arg, &|name| format!("the limiter's policy says this: leave `{name}` out, or `policy`"));
+        }
+    } else if limits.is_some() {
+        for arg in [window, max] {
+            leave_out(arg, &|name| {
+                format!("`limits` says how much in how long, as in \"3/60s\": leave `{name}` out, or `limits`")
+            });
+        }
+        leave_out(burst, &|_| {
+            "`burst` goes with `window` and `max`: write an attribute of its own for this limit".to_owned()
+        });
+    }
+    if block.is_some() {
+        leave_out(wait, &|_| "a call that waits is not banned: leave `wait` out, or `block`".to_owned());
+    }
+    if matches!(shadow, Shadow::On) {
+        leave_out(wait, &|_| "`wait` is never used: with `shadow` no call is refused, so none waits".to_owned());
+    }
+}
+
+fn limits_of(args: &Args, algorithm: Option<Algorithm>, diag: &mut Diagnostics) -> Option<Limits> {
+    // Each is looked at, also where two of them conflict.
+    let policy = args.policy.as_ref().and_then(|arg| label(arg, "login", diag));
+    let several = args.limits.as_ref().and_then(|arg| limits::limits(arg, diag));
+    let window_micros = args.window.as_ref().and_then(|arg| length(arg, &window::WINDOW, diag));
+    let max = args.max.as_ref().and_then(|arg| number::max(arg, diag));
+    let burst = args.burst.as_ref().and_then(|arg| number::burst(arg, diag));
+    let misspelt = args.algorithm.is_some() && algorithm.is_none();
+    if let (Some(arg), None, None) = (&args.burst, &args.limits, &args.policy)
+        && !misspelt
+        && !algorithm.is_some_and(has_bursts)
+    {
+        let message = "only the buckets have a burst: add `algorithm = \"token_bucket\"` or \"leaky_bucket\", \
+                       or leave `burst` out";
+        diag.error(&arg.name, message);
+    }
+    let one = || {
+        let burst_is_wrong = args.burst.is_some() && burst.is_none();
+        (!burst_is_wrong).then_some(Limits::One { window_micros: window_micros?, max: max?, burst })
+    };
+    policy.map(Limits::Policy).or(several.map(Limits::Several)).or_else(one)
+}
+
+const fn has_bursts(algorithm: Algorithm) -> bool {
+    matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket)
+}
+
+/// A cost that is written out must fit in what is written out.
+fn admits_its_cost(rule: &Rule, args: &Args, diag: &mut Diagnostics) {
+    let (Some(Number::Fixed(cost)), Some(arg)) = (&rule.cost, &args.cost) else { return };
+    let (most, what) = match &rule.limits {
+        Limits::One { burst: Some(burst), .. } => (Some(*burst), "burst"),
+        Limits::One { max: Number::Fixed(max), .. } => (Some(*max), "limit"),
+        Limits::Several(limits) => (limits.iter().map(|limit| limit.max).min(), "limit"),
+        Limits::One { .. } | Limits::Policy(_) => (None, ""),
+    };
+    if let Some(most) = most.filter(|most| cost > most) {
+        let message = format!("a cost of {cost} is above the {what} of {most}: no call would ever be admitted");
+        diag.error(&arg.value, message);
+    }
 }
 
 pub(crate) fn shadow(arg: Option<&Arg<Option<Expr>>>) -> Shadow {
@@ -63,14 +143,21 @@ pub(crate) fn shadow(arg: Option<&Arg<Option<Expr>>>) -> Shadow {
 }
 
 fn name(arg: Option<&Arg<Expr>>, nth: u8, diag: &mut Diagnostics) -> Option<Name> {
-    let Some(arg) = arg else { return Some(Name::Derived(nth)) };
+    arg.map_or(Some(Name::Derived(nth)), |arg| label(arg, "send_code", diag).map(Name::Given))
+}
+
+/// The name of a rule or of a policy.
+fn label(arg: &Arg<Expr>, example: &str, diag: &mut Diagnostics) -> Option<LitStr> {
+    let argument = &arg.name;
     let Some(literal) = as_str(&arg.value) else {
-        diag.error(&arg.value, "`name` is a string literal, such as \"send_code\": it cannot change from call to call");
+        let message =
+            format!("`{argument}` is a string literal, such as \"{example}\": it cannot change from call to call");
+        diag.error(&arg.value, message);
         return None;
     };
     let text = literal.value();
     let fault = if text.is_empty() {
-        "an empty name: write one, such as \"send_code\", or leave `name` out".to_owned()
+        format!("an empty name: write one, such as \"{example}\", or leave `{argument}` out")
     } else if text.contains(['{', '}']) {
         "no braces in a name: Redis Cluster would put all its keys on one node".to_owned()
     } else if text.chars().any(char::is_control) {
@@ -78,7 +165,7 @@ fn name(arg: Option<&Arg<Expr>>, nth: u8, diag: &mut Diagnostics) -> Option<Name
     } else if text.len() > LONGEST_NAME {
         format!("this name has {} bytes: at most {LONGEST_NAME}", text.len())
     } else {
-        return Some(Name::Given(literal.clone()));
+        return Some(literal.clone());
     };
     diag.error(literal, fault);
     None
@@ -90,6 +177,9 @@ fn length(arg: &Arg<Expr>, bounds: &Bounds, diag: &mut Diagnostics) -> Option<u6
     }
     let name = &arg.name;
     let message = match number(&arg.value) {
+        Some((digits, "")) if name == "timeout" => {
+            format!("in which unit? `timeout` is a string with one: write \"{digits}ms\" for milliseconds")
+        }
         Some((digits, "")) => format!("in which unit? `{name}` is a string with one: write \"{digits}s\" for seconds"),
         Some((digits, suffix)) if window::unit(suffix).is_some() => {
             format!("`{name}` is a string: write \"{digits}{suffix}\"")
@@ -111,154 +201,14 @@ fn number(expr: &Expr) -> Option<(&str, &str)> {
     }
 }
 
-fn max(arg: &Arg<Expr>, diag: &mut Diagnostics) -> Option<Max> {
-    let value = bare(&arg.value);
-    let message = match value {
-        Expr::Lit(literal) => match &literal.lit {
-            Lit::Int(number) => {
-                let suffixes =
-                    ["", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize"];
-                match number.base10_parse::<u64>() {
-                    _ if !suffixes.contains(&number.suffix()) => {
-                        format!("`max` is a number of calls: write `max = {}`", number.base10_digits())
-                    }
-                    Ok(0) => "a limit of 0 refuses every call: write `max = 1` or more".to_owned(),
-                    Ok(max) if max <= LARGEST_MAX => return Some(Max::Fixed(max)),
-                    _ => format!("this limit is too large to count: at most {LARGEST_MAX}"),
-                }
-            }
-            Lit::Float(_) => "`max` is a whole number of calls: write `max = 3`".to_owned(),
-            Lit::Str(text) if text.value().parse::<u64>().is_ok() => {
-                format!("`max` is a number: write `max = {}`, without the quotes", text.value())
-            }
-            _ => "`max` is a whole number of calls: write `max = 3`, or an expression over the arguments".to_owned(),
-        },
-        Expr::Unary(unary) if matches!((&unary.op, bare(&unary.expr)), (UnOp::Neg(_), Expr::Lit(_))) => {
-            "a limit cannot be negative: write `max = 1` or more".to_owned()
-        }
-        _ => {
-            forbidden::check("max", value, diag);
-            return Some(Max::Computed(arg.value.clone()));
-        }
-    };
-    diag.error(value, message);
-    None
-}
-
-fn on_unavailable(arg: &Arg<Expr>, diag: &mut Diagnostics) -> Option<OnUnavailable> {
-    let words = ["allow", "deny"];
-    let text = as_str(&arg.value).map(LitStr::value);
-    let message = match text.as_deref() {
-        Some("allow") => return Some(OnUnavailable::Allow),
-        Some("deny") => return Some(OnUnavailable::Deny),
-        Some("local") => "\"local\" is not supported yet: write \"allow\" or \"deny\"".to_owned(),
-        Some(other) => match nearest(other, words) {
-            Some(meant) => format!("unknown answer \"{other}\": did you mean \"{meant}\"?"),
-            None => format!("unknown answer \"{other}\": write \"allow\" or \"deny\""),
-        },
-        None => "`on_unavailable` is a string: write \"allow\" or \"deny\"".to_owned(),
-    };
-    diag.error(&arg.value, message);
-    None
-}
-
-fn key(arg: Option<&Arg<Expr>>, scope: &Scope, diag: &mut Diagnostics) -> Option<Key> {
-    let Some(arg) = arg else { return Some(Key::None) };
-    let Some(literal) = as_str(&arg.value) else {
-        forbidden::check("key", &arg.value, diag);
-        return Some(Key::Expr(arg.value.clone()));
-    };
-    if literal.value().is_empty() {
-        diag.error(literal, "an empty key: write `key = \"<email>\"`, or leave `key` out for one bucket for everybody");
-        return None;
-    }
-    let template = Template::parse(literal, diag);
-    if template.faultless
-        && let Some((word, at)) = spelled_argument(&template, scope)
-    {
-        let message = format!(
-            "this key is the same for every call: did you mean `<{word}>`? (for one bucket for everybody leave `key` out)"
-        );
-        diag.push(Error::new(literal.span(), template.source.point(&at, &message)));
-        return None;
-    }
-    let mut faultless = template.faultless;
-    let mut pieces = Vec::new();
-    for piece in &template.pieces {
-        let place = match piece {
-            template::Piece::Text(text) => {
-                pieces.push(Piece::Text(text.clone()));
-                continue;
-            }
-            template::Piece::Place(place) => place,
-        };
-        match resolve(place, literal.span(), scope) {
-            Ok(value) => pieces.push(Piece::Value(value)),
-            Err(fault) => {
-                faultless = false;
-                diag.push(Error::new(literal.span(), template.source.point(&place.at, &fault)));
-            }
-        }
-    }
-    faultless.then_some(Key::Template(pieces))
-}
-
-/// The value that `place` names, or what is wrong with it.
-fn resolve(place: &Place, literal: Span, scope: &Scope) -> Result<Value, String> {
-    let root = if place.root == "self" {
-        scope.receiver_at(literal).ok_or("this function has no `self`")?
-    } else {
-        let Some(name) = scope.find(&place.root) else { return Err(unknown(&place.root, scope)) };
-        if name.conditional {
-            return Err(format!(
-                "`{}` is not always there: its argument is under `#[cfg]`, so it cannot be part of a key",
-                place.root
-            ));
-        }
-        let mut ident = name.ident.clone();
-        // Located in the literal, resolved where the argument was written.
-        ident.set_span(literal.resolved_at(ident.span()));
-        ident
-    };
-    let span = literal.resolved_at(root.span());
-    Value::new(place, root, span).ok_or_else(|| format!("`{}` cannot be read", place.root))
-}
-
-fn unknown(name: &str, scope: &Scope) -> String {
-    let names = scope.texts();
-    if names.is_empty() {
-        return format!("no argument is called `{name}`: this function has none");
-    }
-    match nearest(name, names.iter().map(String::as_str)) {
-        Some(meant) => {
-            format!("no argument is called `{name}`: did you mean `{meant}`? (the arguments: {})", list(&names))
-        }
-        None => format!("no argument is called `{name}` (the arguments: {})", list(&names)),
-    }
-}
-
-/// An argument's name in a template without placeholders: surely meant to be one.
-fn spelled_argument(template: &Template, scope: &Scope) -> Option<(String, std::ops::Range<usize>)> {
-    if template.places().next().is_some() {
-        return None;
-    }
-    let chars = template.source.chars();
-    let mut start = 0;
-    for word in chars.split(|c| !(c.is_alphanumeric() || *c == '_')) {
-        let text: String = word.iter().collect();
-        if scope.find(&text).is_some() {
-            return Some((text, start..start + word.len()));
-        }
-        start += word.len() + 1;
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
+    use proc_macro2::Span;
+
     use super::*;
+    use crate::plan::{Key, OnUnavailable};
 
     fn check(arguments: &str, signature: &str) -> Result<Rule, Vec<String>> {
         let mut diag = Diagnostics::default();
@@ -280,9 +230,8 @@ mod tests {
             SIGNATURE,
         )
         .unwrap();
-        assert_eq!(rule.window_micros, 60_000_000);
+        assert!(matches!(rule.limits, Limits::One { window_micros: 60_000_000, max: Number::Fixed(3), burst: None }));
         assert_eq!(rule.timeout_micros, Some(50_000));
-        assert!(matches!(rule.max, Max::Fixed(3)));
         assert!(matches!(rule.name, Name::Derived(1)));
         assert!(matches!(rule.on_unavailable, Some(OnUnavailable::Deny)));
         let Key::Template(pieces) = rule.key else { unreachable!("a string literal is a template") };
@@ -292,7 +241,7 @@ mod tests {
             [("shadow", "on"), ("shadow = true", "on"), ("shadow = false", "off"), ("shadow = a.b", "if")]
         {
             let rule = check(&format!("window = \"1s\", max = user.quota(), {shadow}"), SIGNATURE).unwrap();
-            assert!(matches!(rule.max, Max::Computed(_)));
+            assert!(matches!(rule.limits, Limits::One { max: Number::Computed(_), .. }));
             assert!(matches!(rule.key, Key::None));
             let shadow = match rule.shadow {
                 Shadow::On => "on",
@@ -334,37 +283,110 @@ mod tests {
             ("on_unavailable = Deny", "write \"allow\" or \"deny\""),
             ("timeout = \"61s\"", "too long"),
             ("timeout = 50ms", "write \"50ms\""),
-            ("timeout = 50", "write \"50s\""),
+            ("timeout = 50", "write \"50ms\""),
+            ("block = \"367d\"", "too long: the longest is 366d"),
+            ("block = \"1us\"", "too short: the shortest is 1ms"),
+            ("block = 10", "write \"10s\""),
+            ("wait = \"61m\"", "too long: the longest is 1h"),
+            ("wait = \"0s\"", "no time at all"),
+            ("wait = 2s", "write \"2s\""),
+            ("algorithm = \"gcra\"", "did you mean \"leaky_bucket\""),
+            ("count = \"error\"", "did you mean \"err\""),
+            ("cost = 0", "charges nothing"),
+            ("cost = -1", "cannot be negative"),
+            ("cost = 1.5", "whole number"),
+            ("cost = \"1\"", "without the quotes"),
+            ("cost = n?", "`?` cannot be used in `cost`"),
             ("timeout = Duration::from_secs(1)", "`timeout` is a string literal"),
         ] {
             let errors = check(&format!("window = \"1s\", max = 1, {argument}"), SIGNATURE).err().unwrap();
             assert_eq!(errors.len(), 1, "{argument}: {errors:?}");
             assert!(errors.iter().all(|e| e.contains(part)), "{argument}: {errors:?}");
         }
-        for (max, part) in [
-            ("0", "refuses every call"),
-            ("-1", "cannot be negative"),
-            ("3.5", "whole number"),
-            ("\"3\"", "write `max = 3`, without the quotes"),
-            ("\"three\"", "whole number"),
-            ("true", "whole number"),
-            ("3s", "write `max = 3`"),
-            ("4503599627370496", "too large"),
-            ("18446744073709551616", "too large"),
-            ("f()?", "`?` cannot be used in `max`"),
-        ] {
-            let errors = check(&format!("window = \"1s\", max = {max}"), SIGNATURE).err().unwrap();
-            assert_eq!(errors.len(), 1, "{max}: {errors:?}");
-            assert!(errors.iter().all(|e| e.contains(part)), "{max}: {errors:?}");
-        }
         let errors = check(r#"key = "<self.a>:<b>", window = "1s", max = 1"#, "fn f()").err().unwrap();
         assert!(errors.iter().any(|e| e.contains("no `self`")), "{errors:?}");
-        assert!(errors.iter().any(|e| e.contains("this function has none")), "{errors:?}");
+        assert!(errors.iter().any(|e| e.contains("no argument of this function has a name")), "{errors:?}");
     }
 
     #[test]
     fn all_at_once() {
         let errors = check(r#"key = "<emial>:<ip>:<>", window = "1x", max = 0, name = """#, SIGNATURE).err().unwrap();
         assert_eq!(errors.len(), 6, "{errors:?}");
+    }
+
+    #[test]
+    fn limits_and_outcomes() {
+        let rule = check(
+            r#"limits = ["3/60s", "20/1d"], algorithm = "fixed_window", cost = 3, count = "err", block = "10m""#,
+            SIGNATURE,
+        )
+        .unwrap();
+        assert!(matches!(&rule.limits, Limits::Several(limits) if limits.len() == 2));
+        assert!(matches!(rule.algorithm, Some(Algorithm::FixedWindow)));
+        assert!(matches!(rule.cost, Some(Number::Fixed(3))));
+        assert!(matches!(rule.count, Count::Err));
+        assert_eq!((rule.block_micros, rule.wait_micros), (Some(600_000_000), None));
+        let rule =
+            check(r#"policy = "login", wait = "1h", cost = email.len(), count = |r| r.is_ok()"#, SIGNATURE).unwrap();
+        assert!(matches!(&rule.limits, Limits::Policy(name) if name.value() == "login"));
+        assert!(matches!(rule.cost, Some(Number::Computed(_))));
+        assert!(matches!(rule.count, Count::By(_)));
+        assert_eq!(rule.wait_micros, Some(3_600_000_000));
+        let rule =
+            check(r#"window = "1s", max = 3, burst = 10, algorithm = "token_bucket", cost = 10"#, SIGNATURE).unwrap();
+        assert!(matches!(rule.limits, Limits::One { burst: Some(10), .. }));
+    }
+
+    #[test]
+    fn conflicts() {
+        const ONE: &str = r#"window = "1s", max = 3"#;
+        for (arguments, part) in [
+            (r#"limits = ["3/1s"], window = "1s""#, "leave `window` out, or `limits`"),
+            (r#"limits = ["3/1s"], max = 3"#, "leave `max` out, or `limits`"),
+            (r#"limits = ["3/1s"], burst = 3"#, "`burst` goes with `window` and `max`"),
+            (r#"limits = ["3/1s"], burst = 3, algorithm = "token_bucket""#, "`burst` goes with `window` and `max`"),
+            (r#"policy = "p", window = "1s""#, "leave `window` out, or `policy`"),
+            (r#"policy = "p", max = 3"#, "leave `max` out, or `policy`"),
+            (r#"policy = "p", limits = ["3/1s"]"#, "leave `limits` out, or `policy`"),
+            (r#"policy = "p", algorithm = "fixed_window""#, "leave `algorithm` out, or `policy`"),
+            (r#"policy = "p", burst = 3"#, "leave `burst` out, or `policy`"),
+            (r#"policy = "p", block = "1m""#, "leave `block` out, or `policy`"),
+            (r#"policy = "p", block = "1x""#, "leave `block` out; unknown unit `x`"),
+            (&format!("{ONE}, burst = 3"), "only the buckets have a burst"),
+            (&format!("{ONE}, burst = 3, algorithm = \"sliding_counter\""), "only the buckets have a burst"),
+            (&format!("{ONE}, burst = 3, algorithm = \"gcra\""), "did you mean \"leaky_bucket\""),
+            (&format!("{ONE}, block = \"1m\", wait = \"1s\""), "a call that waits is not banned"),
+            (&format!("{ONE}, shadow, wait = \"1s\""), "`wait` is never used"),
+        ] {
+            let errors = check(arguments, SIGNATURE).err().unwrap();
+            let parts: Vec<_> = part.split("; ").collect();
+            assert_eq!(errors.len(), parts.len(), "{arguments}: {errors:?}");
+            assert!(errors.iter().zip(parts).all(|(error, part)| error.contains(part)), "{arguments}: {errors:?}");
+        }
+        assert_eq!(check(r#"policy = "p", window = "1s", max = 3, block = "1s""#, SIGNATURE).err().unwrap().len(), 3);
+        assert!(check(&format!("{ONE}, shadow = dry, wait = \"1s\""), SIGNATURE).is_ok());
+        assert!(check(&format!("{ONE}, shadow, block = \"1m\", count = \"err\""), SIGNATURE).is_ok());
+    }
+
+    #[test]
+    fn costs_above_the_limit() {
+        for (arguments, part) in [
+            (r#"window = "1s", max = 3, cost = 4"#, "a cost of 4 is above the limit of 3"),
+            (r#"limits = ["9/1s", "5/1m"], cost = 6"#, "a cost of 6 is above the limit of 5"),
+            (
+                r#"window = "1s", max = 30, burst = 5, algorithm = "leaky_bucket", cost = 6"#,
+                "a cost of 6 is above the burst of 5",
+            ),
+            (r#"window = "1s", max = 3, algorithm = "token_bucket", cost = 4"#, "above the limit of 3"),
+        ] {
+            let errors = check(arguments, SIGNATURE).err().unwrap();
+            assert_eq!(errors.len(), 1, "{arguments}: {errors:?}");
+            assert!(errors.iter().all(|e| e.contains(part)), "{arguments}: {errors:?}");
+        }
+        for arguments in
+            [r#"window = "1s", max = n, cost = 9"#, r#"policy = "p", cost = 9"#, r#"window = "1s", max = 3, cost = 3"#]
+        {
+            assert!(check(arguments, SIGNATURE).is_ok(), "{arguments}");
+        }
     }
 }

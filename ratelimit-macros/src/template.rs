@@ -265,7 +265,9 @@ impl Inside<'_> {
     fn unexpected(&self, c: char) -> Fault {
         let message = match c {
             ':' => "no format specifications and no `::` paths here: write the name alone, as in `<email>`".to_owned(),
-            ' ' => "a space inside a placeholder: write one name in it, as in `<email>`".to_owned(),
+            ' ' => "a space inside a placeholder: write one name in it, as in `<email>`; for more, make the key an expression, \
+                    `key = …`"
+                .to_owned(),
             _ => format!(
                 "unexpected `{c}`: a placeholder is an argument, then `.field`, `.0` or `.method()`; \
                  for more, make the key an expression, `key = …`"

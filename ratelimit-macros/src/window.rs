@@ -21,6 +21,9 @@ pub(crate) struct Bounds {
 /// A window: 1 ms to 366 days.
 pub(crate) const WINDOW: Bounds = Bounds { shortest: MILLISECOND, longest: 366 * DAY };
 
+/// The wait for a slot: 1 ms to 1 h.
+pub(crate) const WAIT: Bounds = Bounds { shortest: MILLISECOND, longest: HOUR };
+
 /// The deadline of a check: 1 ms to 60 s.
 pub(crate) const TIMEOUT: Bounds = Bounds { shortest: MILLISECOND, longest: MINUTE };
 
@@ -75,7 +78,9 @@ fn read(text: &str) -> Result<u64, String> {
         }
         let (name, after) = split(after.trim_start(), char::is_alphabetic);
         if name.is_empty() {
-            return Err(if after.is_empty() {
+            return Err(if let Some(per) = after.strip_prefix('/') {
+                format!("`{text}` is a rate: write `max = {digits}, window = \"{per}\"`")
+            } else if after.is_empty() {
                 format!("`{text}` has no unit after `{digits}`: write \"{digits}s\" for seconds (units: {UNITS})")
             } else {
                 format!("`{text}` has no unit after `{digits}` (units: {UNITS})")
@@ -98,9 +103,9 @@ fn read(text: &str) -> Result<u64, String> {
 
 fn unknown(text: &str, name: &str) -> String {
     let meant = match name.to_lowercase().as_str() {
-        "mo" | "mon" | "month" | "months" => " (months differ in length: write \"30d\")".to_owned(),
-        "y" | "yr" | "year" | "years" => " (years differ in length: write \"365d\")".to_owned(),
-        "ns" | "nanosecond" | "nanoseconds" => " (the clock counts microseconds)".to_owned(),
+        "mo" | "mon" | "month" | "months" => ": months differ in length, write \"30d\"".to_owned(),
+        "y" | "yr" | "year" | "years" => ": years differ in length, write \"365d\"".to_owned(),
+        "ns" | "nanosecond" | "nanoseconds" => ": the clock counts microseconds".to_owned(),
         lower if name != lower && unit(lower).is_some() => format!(": did you mean `{lower}`?"),
         _ => String::new(),
     };
@@ -172,6 +177,7 @@ mod tests {
             ("5ns", "microseconds"),
             ("1s 2s", "twice"),
             ("1s 2sec", "twice"),
+            ("3/60s", "write `max = 3, window = \"60s\"`"),
             ("60s/3", "expected a number at `/3`"),
         ] {
             let error = parse(text, &WINDOW).unwrap_err();

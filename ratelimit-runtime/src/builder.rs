@@ -41,7 +41,14 @@ pub struct RateLimiterBuilder {
 
 impl RateLimiterBuilder {
     pub(crate) fn new() -> Self {
-        Self { store: None, prefix: String::new(), timeout: None, on_unavailable: OnUnavailable::default(), secret: None, policies: Vec::new() }
+        Self {
+            store: None,
+            prefix: String::new(),
+            timeout: None,
+            on_unavailable: OnUnavailable::default(),
+            secret: None,
+            policies: Vec::new(),
+        }
     }
 
     /// What every stored key begins with, so that services and stages that share a Redis stay apart: `shop:prod`. At
@@ -73,6 +80,13 @@ impl RateLimiterBuilder {
     /// What rules with `policy = "…"` are held to. A rule whose policy is missing is an error when it is first used.
     pub fn policy(mut self, name: impl Into<String>, policy: Policy) -> Self {
         self.policies.push((name.into(), policy));
+        self
+    }
+
+    /// Several policies at once, as they come from a configuration: with the feature `serde` a [`Policy`] is read from
+    /// `"5/1m, 50/1d"`, from a list of limits, or from a table of `limits`, `algorithm`, `burst` and `block`.
+    pub fn policies(mut self, policies: impl IntoIterator<Item = (impl Into<String>, Policy)>) -> Self {
+        self.policies.extend(policies.into_iter().map(|(name, policy)| (name.into(), policy)));
         self
     }
 

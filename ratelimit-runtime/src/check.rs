@@ -13,6 +13,9 @@ use crate::rule::{Algorithm, OnUnavailable, Rule};
 use crate::store::Request;
 use crate::{Key, KeyPart, RateLimiter, name};
 
+/// Beyond this, times could not be added exactly on Redis. 2⁵² µs are 142 years.
+const MAX_HORIZON_US: u64 = 1 << 52;
+
 /// One question to a limiter. It owns its key, so that nothing of the caller's is held across an `.await`.
 #[derive(Debug, Clone)]
 pub struct Check {
@@ -84,7 +87,7 @@ impl Check {
         let policies = inner.policies.load();
         if let Some(policy) = policies.get(name) {
             self.algorithm = policy.algorithm;
-            self.limits = policy.limits.clone();
+            self.limits.clone_from(&policy.limits);
             self.block = policy.block;
             self.unit_log = false;
         } else {
@@ -150,8 +153,14 @@ impl Check {
     /// What no store has to be asked for: an unknown policy, two meanings of a name, a cost that no window admits.
     pub(crate) fn request(&self) -> Result<Request<'_>, RateLimitError> {
         let limit = self.capacity();
-        if self.broken.is_none() && self.cost > limit {
+        if self.broken.is_none() && (self.cost > limit || limit == 0) {
             return Err(RateLimitError::CostExceedsLimit { rule: self.name, cost: self.cost, limit });
+        }
+        if self.limits.iter().any(|limit| self.algorithm.horizon_us(limit) > MAX_HORIZON_US) {
+            return Err(RateLimitError::misconfigured(format!(
+                "the bucket of `{}` takes more than a century to drain: lower its burst or raise its `max`",
+                self.name
+            )));
         }
         self.any_request()
     }

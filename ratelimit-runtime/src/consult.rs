@@ -24,9 +24,7 @@ pub(crate) async fn all_patiently(checks: &[&Check]) -> Result<Vec<Decision>, Ra
     let binding = || checks.iter().filter(|check| !check.shadow);
     let patience = binding().map(|check| check.patience).min().unwrap_or_default();
     match binding().next() {
-        Some(first) if !patience.is_zero() => {
-            Box::pin(first.limiter.inner().lines.wait(checks, patience)).await
-        }
+        Some(first) if !patience.is_zero() => Box::pin(first.limiter.inner().lines.wait(checks, patience)).await,
         _ => all(checks).await,
     }
 }
@@ -51,7 +49,8 @@ pub(crate) async fn all(checks: &[&Check]) -> Result<Vec<Decision>, RateLimitErr
         return Ok(vec![one(check).await?]);
     }
     let mut decisions: Vec<Option<Decision>> = vec![None; checks.len()];
-    let binding: Vec<usize> = (0..checks.len()).filter(|&at| checks.get(at).is_some_and(|check| !check.shadow)).collect();
+    let binding: Vec<usize> =
+        (0..checks.len()).filter(|&at| checks.get(at).is_some_and(|check| !check.shadow)).collect();
     let mut charged: Vec<usize> = Vec::new();
     for group in by_limiter(checks, &binding) {
         let members: Vec<&Check> = group.iter().filter_map(|&at| checks.get(at).copied()).collect();
@@ -111,7 +110,9 @@ async fn group_of_one_limiter(checks: &[&Check]) -> Result<Vec<Decision>, RateLi
             let decisions: Vec<Decision> = decisions.collect();
             // The refusal that takes longest to end speaks for all.
             let refusals = decisions.iter().filter(|decision| !decision.is_allowed());
-            match refusals.reduce(|worst, other| if other.retry_after_us > worst.retry_after_us { other } else { worst }) {
+            match refusals
+                .reduce(|worst, other| if other.retry_after_us > worst.retry_after_us { other } else { worst })
+            {
                 Some(refusal) => Err(RateLimitError::Exceeded(*refusal)),
                 None => Ok(decisions),
             }
@@ -144,13 +145,6 @@ pub(crate) async fn by_deadline<T: Unpin>(deadline: Duration, answer: Answer<'_,
     }
 }
 
-pub(crate) fn refusal_of(error: StoreError) -> RateLimitError {
-    match error.kind() {
-        StoreErrorKind::Unavailable | StoreErrorKind::Full => RateLimitError::Unavailable(error),
-        StoreErrorKind::Misconfigured | StoreErrorKind::Unsupported => RateLimitError::Misconfigured(error),
-    }
-}
-
 /// The answer of the policy when the store gave none.
 fn without_store(check: &Check, error: StoreError) -> Result<Decision, RateLimitError> {
     match (error.kind(), check.on_unavailable) {
@@ -158,7 +152,7 @@ fn without_store(check: &Check, error: StoreError) -> Result<Decision, RateLimit
             tracing::debug!(rule = check.name, %error, "a call goes on unchecked: the store is unavailable");
             Ok(Decision::unchecked(check.name, check.capacity()))
         }
-        _ => Err(refusal_of(error)),
+        _ => Err(error.into()),
     }
 }
 

@@ -86,6 +86,15 @@ impl Error for RateLimitError {
     }
 }
 
+impl From<StoreError> for RateLimitError {
+    fn from(error: StoreError) -> Self {
+        match error.kind {
+            StoreErrorKind::Unavailable | StoreErrorKind::Full => Self::Unavailable(error),
+            StoreErrorKind::Misconfigured | StoreErrorKind::Unsupported => Self::Misconfigured(error),
+        }
+    }
+}
+
 /// What kept a [`Store`](crate::store::Store) from deciding.
 #[derive(Debug, Clone)]
 pub struct StoreError {

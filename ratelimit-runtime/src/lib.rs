@@ -1,6 +1,9 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[doc(hidden)]
+#[path = "private.rs"]
+pub mod __private;
 mod algorithm;
 mod builder;
 mod check;
@@ -14,9 +17,8 @@ mod limit;
 mod limiter;
 mod name;
 mod policy;
-#[doc(hidden)]
-#[path = "private.rs"]
-pub mod __private;
+#[cfg(feature = "serde")]
+mod config;
 mod refuse;
 mod registry;
 mod rule;
@@ -31,14 +33,16 @@ mod wait;
 mod axum;
 
 pub use builder::RateLimiterBuilder;
+#[cfg(feature = "serde")]
+pub use config::ParsePolicyError;
 pub use context::{DefaultGuard, Scoped};
 pub use decision::{Decision, Source};
 pub use error::RateLimitError;
 pub use key::{ExactIp, Key, KeyPart, KeyWriter};
-pub use limiter::RateLimiter;
-pub use refuse::FromRateLimitError;
 pub use limit::{Limit, MAX_COUNT, MAX_WINDOW};
+pub use limiter::RateLimiter;
 pub use policy::Policy;
+pub use refuse::FromRateLimitError;
 pub use rule::{Algorithm, MAX_LIMITS, OnUnavailable, Rule};
 pub use store::Store;
 pub use store::memory::MemoryStore;

@@ -66,6 +66,8 @@ impl Limit {
 
     /// How much a bucket algorithm admits at once; `max` unless set. The other algorithms have no burst.
     ///
+    /// A bucket fills within [`MAX_WINDOW`]: a larger burst means what does.
+    ///
     /// # Panics
     ///
     /// If `burst` is 0, which would admit nothing.
@@ -79,7 +81,15 @@ impl Limit {
     /// What a bucket algorithm admits at once: the burst, or `max`; nothing if `max` is 0.
     #[must_use]
     pub const fn capacity(&self) -> u64 {
-        if self.burst == 0 || self.max == 0 { self.max } else { self.burst }
+        if self.burst == 0 || self.max == 0 {
+            return self.max;
+        }
+        if self.burst <= self.max {
+            return self.burst;
+        }
+        let most = self.max as u128 * MAX_WINDOW.as_micros() / self.window_us as u128;
+        #[allow(clippy::cast_possible_truncation, reason = "no more than a burst, which has 64 bits")]
+        if most < self.burst as u128 { most as u64 } else { self.burst }
     }
 
     /// What is admitted in any window.

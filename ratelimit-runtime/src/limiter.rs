@@ -156,7 +156,7 @@ impl RateLimiter {
     ///
     /// `Unavailable` or `Misconfigured`: the policy for outages does not apply, because nothing was reset.
     pub async fn reset(&self, rule: &Rule, key: &Key) -> Result<bool, RateLimitError> {
-        self.order(rule, key, |store, request| store.reset(request)).await
+        self.order(rule, key, Store::reset).await
     }
 
     /// Gives back what an admission was charged; `rule` and `key` are those it was asked with. Says whether anything of
@@ -193,7 +193,7 @@ impl RateLimiter {
     ///
     /// `Unavailable` or `Misconfigured`.
     pub async fn unblock(&self, rule: &Rule, key: &Key) -> Result<bool, RateLimitError> {
-        self.order(rule, key, |store, request| store.unblock(request)).await
+        self.order(rule, key, Store::unblock).await
     }
 
     /// Puts other policies in the place of all that the limiter has; checks made from now on use them. A policy with
@@ -216,7 +216,7 @@ impl RateLimiter {
     ///
     /// [`RateLimitError::Misconfigured`] as soon as the store says that it never will.
     pub async fn ready(&self) -> Result<(), RateLimitError> {
-        self.inner.store.ready().await.map_err(consult::refusal_of)
+        self.inner.store.ready().await.map_err(Into::into)
     }
 
     pub(crate) fn from_inner(inner: Arc<Inner>) -> Self {
@@ -240,11 +240,11 @@ impl RateLimiter {
         &self,
         rule: &Rule,
         key: &Key,
-        order: impl for<'a> FnOnce(&'a dyn Store, Request<'a>) -> Answer<'a, T>,
+        order: impl for<'a> FnOnce(&'a (dyn Store + 'static), Request<'a>) -> Answer<'a, T>,
     ) -> Result<T, RateLimitError> {
         let check = self.check(rule, key);
         let answer = order(&*self.inner.store, check.any_request()?);
-        consult::by_deadline(check.deadline, answer).await.map_err(consult::refusal_of)
+        consult::by_deadline(check.deadline, answer).await.map_err(Into::into)
     }
 }
 

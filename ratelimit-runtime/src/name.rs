@@ -108,7 +108,10 @@ mod tests {
     #[test]
     fn a_path_becomes_a_name_without_braces_colons_or_spaces() {
         assert_eq!(from_type_path("shop::A::send::{{closure}}::Here", 1), "shop.A.send");
-        assert_eq!(from_type_path("<shop::A as shop::T>::send::{{closure}}::{{closure}}::Here", 1), "<shop.A+as+shop.T>.send");
+        assert_eq!(
+            from_type_path("<shop::A as shop::T>::send::{{closure}}::{{closure}}::Here", 1),
+            "<shop.A+as+shop.T>.send"
+        );
         assert_eq!(from_type_path("shop::outer::{{closure}}::inner::Here", 1), "shop.outer.inner");
         assert_eq!(from_type_path("shop::send::Here", 3), "shop.send#3");
     }

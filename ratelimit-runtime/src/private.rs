@@ -114,13 +114,13 @@ pub fn limiter<T: AsLimiter + ?Sized>(limiter: &T) -> RateLimiter {
     limiter.as_limiter().clone()
 }
 
-/// What may stand behind `max = …`: every integer. A negative one means 0, one above [`MAX_COUNT`] means
+/// What may stand behind `max = …` and `cost = …`: every integer. A negative one means 0, one above [`MAX_COUNT`] means
 /// [`MAX_COUNT`].
 #[diagnostic::on_unimplemented(
-    message = "`max` is a whole number, not `{Self}`",
+    message = "`max` and `cost` are whole numbers, not `{Self}`",
     label = "expected an integer of any type"
 )]
-pub trait Count {
+pub trait Count: Copy {
     fn count(self) -> u64;
 }
 
@@ -138,7 +138,7 @@ macro_rules! counts {
 
 counts!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize);
 
-impl<T: Count + Copy> Count for &T {
+impl<T: Count> Count for &T {
     fn count(self) -> u64 {
         (*self).count()
     }
@@ -156,7 +156,7 @@ macro_rules! non_zero_counts {
 
 non_zero_counts!(u8 u16 u32 u64 u128 usize);
 
-/// The `max` of `max = …` as the store counts it.
+/// The number of `max = …` or `cost = …` as the store counts it.
 pub fn count<T: Count>(number: T) -> u64 {
     number.count()
 }

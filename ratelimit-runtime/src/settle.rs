@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::check::Check;
 use crate::consult::by_deadline;
-use crate::error::StoreError;
+use crate::error::{RateLimitError, StoreError};
 use crate::store::Answer;
 
 const MAX_OPEN: usize = 10_000;
@@ -84,16 +84,16 @@ fn later(check: &Check, ticket: u64, how: How) {
     };
     let check = check.clone();
     runtime.spawn(async move {
-        if let Ok(answer) = ask(&check, ticket, how) {
-            if let Err(error) = by_deadline(check.deadline, answer).await {
-                report(check.name, how, &error);
-            }
+        if let Ok(answer) = ask(&check, ticket, how)
+            && let Err(error) = by_deadline(check.deadline, answer).await
+        {
+            report(check.name, how, &error);
         }
         drop(open);
     });
 }
 
-fn ask<'a>(check: &'a Check, ticket: u64, how: How) -> Result<Answer<'a, bool>, crate::RateLimitError> {
+fn ask(check: &Check, ticket: u64, how: How) -> Result<Answer<'_, bool>, RateLimitError> {
     let request = check.any_request()?;
     let store = &check.limiter.inner().store;
     Ok(match how {

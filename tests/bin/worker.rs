@@ -1,6 +1,11 @@
 //! A process that uses a limiter, for tests that need several, or one that is killed. Prints what it was admitted.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test's helper; its output is its answer")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test's helper; its output is its answer"
+)]
 
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
@@ -9,28 +14,20 @@ use std::time::Duration;
 use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, Rule};
 use tokio::task::JoinSet;
 
-const USAGE: &str = "worker spend|hammer|flood URL PREFIX [TASKS CALLS MAX]; URL may be `memory:`";
+const USAGE: &str = "worker spend URL|memory: PREFIX TASKS CALLS MAX | hammer URL PREFIX TASKS MAX | flood URL";
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let number = |at: usize| args.get(at).expect_usage().parse().unwrap();
-    let (mode, url, prefix) = (args.first().expect_usage(), args.get(1).expect_usage(), args.get(2).expect_usage());
-    match mode.as_str() {
-        "spend" => spend(strict(url, prefix), number(3), number(4), number(5)).await,
-        "hammer" => hammer(strict(url, prefix), number(3), number(5)).await,
-        "flood" => flood(url).await,
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let number = |text: &str| text.parse().unwrap();
+    match args.as_slice() {
+        ["spend", url, prefix, tasks, calls, max] => {
+            spend(strict(url, prefix), number(tasks), number(calls), number(max)).await;
+        }
+        ["hammer", url, prefix, tasks, max] => hammer(strict(url, prefix), number(tasks), number(max)).await,
+        ["flood", url] => flood(url).await,
         _ => panic!("{USAGE}"),
-    }
-}
-
-trait ExpectUsage<T> {
-    fn expect_usage(self) -> T;
-}
-
-impl<T> ExpectUsage<T> for Option<T> {
-    fn expect_usage(self) -> T {
-        self.unwrap_or_else(|| panic!("{USAGE}"))
     }
 }
 

@@ -154,8 +154,20 @@ async fn hostile_values_are_bounded_harmless_and_apart() {
     let other_megabyte = format!("{megabyte}y");
     let braces = "{".repeat(1_000);
     let values = [
-        "a\nb", "a\r\nb", "a\0b", "\0", "{a}", "{b}", "{a}{b}", "*3\r\n$3\r\nDEL\r\n", "\u{202e}abc", "\u{7f}",
-        "'; redis.call('FLUSHALL') --", &megabyte, &other_megabyte, &braces,
+        "a\nb",
+        "a\r\nb",
+        "a\0b",
+        "\0",
+        "{a}",
+        "{b}",
+        "{a}{b}",
+        "*3\r\n$3\r\nDEL\r\n",
+        "\u{202e}abc",
+        "\u{7f}",
+        "'; redis.call('FLUSHALL') --",
+        &megabyte,
+        &other_megabyte,
+        &braces,
     ];
     let scenario = async {
         for value in values {
@@ -166,9 +178,15 @@ async fn hostile_values_are_bounded_harmless_and_apart() {
         }
     };
     limiter.scope(scenario).await;
+    // Many small values in place of a large one.
+    let rule = Rule::new("many", Limit::per_minute(1));
+    for many in [vec!["x"; 100_000], vec!["x"; 100_001]] {
+        assert!(admits(&limiter, &rule, &Key::of(&many)).await);
+        assert!(!admits(&limiter, &rule, &Key::of(&many)).await);
+    }
 
     let keys = keys_of(server, &prefix);
-    assert_eq!(keys.len(), values.len(), "one key and one line each: {keys:?}");
+    assert_eq!(keys.len(), values.len() + 2, "one key and one line each: {keys:?}");
     for key in keys {
         assert!(key.len() < 300, "{} bytes", key.len());
         assert!(!key.contains(['{', '}']) && !key.contains(char::is_control), "{key:?}");
@@ -203,7 +221,8 @@ async fn an_ipv6_subscriber_has_one_bucket() {
         assert!(is_refused(&by_ip("2002:c000:201::1".parse().unwrap()).await));
     };
     limiter.scope(scenario).await;
-    let values: BTreeSet<_> = keys_of(server, &prefix).iter().map(|key| key.rsplit_once(":<").unwrap().1.to_owned()).collect();
+    let values: BTreeSet<_> =
+        keys_of(server, &prefix).iter().map(|key| key.rsplit_once(":<").unwrap().1.to_owned()).collect();
     assert_eq!(values.len(), 3, "{values:?}");
 }
 

@@ -28,7 +28,7 @@ pub(super) trait Cell: Copy + Default {
 /// One cell per limit, in the order of the limits.
 #[derive(Debug)]
 pub(super) struct Cells<C> {
-    cells: SmallVec<[C; 1]>,
+    each: SmallVec<[C; 1]>,
     /// How much of what was charged is reserved. Cells cannot tell one charge from another.
     held: u64,
     /// The last time anything was reserved: what was never settled is forgotten with what it was charged to.
@@ -37,16 +37,24 @@ pub(super) struct Cells<C> {
 
 impl<C> Default for Cells<C> {
     fn default() -> Self {
-        Self { cells: SmallVec::new(), held: 0, held_at: 0 }
+        Self { each: SmallVec::new(), held: 0, held_at: 0 }
     }
 }
 
 impl<C: Cell> Cells<C> {
     fn brought<'a>(&'a self, limits: &'a [Limit], now: u64) -> impl Iterator<Item = (&'a Limit, C)> {
         limits.iter().enumerate().map(move |(index, limit)| {
-            let cell = self.cells.get(index).copied().unwrap_or_default();
+            let cell = self.each.get(index).copied().unwrap_or_default();
             (limit, cell.at(limit, now))
         })
+    }
+
+    /// What was reserved a window ago, and never settled, counts as charged.
+    fn forget_held(&mut self, limits: &[Limit], now: u64) {
+        let longest = limits.iter().map(Limit::window_us).max().unwrap_or(0);
+        if now >= self.held_at + longest {
+            self.held = 0;
+        }
     }
 
     fn settle(&mut self, cost: u64) -> bool {
@@ -62,6 +70,7 @@ impl<C: Cell> Kept for Cells<C> {
     }
 
     fn standings_unheld(&mut self, limits: &[Limit], cost: u64, now: u64) -> SmallVec<[Standing; 2]> {
+        self.forget_held(limits, now);
         let unheld = self.brought(limits, now).map(|(limit, mut cell)| {
             cell.refund(limit, self.held, self.held_at);
             cell.standing(limit, cost, now)
@@ -74,7 +83,8 @@ impl<C: Cell> Kept for Cells<C> {
             cell.charge(limit, cost, now);
             cell
         });
-        self.cells = charged.collect();
+        self.each = charged.collect();
+        self.forget_held(limits, now);
         if held {
             self.held += cost;
             self.held_at = now;
@@ -83,10 +93,11 @@ impl<C: Cell> Kept for Cells<C> {
     }
 
     fn life(&self, limits: &[Limit], now: u64) -> u64 {
-        limits.iter().zip(&self.cells).map(|(limit, cell)| cell.life(limit, now)).max().unwrap_or(0)
+        limits.iter().zip(&self.each).map(|(limit, cell)| cell.life(limit, now)).max().unwrap_or(0)
     }
 
     fn refund(&mut self, limits: &[Limit], cost: u64, ticket: u64, now: u64, held: bool) -> bool {
+        self.forget_held(limits, now);
         if held {
             self.settle(cost);
         }
@@ -95,11 +106,15 @@ impl<C: Cell> Kept for Cells<C> {
             any |= cell.refund(limit, cost, ticket);
             cell
         });
-        self.cells = refunded.collect();
+        let refunded = refunded.collect();
+        if any {
+            self.each = refunded;
+        }
         any
     }
 
-    fn commit(&mut self, cost: u64, _: u64) -> bool {
+    fn commit(&mut self, limits: &[Limit], cost: u64, _: u64, now: u64) -> bool {
+        self.forget_held(limits, now);
         self.settle(cost)
     }
 }

@@ -6,7 +6,7 @@
 //! at most `burst + max − 1`.
 
 use super::cells::Cell;
-use super::{Standing, mul_div_rem, token_bucket};
+use super::{Standing, mul_div_rem};
 use crate::limit::Limit;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -18,16 +18,6 @@ pub(super) struct LeakyBucket {
     parts: u64,
     /// The time that the state was last brought to.
     brought_to: u64,
-}
-
-impl LeakyBucket {
-    /// The backlog as tokens and `window`-ths of one.
-    fn backlog(&self, limit: &Limit, now: u64) -> (u64, u64) {
-        let window = limit.window_us();
-        let (tokens, units) = mul_div_rem(self.arrival.saturating_sub(now), limit.max(), window);
-        let units = units + self.rest % window;
-        (tokens + self.rest / window + units / window, units % window)
-    }
 }
 
 impl Cell for LeakyBucket {
@@ -45,8 +35,16 @@ impl Cell for LeakyBucket {
     }
 
     fn standing(&self, limit: &Limit, cost: u64, now: u64) -> Standing {
-        let (tokens, units) = self.backlog(limit, now);
-        token_bucket::standing(limit, tokens, units, cost)
+        let backlog = self.arrival - now;
+        let (time, rest) = mul_div_rem(limit.capacity().saturating_sub(cost), limit.window_us(), limit.max());
+        // The backlog in tokens, rounded up.
+        let (tokens, units) = mul_div_rem(backlog, limit.max(), limit.window_us());
+        let tokens = tokens.saturating_add((units + self.rest).div_ceil(limit.window_us()));
+        Standing {
+            wait: (backlog + u64::from(self.rest > rest)).saturating_sub(time),
+            remaining: limit.capacity().saturating_sub(tokens),
+            reset: backlog + u64::from(self.rest > 0),
+        }
     }
 
     fn charge(&mut self, limit: &Limit, cost: u64, _: u64) {

@@ -63,7 +63,7 @@ trait Kept {
     fn refund(&mut self, limits: &[Limit], cost: u64, ticket: u64, now: u64, held: bool) -> bool;
 
     /// Makes a reservation an ordinary charge; says whether it was there.
-    fn commit(&mut self, cost: u64, ticket: u64) -> bool;
+    fn commit(&mut self, limits: &[Limit], cost: u64, ticket: u64, now: u64) -> bool;
 }
 
 impl State {
@@ -106,7 +106,7 @@ impl Bucket {
     pub(crate) fn acquire(&mut self, request: &Request<'_>, now: u64) -> Verdict {
         let verdict = self.peek(request, now);
         if verdict.allowed {
-            return self.charge(request, now);
+            return if request.cost() == 0 { verdict } else { self.charge(request, now) };
         }
         if request.block_us() > 0 && !verdict.banned && self.is_exceeded(request, now) {
             self.block(request, request.block_us(), now);
@@ -129,13 +129,6 @@ impl Bucket {
         self.verdict(&standings, at, now)
     }
 
-    /// What [`acquire`](Self::acquire) does to a request that has been refused elsewhere: nothing is charged, and what
-    /// the limits of this key refuse is banned.
-    pub(crate) fn refuse(&mut self, request: &Request<'_>, now: u64) -> Verdict {
-        let verdict = self.peek(request, now);
-        if verdict.allowed { verdict } else { self.acquire(request, now) }
-    }
-
     /// Charges a request that [`peek`](Self::peek) admits.
     fn charge(&mut self, request: &Request<'_>, now: u64) -> Verdict {
         let at = self.advance(request, now);
@@ -153,8 +146,8 @@ impl Bucket {
     }
 
     pub(crate) fn commit(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
-        self.advance(request, now);
-        self.state.kept().commit(request.cost(), ticket)
+        let at = self.advance(request, now);
+        self.state.kept().commit(request.limits(), request.cost(), ticket, at)
     }
 
     pub(crate) fn block(&mut self, request: &Request<'_>, duration: u64, now: u64) {

@@ -92,7 +92,8 @@ impl Kept for Log {
     fn standings_unheld(&mut self, limits: &[Limit], cost: u64, now: u64) -> SmallVec<[Standing; 2]> {
         let mut standings = self.standings(limits, cost, now);
         for ((standing, limit), view) in standings.iter_mut().zip(limits).zip(&self.views) {
-            let held: u64 = self.entries.iter().skip(view.skip).filter(|entry| entry.held).map(|entry| entry.cost).sum();
+            let held: u64 =
+                self.entries.iter().skip(view.skip).filter(|entry| entry.held).map(|entry| entry.cost).sum();
             let excess = (view.used - held + cost).saturating_sub(limit.max());
             standing.wait = self.wait(view, excess, now, |entry| !entry.held);
         }
@@ -129,7 +130,8 @@ impl Kept for Log {
         true
     }
 
-    fn commit(&mut self, _: u64, ticket: u64) -> bool {
+    fn commit(&mut self, limits: &[Limit], _: u64, ticket: u64, now: u64) -> bool {
+        self.advance(limits, now);
         let entry = self.position(ticket).and_then(|position| self.entries.get_mut(position));
         entry.is_some_and(|entry| std::mem::take(&mut entry.held))
     }

@@ -27,7 +27,15 @@ impl Cell for TokenBucket {
     }
 
     fn standing(&self, limit: &Limit, cost: u64, _: u64) -> Standing {
-        standing(limit, self.missing, self.rest, cost)
+        let needed = self.missing + u64::from(self.rest > 0);
+        Standing {
+            wait: match (self.missing + cost).checked_sub(limit.capacity()) {
+                Some(excess) if needed + cost > limit.capacity() => refill(limit, excess, self.rest),
+                _ => 0,
+            },
+            remaining: limit.capacity().saturating_sub(needed),
+            reset: refill(limit, self.missing, self.rest),
+        }
     }
 
     fn charge(&mut self, _: &Limit, cost: u64, _: u64) {
@@ -46,19 +54,6 @@ impl Cell for TokenBucket {
 
     fn life(&self, limit: &Limit, _: u64) -> u64 {
         refill(limit, self.missing, self.rest)
-    }
-}
-
-/// Where a bucket stands that misses `missing + rest / window` tokens.
-pub(super) fn standing(limit: &Limit, missing: u64, rest: u64, cost: u64) -> Standing {
-    let needed = missing + u64::from(rest > 0);
-    Standing {
-        wait: match (missing + cost).checked_sub(limit.capacity()) {
-            Some(excess) if needed + cost > limit.capacity() => refill(limit, excess, rest),
-            _ => 0,
-        },
-        remaining: limit.capacity().saturating_sub(needed),
-        reset: refill(limit, missing, rest),
     }
 }
 

@@ -195,6 +195,6 @@ tuples! {
 #[cfg(feature = "uuid")]
 impl KeyPart for uuid::Uuid {
     fn write_key(&self, key: &mut KeyWriter<'_>) {
-        key.plain(self.hyphenated().encode_lower(&mut uuid::Uuid::encode_buffer()));
+        key.plain(self.hyphenated().encode_lower(&mut Self::encode_buffer()));
     }
 }

@@ -178,21 +178,35 @@ impl Store for MemoryStore {
         let mut shards: Vec<(usize, MutexGuard<'_, Shard>)> =
             indices.into_iter().filter_map(|index| Some((index, lock(self.shards.get(index)?)))).collect();
         let now = self.now();
-        let mut ask = |decide: fn(&mut Bucket, &Request<'_>, u64) -> Verdict| {
-            let verdicts = requests.iter().zip(&hashes).filter_map(|(request, hash)| {
-                let index = self.shard_index(*hash);
-                let (_, shard) = shards.iter_mut().find(|(at, _)| *at == index)?;
-                Some(shard.on_new(request, *hash, now, decide))
-            });
-            verdicts.collect::<Vec<Verdict>>()
+        let mut ask = |index: usize, decide: fn(&mut Bucket, &Request<'_>, u64) -> Verdict| {
+            let (request, hash) = (requests.get(index)?, *hashes.get(index)?);
+            let (_, shard) = shards.iter_mut().find(|(at, _)| *at == self.shard_index(hash))?;
+            Some(shard.on_new(request, hash >> 32, now, decide))
         };
-        let verdicts = ask(Bucket::peek);
-        if verdicts.iter().all(|verdict| verdict.allowed) {
-            return Answer::ready(Ok(ask(Bucket::acquire)));
+        let mut verdicts: Vec<Verdict> =
+            (0..requests.len()).filter_map(|index| ask(index, Bucket::peek)).collect();
+        let admitted = verdicts.iter().all(|verdict| verdict.allowed);
+        let mut charged = Vec::new();
+        for (index, verdict) in verdicts.iter_mut().enumerate() {
+            // Where one refuses, those that do may set their bans, and no other is touched.
+            if admitted || !verdict.allowed {
+                *verdict = ask(index, Bucket::acquire).unwrap_or(*verdict);
+            }
+            if admitted && !verdict.allowed {
+                // A key stands here twice, and there was room for one of them.
+                break;
+            }
+            charged.push((index, verdict.ticket));
         }
-        // Those that refuse may set their bans.
-        let any_block = requests.iter().any(|request| request.block_us() > 0);
-        Answer::ready(Ok(if any_block { ask(Bucket::refuse) } else { verdicts }))
+        if admitted && charged.len() < requests.len() {
+            for (index, ticket) in charged.into_iter().rev() {
+                let (Some(request), Some(&hash)) = (requests.get(index), hashes.get(index)) else { continue };
+                if let Some((_, shard)) = shards.iter_mut().find(|(at, _)| *at == self.shard_index(hash)) {
+                    shard.on_known(request, hash >> 32, |bucket| bucket.refund(request, ticket, now));
+                }
+            }
+        }
+        Answer::ready(Ok(verdicts))
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
@@ -205,9 +219,8 @@ impl Store for MemoryStore {
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
         // An overflow bucket stays: it holds what others have used.
-        let forget = |shard: &mut Shard, _, now| {
-            shard.buckets.remove(request.key()).is_some_and(|bucket| !bucket.is_void(now))
-        };
+        let forget =
+            |shard: &mut Shard, _, now| shard.buckets.remove(request.key()).is_some_and(|bucket| !bucket.is_void(now));
         Answer::ready(Ok(self.with(&request, forget)))
     }
 

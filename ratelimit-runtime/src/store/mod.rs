@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::limit::Limit;
+use crate::limit::{Limit, MAX_WINDOW};
 use crate::rule::Algorithm;
 
 pub mod memory;
@@ -137,10 +137,10 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// The same request with a ban for whoever it refuses.
+    /// The same request with a ban for whoever it refuses; a longer one than [`MAX_WINDOW`] means that.
     #[must_use]
     pub fn with_block(mut self, block: Duration) -> Self {
-        self.block_us = u64::try_from(block.as_micros()).unwrap_or(u64::MAX);
+        self.block_us = u64::try_from(block.min(MAX_WINDOW).as_micros()).unwrap_or(0);
         self
     }
 

@@ -9,9 +9,20 @@
 #![allow(clippy::missing_panics_doc, reason = "a case panics when the store fails it: that is what it is for")]
 #![allow(clippy::unchecked_time_subtraction, reason = "shorter from longer constants")]
 
+mod agreement;
+mod bans;
+mod capabilities;
+mod clocks;
+mod costs;
 mod counting;
+mod limits;
 mod random;
+mod refunds;
+mod reservations;
+mod subject;
+mod suite;
 mod time;
+mod together;
 mod weights;
 
 use std::future::Future;
@@ -24,10 +35,23 @@ use crate::clock::Clock as _;
 use crate::store::{Answer, Request, Store, Verdict};
 use crate::{Algorithm, Limit};
 
+pub use agreement::*;
+pub use bans::*;
+pub use capabilities::{Capabilities, Feature};
+pub use clocks::*;
+pub use costs::*;
 pub use counting::*;
+pub use limits::*;
 pub use random::*;
+pub use refunds::*;
+pub use reservations::*;
+pub use suite::run_under;
 pub use time::*;
+pub use together::*;
 pub use weights::*;
+
+use subject::Subject;
+use suite::ALGORITHMS;
 
 /// Makes a module of tests that hold a [`Store`](crate::store::Store) to its contract, one `#[test]` per case.
 ///
@@ -46,8 +70,44 @@ pub use weights::*;
 /// ratelimit_runtime::conformance!(memory, memory_store);
 /// # fn main() { let _ = memory_store; }
 /// ```
+///
+/// Like this, a store is held to what every store has to do: exact sliding windows of calls of any cost. With `all` as
+/// the third argument it is held to everything, under every algorithm: several limits, refunds, reservations, bans,
+/// keys decided together. A store that leaves something out gives its
+/// [`Capabilities`](crate::testkit::conformance::Capabilities) instead of `all`: what it does not claim it has to
+/// answer with `Unsupported`, so nothing is skipped in silence.
+///
+/// ```
+/// use ratelimit_runtime::MemoryStore;
+/// use ratelimit_runtime::testkit::FakeClock;
+///
+/// async fn memory_store() -> (MemoryStore, FakeClock) {
+///     let clock = FakeClock::new();
+///     (MemoryStore::new().with_clock(clock.clone()), clock)
+/// }
+///
+/// ratelimit_runtime::conformance!(memory, memory_store, all);
+/// # fn main() { let _ = memory_store; }
+/// ```
 #[macro_export]
 macro_rules! conformance {
+    ($name:ident, $factory:expr, all $(,)?) => {
+        $crate::conformance!($name, $factory, $crate::testkit::conformance::Capabilities::all());
+    };
+    ($name:ident, $factory:expr, $capabilities:expr $(,)?) => {
+        mod $name {
+            #[allow(unused_imports, reason = "the factory may name what stands around the module")]
+            use super::*;
+
+            $crate::__conformance_algorithms! { $factory, $capabilities;
+                sliding_window SlidingWindow,
+                sliding_counter SlidingCounter,
+                fixed_window FixedWindow,
+                token_bucket TokenBucket,
+                leaky_bucket LeakyBucket,
+            }
+        }
+    };
     ($name:ident, $factory:expr $(,)?) => {
         mod $name {
             #[allow(unused_imports, reason = "the factory may name what stands around the module")]
@@ -106,7 +166,7 @@ where
     let runtime = answered(tokio::runtime::Builder::new_current_thread().enable_all().build());
     runtime.block_on(async {
         let (store, clock) = Box::pin(factory()).await;
-        Box::pin(case(Bench::new(store, clock, name))).await;
+        Box::pin(case(Bench::new(store, clock, name, Capabilities::all()))).await;
     });
 }
 
@@ -116,15 +176,16 @@ pub struct Bench<S> {
     store: Arc<S>,
     clock: FakeClock,
     prefix: String,
+    capabilities: Capabilities,
 }
 
 impl<S: Store> Bench<S> {
-    fn new(store: S, clock: FakeClock, case: &str) -> Self {
+    fn new(store: S, clock: FakeClock, case: &str, capabilities: Capabilities) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
         let prefix =
             format!("conformance:{case}:{}-{nanos:x}-{}:", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        Self { store: Arc::new(store), clock, prefix }
+        Self { store: Arc::new(store), clock, prefix, capabilities }
     }
 
     /// A key that nobody has used, ending in `suffix`.
@@ -220,7 +281,7 @@ impl<S: Store> Bucket<'_, S> {
             assert_eq!(soonest, 0, "must be refused for another {soonest} µs: {asked}");
             assert_eq!(verdict.retry_after_us, 0, "what is admitted need not wait: {asked}");
             if matches!(kind, Kind::Acquire) {
-                self.reference.charge(now, cost);
+                self.reference.charge(now, limit, cost);
             }
         } else {
             assert_ne!(latest, 0, "must be admitted: {asked}");

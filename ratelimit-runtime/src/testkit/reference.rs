@@ -1,9 +1,14 @@
 //! The limits once more, as naively as possible: what stores are compared with.
+//!
+//! A model says one thing: how much of the limit is used at a moment, if nobody else comes. That only ever falls, so
+//! the moment at which a call fits is found by trying, not by a formula.
 
-use crate::Limit;
+use crate::{Algorithm, Limit};
 
 /// The state of one key under one limit, kept in the plainest way there is. It is told when something was admitted,
 /// and says what a store that is exact must answer. All times are in microseconds; they never step back.
+///
+/// `max` may differ from call to call, the window may not.
 #[derive(Debug, Clone)]
 pub struct Reference {
     model: Model,
@@ -12,71 +17,189 @@ pub struct Reference {
 /// One model per algorithm.
 #[derive(Debug, Clone)]
 enum Model {
-    SlidingWindow(SlidingWindow),
+    SlidingWindow(Log),
+    FixedWindow(Log),
+    SlidingCounter(Counters),
+    TokenBucket(Tokens),
+    LeakyBucket(Arrival),
 }
 
 impl Reference {
-    /// An unused key of [`Algorithm::SlidingWindow`](crate::Algorithm::SlidingWindow).
+    /// An unused key of this algorithm.
+    #[must_use]
+    pub fn new(algorithm: Algorithm) -> Self {
+        let model = match algorithm {
+            Algorithm::SlidingWindow => Model::SlidingWindow(Log::default()),
+            Algorithm::FixedWindow => Model::FixedWindow(Log::default()),
+            Algorithm::SlidingCounter => Model::SlidingCounter(Counters::default()),
+            Algorithm::TokenBucket => Model::TokenBucket(Tokens::default()),
+            Algorithm::LeakyBucket => Model::LeakyBucket(Arrival::default()),
+        };
+        Self { model }
+    }
+
+    /// An unused key of [`Algorithm::SlidingWindow`].
     #[must_use]
     pub fn sliding_window() -> Self {
-        Self { model: Model::SlidingWindow(SlidingWindow::default()) }
+        Self::new(Algorithm::SlidingWindow)
     }
 
     /// How long after `now` a request of this cost is first admitted if nobody else comes; 0: at once. A cost above
     /// the limit gives `u64::MAX`.
     #[must_use]
     pub fn wait(&self, now: u64, limit: Limit, cost: u64) -> u64 {
-        match &self.model {
-            Model::SlidingWindow(log) => log.wait(now, limit, cost),
+        match self.capacity(limit).checked_sub(cost) {
+            Some(room) => self.until(now, limit, room),
+            None => u64::MAX,
         }
     }
 
     /// What is left of the limit at `now`.
     #[must_use]
     pub fn remaining(&self, now: u64, limit: Limit) -> u64 {
-        match &self.model {
-            Model::SlidingWindow(log) => limit.max().saturating_sub(log.used(now, limit)),
-        }
+        self.capacity(limit).saturating_sub(self.used(now, limit))
     }
 
     /// How long after `now` the limit is whole again if nobody else comes.
     #[must_use]
     pub fn reset_after(&self, now: u64, limit: Limit) -> u64 {
-        match &self.model {
-            Model::SlidingWindow(log) => log.reset_after(now, limit),
+        self.until(now, limit, 0)
+    }
+
+    /// Notes that `cost` was admitted at `now` under `limit`.
+    pub fn charge(&mut self, now: u64, limit: Limit, cost: u64) {
+        if cost == 0 {
+            return;
+        }
+        match &mut self.model {
+            Model::SlidingWindow(log) | Model::FixedWindow(log) => log.admitted.push((now, cost)),
+            Model::SlidingCounter(counters) => {
+                *counters = counters.at(now, limit);
+                counters.current += cost;
+            }
+            Model::TokenBucket(tokens) => {
+                let window = u128::from(limit.window_us());
+                *tokens = Tokens { missing: tokens.missing(now, limit) + u128::from(cost) * window, at: now };
+            }
+            Model::LeakyBucket(arrival) => {
+                let start = arrival.under(limit).max(u128::from(now) * u128::from(limit.max()));
+                let cost = u128::from(cost) * u128::from(limit.window_us());
+                *arrival = Arrival { parts: start + cost, max: limit.max() };
+            }
         }
     }
 
-    /// Notes that `cost` was admitted at `now`.
-    pub fn charge(&mut self, now: u64, cost: u64) {
-        match &mut self.model {
-            Model::SlidingWindow(log) => log.admitted.push((now, cost)),
+    fn capacity(&self, limit: Limit) -> u64 {
+        match self.model {
+            Model::TokenBucket(_) | Model::LeakyBucket(_) => limit.capacity(),
+            _ => limit.max(),
         }
+    }
+
+    /// What is used of the limit, rounded up.
+    fn used(&self, now: u64, limit: Limit) -> u64 {
+        let window = u128::from(limit.window_us());
+        let whole = |parts: u128| u64::try_from(parts.div_ceil(window)).unwrap_or(u64::MAX);
+        match &self.model {
+            Model::SlidingWindow(log) => {
+                let live = log.admitted.iter().filter(|&&(at, _)| now < at + limit.window_us());
+                live.map(|&(_, cost)| cost).sum()
+            }
+            Model::FixedWindow(log) => log.since_the_window_began(now, limit),
+            Model::SlidingCounter(counters) => {
+                let Counters { start, current, previous } = counters.at(now, limit);
+                whole(u128::from(previous) * (window - u128::from(now - start))) + current
+            }
+            Model::TokenBucket(tokens) => whole(tokens.missing(now, limit)),
+            Model::LeakyBucket(arrival) => {
+                whole(arrival.under(limit).saturating_sub(u128::from(now) * u128::from(limit.max())))
+            }
+        }
+    }
+
+    /// How long until no more than `room` is used.
+    fn until(&self, now: u64, limit: Limit, room: u64) -> u64 {
+        // What is used only falls, and is gone within the horizon of the heaviest `max` that was ever charged.
+        let (mut early, mut late) = (now, now.saturating_add(1 << 60));
+        while early < late {
+            let middle = early + (late - early) / 2;
+            if self.used(middle, limit) <= room {
+                late = middle;
+            } else {
+                early = middle + 1;
+            }
+        }
+        early - now
     }
 }
 
-/// Every admission ever, as (time, cost). What was admitted at `t` counts while `now < t + window`.
+/// Every admission ever, as (time, cost).
 #[derive(Debug, Clone, Default)]
-struct SlidingWindow {
+struct Log {
     admitted: Vec<(u64, u64)>,
 }
 
-impl SlidingWindow {
-    fn used(&self, now: u64, limit: Limit) -> u64 {
-        self.admitted.iter().filter(|&&(at, _)| now < at + limit.window_us()).map(|&(_, cost)| cost).sum()
+impl Log {
+    /// A window begins with the first admission that finds none.
+    fn since_the_window_began(&self, now: u64, limit: Limit) -> u64 {
+        let (mut start, mut used) = (0, 0);
+        for &(at, cost) in &self.admitted {
+            if used == 0 || at >= start + limit.window_us() {
+                (start, used) = (at, 0);
+            }
+            used += cost;
+        }
+        if now >= start + limit.window_us() { 0 } else { used }
     }
+}
 
-    fn wait(&self, now: u64, limit: Limit, cost: u64) -> u64 {
-        // Something can change only when an admission runs out.
-        let ends = self.admitted.iter().map(|&(at, _)| at + limit.window_us()).filter(|&end| end > now);
-        let mut moments: Vec<u64> = std::iter::once(now).chain(ends).collect();
-        moments.sort_unstable();
-        let fits = |&moment: &u64| self.used(moment, limit).saturating_add(cost) <= limit.max();
-        moments.into_iter().find(fits).map_or(u64::MAX, |moment| moment - now)
+/// What was admitted in the window that began at `start`, and in the one before.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counters {
+    start: u64,
+    current: u64,
+    previous: u64,
+}
+
+impl Counters {
+    fn at(self, now: u64, limit: Limit) -> Self {
+        let window = limit.window_us();
+        if now < self.start + window {
+            self
+        } else if now < self.start + 2 * window {
+            Self { start: self.start + window, current: 0, previous: self.current }
+        } else {
+            Self { start: now, current: 0, previous: 0 }
+        }
     }
+}
 
-    fn reset_after(&self, now: u64, limit: Limit) -> u64 {
-        let last_end = self.admitted.iter().map(|&(at, _)| at + limit.window_us()).max();
-        last_end.map_or(0, |end| end.saturating_sub(now))
+/// How much was missing from a full bucket at a time, in tokens divided by the window.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tokens {
+    missing: u128,
+    at: u64,
+}
+
+impl Tokens {
+    fn missing(self, now: u64, limit: Limit) -> u128 {
+        self.missing.saturating_sub(u128::from(now - self.at) * u128::from(limit.max()))
+    }
+}
+
+/// When the bucket runs empty, in `max`-ths of a microsecond.
+#[derive(Debug, Clone, Copy, Default)]
+struct Arrival {
+    parts: u128,
+    max: u64,
+}
+
+impl Arrival {
+    /// The same under another rate: of the next whole microsecond.
+    fn under(self, limit: Limit) -> u128 {
+        if self.max == limit.max() {
+            return self.parts;
+        }
+        self.parts.div_ceil(u128::from(self.max.max(1))) * u128::from(limit.max())
     }
 }

@@ -3,7 +3,7 @@
 use ratelimit_runtime::{RateLimitError, rate_limit};
 
 #[async_trait::async_trait]
-trait Mail {
+trait Mail: Sync {
     async fn send(&self, to: (u32, &str), copy: Copy) -> Result<(), RateLimitError>;
 
     #[rate_limit(key = "<email>", window = "60s", max = 1)]
@@ -34,8 +34,8 @@ async fn send(email: &str) -> Result<(), RateLimitError> {
     mailer.send((1, email), Copy { email: String::new() }).await
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() {
+#[tokio::test]
+async fn runs() {
     assert!(send("a").await.is_ok());
     assert!(send("a").await.is_err());
 }

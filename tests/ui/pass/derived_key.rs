@@ -30,8 +30,8 @@ async fn call() -> Result<(), RateLimitError> {
     send(Id("a"), &account, Kind::User { id: 1, name: String::new() }, Kind::Robot(1, 2)).await
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() {
+#[tokio::test]
+async fn runs() {
     assert!(call().await.is_ok());
     assert!(call().await.is_err());
 }

@@ -12,8 +12,8 @@ where
     Ok(U::default())
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() {
+#[tokio::test]
+async fn runs() {
     assert!(send::<_, String>("a").await.is_ok());
     assert!(send::<_, u8>(String::from("a")).await.is_err());
 }

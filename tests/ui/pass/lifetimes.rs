@@ -24,8 +24,8 @@ async fn both() -> Result<(), RateLimitError> {
     mailer.elided().await.map(drop)
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() {
+#[tokio::test]
+async fn runs() {
     assert!(both().await.is_ok());
     assert!(both().await.is_err());
 }

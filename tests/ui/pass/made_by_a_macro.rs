@@ -35,8 +35,8 @@ async fn both() -> Result<(), RateLimitError> {
     Mailer(1).send().await
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() {
+#[tokio::test]
+async fn runs() {
     assert!(both().await.is_ok());
     assert!(both().await.is_err());
 }

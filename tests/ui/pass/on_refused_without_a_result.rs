@@ -9,6 +9,7 @@ async fn send(email: &str) -> Option<u8> {
 
 fn log(error: RateLimitError) {
     assert!(error.retry_after().is_some());
+    drop(error);
 }
 
 #[rate_limit(window = "60s", max = 1, on_refused = log)]
@@ -19,8 +20,8 @@ async fn both() -> Result<(), ()> {
     send("a").await.map(drop).ok_or(())
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() {
+#[tokio::test]
+async fn runs() {
     assert!(both().await.is_ok());
     assert!(both().await.is_err());
 }

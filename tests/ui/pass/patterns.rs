@@ -22,8 +22,8 @@ async fn send(
     Ok(())
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() {
+#[tokio::test]
+async fn runs() {
     assert!(send((1, "b"), Json(2), Point { x: 3, y: 4 }, [5, 6, 7], (8, 9), &10, 11).await.is_ok());
     assert!(send((1, "b"), Json(2), Point { x: 3, y: 4 }, [5, 6, 7], (8, 9), &10, 11).await.is_err());
 }

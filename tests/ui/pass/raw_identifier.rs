@@ -7,8 +7,8 @@ async fn r#yield(r#type: &str, r#match: u8) -> Result<(), RateLimitError> {
     Ok(())
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() {
+#[tokio::test]
+async fn runs() {
     assert!(r#yield("a", 1).await.is_ok());
     assert!(r#yield("a", 1).await.is_err());
 }

@@ -15,8 +15,8 @@ impl Mail for Mailer {
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() {
+#[tokio::test]
+async fn runs() {
     assert!(Mailer.send("a").await.is_ok());
     assert!(Mailer.send("a").await.is_err());
 }

@@ -3,22 +3,26 @@
 //! A decision is one call of a script, so it is atomic and one round trip. The way there is `link`; what the server
 //! does is `sliding_window.lua`; what goes wrong is sorted in `errors`.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{Client, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, Value};
 
 use self::link::Link;
+use self::wire::{Kind, Mode};
 use super::{Answer, Request, Store, Verdict};
 use crate::clock::Clock;
 use crate::error::StoreError;
-use crate::{Algorithm, MAX_COUNT, MAX_WINDOW};
+use crate::{MAX_COUNT, MAX_WINDOW};
 
 mod errors;
 mod keeper;
 mod link;
 mod script;
+mod wire;
 
 /// Limits on one Redis server (Redis 6.2 or later, or Valkey).
 ///
@@ -28,8 +32,9 @@ mod script;
 ///
 /// A call that is dropped at its deadline may have been charged; it is never admitted and not charged.
 ///
-/// The server needs `EVAL`, `EVALSHA`, `UNLINK`, `PING`, and inside of scripts `TIME`, `ZADD`, `ZCARD`, `ZCOUNT`,
-/// `ZRANGE`, `ZREMRANGEBYRANK`, `PEXPIRE` and `PTTL`.
+/// The user needs `EVAL`, `EVALSHA`, `UNLINK`, `PING`, and inside of scripts `TIME`, `PEXPIREAT`, `PEXPIRE`, `PTTL`,
+/// `GET`, `SET`, `DEL`, `GETRANGE`, `SETRANGE`, `ZADD`, `ZCARD`, `ZCOUNT`, `ZRANGE`, `ZREVRANGE`, `ZREM` and
+/// `ZREMRANGEBYRANK`.
 pub struct RedisStore {
     link: Link,
     clock: Option<Arc<dyn Clock>>,
@@ -66,24 +71,26 @@ impl RedisStore {
         self
     }
 
-    async fn decide(&self, mode: Mode, request: Request<'_>) -> Result<Verdict, StoreError> {
-        let (Algorithm::SlidingWindow, [limit]) = (request.algorithm(), request.limits()) else {
-            return Err(StoreError::unsupported("the Redis store keeps one limit per key, as a sliding window"));
-        };
+    /// Has the script of the request's kind do something, and gives its reply.
+    async fn ask(&self, mode: Mode, request: Request<'_>) -> Result<Value, StoreError> {
         let now = self.now()?;
+        let kind = Kind::of(&request);
+        let key = kind.key(&request);
         let args = |command: &mut Cmd| {
-            command.arg(match mode {
-                Mode::Acquire => "acquire",
-                Mode::Peek => "peek",
-            });
-            match now {
-                Some(now) => command.arg(now),
-                None => command.arg(""),
-            };
-            command.arg(limit.max()).arg(request.cost()).arg(limit.window_us());
+            wire::clock(command, now);
+            wire::request(command, kind, mode, &request);
         };
-        let reply = script::SLIDING_WINDOW.run(&self.link, request.key(), args).await?;
-        verdict(&reply).ok_or_else(|| StoreError::unavailable("Redis gave a reply that is not a decision"))
+        kind.script().run(&self.link, &[&key], args).await
+    }
+
+    async fn decide(&self, mode: Mode, request: Request<'_>) -> Result<Verdict, StoreError> {
+        let reply = self.ask(mode, request).await?;
+        wire::verdict(&reply).ok_or_else(strange)
+    }
+
+    async fn order(&self, mode: Mode, request: Request<'_>) -> Result<bool, StoreError> {
+        let reply = self.ask(mode, request).await?;
+        wire::flag(&reply).ok_or_else(strange)
     }
 
     /// The caller's time in microseconds; `None` for the server's.
@@ -98,15 +105,35 @@ impl RedisStore {
     }
 }
 
-#[derive(Clone, Copy)]
-enum Mode {
-    Acquire,
-    Peek,
+fn strange() -> StoreError {
+    StoreError::unavailable("Redis gave a reply that is not a decision")
 }
 
 impl Store for RedisStore {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        Answer::later(self.decide(Mode::Acquire, request))
+        let mode = if request.is_held() { Mode::Hold } else { Mode::Acquire };
+        Answer::later(self.decide(mode, request))
+    }
+
+    fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
+        Answer::later(async move {
+            let now = self.now()?;
+            let kinds: Vec<Kind> = requests.iter().map(Kind::of).collect();
+            let keys: Vec<Cow<'_, [u8]>> =
+                kinds.iter().zip(requests).map(|(kind, request)| kind.key(request)).collect();
+            let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
+            let args = |command: &mut Cmd| {
+                wire::clock(command, now);
+                for (kind, request) in kinds.iter().zip(requests) {
+                    let mode = if request.is_held() { Mode::Hold } else { Mode::Acquire };
+                    wire::request(command, *kind, mode, request);
+                }
+            };
+            let reply = script::MANY.run(&self.link, &keys, args).await?;
+            let Value::Array(replies) = reply else { return Err(strange()) };
+            let verdicts = replies.iter().map(wire::verdict).collect::<Option<Vec<Verdict>>>().ok_or_else(strange)?;
+            if verdicts.len() == requests.len() { Ok(verdicts) } else { Err(strange()) }
+        })
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
@@ -116,13 +143,30 @@ impl Store for RedisStore {
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
         Answer::later(async move {
             let mut command = redis::cmd("UNLINK");
-            command.arg(request.key());
+            command.arg(&*Kind::of(&request).key(&request));
             match self.link.send(&command).await? {
                 Ok(Value::Int(removed)) => Ok(removed > 0),
                 Ok(_) => Err(StoreError::unavailable("Redis gave a reply to UNLINK that is not a number")),
                 Err(error) => Err(errors::from_server(&error)),
             }
         })
+    }
+
+    fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+        let mode = if request.is_held() { Mode::Return(ticket) } else { Mode::Refund(ticket) };
+        Answer::later(self.order(mode, request))
+    }
+
+    fn commit<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+        Answer::later(self.order(Mode::Commit(ticket), request))
+    }
+
+    fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
+        Answer::later(async move { self.order(Mode::Block(duration), request).await.map(drop) })
+    }
+
+    fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        Answer::later(self.order(Mode::Unblock, request))
     }
 
     fn ready(&self) -> Answer<'_, ()> {
@@ -141,21 +185,6 @@ impl fmt::Debug for RedisStore {
             .field("own_clock", &self.clock.is_some())
             .finish_non_exhaustive()
     }
-}
-
-fn verdict(reply: &Value) -> Option<Verdict> {
-    let Value::Array(reply) = reply else { return None };
-    let [Value::Int(allowed), Value::Int(remaining), Value::Int(retry_after), Value::Int(reset_after)] =
-        reply.as_slice()
-    else {
-        return None;
-    };
-    Some(Verdict::new(
-        *allowed == 1,
-        u64::try_from(*remaining).ok()?,
-        u64::try_from(*retry_after).ok()?,
-        u64::try_from(*reset_after).ok()?,
-    ))
 }
 
 const URL_FORM: &str = "the Redis URL is malformed: write redis://[user][:password]@host[:port][/database], with \
@@ -184,8 +213,6 @@ fn connection_info(url: &str) -> Result<ConnectionInfo, StoreError> {
 
 /// A connection whose other end has vanished is noticed within 30 seconds by the kernel too.
 fn tcp_settings() -> TcpSettings {
-    use std::time::Duration;
-
     let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(15)).with_interval(Duration::from_secs(5));
     let settings = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
     #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]

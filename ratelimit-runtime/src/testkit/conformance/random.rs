@@ -69,7 +69,7 @@ async fn step_back<S: Store>(bucket: &Bucket<'_, S>, random: &mut Random) {
 }
 
 /// `SplitMix64`: small, seeded, the same everywhere.
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -81,7 +81,7 @@ impl Random {
     }
 
     /// A number between `low` and `high`, both included.
-    fn within(&mut self, low: u64, high: u64) -> u64 {
+    pub(super) fn within(&mut self, low: u64, high: u64) -> u64 {
         low + self.next() % (high - low + 1)
     }
 }

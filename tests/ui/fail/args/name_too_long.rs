@@ -1,7 +1,8 @@
 use ratelimit_runtime::{RateLimitError, rate_limit};
 
-#[rate_limit(key = "<email>", window = "60s", max = 3, name = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx")]
+#[rate_limit(key = "<email>", window = "60s", max = 3, name = "ééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééé")]
 async fn send(email: &str) -> Result<(), RateLimitError> {
+    let _ = email;
     Ok(())
 }
 

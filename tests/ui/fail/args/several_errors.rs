@@ -2,6 +2,7 @@ use ratelimit_runtime::{RateLimitError, rate_limit};
 
 #[rate_limit(kye = "<email>", window = "60", max = 0, name = "", timeout = "2h", cost = 2)]
 async fn send(email: &str) -> Result<(), RateLimitError> {
+    let _ = email;
     Ok(())
 }
 

@@ -4,6 +4,7 @@ const WINDOW: &str = "60s";
 
 #[rate_limit(key = "<email>", window = WINDOW, max = 3)]
 async fn send(email: &str) -> Result<(), RateLimitError> {
+    let _ = email;
     Ok(())
 }
 

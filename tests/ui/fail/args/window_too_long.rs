@@ -2,6 +2,7 @@ use ratelimit_runtime::{RateLimitError, rate_limit};
 
 #[rate_limit(key = "<email>", window = "367d", max = 3)]
 async fn send(email: &str) -> Result<(), RateLimitError> {
+    let _ = email;
     Ok(())
 }
 

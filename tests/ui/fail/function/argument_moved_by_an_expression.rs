@@ -1,6 +1,10 @@
 use ratelimit_runtime::{RateLimitError, rate_limit};
 
-#[rate_limit(key = email.into_bytes(), window = "60s", max = 3)]
+fn digest(_: String) -> u64 {
+    7
+}
+
+#[rate_limit(key = digest(email), window = "60s", max = 3)]
 async fn send(email: String) -> Result<(), RateLimitError> {
     drop(email);
     Ok(())

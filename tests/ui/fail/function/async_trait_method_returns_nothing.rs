@@ -10,7 +10,9 @@ struct Smtp(Option<RateLimitError>);
 #[async_trait::async_trait]
 impl Mailer for Smtp {
     #[rate_limit(key = "<email>", window = "60s", max = 3)]
-    async fn send(&self, email: &str) {}
+    async fn send(&self, email: &str) {
+        let _ = email;
+    }
 }
 
 fn main() {

@@ -11,6 +11,7 @@ struct Smtp;
 impl Mailer for Smtp {
     #[rate_limit(key = "<self.id>:<tenant>:<emial>", window = "60s", max = 3)]
     async fn send(&self, (tenant, email): (u32, &str)) -> Result<(), RateLimitError> {
+        let _ = (tenant, email);
         Ok(())
     }
 }

@@ -9,6 +9,7 @@ struct Smtp;
 impl Mailer for Smtp {
     #[rate_limit(key = "<emial>", window = "60s", max = 3)]
     async fn send(&self, email: &str) -> Result<(), RateLimitError> {
+        let _ = email;
         Ok(())
     }
 }

@@ -4,6 +4,7 @@ use ratelimit_runtime::{RateLimitError, rate_limit};
             <emial>:
             <tenant>", window = "60s", max = 3)]
 async fn send(tenant: u32, email: &str) -> Result<(), RateLimitError> {
+    let _ = (tenant, email);
     Ok(())
 }
 

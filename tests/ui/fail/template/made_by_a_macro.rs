@@ -4,6 +4,7 @@ macro_rules! limited {
     ($name:ident, $key:literal) => {
         #[rate_limit(key = $key, window = "60s", max = 3)]
         async fn $name(email: &str) -> Result<(), RateLimitError> {
+            let _ = email;
             Ok(())
         }
     };

@@ -2,6 +2,7 @@ use ratelimit_runtime::{RateLimitError, rate_limit};
 
 #[rate_limit(key = "<tenant>:<emial>", window = "60s", max = 3)]
 async fn send(tenant: u32, email: &str) -> Result<(), RateLimitError> {
+    let _ = (tenant, email);
     Ok(())
 }
 

@@ -3,7 +3,7 @@ use ratelimit_runtime::{RateLimitError, rate_limit};
 #[rate_limit(key = "<email>", window = "60s", max = 3)]
 async fn send(email: &str) -> Result<(), RateLimitError> {
     if email.is_empty() {
-        return Ok(1);
+        return email.len();
     }
     Ok(())
 }

@@ -1,0 +1,416 @@
+//! What the algorithms promise: the bounds that are not exact are reached here and never passed, and every wait is
+//! exact to the microsecond, whatever the arrivals.
+//!
+//! An interval is half-open, `(t − window, t]`, unless a test says closed: `[t − window, t]`, whose both ends count.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use ratelimit_runtime::clock::Clock as _;
+use ratelimit_runtime::store::{Answer, Request, Store as _, Verdict};
+use ratelimit_runtime::testkit::FakeClock;
+use ratelimit_runtime::{Algorithm, Limit, MAX_COUNT, MemoryStore};
+
+const ALGORITHMS: [Algorithm; 5] = [
+    Algorithm::SlidingWindow,
+    Algorithm::SlidingCounter,
+    Algorithm::FixedWindow,
+    Algorithm::TokenBucket,
+    Algorithm::LeakyBucket,
+];
+
+/// One key in memory, its clock, and what it admitted.
+struct Key {
+    store: MemoryStore,
+    clock: FakeClock,
+    algorithm: Algorithm,
+    limits: Vec<Limit>,
+    admitted: Vec<(u64, u64)>,
+}
+
+impl Key {
+    fn new(algorithm: Algorithm, limits: &[Limit]) -> Self {
+        let clock = FakeClock::new();
+        let store = MemoryStore::new().with_clock(clock.clone());
+        Self { store, clock, algorithm, limits: limits.to_vec(), admitted: Vec::new() }
+    }
+
+    fn request(&self, cost: u64) -> Request<'_> {
+        Request::new(b"key", self.algorithm, &self.limits).with_cost(cost)
+    }
+
+    fn acquire(&mut self, cost: u64) -> Verdict {
+        let verdict = at_once(self.store.acquire(self.request(cost)));
+        if verdict.allowed {
+            self.admitted.push((self.now(), cost));
+        }
+        verdict
+    }
+
+    fn peek(&self, cost: u64) -> Verdict {
+        at_once(self.store.peek(self.request(cost)))
+    }
+
+    /// Calls of cost 1 until one is refused; says how many passed.
+    fn drain(&mut self) -> u64 {
+        let mut passed = 0;
+        while self.acquire(1).allowed {
+            passed += 1;
+        }
+        passed
+    }
+
+    fn advance(&self, micros: u64) {
+        self.clock.advance(Duration::from_micros(micros));
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.clock.now().as_micros()).unwrap()
+    }
+
+    /// The most that any interval of one window holds: half-open, and closed.
+    fn busiest(&self) -> (u64, u64) {
+        let window = self.limits.first().unwrap().window_us();
+        let most = |counts: &dyn Fn(u64, u64) -> bool| {
+            let ending = |&(end, _): &(u64, u64)| {
+                let inside = self.admitted.iter().filter(|(at, _)| *at <= end && counts(*at, end));
+                inside.map(|(_, cost)| cost).sum::<u64>()
+            };
+            self.admitted.iter().map(ending).max().unwrap_or(0)
+        };
+        (most(&|at, end| end < at + window), most(&|at, end| end <= at + window))
+    }
+}
+
+/// The answer of a store that never waits.
+fn at_once<T: Unpin>(answer: Answer<'_, T>) -> T {
+    match pin!(answer).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => answer.unwrap(),
+        Poll::Pending => panic!("a store in memory answers at once"),
+    }
+}
+
+/// What an interval of one window holds at most, by calls that are not given back: half-open, and closed.
+fn bounds(algorithm: Algorithm, limit: Limit) -> (u64, u64) {
+    let (max, capacity) = (limit.max(), limit.capacity());
+    match algorithm {
+        Algorithm::SlidingWindow => (max, 2 * max),
+        Algorithm::FixedWindow => (2 * max - 1, 2 * max),
+        // One call is never more than one.
+        Algorithm::SlidingCounter => ((2 * max - 2).max(max), 2 * max - 1),
+        _ => (capacity + max - 1, capacity + max),
+    }
+}
+
+const WINDOW: u64 = 60_000_000;
+const MAX: u64 = 5;
+
+fn per_minute() -> Limit {
+    Limit::new(MAX, Duration::from_micros(WINDOW))
+}
+
+#[test]
+fn a_sliding_window_reaches_max_and_twice_that_where_both_ends_count() {
+    let mut key = Key::new(Algorithm::SlidingWindow, &[per_minute()]);
+    assert_eq!(key.drain(), MAX);
+    key.advance(WINDOW);
+    assert_eq!(key.drain(), MAX);
+    assert_eq!(key.busiest(), (MAX, 2 * MAX));
+}
+
+#[test]
+fn a_fixed_window_reaches_twice_max_across_an_edge() {
+    let mut key = Key::new(Algorithm::FixedWindow, &[per_minute()]);
+    assert!(key.acquire(1).allowed);
+    key.advance(WINDOW - 1);
+    assert_eq!(key.drain(), MAX - 1);
+    key.advance(1);
+    assert_eq!(key.drain(), MAX);
+    // The call that began the window is exactly one window older than the last.
+    assert_eq!(key.busiest(), (2 * MAX - 1, 2 * MAX));
+}
+
+#[test]
+fn a_fixed_window_reaches_twice_max_in_a_half_open_interval_if_the_call_that_began_it_is_given_back() {
+    let mut key = Key::new(Algorithm::FixedWindow, &[per_minute()]);
+    let first = key.acquire(1);
+    key.advance(WINDOW - 1);
+    assert_eq!(key.drain(), MAX - 1);
+    assert!(at_once(key.store.refund(key.request(1), first.ticket)));
+    key.admitted.remove(0);
+    assert_eq!(key.drain(), 1);
+    key.advance(1);
+    assert_eq!(key.drain(), MAX);
+    assert_eq!(key.busiest(), (2 * MAX, 2 * MAX));
+}
+
+#[test]
+fn a_sliding_counter_reaches_twice_max_less_two_by_calls_alone() {
+    let mut key = Key::new(Algorithm::SlidingCounter, &[per_minute()]);
+    assert!(key.acquire(1).allowed);
+    key.advance(WINDOW - 1);
+    assert_eq!(key.drain(), MAX - 1);
+    // All but a trace of the last window's weight is gone just before the new one ends.
+    key.advance(WINDOW - 1);
+    assert_eq!(key.drain(), MAX - 1);
+    assert_eq!(key.busiest().0, 2 * MAX - 2);
+}
+
+#[test]
+fn a_sliding_counter_reaches_twice_max_less_one_if_a_call_was_given_back() {
+    let mut key = Key::new(Algorithm::SlidingCounter, &[per_minute()]);
+    let first = key.acquire(1);
+    assert!(at_once(key.store.refund(key.request(1), first.ticket)));
+    key.admitted.clear();
+    // The window that the first call began is empty, so the one after it may be filled at its last moment.
+    key.advance(2 * WINDOW - 1);
+    assert_eq!(key.drain(), MAX);
+    key.advance(WINDOW - 1);
+    assert_eq!(key.drain(), MAX - 1);
+    assert_eq!(key.busiest().0, 2 * MAX - 1);
+}
+
+#[test]
+fn buckets_reach_burst_and_max_less_one_and_one_more_where_both_ends_count() {
+    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
+        for (limit, burst) in [(per_minute(), MAX), (per_minute().with_burst(12), 12), (per_minute().with_burst(1), 1)]
+        {
+            let mut key = Key::new(algorithm, &[limit]);
+            assert_eq!(key.drain(), burst);
+            for _ in 0..MAX {
+                let refused = key.acquire(1);
+                assert_eq!(refused.retry_after_us, WINDOW / MAX, "{algorithm:?}");
+                key.advance(refused.retry_after_us);
+                assert_eq!(key.drain(), 1);
+            }
+            // The last token comes exactly one window after the burst: only a closed interval holds both.
+            assert_eq!(key.busiest(), (burst + MAX - 1, burst + MAX), "{algorithm:?} of burst {burst}");
+        }
+    }
+}
+
+/// How far a sliding counter and an exact log disagree about what is used: no more than a whole window's calls, and
+/// by one where the last window's calls were spread evenly.
+#[test]
+fn a_sliding_counter_errs_by_max_at_worst_and_by_one_on_even_arrivals() {
+    let used = |key: &Key| MAX - key.peek(1).remaining;
+    let exact = |key: &Key| {
+        let live = key.admitted.iter().filter(|(at, _)| key.now() < at + WINDOW);
+        live.map(|(_, cost)| cost).sum::<u64>()
+    };
+
+    // All at the start of a window: the counter still sees them when they have just left.
+    let mut key = Key::new(Algorithm::SlidingCounter, &[per_minute()]);
+    key.drain();
+    key.advance(WINDOW + 1);
+    assert_eq!((used(&key), exact(&key)), (MAX, 0), "too much by max");
+
+    // All but one at the end of it: the counter has nearly forgotten them when none has left.
+    let mut key = Key::new(Algorithm::SlidingCounter, &[per_minute()]);
+    key.acquire(1);
+    key.advance(WINDOW - 1);
+    key.drain();
+    key.advance(WINDOW - 1);
+    assert_eq!((used(&key), exact(&key)), (1, MAX - 1), "too little by max − 2");
+
+    for spacing in [WINDOW / MAX, WINDOW / 4 + 1, WINDOW / 3, 17_000_003] {
+        let mut key = Key::new(Algorithm::SlidingCounter, &[per_minute()]);
+        for _ in 0..40 {
+            let _ = key.acquire(1);
+            for _ in 0..7 {
+                key.advance(spacing / 7);
+                assert!(used(&key).abs_diff(exact(&key)) <= 1, "{} for {} every {spacing}", used(&key), exact(&key));
+            }
+            key.advance(spacing % 7);
+        }
+    }
+}
+
+/// One call: how long after the one before, and of which cost.
+type Call = (u64, u64);
+
+fn small_limit() -> impl Strategy<Value = Limit> {
+    let window = select(vec![1_000_u64, 1_009, 7_777, 10_000]);
+    (1..12_u64, window, prop::option::of(1..20_u64)).prop_map(|(max, window, burst)| {
+        let limit = Limit::new(max, Duration::from_micros(window));
+        burst.map_or(limit, |burst| limit.with_burst(burst))
+    })
+}
+
+/// Limits whose rates do not divide, and counts up to the largest.
+fn any_limit() -> impl Strategy<Value = Limit> {
+    let max = prop_oneof![
+        4 => 1..15_u64,
+        1 => select(vec![999_983_u64, 1 << 31, (1 << 51) + 1, MAX_COUNT - 1, MAX_COUNT]),
+    ];
+    let window =
+        prop_oneof![1_000..100_000_u64, select(vec![7_777_777_u64, 60_000_000, 86_400_000_000, 366 * 86_400_000_000]),];
+    let burst = prop_oneof![3 => Just(None), 2 => (1..30_u64).prop_map(Some), 1 => Just(Some(MAX_COUNT))];
+    (max, window, burst).prop_map(|(max, window, burst)| {
+        let limit = Limit::new(max, Duration::from_micros(window));
+        burst.map_or(limit, |burst| limit.with_burst(burst))
+    })
+}
+
+/// The moments at which something changes are tried often.
+fn calls(length: usize) -> impl Strategy<Value = Vec<Call>> {
+    let after = prop_oneof![
+        4 => 0..2_500_u64,
+        2 => Just(0_u64),
+        2 => select(vec![1_u64, 999, 1_000, 1_008, 1_009, 7_776, 7_777, 9_999, 10_000, 10_001]),
+    ];
+    vec((after, prop_oneof![3 => Just(1_u64), 1 => 1..8_u64]), 1..length)
+}
+
+fn config(cases: u32) -> ProptestConfig {
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) }
+}
+
+fn capacity(algorithm: Algorithm, limit: Limit) -> u64 {
+    match algorithm {
+        Algorithm::TokenBucket | Algorithm::LeakyBucket => limit.capacity(),
+        _ => limit.max(),
+    }
+}
+
+proptest! {
+    #![proptest_config(config(400))]
+
+    #[test]
+    fn no_interval_passes_its_bound(limit in small_limit(), calls in calls(150), eager in any::<bool>()) {
+        for algorithm in ALGORITHMS {
+            let mut key = Key::new(algorithm, &[limit]);
+            for &(after, cost) in &calls {
+                key.advance(after);
+                let verdict = key.acquire(cost.min(capacity(algorithm, limit)));
+                if eager && !verdict.allowed {
+                    key.advance(verdict.retry_after_us);
+                    key.drain();
+                }
+            }
+            let ((half_open, closed), (most, most_closed)) = (key.busiest(), bounds(algorithm, limit));
+            prop_assert!(half_open <= most, "{:?}: {} in a half-open interval, at most {}", algorithm, half_open, most);
+            prop_assert!(closed <= most_closed, "{:?}: {} in a closed one, at most {}", algorithm, closed, most_closed);
+        }
+    }
+
+    /// The token bucket counts what is missing, the leaky bucket when it runs empty: at a constant rate it is one
+    /// thing, in every field of every answer.
+    #[test]
+    fn a_leaky_bucket_is_a_token_bucket(limit in any_limit(), calls in calls(120), heavy in any::<bool>()) {
+        let mut leaky = Key::new(Algorithm::LeakyBucket, &[limit]);
+        let mut tokens = Key::new(Algorithm::TokenBucket, &[limit]);
+        for (after, cost) in calls {
+            let cost = if heavy { limit.capacity() / cost } else { cost.min(limit.capacity()) };
+            for key in [&leaky, &tokens] {
+                key.advance(after);
+            }
+            let (ours, theirs) = (leaky.acquire(cost), tokens.acquire(cost));
+            prop_assert_eq!(ours.with_ticket(0), theirs.with_ticket(0));
+        }
+    }
+
+    /// Refused a microsecond before the moment that a refusal names, admitted at it: under any limits, of any cost.
+    #[test]
+    fn every_wait_is_exact(limits in vec(any_limit(), 1..4), calls in calls(40), heavy in any::<bool>()) {
+        for algorithm in ALGORITHMS {
+            let mut key = Key::new(algorithm, &limits);
+            let least = limits.iter().map(|limit| capacity(algorithm, *limit)).min().unwrap();
+            for &(after, cost) in &calls {
+                key.advance(after);
+                let cost = if heavy { (least / cost).max(1) } else { cost.min(least) };
+                let refused = key.acquire(cost);
+                if refused.allowed {
+                    continue;
+                }
+                prop_assert!(refused.retry_after_us > 0);
+                key.advance(refused.retry_after_us - 1);
+                let early = key.peek(cost);
+                prop_assert_eq!((early.allowed, early.retry_after_us), (false, 1), "{:?}: {:?}", algorithm, refused);
+                key.advance(1);
+                prop_assert!(key.acquire(cost).allowed, "{:?}: {:?}", algorithm, refused);
+            }
+        }
+    }
+
+    /// At the moment that `reset_after` names the deciding limit is whole, and not a microsecond before.
+    #[test]
+    fn every_reset_is_exact(limit in any_limit(), calls in calls(40)) {
+        for algorithm in ALGORITHMS {
+            let mut key = Key::new(algorithm, &[limit]);
+            for &(after, cost) in &calls {
+                key.advance(after);
+                let _ = key.acquire(cost.min(capacity(algorithm, limit)));
+            }
+            let reset = key.peek(1).reset_after_us;
+            if reset > 0 {
+                key.advance(reset - 1);
+                prop_assert!(key.peek(1).remaining < capacity(algorithm, limit), "{:?}", algorithm);
+                key.advance(1);
+            }
+            let whole = key.peek(1);
+            prop_assert_eq!((whole.remaining, whole.reset_after_us), (capacity(algorithm, limit), 0), "{:?}", algorithm);
+        }
+    }
+
+    /// `remaining` is what is left: that much passes at once, and not one more.
+    #[test]
+    fn what_remains_may_be_used_and_no_more(limits in vec(any_limit(), 1..4), calls in calls(40)) {
+        for algorithm in ALGORITHMS {
+            let mut key = Key::new(algorithm, &limits);
+            let least = limits.iter().map(|limit| capacity(algorithm, *limit)).min().unwrap();
+            for &(after, cost) in &calls {
+                key.advance(after);
+                let _ = key.acquire(cost.min(least));
+            }
+            let left = key.peek(1).remaining;
+            if left < least {
+                prop_assert!(!key.peek(left + 1).allowed, "{:?}: more than the {} that remain", algorithm, left);
+            }
+            prop_assert!(left == 0 || key.acquire(left).allowed, "{:?}: the {} that remain", algorithm, left);
+        }
+    }
+}
+
+/// A rate that does not divide loses nothing: after any number of windows, exactly as much as was due has come.
+#[test]
+fn rates_that_do_not_divide_lose_nothing() {
+    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
+        let limit = Limit::new(7, Duration::from_micros(1_000_003)).with_burst(1);
+        let mut key = Key::new(algorithm, &[limit]);
+        let start = key.now();
+        let mut admitted = 0;
+        while admitted < 70_001 {
+            let verdict = key.acquire(1);
+            if verdict.allowed {
+                admitted += 1;
+            } else {
+                key.advance(verdict.retry_after_us);
+            }
+        }
+        // Whoever comes late by a fraction of a microsecond each time loses that fraction: the bucket of one is full.
+        // So the last comes at 70,000 waits of ⌈window / max⌉.
+        assert_eq!(key.now() - start, 70_000 * 1_000_003_u64.div_ceil(7), "{algorithm:?}");
+
+        // With room for two, nothing is lost.
+        let limit = Limit::new(7, Duration::from_micros(1_000_003)).with_burst(2);
+        let mut key = Key::new(algorithm, &[limit]);
+        let start = key.now();
+        let mut admitted = 0;
+        while admitted < 70_002 {
+            let verdict = key.acquire(1);
+            if verdict.allowed {
+                admitted += 1;
+            } else {
+                key.advance(verdict.retry_after_us);
+            }
+        }
+        assert_eq!(key.now() - start, 10_000 * 1_000_003, "{algorithm:?}");
+    }
+}
