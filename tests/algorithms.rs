@@ -213,7 +213,7 @@ fn a_sliding_counter_errs_by_max_at_worst_and_by_one_on_even_arrivals() {
 
     // All but one at the end of it: the counter has nearly forgotten them when none has left.
     let mut key = Key::new(Algorithm::SlidingCounter, &[per_minute()]);
-    key.acquire(1);
+    let _ = key.acquire(1);
     key.advance(WINDOW - 1);
     key.drain();
     key.advance(WINDOW - 1);

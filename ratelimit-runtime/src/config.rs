@@ -68,8 +68,9 @@ fn of_limits(limits: SmallVec<[Limit; 2]>) -> Result<Policy, ParsePolicyError> {
 }
 
 fn duration(text: &str) -> Result<Duration, ParsePolicyError> {
-    humantime::parse_duration(text.trim())
-        .map_err(|cause| ParsePolicyError(format!("`{}` is not a duration such as \"60s\" or \"1d\": {cause}", text.trim())))
+    humantime::parse_duration(text.trim()).map_err(|cause| {
+        ParsePolicyError(format!("`{}` is not a duration such as \"60s\" or \"1d\": {cause}", text.trim()))
+    })
 }
 
 /// A string as for [`FromStr`], a list of limits, or a table of `limits`, `algorithm`, `burst` and `block`.
@@ -85,7 +86,9 @@ impl<'de> Visitor<'de> for PolicyVisitor {
     type Value = Policy;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("limits such as \"5/1m, 50/1d\", a list of them, or a table of `limits`, `algorithm`, `burst`, `block`")
+        f.write_str(
+            "limits such as \"5/1m, 50/1d\", a list of them, or a table of `limits`, `algorithm`, `burst`, `block`",
+        )
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Policy, E> {

@@ -7,6 +7,7 @@ use crate::decision::{Decision, Source};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::limit::Limit;
 use crate::rule::OnUnavailable;
+use crate::settle;
 use crate::store::{Answer, Request, Verdict};
 
 /// Asks one check, and waits for a slot if its rule says so.
@@ -43,37 +44,42 @@ pub(crate) async fn one(check: &Check) -> Result<Decision, RateLimitError> {
 
 /// Asks several checks together: all are charged, or none. The decisions are in the order of the checks.
 ///
+/// Checks of one limiter whose store can do it are decided in one step. Between steps, what was charged is given back
+/// when a later step refuses or fails, and when the caller drops this future.
+///
 /// A check in shadow mode has no say. It is asked once the others have admitted the call.
 pub(crate) async fn all(checks: &[&Check]) -> Result<Vec<Decision>, RateLimitError> {
     if let [check] = checks {
         return Ok(vec![one(check).await?]);
     }
     let mut decisions: Vec<Option<Decision>> = vec![None; checks.len()];
-    let binding: Vec<usize> =
-        (0..checks.len()).filter(|&at| checks.get(at).is_some_and(|check| !check.shadow)).collect();
-    let mut charged: Vec<usize> = Vec::new();
-    for group in by_limiter(checks, &binding) {
-        let members: Vec<&Check> = group.iter().filter_map(|&at| checks.get(at).copied()).collect();
-        match group_of_one_limiter(&members).await {
+    let mut charged = Charged::default();
+    let mut steps = steps(checks).into_iter();
+    while let Some(step) = steps.next() {
+        let members: Vec<&Check> = step.iter().filter_map(|&at| checks.get(at).copied()).collect();
+        match together(&members).await {
             Ok(decided) => {
-                for (&at, decision) in group.iter().zip(decided) {
+                for ((at, check), decision) in step.into_iter().zip(members).zip(decided) {
+                    charged.0.push((check, decision.ticket()));
                     if let Some(slot) = decisions.get_mut(at) {
                         *slot = Some(decision);
                     }
                 }
-                charged.extend(group);
             }
-            Err(error) => {
-                // Limiters do not know of each other: what one has charged is given back.
-                for at in charged {
-                    if let (Some(check), Some(Some(decision))) = (checks.get(at), decisions.get(at)) {
-                        crate::settle::give_back(check, decision.ticket);
+            Err(RateLimitError::Exceeded(mut refusal)) => {
+                drop(charged);
+                // The refusal that takes longest to end speaks for all.
+                for check in steps.flatten().filter_map(|at| checks.get(at)) {
+                    if let Ok(other) = peek(check).await {
+                        refusal = longer(refusal, other);
                     }
                 }
-                return Err(error);
+                return Err(RateLimitError::Exceeded(refusal));
             }
+            Err(error) => return Err(error),
         }
     }
+    charged.0.clear();
     let mut all = Vec::with_capacity(checks.len());
     for (check, decision) in checks.iter().zip(decisions) {
         all.push(match decision {
@@ -84,20 +90,48 @@ pub(crate) async fn all(checks: &[&Check]) -> Result<Vec<Decision>, RateLimitErr
     Ok(all)
 }
 
-/// The indices of the checks, one list per limiter, in written order.
-fn by_limiter(checks: &[&Check], indices: &[usize]) -> Vec<Vec<usize>> {
-    let mut groups: Vec<Vec<usize>> = Vec::new();
-    for &at in indices {
-        let id = |at: usize| checks.get(at).map(|check| check.limiter.inner().id);
-        match groups.iter_mut().find(|group| group.first().is_some_and(|&first| id(first) == id(at))) {
-            Some(group) => group.push(at),
-            None => groups.push(vec![at]),
+/// What earlier steps have charged; given back unless all steps admit.
+#[derive(Default)]
+struct Charged<'a>(Vec<(&'a Check, u64)>);
+
+impl Drop for Charged<'_> {
+    fn drop(&mut self) {
+        for (check, ticket) in self.0.drain(..) {
+            settle::give_back(check, ticket);
         }
     }
-    groups
 }
 
-async fn group_of_one_limiter(checks: &[&Check]) -> Result<Vec<Decision>, RateLimitError> {
+fn longer(a: Decision, b: Decision) -> Decision {
+    if b.retry_after_us > a.retry_after_us { b } else { a }
+}
+
+/// The checks that have a say, by their indices, in the order in which they are asked: those that one store decides
+/// in one step are one.
+fn steps(checks: &[&Check]) -> Vec<Vec<usize>> {
+    let mut steps: Vec<(u64, Vec<usize>)> = Vec::new();
+    for (at, check) in checks.iter().enumerate().filter(|(_, check)| !check.shadow) {
+        let id = check.limiter.inner().id;
+        match steps.iter_mut().find(|(limiter, _)| *limiter == id) {
+            Some((_, step)) => step.push(at),
+            None => steps.push((id, vec![at])),
+        }
+    }
+    let divided = steps.into_iter().flat_map(|(_, step)| {
+        let members = step.iter().filter_map(|&at| checks.get(at));
+        let requests: Vec<Request<'_>> = members.clone().filter_map(|check| check.any_request().ok()).collect();
+        let store = members.clone().next().map(|check| &check.limiter.inner().store);
+        if step.len() == 1 || store.is_some_and(|store| store.decides_together(&requests)) {
+            vec![step]
+        } else {
+            step.into_iter().map(|at| vec![at]).collect()
+        }
+    });
+    divided.collect()
+}
+
+/// Asks checks that one store decides in one step.
+async fn together(checks: &[&Check]) -> Result<Vec<Decision>, RateLimitError> {
     let [first, ..] = checks else { return Ok(Vec::new()) };
     if checks.len() == 1 {
         return Ok(vec![one(first).await?]);
@@ -106,14 +140,10 @@ async fn group_of_one_limiter(checks: &[&Check]) -> Result<Vec<Decision>, RateLi
     let deadline = checks.iter().map(|check| check.deadline).min().unwrap_or_default();
     match by_deadline(deadline, first.limiter.inner().store.acquire_all(&requests)).await {
         Ok(verdicts) => {
-            let decisions = checks.iter().zip(&verdicts).map(|(check, verdict)| decision(check, verdict));
-            let decisions: Vec<Decision> = decisions.collect();
-            // The refusal that takes longest to end speaks for all.
-            let refusals = decisions.iter().filter(|decision| !decision.is_allowed());
-            match refusals
-                .reduce(|worst, other| if other.retry_after_us > worst.retry_after_us { other } else { worst })
-            {
-                Some(refusal) => Err(RateLimitError::Exceeded(*refusal)),
+            let decisions: Vec<Decision> =
+                checks.iter().zip(&verdicts).map(|(check, verdict)| decision(check, verdict)).collect();
+            match decisions.iter().filter(|decision| !decision.is_allowed()).copied().reduce(longer) {
+                Some(refusal) => Err(RateLimitError::Exceeded(refusal)),
                 None => Ok(decisions),
             }
         }

@@ -8,6 +8,8 @@ mod algorithm;
 mod builder;
 mod check;
 pub mod clock;
+#[cfg(feature = "serde")]
+mod config;
 mod consult;
 mod context;
 mod decision;
@@ -17,8 +19,6 @@ mod limit;
 mod limiter;
 mod name;
 mod policy;
-#[cfg(feature = "serde")]
-mod config;
 mod refuse;
 mod registry;
 mod rule;

@@ -208,7 +208,10 @@ macro_rules! make {
     };
 }
 
-make!(made_by_a_macro, { Ok(()) });
+make!(made_by_a_macro, {
+    drop(());
+    Ok(())
+});
 
 #[tokio::test]
 async fn kinds_of_functions() {

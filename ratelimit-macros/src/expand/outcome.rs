@@ -44,7 +44,7 @@ impl Context {
     pub(super) fn settled(&self, rules: &[Rule], refuses: bool, body: &TokenStream) -> TokenStream {
         let mixed = Span::mixed_site();
         let private = &self.private;
-        let ReturnType { ty, .. } = &self.returns;
+        let ReturnType { ty, span } = &self.returns;
         let counts: Vec<_> = rules.iter().map(|rule| self.count(&rule.count)).collect();
         let settle = quote_spanned!(mixed=> #private::Held::settle(__ratelimit_held, [#(#counts),*]););
         let settle = if refuses {
@@ -58,13 +58,13 @@ impl Context {
         };
         // The `return` that never runs tells the block its type before the body is checked, so that the body's own
         // errors, coercions and `?` are what they were.
+        let never = quote_spanned!(*span=> return __ratelimit_never;);
         quote_spanned! {mixed=>
             let __ratelimit_outcome: #ty = async move {
                 if let ::core::option::Option::Some(__ratelimit_never) = ::core::option::Option::None::<#ty> {
-                    return __ratelimit_never;
+                    #never
                 }
-                let __ratelimit_value: #ty = #body;
-                __ratelimit_value
+                #body
             }
             .await;
             #settle
@@ -109,8 +109,7 @@ mod tests {
                 if let ::core::option::Option::Some(__ratelimit_never) = ::core::option::Option::None::<Result<A, E>> {
                     return __ratelimit_never;
                 }
-                let __ratelimit_value: Result<A, E> = { body; here };
-                __ratelimit_value
+                { body; here }
             }.await;
             ::ratelimit_runtime::__private::Held::settle(__ratelimit_held, [
                 ::ratelimit_runtime::__private::counts_err(&__ratelimit_outcome)]);

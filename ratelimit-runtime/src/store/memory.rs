@@ -169,6 +169,10 @@ impl Store for MemoryStore {
         Answer::ready(Ok(self.with(&request, |shard, hash, now| shard.on_new(&request, hash, now, Bucket::acquire))))
     }
 
+    fn decides_together(&self, _: &[Request<'_>]) -> bool {
+        true
+    }
+
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
         // All locks, always in the same order; then look at all before any is charged.
         let hashes: Vec<u64> = requests.iter().map(|request| self.hasher.hash_one(request.key())).collect();
@@ -183,8 +187,7 @@ impl Store for MemoryStore {
             let (_, shard) = shards.iter_mut().find(|(at, _)| *at == self.shard_index(hash))?;
             Some(shard.on_new(request, hash >> 32, now, decide))
         };
-        let mut verdicts: Vec<Verdict> =
-            (0..requests.len()).filter_map(|index| ask(index, Bucket::peek)).collect();
+        let mut verdicts: Vec<Verdict> = (0..requests.len()).filter_map(|index| ask(index, Bucket::peek)).collect();
         let admitted = verdicts.iter().all(|verdict| verdict.allowed);
         let mut charged = Vec::new();
         for (index, verdict) in verdicts.iter_mut().enumerate() {

@@ -45,11 +45,19 @@ pub trait Store: Send + Sync + 'static {
     /// Forgets everything about the key; says whether there was anything.
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool>;
 
+    /// Whether [`acquire_all`](Self::acquire_all) decides these requests in one step. Where it does not, a limiter asks
+    /// one after the other, and gives back what it has charged when one refuses, fails, or the caller gives up; a
+    /// process that dies in between leaves it charged until it expires.
+    fn decides_together(&self, requests: &[Request<'_>]) -> bool {
+        let _ = requests;
+        false
+    }
+
     /// Decides several requests together: all of them are charged, or none. Gives one verdict for each, in order; they
     /// are charged if all of them say `allowed`.
     ///
-    /// As provided, the requests are charged one after the other and given back through [`refund`](Self::refund) when
-    /// a later one refuses. A process that dies in between leaves the earlier ones charged until they expire.
+    /// As provided, it charges one after the other, and gives back through [`refund`](Self::refund) what it has
+    /// charged when a later one refuses.
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
         Answer::later(async move {
             let mut verdicts = Vec::with_capacity(requests.len());

@@ -5,6 +5,7 @@ use std::future::{pending, poll_fn};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use crate::store::{Answer, Request, Store, StoreError, StoreErrorKind, Verdict};
 
@@ -84,7 +85,7 @@ impl<S: Store> FaultyStore<S> {
         self.switch(Mode::Healthy);
     }
 
-    /// How many `acquire`, `peek` and `reset` calls there were so far, whatever became of them.
+    /// How many calls there were so far, whatever became of them; those of `ready` are not counted.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.shared.calls.load(Ordering::SeqCst)
@@ -131,6 +132,30 @@ impl<S: Store> Store for FaultyStore<S> {
         self.call(|inner| inner.reset(request))
     }
 
+    fn decides_together(&self, requests: &[Request<'_>]) -> bool {
+        self.shared.inner.decides_together(requests)
+    }
+
+    fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
+        self.call(|inner| inner.acquire_all(requests))
+    }
+
+    fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+        self.call(|inner| inner.refund(request, ticket))
+    }
+
+    fn commit<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+        self.call(|inner| inner.commit(request, ticket))
+    }
+
+    fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
+        self.call(|inner| inner.block(request, duration))
+    }
+
+    fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        self.call(|inner| inner.unblock(request))
+    }
+
     /// Waits until the store heals; what waiting cannot cure is an error at once.
     fn ready(&self) -> Answer<'_, ()> {
         Answer::later(async {
@@ -175,8 +200,6 @@ impl<S> fmt::Debug for FaultyStore<S> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-    use std::time::Duration;
 
     use super::*;
     use crate::store::memory::MemoryStore;

@@ -115,6 +115,10 @@ impl Store for RedisStore {
         Answer::later(self.decide(mode, request))
     }
 
+    fn decides_together(&self, _: &[Request<'_>]) -> bool {
+        true
+    }
+
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
         Answer::later(async move {
             let now = self.now()?;

@@ -13,372 +13,361 @@
 --
 -- Up to 16 entries fill their slots from the first on, and are read and written whole. The sums keep every other call
 -- short as well: whoever has to get past many entries takes them by the block.
+--
+-- A call runs the whole file, and Lua makes every function anew: what few calls need is made inside of what needs it.
 
 local SMALL, BLOCK = 16, 256
 local HEADER, HEADER_SIZE = '<BBBI4I4I4I4ddddddd', 75
-local VIEW, VIEW_SIZE = 'I4dd', 20
+local VIEW, VIEW_SIZE = '<I4dd', 20
 local SUMS, SUMS_SIZE = '<ddd', 24
-local NARROW = { slot = '<I6I2I4', size = 12, tickets = 2 ^ 48, ahead = 2 ^ 16, held = 2 ^ 31 }
-local WIDE = { slot = '<I7I7I7', size = 21, tickets = 2 ^ 53, ahead = 2 ^ 53, held = 2 ^ 52 }
-
-local ceil, floor, max_of, min_of, huge = math.ceil, math.floor, math.max, math.min, math.huge
-local pack_bytes, unpack_bytes = struct.pack, struct.unpack
-
--- Reading.
 
 -- Nil if the key holds something else.
-local function ring_load(key, request)
-  local n = request.n
-  local header_size = HEADER_SIZE + n * VIEW_SIZE
-  local bytes = call('GETRANGE', key, 0, header_size + SMALL * NARROW.size - 1)
-  local log = {
-    key = key, format = HEADER .. string.rep(VIEW, n), header_size = header_size, form = NARROW, limits = n,
-    exists = bytes ~= '', cap = 0, head = 0, n = 0, refunds = 0, newest = 0, last = 0, ticket = 0, ban = 0, base = 0,
-    open = 0, open_held = 0, skip = {}, used = {}, held = {},
-    -- The slots `from` to `to` are in `bytes`, `shift` bytes from the start.
-    bytes = bytes, shift = header_size, from = 0, to = 0,
-  }
-  for i = 1, n do
-    log.skip[i], log.used[i], log.held[i] = 0, 0, 0
+local function ring_load(key, limits)
+  local start = HEADER_SIZE + limits * VIEW_SIZE
+  local bytes = call('GETRANGE', key, 0, start + SMALL * 12 - 1)
+  local skip, used, held = {}, {}, {}
+  if bytes == '' then
+    for i = 1, limits do
+      skip[i], used[i], held[i] = 0, 0, 0
+    end
+    return {
+      key = key, limits = limits, start = start, exists = false, wide = 0, slot = '<I6I2I4', size = 12, held_bit = 2 ^ 31,
+      cap = 0, head = 0, n = 0, refunds = 0, newest = 0, last = 0, ticket = 0, ban = 0, base = 0, open = 0, open_held = 0,
+      skip = skip, used = used, held = held, bytes = '', shift = 0, from = 0, to = 0,
+    }
   end
-  if not log.exists then
-    return log
-  end
-  if #bytes < header_size or string.byte(bytes) ~= 1 or string.byte(bytes, 3) ~= n then
+  if #bytes < start or string.byte(bytes) ~= 1 or string.byte(bytes, 3) ~= limits then
     return nil
   end
-  local f = { unpack_bytes(log.format, bytes) }
-  if f[2] == 1 then
-    log.form = WIDE
+  local _, wide, _, cap, head, n, refunds, newest, last, ticket, ban, base, open, open_held, at =
+    struct.unpack(HEADER, bytes)
+  for i = 1, limits do
+    skip[i], used[i], held[i], at = struct.unpack(VIEW, bytes, at)
   end
-  log.cap, log.head, log.n, log.refunds, log.newest, log.last = f[4], f[5], f[6], f[7], f[8], f[9]
-  log.ticket, log.ban, log.base, log.open, log.open_held = f[10], f[11], f[12], f[13], f[14]
-  for i = 1, n do
-    log.skip[i], log.used[i], log.held[i] = f[12 + 3 * i], f[13 + 3 * i], f[14 + 3 * i]
-  end
-  log.to = min_of(floor((#bytes - header_size) / log.form.size), log.cap)
-  return log
+  local size = wide == 1 and 21 or 12
+  return {
+    key = key, limits = limits, start = start, exists = true,
+    wide = wide, slot = wide == 1 and '<I7I7I7' or '<I6I2I4', size = size, held_bit = wide == 1 and 2 ^ 52 or 2 ^ 31,
+    cap = cap, head = head, n = n, refunds = refunds, newest = newest, last = last, ticket = ticket, ban = ban,
+    base = base, open = open, open_held = open_held, skip = skip, used = used, held = held,
+    -- The slots from `from` to before `to` are in `bytes`, after `shift` others.
+    bytes = bytes, shift = start, from = 0, to = math.min(math.floor((#bytes - start) / size), cap),
+  }
 end
 
--- Time, cost, reserved cost and ticket of an entry. If it has to be read, so are up to `ahead` after it.
-local function ring_entry(log, i, ahead)
-  local form = log.form
-  local slot = (log.head + i) % log.cap
-  if slot < log.from or slot >= log.to then
-    local to = min_of(slot + ahead, log.cap)
-    local start = log.header_size
-    log.bytes = call('GETRANGE', log.key, start + slot * form.size, start + to * form.size - 1)
-    log.from, log.to, log.shift = slot, to, 0
+local function ring_header(log)
+  local bytes = struct.pack(HEADER, 1, log.wide, log.limits, log.cap, log.head, log.n, log.refunds, log.newest, log.last,
+    log.ticket, log.ban, log.base, log.open, log.open_held)
+  for i = 1, log.limits do
+    bytes = bytes .. struct.pack(VIEW, log.skip[i], log.used[i], log.held[i])
   end
-  local ticket, lead, cost = unpack_bytes(form.slot, log.bytes, log.shift + (slot - log.from) * form.size + 1)
+  return bytes
+end
+
+-- Time, cost, reserved cost and ticket of an entry. If it has to be read, so are up to `ahead` from it on.
+local function ring_entry(log, i, ahead)
+  local size = log.size
+  local slot = (log.head + i) % log.cap
+  local from = log.from
+  if slot < from or slot >= log.to then
+    local to = math.min(slot + ahead, log.cap)
+    log.bytes = call('GETRANGE', log.key, log.start + slot * size, log.start + to * size - 1)
+    log.from, log.to, log.shift = slot, to, 0
+    from = slot
+  end
+  local ticket, lead, cost = struct.unpack(log.slot, log.bytes, log.shift + (slot - from) * size + 1)
   ticket = ticket + log.base
-  if cost >= form.held then
-    cost = cost - form.held
+  if cost >= log.held_bit then
+    cost = cost - log.held_bit
     return ticket - lead, cost, cost, ticket
   end
   return ticket - lead, cost, 0, ticket
-end
-
-local function ring_sums_at(log, block)
-  return log.header_size + log.cap * log.form.size + block * SUMS_SIZE
-end
-
-local function ring_sums(log, block)
-  local start = ring_sums_at(log, block)
-  return unpack_bytes(SUMS, call('GETRANGE', log.key, start, start + SUMS_SIZE - 1))
 end
 
 -- Goes past entries, from `i` on, up to the first that is newer than `cut`, or with which their cost, or if `unheld`
 -- what of it is not reserved, reaches `enough`. Returns that entry, cost and reservations of those before, its time.
 local function ring_walk(log, i, cut, enough, unheld)
   local cost, held = 0, 0
-  local n, cap = log.n, log.cap
+  local n = log.n
   local ahead = 2
-  local stuck = false
+  local stop = 0 -- up to here, entry by entry
   while i < n do
-    local slot = (log.head + i) % cap
-    if not stuck and slot % BLOCK == 0 and n - i >= BLOCK then
-      local blocks = floor(min_of(n - i, cap - slot) / BLOCK)
-      local start = ring_sums_at(log, slot / BLOCK)
-      local sums = call('GETRANGE', log.key, start, start + blocks * SUMS_SIZE - 1)
+    local at, c, h = ring_entry(log, i, ahead)
+    if at > cut or cost + c - (unheld and held + h or 0) >= enough then
+      return i, cost, held, at
+    end
+    local slot = (log.head + i) % log.cap
+    if i >= stop and slot % BLOCK == 0 and n - i >= BLOCK then
+      local blocks = math.floor(math.min(n - i, log.cap - slot) / BLOCK)
+      local first = log.start + log.cap * log.size + slot / BLOCK * SUMS_SIZE
+      local sums = call('GETRANGE', log.key, first, first + blocks * SUMS_SIZE - 1)
       for block = 0, blocks - 1 do
-        local at, c, h = unpack_bytes(SUMS, sums, block * SUMS_SIZE + 1)
+        at, c, h = struct.unpack(SUMS, sums, block * SUMS_SIZE + 1)
         if at > cut or cost + c - (unheld and held + h or 0) >= enough then
-          stuck = true
+          stop = i + BLOCK
           break
         end
         cost, held, i = cost + c, held + h, i + BLOCK
       end
     else
-      for _ = i, min_of(n, i + BLOCK - slot % BLOCK) - 1 do
-        local at, c, h = ring_entry(log, i, ahead)
-        if at > cut or cost + c - (unheld and held + h or 0) >= enough then
-          return i, cost, held, at
-        end
-        cost, held, i = cost + c, held + h, i + 1
-        ahead = min_of(ahead * 4, BLOCK)
-      end
+      cost, held, i = cost + c, held + h, i + 1
+      ahead = math.min(ahead * 4, BLOCK)
     end
   end
   return i, cost, held
 end
 
--- The entry with this ticket; tickets ascend.
-local function ring_find(log, ticket, from)
-  local to = log.n - 1
-  while from <= to do
-    local middle = floor((from + to) / 2)
-    local _, _, _, found = ring_entry(log, middle, 1)
-    if found == ticket then
-      return middle
-    elseif found < ticket then
-      from = middle + 1
-    else
-      to = middle - 1
+-- Writes the log anew, with other room: half as many slots again as there are entries, or `most` if that is enough.
+-- `swept`, it is without the dead, and with slots of the form that `wide` says.
+local function ring_rewrite(log, swept, wide, most, lasts)
+  local function capacity(needed)
+    local cap = math.floor(log.n * 1.5)
+    if most > log.n and most < cap then
+      cap = most
     end
+    cap = math.max(cap, needed, SMALL + 1)
+    return cap < BLOCK and cap or math.ceil(cap / BLOCK) * BLOCK
   end
-end
 
--- Writing.
-
-local function ring_header(log)
-  local views = {}
-  for i = 1, log.limits do
-    views[3 * i - 2], views[3 * i - 1], views[3 * i] = log.skip[i], log.used[i], log.held[i]
+  -- `count` pieces of `size` bytes from number `first` on, in a ring of `of` that starts at byte `start`.
+  local function span(start, size, first, count, of)
+    local straight = math.min(count, of - first)
+    if straight <= 0 then
+      return ''
+    end
+    local bytes = call('GETRANGE', log.key, start + first * size, start + (first + straight) * size - 1)
+    if straight < count then
+      bytes = bytes .. call('GETRANGE', log.key, start, start + (count - straight) * size - 1)
+    end
+    return bytes
   end
-  return pack_bytes(log.format, 1, log.form == WIDE and 1 or 0, log.limits, log.cap, log.head, log.n, log.refunds,
-    log.newest, log.last, log.ticket, log.ban, log.base, log.open, log.open_held, unpack(views))
-end
 
-local function ring_slot(log, form, at, cost, held, ticket)
-  return pack_bytes(form.slot, ticket - log.base, ticket - at, held > 0 and cost + form.held or cost)
-end
-
--- `count` pieces of `size` bytes from number `first` on, in a ring of `of` that starts at byte `start`.
-local function ring_span(log, start, size, first, count, of)
-  local straight = min_of(count, of - first)
-  if straight <= 0 then
-    return ''
+  -- Where there are sums, the entries keep their places within the blocks, so that nothing has to be added up again.
+  local function moved()
+    local offset = 0
+    local cap = capacity(log.n + 1)
+    if log.cap >= BLOCK and cap >= BLOCK then
+      offset = log.head % BLOCK
+      cap = capacity(log.n + offset + 1)
+    end
+    local first = log.head - offset
+    local slots = span(log.start, log.size, first, offset + log.n, log.cap)
+    local sums = ''
+    if log.cap < BLOCK then
+      -- All of it will be in the first block.
+      log.open, log.open_held = 0, 0
+      for i = 1, log.limits do
+        log.open, log.open_held = math.max(log.open, log.used[i]), math.max(log.open_held, log.held[i])
+      end
+    elseif cap >= BLOCK then
+      local blocks = math.floor((offset + log.n) / BLOCK)
+      sums = span(log.start + log.cap * log.size, SUMS_SIZE, first / BLOCK, blocks, log.cap / BLOCK)
+    end
+    log.head = offset
+    return cap, slots, sums
   end
-  local bytes = call('GETRANGE', log.key, start + first * size, start + (first + straight) * size - 1)
-  if straight < count then
-    bytes = bytes .. call('GETRANGE', log.key, start, start + (count - straight) * size - 1)
+
+  local function sweep()
+    local slots, sums, skip = {}, {}, {}
+    local cost, held, n = 0, 0, 0
+    for view = 1, log.limits do
+      skip[view] = 0
+    end
+    local slot = wide == 1 and '<I7I7I7' or '<I6I2I4'
+    local held_bit = wide == 1 and 2 ^ 52 or 2 ^ 31
+    for i = 0, log.n - 1 do
+      local at, c, h, ticket = ring_entry(log, i, BLOCK)
+      if c > 0 then
+        n = n + 1
+        slots[n] = struct.pack(slot, ticket - log.base, ticket - at, h > 0 and c + held_bit or c)
+        cost, held = cost + c, held + h
+        if n % BLOCK == 0 then
+          sums[n / BLOCK] = struct.pack(SUMS, at, cost, held)
+          cost, held = 0, 0
+        end
+        for view = 1, log.limits do
+          if i < log.skip[view] then
+            skip[view] = skip[view] + 1
+          end
+        end
+      end
+    end
+    log.wide, log.slot, log.size, log.held_bit = wide, slot, wide == 1 and 21 or 12, held_bit
+    log.head, log.n, log.refunds, log.skip, log.open, log.open_held = 0, n, 0, skip, cost, held
+    return capacity(n + 1), table.concat(slots), table.concat(sums)
   end
-  return bytes
-end
 
-local function ring_slots(log, first, count)
-  return ring_span(log, log.header_size, log.form.size, first, count, log.cap)
-end
-
-local function ring_replace(log, cap, slots, sums, lasts)
+  local cap, slots, sums
+  if swept then
+    cap, slots, sums = sweep()
+  else
+    cap, slots, sums = moved()
+  end
   log.cap = cap
-  local room = cap * log.form.size - #slots
-  local blocks = floor(cap / BLOCK) * SUMS_SIZE - #sums
+  local room = cap * log.size - #slots
+  local blocks = math.floor(cap / BLOCK) * SUMS_SIZE - #sums
   set(log.key, ring_header(log) .. slots .. string.rep('\0', room) .. sums .. string.rep('\0', blocks), lasts)
   log.from, log.to = 0, 0
 end
 
--- How many slots `entries` are given: half as many again, or `most` if that is enough, and at least `needed`.
-local function ring_capacity(entries, most, needed)
-  local cap = floor(entries * 1.5)
-  if most > entries and most < cap then
-    cap = most
-  end
-  cap = max_of(cap, needed)
-  return cap < BLOCK and cap or ceil(cap / BLOCK) * BLOCK
-end
-
--- Makes room for another entry, or gives up what is empty. Where there are sums, the entries keep their places within
--- the blocks, so that nothing has to be added up again.
-local function ring_resize(log, most, lasts)
-  local offset = 0
-  local cap = ring_capacity(log.n, most, log.n + 1)
-  if log.cap >= BLOCK and cap >= BLOCK then
-    offset = log.head % BLOCK
-    cap = ring_capacity(log.n, most, log.n + offset + 1)
-  end
-  local first = log.head - offset
-  local slots = ring_slots(log, first, offset + log.n)
-  local sums = ''
-  if log.cap < BLOCK then
-    -- All of it will be in the first block.
-    log.open, log.open_held = 0, 0
-    for i = 1, log.limits do
-      log.open, log.open_held = max_of(log.open, log.used[i]), max_of(log.open_held, log.held[i])
-    end
-  elseif cap >= BLOCK then
-    local start = ring_sums_at(log, 0)
-    sums = ring_span(log, start, SUMS_SIZE, first / BLOCK, floor((offset + log.n) / BLOCK), log.cap / BLOCK)
-  end
-  log.head = offset
-  ring_replace(log, cap, slots, sums, lasts)
-end
-
--- Writes all entries anew, without the dead: to make use of their room, or of wide slots.
-local function ring_rebuild(log, form, most, lasts)
-  local slots, sums, skip = {}, {}, {}
-  local cost, held, n = 0, 0, 0
-  for i = 1, log.limits do
-    skip[i] = 0
-  end
-  for i = 0, log.n - 1 do
-    local at, c, h, ticket = ring_entry(log, i, BLOCK)
-    if c > 0 then
-      n = n + 1
-      slots[n] = ring_slot(log, form, at, c, h, ticket)
-      cost, held = cost + c, held + h
-      if n % BLOCK == 0 then
-        sums[n / BLOCK] = pack_bytes(SUMS, at, cost, held)
-        cost, held = 0, 0
-      end
-      for view = 1, log.limits do
-        if i < log.skip[view] then
-          skip[view] = skip[view] + 1
-        end
-      end
-    end
-  end
-  log.form, log.head, log.n, log.refunds, log.skip = form, 0, n, 0, skip
-  log.open, log.open_held = cost, held
-  local cap = ring_capacity(n, most, max_of(n + 1, SMALL + 1))
-  ring_replace(log, cap, table.concat(slots), table.concat(sums), lasts)
-end
-
 -- Adds an entry. `most` is how many there may be if each costs 1.
 local function ring_append(log, at, cost, held, most, lasts)
-  local gone = log.n
-  for i = 1, log.limits do
-    gone = min_of(gone, log.skip[i])
+  local skip = log.skip
+  local gone = skip[1]
+  for i = 2, log.limits do
+    gone = math.min(gone, skip[i])
   end
-  log.n = log.n - gone
   if gone > 0 then
-    log.head = (log.head + gone) % log.cap
+    log.n, log.head = log.n - gone, (log.head + gone) % log.cap
     for i = 1, log.limits do
-      log.skip[i] = log.skip[i] - gone
+      skip[i] = skip[i] - gone
     end
   end
 
-  local ticket = max_of(at, log.ticket + 1)
+  local ticket = math.max(at, log.ticket + 1)
   if log.n == 0 then
-    log.form, log.base = NARROW, ticket
+    log.wide, log.slot, log.size, log.held_bit, log.base = 0, '<I6I2I4', 12, 2 ^ 31, ticket
   end
-  local form = log.form
-  if cost >= form.held or ticket - at >= form.ahead or ticket - log.base >= form.tickets then
+  if log.wide == 0 and (cost >= 2 ^ 31 or ticket - at >= 2 ^ 16 or ticket - log.base >= 2 ^ 48) then
     if log.n > 0 then
-      ring_rebuild(log, WIDE, most, lasts)
+      ring_rewrite(log, true, 1, most, lasts)
+    else
+      log.wide, log.slot, log.size, log.held_bit = 1, '<I7I7I7', 21, 2 ^ 52
     end
-    form, log.form = WIDE, WIDE
   end
   if log.n >= SMALL and (log.n == log.cap or log.n * 4 <= log.cap) then
-    if log.refunds * 2 >= log.n then
-      ring_rebuild(log, form, most, lasts)
-    else
-      ring_resize(log, most, lasts)
-    end
+    ring_rewrite(log, log.refunds * 2 >= log.n, log.wide, most, lasts)
   end
 
-  log.newest, log.last, log.ticket, log.ban = at, at, ticket, 0
+  local n, key, start, size = log.n, log.key, log.start, log.size
+  log.n, log.newest, log.last, log.ticket, log.ban = n + 1, at, at, ticket, 0
   for i = 1, log.limits do
     log.used[i], log.held[i] = log.used[i] + cost, log.held[i] + held
   end
-  local bytes = ring_slot(log, form, at, cost, held, ticket)
-  local n = log.n
-  log.n = n + 1
+  local bytes = struct.pack(log.slot, ticket - log.base, ticket - at, held > 0 and cost + log.held_bit or cost)
   if n < SMALL then
-    local slots = ring_slots(log, log.head, n)
-    log.head = 0
-    ring_replace(log, n + 1, slots .. bytes, '', lasts)
+    if n > 0 then
+      local head = log.head
+      local straight = math.min(n, log.cap - head)
+      local slots
+      if head + straight <= log.to and log.from == 0 then
+        slots = string.sub(log.bytes, log.shift + head * size + 1, log.shift + (head + straight) * size)
+      else
+        slots = call('GETRANGE', key, start + head * size, start + (head + straight) * size - 1)
+      end
+      if straight < n then
+        slots = slots .. call('GETRANGE', key, start, start + (n - straight) * size - 1)
+      end
+      bytes = slots .. bytes
+    end
+    log.cap, log.head = n + 1, 0
+    set(key, ring_header(log) .. bytes, lasts)
     return ticket
   end
   local slot = (log.head + n) % log.cap
-  call('SETRANGE', log.key, log.header_size + slot * form.size, bytes)
+  call('SETRANGE', key, start + slot * size, bytes)
   log.open, log.open_held = log.open + cost, log.open_held + held
-  if (slot + 1) % BLOCK == 0 then
-    call('SETRANGE', log.key, ring_sums_at(log, (slot + 1) / BLOCK - 1), pack_bytes(SUMS, at, log.open, log.open_held))
+  slot = slot + 1
+  if slot % BLOCK == 0 then
+    local sums = struct.pack(SUMS, at, log.open, log.open_held)
+    call('SETRANGE', key, start + log.cap * size + (slot / BLOCK - 1) * SUMS_SIZE, sums)
     log.open, log.open_held = 0, 0
   end
-  call('SETRANGE', log.key, 0, ring_header(log))
-  expire(log.key, lasts)
+  call('SETRANGE', key, 0, ring_header(log))
+  expire(key, lasts)
   return ticket
 end
 
--- Takes from the end what is dead.
-local function ring_pop(log)
-  log.from, log.to = 0, 0
-  while log.n > 0 do
-    local tail = (log.head + log.n - 1) % log.cap + 1
-    local edge = log.cap >= BLOCK and tail % BLOCK == 0
-    local _, sum, sum_held
-    if edge then
-      _, sum, sum_held = ring_sums(log, tail / BLOCK - 1)
-    end
-    if edge and sum == 0 and log.n >= BLOCK then
-      log.n = log.n - BLOCK
-    else
-      local at, cost = ring_entry(log, log.n - 1, 1)
-      if cost > 0 then
-        log.last = at
-        break
-      end
-      if edge then
-        log.open, log.open_held = sum, sum_held
-      end
-      log.n = log.n - 1
-    end
-  end
-  if log.n == 0 then
-    log.head, log.last, log.open, log.open_held = 0, 0, 0, 0
-  end
-  for i = 1, log.limits do
-    log.skip[i] = min_of(log.skip[i], log.n)
-  end
-end
-
--- Takes `cost` and `held` out of all sums that entry `i` is in, and makes it what is left.
-local function ring_lessen(log, i, cost, held, kept)
-  local at, _, _, ticket = ring_entry(log, i, 1)
-  local slot = (log.head + i) % log.cap
-  call('SETRANGE', log.key, log.header_size + slot * log.form.size, ring_slot(log, log.form, at, kept, 0, ticket))
-  for view = 1, log.limits do
-    if i >= log.skip[view] then
-      log.used[view], log.held[view] = log.used[view] - cost, log.held[view] - held
-    end
-  end
-  if log.cap >= BLOCK then
-    if log.n - i <= (log.head + log.n) % log.cap % BLOCK then
-      log.open, log.open_held = log.open - cost, log.open_held - held
-    else
-      local block = floor(slot / BLOCK)
-      local last, sum, sum_held = ring_sums(log, block)
-      call('SETRANGE', log.key, ring_sums_at(log, block), pack_bytes(SUMS, last, sum - cost, sum_held - held))
-    end
-  end
-end
-
+-- Refunds the entry with this ticket, or makes it an ordinary one.
 local function ring_settle(log, mode, ticket)
-  local gone = log.n
-  for i = 1, log.limits do
-    gone = min_of(gone, log.skip[i])
+  local function sums_at(block)
+    return log.start + log.cap * log.size + block * SUMS_SIZE
   end
-  local i = ring_find(log, ticket, gone)
-  if not i then
+
+  local function sums_of(block)
+    return struct.unpack(SUMS, call('GETRANGE', log.key, sums_at(block), sums_at(block + 1) - 1))
+  end
+
+  local function find()
+    local from, to = log.skip[1], log.n - 1
+    for i = 2, log.limits do
+      from = math.min(from, log.skip[i])
+    end
+    while from <= to do
+      local middle = math.floor((from + to) / 2)
+      local at, cost, held, found = ring_entry(log, middle, 1)
+      if found == ticket then
+        return middle, at, cost, held
+      elseif found < ticket then
+        from = middle + 1
+      else
+        to = middle - 1
+      end
+    end
+  end
+
+  -- Takes `cost` and `held` out of all sums that the entry is in.
+  local function lessen(i, cost, held)
+    for view = 1, log.limits do
+      if i >= log.skip[view] then
+        log.used[view], log.held[view] = log.used[view] - cost, log.held[view] - held
+      end
+    end
+    if log.cap >= BLOCK then
+      if log.n - i <= (log.head + log.n) % log.cap % BLOCK then
+        log.open, log.open_held = log.open - cost, log.open_held - held
+      else
+        local block = math.floor((log.head + i) % log.cap / BLOCK)
+        local last, all, all_held = sums_of(block)
+        call('SETRANGE', log.key, sums_at(block), struct.pack(SUMS, last, all - cost, all_held - held))
+      end
+    end
+  end
+
+  -- Takes from the end what is dead.
+  local function pop()
+    log.from, log.to = 0, 0
+    while log.n > 0 do
+      local tail = (log.head + log.n - 1) % log.cap + 1
+      local edge = log.cap >= BLOCK and tail % BLOCK == 0
+      local all, all_held, _
+      if edge then
+        _, all, all_held = sums_of(tail / BLOCK - 1)
+      end
+      if edge and all == 0 and log.n >= BLOCK then
+        log.n = log.n - BLOCK
+      else
+        local at, cost = ring_entry(log, log.n - 1, 1)
+        if cost > 0 then
+          log.last = at
+          break
+        end
+        if edge then
+          log.open, log.open_held = all, all_held
+        end
+        log.n = log.n - 1
+      end
+    end
+    if log.n == 0 then
+      log.head, log.last, log.open, log.open_held = 0, 0, 0, 0
+    end
+    for view = 1, log.limits do
+      log.skip[view] = math.min(log.skip[view], log.n)
+    end
+  end
+
+  local i, at, cost, held = find()
+  if not i or cost == 0 or mode == 'commit' and held == 0 then
     return { 0 }
   end
-  local _, cost, held = ring_entry(log, i, 1)
-  if mode == 'commit' then
-    if held == 0 then
-      return { 0 }
-    end
-    ring_lessen(log, i, 0, held, cost)
-  else
-    if cost == 0 then
-      return { 0 }
-    end
-    ring_lessen(log, i, cost, held, 0)
+  local kept = mode == 'commit' and cost or 0
+  local slot = (log.head + i) % log.cap
+  call('SETRANGE', log.key, log.start + slot * log.size, struct.pack(log.slot, ticket - log.base, ticket - at, kept))
+  lessen(i, cost - kept, held)
+  if kept == 0 then
     log.refunds = log.refunds + 1
     if i == log.n - 1 then
-      ring_pop(log)
+      pop()
     end
   end
   call('SETRANGE', log.key, 0, ring_header(log))
@@ -387,7 +376,7 @@ end
 
 local function ring_ban(log, ban, longest)
   log.ban = ban
-  local lasts = max_of(ban - now, min_of(log.newest + longest - now, longest))
+  local lasts = math.max(ban - now, math.min(log.newest + longest - now, longest))
   if log.exists then
     call('SETRANGE', log.key, 0, ring_header(log))
     expire(log.key, lasts)
@@ -398,7 +387,7 @@ end
 
 local function ring(key, request)
   local mode, n, cost, longest = request.mode, request.n, request.cost, request.longest
-  local log = ring_load(key, request)
+  local log = ring_load(key, request.n)
   if not log then
     return redis.error_reply('WRONGTYPE the key does not hold a rate limiter log of these limits')
   end
@@ -412,10 +401,10 @@ local function ring(key, request)
   end
 
   -- A clock that has stepped back is read as standing still, so that nothing is admitted twice.
-  local at = max_of(now, log.newest)
-  local life = huge
+  local at = math.max(now, log.newest)
+  local life = math.huge
   if log.newest > now then
-    life = life_of(key, max_of(longest, request.ban))
+    life = life_of(key, math.max(longest, request.ban))
   end
   if mode == 'block' then
     ring_ban(log, now + request.ban, longest)
@@ -431,7 +420,7 @@ local function ring(key, request)
     end
   else
     for i = 1, n do
-      local first, c, h = ring_walk(log, skip[i], at - request.window[i], huge)
+      local first, c, h = ring_walk(log, skip[i], at - request.window[i], math.huge)
       skip[i], used[i], held[i] = first, used[i] - c, held[i] - h
     end
   end
@@ -444,10 +433,10 @@ local function ring(key, request)
   for i = 1, n do
     local max, window = request.max[i], request.window[i]
     local over = used[i] + cost - max
-    wait[i], left[i] = 0, max_of(max - used[i], 0)
-    reset[i] = log.n > 0 and max_of(log.last + window - at, 0) or 0
+    wait[i], left[i] = 0, math.max(max - used[i], 0)
+    reset[i] = log.n > 0 and math.max(log.last + window - at, 0) or 0
     if over > 0 then
-      local _, _, _, frees = ring_walk(log, skip[i], huge, over)
+      local _, _, _, frees = ring_walk(log, skip[i], math.huge, over)
       wait[i] = frees + window - at
       refused = true
     end
@@ -459,15 +448,15 @@ local function ring(key, request)
       local over = used[i] + cost - request.max[i]
       local unheld = over > 0 and held[i] == 0 and wait[i] or 0
       if over > held[i] and held[i] > 0 then
-        local _, _, _, frees = ring_walk(log, skip[i], huge, over - held[i], true)
+        local _, _, _, frees = ring_walk(log, skip[i], math.huge, over - held[i], true)
         unheld = frees + request.window[i] - at
       end
       exceeded = exceeded or unheld > 0
-      wait[i] = min_of(wait[i], max_of(unheld, HELD_WAIT))
+      wait[i] = math.min(wait[i], math.max(unheld, HELD_WAIT))
     end
     if exceeded and mode ~= 'peek' and request.ban > 0 and log.ban <= now then
       ring_ban(log, now + request.ban, longest)
-      life = max_of(life, request.ban)
+      life = math.max(life, request.ban)
     end
     return verdict(wait, left, reset, at, log.ban, life, 0)
   end
@@ -478,7 +467,7 @@ local function ring(key, request)
   local most = 0
   for i = 1, n do
     if request.window[i] == longest then
-      most = max_of(most, request.max[i])
+      most = math.max(most, request.max[i])
     end
     left[i], reset[i] = left[i] - cost, request.window[i]
   end
