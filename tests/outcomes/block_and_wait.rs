@@ -1,1 +1,156 @@
+//! What becomes of a refused call: it bans its key, or it waits.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use ratelimit_runtime::{Limit, RateLimiter, Rule, key, rate_limit};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::{MINUTE, Outcome, SECOND, alone, pass, refusal, retry_after};
+
+#[rate_limit(name = "strict", key = "<who>", window = "1s", max = 1, block = "10m", shadow = dry)]
+async fn strict(who: &str, dry: bool) -> Outcome {
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ban_outlives_the_window_and_refused_calls_do_not_extend_it() {
+    alone(async {
+        assert!(strict("a", false).await.is_ok());
+        let refused = strict("a", false).await;
+        assert!(refusal(&refused).unwrap().is_banned());
+        assert_eq!(retry_after(&refused), 10 * MINUTE);
+        for minute in 1..10 {
+            pass(MINUTE).await;
+            assert_eq!(retry_after(&strict("a", false).await), (10 - minute) * MINUTE);
+        }
+        assert!(strict("b", false).await.is_ok());
+        pass(MINUTE - Duration::from_millis(1)).await;
+        assert_eq!(retry_after(&strict("a", false).await), Duration::from_millis(1));
+        pass(Duration::from_millis(1)).await;
+        assert!(strict("a", false).await.is_ok());
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn neither_shadow_nor_peek_bans() {
+    let limiter = RateLimiter::memory();
+    let rule = Rule::new("strict", Limit::per_second(1)).block(10 * MINUTE);
+    limiter
+        .scope(async {
+            let who = "a";
+            for _ in 0..5 {
+                assert!(strict(who, true).await.is_ok());
+                let seen = limiter.peek(&rule, &key!("<who>")).await.unwrap();
+                assert!(!seen.is_allowed() && !seen.is_banned());
+            }
+            pass(SECOND).await;
+            assert!(strict("a", false).await.is_ok());
+        })
+        .await;
+}
+
+#[rate_limit(key = "<who>", window = "1s", max = 1, wait = "2s", limiter = limiter)]
+async fn patient(limiter: RateLimiter, who: &'static str) -> Outcome {
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_wait_in_line_and_no_longer_than_they_were_told_to() {
+    let (limiter, start) = (RateLimiter::memory(), Instant::now());
+    let mut callers = JoinSet::new();
+    for number in 0..10 {
+        let limiter = limiter.clone();
+        callers.spawn(async move {
+            let outcome = patient(limiter, "a").await;
+            (number, start.elapsed(), outcome)
+        });
+        tokio::task::yield_now().await;
+    }
+    let mut admitted = Vec::new();
+    while let Some(caller) = callers.join_next().await {
+        let (number, waited, outcome) = caller.unwrap();
+        assert!(waited <= Duration::from_millis(2_005), "{number} waited {waited:?}");
+        match outcome {
+            Ok(()) => admitted.push((number, waited.as_secs())),
+            Err(_) => assert!(refusal(&outcome).is_some()),
+        }
+    }
+    assert_eq!(admitted, [(0, 0), (1, 1), (2, 2)]);
+    let before = Instant::now();
+    assert!(patient(limiter, "b").await.is_ok());
+    assert_eq!(before.elapsed(), Duration::ZERO, "another key does not stand in this line");
+}
+
+#[rate_limit(window = "10s", max = 1, wait = "2s")]
+async fn hopeless() -> Outcome {
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_would_wait_too_long_is_refused_at_once() {
+    alone(async {
+        assert!(hopeless().await.is_ok());
+        let before = Instant::now();
+        assert_eq!(retry_after(&hopeless().await), 10 * SECOND);
+        assert_eq!(before.elapsed(), Duration::ZERO);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_gives_up_leaves_the_place_and_is_charged_nothing() {
+    let limiter = RateLimiter::memory();
+    assert!(patient(limiter.clone(), "a").await.is_ok());
+    let first = tokio::spawn(patient(limiter.clone(), "a"));
+    tokio::task::yield_now().await;
+    let second = tokio::spawn(patient(limiter.clone(), "a"));
+    tokio::task::yield_now().await;
+    pass(SECOND / 2).await;
+    first.abort();
+    let start = Instant::now();
+    assert!(second.await.unwrap().is_ok());
+    assert!(start.elapsed() <= SECOND / 2 + Duration::from_millis(5), "{:?}", start.elapsed());
+}
+
+#[rate_limit(window = "60s", max = 1, count = "err", wait = "5s", limiter = limiter)]
+async fn one_at_a_time(limiter: RateLimiter, go: Arc<Notify>) -> Outcome {
+    go.notified().await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slot_that_is_given_back_ends_a_wait() {
+    let (limiter, go) = (RateLimiter::memory(), Arc::new(Notify::new()));
+    let first = tokio::spawn(one_at_a_time(limiter.clone(), Arc::clone(&go)));
+    tokio::task::yield_now().await;
+    let start = Instant::now();
+    let second = tokio::spawn(one_at_a_time(limiter, Arc::clone(&go)));
+    tokio::time::sleep(SECOND).await;
+    go.notify_one();
+    assert!(first.await.unwrap().is_ok());
+    go.notify_one();
+    assert!(second.await.unwrap().is_ok());
+    assert!(start.elapsed() <= SECOND + Duration::from_millis(55), "{:?}", start.elapsed());
+}
+
+#[rate_limit(name = "short", window = "1s", max = 1, wait = "3s")]
+#[rate_limit(name = "long", window = "2s", max = 1, wait = "10s")]
+async fn stacked() -> Outcome {
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn stacked_attributes_wait_for_all_as_long_as_the_least_patient() {
+    alone(async {
+        let start = Instant::now();
+        for seconds in [0, 2, 4] {
+            assert!(stacked().await.is_ok());
+            assert_eq!(start.elapsed().as_secs(), seconds);
+        }
+    })
+    .await;
+}

@@ -1,1 +1,171 @@
+//! How much: several limits, costs, algorithms and bursts.
 
+use std::time::Duration;
+
+use ratelimit_runtime::{RateLimitError, rate_limit};
+
+use super::{Failure, MINUTE, Outcome, SECOND, alone, pass, refusal, retry_after};
+
+#[rate_limit(key = "<who>", limits = ["2/1s", "3/1m", "4/1h"])]
+async fn several(who: &str) -> Outcome {
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_limits_are_charged_all_or_none() {
+    alone(async {
+        let refused_by = async || {
+            let refused = several("a").await;
+            (refusal(&refused).unwrap().limit_index(), retry_after(&refused))
+        };
+        assert!(several("a").await.is_ok());
+        assert!(several("a").await.is_ok());
+        for _ in 0..10 {
+            assert_eq!(refused_by().await, (0, SECOND));
+        }
+        pass(SECOND).await;
+        assert!(several("a").await.is_ok(), "the refused calls were not charged to the longer windows");
+        assert_eq!(refused_by().await, (1, 59 * SECOND), "the wait after which all limits admit the call");
+        pass(59 * SECOND).await;
+        assert!(several("a").await.is_ok());
+        assert_eq!(refused_by().await, (2, 59 * MINUTE));
+        assert!(several("b").await.is_ok());
+    })
+    .await;
+}
+
+#[rate_limit(key = "all", window = "60s", max = 10, cost = weight)]
+async fn weighs(weight: i64) -> Outcome {
+    Ok(())
+}
+
+#[rate_limit(window = "60s", max = 10, cost = 5)]
+async fn weighs_five() -> Outcome {
+    Ok(())
+}
+
+#[rate_limit(limits = ["10/60s", "4/1d"], cost = bytes.len() as u128)]
+async fn weighs_its_bytes(bytes: &[u8]) -> Outcome {
+    Ok(())
+}
+
+#[rate_limit(window = "60s", max = quota, cost = weight)]
+async fn both_computed(quota: u8, weight: u64) -> Outcome {
+    Ok(())
+}
+
+fn is_above_the_limit(outcome: &Outcome, expected: (u64, u64)) -> bool {
+    match outcome {
+        Err(Failure::Limited(error @ RateLimitError::CostExceedsLimit { cost, limit, .. })) => {
+            error.retry_after().is_none() && (*cost, *limit) == expected
+        }
+        _ => false,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_weigh_what_they_cost() {
+    alone(async {
+        assert!(weighs(4).await.is_ok());
+        pass(SECOND).await;
+        assert!(weighs(4).await.is_ok());
+        assert_eq!(retry_after(&weighs(4).await), 59 * SECOND);
+        assert_eq!(retry_after(&weighs(10).await), MINUTE);
+        assert!(weighs(2).await.is_ok());
+        assert!(weighs(0).await.is_ok(), "a cost of 0 charges nothing");
+        assert!(weighs(-3).await.is_ok(), "and so does a negative one");
+        assert_eq!(retry_after(&weighs(1).await), 59 * SECOND);
+        assert!(is_above_the_limit(&weighs(11).await, (11, 10)), "waiting does not help");
+
+        assert!(weighs_five().await.is_ok());
+        assert!(weighs_five().await.is_ok());
+        assert!(refusal(&weighs_five().await).is_some());
+
+        assert!(is_above_the_limit(&weighs_its_bytes(&[0; 5]).await, (5, 4)));
+        assert!(weighs_its_bytes(&[0; 3]).await.is_ok());
+        assert_eq!(refusal(&weighs_its_bytes(&[0; 2]).await).unwrap().limit_index(), 1);
+
+        assert!(both_computed(3, 3).await.is_ok());
+        assert!(refusal(&both_computed(3, 1).await).is_some());
+        assert!(both_computed(9, 6).await.is_ok(), "a larger quota admits more at once");
+        assert!(is_above_the_limit(&both_computed(0, 1).await, (1, 0)), "a quota of 0 admits nothing, ever");
+    })
+    .await;
+}
+
+/// When calls are admitted, in seconds: one is tried every second.
+macro_rules! admitted {
+    ($seconds:expr, $($arguments:tt)*) => {{
+        #[rate_limit($($arguments)*)]
+        async fn call() -> Outcome {
+            Ok(())
+        }
+        alone(async {
+            let mut admitted = Vec::new();
+            for second in 0..$seconds {
+                while call().await.is_ok() {
+                    admitted.push(second);
+                }
+                pass(SECOND).await;
+            }
+            admitted
+        })
+        .await
+    }};
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_algorithm_keeps_its_own_time() {
+    let at = admitted!(21, window = "10s", max = 3, algorithm = "sliding_window");
+    assert_eq!(at, [0, 0, 0, 10, 10, 10, 20, 20, 20]);
+    let at = admitted!(21, window = "10s", max = 3, algorithm = "fixed_window");
+    assert_eq!(at, [0, 0, 0, 10, 10, 10, 20, 20, 20]);
+    let at = admitted!(10, window = "10s", max = 5, algorithm = "token_bucket");
+    assert_eq!(at, [0, 0, 0, 0, 0, 2, 4, 6, 8]);
+    let at = admitted!(10, window = "10s", max = 5, algorithm = "leaky_bucket");
+    assert_eq!(at, [0, 0, 0, 0, 0, 2, 4, 6, 8]);
+    let at = admitted!(9, window = "10s", max = 5, algorithm = "token_bucket", burst = 2);
+    assert_eq!(at, [0, 0, 2, 4, 6, 8]);
+    let at = admitted!(9, window = "10s", max = 5, algorithm = "leaky_bucket", burst = 1);
+    assert_eq!(at, [0, 2, 4, 6, 8]);
+    let at = admitted!(4, window = "1s", max = 1, algorithm = "token_bucket", burst = 3, cost = 3);
+    assert_eq!(at, [0, 3], "a cost up to the burst");
+    // The last window's counter fades while the next one fills.
+    let at = admitted!(30, window = "10s", max = 5, algorithm = "sliding_counter");
+    assert!(at.iter().filter(|second| **second < 10).count() == 5 && at.len() > 8, "{at:?}");
+    for edge in 0..20 {
+        let in_one_window = at.iter().filter(|second| (edge..edge + 10).contains(*second)).count();
+        assert!(in_one_window < 2 * 5, "{at:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_limits_of_one_algorithm() {
+    let at = admitted!(13, limits = ["2/4s", "3/12s"], algorithm = "fixed_window");
+    assert_eq!(at, [0, 0, 4, 12, 12]);
+    let at = admitted!(13, limits = ["2/4s", "3/12s"], algorithm = "token_bucket");
+    assert_eq!(at, [0, 0, 2, 4, 8, 12]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fixed_window_admits_twice_the_limit_across_an_edge_and_no_more() {
+    #[rate_limit(window = "10s", max = 3, algorithm = "fixed_window")]
+    async fn call() -> Outcome {
+        Ok(())
+    }
+    alone(async {
+        assert!(call().await.is_ok());
+        pass(Duration::from_millis(9_999)).await;
+        let mut admitted = 0;
+        while call().await.is_ok() {
+            admitted += 1;
+        }
+        assert_eq!(admitted, 2);
+        pass(Duration::from_millis(1)).await;
+        while call().await.is_ok() {
+            admitted += 1;
+        }
+        assert_eq!(admitted, 5);
+    })
+    .await;
+}

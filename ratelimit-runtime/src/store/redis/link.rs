@@ -10,15 +10,17 @@
 //! | `Up` | is sent |
 //! | `Failed` | fails at once, with what made the last attempt fail, so that an outage costs nobody a deadline |
 
+use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
-use redis::{Client, Cmd, ServerError, Value};
+use redis::{Client, Cmd, Pipeline, RedisError, ServerError, Value};
 use tokio::runtime::{Handle, Id};
 use tokio::sync::watch;
 
+use super::pool::{Lease, Pool};
 use super::{errors, keeper};
 use crate::error::{StoreError, StoreErrorKind};
 
@@ -60,8 +62,9 @@ pub(super) struct Up {
     pub(super) health: Arc<Health>,
 }
 
-/// What is known of one connection. It also is the connection's identity.
+/// What is known of one connection, and what goes with it. It also is the connection's identity.
 pub(super) struct Health {
+    pub(super) pool: Pool,
     since: Instant,
     unanswered: AtomicU32,
     /// When the first unanswered call was sent, in milliseconds after `since`.
@@ -85,26 +88,35 @@ impl Link {
     pub(super) async fn send(&self, command: &Cmd) -> Result<Result<Value, ServerError>, StoreError> {
         let slot = self.slot()?;
         let mut up = slot.up().await?;
-        let call = InFlight { slot: &slot, health: &up.health, sent: Instant::now(), answered: false };
-        match up.connection.send_packed_command(command).await {
-            Ok(Value::ServerError(error)) => {
-                call.answered();
-                if errors::code(&error) == "READONLY" {
-                    // The name may lead to another server by now.
-                    slot.lose(&up.health, State::Failed(errors::from_server(&error)));
-                }
+        let reply = self.shared.hear(&slot, &up.health, up.connection.send_packed_command(command)).await?;
+        match reply {
+            Value::ServerError(error) => {
+                slot.note(&up.health, &error);
                 Ok(Err(error))
             }
-            Ok(value) => {
-                call.answered();
-                Ok(Ok(value))
-            }
-            Err(error) => {
-                call.answered();
-                slot.lose(&up.health, State::Connecting);
-                Err(errors::from_client(error, &self.shared.address()))
-            }
+            value => Ok(Ok(value)),
         }
+    }
+
+    /// Sends several commands at once, and gives their replies. Those of other callers may run in between, unless the
+    /// commands are a MULTI … EXEC.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection, and the first that the server replies.
+    pub(super) async fn send_all(&self, commands: &Pipeline) -> Result<Vec<Value>, StoreError> {
+        let slot = self.slot()?;
+        let mut up = slot.up().await?;
+        let replies = up.connection.send_packed_commands(commands, 0, commands.len());
+        let replies = self.shared.hear(&slot, &up.health, replies).await?;
+        slot.first_error(&up.health, &replies).map_or(Ok(replies), Err)
+    }
+
+    /// A line to stand in, and the way to a connection of one's own.
+    pub(super) async fn exclusive(&self) -> Result<Exclusive, StoreError> {
+        let slot = self.slot()?;
+        let health = slot.up().await?.health;
+        Ok(Exclusive { shared: Arc::clone(&self.shared), slot, health })
     }
 
     /// Resolves once the server answers, or with what no waiting will cure.
@@ -149,7 +161,40 @@ impl Link {
     }
 }
 
+/// Where callers get a connection that nobody else uses.
+pub(super) struct Exclusive {
+    shared: Arc<Shared>,
+    slot: Arc<Slot>,
+    health: Arc<Health>,
+}
+
+impl Exclusive {
+    pub(super) fn pool(&self) -> &Pool {
+        &self.health.pool
+    }
+
+    pub(super) async fn lease(&self) -> Result<Lease, StoreError> {
+        Lease::new(Arc::clone(&self.shared), Arc::clone(&self.slot), Arc::clone(&self.health)).await
+    }
+}
+
 impl Shared {
+    /// Waits for a reply, notes whether one comes, and gives the connection up if it is broken.
+    pub(super) async fn hear<T>(
+        &self,
+        slot: &Slot,
+        health: &Arc<Health>,
+        reply: impl Future<Output = Result<T, RedisError>>,
+    ) -> Result<T, StoreError> {
+        let call = InFlight { slot, health, sent: Instant::now(), answered: false };
+        let reply = reply.await;
+        call.answered();
+        reply.map_err(|error| {
+            slot.lose(health, State::Connecting);
+            errors::from_client(error, &self.address())
+        })
+    }
+
     /// Host and port, or the path of the socket: nothing secret.
     pub(super) fn address(&self) -> String {
         self.client.get_connection_info().addr().to_string()
@@ -202,6 +247,26 @@ impl Slot {
         }
     }
 
+    /// What a server's error says about the connection.
+    fn note(&self, health: &Arc<Health>, error: &ServerError) {
+        if errors::code(error) == "READONLY" {
+            // The name may lead to another server by now.
+            self.lose(health, State::Failed(errors::from_server(error)));
+        }
+    }
+
+    /// The first error among the replies, those of an EXEC included.
+    pub(super) fn first_error(&self, health: &Arc<Health>, replies: &[Value]) -> Option<StoreError> {
+        replies.iter().find_map(|reply| match reply {
+            Value::ServerError(error) => {
+                self.note(health, error);
+                Some(errors::from_server(error))
+            }
+            Value::Array(replies) => self.first_error(health, replies),
+            _ => None,
+        })
+    }
+
     /// Gives this connection up, unless that has happened already. The keeper makes the next one.
     pub(super) fn lose(&self, health: &Arc<Health>, next: State) {
         self.state.send_if_modified(|state| match state {
@@ -229,6 +294,7 @@ impl Slot {
 impl Health {
     pub(super) fn new() -> Self {
         Self {
+            pool: Pool::new(),
             since: Instant::now(),
             unanswered: AtomicU32::new(0),
             silent_since_ms: AtomicU64::new(0),
