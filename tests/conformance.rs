@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use ratelimit_runtime::store::{Answer, Request, Store, StoreError, Verdict};
+use ratelimit_runtime::store::redis::LogLayout;
+use ratelimit_runtime::store::{Request, Store};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::testkit::conformance::{Capabilities, Feature};
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisStore, conformance};
@@ -24,7 +25,8 @@ conformance!(redis, redis_store);
 
 conformance!(memory_in_full, memory_store, all);
 conformance!(redis_in_full, redis_store, all);
-conformance!(redis_units_in_full, redis_unit_log, unit_log());
+conformance!(redis_sorted_set_in_full, redis_sorted_set, sorted_set());
+conformance!(redis_without_scripts_in_full, redis_without_scripts, without_scripts());
 
 async fn memory_store() -> (MemoryStore, FakeClock) {
     let clock = FakeClock::new();
@@ -43,64 +45,31 @@ async fn redis_units() -> (Units<RedisStore>, FakeClock) {
     (Units(store), clock)
 }
 
-/// A log of units is what rules of unit cost are kept in that reserve nothing.
-fn unit_log() -> Capabilities {
+/// A sorted set has a member for each unit of cost, and does not tell reservations apart.
+fn sorted_set() -> Capabilities {
     Capabilities::all()
-        .without(Algorithm::SlidingWindow, Feature::Cost)
+        .without(Algorithm::SlidingWindow, Feature::LargeCost)
         .without(Algorithm::SlidingWindow, Feature::Reserve)
+}
+
+async fn redis_sorted_set() -> (RedisStore, FakeClock) {
+    let (store, clock) = redis_store().await;
+    (store.log_layout(LogLayout::Zset), clock)
+}
+
+/// Without scripts there are two algorithms, and a fixed window goes by the server's clock, which no test moves: it is
+/// tried cell by cell, with the table of what works where.
+fn without_scripts() -> Capabilities {
+    sorted_set()
         .without_algorithm(Algorithm::SlidingCounter)
         .without_algorithm(Algorithm::FixedWindow)
         .without_algorithm(Algorithm::TokenBucket)
         .without_algorithm(Algorithm::LeakyBucket)
 }
 
-async fn redis_unit_log() -> (UnitLog, FakeClock) {
+async fn redis_without_scripts() -> (RedisStore, FakeClock) {
     let (store, clock) = redis_store().await;
-    (UnitLog(store), clock)
-}
-
-/// The Redis store as only rules of a unit log ask it.
-struct UnitLog(RedisStore);
-
-impl UnitLog {
-    fn checked<'a>(request: Request<'a>) -> Result<Request<'a>, StoreError> {
-        let unit = request.algorithm() == Algorithm::SlidingWindow && request.cost() <= 1 && !request.is_held();
-        let request = request.with_unit_log(true);
-        if unit { Ok(request) } else { Err(StoreError::unsupported("a log of units")) }
-    }
-}
-
-impl Store for UnitLog {
-    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        Self::checked(request).map_or_else(|error| Answer::ready(Err(error)), |request| self.0.acquire(request))
-    }
-
-    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        Self::checked(request).map_or_else(|error| Answer::ready(Err(error)), |request| self.0.peek(request))
-    }
-
-    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        self.0.reset(request.with_unit_log(true))
-    }
-
-    fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
-        Answer::later(async move {
-            let requests = requests.iter().map(|request| Self::checked(*request)).collect::<Result<Vec<_>, _>>()?;
-            self.0.acquire_all(&requests).await
-        })
-    }
-
-    fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        Self::checked(request).map_or_else(|error| Answer::ready(Err(error)), |request| self.0.refund(request, ticket))
-    }
-
-    fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
-        self.0.block(request.with_unit_log(true), duration)
-    }
-
-    fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        self.0.unblock(request.with_unit_log(true))
-    }
+    (store.scripts(false), clock)
 }
 
 /// 4 threads, each with a runtime of its own, and 250 calls at once on each.
@@ -139,4 +108,69 @@ fn threads_share_a_limit_in_memory() {
 fn threads_share_a_limit_on_redis() {
     assert_threads_share_a_limit(Units(RedisStore::new(&shared().url()).unwrap()));
     assert_threads_share_a_limit(RedisStore::new(&shared().url()).unwrap());
+}
+
+/// After whatever a store was told to do, at any moment, every key that it has written is on its way out: so no
+/// process can die at a moment that leaves one behind.
+#[tokio::test]
+async fn every_write_on_redis_expires_within_its_horizon() {
+    const BAN: Duration = Duration::from_secs(600);
+    let server = shared();
+    let store = RedisStore::new(&server.url()).unwrap();
+    let limits = [Limit::per_minute(3), Limit::new(5, Duration::from_millis(90_001))];
+    for (algorithm, unit_log) in [
+        (Algorithm::SlidingWindow, true),
+        (Algorithm::SlidingWindow, false),
+        (Algorithm::SlidingCounter, false),
+        (Algorithm::FixedWindow, false),
+        (Algorithm::TokenBucket, false),
+        (Algorithm::LeakyBucket, false),
+    ] {
+        let key = unique("expires");
+        let request = Request::new(key.as_bytes(), algorithm, &limits).with_unit_log(unit_log);
+        let mut longest = request.horizon();
+        let expires = |longest: Duration, what: &str| {
+            for stored in server.cli(&["KEYS", &format!("{key}*")]).lines().filter(|key| !key.is_empty()) {
+                let life: i64 = server.cli(&["PTTL", stored]).parse().unwrap();
+                let longest = i64::try_from(longest.as_millis()).unwrap() + 1;
+                assert!((1..=longest).contains(&life), "{what} under {algorithm:?}: {life} ms of {longest} ms");
+            }
+        };
+        for round in 0..3 {
+            let admitted = store.acquire(request).await.unwrap();
+            expires(longest, "acquire");
+            store.refund(request, admitted.ticket).await.unwrap();
+            expires(longest, "refund");
+            if !unit_log {
+                let held = store.acquire(request.held()).await.unwrap();
+                expires(longest, "hold");
+                if round % 2 == 0 {
+                    store.commit(request.held(), held.ticket).await.unwrap();
+                } else {
+                    store.refund(request.held(), held.ticket).await.unwrap();
+                }
+                expires(longest, "settle");
+            }
+            let _ = store.acquire_all(&[request, request]).await.unwrap();
+            expires(longest, "acquire_all");
+        }
+        for _ in 0..5 {
+            let _ = store.acquire(request).await.unwrap();
+            let _ = store.peek(request).await.unwrap();
+            expires(longest, "a refusal");
+        }
+        store.unblock(request).await.unwrap();
+        expires(longest, "unblock without a ban");
+        longest = BAN;
+        assert!(store.acquire(request.with_block(BAN)).await.unwrap().banned);
+        expires(longest, "a ban");
+        store.block(request, BAN).await.unwrap();
+        expires(longest, "block");
+        store.unblock(request).await.unwrap();
+        expires(longest, "unblock");
+        assert!(store.reset(request).await.unwrap());
+        store.block(request, BAN).await.unwrap();
+        expires(longest, "block of an unused key");
+        assert!(store.reset(request).await.unwrap());
+    }
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::RateLimitError;
+use crate::error::{RateLimitError, StoreError};
 use crate::limiter::{Inner, RateLimiter};
 use crate::name::FORMAT;
-use crate::policy::{self, Policy};
+use crate::policy::{self, Policies, Policy};
 use crate::rule::OnUnavailable;
 use crate::secret::KeyHasher;
-use crate::store::Store;
+use crate::store::{Request, Store};
 use crate::store::memory::MemoryStore;
 
 /// Sets up a [`RateLimiter`]; made by [`RateLimiter::builder`].
@@ -148,7 +148,8 @@ impl RateLimiterBuilder {
     ///
     /// # Errors
     ///
-    /// [`RateLimitError::Misconfigured`] with what is wrong and what to write instead.
+    /// [`RateLimitError::Misconfigured`] with what is wrong and what to write instead: also where a policy needs what the
+    /// store cannot do.
     pub fn build(self) -> Result<RateLimiter, RateLimitError> {
         let store = self.store.unwrap_or_else(|| Ok(Box::new(MemoryStore::new())))?;
         let mut inner = Inner::new(store);
@@ -162,7 +163,9 @@ impl RateLimiterBuilder {
             inner.timeout = timeout;
         }
         inner.on_unavailable = self.on_unavailable;
-        inner.policies.store(Arc::new(policy::checked(self.policies)?));
+        let policies = policy::checked(self.policies)?;
+        supported(&*inner.store, &policies)?;
+        inner.policies.store(Arc::new(policies));
         if let Some(secret) = self.secret {
             let hasher = KeyHasher::new(&secret);
             inner.key_hasher =
@@ -170,6 +173,18 @@ impl RateLimiterBuilder {
         }
         Ok(RateLimiter::from_inner(Arc::new(inner)))
     }
+}
+
+/// Whether the store can do what the policies ask for.
+pub(crate) fn supported(store: &dyn Store, policies: &Policies) -> Result<(), RateLimitError> {
+    for (name, policy) in policies {
+        let request = Request::new(b"", policy.algorithm, &policy.limits).with_block(policy.block);
+        if let Err(error) = store.supports(&request) {
+            let message = format!("the store cannot keep the policy `{name}`: {error}");
+            return Err(StoreError::new(error.kind(), message).into());
+        }
+    }
+    Ok(())
 }
 
 /// The prefix with the colon that ends it. It must not hold the format's own segment, or two prefixes could give one

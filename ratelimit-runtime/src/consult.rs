@@ -160,6 +160,26 @@ pub(crate) async fn peek(check: &Check) -> Result<Decision, RateLimitError> {
     }
 }
 
+/// The refusal of a caller whom those in front left no time to ask. Nothing is charged.
+pub(crate) async fn refusal_in_line(checks: &[&Check]) -> RateLimitError {
+    let mut refusal: Option<Decision> = None;
+    for check in checks.iter().filter(|check| !check.shadow) {
+        match peek(check).await {
+            Ok(decision) => refusal = Some(refusal.map_or(decision, |earlier| longer(earlier, decision))),
+            Err(error) => return error,
+        }
+    }
+    match refusal {
+        // A slot may be free already, but not for this caller.
+        Some(decision) => RateLimitError::Exceeded(Decision {
+            allowed: false,
+            retry_after_us: decision.retry_after_us.max(1_000),
+            ..decision
+        }),
+        None => RateLimitError::misconfigured("nothing was asked"),
+    }
+}
+
 /// Waits for an answer until the deadline, whatever the store does meanwhile.
 pub(crate) async fn by_deadline<T: Unpin>(deadline: Duration, answer: Answer<'_, T>) -> Result<T, StoreError> {
     let answer = match answer.now() {

@@ -47,7 +47,7 @@ pub use rule::{Algorithm, MAX_LIMITS, OnUnavailable, Rule};
 pub use store::Store;
 pub use store::memory::MemoryStore;
 #[cfg(feature = "redis")]
-pub use store::redis::RedisStore;
+pub use store::redis::{LogLayout, RedisStore};
 
 #[cfg(feature = "macros")]
 pub use ratelimit_macros::{KeyPart, key, rate_limit};

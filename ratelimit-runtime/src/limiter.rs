@@ -201,12 +201,14 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// `Misconfigured` when one of them cannot be used; then nothing changes.
+    /// `Misconfigured` when one of them cannot be used, or needs what the store cannot do; then nothing changes.
     pub fn set_policies(
         &self,
         policies: impl IntoIterator<Item = (impl Into<String>, Policy)>,
     ) -> Result<(), RateLimitError> {
-        self.inner.policies.store(Arc::new(policy::checked(policies)?));
+        let policies = policy::checked(policies)?;
+        crate::builder::supported(&*self.inner.store, &policies)?;
+        self.inner.policies.store(Arc::new(policies));
         Ok(())
     }
 

@@ -49,7 +49,8 @@ impl Lines {
         }
         let Some(place) = self.join(line) else { return consult::all(checks).await };
         let Ok(_turn) = tokio::time::timeout_at(deadline, place.line.turn.lock()).await else {
-            return consult::all(checks).await;
+            // Not asked: a slot that comes free now belongs to the first in line.
+            return Err(consult::refusal_in_line(checks).await);
         };
         loop {
             match consult::all(checks).await {

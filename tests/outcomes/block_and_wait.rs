@@ -27,7 +27,7 @@ async fn a_ban_outlives_the_window_and_refused_calls_do_not_extend_it() {
             assert_eq!(retry_after(&strict("a", false).await), (10 - minute) * MINUTE);
         }
         assert!(strict("b", false).await.is_ok());
-        pass(MINUTE - Duration::from_millis(1)).await;
+        pass(Duration::from_millis(59_999)).await;
         assert_eq!(retry_after(&strict("a", false).await), Duration::from_millis(1));
         pass(Duration::from_millis(1)).await;
         assert!(strict("a", false).await.is_ok());
@@ -53,7 +53,7 @@ async fn neither_shadow_nor_peek_bans() {
         .await;
 }
 
-#[rate_limit(key = "<who>", window = "1s", max = 1, wait = "2s", limiter = limiter)]
+#[rate_limit(key = "<who>", window = "1s", max = 1, wait = "2500ms", limiter = limiter)]
 async fn patient(limiter: RateLimiter, who: &'static str) -> Outcome {
     Ok(())
 }
@@ -73,7 +73,7 @@ async fn callers_wait_in_line_and_no_longer_than_they_were_told_to() {
     let mut admitted = Vec::new();
     while let Some(caller) = callers.join_next().await {
         let (number, waited, outcome) = caller.unwrap();
-        assert!(waited <= Duration::from_millis(2_005), "{number} waited {waited:?}");
+        assert!(waited <= Duration::from_millis(2_505), "{number} waited {waited:?}");
         match outcome {
             Ok(()) => admitted.push((number, waited.as_secs())),
             Err(_) => assert!(refusal(&outcome).is_some()),

@@ -159,7 +159,7 @@ async fn what_is_cancelled_or_panics_counts() {
 #[rate_limit(name = "failures", key = "all", window = "60s", max = 2, count = "err")]
 #[rate_limit(name = "successes", key = "all", window = "60s", max = 3, count = "ok")]
 #[rate_limit(name = "calls", key = "all", window = "60s", max = 10)]
-#[rate_limit(name = "sometimes", key = "all", window = "60s", max = 10, count = |outcome| outcome.is_ok(), when = sometimes)]
+#[rate_limit(name = "sometimes", key = "all", window = "60s", max = 10, count = Result::is_ok, when = sometimes)]
 async fn stacked(works: bool, sometimes: bool) -> Outcome {
     if works { Ok(()) } else { Err(Failure::Wrong) }
 }

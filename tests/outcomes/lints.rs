@@ -28,6 +28,7 @@
 
 use std::cell::Cell;
 use std::future::{Future, ready};
+use std::process::exit;
 
 use ratelimit_runtime::{KeyPart, rate_limit};
 
@@ -45,7 +46,7 @@ async fn mutable(mut text: String) -> Result<String, Failure> {
     Ok(text)
 }
 
-#[rate_limit(key = "<a>:<c>", window = "60s", max = 1, count = |outcome| outcome.is_err(), wait = "1s")]
+#[rate_limit(key = "<a>:<c>", window = "60s", max = 1, count = |outcome| matches!(outcome, Err(Failure::Wrong)), wait = "1s")]
 async fn patterns((a, _): (u8, u8), [c, ..]: [u8; 3], _: &str) -> Outcome {
     Ok(())
 }
@@ -74,7 +75,7 @@ async fn never_returns_here(early: bool) -> Outcome {
 
 #[rate_limit(window = "60s", max = 2, count = "err")]
 async fn diverges() -> Outcome {
-    std::process::exit(1)
+    exit(1)
 }
 
 #[rate_limit(window = "60s", max = 2, count = "ok")]

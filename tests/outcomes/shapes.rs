@@ -122,7 +122,7 @@ async fn aliased(fails: bool) -> Aliased<u8> {
     number
 }
 
-#[rate_limit(window = "60s", max = 1, count = |outcome| outcome.is_err())]
+#[rate_limit(window = "60s", max = 1, count = |outcome| matches!(outcome, Err(Failure::Wrong)))]
 async fn inferred(fails: bool) -> Result<Vec<u8>, Failure> {
     fail(fails)?;
     // What is collected into is known from the return type alone.
@@ -141,7 +141,8 @@ async fn what_functions_take_and_return() {
 
 #[rate_limit(window = "60s", max = 1, count = "err")]
 fn future(fails: bool) -> impl Future<Output = Outcome> + Send {
-    async move { fail(fails) }
+    let outcome = fail(fails);
+    async move { outcome }
 }
 
 #[rate_limit(window = "60s", max = 1, count = "err")]
@@ -198,18 +199,14 @@ async fn instrumented_below(fails: bool) -> Outcome {
 }
 
 macro_rules! make {
-    ($name:ident, $body:block) => {
+    ($name:ident($argument:ident) $body:block) => {
         #[rate_limit(window = "60s", max = 1, count = "err")]
-        async fn $name(fails: bool) -> Outcome {
-            let fails: bool = fails;
-            fail(fails)?;
-            $body
-        }
+        async fn $name($argument: bool) -> Outcome $body
     };
 }
 
-make!(made_by_a_macro, {
-    drop(());
+make!(made_by_a_macro(fails) {
+    fail(fails)?;
     Ok(())
 });
 

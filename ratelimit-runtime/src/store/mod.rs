@@ -59,24 +59,7 @@ pub trait Store: Send + Sync + 'static {
     /// As provided, it charges one after the other, and gives back through [`refund`](Self::refund) what it has
     /// charged when a later one refuses.
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
-        Answer::later(async move {
-            let mut verdicts = Vec::with_capacity(requests.len());
-            let mut refused = false;
-            for request in requests {
-                // Once one has refused, the others are asked how long they would.
-                let verdict = if refused { self.peek(*request).await? } else { self.acquire(*request).await? };
-                refused |= !verdict.allowed;
-                verdicts.push(verdict);
-            }
-            if refused {
-                for (request, verdict) in requests.iter().zip(&verdicts) {
-                    if verdict.ticket != 0 {
-                        self.refund(*request, verdict.ticket).await?;
-                    }
-                }
-            }
-            Ok(verdicts)
-        })
+        Answer::later(one_by_one(self, requests))
     }
 
     /// Gives back what an admission was charged: the request's cost, under the [`ticket`](Verdict::ticket) of its
@@ -105,10 +88,44 @@ pub trait Store: Send + Sync + 'static {
         Answer::ready(Err(StoreError::unsupported("this store has no bans")))
     }
 
+    /// Whether the store can decide requests like this one at all; asked without a key, for each policy, before a
+    /// limiter uses it. A store that answers `Ok` may still refuse a request for its cost or for being held.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreErrorKind::Unsupported`], with what to choose instead.
+    fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        let _ = request;
+        Ok(())
+    }
+
     /// Resolves when the store can serve, or says why it never will. It may wait as long as it takes.
     fn ready(&self) -> Answer<'_, ()> {
         Answer::ready(Ok(()))
     }
+}
+
+/// Charges one request after the other, and gives back what was charged if a later one refuses.
+pub(crate) async fn one_by_one<S: Store + ?Sized>(
+    store: &S,
+    requests: &[Request<'_>],
+) -> Result<Vec<Verdict>, StoreError> {
+    let mut verdicts = Vec::with_capacity(requests.len());
+    let mut refused = false;
+    for request in requests {
+        // Once one has refused, the others are asked how long they would.
+        let verdict = if refused { store.peek(*request).await? } else { store.acquire(*request).await? };
+        refused |= !verdict.allowed;
+        verdicts.push(verdict);
+    }
+    if refused {
+        for (request, verdict) in requests.iter().zip(&verdicts) {
+            if verdict.ticket != 0 {
+                store.refund(*request, verdict.ticket).await?;
+            }
+        }
+    }
+    Ok(verdicts)
 }
 
 impl fmt::Debug for dyn Store {

@@ -1,7 +1,8 @@
 //! [`RedisStore`]: limits kept on a Redis server, shared by every process that uses it.
 //!
 //! A decision is one call of a script, so it is atomic and one round trip. The way there is `link`; what the server
-//! does is `sliding_window.lua`; what goes wrong is sorted in `errors`.
+//! does is in `lua`; what goes wrong is sorted in `errors`. Where scripts are not to be used, `way` knows what is left:
+//! `plain` commands, or the module redis-cell (`cell`).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,17 +13,24 @@ use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{Client, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, Value};
 
 use self::link::Link;
+use self::way::{Group, Means, Way, unsupported};
 use self::wire::{Kind, Mode};
-use super::{Answer, Request, Store, Verdict};
+use super::{Answer, Request, Store, Verdict, one_by_one};
 use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::{MAX_COUNT, MAX_WINDOW};
 
+mod cell;
 mod errors;
 mod keeper;
 mod link;
+mod plain;
+mod pool;
 mod script;
+mod way;
 mod wire;
+
+pub use self::way::LogLayout;
 
 /// Limits on one Redis server (Redis 6.2 or later, or Valkey).
 ///
@@ -34,9 +42,10 @@ mod wire;
 ///
 /// The user needs `EVAL`, `EVALSHA`, `UNLINK`, `PING`, and inside of scripts `TIME`, `PEXPIREAT`, `PEXPIRE`, `PTTL`,
 /// `GET`, `SET`, `DEL`, `GETRANGE`, `SETRANGE`, `ZADD`, `ZCARD`, `ZCOUNT`, `ZRANGE`, `ZREVRANGE`, `ZREM` and
-/// `ZREMRANGEBYRANK`.
+/// `ZREMRANGEBYRANK`; without scripts, what [`scripts`](Self::scripts) says instead.
 pub struct RedisStore {
     link: Link,
+    means: Means,
     clock: Option<Arc<dyn Clock>>,
 }
 
@@ -56,7 +65,52 @@ impl RedisStore {
     pub fn new(url: &str) -> Result<Self, StoreError> {
         let info = connection_info(url)?;
         let client = Client::open(info).map_err(|_| StoreError::misconfigured(URL_FORM))?;
-        Ok(Self { link: Link::new(client), clock: None })
+        let means = Means { scripts: true, cell: false, layout: None };
+        Ok(Self { link: Link::new(client), means, clock: None })
+    }
+
+    /// Whether to run scripts: yes unless set. Without them no `EVAL` and no `EVALSHA` is ever sent, decisions are as
+    /// atomic and as exact, and these are left:
+    ///
+    /// - `sliding_window`, with several limits, costs up to 1,000 and bans, as a sorted set, in optimistic transactions:
+    ///   one round trip for a refusal, two for an admission, another two whenever another process was faster. They run
+    ///   on up to 8 connections of their own per runtime. Where processes with scripts keep the log as a sorted set too
+    ///   (all rules of unit cost and limits up to 128; all with [`LogLayout::Zset`]), both share their buckets.
+    /// - `fixed_window`, with one limit and any cost, as a counter, in one round trip. A window ends on a whole
+    ///   millisecond of the server's clock. The counter has a key of its own, so processes with scripts do not share it.
+    ///
+    /// Other requests are answered with [`Unsupported`](crate::store::StoreErrorKind::Unsupported), and a limiter with a
+    /// policy that needs more cannot be built. Stacked rules are decided in one transaction if all are sliding windows;
+    /// else one after the other, and what a refused call was charged is given back.
+    ///
+    /// The user needs `MULTI`, `EXEC`, `WATCH`, `UNWATCH`, `TIME`, `PING`, `PTTL`, `PEXPIRE`, `PEXPIREAT`, `UNLINK`,
+    /// `ZADD`, `ZCARD`, `ZCOUNT`, `ZRANGE`, `ZREVRANGE`, `ZREM`, `ZREMRANGEBYRANK`, `ZREMRANGEBYSCORE`, `ZSCORE`; for
+    /// fixed windows `SET`, `GET`, `SETRANGE`, `BITFIELD`.
+    #[must_use]
+    pub fn scripts(mut self, on: bool) -> Self {
+        self.means.scripts = on;
+        self
+    }
+
+    /// Whether `leaky_bucket` runs on `CL.THROTTLE`, the command of the module redis-cell, which the server has to have
+    /// loaded: no unless set. It needs no scripts.
+    ///
+    /// The module keeps one limit a key, of whole seconds, on its own keys, and has no refunds, reservations and bans;
+    /// `peek` asks it for a quantity of 0. It tells waits in whole seconds: `retry_after` is up to a second too long, and
+    /// never too short.
+    #[must_use]
+    pub fn redis_cell(mut self, on: bool) -> Self {
+        self.means.cell = on;
+        self
+    }
+
+    /// Keeps all sliding windows in this layout. Unless set, rules of unit cost and limits up to 128 have a
+    /// [`Zset`](LogLayout::Zset), the others a [`Ring`](LogLayout::Ring). The layout is part of the key, so changing it
+    /// starts the logs that it is about afresh.
+    #[must_use]
+    pub fn log_layout(mut self, layout: LogLayout) -> Self {
+        self.means.layout = Some(layout);
+        self
     }
 
     /// Takes the time from `clock` instead of the server's `TIME`: for tests, and for services that refuse `TIME` in
@@ -71,10 +125,13 @@ impl RedisStore {
         self
     }
 
+    fn way(&self, request: &Request<'_>) -> Result<Way, StoreError> {
+        self.means.way(request, self.clock.is_some())
+    }
+
     /// Has the script of the request's kind do something, and gives its reply.
-    async fn ask(&self, mode: Mode, request: Request<'_>) -> Result<Value, StoreError> {
+    async fn ask(&self, kind: Kind, mode: Mode, request: Request<'_>) -> Result<Value, StoreError> {
         let now = self.now()?;
-        let kind = Kind::of(&request);
         let key = kind.key(&request);
         let args = |command: &mut Cmd| {
             wire::clock(command, now);
@@ -84,13 +141,53 @@ impl RedisStore {
     }
 
     async fn decide(&self, mode: Mode, request: Request<'_>) -> Result<Verdict, StoreError> {
-        let reply = self.ask(mode, request).await?;
-        wire::verdict(&reply).ok_or_else(strange)
+        match (self.way(&request)?, mode) {
+            (Way::Script(kind), _) => {
+                let reply = self.ask(kind, mode, request).await?;
+                wire::verdict(&reply).ok_or_else(strange)
+            }
+            (Way::Log, _) => plain::log(self, mode, &[request]).await?.pop().ok_or_else(strange),
+            (Way::Counter, _) => plain::count(&self.link, mode, &request).await,
+            (Way::Cell, Mode::Peek) => cell::peek(&self.link, &request).await,
+            (Way::Cell, _) => cell::acquire(&self.link, &request).await,
+        }
     }
 
     async fn order(&self, mode: Mode, request: Request<'_>) -> Result<bool, StoreError> {
-        let reply = self.ask(mode, request).await?;
-        wire::flag(&reply).ok_or_else(strange)
+        match (self.way(&request)?, mode) {
+            (Way::Script(kind), _) => {
+                let reply = self.ask(kind, mode, request).await?;
+                wire::flag(&reply).ok_or_else(strange)
+            }
+            (Way::Log, Mode::Refund(_) | Mode::Block(_) | Mode::Unblock) => plain::order(self, mode, request).await,
+            (Way::Counter, Mode::Refund(ticket)) => plain::uncount(&self.link, &request, ticket).await,
+            (Way::Cell, _) => unsupported("CL.THROTTLE can neither give back nor ban: leave redis_cell off"),
+            _ => unsupported("without scripts this cannot be done: allow them with `RedisStore::scripts(true)`"),
+        }
+    }
+
+    async fn decide_all(&self, requests: &[Request<'_>]) -> Result<Vec<Verdict>, StoreError> {
+        match self.means.group(requests, self.clock.is_some())? {
+            Group::Scripts(kinds) => self.run_all(&kinds, requests).await,
+            Group::Logs => plain::log(self, Mode::Acquire, requests).await,
+            Group::Each => one_by_one(self, requests).await,
+        }
+    }
+
+    async fn run_all(&self, kinds: &[Kind], requests: &[Request<'_>]) -> Result<Vec<Verdict>, StoreError> {
+        let now = self.now()?;
+        let keys: Vec<Cow<'_, [u8]>> = kinds.iter().zip(requests).map(|(kind, request)| kind.key(request)).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
+        let args = |command: &mut Cmd| {
+            wire::clock(command, now);
+            for (kind, request) in kinds.iter().zip(requests) {
+                wire::request(command, *kind, acquiring(request), request);
+            }
+        };
+        let reply = script::MANY.run(&self.link, &keys, args).await?;
+        let Value::Array(replies) = reply else { return Err(strange()) };
+        let verdicts = replies.iter().map(wire::verdict).collect::<Option<Vec<Verdict>>>().ok_or_else(strange)?;
+        if verdicts.len() == requests.len() { Ok(verdicts) } else { Err(strange()) }
     }
 
     /// The caller's time in microseconds; `None` for the server's.
@@ -109,35 +206,22 @@ fn strange() -> StoreError {
     StoreError::unavailable("Redis gave a reply that is not a decision")
 }
 
+fn acquiring(request: &Request<'_>) -> Mode {
+    if request.is_held() { Mode::Hold } else { Mode::Acquire }
+}
+
 impl Store for RedisStore {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        let mode = if request.is_held() { Mode::Hold } else { Mode::Acquire };
-        Answer::later(self.decide(mode, request))
+        Answer::later(self.decide(acquiring(&request), request))
     }
 
-    fn decides_together(&self, _: &[Request<'_>]) -> bool {
-        true
+    fn decides_together(&self, requests: &[Request<'_>]) -> bool {
+        // What cannot be done at all is said in one step, too.
+        !matches!(self.means.group(requests, self.clock.is_some()), Ok(Group::Each))
     }
 
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
-        Answer::later(async move {
-            let now = self.now()?;
-            let kinds: Vec<Kind> = requests.iter().map(Kind::of).collect();
-            let keys: Vec<Cow<'_, [u8]>> =
-                kinds.iter().zip(requests).map(|(kind, request)| kind.key(request)).collect();
-            let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
-            let args = |command: &mut Cmd| {
-                wire::clock(command, now);
-                for (kind, request) in kinds.iter().zip(requests) {
-                    let mode = if request.is_held() { Mode::Hold } else { Mode::Acquire };
-                    wire::request(command, *kind, mode, request);
-                }
-            };
-            let reply = script::MANY.run(&self.link, &keys, args).await?;
-            let Value::Array(replies) = reply else { return Err(strange()) };
-            let verdicts = replies.iter().map(wire::verdict).collect::<Option<Vec<Verdict>>>().ok_or_else(strange)?;
-            if verdicts.len() == requests.len() { Ok(verdicts) } else { Err(strange()) }
-        })
+        Answer::later(self.decide_all(requests))
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
@@ -147,7 +231,7 @@ impl Store for RedisStore {
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
         Answer::later(async move {
             let mut command = redis::cmd("UNLINK");
-            command.arg(&*Kind::of(&request).key(&request));
+            command.arg(&*self.way(&request)?.key(&request));
             match self.link.send(&command).await? {
                 Ok(Value::Int(removed)) => Ok(removed > 0),
                 Ok(_) => Err(StoreError::unavailable("Redis gave a reply to UNLINK that is not a number")),
@@ -173,6 +257,10 @@ impl Store for RedisStore {
         Answer::later(self.order(Mode::Unblock, request))
     }
 
+    fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        self.way(request).map(drop)
+    }
+
     fn ready(&self) -> Answer<'_, ()> {
         Answer::later(self.link.ready())
     }
@@ -186,6 +274,7 @@ impl fmt::Debug for RedisStore {
             .field("address", &info.addr().to_string())
             .field("database", &info.redis_settings().db())
             .field("tls", &matches!(info.addr(), ConnectionAddr::TcpTls { .. }))
+            .field("means", &self.means)
             .field("own_clock", &self.clock.is_some())
             .finish_non_exhaustive()
     }

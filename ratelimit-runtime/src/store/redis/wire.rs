@@ -6,6 +6,7 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 
 use super::script::{self, Script};
+use super::way::LogLayout;
 use crate::rule::Algorithm;
 use crate::store::{Request, Verdict};
 
@@ -21,10 +22,14 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) fn of(request: &Request<'_>) -> Self {
+    /// `layout` is that of all sliding windows; `None` chooses by the rule.
+    pub(super) fn of(request: &Request<'_>, layout: Option<LogLayout>) -> Self {
         match request.algorithm() {
-            Algorithm::SlidingWindow if request.is_unit_log() => Self::Zset,
-            Algorithm::SlidingWindow => Self::Ring,
+            Algorithm::SlidingWindow => match layout {
+                Some(LogLayout::Zset) => Self::Zset,
+                None if request.is_unit_log() => Self::Zset,
+                _ => Self::Ring,
+            },
             Algorithm::FixedWindow => Self::FixedWindow,
             Algorithm::SlidingCounter => Self::SlidingCounter,
             Algorithm::TokenBucket => Self::TokenBucket,
@@ -91,7 +96,7 @@ impl Mode {
         }
     }
 
-    fn ticket(self) -> u64 {
+    pub(super) fn ticket(self) -> u64 {
         match self {
             Self::Refund(ticket) | Self::Return(ticket) | Self::Commit(ticket) => ticket,
             _ => 0,

@@ -12,6 +12,8 @@ use crate::{Algorithm, Limit};
 pub enum Feature {
     /// Calls of a cost other than 1.
     Cost,
+    /// Costs above 1,000.
+    LargeCost,
     /// Several limits on one key.
     Limits,
     /// [`Store::refund`].
@@ -26,7 +28,8 @@ pub enum Feature {
 
 impl Feature {
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::Cost, Self::Limits, Self::Refund, Self::Reserve, Self::Block, Self::Together];
+    pub const ALL: [Self; 7] =
+        [Self::Cost, Self::LargeCost, Self::Limits, Self::Refund, Self::Reserve, Self::Block, Self::Together];
 }
 
 /// What a store claims to do; see [`conformance!`](crate::conformance!).
@@ -86,6 +89,10 @@ async fn ask_for<S: Store>(mut subject: Subject<'_, S>, feature: Option<Feature>
         }
         Some(Feature::Cost) => {
             let _ = store.acquire(subject.request(2)).await?;
+        }
+        Some(Feature::LargeCost) => {
+            subject.limits = vec![Limit::per_hour(1 << 40)];
+            let _ = store.acquire(subject.request(1 << 30)).await?;
         }
         Some(Feature::Limits) => {
             subject.limits.push(Limit::per_hour(9));

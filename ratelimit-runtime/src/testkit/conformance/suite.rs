@@ -74,7 +74,7 @@ macro_rules! __conformance_algorithms {
                 calls_use_what_they_cost [Cost]
                 a_refusal_names_the_exact_moment_for_its_cost [Cost]
                 a_cost_of_0_charges_nothing [Cost]
-                the_largest_counts_are_exact [Cost]
+                the_largest_counts_are_exact [Cost LargeCost]
                 a_call_is_charged_to_all_limits_or_none [Limits]
                 the_limit_that_decides_is_named [Limits]
                 the_wait_satisfies_all_limits [Limits]

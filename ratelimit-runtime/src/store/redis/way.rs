@@ -1,0 +1,179 @@
+//! Which way a request goes: to a script, or, where those are not to be used, to what the server does without.
+
+use std::borrow::Cow;
+
+use super::wire::Kind;
+use super::{cell, plain};
+use crate::error::StoreError;
+use crate::rule::Algorithm;
+use crate::store::Request;
+
+/// How Redis keeps the log of a sliding window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LogLayout {
+    /// A sorted set with a member for each unit of cost, which anyone can read with `ZRANGE`: about 21 bytes a member
+    /// up to 128 of them, 130 beyond. A call may cost at most 1,000, and nothing can be reserved.
+    Zset,
+    /// One string with 12 bytes a call, whatever it costs.
+    Ring,
+}
+
+/// What a store is to use.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Means {
+    pub(super) scripts: bool,
+    /// The module redis-cell.
+    pub(super) cell: bool,
+    pub(super) layout: Option<LogLayout>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    Script(Kind),
+    /// The log as a sorted set, in transactions.
+    Log,
+    /// A counter that expires.
+    Counter,
+    /// `CL.THROTTLE`.
+    Cell,
+}
+
+/// How several requests are decided together.
+pub(super) enum Group {
+    /// By one script.
+    Scripts(Vec<Kind>),
+    /// In one transaction.
+    Logs,
+    /// One after the other, and given back if one refuses.
+    Each,
+}
+
+impl Way {
+    /// The key as stored.
+    pub(super) fn key<'a>(self, request: &Request<'a>) -> Cow<'a, [u8]> {
+        match self {
+            Self::Script(kind) => kind.key(request),
+            Self::Log => Cow::Borrowed(request.key()),
+            Self::Counter => Cow::Owned(plain::counter_key(request)),
+            Self::Cell => Cow::Owned(cell::key(request)),
+        }
+    }
+}
+
+/// A member each has to be written at once.
+const LARGEST_COST: u64 = 1_000;
+
+impl Means {
+    /// # Errors
+    ///
+    /// `Unsupported`, with what to allow or to choose instead.
+    pub(super) fn way(&self, request: &Request<'_>, own_clock: bool) -> Result<Way, StoreError> {
+        match request.algorithm() {
+            Algorithm::LeakyBucket if self.cell => throttled(request, own_clock).map(|()| Way::Cell),
+            _ if self.scripts => {
+                let kind = Kind::of(request, self.layout);
+                // Left to itself, the store keeps a log of units only for rules that are nothing else.
+                if kind == Kind::Zset && self.layout.is_some() {
+                    in_a_zset(request, "LogLayout::Ring")?;
+                }
+                Ok(Way::Script(kind))
+            }
+            Algorithm::SlidingWindow if self.layout == Some(LogLayout::Ring) => {
+                unsupported("`LogLayout::Ring` needs scripts: allow them with `RedisStore::scripts(true)`")
+            }
+            Algorithm::SlidingWindow => in_a_zset(request, "scripts(true)").map(|()| Way::Log),
+            Algorithm::FixedWindow => counted(request, own_clock).map(|()| Way::Counter),
+            other => unsupported(format!(
+                "on Redis, {other:?} needs scripts: allow them with `RedisStore::scripts(true)`, or choose \
+                 sliding_window or fixed_window"
+            )),
+        }
+    }
+}
+
+impl Means {
+    /// # Errors
+    ///
+    /// `Unsupported` if one of the requests is, or is of a kind that cannot be given back.
+    pub(super) fn group(&self, requests: &[Request<'_>], own_clock: bool) -> Result<Group, StoreError> {
+        let mut ways = Vec::with_capacity(requests.len());
+        for request in requests {
+            ways.push(self.way(request, own_clock)?);
+        }
+        let kinds: Vec<Kind> = ways
+            .iter()
+            .filter_map(|way| match way {
+                Way::Script(kind) => Some(*kind),
+                _ => None,
+            })
+            .collect();
+        if kinds.len() == ways.len() {
+            return Ok(Group::Scripts(kinds));
+        }
+        if ways.len() > 1 && ways.contains(&Way::Cell) {
+            return unsupported("CL.THROTTLE decides on one key alone: leave redis_cell off, or do not stack the rule");
+        }
+        let mut keys: Vec<&[u8]> = requests.iter().map(Request::key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let distinct = keys.len() == ways.len();
+        Ok(if distinct && ways.iter().all(|way| *way == Way::Log) { Group::Logs } else { Group::Each })
+    }
+}
+
+fn in_a_zset(request: &Request<'_>, instead: &str) -> Result<(), StoreError> {
+    if request.is_held() {
+        return unsupported(format!(
+            "`count` needs reservations, and a log that is a sorted set cannot tell them apart: use {instead}"
+        ));
+    }
+    if request.cost() > LARGEST_COST {
+        return unsupported(format!(
+            "a call of cost {} is above {LARGEST_COST}, the most that a log as a sorted set takes: use {instead}",
+            request.cost()
+        ));
+    }
+    Ok(())
+}
+
+fn counted(request: &Request<'_>, own_clock: bool) -> Result<(), StoreError> {
+    if own_clock {
+        unsupported(
+            "a fixed window without scripts goes by the server's clock: allow scripts, or choose sliding_window",
+        )
+    } else if request.limits().len() > 1 {
+        unsupported("a fixed window without scripts has one limit: allow scripts, or choose sliding_window")
+    } else if request.is_held() {
+        unsupported("`count` needs reservations, and without scripts there are none: use `RedisStore::scripts(true)`")
+    } else if !request.block().is_zero() {
+        unsupported("a fixed window without scripts has no bans: allow scripts, or choose sliding_window")
+    } else {
+        Ok(())
+    }
+}
+
+/// The module counts in whole seconds, and takes a unit of cost for whole nanoseconds.
+fn throttled(request: &Request<'_>, own_clock: bool) -> Result<(), StoreError> {
+    let [limit] = request.limits() else {
+        return unsupported("CL.THROTTLE keeps one limit a key: leave redis_cell off, or give the rule one limit");
+    };
+    let (max, window) = (limit.max().max(1), limit.window_us());
+    if window % 1_000_000 != 0 {
+        unsupported("CL.THROTTLE takes windows of whole seconds: leave redis_cell off, or change the window")
+    } else if window / max < 1000 && window % max != 0 || window < max {
+        unsupported("CL.THROTTLE is inexact at rates above 1,000 a second: leave redis_cell off, or lower `max`")
+    } else if request.horizon_us() > 1 << 52 {
+        unsupported("CL.THROTTLE cannot count for more than a century: lower the burst or raise `max`")
+    } else if request.is_held() || !request.block().is_zero() {
+        unsupported("CL.THROTTLE has neither reservations (`count`) nor bans (`block`): leave redis_cell off")
+    } else if own_clock {
+        unsupported("CL.THROTTLE goes by the server's clock: leave redis_cell off")
+    } else {
+        Ok(())
+    }
+}
+
+pub(super) fn unsupported<T>(message: impl Into<Cow<'static, str>>) -> Result<T, StoreError> {
+    Err(StoreError::unsupported(message))
+}

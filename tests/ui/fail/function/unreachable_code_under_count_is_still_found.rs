@@ -1,0 +1,13 @@
+#![deny(unreachable_code)]
+
+use ratelimit_runtime::{RateLimitError, rate_limit};
+
+#[rate_limit(key = "<email>", window = "60s", max = 3, count = "err")]
+async fn send(email: &str) -> Result<(), RateLimitError> {
+    return Ok(());
+    drop(email);
+}
+
+fn main() {
+    let _ = send;
+}

@@ -1,0 +1,13 @@
+#![deny(unused_must_use)]
+
+use ratelimit_runtime::{RateLimitError, rate_limit};
+
+#[rate_limit(key = "<email>", window = "60s", max = 3, count = "err")]
+async fn send(email: &str) -> Result<(), RateLimitError> {
+    email.parse::<u8>();
+    Ok(())
+}
+
+fn main() {
+    let _ = send;
+}

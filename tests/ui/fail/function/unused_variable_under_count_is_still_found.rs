@@ -1,0 +1,13 @@
+#![deny(unused_variables)]
+
+use ratelimit_runtime::{RateLimitError, rate_limit};
+
+#[rate_limit(key = "<email>", window = "60s", max = 3, count = "err")]
+async fn send(email: &str) -> Result<(), RateLimitError> {
+    let length = email.len();
+    Ok(())
+}
+
+fn main() {
+    let _ = send;
+}

@@ -1,0 +1,13 @@
+use ratelimit_runtime::{RateLimitError, rate_limit};
+
+#[rate_limit(key = "<email>", window = "60s", max = 3, count = "err")]
+async fn send(email: &str) -> Result<(), RateLimitError> {
+    if email.is_empty() {
+        return 5;
+    }
+    Ok(())
+}
+
+fn main() {
+    let _ = send;
+}

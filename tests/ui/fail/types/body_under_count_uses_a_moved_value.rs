@@ -1,0 +1,12 @@
+use ratelimit_runtime::{RateLimitError, rate_limit};
+
+#[rate_limit(key = "<email>", window = "60s", max = 3, count = "err")]
+async fn send(email: String) -> Result<(), RateLimitError> {
+    drop(email);
+    drop(email);
+    Ok(())
+}
+
+fn main() {
+    let _ = send;
+}

@@ -1,0 +1,10 @@
+use ratelimit_runtime::{RateLimitError, rate_limit};
+
+#[rate_limit(key = "<email>", window = "60s", max = 3, cost = email.is_empty())]
+async fn send(email: &str) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
+fn main() {
+    let _ = send;
+}

@@ -1,0 +1,10 @@
+use ratelimit_runtime::{RateLimitError, rate_limit};
+
+#[rate_limit(key = "<email>", window = "60s", max = 3, count = |outcome, email| true)]
+async fn send(email: &str) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
+fn main() {
+    let _ = send;
+}
