@@ -414,3 +414,22 @@ fn rates_that_do_not_divide_lose_nothing() {
         assert_eq!(key.now() - start, 10_000 * 1_000_003, "{algorithm:?}");
     }
 }
+
+/// A bucket that would take longer than 366 days to fill is as large as one that does not; times stay within what Redis
+/// counts exactly.
+#[test]
+fn a_burst_is_no_larger_than_what_a_year_fills() {
+    let year = ratelimit_runtime::MAX_WINDOW;
+    assert_eq!(Limit::per_day(2).with_burst(MAX_COUNT).capacity(), 2 * 366);
+    assert_eq!(Limit::per_day(2).with_burst(731).capacity(), 731);
+    assert_eq!(Limit::new(5, year).with_burst(6).capacity(), 5);
+    assert_eq!(Limit::new(MAX_COUNT, year).capacity(), MAX_COUNT);
+    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
+        let limits = [Limit::per_minute(1).with_burst(MAX_COUNT)];
+        let mut key = Key::new(algorithm, &limits);
+        assert!(key.request(1).horizon() <= year);
+        let all = limits.first().unwrap().capacity();
+        assert!(key.acquire(all).allowed);
+        assert_eq!(key.acquire(all).retry_after_us, u64::try_from(year.as_micros()).unwrap(), "{algorithm:?}");
+    }
+}

@@ -1,7 +1,12 @@
 //! What the attribute does to functions of every shape, at run time: the first call runs, the second is refused, and
 //! the body of a refused call does not run.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-#![allow(clippy::unused_async, clippy::needless_pass_by_value, reason = "the shapes are the point")]
+#![allow(
+    clippy::unused_async,
+    clippy::manual_async_fn,
+    clippy::needless_pass_by_value,
+    reason = "the shapes are the point"
+)]
 
 use std::future::Future;
 use std::pin::Pin;
@@ -67,7 +72,7 @@ mod shapes {
 
         #[rate_limit(key = "<self.id>", window = "60s", max = 1)]
         async fn by_value(self) -> Outcome {
-            drop(self);
+            let _ = self.id;
             Ok(())
         }
 
@@ -291,7 +296,7 @@ mod shapes {
     }
 
     #[rate_limit(key = "<id>", window = "60s", max = 1)]
-    async fn with_cfg(id: u32, #[cfg(any())] absent: u32, #[cfg(all())] present: u32) -> Outcome {
+    async fn with_cfg(id: u32, #[cfg(any())] absent: u32, #[cfg(not(any()))] present: u32) -> Outcome {
         let _ = (id, present);
         Ok(())
     }

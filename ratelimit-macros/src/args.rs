@@ -259,11 +259,12 @@ fn skip(input: ParseStream<'_>) {
     let next_argument = || {
         let ahead = input.fork();
         let comma = ahead.parse::<Token![,]>().is_ok();
-        let shadow = |ident: &Ident| ident == "shadow" && (ahead.is_empty() || ahead.peek(Token![,]));
+        let alone =
+            |ident: &Ident| KNOWN.iter().any(|known| ident == known) && (ahead.is_empty() || ahead.peek(Token![,]));
         comma
             && (ahead.is_empty()
                 || ahead.call(Ident::parse_any).is_ok_and(|ident| {
-                    shadow(&ident) || ahead.peek(Token![=]) && !ahead.peek(Token![==]) && !ahead.peek(Token![=>])
+                    alone(&ident) || ahead.peek(Token![=]) && !ahead.peek(Token![==]) && !ahead.peek(Token![=>])
                 }))
     };
     while !input.is_empty() && !next_argument() {
@@ -368,5 +369,7 @@ mod tests {
         let (args, errors) = parse("kye = |a, b| a, windw = \"1s\", max 3, when = , shadow");
         assert_eq!(errors.len(), 4, "{errors:?}");
         assert!(args.shadow.is_some());
+        let (_, errors) = parse("limits, policy =, cost, block, wait");
+        assert_eq!(errors.len(), 5, "{errors:?}");
     }
 }

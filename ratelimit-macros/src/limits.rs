@@ -78,6 +78,7 @@ fn read(literal: &LitStr) -> Result<Limit, (Range<usize>, String)> {
     } else {
         let fault = match max.strip_prefix('-') {
             Some(rest) if is_number(rest) => "a limit cannot be negative: write 1 or more".to_owned(),
+            None if max.is_empty() => "how many calls? write a number before the `/`, as in \"3/60s\"".to_owned(),
             _ => format!("`{max}` is not a number of calls: write a whole number before the `/`, as in \"3/60s\""),
         };
         return Err((max_at, fault));
@@ -142,7 +143,7 @@ mod tests {
             (r#"["-3/60s"]"#, "cannot be negative"),
             (r#"["three/60s"]"#, "`three` is not a number of calls"),
             (r#"["1.5/60s"]"#, "`1.5` is not a number of calls"),
-            (r#"["/60s"]"#, "`` is not a number of calls"),
+            (r#"["/60s"]"#, "how many calls? write a number before the `/`"),
             (r#"["4503599627370496/60s"]"#, "too large to count"),
             (r#"["99999999999999999999/60s"]"#, "too large to count"),
             (r#"["3/60"]"#, "write \"60s\" for seconds"),

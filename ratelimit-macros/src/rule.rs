@@ -99,7 +99,7 @@ fn limits_of(args: &Args, algorithm: Option<Algorithm>, diag: &mut Diagnostics) 
         && !misspelt
         && !algorithm.is_some_and(has_bursts)
     {
-        let message = "only the buckets have a burst: add `algorithm = \"token_bucket\"` or \"leaky_bucket\", \
+        let message = "only the buckets have a burst: write `algorithm = \"token_bucket\"` or `\"leaky_bucket\"`, \
                        or leave `burst` out";
         diag.error(&arg.name, message);
     }

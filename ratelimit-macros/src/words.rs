@@ -113,8 +113,12 @@ pub(crate) fn count(arg: &Arg<Expr>, diag: &mut Diagnostics) -> Option<Count> {
             }
             _ => format!("`count` says which outcomes count: write {}", OUTCOMES.advice),
         },
-        Expr::Path(ExprPath { path, .. }) if path.is_ident("Ok") => "write `count = \"ok\"`".to_owned(),
-        Expr::Path(ExprPath { path, .. }) if path.is_ident("Err") => "write `count = \"err\"`".to_owned(),
+        Expr::Path(ExprPath { path, .. }) if path.is_ident("Ok") => {
+            "an outcome is a string: write `count = \"ok\"`".to_owned()
+        }
+        Expr::Path(ExprPath { path, .. }) if path.is_ident("Err") => {
+            "an outcome is a string: write `count = \"err\"`".to_owned()
+        }
         _ => {
             forbidden::check("count", value, diag);
             return Some(Count::By(arg.value.clone()));

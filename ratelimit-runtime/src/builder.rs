@@ -9,8 +9,8 @@ use crate::name::FORMAT;
 use crate::policy::{self, Policies, Policy};
 use crate::rule::OnUnavailable;
 use crate::secret::KeyHasher;
-use crate::store::{Request, Store};
 use crate::store::memory::MemoryStore;
+use crate::store::{Request, Store};
 
 /// Sets up a [`RateLimiter`]; made by [`RateLimiter::builder`].
 ///

@@ -15,6 +15,8 @@ pub(super) struct Log {
     entries: VecDeque<Entry>,
     /// One per limit, in the order of the limits.
     views: SmallVec<[View; 1]>,
+    /// The newest ticket. It outlives its entry, so that a ticket of something refunded never names something else.
+    ticket: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -101,7 +103,8 @@ impl Kept for Log {
     }
 
     fn charge(&mut self, _: &[Limit], cost: u64, now: u64, held: bool) -> u64 {
-        let ticket = self.entries.back().map_or(now, |newest| now.max(newest.ticket + 1));
+        self.ticket = now.max(self.ticket + 1);
+        let ticket = self.ticket;
         self.entries.push_back(Entry { at: now, cost, ticket, held });
         for view in &mut self.views {
             view.used += cost;

@@ -41,7 +41,7 @@ pub use self::way::LogLayout;
 /// A call that is dropped at its deadline may have been charged; it is never admitted and not charged.
 ///
 /// The user needs `EVAL`, `EVALSHA`, `UNLINK`, `PING`, and inside of scripts `TIME`, `PEXPIREAT`, `PEXPIRE`, `PTTL`,
-/// `GET`, `SET`, `DEL`, `GETRANGE`, `SETRANGE`, `ZADD`, `ZCARD`, `ZCOUNT`, `ZRANGE`, `ZREVRANGE`, `ZREM` and
+/// `GET`, `SET`, `DEL`, `GETRANGE`, `SETRANGE`, `ZADD`, `ZCARD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZREVRANGE`, `ZREM` and
 /// `ZREMRANGEBYRANK`; without scripts, what [`scripts`](Self::scripts) says instead.
 pub struct RedisStore {
     link: Link,

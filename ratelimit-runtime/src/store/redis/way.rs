@@ -68,7 +68,7 @@ impl Means {
     /// # Errors
     ///
     /// `Unsupported`, with what to allow or to choose instead.
-    pub(super) fn way(&self, request: &Request<'_>, own_clock: bool) -> Result<Way, StoreError> {
+    pub(super) fn way(self, request: &Request<'_>, own_clock: bool) -> Result<Way, StoreError> {
         match request.algorithm() {
             Algorithm::LeakyBucket if self.cell => throttled(request, own_clock).map(|()| Way::Cell),
             _ if self.scripts => {
@@ -96,7 +96,7 @@ impl Means {
     /// # Errors
     ///
     /// `Unsupported` if one of the requests is, or is of a kind that cannot be given back.
-    pub(super) fn group(&self, requests: &[Request<'_>], own_clock: bool) -> Result<Group, StoreError> {
+    pub(super) fn group(self, requests: &[Request<'_>], own_clock: bool) -> Result<Group, StoreError> {
         let mut ways = Vec::with_capacity(requests.len());
         for request in requests {
             ways.push(self.way(request, own_clock)?);

@@ -5,7 +5,7 @@ use ratelimit_runtime::{RateLimitError, rate_limit};
 #[rate_limit(key = "<email>", window = "60s", max = 3, count = "err")]
 async fn send(email: &str) -> Result<(), RateLimitError> {
     return Ok(());
-    drop(email);
+    Ok(())
 }
 
 fn main() {

@@ -5,7 +5,7 @@ use ratelimit_runtime::{RateLimitError, rate_limit};
 #[rate_limit(key = "<email>", window = "60s", max = 3, count = "err")]
 async fn send(email: &str) -> Result<(), RateLimitError> {
     let mut length = email.len();
-    drop(length);
+    assert_ne!(length, 0);
     length = 0;
     Ok(())
 }

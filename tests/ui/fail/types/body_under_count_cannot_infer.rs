@@ -2,7 +2,7 @@ use ratelimit_runtime::{RateLimitError, rate_limit};
 
 #[rate_limit(key = "<email>", window = "60s", max = 3, count = "err")]
 async fn send(email: &str) -> Result<(), RateLimitError> {
-    let all = email.chars().collect();
+    let all = Vec::new();
     Ok(())
 }
 

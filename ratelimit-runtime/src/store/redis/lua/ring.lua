@@ -1,11 +1,12 @@
 -- An exact sliding window of calls of any weight, as one string: a header, slots in a ring, and sums of blocks of them.
 --
---   header   '<BBBI4I4I4I4ddddddd': format (1), whether the slots are wide, how many limits; slots in the ring, the slot
---            of the first entry, how many entries, refunds since the dead were swept out; newest time, time of the last
---            entry that counts, newest ticket, end of the ban, first ticket, cost and reservations in the open block
+--   header   '<BBBI4I4I4I4ddddddd': format (1), whether the slots are wide, how many limits; slots in the ring, the
+--            slot of the first entry, how many entries, refunds since the dead were swept out; newest time, time of the
+--            last entry that counts, newest ticket, end of the ban, first ticket, cost and reservations in the open
+--            block, which is the one that is being written
 --   views    '<I4dd' per limit: how many of the first entries have left its window; cost and reservations of all others
---   slots    '<I6I2I4': ticket (from the first ticket on), how far it is ahead of the entry's time, cost (+2^31 if held);
---            wide, '<I7I7I7' with a cost of 2^52 for held, if there ever was a number that the others do not hold
+--   slots    '<I6I2I4': ticket (from the first ticket on), how far it is ahead of the entry's time, cost (and 2^31 if
+--            reserved); wide, '<I7I7I7' (and 2^52), once there is a number that the others do not hold
 --   sums     '<ddd' per block of 256 slots, once all of them are written: last time, cost and reservations of the block
 --
 -- A ticket is the entry's time, or one more than the last ticket; none is given twice while the key lives. A refunded
@@ -31,9 +32,11 @@ local function ring_load(key, limits)
       skip[i], used[i], held[i] = 0, 0, 0
     end
     return {
-      key = key, limits = limits, start = start, exists = false, wide = 0, slot = '<I6I2I4', size = 12, held_bit = 2 ^ 31,
-      cap = 0, head = 0, n = 0, refunds = 0, newest = 0, last = 0, ticket = 0, ban = 0, base = 0, open = 0, open_held = 0,
-      skip = skip, used = used, held = held, bytes = '', shift = 0, from = 0, to = 0,
+      key = key, limits = limits, start = start, exists = false,
+      wide = 0, slot = '<I6I2I4', size = 12, held_bit = 2 ^ 31,
+      cap = 0, head = 0, n = 0, refunds = 0, newest = 0, last = 0, ticket = 0, ban = 0,
+      base = 0, open = 0, open_held = 0, skip = skip, used = used, held = held,
+      bytes = '', shift = 0, from = 0, to = 0,
     }
   end
   if #bytes < start or string.byte(bytes) ~= 1 or string.byte(bytes, 3) ~= limits then
@@ -56,8 +59,8 @@ local function ring_load(key, limits)
 end
 
 local function ring_header(log)
-  local bytes = struct.pack(HEADER, 1, log.wide, log.limits, log.cap, log.head, log.n, log.refunds, log.newest, log.last,
-    log.ticket, log.ban, log.base, log.open, log.open_held)
+  local bytes = struct.pack(HEADER, 1, log.wide, log.limits, log.cap, log.head, log.n, log.refunds,
+    log.newest, log.last, log.ticket, log.ban, log.base, log.open, log.open_held)
   for i = 1, log.limits do
     bytes = bytes .. struct.pack(VIEW, log.skip[i], log.used[i], log.held[i])
   end

@@ -78,7 +78,11 @@ pub(super) async fn refund(link: &Link, request: &Request<'_>, ticket: u64) -> R
         };
         let held = held.filter(|held| held.window == ticket && held.used > 0);
         if let Some(held) = &held {
-            commands.push(set_used(&key, held.used.saturating_sub(request.cost())));
+            commands.push(match held.used.saturating_sub(request.cost()) {
+                // As everywhere, the next call then begins a window of its own.
+                0 => cmd("UNLINK").arg(&key).take(),
+                used => set_used(&key, used),
+            });
         }
         Ok(Draft { commands, decided: held.is_some() })
     };

@@ -2,7 +2,8 @@ use ratelimit_runtime::{RateLimitError, rate_limit};
 
 #[rate_limit(key = "<email>", window = "60s", max = 3, count = "err")]
 async fn send(email: &str) -> Result<(), RateLimitError> {
-    Ok(email.len())
+    let _: u8 = email;
+    Ok(())
 }
 
 fn main() {

@@ -1,0 +1,154 @@
+//! The fixed window as a counter that expires.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use ratelimit_runtime::store::Request;
+use ratelimit_runtime::{Algorithm, Limit, MAX_COUNT, MemoryStore, Store};
+
+use super::{SERVER, ask, plain, unique};
+
+const FIXED: Algorithm = Algorithm::FixedWindow;
+
+fn number(command: &[&str]) -> i64 {
+    SERVER.cli(command).parse().unwrap()
+}
+
+/// `(refund, cost, max)`: a call, or the refund of an earlier one.
+fn steps() -> impl Strategy<Value = Vec<(Option<usize>, u64, u64)>> {
+    let max = prop_oneof![6 => 1_u64..12, 1 => Just(MAX_COUNT), 1 => Just(MAX_COUNT - 3)];
+    let cost = prop_oneof![6 => 0_u64..5, 1 => Just(MAX_COUNT / 3)];
+    prop::collection::vec((prop::option::weighted(0.2, 0_usize..20), cost, max), 1..40)
+}
+
+/// Within one window, every answer is that of the memory store, whatever `max` a call brings.
+#[test]
+fn random_calls_of_any_cost_and_max_agree_with_memory() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let redis = plain();
+    runtime.block_on(redis.ready()).unwrap();
+    let mut runner = TestRunner::new(Config { cases: 150, failure_persistence: None, ..Config::default() });
+    let result = runner.run(&steps(), |steps| {
+        let (memory, key) = (MemoryStore::new(), unique("random"));
+        let mut tickets = Vec::new();
+        runtime.block_on(async {
+            for (refund, cost, max) in &steps {
+                let limits = [Limit::per_day(*max)];
+                let request = Request::new(key.as_bytes(), FIXED, &limits).with_cost((*cost).min(*max));
+                if let Some(&(ours, theirs, cost)) = refund.and_then(|which| tickets.get(which)) {
+                    let request = request.with_cost(cost);
+                    let given =
+                        (memory.refund(request, ours).await.unwrap(), redis.refund(request, theirs).await.unwrap());
+                    assert_eq!(given.0, given.1, "{refund:?} of {steps:?}");
+                    continue;
+                }
+                let peeks = (memory.peek(request).await.unwrap(), redis.peek(request).await.unwrap());
+                assert_eq!((peeks.0.allowed, peeks.0.remaining), (peeks.1.allowed, peeks.1.remaining), "{steps:?}");
+                let (ours, theirs) = (memory.acquire(request).await.unwrap(), redis.acquire(request).await.unwrap());
+                assert_eq!((ours.allowed, ours.remaining), (theirs.allowed, theirs.remaining), "{steps:?}");
+                assert_eq!(ours.ticket == 0, theirs.ticket == 0);
+                assert_eq!(theirs.retry_after_us == 0, theirs.allowed);
+                if ours.ticket > 0 {
+                    tickets.push((ours.ticket, theirs.ticket, request.cost()));
+                }
+            }
+        });
+        Ok(())
+    });
+    result.unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[tokio::test]
+async fn a_refusal_ends_when_it_says_and_not_before() {
+    let store = plain();
+    let limit = Limit::new(2, Duration::from_millis(150));
+    for _ in 0..3 {
+        let key = unique("ends");
+        let admitted = ask(&store, &key, FIXED, limit).await;
+        assert!(admitted.allowed && admitted.reset_after_us <= 151_000, "{admitted:?}");
+        assert!(ask(&store, &key, FIXED, limit).await.allowed);
+        let mut last = u64::MAX;
+        let refused = ask(&store, &key, FIXED, limit).await;
+        assert!(!refused.allowed && refused.retry_after_us > 0 && refused.remaining == 0, "{refused:?}");
+        // Whoever asks again in the meantime changes nothing.
+        loop {
+            let again = ask(&store, &key, FIXED, limit).await;
+            if again.allowed {
+                assert!(last < 20_000, "the window was to last {last} µs more");
+                break;
+            }
+            assert!(again.retry_after_us <= last, "{again:?} after {last}");
+            last = again.retry_after_us;
+            tokio::time::sleep(Duration::from_millis(3)).await;
+        }
+        let refused = [ask(&store, &key, FIXED, limit).await, ask(&store, &key, FIXED, limit).await][1];
+        assert!(!refused.allowed, "{refused:?}");
+        tokio::time::sleep(refused.retry_after()).await;
+        assert!(ask(&store, &key, FIXED, limit).await.allowed, "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_counter_has_a_key_of_its_own_that_lives_no_longer_than_the_window() {
+    let (store, key) = (plain(), unique("own"));
+    let limits = [Limit::per_minute(1)];
+    let request = Request::new(key.as_bytes(), FIXED, &limits);
+    let free = store.acquire(request.with_cost(0)).await.unwrap();
+    assert!(free.allowed && free.remaining == 1, "{free:?}");
+    assert!(store.peek(request).await.unwrap().allowed);
+    assert!(!store.refund(request, 7).await.unwrap());
+    let stored = format!("{key}%plain");
+    assert_eq!(number(&["EXISTS", &stored]), 0, "nothing has been charged");
+
+    assert!(store.acquire(request).await.unwrap().allowed);
+    assert_eq!((number(&["EXISTS", &key]), number(&["EXISTS", &stored])), (0, 1));
+    let left = number(&["PTTL", &stored]);
+    assert!((1..=60_000).contains(&left), "{left}");
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    for _ in 0..20 {
+        assert!(!store.acquire(request).await.unwrap().allowed);
+    }
+    assert!(number(&["PTTL", &stored]) <= left - 20, "refusals do not extend it");
+    assert_eq!(number(&["STRLEN", &stored]), 16);
+}
+
+/// A server whose clock steps back keeps keys longer than it should.
+#[tokio::test]
+async fn a_clock_that_steps_back_keeps_no_window_longer() {
+    let (store, key) = (plain(), unique("back"));
+    let limit = Limit::per_minute(1);
+    assert!(ask(&store, &key, FIXED, limit).await.allowed);
+    let stored = format!("{key}%plain");
+    for prolong in [["PEXPIRE", "3600000"].as_slice(), ["PERSIST"].as_slice()] {
+        let mut command = vec![prolong[0], &stored];
+        command.extend(&prolong[1..]);
+        assert_eq!(number(&command), 1);
+        assert!(!ask(&store, &key, FIXED, limit).await.allowed);
+        let left = number(&["PTTL", &stored]);
+        assert!((1..=60_000).contains(&left), "{left}");
+    }
+}
+
+/// A refund after the window's end must not reach the next window.
+#[tokio::test]
+async fn a_refund_reaches_its_own_window_only() {
+    let (store, key) = (plain(), unique("refund"));
+    let limits = [Limit::per_minute(5)];
+    let request = Request::new(key.as_bytes(), FIXED, &limits);
+    let old = store.acquire(request.with_cost(3)).await.unwrap();
+    assert!(store.reset(request).await.unwrap());
+    assert!(!store.refund(request.with_cost(3), old.ticket).await.unwrap());
+    assert_eq!(number(&["EXISTS", &format!("{key}%plain")]), 0, "a refund makes no key");
+    let new = store.acquire(request.with_cost(4)).await.unwrap();
+    assert_ne!(new.ticket, old.ticket);
+    assert!(!store.refund(request.with_cost(3), old.ticket).await.unwrap());
+    assert_eq!(store.peek(request).await.unwrap().remaining, 1);
+    assert!(store.refund(request.with_cost(3), new.ticket).await.unwrap());
+    assert_eq!(store.peek(request).await.unwrap().remaining, 4);
+    let left = number(&["PTTL", &format!("{key}%plain")]);
+    assert!((1..=60_000).contains(&left), "a refund leaves the expiry: {left}");
+    assert!(store.refund(request.with_cost(4), new.ticket).await.unwrap(), "as much as there is");
+    assert_eq!(store.peek(request).await.unwrap().remaining, 5);
+    assert!(!store.refund(request.with_cost(4), new.ticket).await.unwrap(), "nothing is left to give back");
+}
