@@ -3,6 +3,8 @@
 # installs that one package; elsewhere it says what to do. The tests start and stop servers of their own, on free ports.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# Compilers that are asked about themselves read standard input, whatever that happens to be.
+exec </dev/null
 
 step() { printf '\n==> %s\n' "$*"; }
 fail() { printf 'error: %s\n' "$*" >&2; exit 1; }

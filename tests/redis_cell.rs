@@ -1,6 +1,6 @@
 //! The leaky bucket beside redis-cell, the Redis module: as an oracle for the script, and in its place.
 //!
-//! The module is the one that RATELIMIT_TEST_REDIS_CELL names, or is built by scripts/redis-cell.sh. Where there is none,
+//! The module is the one that `RATELIMIT_TEST_REDIS_CELL` names, or is built by scripts/redis-cell.sh. Where there is none,
 //! the tests that need it say so and are skipped.
 
 #![allow(
@@ -113,12 +113,12 @@ async fn a_burst_is_decided_as_the_module_does() {
         for _ in 0..6 {
             let burst = numbers.below(30) + 1;
             let (limit, key) = (limit(max, seconds, burst), unique("burst"));
-            let mut context = String::new();
+            let mut costs = Vec::new();
             for _ in 0..12 {
                 let cost = numbers.below(burst.min(4)) + 1;
-                context += &format!("{cost}, ");
+                costs.push(cost);
                 let ours = ask(&script, &format!("{key}:script"), limit, cost).await;
-                same(ours, throttle(server, &key, limit, cost), limit, &context);
+                same(ours, throttle(server, &key, limit, cost), limit, &format!("{costs:?}"));
             }
         }
     }
@@ -268,17 +268,15 @@ async fn what_the_module_cannot_do_is_said() {
     let two = [limit(60, 60, 9), limit(600, 3_600, 9)];
     let parts = [Limit::new(3, Duration::from_millis(1_500))];
     let fast = [limit(7_000_001, 7, 9)];
-    let centuries = [limit(1, 86_400 * 365, 1 << 40)];
     let request = |limits| Request::new(key.as_bytes(), LEAKY, limits);
     for (request, expected) in [
         (request(two.as_slice()), "one limit"),
         (request(&parts), "whole seconds"),
         (request(&fast), "1,000 a second"),
-        (request(&centuries), "century"),
         (request(&fine).held(), "reservations"),
         (request(&fine).with_block(Duration::from_secs(1)), "bans"),
     ] {
-        let error = store.acquire(request).await.expect_err(expected);
+        let error = store.acquire(request).await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Unsupported, "{expected}: {error}");
         assert!(error.message().contains(expected), "{error}");
         assert_eq!(store.supports(&request).unwrap_err().message(), error.message());

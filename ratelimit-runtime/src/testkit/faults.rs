@@ -132,6 +132,10 @@ impl<S: Store> Store for FaultyStore<S> {
         self.call(|inner| inner.reset(request))
     }
 
+    fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        self.shared.inner.supports(request)
+    }
+
     fn decides_together(&self, requests: &[Request<'_>]) -> bool {
         self.shared.inner.decides_together(requests)
     }

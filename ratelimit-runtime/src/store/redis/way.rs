@@ -163,8 +163,6 @@ fn throttled(request: &Request<'_>, own_clock: bool) -> Result<(), StoreError> {
         unsupported("CL.THROTTLE takes windows of whole seconds: leave redis_cell off, or change the window")
     } else if window / max < 1000 && window % max != 0 || window < max {
         unsupported("CL.THROTTLE is inexact at rates above 1,000 a second: leave redis_cell off, or lower `max`")
-    } else if request.horizon_us() > 1 << 52 {
-        unsupported("CL.THROTTLE cannot count for more than a century: lower the burst or raise `max`")
     } else if request.is_held() || !request.block().is_zero() {
         unsupported("CL.THROTTLE has neither reservations (`count`) nor bans (`block`): leave redis_cell off")
     } else if own_clock {

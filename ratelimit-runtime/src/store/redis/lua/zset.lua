@@ -28,6 +28,12 @@ local function zset(key, request)
     return redis.error_reply('WRONGTYPE the key does not hold a rate limiter log')
   end
 
+  if last and last > now and banned == 0 then
+    -- The clock stepped back, perhaps by more than a ban lasts: then it is not the highest.
+    ban = tonumber(call('ZSCORE', key, 'ban')) or 0
+    banned = ban > 0 and 1 or 0
+  end
+
   -- A clock that has stepped back is read as standing still, so that nothing is admitted twice.
   local at = now
   local life = math.huge
