@@ -19,7 +19,7 @@ use support::redis::RedisServer;
 use support::unique;
 use tokio::time::{sleep, timeout};
 
-use OnUnavailable::{Allow, Deny};
+use OnUnavailable::{Allow, Deny, Local};
 
 type Outcome = Result<(), RateLimitError>;
 
@@ -338,6 +338,89 @@ async fn a_full_server_never_lets_calls_through_unlimited() {
     assert_eq!(let_through, 0);
     assert_eq!(server.cli(&["CONFIG", "SET", "maxmemory", "0"]), "OK");
     assert_eq!(limiter.acquire(&rule, &Key::of("known")).await.unwrap().remaining(), 8);
+}
+
+/// `local`: the limit goes on in this process, in bounded memory, and the store takes over again by itself.
+#[tokio::test]
+async fn local_goes_on_limiting_in_this_process() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let limiter = RateLimiter::builder().store(store.clone()).on_unavailable(Local).build().unwrap();
+    let rule = Rule::new("local", Limit::per_hour(3));
+    assert!(!limiter.acquire(&rule, &Key::of("a")).await.unwrap().is_degraded());
+    for kind in [StoreErrorKind::Unavailable, StoreErrorKind::Full] {
+        store.fail_with(kind);
+        let key = Key::of(&format!("{kind:?}"));
+        for left in [2, 1, 0] {
+            let decision = limiter.acquire(&rule, &key).await.unwrap();
+            assert!(decision.is_degraded() && decision.source() == Source::Fallback, "{decision:?}");
+            assert_eq!(decision.remaining(), left);
+        }
+        let refused = limiter.acquire(&rule, &key).await.unwrap_err();
+        assert!(refused.retry_after().unwrap() > Duration::ZERO, "{refused:?}");
+        assert!(refused.decision().unwrap().is_degraded());
+        assert!(!limiter.peek(&rule, &key).await.unwrap().is_allowed());
+        store.heal();
+        assert_eq!(limiter.acquire(&rule, &key).await.unwrap().remaining(), 2, "the store knows nothing of it");
+    }
+    store.fail_with(StoreErrorKind::Misconfigured);
+    assert_misconfigured(limiter.acquire(&rule, &Key::of("a")).await, "misconfigured");
+}
+
+#[tokio::test]
+async fn what_local_was_charged_is_given_back_to_local() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let limiter = RateLimiter::builder().store(store.clone()).on_unavailable(Local).build().unwrap();
+    let rule = Rule::new("local", Limit::per_hour(2));
+    store.fail();
+    let charged = limiter.acquire(&rule, &Key::global()).await.unwrap();
+    assert!(limiter.acquire(&rule, &Key::global()).await.is_ok());
+    assert!(limiter.refund(&rule, &Key::global(), &charged).await.unwrap());
+    assert!(!limiter.refund(&rule, &Key::global(), &charged).await.unwrap());
+    assert_eq!(limiter.peek(&rule, &Key::global()).await.unwrap().remaining(), 1);
+
+    #[rate_limit(key = "<user>", window = "1h", max = 2, count = "err", on_unavailable = "local")]
+    async fn log_in(user: &str, password: &str) -> Result<(), RateLimitError> {
+        let _ = user;
+        let wrong = || RateLimiter::builder().prefix("{wrong password}").build().map(drop);
+        if password == "right" { Ok(()) } else { wrong() }
+    }
+
+    let limiter = RateLimiter::with_store(store);
+    let scenario = async {
+        for _ in 0..5 {
+            assert!(log_in("a", "right").await.is_ok(), "what succeeds does not count");
+        }
+        for _ in 0..2 {
+            assert!(matches!(log_in("a", "wrong").await, Err(RateLimitError::Misconfigured(_))));
+        }
+        assert!(matches!(log_in("a", "right").await, Err(RateLimitError::Exceeded(_))));
+    };
+    limiter.scope(scenario).await;
+}
+
+#[tokio::test]
+async fn stacked_limits_are_charged_all_or_none_by_local_too() {
+    #[rate_limit(key = "<user>", window = "1h", max = 5, on_unavailable = "local", name = "by user")]
+    #[rate_limit(key = "<ip>", window = "1h", max = 1, on_unavailable = "local", name = "by ip")]
+    async fn call(user: &str, ip: &str) -> Result<(), RateLimitError> {
+        let _ = (user, ip);
+        Ok(())
+    }
+
+    let store = FaultyStore::new(MemoryStore::new());
+    let limiter = RateLimiter::with_store(store.clone());
+    store.fail();
+    let scenario = async {
+        assert!(call("a", "1").await.is_ok());
+        for _ in 0..9 {
+            assert!(matches!(call("a", "1").await, Err(RateLimitError::Exceeded(_))));
+        }
+        for ip in ["2", "3", "4", "5"] {
+            assert!(call("a", ip).await.is_ok(), "a refusal by ip was charged to the user");
+        }
+        assert!(call("a", "6").await.is_err());
+    };
+    limiter.scope(scenario).await;
 }
 
 #[tokio::test]

@@ -56,7 +56,7 @@ use quote::ToTokens as _;
 /// | `wait = "2s"` | wait for a slot up to this long instead of refusing at once; 1 ms to 1 h. Not with `block` or a bare `shadow` | refuse at once |
 /// | `when = <bool>` | limit this call only if true; if false, nothing else is evaluated before the body | always |
 /// | `on_refused = <expr>` | a closure or a path that turns the `RateLimitError` into the return value | `FromRateLimitError` of the return type |
-/// | `on_unavailable = "allow"` | `"allow"` or `"deny"` when the store cannot answer | the limiter's setting |
+/// | `on_unavailable = "allow"` | `"allow"`, `"deny"` or `"local"` when the store cannot answer | the limiter's setting |
 /// | `timeout = "50ms"` | the deadline of the check, 1 ms to 60 s | the limiter's setting |
 /// | `shadow`, `shadow = <bool>` | decide and record, never refuse, wait or ban | off |
 /// | `name = "send_code"` | the namespace of the keys: functions that share a name share budgets. At most 128 bytes, no braces | the function's path, with the type it belongs to |

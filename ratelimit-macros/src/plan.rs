@@ -113,6 +113,7 @@ pub(crate) enum Shadow {
 pub(crate) enum OnUnavailable {
     Allow,
     Deny,
+    Local,
 }
 
 /// A placeholder's value: a name that resolves, and the steps from it.

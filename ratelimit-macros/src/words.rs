@@ -72,9 +72,9 @@ const OUTCOMES: Vocabulary<Outcomes> = Vocabulary {
 const ANSWERS: Vocabulary<OnUnavailable> = Vocabulary {
     argument: "on_unavailable",
     noun: "answer",
-    words: &[("allow", OnUnavailable::Allow), ("deny", OnUnavailable::Deny)],
-    synonyms: &[],
-    advice: "\"allow\" or \"deny\"",
+    words: &[("allow", OnUnavailable::Allow), ("deny", OnUnavailable::Deny), ("local", OnUnavailable::Local)],
+    synonyms: &[("open", "allow"), ("closed", "deny"), ("memory", "local")],
+    advice: "\"allow\", \"deny\" or \"local\"",
 };
 
 #[derive(Clone, Copy)]
@@ -89,10 +89,6 @@ pub(crate) fn algorithm(arg: &Arg<Expr>, diag: &mut Diagnostics) -> Option<Algor
 }
 
 pub(crate) fn on_unavailable(arg: &Arg<Expr>, diag: &mut Diagnostics) -> Option<OnUnavailable> {
-    if as_str(&arg.value).is_some_and(|text| text.value() == "local") {
-        diag.error(&arg.value, "\"local\" is not supported yet: write \"allow\" or \"deny\"");
-        return None;
-    }
     ANSWERS.of(arg, diag)
 }
 
@@ -230,9 +226,9 @@ mod tests {
         }
         for (text, part) in [
             ("\"alow\"", "did you mean \"allow\"?"),
-            ("\"local\"", "not supported yet"),
-            ("\"banana\"", "unknown answer \"banana\": write \"allow\" or \"deny\""),
-            ("Deny", "write \"allow\" or \"deny\""),
+            ("\"memory\"", "did you mean \"local\"?"),
+            ("\"banana\"", "unknown answer \"banana\": write \"allow\", \"deny\" or \"local\""),
+            ("Deny", "write \"allow\", \"deny\" or \"local\""),
         ] {
             let error = said(on_unavailable, text).err().unwrap();
             assert!(error.contains(part), "{text}: {error}");

@@ -147,7 +147,32 @@ async fn together(checks: &[&Check]) -> Result<Vec<Decision>, RateLimitError> {
                 None => Ok(decisions),
             }
         }
-        Err(error) => checks.iter().map(|check| without_store(check, error.clone())).collect(),
+        Err(error) => together_without_store(checks, &requests, error),
+    }
+}
+
+/// The answer of the policies to checks of one store that gave none: those that say `local` are charged all or none.
+fn together_without_store(
+    checks: &[&Check],
+    requests: &[Request<'_>],
+    error: StoreError,
+) -> Result<Vec<Decision>, RateLimitError> {
+    let policies: Vec<Fallback> = checks.iter().map(|check| Fallback::of(check, &error)).collect();
+    let [first, ..] = checks else { return Ok(Vec::new()) };
+    if policies.contains(&Fallback::Refuse) {
+        return Err(error.into());
+    }
+    let pairs = requests.iter().zip(&policies).filter(|(_, policy)| **policy == Fallback::Local);
+    let local: Vec<Request<'_>> = pairs.map(|(request, _)| *request).collect();
+    let mut verdicts = first.limiter.inner().local.acquire_all(&local)?.into_iter();
+    let decisions = checks.iter().zip(policies).map(|(check, policy)| match policy {
+        Fallback::Local => verdicts.next().map_or_else(|| unchecked(check), |verdict| degraded(check, &verdict)),
+        Fallback::Allow | Fallback::Refuse => unchecked(check),
+    });
+    let decisions: Vec<Decision> = decisions.collect();
+    match decisions.iter().filter(|decision| !decision.is_allowed()).copied().reduce(longer) {
+        Some(refusal) => Err(RateLimitError::Exceeded(refusal)),
+        None => Ok(decisions),
     }
 }
 
@@ -156,7 +181,11 @@ pub(crate) async fn peek(check: &Check) -> Result<Decision, RateLimitError> {
     let request = check.request()?;
     match by_deadline(check.deadline, check.limiter.inner().store.peek(request)).await {
         Ok(verdict) => Ok(decision(check, &verdict)),
-        Err(error) => without_store(check, error),
+        Err(error) => match Fallback::of(check, &error) {
+            Fallback::Allow => Ok(unchecked(check)),
+            Fallback::Local => Ok(degraded(check, &check.limiter.inner().local.peek(check)?)),
+            Fallback::Refuse => Err(error.into()),
+        },
     }
 }
 
@@ -195,15 +224,47 @@ pub(crate) async fn by_deadline<T: Unpin>(deadline: Duration, answer: Answer<'_,
     }
 }
 
+/// What becomes of a check that the store did not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fallback {
+    Allow,
+    Local,
+    Refuse,
+}
+
+impl Fallback {
+    fn of(check: &Check, error: &StoreError) -> Self {
+        match (error.kind(), check.on_unavailable) {
+            (StoreErrorKind::Unavailable, OnUnavailable::Allow) => Self::Allow,
+            // Whoever can fill a store must not be able to switch limits off: a full one is never a plain "allow".
+            (StoreErrorKind::Unavailable | StoreErrorKind::Full, OnUnavailable::Local) => Self::Local,
+            _ => Self::Refuse,
+        }
+    }
+}
+
 /// The answer of the policy when the store gave none.
 fn without_store(check: &Check, error: StoreError) -> Result<Decision, RateLimitError> {
-    match (error.kind(), check.on_unavailable) {
-        (StoreErrorKind::Unavailable, OnUnavailable::Allow) => {
+    match Fallback::of(check, &error) {
+        Fallback::Allow => {
             tracing::debug!(rule = check.name, %error, "a call goes on unchecked: the store is unavailable");
-            Ok(Decision::unchecked(check.name, check.capacity()))
+            Ok(unchecked(check))
         }
-        _ => Err(error.into()),
+        Fallback::Local => {
+            tracing::debug!(rule = check.name, %error, "a call is limited by this process alone");
+            judged(degraded(check, &check.limiter.inner().local.acquire(check)?))
+        }
+        Fallback::Refuse => Err(error.into()),
     }
+}
+
+fn unchecked(check: &Check) -> Decision {
+    Decision::unchecked(check.name, check.capacity())
+}
+
+/// A decision of this process alone.
+fn degraded(check: &Check, verdict: &Verdict) -> Decision {
+    Decision { source: Source::Fallback, degraded: true, ..decision(check, verdict) }
 }
 
 fn judged(decision: Decision) -> Result<Decision, RateLimitError> {
@@ -219,7 +280,7 @@ fn shadowed(check: &Check, outcome: Result<Decision, RateLimitError>) -> Decisio
         }
         Err(error) => {
             tracing::warn!(rule = check.name, %error, "a check failed and its call runs: the rule is in shadow mode");
-            Decision::unchecked(check.name, check.capacity())
+            unchecked(check)
         }
     }
 }

@@ -89,8 +89,8 @@ impl Decision {
         self.source
     }
 
-    /// Whether this is the answer of a policy, because the store could not give one. A degraded decision knows the
-    /// limit, and nothing of what is left of it.
+    /// Whether this is the answer of a policy, because the store could not give one. Under `allow` it knows the limit,
+    /// and nothing of what is left of it; under `local` it speaks for this process.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         self.degraded

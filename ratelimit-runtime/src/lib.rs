@@ -17,6 +17,7 @@ mod error;
 pub mod key;
 mod limit;
 mod limiter;
+mod local;
 mod name;
 mod policy;
 mod refuse;

@@ -15,6 +15,7 @@ use crate::context::{self, DefaultGuard, Scoped};
 use crate::decision::Decision;
 use crate::error::RateLimitError;
 use crate::key::Key;
+use crate::local::{self, Local};
 use crate::policy::{self, Policies, Policy};
 use crate::registry::Registry;
 use crate::rule::{OnUnavailable, Rule};
@@ -53,6 +54,7 @@ pub(crate) struct Inner {
     pub(crate) registry: Registry,
     pub(crate) policies: ArcSwap<Policies>,
     pub(crate) lines: Lines,
+    pub(crate) local: Local,
     pub(crate) id: u64,
 }
 
@@ -68,6 +70,7 @@ impl Inner {
             registry: Registry::default(),
             policies: ArcSwap::default(),
             lines: Lines::default(),
+            local: Local::default(),
             id: IDS.fetch_add(1, Ordering::Relaxed),
         }
     }
@@ -156,6 +159,7 @@ impl RateLimiter {
     ///
     /// `Unavailable` or `Misconfigured`: the policy for outages does not apply, because nothing was reset.
     pub async fn reset(&self, rule: &Rule, key: &Key) -> Result<bool, RateLimitError> {
+        self.inner.local.reset(&self.check(rule, key));
         self.order(rule, key, Store::reset).await
     }
 
@@ -170,8 +174,10 @@ impl RateLimiter {
         if admission.ticket == 0 {
             return Ok(false);
         }
-        let ticket = admission.ticket;
-        self.order(rule, key, |store, request| store.refund(request, ticket)).await
+        let check = self.check(rule, key);
+        let (store, ticket) = local::keeper_of(&self.inner, admission.ticket);
+        let answer = store.refund(check.any_request()?, ticket);
+        consult::by_deadline(check.deadline, answer).await.map_err(Into::into)
     }
 
     /// Refuses the key for everyone on the same store until `duration` has passed, in place of an earlier ban.

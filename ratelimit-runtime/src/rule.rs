@@ -67,6 +67,9 @@ pub enum OnUnavailable {
     Allow,
     /// Refuse with [`RateLimitError::Unavailable`](crate::RateLimitError::Unavailable).
     Deny,
+    /// Go on limiting in the memory of this process, by the same limits; the decision says `degraded`. Every process
+    /// then has a budget of its own, which begins empty. What to take for everything that an attacker touches.
+    Local,
 }
 
 /// How many limits a rule may have.

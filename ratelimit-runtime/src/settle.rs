@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::check::Check;
 use crate::consult::by_deadline;
 use crate::error::{RateLimitError, StoreError};
+use crate::local;
 use crate::store::Answer;
 
 const MAX_OPEN: usize = 10_000;
@@ -59,7 +60,7 @@ impl<const N: usize> Drop for Held<N> {
 }
 
 fn settle(check: &Check, ticket: u64, how: How) {
-    // A degraded admission has charged nothing.
+    // What the `allow` policy let through has charged nothing.
     if ticket == 0 {
         return;
     }
@@ -95,7 +96,7 @@ fn later(check: &Check, ticket: u64, how: How) {
 
 fn ask(check: &Check, ticket: u64, how: How) -> Result<Answer<'_, bool>, RateLimitError> {
     let request = check.any_request()?;
-    let store = &check.limiter.inner().store;
+    let (store, ticket) = local::keeper_of(check.limiter.inner(), ticket);
     Ok(match how {
         How::GiveBack => store.refund(request, ticket),
         How::Commit => store.commit(request, ticket),

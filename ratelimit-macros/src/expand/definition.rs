@@ -91,6 +91,7 @@ impl Context {
             let answer = match answer {
                 OnUnavailable::Allow => quote_spanned!(mixed=> Allow),
                 OnUnavailable::Deny => quote_spanned!(mixed=> Deny),
+                OnUnavailable::Local => quote_spanned!(mixed=> Local),
             };
             quote_spanned!(mixed=> .on_unavailable(#private::OnUnavailable::#answer))
         }));
