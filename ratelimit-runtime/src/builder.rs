@@ -1,5 +1,6 @@
 //! [`RateLimiterBuilder`]: what a limiter is made of.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +29,6 @@ use crate::store::{Request, Store};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct RateLimiterBuilder {
     store: Option<Result<Box<dyn Store>, RateLimitError>>,
@@ -37,6 +37,19 @@ pub struct RateLimiterBuilder {
     on_unavailable: OnUnavailable,
     secret: Option<Vec<u8>>,
     policies: Vec<(String, Policy)>,
+}
+
+impl fmt::Debug for RateLimiterBuilder {
+    /// Without the secret, and without the store, whose URL may hold a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RateLimiterBuilder")
+            .field("prefix", &self.prefix)
+            .field("timeout", &self.timeout)
+            .field("on_unavailable", &self.on_unavailable)
+            .field("hash_keys", &self.secret.is_some())
+            .field("policies", &self.policies)
+            .finish_non_exhaustive()
+    }
 }
 
 impl RateLimiterBuilder {

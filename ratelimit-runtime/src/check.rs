@@ -1,5 +1,6 @@
 //! [`Check`]: one question, with all that is needed to ask it.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use crate::{Key, KeyPart, RateLimiter, name};
 const MAX_HORIZON_US: u64 = 1 << 52;
 
 /// One question to a limiter. It owns its key, so that nothing of the caller's is held across an `.await`.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Check {
     pub(crate) limiter: RateLimiter,
     /// The name of the rule.
@@ -188,5 +189,12 @@ impl Check {
 
     pub(crate) fn key(&self) -> &[u8] {
         &self.key
+    }
+}
+
+impl fmt::Debug for Check {
+    /// Without the key, which may hold personal data.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Check").field("rule", &self.name).field("limits", &self.limits).finish_non_exhaustive()
     }
 }

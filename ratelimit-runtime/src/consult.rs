@@ -20,10 +20,10 @@ pub(crate) async fn patiently(check: &Check) -> Result<Decision, RateLimitError>
     decisions.pop().ok_or_else(|| RateLimitError::misconfigured("nothing was asked"))
 }
 
-/// Asks several checks together, and waits for slots as long as the least patient of them.
+/// Asks several checks together, and waits for slots as long as those that refuse say.
 pub(crate) async fn all_patiently(checks: &[&Check]) -> Result<Vec<Decision>, RateLimitError> {
     let binding = || checks.iter().filter(|check| !check.shadow);
-    let patience = binding().map(|check| check.patience).min().unwrap_or_default();
+    let patience = binding().map(|check| check.patience).max().unwrap_or_default();
     match binding().next() {
         Some(first) if !patience.is_zero() => Box::pin(first.limiter.inner().lines.wait(checks, patience)).await,
         _ => all(checks).await,

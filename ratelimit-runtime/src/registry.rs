@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::sync::{Mutex, PoisonError};
 
 use crate::RateLimitError;
-use crate::rule::Rule;
+use crate::rule::{Algorithm, Rule};
 
 /// How many names are remembered. Names made at run time must not fill the memory; those beyond are not compared.
 const MAX_NAMES: usize = 16_384;
@@ -19,6 +19,8 @@ pub(crate) struct Registry {
 #[derive(Debug)]
 struct Met {
     head: Box<str>,
+    /// Whether its log may be kept in the form for short ones.
+    unit_log: bool,
     /// The address of the rule, for those whose name is derived from a path.
     site: Option<usize>,
 }
@@ -39,7 +41,7 @@ impl Registry {
         }
         let met = match heads.entry(rule.full_name().into_owned().into_boxed_str()) {
             Entry::Vacant(entry) => {
-                entry.insert(Met { head: resolved.head.clone(), site });
+                entry.insert(Met { head: resolved.head.clone(), unit_log: rule.is_unit_log(), site });
                 return Ok(());
             }
             Entry::Occupied(entry) => entry.into_mut(),
@@ -55,6 +57,14 @@ impl Registry {
             return Ok(());
         }
         if met.head == resolved.head {
+            if met.unit_log != rule.is_unit_log() && rule.kept_as() == Algorithm::SlidingWindow {
+                tracing::error!(
+                    rule = resolved.label,
+                    "rules of one name do not share their budget on Redis: for one the log is kept as a sorted set, for \
+                     the other as a ring (above 128, with `cost`, `count` or a computed `max`); make them alike, or \
+                     force one form with `RedisStore::log_layout`"
+                );
+            }
             return Ok(());
         }
         Err(RateLimitError::misconfigured(format!(

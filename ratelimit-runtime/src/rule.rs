@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use once_cell::sync::OnceCell;
 
-use crate::limit::Limit;
+use crate::limit::{Limit, MAX_WINDOW};
 use crate::name;
 
 /// How a limit is kept.
@@ -217,7 +217,7 @@ impl Rule {
     /// Wait for a slot up to this long instead of refusing at once. Callers of one process wait in line.
     #[must_use]
     pub const fn wait(mut self, wait: Duration) -> Self {
-        self.wait = wait;
+        self.wait = if wait.as_micros() > MAX_WINDOW.as_micros() { MAX_WINDOW } else { wait };
         self
     }
 

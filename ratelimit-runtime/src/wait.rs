@@ -33,28 +33,38 @@ struct Line {
     turn: tokio::sync::Mutex<()>,
     /// How many stand in it. Changed under the lock of the lines.
     len: AtomicUsize,
+    /// The last refusal of the first in line, and when.
+    refused: Mutex<Option<(Decision, Instant)>>,
 }
 
 impl Lines {
-    /// Asks until it is admitted, or until waiting longer than `patience` would be needed. The line is that of the
-    /// first check.
+    /// Asks until it is admitted, or until waiting longer than the limit that refuses allows would be needed. The line
+    /// is that of the first check.
     pub(crate) async fn wait(&self, checks: &[&Check], patience: Duration) -> Result<Vec<Decision>, RateLimitError> {
-        let deadline = Instant::now() + patience;
+        let start = Instant::now();
         let line: Box<[u8]> = checks.first().map(|check| check.key()).unwrap_or_default().into();
+        let mut refused = None;
         if !self.has(&line) {
             match consult::all(checks).await {
-                Err(RateLimitError::Exceeded(refusal)) if worth_waiting(&refusal, deadline) => {}
+                Err(RateLimitError::Exceeded(refusal)) if worth_waiting(checks, &refusal, start) => {
+                    refused = Some((refusal, Instant::now()));
+                }
                 answer => return answer,
             }
         }
         let Some(place) = self.join(line) else { return consult::all(checks).await };
-        let Ok(_turn) = tokio::time::timeout_at(deadline, place.line.turn.lock()).await else {
-            // Not asked: a slot that comes free now belongs to the first in line.
-            return Err(consult::refusal_in_line(checks).await);
+        let Ok(_turn) = tokio::time::timeout_at(start + patience, place.line.turn.lock()).await else {
+            // Not asked: a slot that comes free now belongs to the first in line, and all who give up at this moment
+            // would ask at once.
+            return Err(match place.line.refused().or(refused) {
+                Some((refusal, then)) => RateLimitError::Exceeded(aged(refusal, then.elapsed())),
+                None => consult::refusal_in_line(checks).await,
+            });
         };
         loop {
             match consult::all(checks).await {
-                Err(RateLimitError::Exceeded(refusal)) if worth_waiting(&refusal, deadline) => {
+                Err(RateLimitError::Exceeded(refusal)) if worth_waiting(checks, &refusal, start) => {
+                    place.line.note(refusal);
                     tokio::time::sleep(refusal.retry_after()).await;
                 }
                 answer => return answer,
@@ -79,8 +89,31 @@ impl Lines {
     }
 }
 
-fn worth_waiting(refusal: &Decision, deadline: Instant) -> bool {
-    Instant::now() + refusal.retry_after() <= deadline
+impl Line {
+    /// Keeps what the first in line was told, for those who give up.
+    fn note(&self, refusal: Decision) {
+        *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some((refusal, Instant::now()));
+    }
+
+    fn refused(&self) -> Option<(Decision, Instant)> {
+        *self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether the limit that refuses has the patience to wait as long as it says.
+fn worth_waiting(checks: &[&Check], refusal: &Decision, start: Instant) -> bool {
+    let refusing = checks.iter().find(|check| check.name == refusal.rule());
+    refusing.is_some_and(|check| Instant::now() + refusal.retry_after() <= start + check.patience)
+}
+
+/// A refusal as it reads `elapsed` later, to a caller whose turn has not come.
+fn aged(refusal: Decision, elapsed: Duration) -> Decision {
+    let elapsed = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
+    Decision {
+        retry_after_us: refusal.retry_after_us.saturating_sub(elapsed).max(1_000),
+        reset_after_us: refusal.reset_after_us.saturating_sub(elapsed),
+        ..refusal
+    }
 }
 
 /// A place in a line; the last to leave takes the line along.

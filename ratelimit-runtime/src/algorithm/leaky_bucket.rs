@@ -54,20 +54,24 @@ impl Cell for LeakyBucket {
         self.rest = (self.rest + rest) % parts;
     }
 
-    fn refund(&mut self, limit: &Limit, cost: u64, _: u64) -> bool {
+    fn refund(&mut self, limit: &Limit, cost: u64, then: u64) -> bool {
         let parts = limit.max().max(1);
         let (time, rest) = mul_div_rem(cost, limit.window_us(), parts);
-        // The state is at the present, before which the arrival never lies.
-        let borrow = u64::from(rest > self.rest);
-        let backlog = self.arrival.saturating_sub(self.brought_to);
-        let counts = backlog > 0 || self.rest > 0;
-        if time + borrow > backlog {
+        // The state is at the present: the arrival is not before it, and the time since the charge has paid for part.
+        let passed = self.brought_to.saturating_sub(then);
+        let backlog = self.arrival - self.brought_to;
+        if (time, rest) <= (passed, 0) || (backlog, self.rest) == (0, 0) {
+            return false;
+        }
+        let time = time - passed;
+        if (time, rest) >= (backlog, self.rest) {
             (self.arrival, self.rest) = (self.brought_to, 0);
         } else {
+            let borrow = u64::from(rest > self.rest);
             self.arrival -= time + borrow;
             self.rest = self.rest + borrow * parts - rest;
         }
-        counts
+        true
     }
 
     fn life(&self, _: &Limit, now: u64) -> u64 {

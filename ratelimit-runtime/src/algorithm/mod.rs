@@ -31,9 +31,11 @@ pub(crate) struct Bucket {
     /// The time of the newest admission. An earlier clock has stepped back, and is read as standing still at this
     /// time, so that nothing is admitted twice.
     newest: u64,
-    /// When the whole state is void, by the clock as it is.
+    /// When what was charged is void, by the clock as it is. A ban may last longer.
     expires_at: u64,
     banned_until: u64,
+    /// When the state began: whatever was charged before is gone with the state before.
+    born: u64,
 }
 
 #[derive(Debug)]
@@ -100,7 +102,7 @@ struct Standing {
 
 impl Bucket {
     pub(crate) fn new(algorithm: Algorithm) -> Self {
-        Self { state: State::new(algorithm), newest: 0, expires_at: 0, banned_until: 0 }
+        Self { state: State::new(algorithm), newest: 0, expires_at: 0, banned_until: 0, born: u64::MAX }
     }
 
     pub(crate) fn acquire(&mut self, request: &Request<'_>, now: u64) -> Verdict {
@@ -134,14 +136,18 @@ impl Bucket {
         let at = self.advance(request, now);
         let ticket = self.state.kept().charge(request.limits(), request.cost(), at, request.is_held());
         self.newest = at;
+        self.born = self.born.min(at);
         let life = self.state.kept().life(request.limits(), at);
-        self.expires_at = now.saturating_add(life).max(self.banned_until);
+        self.expires_at = now.saturating_add(life);
         let standings = self.state.kept().standings(request.limits(), 0, at);
         self.verdict(&standings, at, now).with_ticket(ticket)
     }
 
     pub(crate) fn refund(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
         let at = self.advance(request, now);
+        if ticket < self.born {
+            return false;
+        }
         self.state.kept().refund(request.limits(), request.cost(), ticket, at, request.is_held())
     }
 
@@ -153,7 +159,6 @@ impl Bucket {
     pub(crate) fn block(&mut self, request: &Request<'_>, duration: u64, now: u64) {
         self.advance(request, now);
         self.banned_until = now.saturating_add(duration);
-        self.expires_at = self.expires_at.max(self.banned_until);
     }
 
     pub(crate) fn unblock(&mut self, now: u64) -> bool {
@@ -171,18 +176,19 @@ impl Bucket {
 
     /// Whether nothing of the state counts any more.
     pub(crate) fn is_void(&self, now: u64) -> bool {
-        now >= self.expires_at
+        now >= self.expires_at.max(self.banned_until)
     }
 
     /// Brings the state to `now`; returns the time that never steps back.
     fn advance(&mut self, request: &Request<'_>, now: u64) -> u64 {
-        if self.is_void(now) {
-            *self = Self::new(request.algorithm());
+        if now >= self.expires_at {
+            *self = Self { banned_until: self.banned_until, ..Self::new(request.algorithm()) };
         }
         if now < self.newest {
             // The clock stepped back. What is kept lives no longer than it would if it had been written now.
             let longest = now.saturating_add(request.horizon_us().max(request.block_us()));
             self.expires_at = self.expires_at.min(longest);
+            self.banned_until = self.banned_until.min(longest);
         }
         now.max(self.newest)
     }
@@ -196,7 +202,7 @@ impl Bucket {
             0 => 0,
             duration => (duration + (at - now)).min(self.expires_at.saturating_sub(now)),
         };
-        let banned_for = self.banned_until.min(self.expires_at).saturating_sub(now);
+        let banned_for = self.banned_until.saturating_sub(now);
         if banned_for > 0 {
             let wait = by_the_clock(wait).max(banned_for);
             return Verdict::new(false, remaining, wait, by_the_clock(reset).max(banned_for)).by_limit(index).by_ban();
@@ -229,7 +235,7 @@ fn mul_div(a: u64, b: u64, divisor: u64) -> u64 {
 /// `⌈a · b / divisor⌉`.
 fn mul_div_up(a: u64, b: u64, divisor: u64) -> u64 {
     let (quotient, rest) = mul_div_rem(a, b, divisor);
-    quotient + u64::from(rest > 0)
+    quotient.saturating_add(u64::from(rest > 0))
 }
 
 #[cfg(test)]

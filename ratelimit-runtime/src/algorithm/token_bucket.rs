@@ -42,14 +42,23 @@ impl Cell for TokenBucket {
         self.missing += cost;
     }
 
-    fn refund(&mut self, _: &Limit, cost: u64, _: u64) -> bool {
-        let counts = (self.missing, self.rest) > (0, 0);
-        if self.missing < cost {
+    fn refund(&mut self, limit: &Limit, cost: u64, then: u64) -> bool {
+        let window = limit.window_us();
+        // What has been refilled since was paid back already.
+        let (whole, rest) = mul_div_rem(self.at.saturating_sub(then), limit.max(), window);
+        if whole >= cost || (self.missing, self.rest) == (0, 0) {
+            return false;
+        }
+        let borrow = u64::from(rest > 0);
+        let (whole, rest) = (cost - whole - borrow, borrow * window - rest);
+        if (whole, rest) >= (self.missing, self.rest) {
             (self.missing, self.rest) = (0, 0);
         } else {
-            self.missing -= cost;
+            let borrow = u64::from(rest > self.rest);
+            self.missing -= whole + borrow;
+            self.rest = self.rest + borrow * window - rest;
         }
-        counts
+        true
     }
 
     fn life(&self, limit: &Limit, _: u64) -> u64 {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use foldhash::quality::RandomState;
 
-use super::{Answer, Request, Store, Verdict};
+use super::{Answer, Request, Store, StoreError, StoreErrorKind, Verdict};
 use crate::algorithm::Bucket;
 use crate::clock::{Clock, TokioClock};
 
@@ -121,15 +121,27 @@ impl Shard {
         if self.newcomers >= 64 || self.buckets.len() >= self.capacity {
             self.sweep(now);
         }
-        let overflow = self.overflow_key(request.rule_key(), hash);
+        let overflow = self.overflow_key(request, hash);
         let drained = self.overflow.get(&overflow).is_none_or(|bucket| bucket.is_void(now));
         let new = || Bucket::new(request.algorithm());
-        let bucket = if drained && self.buckets.len() < self.capacity {
-            self.buckets.entry(request.key().into()).or_insert_with(new)
-        } else {
-            self.overflow.entry(overflow).or_insert_with(new)
-        };
-        work(bucket, request, now)
+        if drained && self.buckets.len() < self.capacity {
+            return work(self.buckets.entry(request.key().into()).or_insert_with(new), request, now);
+        }
+        // Nobody is banned for what strangers do.
+        let request = request.with_block(Duration::ZERO);
+        work(self.overflow.entry(overflow).or_insert_with(new), &request, now)
+    }
+
+    /// Works on the key's own bucket, made if there is none and there is room.
+    fn on_own<T>(&mut self, request: &Request<'_>, now: u64, work: impl FnOnce(&mut Bucket) -> T) -> Option<T> {
+        if !self.buckets.contains_key(request.key()) && self.buckets.len() >= self.capacity {
+            self.newcomers += 1;
+            self.sweep(now);
+            if self.buckets.len() >= self.capacity {
+                return None;
+            }
+        }
+        Some(work(self.buckets.entry(request.key().into()).or_insert_with(|| Bucket::new(request.algorithm()))))
     }
 
     /// Works on the bucket that holds what the key was charged, if there is one.
@@ -137,17 +149,21 @@ impl Shard {
         if let Some(bucket) = self.buckets.get_mut(request.key()) {
             return Some(work(bucket));
         }
-        let overflow = self.overflow_key(request.rule_key(), hash);
+        let overflow = self.overflow_key(request, hash);
         self.overflow.get_mut(&overflow).map(work)
     }
 
-    fn overflow_key(&self, rule: &[u8], hash: u64) -> Box<[u8]> {
+    fn overflow_key(&self, request: &Request<'_>, hash: u64) -> Box<[u8]> {
         let slot = hash % OVERFLOW_SLOTS;
-        let key: Box<[u8]> = [rule, &slot.to_le_bytes()].concat().into();
+        let key: Box<[u8]> = [request.rule_key(), &slot.to_le_bytes()].concat().into();
         if self.overflow.len() < MAX_OVERFLOW || self.overflow.contains_key(&key) {
             key
         } else {
-            slot.to_le_bytes().into()
+            // Rules of one algorithm and the same windows, which understand each other's counts.
+            let mut shared = vec![request.algorithm() as u8];
+            shared.extend(request.limits().iter().flat_map(|limit| limit.window_us().to_le_bytes()));
+            shared.extend(slot.to_le_bytes());
+            shared.into()
         }
     }
 
@@ -243,9 +259,10 @@ impl Store for MemoryStore {
 
     fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
         let duration = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        let block = |bucket: &mut Bucket, request: &Request<'_>, now| bucket.block(request, duration, now);
-        self.with(&request, |shard, hash, now| shard.on_new(&request, hash, now, block));
-        Answer::ready(Ok(()))
+        let ban =
+            |shard: &mut Shard, _, now| shard.on_own(&request, now, |bucket| bucket.block(&request, duration, now));
+        let full = || StoreError::new(StoreErrorKind::Full, "the memory store has no room for another ban");
+        Answer::ready(self.with(&request, ban).ok_or_else(full))
     }
 
     fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {

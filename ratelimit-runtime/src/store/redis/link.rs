@@ -186,7 +186,7 @@ impl Shared {
         health: &Arc<Health>,
         reply: impl Future<Output = Result<T, RedisError>>,
     ) -> Result<T, StoreError> {
-        let call = InFlight { slot, health, sent: Instant::now(), answered: false };
+        let call = InFlight::new(slot, health);
         let reply = reply.await;
         call.answered();
         reply.map_err(|error| {
@@ -331,14 +331,23 @@ fn millis_since(then: Instant) -> u64 {
 
 /// Notices, by being dropped, that a caller stopped waiting. The client itself never gives up on a connection that
 /// swallows everything.
-struct InFlight<'a> {
+pub(super) struct InFlight<'a> {
     slot: &'a Slot,
     health: &'a Arc<Health>,
     sent: Instant,
     answered: bool,
 }
 
-impl InFlight<'_> {
+impl<'a> InFlight<'a> {
+    pub(super) fn new(slot: &'a Slot, health: &'a Arc<Health>) -> Self {
+        Self { slot, health, sent: Instant::now(), answered: false }
+    }
+
+    /// The wait is over, and says nothing about the server.
+    pub(super) fn done(mut self) {
+        self.answered = true;
+    }
+
     fn answered(mut self) {
         self.answered = true;
         self.health.heard();

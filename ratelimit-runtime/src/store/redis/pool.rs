@@ -13,7 +13,7 @@ use redis::{AsyncConnectionConfig, Client, Pipeline, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::errors;
-use super::link::{Health, Shared, Slot};
+use super::link::{Health, InFlight, Shared, Slot};
 use crate::error::StoreError;
 
 /// Transactions at once, per runtime. Further ones wait.
@@ -71,6 +71,15 @@ pub(super) struct Lease {
 
 impl Lease {
     pub(super) async fn new(shared: Arc<Shared>, slot: Arc<Slot>, health: Arc<Health>) -> Result<Self, StoreError> {
+        // Whoever gives up here has not been answered either.
+        let (own_slot, own_health) = (Arc::clone(&slot), Arc::clone(&health));
+        let waiting = InFlight::new(&own_slot, &own_health);
+        let lease = Self::wait(shared, slot, health).await;
+        waiting.done();
+        lease
+    }
+
+    async fn wait(shared: Arc<Shared>, slot: Arc<Slot>, health: Arc<Health>) -> Result<Self, StoreError> {
         let permit = Arc::clone(&health.pool.permits).acquire_owned().await;
         let permit = permit.map_err(|_| StoreError::unavailable("the connections to Redis are closed"))?;
         let idle = health.pool.idle().pop();

@@ -74,7 +74,7 @@ impl Means {
             _ if self.scripts => {
                 let kind = Kind::of(request, self.layout);
                 // Left to itself, the store keeps a log of units only for rules that are nothing else.
-                if kind == Kind::Zset && self.layout.is_some() {
+                if kind == Kind::Zset {
                     in_a_zset(request, "LogLayout::Ring")?;
                 }
                 Ok(Way::Script(kind))

@@ -4,7 +4,8 @@
 --   ban      until when the key is banned, or 0
 --   held     how much of what was charged is reserved
 --   held_at  when something was last reserved
---   expires  when all of it is void; the key itself lives a little longer
+--   expires  when what was charged is void; a ban may last longer, and the key itself lives a little longer
+--   born     when the first of it was charged: what was charged before is gone
 --   then three numbers per limit, whose meaning is the algorithm's
 --
 -- An algorithm is a table of functions of the three numbers x, y, z:
@@ -58,39 +59,45 @@ local function cells(algorithm)
     local state = call('GET', key)
     local numbers
     if state then
-      if #state ~= 40 + 24 * n then
+      if #state ~= 48 + 24 * n then
         return redis.error_reply('WRONGTYPE the key does not hold a bucket of these limits')
       end
-      numbers = { struct.unpack('<' .. string.rep('d', 5 + 3 * n), state) }
+      numbers = { struct.unpack('<' .. string.rep('d', 6 + 3 * n), state) }
     end
     if not state or now >= numbers[5] then
-      state = nil
+      local ban = state and numbers[2] or 0
+      state = ban > now and state or nil
       numbers = {}
-      for i = 1, 5 + 3 * n do
+      for i = 1, 6 + 3 * n do
         numbers[i] = 0
+      end
+      if ban > now then
+        numbers[2] = ban
       end
     end
     local newest, ban, held, held_at, expires = numbers[1], numbers[2], numbers[3], numbers[4], numbers[5]
+    local born = numbers[6]
     local at = math.max(now, newest)
     if at >= held_at + request.longest then
       held = 0
     end
 
     -- How long anything may live that is written for this request, and how long this key does.
-    local horizon = request.longest
+    local horizon = 0
     for i = 1, n do
       horizon = math.max(horizon, algorithm.horizon(max[i], window[i], capacity[i]))
     end
     if newest > now then
       -- The clock stepped back. What is kept lives no longer than if it had been written now.
       expires = math.min(expires, now + math.max(horizon, request.ban))
+      ban = math.min(ban, now + math.max(horizon, request.ban))
       life_of(key, math.max(horizon, request.ban))
     end
 
     -- The cells at this time. Only a charge or a refund keeps them: a refusal changes nothing.
     local x, y, z = {}, {}, {}
     for i = 1, n do
-      local k = 3 + 3 * i
+      local k = 4 + 3 * i
       x[i], y[i], z[i] = algorithm.at(numbers[k], numbers[k + 1], numbers[k + 2], max[i], window[i], at)
     end
 
@@ -107,14 +114,20 @@ local function cells(algorithm)
 
     local function keep()
       for i = 1, n do
-        local k = 3 + 3 * i
+        local k = 4 + 3 * i
         numbers[k], numbers[k + 1], numbers[k + 2] = x[i], y[i], z[i]
       end
     end
 
     local function save()
       numbers[1], numbers[2], numbers[3], numbers[4], numbers[5] = newest, ban, held, held_at, expires
-      set(key, struct.pack('<' .. string.rep('d', 5 + 3 * n), unpack(numbers)), expires - now)
+      numbers[6] = born
+      local lasts = math.max(expires, ban) - now
+      if lasts > 0 then
+        set(key, struct.pack('<' .. string.rep('d', 6 + 3 * n), unpack(numbers)), lasts)
+      else
+        call('DEL', key)
+      end
     end
 
     if mode == 'acquire' or mode == 'hold' or mode == 'peek' then
@@ -133,7 +146,6 @@ local function cells(algorithm)
         end
         if exceeded and ban <= now and request.ban > 0 and mode ~= 'peek' then
           ban = now + request.ban
-          expires = math.max(expires, ban)
           save()
         end
         return verdict(wait, left, reset, at, ban, expires - now, 0)
@@ -147,7 +159,10 @@ local function cells(algorithm)
         lasts = math.max(lasts, algorithm.life(x[i], y[i], z[i], max[i], window[i], at))
       end
       newest = at
-      expires = math.max(now + lasts, ban)
+      if born == 0 then
+        born = at
+      end
+      expires = now + lasts
       if mode == 'hold' then
         held, held_at = held + cost, at
       end
@@ -159,7 +174,6 @@ local function cells(algorithm)
 
     if mode == 'block' then
       ban = now + request.ban
-      expires = math.max(expires, ban)
       save()
       return { 1 }
     end
@@ -175,6 +189,9 @@ local function cells(algorithm)
       return { banned and 1 or 0 }
     end
     -- refund, return, commit
+    if mode ~= 'commit' and (born == 0 or request.ticket < born) then
+      return { 0 }
+    end
     local was_held = held > 0
     if mode ~= 'refund' then
       held = math.max(held - cost, 0)

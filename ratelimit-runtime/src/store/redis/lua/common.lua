@@ -84,7 +84,7 @@ local function verdict(wait, left, reset, at, ban, life, ticket)
     whole = math.min(whole + at - now, life)
   end
   if ban > now then
-    local banned_for = math.min(ban - now, life)
+    local banned_for = ban - now
     return { 0, index - 1, left[index], math.max(retry, banned_for), math.max(whole, banned_for), 0, 1 }
   end
   return { retry == 0 and 1 or 0, index - 1, left[index], retry, whole, ticket, 0 }

@@ -24,16 +24,18 @@ local leaky_bucket = cells {
     return x + time + (sum - over) / max, over, z
   end,
   refund = function(x, y, z, max, window, cost, since, now)
-    local any = x > now or y > 0
     local time, rest = mul_div(cost, window, max)
-    if rest > y then
-      time = time + 1
-      y = y + max
+    -- The time since the charge has paid for part of it.
+    time = time - math.max(now - since, 0)
+    local backlog = x - now
+    if time < 0 or time == 0 and rest == 0 or backlog == 0 and y == 0 then
+      return x, y, z, false
+    elseif time > backlog or time == backlog and rest >= y then
+      return now, 0, z, true
+    elseif rest > y then
+      return x - time - 1, y + max - rest, z, true
     end
-    if time > x - now then
-      return now, 0, z, any
-    end
-    return x - time, y - rest, z, any
+    return x - time, y - rest, z, true
   end,
   life = function(x, y, z, max, window, now)
     return x - now + (y > 0 and 1 or 0)

@@ -400,6 +400,9 @@ local function ring(key, request)
     end
     log.ban = 0
     call('SETRANGE', key, 0, ring_header(log))
+    if call('PTTL', key) > lasting_millis(longest) then
+      expire(key, longest)
+    end
     return { 1 }
   end
 

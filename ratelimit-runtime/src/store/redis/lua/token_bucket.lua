@@ -34,11 +34,21 @@ local token_bucket = cells {
     return x + cost, y, z
   end,
   refund = function(x, y, z, max, window, cost, since, now)
-    local any = x > 0 or y > 0
-    if x < cost then
-      return 0, 0, z, any
+    -- What has been refilled since was paid back already.
+    local whole, rest = mul_div(math.max(now - since, 0), max, window)
+    if whole >= cost or x == 0 and y == 0 then
+      return x, y, z, false
     end
-    return x - cost, y, z, any
+    whole = cost - whole
+    if rest > 0 then
+      whole, rest = whole - 1, window - rest
+    end
+    if whole > x or whole == x and rest >= y then
+      return 0, 0, z, true
+    elseif rest > y then
+      return x - whole - 1, y + window - rest, z, true
+    end
+    return x - whole, y - rest, z, true
   end,
   life = function(x, y, z, max, window, now)
     return refill(x, y, max, window)

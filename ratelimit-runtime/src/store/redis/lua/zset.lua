@@ -20,7 +20,9 @@ local function zset(key, request)
     newest = call('ZREVRANGE', key, 1, 1, 'WITHSCORES')
   end
   if mode == 'unblock' then
-    call('ZREM', key, 'ban')
+    if call('ZREM', key, 'ban') == 1 and call('PTTL', key) > lasting_millis(longest) then
+      expire(key, longest)
+    end
     return { ban > now and 1 or 0 }
   end
   local last, ticket = tonumber(newest[2]), tonumber(newest[1])
@@ -48,7 +50,9 @@ local function zset(key, request)
       return { 0 }
     end
     for entry = request.ticket, request.ticket + cost - 1 do
-      call('ZREM', key, digits(entry))
+      if call('ZREM', key, digits(entry)) == 0 then
+        break
+      end
     end
     return { 1 }
   end

@@ -267,6 +267,7 @@ impl<'a> Sight<'a> {
                     let mut unban = self.command("ZREM");
                     unban.arg("ban");
                     commands.push(unban);
+                    commands.push(self.time.expire(self.request.key(), self.now, self.request.horizon_us()));
                 }
                 self.is_banned()
             }
