@@ -125,14 +125,17 @@ fn prepended(body: &Group, guard: TokenStream, wrap: Option<&Wrap<'_>>) -> Group
         Ok((inner, input.parse::<TokenStream>()?))
     };
     let (inner_attributes, rest) = split.parse2(body.stream()).unwrap_or_else(|_| (Vec::new(), body.stream()));
-    let mut rest = Group::new(Delimiter::Brace, rest);
-    rest.set_span(body.span().resolved_at(Span::mixed_site()));
+    // One expression holds no items, and needs no scope. Anything else keeps the user's braces, and with them the
+    // user's edition: it decides when the last expression's temporaries are dropped.
+    let lone = syn::parse2::<Expr>(rest.clone()).is_ok_and(|expr| !matches!(expr, Expr::Block(_)));
+    let mut scoped = Group::new(Delimiter::Brace, rest.clone());
+    scoped.set_span(body.span());
+    let rest = if lone { rest } else { TokenTree::Group(scoped).into() };
     let mut stream = TokenStream::new();
     for attribute in inner_attributes {
         attribute.to_tokens(&mut stream);
     }
     stream.extend(guard);
-    let rest = TokenTree::Group(rest).into();
     stream.extend(match wrap {
         Some(wrap) => wrap(rest),
         None => rest,
@@ -348,10 +351,10 @@ mod tests {
     #[test]
     fn wrapped() {
         for (text, expected) in [
-            ("async fn f() -> R { #![allow(x)] b }", "{ # ! [allow (x)] GUARD ; WRAP { b } ; OUTCOME }"),
+            ("async fn f() -> R { #![allow(x)] b }", "{ # ! [allow (x)] GUARD ; WRAP b ; OUTCOME }"),
             (
                 "fn f() -> impl Future<Output = R> { async move { b }.boxed() }",
-                "{ async move { GUARD ; WRAP { b } ; OUTCOME } . boxed () }",
+                "{ async move { GUARD ; WRAP b ; OUTCOME } . boxed () }",
             ),
             (
                 "fn f<'async_trait>() -> X { Box::pin(async move { let a = a; let __ret: R = { b }; __ret }) }",
@@ -368,18 +371,18 @@ mod tests {
     #[test]
     fn returned_futures() {
         for (text, body, returns) in [
-            ("fn f() -> impl Future<Output = R> + Send { async move { b } }", "{ async move { GUARD ; { b } } }", "R"),
+            ("fn f() -> impl Future<Output = R> + Send { async move { b } }", "{ async move { GUARD ; b } }", "R"),
             (
                 "fn f() -> Pin<Box<dyn Future<Output = Result<A, B>> + Send + '_>> { x(); Box::pin(async move { b }) }",
-                "{ x () ; Box :: pin (async move { GUARD ; { b } }) }",
+                "{ x () ; Box :: pin (async move { GUARD ; b }) }",
                 "Result < A , B >",
             ),
             (
                 "fn f() -> BoxFuture<'static, R> { async move { b }.boxed() }",
-                "{ async move { GUARD ; { b } } . boxed () }",
+                "{ async move { GUARD ; b } . boxed () }",
                 "R",
             ),
-            ("fn f() -> Alias { async move { b } }", "{ async move { GUARD ; { b } } }", "unknown"),
+            ("fn f() -> Alias { async move { b } }", "{ async move { GUARD ; b } }", "unknown"),
         ] {
             let (actual, actual_returns, _) = guarded(text);
             assert_eq!((actual.as_str(), actual_returns.as_str()), (body, returns));

@@ -117,3 +117,64 @@ async fn everything_works_under_another_name() {
     assert_eq!(key!(crate = ::limits, "<gen>"), Key::of(&7));
     assert_eq!(key!(crate = crate::re_export::inner, "<gen.0>"), Key::of("7"));
 }
+
+mod drop_order {
+    //! In edition 2021 the temporaries of the last expression outlive the locals. The attribute must not change that.
+
+    use std::cell::RefCell;
+
+    use super::*;
+
+    thread_local! {
+        static DROPPED: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
+    }
+
+    struct Loud(&'static str);
+
+    impl Loud {
+        fn get(&self) -> u8 {
+            1
+        }
+    }
+
+    impl Drop for Loud {
+        fn drop(&mut self) {
+            DROPPED.with_borrow_mut(|dropped| dropped.push(self.0));
+        }
+    }
+
+    type Outcome = Result<u8, RateLimitError>;
+
+    async fn plain() -> Outcome {
+        let _local = Loud("local");
+        Ok(Loud("temporary").get())
+    }
+
+    #[rate_limit(window = "60s", max = 100, crate = ::limits)]
+    async fn limited() -> Outcome {
+        let _local = Loud("local");
+        Ok(Loud("temporary").get())
+    }
+
+    #[rate_limit(window = "60s", max = 100, count = "err", crate = ::limits)]
+    async fn counted() -> Outcome {
+        let _local = Loud("local");
+        Ok(Loud("temporary").get())
+    }
+
+    #[tokio::test]
+    async fn is_what_it_is_without_the_attribute() {
+        let order = || DROPPED.with_borrow_mut(std::mem::take);
+        RateLimiter::memory()
+            .scope(async {
+                plain().await.unwrap();
+                let expected = order();
+                assert_eq!(expected, ["local", "temporary"]);
+                limited().await.unwrap();
+                assert_eq!(order(), expected);
+                counted().await.unwrap();
+                assert_eq!(order(), expected);
+            })
+            .await;
+    }
+}

@@ -147,7 +147,7 @@ mod tests {
             (
                 r#"window = "1s", max = 1, count = "all""#,
                 "async fn f() -> R { body }",
-                vec!["__private::run({", "(__ratelimit_error);}}{body}}"],
+                vec!["__private::run({", "(__ratelimit_error);}}body}"],
             ),
         ] {
             let actual = expanded(arguments, function);
