@@ -366,6 +366,13 @@ async fn local_goes_on_limiting_in_this_process() {
     assert_misconfigured(limiter.acquire(&rule, &Key::of("a")).await, "misconfigured");
 }
 
+#[rate_limit(key = "<user>", window = "1h", max = 2, count = "err", on_unavailable = "local")]
+async fn log_in(user: &str, password: &str) -> Result<(), RateLimitError> {
+    let _ = user;
+    let wrong = || RateLimiter::builder().prefix("{wrong password}").build().map(drop);
+    if password == "right" { Ok(()) } else { wrong() }
+}
+
 #[tokio::test]
 async fn what_local_was_charged_is_given_back_to_local() {
     let store = FaultyStore::new(MemoryStore::new());
@@ -377,13 +384,6 @@ async fn what_local_was_charged_is_given_back_to_local() {
     assert!(limiter.refund(&rule, &Key::global(), &charged).await.unwrap());
     assert!(!limiter.refund(&rule, &Key::global(), &charged).await.unwrap());
     assert_eq!(limiter.peek(&rule, &Key::global()).await.unwrap().remaining(), 1);
-
-    #[rate_limit(key = "<user>", window = "1h", max = 2, count = "err", on_unavailable = "local")]
-    async fn log_in(user: &str, password: &str) -> Result<(), RateLimitError> {
-        let _ = user;
-        let wrong = || RateLimiter::builder().prefix("{wrong password}").build().map(drop);
-        if password == "right" { Ok(()) } else { wrong() }
-    }
 
     let limiter = RateLimiter::with_store(store);
     let scenario = async {
