@@ -145,6 +145,7 @@ mod drop_order {
 
     type Outcome = Result<u8, RateLimitError>;
 
+    #[allow(clippy::unused_async, reason = "what it is without the attribute")]
     async fn plain() -> Outcome {
         let _local = Loud("local");
         Ok(Loud("temporary").get())
