@@ -93,7 +93,10 @@ async fn every_order(limiter: &RateLimiter, rule: &Rule, context: &str) {
 
     limiter.block(rule, &alice(), MINUTE * 10).await.unwrap();
     let banned = limiter.peek(rule, &alice()).await.unwrap();
-    assert!(!banned.is_allowed() && banned.is_banned() && banned.retry_after() == MINUTE * 10, "{context}: {banned:?}");
+    assert!(
+        !banned.is_allowed() && banned.is_blocked() && banned.retry_after() == MINUTE * 10,
+        "{context}: {banned:?}"
+    );
     let refused = limiter.acquire(rule, &alice()).await.unwrap_err();
     assert_eq!(refused.retry_after(), Some(MINUTE * 10), "{context}");
     assert_eq!(limiter.peek(rule, &bob()).await.unwrap().remaining(), 3, "{context}: nobody else is banned");
@@ -131,7 +134,7 @@ async fn what_one_process_orders_others_see_at_once() {
     assert!(there.refund(&rule, &alice(), &first).await.unwrap());
     assert_eq!(here.peek(&rule, &alice()).await.unwrap().remaining(), 2);
     here.block(&rule, &alice(), MINUTE).await.unwrap();
-    assert!(there.peek(&rule, &alice()).await.unwrap().is_banned());
+    assert!(there.peek(&rule, &alice()).await.unwrap().is_blocked());
     for apart in [&other_secret, &other_prefix] {
         assert!(apart.peek(&rule, &alice()).await.unwrap().is_allowed());
         assert!(!apart.unblock(&rule, &alice()).await.unwrap());
@@ -192,9 +195,9 @@ async fn a_refusal_of_a_shadow_bans_nobody() {
         for _ in 0..3 {
             let _ = limiter.acquire(&shadow, &alice()).await.unwrap();
         }
-        assert!(!limiter.peek(&binding, &alice()).await.unwrap().is_banned(), "{place}");
+        assert!(!limiter.peek(&binding, &alice()).await.unwrap().is_blocked(), "{place}");
         let refused = limiter.acquire(&binding, &alice()).await.unwrap_err();
-        assert!(refused.decision().unwrap().is_banned(), "{place}");
+        assert!(refused.decision().unwrap().is_blocked(), "{place}");
     }
 }
 
@@ -227,7 +230,7 @@ async fn policies_are_replaced_while_running() {
             assert_eq!(limiter.acquire(&rule, &alice()).await.unwrap().remaining(), left, "{place}");
         }
         let refused = limiter.acquire(&rule, &alice()).await.unwrap_err();
-        assert!(refused.decision().unwrap().is_banned(), "{place}: the policy's ban");
+        assert!(refused.decision().unwrap().is_blocked(), "{place}: the policy's ban");
 
         let two = Policy::new(Limit::per_hour(100)).and(Limit::new(1, Duration::from_secs(5)));
         limiter.set_policies([("login", two)]).unwrap();

@@ -129,18 +129,18 @@ async fn try_out(store_name: &str, algorithm: Algorithm, feature: &str) -> Resul
         "wait" => return wait(store_name, algorithm).await,
         "block" => {
             store.block(one, Duration::from_secs(60)).await?;
-            assert!(store.acquire(one).await?.banned);
+            assert!(store.acquire(one).await?.blocked);
             assert!(store.unblock(one).await?);
             for _ in 0..5 {
                 assert!(store.acquire(one.with_block(Duration::from_secs(60))).await?.allowed);
             }
-            assert!(store.acquire(one.with_block(Duration::from_secs(60))).await?.banned);
+            assert!(store.acquire(one.with_block(Duration::from_secs(60))).await?.blocked);
         }
         "count" => {
-            let first = store.acquire(one.held()).await?;
-            let second = store.acquire(one.held()).await?;
-            assert!(store.commit(one.held(), first.ticket).await?);
-            assert!(store.refund(one.held(), second.ticket).await?);
+            let first = store.acquire(one.reserving()).await?;
+            let second = store.acquire(one.reserving()).await?;
+            assert!(store.commit(one.reserving(), first.ticket).await?);
+            assert!(store.release(one.reserving(), second.ticket).await?);
             assert_eq!(store.peek(one).await?.remaining, 4);
         }
         other => panic!("nobody knows how to try {other}"),

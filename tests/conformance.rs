@@ -142,12 +142,12 @@ async fn every_write_on_redis_expires_within_its_horizon() {
             store.refund(request, admitted.ticket).await.unwrap();
             expires(longest, "refund");
             if !unit_log {
-                let held = store.acquire(request.held()).await.unwrap();
+                let held = store.acquire(request.reserving()).await.unwrap();
                 expires(longest, "hold");
                 if round % 2 == 0 {
-                    store.commit(request.held(), held.ticket).await.unwrap();
+                    store.commit(request.reserving(), held.ticket).await.unwrap();
                 } else {
-                    store.refund(request.held(), held.ticket).await.unwrap();
+                    store.release(request.reserving(), held.ticket).await.unwrap();
                 }
                 expires(longest, "settle");
             }
@@ -162,7 +162,7 @@ async fn every_write_on_redis_expires_within_its_horizon() {
         store.unblock(request).await.unwrap();
         expires(longest, "unblock without a ban");
         longest = BAN;
-        assert!(store.acquire(request.with_block(BAN)).await.unwrap().banned);
+        assert!(store.acquire(request.with_block(BAN)).await.unwrap().blocked);
         expires(longest, "a ban");
         store.block(request, BAN).await.unwrap();
         expires(longest, "block");

@@ -86,7 +86,7 @@ async fn play(redis: &RedisStore, clock: &FakeClock, kind: Kind, shape: &Shape, 
                 let mut request = kind.request(key, &limits).with_cost(cost);
                 let held = held && !kind.unit_log;
                 if held {
-                    request = request.held();
+                    request = request.reserving();
                 }
                 if block {
                     request = request.with_block(Duration::from_millis(1500));
@@ -118,7 +118,7 @@ async fn play(redis: &RedisStore, clock: &FakeClock, kind: Kind, shape: &Shape, 
                 let limits = shape.limits(0);
                 let Some(&(ours, theirs, cost, true)) = admitted.get(which) else { continue };
                 admitted.remove(which);
-                let request = kind.request(key, &limits).with_cost(cost).held();
+                let request = kind.request(key, &limits).with_cost(cost).reserving();
                 let (ours, theirs) = if counts {
                     (memory.commit(request, ours).await.unwrap(), redis.commit(request, theirs).await.unwrap())
                 } else {
@@ -160,7 +160,7 @@ fn capacity(algorithm: Algorithm, limits: &[Limit]) -> u64 {
 }
 
 fn same(ours: &Verdict, theirs: &Verdict, context: &str) {
-    let fields = |v: &Verdict| (v.allowed, v.limit_index, v.remaining, v.retry_after_us, v.reset_after_us, v.banned);
+    let fields = |v: &Verdict| (v.allowed, v.limit_index, v.remaining, v.retry_after_us, v.reset_after_us, v.blocked);
     assert_eq!(fields(ours), fields(theirs), "memory (left) and Redis (right) differ at {context}");
 }
 

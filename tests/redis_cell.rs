@@ -273,7 +273,7 @@ async fn what_the_module_cannot_do_is_said() {
         (request(two.as_slice()), "one limit"),
         (request(&parts), "whole seconds"),
         (request(&fast), "1,000 a second"),
-        (request(&fine).held(), "reservations"),
+        (request(&fine).reserving(), "reservations"),
         (request(&fine).with_block(Duration::from_secs(1)), "bans"),
     ] {
         let error = store.acquire(request).await.unwrap_err();

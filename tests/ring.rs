@@ -70,7 +70,7 @@ impl Pair {
     async fn call(&mut self, limits: &[Limit], cost: u64, held: bool, block: u64) -> (Verdict, Option<Admitted>) {
         let mut request = self.request(limits).with_cost(cost).with_block(Duration::from_micros(block));
         if held {
-            request = request.held();
+            request = request.reserving();
         }
         let (ours, theirs) = (self.memory.acquire(request).await.unwrap(), self.redis.acquire(request).await.unwrap());
         same(ours, theirs);
@@ -97,7 +97,7 @@ impl Pair {
     async fn refund(&self, limits: &[Limit], admitted: Admitted) -> bool {
         let mut request = self.request(limits).with_cost(admitted.cost);
         if admitted.held {
-            request = request.held();
+            request = request.reserving();
         }
         let ours = self.memory.refund(request, admitted.memory).await.unwrap();
         assert_eq!(self.redis.refund(request, admitted.redis).await.unwrap(), ours, "the refund of {admitted:?}");
@@ -105,7 +105,7 @@ impl Pair {
     }
 
     async fn commit(&self, limits: &[Limit], admitted: Admitted) -> bool {
-        let request = self.request(limits).with_cost(admitted.cost).held();
+        let request = self.request(limits).with_cost(admitted.cost).reserving();
         let ours = self.memory.commit(request, admitted.memory).await.unwrap();
         assert_eq!(self.redis.commit(request, admitted.redis).await.unwrap(), ours, "the commit of {admitted:?}");
         ours
@@ -512,8 +512,8 @@ async fn nothing_given_back_makes_a_key() {
     let limits = [per(5, MINUTE)];
     let request = pair.request(&limits);
     assert!(!pair.redis.refund(request, 1).await.unwrap());
-    assert!(!pair.redis.refund(request.held(), 1).await.unwrap());
-    assert!(!pair.redis.commit(request.held(), 1).await.unwrap());
+    assert!(!pair.redis.release(request.reserving(), 1).await.unwrap());
+    assert!(!pair.redis.commit(request.reserving(), 1).await.unwrap());
     assert!(!pair.redis.unblock(request).await.unwrap());
     assert!(pair.redis.peek(request).await.unwrap().allowed);
     assert!(pair.redis.acquire(request.with_cost(0)).await.unwrap().allowed);

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ratelimit_runtime::clock::Clock;
-use ratelimit_runtime::store::{Answer, Request, StoreError, Verdict};
+use ratelimit_runtime::store::{Answer, Capabilities, Feature, Request, Verdict};
 use ratelimit_runtime::{Algorithm, Store};
 
 /// Keeps every admission in a map under one lock: the contract of [`Store`] in its plainest form. A store that has to
@@ -42,9 +42,6 @@ impl<C: Clock> LogStore<C> {
 
 impl<C: Clock> Store for LogStore<C> {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        if let Err(error) = supported(&request) {
-            return Answer::ready(Err(error));
-        }
         let (mut keys, now) = self.lock();
         keys.sweep(now);
         let log = keys.logs.entry(request.key().to_vec()).or_default();
@@ -58,9 +55,6 @@ impl<C: Clock> Store for LogStore<C> {
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        if let Err(error) = supported(&request) {
-            return Answer::ready(Err(error));
-        }
         let (mut keys, now) = self.lock();
         let verdict = match keys.logs.get_mut(request.key()) {
             Some(log) => log.decide(&request, now),
@@ -69,18 +63,15 @@ impl<C: Clock> Store for LogStore<C> {
         Answer::ready(Ok(verdict))
     }
 
+    /// What is not declared here, the limiter refuses: other algorithms, blocks, `count`.
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::none().with(Algorithm::SlidingWindow, &[Feature::Limits])
+    }
+
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
         let (mut keys, now) = self.lock();
         let log = keys.logs.remove(request.key());
         Answer::ready(Ok(log.is_some_and(|mut log| !log.is_void(now))))
-    }
-}
-
-/// What a store does not offer is an error of configuration, and never something similar instead.
-fn supported(request: &Request<'_>) -> Result<(), StoreError> {
-    match request.algorithm() {
-        Algorithm::SlidingWindow => Ok(()),
-        other => Err(StoreError::unsupported(format!("this store keeps sliding windows, not {other:?}"))),
     }
 }
 

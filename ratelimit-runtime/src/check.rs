@@ -175,7 +175,7 @@ impl Check {
             .with_block(if self.shadow { Duration::ZERO } else { self.block })
             .with_unit_log(self.unit_log)
             .with_rule_len(self.rule_len);
-        Ok(if self.held { request.held() } else { request })
+        Ok(if self.held { request.reserving() } else { request })
     }
 
     /// What one call may cost at most.
@@ -183,7 +183,7 @@ impl Check {
         self.limits.iter().map(|limit| self.algorithm.capacity(limit)).min().unwrap_or(0)
     }
 
-    pub(crate) fn is_held(&self) -> bool {
+    pub(crate) fn is_reservation(&self) -> bool {
         self.held
     }
 

@@ -211,7 +211,7 @@ pub(crate) async fn refusal_in_line(checks: &[&Check]) -> RateLimitError {
 
 /// Waits for an answer until the deadline, whatever the store does meanwhile.
 pub(crate) async fn by_deadline<T: Unpin>(deadline: Duration, answer: Answer<'_, T>) -> Result<T, StoreError> {
-    let answer = match answer.now() {
+    let answer = match answer.known() {
         Ok(result) => return result,
         Err(answer) => answer,
     };
@@ -297,6 +297,6 @@ fn decision(check: &Check, verdict: &Verdict) -> Decision {
         source: Source::Store,
         allowed: verdict.allowed,
         degraded: false,
-        banned: verdict.banned,
+        blocked: verdict.blocked,
     }
 }

@@ -20,7 +20,7 @@ pub struct Decision {
     pub(crate) source: Source,
     pub(crate) allowed: bool,
     pub(crate) degraded: bool,
-    pub(crate) banned: bool,
+    pub(crate) blocked: bool,
 }
 
 /// Who gave a [`Decision`].
@@ -79,8 +79,8 @@ impl Decision {
 
     /// Whether a ban refused, which outlasts the limit itself.
     #[must_use]
-    pub fn is_banned(&self) -> bool {
-        self.banned
+    pub fn is_blocked(&self) -> bool {
+        self.blocked
     }
 
     /// Who answered.
@@ -113,7 +113,7 @@ impl Decision {
             source: Source::Fallback,
             allowed: true,
             degraded: true,
-            banned: false,
+            blocked: false,
         }
     }
 }
@@ -130,7 +130,7 @@ impl fmt::Debug for Decision {
             .field("reset_after", &self.reset_after())
             .field("source", &self.source)
             .field("degraded", &self.degraded)
-            .field("banned", &self.banned)
+            .field("banned", &self.blocked)
             .finish_non_exhaustive()
     }
 }

@@ -56,5 +56,5 @@ fn marked(verdict: Verdict) -> Verdict {
 
 /// Memory answers at once.
 fn known<T>(answer: crate::store::Answer<'_, T>) -> Result<T, StoreError> {
-    answer.now().unwrap_or_else(|_| Err(StoreError::unavailable("the local memory did not answer at once")))
+    answer.known().unwrap_or_else(|_| Err(StoreError::unavailable("the local memory did not answer at once")))
 }

@@ -35,7 +35,7 @@ pub async fn run_held<const N: usize>(mut checks: [Option<Check>; N]) -> Result<
     let held = checks.map(|check| {
         let check = check?;
         let ticket = decisions.next()?.ticket();
-        check.is_held().then_some((check, ticket))
+        check.is_reservation().then_some((check, ticket))
     });
     Ok(Held::new(held))
 }

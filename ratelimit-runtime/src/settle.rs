@@ -66,7 +66,7 @@ fn settle(check: &Check, ticket: u64, how: How) {
     }
     let settled = {
         let Ok(answer) = ask(check, ticket, how) else { return };
-        answer.now().map_err(drop)
+        answer.known().map_err(drop)
     };
     match settled {
         Ok(Ok(_)) => {}
@@ -98,6 +98,7 @@ fn ask(check: &Check, ticket: u64, how: How) -> Result<Answer<'_, bool>, RateLim
     let request = check.any_request()?;
     let (store, ticket) = local::keeper_of(check.limiter.inner(), ticket);
     Ok(match how {
+        How::GiveBack if request.is_reservation() => store.release(request, ticket),
         How::GiveBack => store.refund(request, ticket),
         How::Commit => store.commit(request, ticket),
     })

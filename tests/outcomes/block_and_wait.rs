@@ -20,7 +20,7 @@ async fn a_ban_outlives_the_window_and_refused_calls_do_not_extend_it() {
     alone(async {
         assert!(strict("a", false).await.is_ok());
         let refused = strict("a", false).await;
-        assert!(refusal(&refused).unwrap().is_banned());
+        assert!(refusal(&refused).unwrap().is_blocked());
         assert_eq!(retry_after(&refused), 10 * MINUTE);
         for minute in 1..10 {
             pass(MINUTE).await;
@@ -45,7 +45,7 @@ async fn neither_shadow_nor_peek_bans() {
             for _ in 0..5 {
                 assert!(strict(who, true).await.is_ok());
                 let seen = limiter.peek(&rule, &key!("<who>")).await.unwrap();
-                assert!(!seen.is_allowed() && !seen.is_banned());
+                assert!(!seen.is_allowed() && !seen.is_blocked());
             }
             pass(SECOND).await;
             assert!(strict("a", false).await.is_ok());

@@ -99,7 +99,7 @@ async fn a_thousand_parallel_guesses_cannot_pass_a_limit_of_five() {
             retry_after(&refused) <= Duration::from_millis(50),
             "open reservations may be given back at any moment"
         );
-        assert!(!refusal(&refused).unwrap().is_banned(), "no guess has failed yet");
+        assert!(!refusal(&refused).unwrap().is_blocked(), "no guess has failed yet");
     }
     assert_eq!(gate.guesses(), 5);
     gate.open.add_permits(1000);
@@ -107,7 +107,7 @@ async fn a_thousand_parallel_guesses_cannot_pass_a_limit_of_five() {
         assert!(matches!(guess.unwrap(), Err(Failure::Wrong)));
     }
     let refused = guess(limiter, Arc::clone(&gate), true).await;
-    assert!(refusal(&refused).unwrap().is_banned());
+    assert!(refusal(&refused).unwrap().is_blocked());
     assert_eq!(retry_after(&refused), 10 * MINUTE);
     assert_eq!(gate.guesses(), 5);
 }

@@ -33,7 +33,7 @@ async fn a_policy_says_all_of_it() {
     let limiter = limiter(limits.algorithm(Algorithm::FixedWindow));
     assert_eq!(admitted(&limiter).await, 2);
     let refused = log_in(&limiter, "alice").await;
-    assert!(refusal(&refused).unwrap().is_banned());
+    assert!(refusal(&refused).unwrap().is_blocked());
     pass(10 * MINUTE).await;
     assert_eq!(admitted(&limiter).await, 1);
     assert_eq!(retry_after(&log_in(&limiter, "alice").await), 50 * MINUTE);

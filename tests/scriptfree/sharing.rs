@@ -124,7 +124,7 @@ async fn play(stores: &[RedisStore; 2], clock: &FakeClock, shape: &[(Vec<u64>, u
 fn same(ours: Verdict, theirs: Verdict, stepped_back: bool, context: &str) {
     let context = format!("shared {ours:?} and scripts alone {theirs:?} differ at {context}");
     let exact =
-        |verdict: Verdict| (verdict.allowed, verdict.limit_index, verdict.remaining, verdict.ticket, verdict.banned);
+        |verdict: Verdict| (verdict.allowed, verdict.limit_index, verdict.remaining, verdict.ticket, verdict.blocked);
     assert_eq!(exact(ours), exact(theirs), "{context}");
     let tolerance = if stepped_back { 3_000_000 } else { 0 };
     assert!(ours.retry_after_us.abs_diff(theirs.retry_after_us) <= tolerance, "{context}");
@@ -172,10 +172,10 @@ async fn what_one_kind_of_store_does_the_other_sees() {
     assert!(plain.refund(request, theirs.ticket).await.unwrap());
     assert_eq!(plain.peek(request).await.unwrap().remaining, 4);
     scripted.block(request, Duration::from_secs(60)).await.unwrap();
-    assert!(plain.acquire(request).await.unwrap().banned);
+    assert!(plain.acquire(request).await.unwrap().blocked);
     assert!(plain.unblock(request).await.unwrap());
     plain.block(request, Duration::from_secs(60)).await.unwrap();
-    assert!(scripted.acquire(request).await.unwrap().banned);
+    assert!(scripted.acquire(request).await.unwrap().blocked);
     assert!(scripted.unblock(request).await.unwrap());
     for left in [3, 2, 1, 0] {
         let store = if left % 2 == 0 { &plain } else { &scripted };

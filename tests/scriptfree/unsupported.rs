@@ -61,11 +61,11 @@ async fn a_request_that_needs_scripts_is_refused_and_writes_nothing() {
     let heavy = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &many).with_cost(1_001);
     for (store, request, expected) in [
         (&server_clock, one(Algorithm::TokenBucket), "scripts(true)"),
-        (&server_clock, log.held(), "scripts(true)"),
-        (&server_clock, one(Algorithm::FixedWindow).held(), "scripts(true)"),
+        (&server_clock, log.reserving(), "scripts(true)"),
+        (&server_clock, one(Algorithm::FixedWindow).reserving(), "scripts(true)"),
         (&server_clock, heavy, "cost 1001"),
         (&own_clock, one(Algorithm::FixedWindow), "server's clock"),
-        (&forced, log.held(), "LogLayout::Ring"),
+        (&forced, log.reserving(), "LogLayout::Ring"),
         (&forced, heavy, "LogLayout::Ring"),
     ] {
         let error = store.acquire(request).await.unwrap_err();

@@ -110,7 +110,7 @@ impl Bucket {
         if verdict.allowed {
             return if request.cost() == 0 { verdict } else { self.charge(request, now) };
         }
-        if request.block_us() > 0 && !verdict.banned && self.is_exceeded(request, now) {
+        if request.block_us() > 0 && !verdict.blocked && self.is_exceeded(request, now) {
             self.block(request, request.block_us(), now);
             return self.peek(request, now);
         }
@@ -134,7 +134,7 @@ impl Bucket {
     /// Charges a request that [`peek`](Self::peek) admits.
     fn charge(&mut self, request: &Request<'_>, now: u64) -> Verdict {
         let at = self.advance(request, now);
-        let ticket = self.state.kept().charge(request.limits(), request.cost(), at, request.is_held());
+        let ticket = self.state.kept().charge(request.limits(), request.cost(), at, request.is_reservation());
         self.newest = at;
         self.born = self.born.min(at);
         let life = self.state.kept().life(request.limits(), at);
@@ -148,7 +148,7 @@ impl Bucket {
         if ticket < self.born {
             return false;
         }
-        self.state.kept().refund(request.limits(), request.cost(), ticket, at, request.is_held())
+        self.state.kept().refund(request.limits(), request.cost(), ticket, at, request.is_reservation())
     }
 
     pub(crate) fn commit(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
@@ -205,7 +205,9 @@ impl Bucket {
         let banned_for = self.banned_until.saturating_sub(now);
         if banned_for > 0 {
             let wait = by_the_clock(wait).max(banned_for);
-            return Verdict::new(false, remaining, wait, by_the_clock(reset).max(banned_for)).by_limit(index).by_ban();
+            return Verdict::new(false, remaining, wait, by_the_clock(reset).max(banned_for))
+                .by_limit(index)
+                .by_block();
         }
         Verdict::new(wait == 0, remaining, by_the_clock(wait), by_the_clock(reset)).by_limit(index)
     }

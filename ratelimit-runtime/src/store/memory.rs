@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use foldhash::quality::RandomState;
 
-use super::{Answer, Request, Store, StoreError, StoreErrorKind, Verdict};
+use super::{Answer, Capabilities, Request, Store, StoreError, StoreErrorKind, Verdict};
 use crate::algorithm::Bucket;
 use crate::clock::{Clock, TokioClock};
 
@@ -255,6 +255,14 @@ impl Store for MemoryStore {
             shard.on_known(&request, hash, |bucket| !bucket.is_void(now) && bucket.commit(&request, ticket, now))
         };
         Answer::ready(Ok(self.with(&request, commit).unwrap_or(false)))
+    }
+
+    fn release<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+        self.refund(request.reserving(), ticket)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::all()
     }
 
     fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {

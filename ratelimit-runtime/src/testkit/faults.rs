@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use crate::store::{Answer, Request, Store, StoreError, StoreErrorKind, Verdict};
+use crate::store::{Answer, Capabilities, Health, Request, Store, StoreError, StoreErrorKind, Verdict};
 
 /// A store around another one, which works, fails or hangs as the test tells it. Clones are the same store: one goes
 /// to the limiter, the other stays with the test.
@@ -132,6 +132,18 @@ impl<S: Store> Store for FaultyStore<S> {
         self.call(|inner| inner.reset(request))
     }
 
+    fn capabilities(&self) -> Capabilities {
+        self.shared.inner.capabilities()
+    }
+
+    fn health(&self, _: &Request<'_>) -> Health {
+        match self.shared.lock().mode {
+            Mode::Healthy => Health::Up,
+            Mode::Failing(_) => Health::Down,
+            Mode::Hanging => Health::Slow,
+        }
+    }
+
     fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
         self.shared.inner.supports(request)
     }
@@ -150,6 +162,10 @@ impl<S: Store> Store for FaultyStore<S> {
 
     fn commit<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
         self.call(|inner| inner.commit(request, ticket))
+    }
+
+    fn release<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+        self.call(|inner| inner.release(request, ticket))
     }
 
     fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {

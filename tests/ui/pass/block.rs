@@ -14,5 +14,5 @@ async fn runs() {
     assert!(send("a").await.is_ok());
     assert!(send("a").await.is_err());
     tokio::time::advance(Duration::from_secs(60)).await;
-    assert!(matches!(send("a").await, Err(RateLimitError::Exceeded(refused)) if refused.is_banned()));
+    assert!(matches!(send("a").await, Err(RateLimitError::Exceeded(refused)) if refused.is_blocked()));
 }

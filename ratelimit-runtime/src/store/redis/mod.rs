@@ -15,7 +15,7 @@ use redis::{Client, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Pro
 use self::link::Link;
 use self::way::{Group, Means, Way, unsupported};
 use self::wire::{Kind, Mode};
-use super::{Answer, Request, Store, Verdict, one_by_one};
+use super::{Answer, Capabilities, Request, Store, Verdict, one_by_one};
 use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::{MAX_COUNT, MAX_WINDOW};
@@ -207,7 +207,7 @@ fn strange() -> StoreError {
 }
 
 fn acquiring(request: &Request<'_>) -> Mode {
-    if request.is_held() { Mode::Hold } else { Mode::Acquire }
+    if request.is_reservation() { Mode::Hold } else { Mode::Acquire }
 }
 
 impl Store for RedisStore {
@@ -241,12 +241,15 @@ impl Store for RedisStore {
     }
 
     fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        let mode = if request.is_held() { Mode::Return(ticket) } else { Mode::Refund(ticket) };
-        Answer::later(self.order(mode, request))
+        Answer::later(self.order(Mode::Refund(ticket), request))
     }
 
     fn commit<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
         Answer::later(self.order(Mode::Commit(ticket), request))
+    }
+
+    fn release<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+        Answer::later(self.order(Mode::Return(ticket), request))
     }
 
     fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
@@ -255,6 +258,10 @@ impl Store for RedisStore {
 
     fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
         Answer::later(self.order(Mode::Unblock, request))
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.means.capabilities(self.clock.is_some())
     }
 
     fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {

@@ -6,7 +6,7 @@ use super::wire::Kind;
 use super::{cell, plain};
 use crate::error::StoreError;
 use crate::rule::Algorithm;
-use crate::store::Request;
+use crate::store::{Capabilities, Feature, Request};
 
 /// How Redis keeps the log of a sliding window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -65,6 +65,33 @@ impl Way {
 const LARGEST_COST: u64 = 1_000;
 
 impl Means {
+    pub(super) fn capabilities(self, own_clock: bool) -> Capabilities {
+        use Feature::{Block, Limits, Refund, Together};
+        let log = &[Limits, Refund, Block, Together];
+        let mut all = if self.scripts {
+            let all = Capabilities::all();
+            if self.layout == Some(LogLayout::Zset) {
+                all.without(Algorithm::SlidingWindow, Feature::Reserve)
+            } else {
+                all
+            }
+        } else {
+            let mut some = Capabilities::none();
+            if self.layout != Some(LogLayout::Ring) {
+                some = some.with(Algorithm::SlidingWindow, log);
+            }
+            // A fixed window without scripts goes by the server's clock.
+            if own_clock { some } else { some.with(Algorithm::FixedWindow, &[Refund]) }
+        };
+        if self.cell {
+            all = all.without_algorithm(Algorithm::LeakyBucket);
+            if !own_clock {
+                all = all.with(Algorithm::LeakyBucket, &[]);
+            }
+        }
+        all
+    }
+
     /// # Errors
     ///
     /// `Unsupported`, with what to allow or to choose instead.
@@ -123,7 +150,7 @@ impl Means {
 }
 
 fn in_a_zset(request: &Request<'_>, instead: &str) -> Result<(), StoreError> {
-    if request.is_held() {
+    if request.is_reservation() {
         return unsupported(format!(
             "`count` needs reservations, and a log that is a sorted set cannot tell them apart: use {instead}"
         ));
@@ -144,7 +171,7 @@ fn counted(request: &Request<'_>, own_clock: bool) -> Result<(), StoreError> {
         )
     } else if request.limits().len() > 1 {
         unsupported("a fixed window without scripts has one limit: allow scripts, or choose sliding_window")
-    } else if request.is_held() {
+    } else if request.is_reservation() {
         unsupported("`count` needs reservations, and without scripts there are none: use `RedisStore::scripts(true)`")
     } else if !request.block().is_zero() {
         unsupported("a fixed window without scripts has no bans: allow scripts, or choose sliding_window")
@@ -163,7 +190,7 @@ fn throttled(request: &Request<'_>, own_clock: bool) -> Result<(), StoreError> {
         unsupported("CL.THROTTLE takes windows of whole seconds: leave redis_cell off, or change the window")
     } else if window / max < 1000 && window % max != 0 || window < max {
         unsupported("CL.THROTTLE is inexact at rates above 1,000 a second: leave redis_cell off, or lower `max`")
-    } else if request.is_held() || !request.block().is_zero() {
+    } else if request.is_reservation() || !request.block().is_zero() {
         unsupported("CL.THROTTLE has neither reservations (`count`) nor bans (`block`): leave redis_cell off")
     } else if own_clock {
         unsupported("CL.THROTTLE goes by the server's clock: leave redis_cell off")

@@ -133,7 +133,7 @@ pub(super) fn verdict(reply: &Value) -> Option<Verdict> {
     let verdict = Verdict::new(allowed == 1, remaining, retry_after, reset_after)
         .by_limit(usize::try_from(index).ok()?)
         .with_ticket(ticket);
-    Some(if banned == 1 { verdict.by_ban() } else { verdict })
+    Some(if banned == 1 { verdict.by_block() } else { verdict })
 }
 
 pub(super) fn flag(reply: &Value) -> Option<bool> {

@@ -9,14 +9,14 @@ pub async fn a_blocked_key_is_refused_until_the_ban_is_over<S: Store>(bench: Ben
     let subject = bench.subject("", algorithm, 3);
     subject.block(MINUTE * 10).await;
     for kind in [subject.peek(1).await, subject.acquire(1).await] {
-        assert!(!kind.allowed && kind.banned, "{kind:?}");
+        assert!(!kind.allowed && kind.blocked, "{kind:?}");
         assert_eq!(kind.retry_after(), MINUTE * 10);
     }
     subject.advance(MINUTE * 10 - MICROSECOND);
     assert_eq!(subject.refused(1).await.retry_after(), MICROSECOND);
     subject.advance(MICROSECOND);
     let free = subject.admitted(1).await;
-    assert!(!free.banned && free.remaining == 2, "{free:?}");
+    assert!(!free.blocked && free.remaining == 2, "{free:?}");
 }
 
 /// Whom the limits refuse is banned for longer than their window; trying again meanwhile does not extend it.
@@ -25,14 +25,14 @@ pub async fn a_ban_outlives_the_window_and_is_not_extended<S: Store>(bench: Benc
     let subject = bench.subject("", algorithm, 2);
     for _ in 0..2 {
         let admitted = subject.acquire_or_ban(ban).await;
-        assert!(admitted.allowed && !admitted.banned, "an admission bans nobody: {admitted:?}");
+        assert!(admitted.allowed && !admitted.blocked, "an admission bans nobody: {admitted:?}");
     }
     let refused = subject.acquire_or_ban(ban).await;
-    assert!(refused.banned && refused.retry_after() == ban, "{refused:?}");
+    assert!(refused.blocked && refused.retry_after() == ban, "{refused:?}");
     for elapsed in 1..20 {
         subject.advance(SECOND * 30);
         let refused = subject.acquire_or_ban(ban).await;
-        assert!(refused.banned && !refused.allowed, "{refused:?}");
+        assert!(refused.blocked && !refused.allowed, "{refused:?}");
         assert_eq!(refused.retry_after(), ban - SECOND * 30 * elapsed);
     }
     subject.advance(SECOND * 30 - MICROSECOND);
@@ -54,7 +54,7 @@ pub async fn peek_bans_nobody<S: Store>(bench: Bench<S>, algorithm: Algorithm) {
     };
     for _ in 0..3 {
         let seen = look().await;
-        assert!(!seen.allowed && !seen.banned, "{seen:?}");
+        assert!(!seen.allowed && !seen.blocked, "{seen:?}");
         assert_eq!(seen.retry_after_us, refused.retry_after_us);
     }
     subject.wait_out(&refused, 1).await;
@@ -69,11 +69,11 @@ pub async fn a_ban_leaves_the_charges<S: Store>(bench: Bench<S>, algorithm: Algo
     let by_the_limit = subject.refused(1).await.retry_after();
     subject.block(SECOND * 10).await;
     let both = subject.refused(1).await;
-    assert!(both.banned, "{both:?}");
+    assert!(both.blocked, "{both:?}");
     assert_eq!(both.retry_after(), by_the_limit, "the limit refuses for longer than the ban");
     subject.advance(SECOND * 10);
     let refused = subject.refused(1).await;
-    assert!(!refused.banned, "{refused:?}");
+    assert!(!refused.blocked, "{refused:?}");
     subject.wait_out(&refused, 1).await;
 
     let subject = bench.subject("lifted", algorithm, 3);
@@ -115,7 +115,7 @@ pub async fn a_ban_that_is_over_stays_over<S: Store>(bench: Bench<S>, algorithm:
         subject.admit(1).await;
     }
     let refused = subject.refused(1).await;
-    assert!(!refused.banned, "{refused:?}");
+    assert!(!refused.blocked, "{refused:?}");
     assert!(!subject.unblock().await);
     subject.wait_out(&refused, 1).await;
 }

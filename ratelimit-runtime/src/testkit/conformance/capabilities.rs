@@ -18,7 +18,7 @@ pub enum Feature {
     Limits,
     /// [`Store::refund`].
     Refund,
-    /// Reservations: [`Request::held`](crate::store::Request::held), [`Store::commit`].
+    /// Reservations: [`Request::reserving`](crate::store::Request::reserving), [`Store::commit`].
     Reserve,
     /// Bans: [`Store::block`], [`Store::unblock`], [`Request::with_block`](crate::store::Request::with_block).
     Block,
@@ -103,7 +103,7 @@ async fn ask_for<S: Store>(mut subject: Subject<'_, S>, feature: Option<Feature>
             store.refund(subject.request(1), ticket).await?;
         }
         Some(Feature::Reserve) => {
-            let _ = store.acquire(subject.request(1).held()).await?;
+            let _ = store.acquire(subject.request(1).reserving()).await?;
         }
         Some(Feature::Block) => store.block(subject.request(1), super::MINUTE).await?,
         Some(Feature::Together) => {

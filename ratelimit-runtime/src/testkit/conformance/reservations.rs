@@ -21,7 +21,7 @@ pub async fn a_thousand_reservations_cannot_pass_a_limit_of_five<S: Store>(bench
         let (store, key) = (Arc::clone(&bench.store), Arc::clone(&key));
         calls.spawn(async move {
             let limits = [Limit::new(5, MINUTE)];
-            answered(store.acquire(Request::new(&key, algorithm, &limits).held()).await).allowed
+            answered(store.acquire(Request::new(&key, algorithm, &limits).reserving()).await).allowed
         });
     }
     let admitted = calls.join_all().await.into_iter().filter(|allowed| *allowed).count();
@@ -39,7 +39,7 @@ pub async fn a_refusal_by_reservations_alone_is_short<S: Store>(bench: Bench<S>,
     }
     for _ in 0..3 {
         let refused = subject.acquire_or_ban(BAN).await;
-        assert!(!refused.allowed && !refused.banned, "{refused:?}");
+        assert!(!refused.allowed && !refused.blocked, "{refused:?}");
         assert!(refused.retry_after_us > 0 && refused.retry_after() <= SHORT, "{refused:?}");
     }
     for ticket in tickets {
@@ -64,7 +64,7 @@ pub async fn what_was_committed_counts<S: Store>(bench: Bench<S>, algorithm: Alg
     let refused = subject.refused(1).await;
     assert!(refused.retry_after() > SHORT, "{refused:?}");
     let banned = subject.acquire_or_ban(BAN).await;
-    assert!(banned.banned && banned.retry_after() == BAN, "{banned:?}");
+    assert!(banned.blocked && banned.retry_after() == BAN, "{banned:?}");
 }
 
 /// Ordinary charges are waited for even if reservations are open as well.

@@ -79,15 +79,15 @@ impl<S: Store> Subject<'_, S> {
     }
 
     pub(super) async fn hold(&self, cost: u64) -> Verdict {
-        answered(self.bench.store.acquire(self.request(cost).held()).await)
+        answered(self.bench.store.acquire(self.request(cost).reserving()).await)
     }
 
     pub(super) async fn commit(&self, cost: u64, ticket: u64) -> bool {
-        answered(self.bench.store.commit(self.request(cost).held(), ticket).await)
+        answered(self.bench.store.commit(self.request(cost).reserving(), ticket).await)
     }
 
     pub(super) async fn give_back(&self, cost: u64, ticket: u64) -> bool {
-        answered(self.bench.store.refund(self.request(cost).held(), ticket).await)
+        answered(self.bench.store.release(self.request(cost).reserving(), ticket).await)
     }
 
     pub(super) async fn block(&self, ban: Duration) {

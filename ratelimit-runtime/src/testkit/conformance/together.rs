@@ -112,7 +112,7 @@ pub async fn only_those_that_refuse_ban<S: Store>(bench: Bench<S>, algorithm: Al
     full.admit(1).await;
     let verdicts = ask(&bench, &[free.request(1).with_block(HOUR), full.request(1).with_block(HOUR)]).await;
     assert!(!admitted(&verdicts));
-    assert!(full.peek(1).await.banned);
+    assert!(full.peek(1).await.blocked);
     let untouched = free.peek(1).await;
-    assert!(untouched.allowed && !untouched.banned && untouched.remaining == 5, "{untouched:?}");
+    assert!(untouched.allowed && !untouched.blocked && untouched.remaining == 5, "{untouched:?}");
 }

@@ -147,7 +147,7 @@ impl<'a> Sight<'a> {
         self.ban.unwrap_or(0)
     }
 
-    fn is_banned(&self) -> bool {
+    fn is_blocked(&self) -> bool {
         self.banned_until() > self.now
     }
 
@@ -156,7 +156,7 @@ impl<'a> Sight<'a> {
     }
 
     pub(super) fn admits(&self) -> bool {
-        !self.is_refused() && !self.is_banned()
+        !self.is_refused() && !self.is_blocked()
     }
 
     fn command(&self, name: &str) -> Cmd {
@@ -193,7 +193,7 @@ impl<'a> Sight<'a> {
             ticket = self.newest.map_or(self.at, |(_, newest)| self.at.max(newest + 1));
             self.charge(ticket, writes);
             (life, ban) = (u64::MAX, 0);
-        } else if bans && self.is_refused() && !self.is_banned() && self.request.block_us() > 0 {
+        } else if bans && self.is_refused() && !self.is_blocked() && self.request.block_us() > 0 {
             ban = self.now + self.request.block_us();
             let last = self.newest.map_or(0, |(last, _)| last);
             let counts = (last + self.request.horizon_us()).saturating_sub(self.now);
@@ -269,7 +269,7 @@ impl<'a> Sight<'a> {
                     commands.push(unban);
                     commands.push(self.time.expire(self.request.key(), self.now, self.request.horizon_us()));
                 }
-                self.is_banned()
+                self.is_blocked()
             }
             _ => false,
         };
@@ -328,7 +328,7 @@ impl Decided<'_> {
         if self.ban > *now {
             let banned_for = (self.ban - now).min(self.life);
             let verdict = Verdict::new(false, left, retry.max(banned_for), whole.max(banned_for));
-            return Some(verdict.by_limit(index).by_ban());
+            return Some(verdict.by_limit(index).by_block());
         }
         Some(Verdict::new(wait == 0, left, retry, whole).by_limit(index).with_ticket(self.ticket))
     }

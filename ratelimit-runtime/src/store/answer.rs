@@ -1,0 +1,81 @@
+//! [`Answer`]: what a store gives, at once or later.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use crate::error::StoreError;
+
+/// A store's answer: at once, or as a future. A store in memory never allocates for it.
+///
+/// An answer for later is lazy: until it is first polled, the store has done nothing. One that is dropped may have
+/// been carried out.
+#[must_use = "an answer does nothing until it is awaited"]
+pub struct Answer<'a, T>(Repr<'a, T>);
+
+enum Repr<'a, T> {
+    Known(Option<Result<T, StoreError>>),
+    Later(Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>),
+}
+
+impl<'a, T> Answer<'a, T> {
+    /// An answer that is known.
+    pub fn ready(result: Result<T, StoreError>) -> Self {
+        Self(Repr::Known(Some(result)))
+    }
+
+    /// An answer that has to be waited for. The limiter drops it at its timeout.
+    pub fn later(future: impl Future<Output = Result<T, StoreError>> + Send + 'a) -> Self {
+        Self(Repr::Later(Box::pin(future)))
+    }
+
+    /// The result if it is known already, else the answer to wait for.
+    ///
+    /// # Errors
+    ///
+    /// The answer itself, where it is not known yet.
+    pub fn known(self) -> Result<Result<T, StoreError>, Self> {
+        match self.0 {
+            Repr::Known(Some(result)) => Ok(result),
+            repr => Err(Self(repr)),
+        }
+    }
+}
+
+/// # Panics
+///
+/// Polling a known answer again after it has given its result panics, as with [`std::future::Ready`].
+impl<T: Unpin> Future for Answer<'_, T> {
+    type Output = Result<T, StoreError>;
+
+    #[allow(clippy::expect_used, reason = "the contract of a future: not to be polled once it is ready")]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.get_mut().0 {
+            Repr::Known(result) => Poll::Ready(result.take().expect("`Answer` polled after completion")),
+            Repr::Later(future) => future.as_mut().poll(cx),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Answer<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Repr::Known(_) => "Answer::ready",
+            Repr::Later(_) => "Answer::later",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    #[should_panic(expected = "polled after completion")]
+    async fn an_answer_polled_again_panics_instead_of_hanging() {
+        let mut answer = Answer::ready(Ok(()));
+        let _ = (&mut answer).await;
+        let _ = (&mut answer).await;
+    }
+}

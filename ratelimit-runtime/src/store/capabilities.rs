@@ -1,0 +1,197 @@
+//! [`Capabilities`]: what a store can do, as it says itself.
+
+use super::Request;
+use crate::error::StoreError;
+use crate::rule::Algorithm;
+
+/// Something that a store may leave out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Feature {
+    /// Several limits on one key.
+    Limits,
+    /// [`Store::refund`](super::Store::refund).
+    Refund,
+    /// Reservations: [`Request::reserving`], [`Store::commit`](super::Store::commit) and
+    /// [`Store::release`](super::Store::release).
+    Reserve,
+    /// Blocks: [`Request::with_block`], [`Store::block`](super::Store::block) and
+    /// [`Store::unblock`](super::Store::unblock).
+    Block,
+    /// Being decided in one step with requests on other keys: [`Store::acquire_all`](super::Store::acquire_all).
+    Together,
+}
+
+impl Feature {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Limits, Self::Refund, Self::Reserve, Self::Block, Self::Together];
+
+    const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+
+    /// What a rule writes to ask for it.
+    fn asked_for_by(self) -> &'static str {
+        match self {
+            Self::Limits => "several limits on one key",
+            Self::Refund => "refunds",
+            Self::Reserve => "reservations (`count`)",
+            Self::Block => "blocks (`block`)",
+            Self::Together => "deciding several keys in one step",
+        }
+    }
+}
+
+/// What a store can do: its algorithms, and the features it has under each.
+///
+/// A limiter refuses what is not declared, as `Misconfigured`, before the store is asked. So nothing that a rule says is
+/// dropped in silence, and a feature that a later version adds is one that existing stores do not have.
+///
+/// ```
+/// use ratelimit_runtime::Algorithm;
+/// use ratelimit_runtime::store::{Capabilities, Feature};
+///
+/// const LOGS: Capabilities = Capabilities::none().with(Algorithm::SlidingWindow, &[Feature::Limits, Feature::Refund]);
+/// assert!(LOGS.has(Algorithm::SlidingWindow, Feature::Refund));
+/// assert!(!LOGS.has(Algorithm::SlidingWindow, Feature::Block));
+/// assert!(!LOGS.has_algorithm(Algorithm::TokenBucket));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Per algorithm: a bit for each feature, and [`KEPT`] for the algorithm itself.
+    by_algorithm: [u8; Algorithm::ALL.len()],
+}
+
+const KEPT: u8 = 1 << 7;
+
+/// Sliding windows of one limit, and nothing else: what every store does.
+impl Default for Capabilities {
+    fn default() -> Self {
+        Self::none().with(Algorithm::SlidingWindow, &[])
+    }
+}
+
+#[allow(clippy::indexing_slicing, reason = "there is an entry for each algorithm; `get` is not const")]
+impl Capabilities {
+    /// Nothing at all.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self { by_algorithm: [0; Algorithm::ALL.len()] }
+    }
+
+    /// Every feature under every algorithm.
+    #[must_use]
+    pub const fn all() -> Self {
+        let mut all = Self::none();
+        let mut at = 0;
+        while at < Algorithm::ALL.len() {
+            all = all.with(Algorithm::ALL[at], &Feature::ALL);
+            at += 1;
+        }
+        all
+    }
+
+    /// The same with this algorithm, and these features under it.
+    #[must_use]
+    pub const fn with(mut self, algorithm: Algorithm, features: &[Feature]) -> Self {
+        let bits = &mut self.by_algorithm[algorithm as usize];
+        *bits |= KEPT;
+        let mut at = 0;
+        while at < features.len() {
+            *bits |= features[at].bit();
+            at += 1;
+        }
+        self
+    }
+
+    /// The same without this feature under this algorithm.
+    #[must_use]
+    pub const fn without(mut self, algorithm: Algorithm, feature: Feature) -> Self {
+        self.by_algorithm[algorithm as usize] &= !feature.bit();
+        self
+    }
+
+    /// The same without this algorithm.
+    #[must_use]
+    pub const fn without_algorithm(mut self, algorithm: Algorithm) -> Self {
+        self.by_algorithm[algorithm as usize] = 0;
+        self
+    }
+
+    /// Whether the store keeps limits by this algorithm.
+    #[must_use]
+    pub const fn has_algorithm(&self, algorithm: Algorithm) -> bool {
+        self.by_algorithm[algorithm as usize] & KEPT != 0
+    }
+
+    /// Whether the store has the feature under this algorithm.
+    #[must_use]
+    pub const fn has(&self, algorithm: Algorithm, feature: Feature) -> bool {
+        self.by_algorithm[algorithm as usize] & feature.bit() != 0
+    }
+
+    /// Whether this covers the algorithm of a request and, by its limits, block and reservation, its features.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreErrorKind::Unsupported`](super::StoreErrorKind::Unsupported), with what is missing.
+    pub fn cover(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        let algorithm = request.algorithm();
+        let needed = KEPT
+            | if request.limits().len() > 1 { Feature::Limits.bit() } else { 0 }
+            | if request.is_reservation() { Feature::Reserve.bit() } else { 0 }
+            | if request.block_us() > 0 { Feature::Block.bit() } else { 0 };
+        let missing = needed & !self.by_algorithm[algorithm as usize];
+        if missing == 0 {
+            return Ok(());
+        }
+        if missing & KEPT != 0 {
+            return Err(StoreError::unsupported(format!("the store does not keep limits by `{algorithm}`")));
+        }
+        let feature = Feature::ALL.into_iter().find(|feature| missing & feature.bit() != 0);
+        Err(lacking(algorithm, feature.unwrap_or(Feature::Limits)))
+    }
+
+    /// Whether the store has the feature under this algorithm, or the error that says that it does not.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreErrorKind::Unsupported`](super::StoreErrorKind::Unsupported).
+    pub fn need(&self, algorithm: Algorithm, feature: Feature) -> Result<(), StoreError> {
+        if self.has(algorithm, feature) { Ok(()) } else { Err(lacking(algorithm, feature)) }
+    }
+}
+
+fn lacking(algorithm: Algorithm, feature: Feature) -> StoreError {
+    StoreError::unsupported(format!("under `{algorithm}`, the store does not offer {}", feature.asked_for_by()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use std::time::Duration;
+
+    use super::*;
+    use crate::Limit;
+
+    #[test]
+    fn what_is_not_declared_is_named() {
+        let limits = [Limit::per_minute(1), Limit::per_hour(2)];
+        let one = Request::new(b"key", Algorithm::SlidingWindow, &limits[..1]);
+        let default = Capabilities::default();
+        assert!(default.cover(&one).is_ok());
+        let cases = [
+            (Request::new(b"key", Algorithm::TokenBucket, &limits[..1]), "token_bucket"),
+            (Request::new(b"key", Algorithm::SlidingWindow, &limits), "several limits"),
+            (one.reserving(), "reservations"),
+            (one.with_block(Duration::from_secs(1)), "blocks"),
+        ];
+        for (request, word) in cases {
+            let error = default.cover(&request).unwrap_err();
+            assert!(error.message().contains(word), "{error}");
+            assert!(Capabilities::all().cover(&request).is_ok());
+        }
+        assert!(default.need(Algorithm::SlidingWindow, Feature::Refund).is_err());
+    }
+}

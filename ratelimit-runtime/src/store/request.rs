@@ -1,0 +1,201 @@
+//! [`Request`]: what a store is asked.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use smallvec::SmallVec;
+
+use crate::limit::{Limit, MAX_WINDOW};
+use crate::rule::Algorithm;
+
+/// One question to a store: a key, the limits that hold for it, and what the call weighs.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct Request<'a> {
+    key: &'a [u8],
+    rule_len: usize,
+    algorithm: Algorithm,
+    limits: &'a [Limit],
+    cost: u64,
+    block_us: u64,
+    reservation: bool,
+    unit_log: bool,
+    timeout_at: Option<Instant>,
+}
+
+impl<'a> Request<'a> {
+    /// A request by hand, as tests of a store make it. `limits` must not be empty.
+    #[must_use]
+    pub fn new(key: &'a [u8], algorithm: Algorithm, limits: &'a [Limit]) -> Self {
+        Self {
+            key,
+            rule_len: 0,
+            algorithm,
+            limits,
+            cost: 1,
+            block_us: 0,
+            reservation: false,
+            unit_log: false,
+            timeout_at: None,
+        }
+    }
+
+    /// The same request with another cost.
+    #[must_use]
+    pub fn with_cost(mut self, cost: u64) -> Self {
+        self.cost = cost;
+        self
+    }
+
+    /// The same request, which blocks the key for this long if its limits refuse it; longer than [`MAX_WINDOW`] means
+    /// that.
+    #[must_use]
+    pub fn with_block(mut self, block: Duration) -> Self {
+        self.block_us = u64::try_from(block.min(MAX_WINDOW).as_micros()).unwrap_or(0);
+        self
+    }
+
+    /// The same request as a reservation, to be settled by [`Store::commit`](super::Store::commit) or
+    /// [`Store::release`](super::Store::release).
+    #[must_use]
+    pub fn reserving(mut self) -> Self {
+        self.reservation = true;
+        self
+    }
+
+    /// The same request, of a caller who waits until this moment and no longer.
+    #[must_use]
+    pub fn with_timeout_at(mut self, timeout_at: Instant) -> Self {
+        self.timeout_at = Some(timeout_at);
+        self
+    }
+
+    /// The same request, of a rule whose calls all cost 1 under limits of at most 128.
+    #[must_use]
+    pub fn with_unit_log(mut self, unit_log: bool) -> Self {
+        self.unit_log = unit_log;
+        self
+    }
+
+    pub(crate) fn with_rule_len(mut self, rule_len: usize) -> Self {
+        self.rule_len = rule_len;
+        self
+    }
+
+    /// The whole key of the bucket: prefix, format, algorithm, windows, name, and the rendered key. It is unique, and
+    /// never holds a brace, so it spreads over a cluster's slots.
+    #[must_use]
+    pub fn key(&self) -> &'a [u8] {
+        self.key
+    }
+
+    /// The part of [`key`](Self::key) that all keys of this rule share.
+    #[must_use]
+    pub fn rule_key(&self) -> &'a [u8] {
+        self.key.get(..self.rule_len).unwrap_or_default()
+    }
+
+    /// How the limits are kept.
+    #[must_use]
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// The limits, all to be met. Their windows are fixed for a key; their `max` may differ from call to call.
+    #[must_use]
+    pub fn limits(&self) -> &'a [Limit] {
+        self.limits
+    }
+
+    /// What the call weighs; at most the smallest `max`.
+    #[must_use]
+    pub fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// For how long a refusal by the limits blocks the key; zero for not at all. A refusal by a block does not extend it,
+    /// and a call that only open reservations keep out sets none.
+    #[must_use]
+    pub fn block(&self) -> Duration {
+        Duration::from_micros(self.block_us)
+    }
+
+    pub(crate) fn block_us(&self) -> u64 {
+        self.block_us
+    }
+
+    /// Whether an admission is only a reservation, which counts until it is settled.
+    #[must_use]
+    pub fn is_reservation(&self) -> bool {
+        self.reservation
+    }
+
+    /// When the caller stops waiting; `None` where it waits as long as it takes. A store need not look at it: the limiter
+    /// drops an answer that is late. One that queues requests can leave out those that nobody waits for any more.
+    #[must_use]
+    pub fn timeout_at(&self) -> Option<Instant> {
+        self.timeout_at
+    }
+
+    /// Whether every call of this rule costs 1 and its limits are short, so that its log may be kept in a form that is
+    /// good for just that. It is the same for all requests on one key.
+    #[must_use]
+    pub fn is_unit_log(&self) -> bool {
+        self.unit_log
+    }
+
+    /// The longest that anything written for this request may live: the longest window; two for a sliding counter;
+    /// what a full bucket takes to drain.
+    #[must_use]
+    pub fn horizon(&self) -> Duration {
+        Duration::from_micros(self.horizon_us())
+    }
+
+    pub(crate) fn horizon_us(&self) -> u64 {
+        self.limits.iter().map(|limit| self.algorithm.horizon_us(limit)).max().unwrap_or(0)
+    }
+}
+
+impl Request<'_> {
+    /// The same request with a key and limits of its own, for a layer that has to keep it.
+    #[must_use]
+    pub fn into_owned(self) -> OwnedRequest {
+        let without = Request { key: &[], limits: &[], ..self };
+        OwnedRequest { key: self.key.into(), limits: SmallVec::from_slice(self.limits), without }
+    }
+}
+
+/// A [`Request`] that borrows nothing; made by [`Request::into_owned`].
+#[derive(Clone)]
+pub struct OwnedRequest {
+    key: Box<[u8]>,
+    limits: SmallVec<[Limit; 2]>,
+    /// Everything else of it.
+    without: Request<'static>,
+}
+
+impl OwnedRequest {
+    /// The request.
+    #[must_use]
+    pub fn as_request(&self) -> Request<'_> {
+        Request { key: &self.key, limits: &self.limits, ..self.without }
+    }
+}
+
+impl fmt::Debug for OwnedRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_request().fmt(f)
+    }
+}
+
+impl fmt::Debug for Request<'_> {
+    /// Without the key, which may hold personal data.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request")
+            .field("rule", &String::from_utf8_lossy(self.rule_key()))
+            .field("algorithm", &self.algorithm)
+            .field("limits", &self.limits)
+            .field("cost", &self.cost)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,61 @@
+//! [`Verdict`]: what a store decides.
+
+use std::time::Duration;
+
+/// What a store answers to [`acquire`](super::Store::acquire) and [`peek`](super::Store::peek). All times are in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use]
+pub struct Verdict {
+    /// Whether the request is admitted.
+    pub allowed: bool,
+    /// Which limit decided: of those that refuse the one with the longest wait; else the one with the least left.
+    pub limit_index: usize,
+    /// What is left of that limit, after the charge.
+    pub remaining: u64,
+    /// Zero when admitted; else when this request would be admitted by all its limits.
+    pub retry_after_us: u64,
+    /// When the deciding limit is whole again.
+    pub reset_after_us: u64,
+    /// What names this admission to [`Store::refund`](super::Store::refund) and the like; 0 if nothing was charged.
+    pub ticket: u64,
+    /// Whether a block refused, and not a limit.
+    pub blocked: bool,
+}
+
+impl Verdict {
+    /// The verdict on a request of one limit.
+    pub fn new(allowed: bool, remaining: u64, retry_after_us: u64, reset_after_us: u64) -> Self {
+        Self { allowed, limit_index: 0, remaining, retry_after_us, reset_after_us, ticket: 0, blocked: false }
+    }
+
+    /// The same, decided by the limit with this index.
+    pub fn by_limit(mut self, limit_index: usize) -> Self {
+        self.limit_index = limit_index;
+        self
+    }
+
+    /// The same, naming the admission.
+    pub fn with_ticket(mut self, ticket: u64) -> Self {
+        self.ticket = ticket;
+        self
+    }
+
+    /// The same, said by a block.
+    pub fn by_block(mut self) -> Self {
+        self.blocked = true;
+        self
+    }
+
+    /// [`retry_after_us`](Self::retry_after_us) as a duration.
+    #[must_use]
+    pub fn retry_after(&self) -> Duration {
+        Duration::from_micros(self.retry_after_us)
+    }
+
+    /// What is left.
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        self.remaining
+    }
+}
