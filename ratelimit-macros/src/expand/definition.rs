@@ -64,7 +64,7 @@ impl Context {
         let private = &self.private;
         let mut settings = TokenStream::new();
         if let Limits::Policy(policy) = &rule.limits {
-            settings.extend(quote_spanned!(mixed=> .policy(#policy)));
+            settings.extend(quote_spanned!(mixed=> .with_policy(#policy)));
         }
         settings.extend(rule.algorithm.map(|algorithm| {
             let algorithm = match algorithm {
@@ -74,16 +74,16 @@ impl Context {
                 Algorithm::TokenBucket => quote_spanned!(mixed=> TokenBucket),
                 Algorithm::LeakyBucket => quote_spanned!(mixed=> LeakyBucket),
             };
-            quote_spanned!(mixed=> .algorithm(#private::Algorithm::#algorithm))
+            quote_spanned!(mixed=> .with_algorithm(#private::Algorithm::#algorithm))
         }));
         let computed = matches!(rule.limits, Limits::One { max: Number::Computed(_), .. });
         if computed || rule.cost.is_some() || !matches!(rule.count, Count::All) {
             settings.extend(quote_spanned!(mixed=> .weighted()));
         }
         for (micros_of, method) in [
-            (rule.block_micros, quote_spanned!(mixed=> block)),
-            (rule.wait_micros, quote_spanned!(mixed=> wait)),
-            (rule.timeout_micros, quote_spanned!(mixed=> timeout)),
+            (rule.block_micros, quote_spanned!(mixed=> with_block)),
+            (rule.wait_micros, quote_spanned!(mixed=> with_wait)),
+            (rule.timeout_micros, quote_spanned!(mixed=> with_timeout)),
         ] {
             settings.extend(micros_of.map(micros).map(|duration| quote_spanned!(mixed=> .#method(#duration))));
         }
@@ -93,7 +93,7 @@ impl Context {
                 OnUnavailable::Deny => quote_spanned!(mixed=> Deny),
                 OnUnavailable::Local => quote_spanned!(mixed=> Local),
             };
-            quote_spanned!(mixed=> .on_unavailable(#private::OnUnavailable::#answer))
+            quote_spanned!(mixed=> .with_on_unavailable(#private::OnUnavailable::#answer))
         }));
         settings
     }
@@ -117,35 +117,35 @@ mod tests {
                 r#"limits = ["3/1s", "20/1m"], algorithm = "fixed_window""#,
                 "3u64,::core::time::Duration::from_micros(1000000u64)))\
                  .and(::ratelimit_runtime::__private::Limit::new(20u64,::core::time::Duration::from_micros(60000000u64)))",
-                ".algorithm(::ratelimit_runtime::__private::Algorithm::FixedWindow)",
+                ".with_algorithm(::ratelimit_runtime::__private::Algorithm::FixedWindow)",
             ),
             (
                 r#"policy = "login", wait = "2s""#,
                 "1u64,::core::time::Duration::from_micros(1000000u64)))",
-                ".policy(\"login\").wait(::core::time::Duration::from_micros(2000000u64))",
+                ".with_policy(\"login\").with_wait(::core::time::Duration::from_micros(2000000u64))",
             ),
             (
                 r#"window = "1s", max = 3, algorithm = "token_bucket", burst = 10, cost = 2, block = "5ms""#,
                 "3u64,::core::time::Duration::from_micros(1000000u64)).with_burst(10u64))",
-                ".algorithm(::ratelimit_runtime::__private::Algorithm::TokenBucket).weighted()\
-                 .block(::core::time::Duration::from_micros(5000u64))",
+                ".with_algorithm(::ratelimit_runtime::__private::Algorithm::TokenBucket).weighted()\
+                 .with_block(::core::time::Duration::from_micros(5000u64))",
             ),
             (
                 r#"window = "1s", max = n, algorithm = "leaky_bucket""#,
                 "1u64,::core::time::Duration::from_micros(1000000u64)))",
-                ".algorithm(::ratelimit_runtime::__private::Algorithm::LeakyBucket).weighted()",
+                ".with_algorithm(::ratelimit_runtime::__private::Algorithm::LeakyBucket).weighted()",
             ),
             (
                 r#"window = "1s", max = 3, algorithm = "sliding_counter", timeout = "5ms", on_unavailable = "allow""#,
                 "3u64,::core::time::Duration::from_micros(1000000u64)))",
-                ".algorithm(::ratelimit_runtime::__private::Algorithm::SlidingCounter)\
-                 .timeout(::core::time::Duration::from_micros(5000u64))\
-                 .on_unavailable(::ratelimit_runtime::__private::OnUnavailable::Allow)",
+                ".with_algorithm(::ratelimit_runtime::__private::Algorithm::SlidingCounter)\
+                 .with_timeout(::core::time::Duration::from_micros(5000u64))\
+                 .with_on_unavailable(::ratelimit_runtime::__private::OnUnavailable::Allow)",
             ),
             (
                 r#"window = "1s", max = 3, algorithm = "sliding_window", count = "err""#,
                 "3u64,::core::time::Duration::from_micros(1000000u64)))",
-                ".algorithm(::ratelimit_runtime::__private::Algorithm::SlidingWindow).weighted()",
+                ".with_algorithm(::ratelimit_runtime::__private::Algorithm::SlidingWindow).weighted()",
             ),
         ] {
             let actual = expanded(&format!("name = \"n\", {arguments}"), "async fn f() -> R {}");

@@ -206,10 +206,10 @@ pub(crate) mod tests {
                                         3u64, ::core::time::Duration::from_micros(60000000u64)));
                             &__RATELIMIT_RULE
                         };
-                        let mut __ratelimit_check = ::ratelimit_runtime::__private::Check::new(__ratelimit_rule);
-                        ::ratelimit_runtime::__private::Check::part(&mut __ratelimit_check, &email);
-                        ::ratelimit_runtime::__private::Check::text(&mut __ratelimit_check, ":");
-                        ::ratelimit_runtime::__private::Check::part(&mut __ratelimit_check, &a.0);
+                        let mut __ratelimit_check = ::ratelimit_runtime::__private::CheckBuilder::new(__ratelimit_rule);
+                        ::ratelimit_runtime::__private::CheckBuilder::part(&mut __ratelimit_check, &email);
+                        ::ratelimit_runtime::__private::CheckBuilder::text(&mut __ratelimit_check, ":");
+                        ::ratelimit_runtime::__private::CheckBuilder::part(&mut __ratelimit_check, &a.0);
                         __ratelimit_check
                     });
                     if let ::core::result::Result::Err(__ratelimit_error) = __ratelimit_run.await {
@@ -231,12 +231,12 @@ pub(crate) mod tests {
                 vec![
                     "::y::__private::Rule::new(\"x\",",
                     "Limit::new(1u64,",
-                    ".weighted().timeout(::core::time::Duration::from_micros(5000u64)).on_unavailable(::y::__private::OnUnavailable::Deny);",
-                    "Check::on(__ratelimit_rule,::y::__private::limiter(&(&self.l)))",
-                    "Check::max(&mut__ratelimit_check,::y::__private::count(n+1));",
-                    "Check::cost(&mut__ratelimit_check,::y::__private::count(c));",
+                    ".weighted().with_timeout(::core::time::Duration::from_micros(5000u64)).with_on_unavailable(::y::__private::OnUnavailable::Deny);",
+                    "CheckBuilder::on(__ratelimit_rule,::y::__private::limiter(&(&self.l)))",
+                    "CheckBuilder::max(&mut__ratelimit_check,::y::__private::count(n+1));",
+                    "CheckBuilder::cost(&mut__ratelimit_check,::y::__private::count(c));",
                     "let__ratelimit_shadow:::core::primitive::bool=s;",
-                    "Check::part(&mut__ratelimit_check,&(&a+b));",
+                    "CheckBuilder::part(&mut__ratelimit_check,&(&a+b));",
                 ],
             ),
             (

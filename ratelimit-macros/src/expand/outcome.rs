@@ -25,7 +25,7 @@ impl Context {
         let held = if let Some(refusal) = refusal {
             quote_spanned! {mixed=>
                 match __ratelimit_run.await {
-                    ::core::result::Result::Ok(__ratelimit_held) => __ratelimit_held,
+                    ::core::result::Result::Ok(__ratelimit_reserved) => __ratelimit_reserved,
                     ::core::result::Result::Err(__ratelimit_error) => return #refusal,
                 }
             }
@@ -33,8 +33,8 @@ impl Context {
             quote_spanned!(mixed=> ::core::result::Result::ok(__ratelimit_run.await))
         };
         quote_spanned! {mixed=>
-            let __ratelimit_held = {
-                let __ratelimit_run = #private::run_held([#(#checks),*]);
+            let __ratelimit_reserved = {
+                let __ratelimit_run = #private::run_reserved([#(#checks),*]);
                 #held
             };
         }
@@ -46,12 +46,12 @@ impl Context {
         let private = &self.private;
         let ReturnType { ty, span } = &self.returns;
         let counts: Vec<_> = rules.iter().map(|rule| self.count(&rule.count)).collect();
-        let settle = quote_spanned!(mixed=> #private::Held::settle(__ratelimit_held, [#(#counts),*]););
+        let settle = quote_spanned!(mixed=> #private::Reservations::settle(__ratelimit_reserved, [#(#counts),*]););
         let settle = if refuses {
             settle
         } else {
             quote_spanned! {mixed=>
-                if let ::core::option::Option::Some(__ratelimit_held) = __ratelimit_held {
+                if let ::core::option::Option::Some(__ratelimit_reserved) = __ratelimit_reserved {
                     #settle
                 }
             }
@@ -95,7 +95,8 @@ impl Context {
 mod tests {
     use crate::expand::tests::expanded;
 
-    const RESERVED: &str = "{let__ratelimit_held={let__ratelimit_run=::ratelimit_runtime::__private::run_held([";
+    const RESERVED: &str =
+        "{let__ratelimit_reserved={let__ratelimit_run=::ratelimit_runtime::__private::run_reserved([";
 
     #[test]
     fn the_body_is_one_async_block() {
@@ -111,14 +112,14 @@ mod tests {
                 }
                 { body; here }
             }.await;
-            ::ratelimit_runtime::__private::Held::settle(__ratelimit_held, [
+            ::ratelimit_runtime::__private::Reservations::settle(__ratelimit_reserved, [
                 ::ratelimit_runtime::__private::counts_err(&__ratelimit_outcome)]);
             __ratelimit_outcome }"
             .split_whitespace()
             .collect();
         assert!(actual.contains(RESERVED), "{actual}");
         assert!(actual.ends_with(&settled), "{settled}\n{actual}");
-        assert!(actual.contains("Check::hold(&mut__ratelimit_check);"), "{actual}");
+        assert!(actual.contains("CheckBuilder::reserve(&mut__ratelimit_check);"), "{actual}");
     }
 
     #[test]
@@ -129,7 +130,7 @@ mod tests {
                 r#"#[rate_limit(window = "2s", max = 2)] #[rate_limit(window = "3s", max = 3, when = w, count = "ok")]
                    async fn f() -> Result<impl X, E> {}"#,
                 vec![
-                    "settle(__ratelimit_held,[\
+                    "settle(__ratelimit_reserved,[\
                      ::ratelimit_runtime::__private::counts(&__ratelimit_outcome,|r|judge(r)),\
                      true,\
                      ::ratelimit_runtime::__private::counts_ok(&__ratelimit_outcome)]);",
@@ -141,7 +142,7 @@ mod tests {
                 "async fn f() -> R {}",
                 vec![
                     "::core::result::Result::ok(__ratelimit_run.await)",
-                    "iflet::core::option::Option::Some(__ratelimit_held)=__ratelimit_held{::ratelimit",
+                    "iflet::core::option::Option::Some(__ratelimit_reserved)=__ratelimit_reserved{::ratelimit",
                 ],
             ),
             (

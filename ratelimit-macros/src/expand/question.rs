@@ -36,38 +36,42 @@ impl Context {
         let private = &self.private;
         let definition = self.rule(rule);
         let new = match &rule.limiter {
-            None => quote_spanned!(mixed=> #private::Check::new(__ratelimit_rule)),
+            None => quote_spanned!(mixed=> #private::CheckBuilder::new(__ratelimit_rule)),
             Some(limiter) => {
                 let span = limiter.span().resolved_at(mixed);
                 let limiter = self.operand(limiter);
                 let located = self.private_at(span);
                 let limiter = quote_spanned!(span=> #located::limiter(&#limiter));
-                quote_spanned!(mixed=> #private::Check::on(__ratelimit_rule, #limiter))
+                quote_spanned!(mixed=> #private::CheckBuilder::on(__ratelimit_rule, #limiter))
             }
         };
         let mut steps = Vec::new();
         if let Limits::One { max: Number::Computed(max), .. } = &rule.limits {
             let max = self.counted(max);
-            steps.push(quote_spanned!(mixed=> #private::Check::max(&mut __ratelimit_check, #max);));
+            steps.push(quote_spanned!(mixed=> #private::CheckBuilder::max(&mut __ratelimit_check, #max);));
         }
         let cost = rule.cost.as_ref().map(|cost| match cost {
             Number::Fixed(cost) => quote_spanned!(mixed=> #cost),
             Number::Computed(cost) => self.counted(cost),
         });
-        steps.extend(cost.map(|cost| quote_spanned!(mixed=> #private::Check::cost(&mut __ratelimit_check, #cost);)));
+        steps.extend(
+            cost.map(|cost| quote_spanned!(mixed=> #private::CheckBuilder::cost(&mut __ratelimit_check, #cost);)),
+        );
         match &rule.shadow {
             Shadow::Off => {}
-            Shadow::On => steps.push(quote_spanned!(mixed=> #private::Check::shadow(&mut __ratelimit_check, true);)),
+            Shadow::On => {
+                steps.push(quote_spanned!(mixed=> #private::CheckBuilder::shadow(&mut __ratelimit_check, true);))
+            }
             Shadow::If(on) => {
                 let on = self.user(on);
                 steps.push(quote_spanned! {mixed=>
                     let __ratelimit_shadow: ::core::primitive::bool = #on;
-                    #private::Check::shadow(&mut __ratelimit_check, __ratelimit_shadow);
+                    #private::CheckBuilder::shadow(&mut __ratelimit_check, __ratelimit_shadow);
                 });
             }
         }
         if !matches!(rule.count, Count::All) {
-            steps.push(quote_spanned!(mixed=> #private::Check::hold(&mut __ratelimit_check);));
+            steps.push(quote_spanned!(mixed=> #private::CheckBuilder::reserve(&mut __ratelimit_check);));
         }
         match &rule.key {
             Key::None => {}
@@ -76,7 +80,7 @@ impl Context {
                 let span = expr.span().resolved_at(mixed);
                 let expr = self.operand(expr);
                 let located = self.private_at(span);
-                steps.push(quote_spanned!(span=> #located::Check::part(&mut __ratelimit_check, &#expr);));
+                steps.push(quote_spanned!(span=> #located::CheckBuilder::part(&mut __ratelimit_check, &#expr);));
             }
         }
         if steps.is_empty() {
@@ -97,13 +101,13 @@ impl Context {
             Piece::Text(text) => {
                 let mixed = Span::mixed_site();
                 let private = &self.private;
-                quote_spanned!(mixed=> #private::Check::text(&mut __ratelimit_check, #text);)
+                quote_spanned!(mixed=> #private::CheckBuilder::text(&mut __ratelimit_check, #text);)
             }
             Piece::Value(part) => {
                 let span = part.root.span().resolved_at(Span::mixed_site());
                 let part = value(part);
                 let private = self.private_at(span);
-                quote_spanned!(span=> #private::Check::part(&mut __ratelimit_check, &#part);)
+                quote_spanned!(span=> #private::CheckBuilder::part(&mut __ratelimit_check, &#part);)
             }
         }
     }

@@ -1,12 +1,12 @@
-//! Names of rules: derived from paths, escaped for keys, interned for decisions.
+//! [`Name`]s of rules: derived from paths, escaped for keys, interned for decisions.
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::collections::HashSet;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-use crate::limit::Limit;
-use crate::rule::Algorithm;
+use super::algorithm::Algorithm;
+use super::limit::Limit;
 
 /// The version of the key format. A prefix must not hold it as a segment of its own.
 pub(crate) const FORMAT: &str = "rl1";
@@ -66,39 +66,71 @@ pub(crate) fn push_head(out: &mut String, algorithm: Algorithm, limits: &[Limit]
     out.push_str(algorithm.tag());
     for (index, limit) in limits.iter().enumerate() {
         out.push(if index == 0 { '-' } else { '+' });
-        push_window(out, limit.window_us());
+        let _ = write!(out, "{}", Window(limit.window_us()));
     }
     out.push(':');
     out.push_str(escaped_name);
     out.push(':');
 }
 
-/// A window in the largest of s, ms, us that holds it whole, so that `60s` and `1m` are one key.
-fn push_window(out: &mut String, window_us: u64) {
-    let _ = match window_us {
-        us if us % 1_000_000 == 0 => write!(out, "{}s", us / 1_000_000),
-        us if us % 1_000 == 0 => write!(out, "{}ms", us / 1_000),
-        us => write!(out, "{us}us"),
-    };
+/// A window in microseconds, written in the largest of `s`, `ms`, `us` that holds it whole, so that `60s` and `1m` are
+/// one key.
+pub(super) struct Window(pub(super) u64);
+
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            us if us % 1_000_000 == 0 => write!(f, "{}s", us / 1_000_000),
+            us if us % 1_000 == 0 => write!(f, "{}ms", us / 1_000),
+            us => write!(f, "{us}us"),
+        }
+    }
 }
 
 /// How many names are remembered; names made at run time must not fill the memory.
 const MAX_NAMES: usize = 16_384;
 
-static NAMES: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
+static NAMES: LazyLock<Mutex<HashSet<Name>>> = LazyLock::new(Mutex::default);
 
-/// The name as a `&'static str`, so that decisions are `Copy`. Beyond [`MAX_NAMES`] different ones: `(other)`.
-pub(crate) fn intern(name: &str) -> &'static str {
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = names.get(name) {
-        return known;
+/// The name of a rule as decisions show it: small, and good for as long as the process runs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Name(&'static &'static str);
+
+impl Name {
+    /// What all names beyond [`MAX_NAMES`] are called.
+    const OTHER: Self = Self(&"(other)");
+
+    /// The interned name.
+    pub(crate) fn intern(name: &str) -> Self {
+        let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = names.get(name) {
+            return *known;
+        }
+        if names.len() >= MAX_NAMES {
+            return Self::OTHER;
+        }
+        let text: &'static str = Box::leak(name.to_owned().into_boxed_str());
+        let name = Self(Box::leak(Box::new(text)));
+        names.insert(name);
+        name
     }
-    if names.len() >= MAX_NAMES {
-        return "(other)";
+
+    pub(crate) fn as_str(self) -> &'static str {
+        self.0
     }
-    let name: &'static str = Box::leak(name.to_owned().into_boxed_str());
-    names.insert(name);
-    name
+}
+
+/// Names are found by their text.
+impl Borrow<str> for Name {
+    fn borrow(&self) -> &str {
+        self.0
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.0, f)
+    }
 }
 
 #[cfg(test)]
@@ -125,11 +157,7 @@ mod tests {
 
     #[test]
     fn equal_windows_are_spelled_alike() {
-        let spell = |us| {
-            let mut s = String::new();
-            push_window(&mut s, us);
-            s
-        };
+        let spell = |us| Window(us).to_string();
         assert_eq!(spell(60_000_000), "60s");
         assert_eq!(spell(1_500_000), "1500ms");
         assert_eq!(spell(1_001), "1001us");

@@ -1,5 +1,6 @@
 //! [`Limit`]: how much, in what time.
 
+use std::fmt;
 use std::time::Duration;
 
 /// The longest window: 366 days.
@@ -9,7 +10,10 @@ pub const MAX_WINDOW: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// them exactly. Larger numbers mean this one.
 pub const MAX_COUNT: u64 = (1 << 52) - 1;
 
-/// At most `max` in any `window`.
+/// How many limits a rule may have.
+pub const MAX_LIMITS: usize = 8;
+
+/// At most `max` in any `window`. As text it is `5/60s`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Limit {
     max: u64,
@@ -26,11 +30,28 @@ impl Limit {
     /// If `window` is shorter than a millisecond or longer than [`MAX_WINDOW`]; in a constant, at compile time.
     #[must_use]
     pub const fn new(max: u64, window: Duration) -> Self {
-        assert!(window.as_millis() > 0, "the window of a limit is at least one millisecond");
-        assert!(window.as_micros() <= MAX_WINDOW.as_micros(), "the window of a limit is at most 366 days");
+        match Self::try_new(max, window) {
+            Ok(limit) => limit,
+            #[allow(clippy::panic, reason = "documented; in a constant it is a compile error")]
+            Err(invalid) => panic!("{}", invalid.message()),
+        }
+    }
+
+    /// At most `max` in any `window`, for a window that is known at run time only.
+    ///
+    /// # Errors
+    ///
+    /// If `window` is shorter than a millisecond or longer than [`MAX_WINDOW`].
+    pub const fn try_new(max: u64, window: Duration) -> Result<Self, InvalidLimit> {
+        if window.as_millis() == 0 {
+            return Err(InvalidLimit::TooShort);
+        }
+        if window.as_micros() > MAX_WINDOW.as_micros() {
+            return Err(InvalidLimit::TooLong);
+        }
         #[allow(clippy::cast_possible_truncation, reason = "at most 366 days")]
         let window_us = window.as_micros() as u64;
-        Self { max: 0, window_us, burst: 0 }.with_max(max)
+        Ok(Self { max: 0, window_us, burst: 0 }.with_max(max))
     }
 
     /// At most `max` in any second.
@@ -110,3 +131,30 @@ impl Limit {
         self.window_us
     }
 }
+
+/// Why there is no such [`Limit`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum InvalidLimit {
+    /// The window is shorter than a millisecond.
+    TooShort,
+    /// The window is longer than [`MAX_WINDOW`].
+    TooLong,
+}
+
+impl InvalidLimit {
+    const fn message(self) -> &'static str {
+        match self {
+            Self::TooShort => "the window of a limit is at least one millisecond",
+            Self::TooLong => "the window of a limit is at most 366 days",
+        }
+    }
+}
+
+impl fmt::Display for InvalidLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.message())
+    }
+}
+
+impl std::error::Error for InvalidLimit {}

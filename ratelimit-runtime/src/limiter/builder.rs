@@ -1,17 +1,15 @@
 //! [`RateLimiterBuilder`]: what a limiter is made of.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::{RateLimitError, StoreError};
-use crate::limiter::{Inner, RateLimiter};
-use crate::name::FORMAT;
-use crate::policy::{self, Policies, Policy};
-use crate::rule::OnUnavailable;
-use crate::secret::KeyHasher;
+use super::policies;
+use crate::engine::Engine;
+use crate::error::RateLimitError;
+use crate::key::KeyHasher;
+use crate::rule::{FORMAT, OnUnavailable, Policy};
+use crate::store::Store;
 use crate::store::memory::MemoryStore;
-use crate::store::{Request, Store};
 
 /// Sets up a [`RateLimiter`]; made by [`RateLimiter::builder`].
 ///
@@ -53,7 +51,7 @@ impl fmt::Debug for RateLimiterBuilder {
 }
 
 impl RateLimiterBuilder {
-    pub(crate) fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             store: None,
             prefix: String::new(),
@@ -71,13 +69,13 @@ impl RateLimiterBuilder {
         self
     }
 
-    /// The deadline of every check, from 1 ms to 1 min: 100 ms unless set.
+    /// How long a check may take, all of it, from 1 ms to 1 min: 100 ms unless set. Waiting for a slot is not part of it.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// What to do when the store cannot answer in time: [`OnUnavailable::Allow`] unless set.
+    /// What to do when the store cannot answer: [`OnUnavailable::Local`] unless set.
     pub fn on_unavailable(mut self, policy: OnUnavailable) -> Self {
         self.on_unavailable = policy;
         self
@@ -118,12 +116,12 @@ impl RateLimiterBuilder {
         self
     }
 
-    /// Takes the store from `RATELIMIT_URL`, or else `REDIS_URL`; see [`RateLimiter::from_env`].
+    /// Takes the store from `RATELIMIT_URL`, or else `REDIS_URL`; as [`RateLimiter::from_env`] does.
     ///
     /// # Errors
     ///
     /// `Misconfigured` when the variable is set, but to nothing that could be used.
-    pub fn from_env(self) -> Result<Self, RateLimitError> {
+    pub fn store_from_env(self) -> Result<Self, RateLimitError> {
         for variable in ["RATELIMIT_URL", "REDIS_URL"] {
             match std::env::var(variable) {
                 Ok(url) if url.is_empty() => {}
@@ -156,48 +154,31 @@ impl RateLimiterBuilder {
             "{variable} names a Redis, and `ratelimit-runtime` was built without its feature `redis`"
         )))
     }
+}
 
-    /// The limiter. It validates and returns at once; a store connects in the background.
-    ///
-    /// # Errors
-    ///
-    /// [`RateLimitError::Misconfigured`] with what is wrong and what to write instead: also where a policy needs what the
-    /// store cannot do.
-    pub fn build(self) -> Result<RateLimiter, RateLimitError> {
+impl RateLimiterBuilder {
+    /// What the limiter is made of, if all of it is right.
+    pub(super) fn build_engine(self) -> Result<Engine, RateLimitError> {
         let store = self.store.unwrap_or_else(|| Ok(Box::new(MemoryStore::new())))?;
-        let mut inner = Inner::new(store);
-        inner.prefix = checked_prefix(self.prefix)?;
+        let mut engine = Engine::new(store);
+        engine.prefix = checked_prefix(self.prefix)?;
         if let Some(timeout) = self.timeout {
             if !(Duration::from_millis(1)..=Duration::from_secs(60)).contains(&timeout) {
                 return Err(RateLimitError::misconfigured(format!(
                     "the timeout of a rate limiter is between 1ms and 60s, not {timeout:?}"
                 )));
             }
-            inner.timeout = timeout;
+            engine.timeout = timeout;
         }
-        inner.on_unavailable = self.on_unavailable;
-        let policies = policy::checked(self.policies)?;
-        supported(&*inner.store, &policies)?;
-        inner.policies.store(Arc::new(policies));
+        engine.on_unavailable = self.on_unavailable;
+        policies::replace(&engine, self.policies)?;
         if let Some(secret) = self.secret {
             let hasher = KeyHasher::new(&secret);
-            inner.key_hasher =
+            engine.key_hasher =
                 Some(hasher.ok_or_else(|| RateLimitError::misconfigured("the secret of `hash_keys` is empty"))?);
         }
-        Ok(RateLimiter::from_inner(Arc::new(inner)))
+        Ok(engine)
     }
-}
-
-/// Whether the store can do what the policies ask for.
-pub(crate) fn supported(store: &dyn Store, policies: &Policies) -> Result<(), RateLimitError> {
-    for (name, policy) in policies {
-        let request = Request::new(b"", policy.algorithm, &policy.limits).with_block(policy.block);
-        if let Err(error) = store.supports(&request) {
-            let message = format!("the store cannot keep the policy `{name}`: {error}");
-            return Err(StoreError::new(error.kind(), message).into());
-        }
-    }
-    Ok(())
 }
 
 /// The prefix with the colon that ends it. It must not hold the format's own segment, or two prefixes could give one

@@ -1,10 +1,10 @@
-//! How a check finds its limiter: the scope of its task, else the default of its thread, else the installed one, else
-//! one in memory.
+//! Where limiters are put for checks to find: the scope of a task, the default of a thread, the whole process.
 
 use std::cell::RefCell;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use arc_swap::ArcSwapOption;
@@ -12,31 +12,31 @@ use once_cell::sync::OnceCell;
 use pin_project_lite::pin_project;
 use tokio::task::futures::TaskLocalFuture;
 
-use crate::RateLimiter;
-use crate::limiter::Inner;
+use crate::engine::Engine;
+use crate::store::memory::MemoryStore;
 
 tokio::task_local! {
-    static SCOPED: RateLimiter;
+    static SCOPED: Arc<Engine>;
 }
 
 thread_local! {
-    static DEFAULTS: RefCell<Vec<(u64, RateLimiter)>> = const { RefCell::new(Vec::new()) };
+    static DEFAULTS: RefCell<Vec<(u64, Arc<Engine>)>> = const { RefCell::new(Vec::new()) };
 }
 
-static INSTALLED: ArcSwapOption<Inner> = ArcSwapOption::const_empty();
-static IMPLICIT: OnceCell<RateLimiter> = OnceCell::new();
+static INSTALLED: ArcSwapOption<Engine> = ArcSwapOption::const_empty();
+static IMPLICIT: OnceCell<Arc<Engine>> = OnceCell::new();
 
-/// The limiter for a check made here and now.
-pub(crate) fn current() -> RateLimiter {
+/// The one for a check made here and now: of the task, else of the thread, else the installed one, else one in memory.
+pub(super) fn current() -> Arc<Engine> {
     if let Ok(scoped) = SCOPED.try_with(Clone::clone) {
         return scoped;
     }
-    let of_thread = DEFAULTS.try_with(|defaults| defaults.borrow().last().map(|(_, limiter)| limiter.clone()));
+    let of_thread = DEFAULTS.try_with(|defaults| defaults.borrow().last().map(|(_, engine)| Arc::clone(engine)));
     if let Ok(Some(limiter)) = of_thread {
         return limiter;
     }
     if let Some(installed) = INSTALLED.load_full() {
-        return RateLimiter::from_inner(installed);
+        return installed;
     }
     IMPLICIT
         .get_or_init(|| {
@@ -44,27 +44,27 @@ pub(crate) fn current() -> RateLimiter {
                 "no rate limiter is installed: limits are kept in the memory of this process only; \
                  call `RateLimiter::redis(url)?.install()` or `RateLimiter::memory().install()` at start"
             );
-            RateLimiter::memory()
+            Arc::new(Engine::new(Box::new(MemoryStore::new())))
         })
         .clone()
 }
 
-pub(crate) fn install(limiter: RateLimiter) {
-    INSTALLED.store(Some(limiter.into_inner()));
+pub(super) fn install(engine: Arc<Engine>) {
+    INSTALLED.store(Some(engine));
 }
 
-pub(crate) fn scope<F: Future>(limiter: RateLimiter, future: F) -> Scoped<F> {
-    Scoped { inner: SCOPED.scope(limiter, future) }
+pub(super) fn scope<F: Future>(engine: Arc<Engine>, future: F) -> Scoped<F> {
+    Scoped { inner: SCOPED.scope(engine, future) }
 }
 
 pin_project! {
-    /// A future whose checks use the limiter it was given; made by [`RateLimiter::scope`].
+    /// A future whose checks use the limiter it was given; made by [`RateLimiter::scope`](crate::RateLimiter::scope).
     ///
     /// Tasks that it spawns are not part of it.
     #[must_use = "futures do nothing unless awaited"]
     pub struct Scoped<F> {
         #[pin]
-        inner: TaskLocalFuture<RateLimiter, F>,
+        inner: TaskLocalFuture<Arc<Engine>, F>,
     }
 }
 
@@ -82,7 +82,8 @@ impl<F> std::fmt::Debug for Scoped<F> {
     }
 }
 
-/// Keeps a limiter as the default of this thread until it is dropped; made by [`RateLimiter::set_default`].
+/// Keeps a limiter as the default of this thread until it is dropped; made by
+/// [`RateLimiter::set_default`](crate::RateLimiter::set_default).
 #[derive(Debug)]
 #[must_use = "the default is taken back when the guard is dropped"]
 pub struct DefaultGuard {
@@ -91,10 +92,10 @@ pub struct DefaultGuard {
     not_send: PhantomData<*const ()>,
 }
 
-pub(crate) fn set_default(limiter: RateLimiter) -> DefaultGuard {
+pub(super) fn set_default(engine: Arc<Engine>) -> DefaultGuard {
     DEFAULTS.with_borrow_mut(|defaults| {
         let id = defaults.last().map_or(0, |(id, _)| id + 1);
-        defaults.push((id, limiter));
+        defaults.push((id, engine));
         DefaultGuard { id, not_send: PhantomData }
     })
 }

@@ -1,101 +1,28 @@
-//! [`Rule`]: a named limit, and how its checks behave.
+//! [`Rule`]: what is asked. A named limit, and how its checks behave.
+
+mod algorithm;
+#[cfg(feature = "serde")]
+mod config;
+mod known_by;
+mod limit;
+mod name;
+mod on_unavailable;
+mod parse;
+mod policy;
 
 use std::borrow::Cow;
-use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use once_cell::sync::OnceCell;
 
-use crate::limit::{Limit, MAX_WINDOW};
-use crate::name;
-
-/// How a limit is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum Algorithm {
-    /// A log of every admission: exact.
-    #[default]
-    SlidingWindow,
-    /// Two counters, the last window's weighted: O(1) memory; up to `2·max − 1` in an interval of one window.
-    SlidingCounter,
-    /// One counter per window, begun by the first call: up to `2·max` in an interval of one window.
-    FixedWindow,
-    /// A bucket of `burst` tokens, refilled at `max` per window: up to `burst + max − 1` in one window.
-    TokenBucket,
-    /// The generic cell rate algorithm: `max` per window evenly, `burst` at once; up to `burst + max − 1`.
-    LeakyBucket,
-}
-
-impl Algorithm {
-    /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::SlidingWindow, Self::SlidingCounter, Self::FixedWindow, Self::TokenBucket, Self::LeakyBucket];
-
-    /// The name that attributes and configurations write.
-    const fn name(self) -> &'static str {
-        match self {
-            Self::SlidingWindow => "sliding_window",
-            Self::SlidingCounter => "sliding_counter",
-            Self::FixedWindow => "fixed_window",
-            Self::TokenBucket => "token_bucket",
-            Self::LeakyBucket => "leaky_bucket",
-        }
-    }
-
-    pub(crate) const fn tag(self) -> &'static str {
-        match self {
-            Self::SlidingWindow => "sw",
-            Self::SlidingCounter => "sc",
-            Self::FixedWindow => "fw",
-            Self::TokenBucket => "tb",
-            Self::LeakyBucket => "lb",
-        }
-    }
-
-    /// What one call may cost at most under `limit`.
-    pub(crate) const fn capacity(self, limit: &Limit) -> u64 {
-        match self {
-            Self::TokenBucket | Self::LeakyBucket => limit.capacity(),
-            _ => limit.max(),
-        }
-    }
-
-    /// How long anything written under `limit` may live, in microseconds.
-    pub(crate) fn horizon_us(self, limit: &Limit) -> u64 {
-        match self {
-            Self::SlidingWindow | Self::FixedWindow => limit.window_us(),
-            Self::SlidingCounter => 2 * limit.window_us(),
-            Self::TokenBucket | Self::LeakyBucket => {
-                let full = u128::from(limit.capacity()) * u128::from(limit.window_us());
-                u64::try_from(full.div_ceil(u128::from(limit.max().max(1)))).unwrap_or(u64::MAX)
-            }
-        }
-    }
-}
-
-impl fmt::Display for Algorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// What to do when the store cannot answer in time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum OnUnavailable {
-    /// Let the call through, unchecked; the decision says `degraded`.
-    #[default]
-    Allow,
-    /// Refuse with [`RateLimitError::Unavailable`](crate::RateLimitError::Unavailable).
-    Deny,
-    /// Go on limiting in the memory of this process, by the same limits; the decision says `degraded`. Every process
-    /// then has a budget of its own, which begins empty. What to take for everything that an attacker touches.
-    Local,
-}
-
-/// How many limits a rule may have.
-pub const MAX_LIMITS: usize = 8;
+pub use self::algorithm::Algorithm;
+pub(crate) use self::known_by::KnownBy;
+pub use self::limit::{InvalidLimit, Limit, MAX_COUNT, MAX_LIMITS, MAX_WINDOW};
+pub(crate) use self::name::{FORMAT, Name, push_head};
+pub use self::on_unavailable::OnUnavailable;
+pub use self::parse::ParseError;
+pub use self::policy::Policy;
+pub(crate) use self::policy::{Policies, checked};
 
 /// Logs of limits up to this are kept in the form that is best for short ones.
 const SHORT_LOG: u64 = 128;
@@ -107,13 +34,13 @@ const SHORT_LOG: u64 = 128;
 /// use std::time::Duration;
 /// use ratelimit_runtime::{Algorithm, Limit, Rule};
 ///
-/// static LOGIN: Rule = Rule::new("login", Limit::per_minute(5)).and(Limit::per_day(50)).block(Duration::from_secs(600));
+/// static LOGIN: Rule = Rule::new("login", Limit::per_minute(5)).and(Limit::per_day(50)).with_block(Duration::from_secs(600));
 /// static UPLOAD: Rule =
-///     Rule::new("upload", Limit::per_hour(1000).with_burst(50)).algorithm(Algorithm::TokenBucket).weighted();
+///     Rule::new("upload", Limit::per_hour(1000).with_burst(50)).with_algorithm(Algorithm::TokenBucket).weighted();
 /// ```
 ///
 /// Rules of one name share their buckets.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Rule {
     name: RuleName,
     algorithm: Algorithm,
@@ -128,7 +55,7 @@ pub struct Rule {
     on_unavailable: Option<OnUnavailable>,
     shadow: bool,
     resolved: OnceCell<Resolved>,
-    vetted_by: AtomicU64,
+    known_by: KnownBy,
 }
 
 #[derive(Debug, Clone)]
@@ -142,7 +69,7 @@ enum RuleName {
 #[derive(Debug, Clone)]
 pub(crate) struct Resolved {
     /// The name as decisions and metrics show it.
-    pub(crate) label: &'static str,
+    pub(crate) name: Name,
     /// The name as keys hold it.
     pub(crate) escaped: Box<str>,
     /// What every stored key of the rule starts with, after the prefix.
@@ -191,7 +118,7 @@ impl Rule {
             on_unavailable: None,
             shadow: false,
             resolved: OnceCell::new(),
-            vetted_by: AtomicU64::new(0),
+            known_by: KnownBy::nobody(),
         }
     }
 
@@ -214,7 +141,7 @@ impl Rule {
 
     /// How the limits are kept: [`Algorithm::SlidingWindow`] unless set.
     #[must_use]
-    pub const fn algorithm(mut self, algorithm: Algorithm) -> Self {
+    pub const fn with_algorithm(mut self, algorithm: Algorithm) -> Self {
         self.algorithm = algorithm;
         self
     }
@@ -228,45 +155,45 @@ impl Rule {
         self
     }
 
-    /// Once the limits refuse a key, refuse it for this long. Refusals during the ban do not extend it; `peek` and
+    /// Once the limits refuse a key, refuse it for this long. Refusals by the block do not extend it; `peek` and
     /// shadow mode never set it.
     #[must_use]
-    pub const fn block(mut self, block: Duration) -> Self {
+    pub const fn with_block(mut self, block: Duration) -> Self {
         self.block = block;
         self
     }
 
-    /// Wait for a slot up to this long instead of refusing at once. Callers of one process wait in line.
+    /// Wait for a slot up to this long instead of refusing at once. Callers of one process are served first come, first served.
     #[must_use]
-    pub const fn wait(mut self, wait: Duration) -> Self {
+    pub const fn with_wait(mut self, wait: Duration) -> Self {
         self.wait = if wait.as_micros() > MAX_WINDOW.as_micros() { MAX_WINDOW } else { wait };
         self
     }
 
-    /// Takes limits, algorithm and ban from the limiter's policy of this name, whenever a check is made.
+    /// Takes limits, algorithm and block from the limiter's policy of this name, whenever a check is made.
     #[must_use]
-    pub const fn policy(mut self, policy: &'static str) -> Self {
+    pub const fn with_policy(mut self, policy: &'static str) -> Self {
         self.policy = Some(policy);
         self
     }
 
-    /// The deadline of this rule's checks, instead of the limiter's.
+    /// How long a check of this rule may take, instead of the limiter's timeout.
     #[must_use]
-    pub const fn timeout(mut self, timeout: Duration) -> Self {
+    pub const fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
     /// What to do when the store cannot answer, instead of the limiter's setting.
     #[must_use]
-    pub const fn on_unavailable(mut self, policy: OnUnavailable) -> Self {
+    pub const fn with_on_unavailable(mut self, policy: OnUnavailable) -> Self {
         self.on_unavailable = Some(policy);
         self
     }
 
     /// Decide and record, never refuse.
     #[must_use]
-    pub const fn shadow(mut self, on: bool) -> Self {
+    pub const fn with_shadow(mut self, on: bool) -> Self {
         self.shadow = on;
         self
     }
@@ -294,7 +221,7 @@ impl Rule {
     /// The name as decisions show it.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        self.resolved().label
+        self.resolved().name.as_str()
     }
 
     /// The limits, in the order in which they were given. A policy may put others in their place.
@@ -303,40 +230,61 @@ impl Rule {
         self.limits.get(..self.len).unwrap_or_default()
     }
 
-    pub(crate) const fn kept_as(&self) -> Algorithm {
+    /// How the limits are kept.
+    #[must_use]
+    pub const fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
-    pub(crate) const fn cost(&self) -> u64 {
+    /// What a call weighs.
+    #[must_use]
+    pub const fn cost(&self) -> u64 {
         self.cost
+    }
+
+    /// For how long a key is refused once its limits have refused it; zero for not at all.
+    #[must_use]
+    pub const fn block(&self) -> Duration {
+        self.block
+    }
+
+    /// How long a call waits for a slot; zero for not at all.
+    #[must_use]
+    pub const fn wait(&self) -> Duration {
+        self.wait
+    }
+
+    /// The name of the policy that replaces limits, algorithm and block.
+    #[must_use]
+    pub const fn policy(&self) -> Option<&'static str> {
+        self.policy
+    }
+
+    /// How long a check may take; `None` for the limiter's setting.
+    #[must_use]
+    pub const fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    /// What to do when the store cannot answer; `None` for the limiter's setting.
+    #[must_use]
+    pub const fn on_unavailable(&self) -> Option<OnUnavailable> {
+        self.on_unavailable
+    }
+
+    /// Whether the rule decides and records, and never refuses.
+    #[must_use]
+    pub const fn is_shadow(&self) -> bool {
+        self.shadow
     }
 
     pub(crate) const fn is_unit_log(&self) -> bool {
         self.unit_log
     }
 
-    pub(crate) const fn policy_name(&self) -> Option<&'static str> {
-        self.policy
-    }
-
-    pub(crate) const fn ban(&self) -> Duration {
-        self.block
-    }
-
-    pub(crate) const fn patience(&self) -> Duration {
-        self.wait
-    }
-
-    pub(crate) const fn deadline(&self) -> Option<Duration> {
-        self.timeout
-    }
-
-    pub(crate) const fn outage_policy(&self) -> Option<OnUnavailable> {
-        self.on_unavailable
-    }
-
-    pub(crate) const fn is_shadow(&self) -> bool {
-        self.shadow
+    /// The limiters that have met the rule.
+    pub(crate) const fn known_by(&self) -> &KnownBy {
+        &self.known_by
     }
 
     /// The name in full; the label of a decision may be shortened to `(other)`.
@@ -352,33 +300,13 @@ impl Rule {
         matches!(self.name, RuleName::Derived(..))
     }
 
-    /// Whether the limiter with this id has seen the rule before.
-    pub(crate) fn is_vetted_by(&self, limiter: u64) -> bool {
-        self.vetted_by.load(Ordering::Relaxed) == limiter
-    }
-
-    pub(crate) fn vetted(&self, limiter: u64) {
-        self.vetted_by.store(limiter, Ordering::Relaxed);
-    }
-
     pub(crate) fn resolved(&self) -> &Resolved {
         self.resolved.get_or_init(|| {
             let name = self.full_name();
             let escaped: Box<str> = name::escape(&name).into();
             let mut head = String::with_capacity(escaped.len() + 24);
-            name::push_head(&mut head, self.algorithm, self.limits(), &escaped);
-            Resolved { label: name::intern(&name), escaped, head: head.into_boxed_str() }
+            push_head(&mut head, self.algorithm, self.limits(), &escaped);
+            Resolved { name: Name::intern(&name), escaped, head: head.into_boxed_str() }
         })
-    }
-}
-
-impl Clone for Rule {
-    fn clone(&self) -> Self {
-        Self {
-            name: self.name.clone(),
-            resolved: self.resolved.clone(),
-            vetted_by: AtomicU64::new(self.vetted_by.load(Ordering::Relaxed)),
-            ..*self
-        }
     }
 }

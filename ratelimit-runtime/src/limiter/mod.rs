@@ -1,28 +1,23 @@
-//! [`RateLimiter`]: takes a question to the store, and answers by its deadline.
+//! [`RateLimiter`]: what people hold. Its engine does the work.
+
+mod builder;
+mod find;
+mod policies;
 
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
-
-use crate::builder::RateLimiterBuilder;
-use crate::check::Check;
-use crate::consult;
-use crate::context::{self, DefaultGuard, Scoped};
+pub use self::builder::RateLimiterBuilder;
+pub use self::find::{DefaultGuard, Scoped};
 use crate::decision::Decision;
+use crate::engine::{self, Asked, CheckBuilder, Engine};
 use crate::error::RateLimitError;
 use crate::key::Key;
-use crate::local::{self, Local};
-use crate::policy::{self, Policies, Policy};
-use crate::registry::Registry;
-use crate::rule::{OnUnavailable, Rule};
-use crate::secret::KeyHasher;
+use crate::rule::{MAX_WINDOW, Policy, Rule};
 use crate::store::memory::MemoryStore;
-use crate::store::{Answer, Request, Store};
-use crate::wait::Lines;
+use crate::store::{Feature, Store};
 
 /// Decides which calls may go on. Cheap to clone; clones are the same limiter.
 ///
@@ -41,45 +36,11 @@ use crate::wait::Lines;
 /// ```
 #[derive(Clone)]
 pub struct RateLimiter {
-    inner: Arc<Inner>,
+    engine: Arc<Engine>,
 }
-
-pub(crate) struct Inner {
-    pub(crate) store: Box<dyn Store>,
-    /// The prefix of every key, with its colon; or empty.
-    pub(crate) prefix: Box<str>,
-    pub(crate) timeout: Duration,
-    pub(crate) on_unavailable: OnUnavailable,
-    pub(crate) key_hasher: Option<KeyHasher>,
-    pub(crate) registry: Registry,
-    pub(crate) policies: ArcSwap<Policies>,
-    pub(crate) lines: Lines,
-    pub(crate) local: Local,
-    pub(crate) id: u64,
-}
-
-impl Inner {
-    pub(crate) fn new(store: Box<dyn Store>) -> Self {
-        static IDS: AtomicU64 = AtomicU64::new(1);
-        Self {
-            store,
-            prefix: Box::default(),
-            timeout: DEFAULT_TIMEOUT,
-            on_unavailable: OnUnavailable::default(),
-            key_hasher: None,
-            registry: Registry::default(),
-            policies: ArcSwap::default(),
-            lines: Lines::default(),
-            local: Local::default(),
-            id: IDS.fetch_add(1, Ordering::Relaxed),
-        }
-    }
-}
-
-const DEFAULT_TIMEOUT: Duration = Duration::from_millis(100);
 
 impl RateLimiter {
-    /// A limiter to be set up: prefix, deadline, policy, store.
+    /// A limiter to be set up: prefix, timeout, store, what happens when the store is unavailable.
     pub fn builder() -> RateLimiterBuilder {
         RateLimiterBuilder::new()
     }
@@ -102,7 +63,7 @@ impl RateLimiter {
 
     /// A limiter on a store of your own.
     pub fn with_store(store: impl Store) -> Self {
-        Self::from_inner(Arc::new(Inner::new(Box::new(store))))
+        Self { engine: Arc::new(Engine::new(Box::new(store))) }
     }
 
     /// A limiter on the Redis that `RATELIMIT_URL`, or else `REDIS_URL`, names; in memory if neither is set or the
@@ -112,22 +73,30 @@ impl RateLimiter {
     ///
     /// [`RateLimitError::Misconfigured`] when the variable is set to something else.
     pub fn from_env() -> Result<Self, RateLimitError> {
-        Self::builder().from_env()?.build()
+        Self::builder().store_from_env()?.build()
     }
 
     /// Makes this the limiter of the whole process: attributes without a `limiter` use it. A later call replaces it.
     pub fn install(self) {
-        context::install(self);
+        find::install(self.engine);
+    }
+
+    /// The limiter in force here: that of the [`scope`](Self::scope) around, else the [default](Self::set_default) of the
+    /// thread, else the [installed](Self::install) one, else one in memory for the whole process, with one warning in the
+    /// log. Attributes without a `limiter` use it.
+    #[must_use]
+    pub fn current() -> Self {
+        Self { engine: find::current() }
     }
 
     /// Runs a future whose checks use this limiter. Tasks that it spawns are not part of it.
     pub fn scope<F: Future>(&self, future: F) -> Scoped<F> {
-        context::scope(self.clone(), future)
+        find::scope(Arc::clone(&self.engine), future)
     }
 
     /// Makes this the limiter of the current thread until the guard is dropped: for tests on one thread.
     pub fn set_default(&self) -> DefaultGuard {
-        context::set_default(self.clone())
+        find::set_default(Arc::clone(&self.engine))
     }
 
     /// Charges the rule's cost to the key, if all its limits admit it.
@@ -138,29 +107,29 @@ impl RateLimiter {
     ///
     /// Every [`RateLimitError`]. A refused call is charged nothing.
     pub async fn acquire(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
-        let check = self.check(rule, key);
-        consult::patiently(&check).await
+        engine::acquire(&self.asked(rule, key)).await
     }
 
-    /// Decides as [`acquire`](Self::acquire) would, without charging, waiting or banning: the answer is the decision,
+    /// Decides as [`acquire`](Self::acquire) would, without charging, waiting or blocking: the answer is the decision,
     /// also when it is a refusal.
     ///
     /// # Errors
     ///
     /// What [`acquire`](Self::acquire) gives, but for `Exceeded`.
     pub async fn peek(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
-        consult::peek(&self.check(rule, key)).await
+        engine::peek(&self.asked(rule, key)).await
     }
 
-    /// Forgets what was charged to the key and whether it is banned, for everyone on the same store; says whether
+    /// Forgets what was charged to the key and whether it is blocked, for everyone on the same store; says whether
     /// there was anything.
     ///
     /// # Errors
     ///
     /// `Unavailable` or `Misconfigured`: the policy for outages does not apply, because nothing was reset.
     pub async fn reset(&self, rule: &Rule, key: &Key) -> Result<bool, RateLimitError> {
-        self.inner.local.reset(&self.check(rule, key));
-        self.order(rule, key, Store::reset).await
+        let asked = self.asked(rule, key);
+        let here = self.engine.fallback.reset(asked.key_request()?);
+        Ok(engine::change(&asked, Store::reset).await? || here)
     }
 
     /// Gives back what an admission was charged; `rule` and `key` are those it was asked with. Says whether anything of
@@ -171,35 +140,34 @@ impl RateLimiter {
     ///
     /// `Unavailable` or `Misconfigured`; then it may or may not have been given back.
     pub async fn refund(&self, rule: &Rule, key: &Key, admission: &Decision) -> Result<bool, RateLimitError> {
-        if admission.ticket == 0 {
-            return Ok(false);
-        }
-        let check = self.check(rule, key);
-        let (store, ticket) = local::keeper_of(&self.inner, admission.ticket);
-        let answer = store.refund(check.any_request()?, ticket);
-        consult::by_deadline(check.deadline, answer).await.map_err(Into::into)
+        engine::refund(&self.asked(rule, key), admission).await
     }
 
-    /// Refuses the key for everyone on the same store until `duration` has passed, in place of an earlier ban.
+    /// Refuses the key for everyone on the same store until `duration` has passed, in place of an earlier block.
     /// Processes that hold the store's answers back see it once they ask again.
     ///
     /// # Errors
     ///
     /// `Unavailable` or `Misconfigured`.
     pub async fn block(&self, rule: &Rule, key: &Key, duration: Duration) -> Result<(), RateLimitError> {
-        if duration.is_zero() || duration > crate::limit::MAX_WINDOW {
-            return Err(RateLimitError::misconfigured("a ban lasts more than 0 and at most 366 days"));
+        if duration.is_zero() || duration > MAX_WINDOW {
+            return Err(RateLimitError::misconfigured("a block lasts more than 0 and at most 366 days"));
         }
-        self.order(rule, key, |store, request| store.block(request, duration)).await
+        let asked = self.asked(rule, key);
+        asked.need(Feature::Block)?;
+        engine::change(&asked, |store, request| store.block(request, duration)).await
     }
 
-    /// Ends a ban for everyone on the same store, and leaves what was charged as it is; says whether there was one.
+    /// Ends a block for everyone on the same store, and leaves what was charged as it is; says whether there was one.
     ///
     /// # Errors
     ///
     /// `Unavailable` or `Misconfigured`.
     pub async fn unblock(&self, rule: &Rule, key: &Key) -> Result<bool, RateLimitError> {
-        self.order(rule, key, Store::unblock).await
+        let asked = self.asked(rule, key);
+        asked.need(Feature::Block)?;
+        let here = self.engine.fallback.unblock(asked.key_request()?);
+        Ok(engine::change(&asked, Store::unblock).await? || here)
     }
 
     /// Puts other policies in the place of all that the limiter has; checks made from now on use them. A policy with
@@ -212,10 +180,7 @@ impl RateLimiter {
         &self,
         policies: impl IntoIterator<Item = (impl Into<String>, Policy)>,
     ) -> Result<(), RateLimitError> {
-        let policies = policy::checked(policies)?;
-        crate::builder::supported(&*self.inner.store, &policies)?;
-        self.inner.policies.store(Arc::new(policies));
-        Ok(())
+        policies::replace(&self.engine, policies)
     }
 
     /// Waits until the store can serve, as long as it takes.
@@ -224,44 +189,36 @@ impl RateLimiter {
     ///
     /// [`RateLimitError::Misconfigured`] as soon as the store says that it never will.
     pub async fn ready(&self) -> Result<(), RateLimitError> {
-        self.inner.store.ready().await.map_err(Into::into)
+        self.engine.store.ready().await.map_err(Into::into)
     }
 
-    pub(crate) fn from_inner(inner: Arc<Inner>) -> Self {
-        Self { inner }
+    pub(crate) fn into_engine(self) -> Arc<Engine> {
+        self.engine
     }
 
-    pub(crate) fn into_inner(self) -> Arc<Inner> {
-        self.inner
+    fn asked(&self, rule: &Rule, key: &Key) -> Asked {
+        CheckBuilder::for_engine(rule, Arc::clone(&self.engine)).with_key(key)
     }
+}
 
-    pub(crate) fn inner(&self) -> &Arc<Inner> {
-        &self.inner
-    }
-
-    fn check(&self, rule: &Rule, key: &Key) -> Check {
-        Check::on(rule, self.clone()).keyed(key)
-    }
-
-    /// Has the store do something to a key.
-    async fn order<T: Unpin>(
-        &self,
-        rule: &Rule,
-        key: &Key,
-        order: impl for<'a> FnOnce(&'a (dyn Store + 'static), Request<'a>) -> Answer<'a, T>,
-    ) -> Result<T, RateLimitError> {
-        let check = self.check(rule, key);
-        let answer = order(&*self.inner.store, check.any_request()?);
-        consult::by_deadline(check.deadline, answer).await.map_err(Into::into)
+impl RateLimiterBuilder {
+    /// The limiter. It validates and returns at once; a store connects in the background.
+    ///
+    /// # Errors
+    ///
+    /// [`RateLimitError::Misconfigured`] with what is wrong and what to write instead: also where a policy needs what the
+    /// store cannot do.
+    pub fn build(self) -> Result<RateLimiter, RateLimitError> {
+        Ok(RateLimiter { engine: Arc::new(self.build_engine()?) })
     }
 }
 
 impl fmt::Debug for RateLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RateLimiter")
-            .field("prefix", &self.inner.prefix)
-            .field("timeout", &self.inner.timeout)
-            .field("on_unavailable", &self.inner.on_unavailable)
+            .field("prefix", &self.engine.prefix)
+            .field("timeout", &self.engine.timeout)
+            .field("on_unavailable", &self.engine.on_unavailable)
             .finish_non_exhaustive()
     }
 }

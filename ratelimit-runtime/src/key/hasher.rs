@@ -3,7 +3,8 @@
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
-use crate::key::{KeyBuf, push_hex};
+use super::buf::KeyBuf;
+use super::writer::push_hex;
 
 /// Replaces rendered keys by `#` and 128 bits of HMAC-SHA-256.
 #[derive(Clone)]
