@@ -1,34 +1,25 @@
 //! The macros of [`ratelimit-runtime`](https://docs.rs/ratelimit-runtime): `#[rate_limit]`, `key!` and
 //! `#[derive(KeyPart)]`. Depend on that crate, which exports them; what they expand to calls it.
 //!
-//! `#[rate_limit]` goes through four stages, each with its type: the arguments as written (`args`), judged against
-//! the function (`check`, `rule`), as a plan (`plan`), which is expanded (`expand`). Only the last makes
-//! tokens, and it cannot fail.
+//! Each macro goes through four stages, a folder each: what was written (`parse`), judged (`check`), as a plan of what
+//! is to be generated (`plan`), as tokens (`expand`). A stage uses what earlier ones made, never a later one. Only the
+//! last quotes, and it cannot fail. What several stages share stands beside the folders.
 
-mod args;
-mod body;
 mod check;
-mod derive;
-mod diag;
+mod diagnostics;
+mod duration;
 mod expand;
-mod forbidden;
-mod function;
-mod key;
-mod key_macro;
-mod limits;
 mod literal;
-mod number;
+mod literal_text;
+mod parse;
 mod plan;
-mod rule;
 mod runtime_path;
-mod scope;
+mod stages;
 mod suggest;
-mod template;
-mod window;
-mod words;
+#[cfg(test)]
+mod tests;
 
 use proc_macro::TokenStream;
-use quote::ToTokens as _;
 
 /// Limits how often an async function runs, for whom.
 ///
@@ -106,7 +97,7 @@ use quote::ToTokens as _;
 /// keep them. A second attribute's derived name ends in `#2`, and so on.
 #[proc_macro_attribute]
 pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    guard(arguments.into(), item.into()).into()
+    stages::rate_limit(arguments.into(), item.into()).into()
 }
 
 /// The key that an attribute with this template uses, from names in scope.
@@ -119,7 +110,7 @@ pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// name: `key!(crate = ::path, "<email>")`.
 #[proc_macro]
 pub fn key(input: TokenStream) -> TokenStream {
-    key_macro::key(input.into()).unwrap_or_else(|error| in_a_block(&error)).into()
+    stages::key(input.into()).into()
 }
 
 /// Makes a type of your own usable in a key.
@@ -134,25 +125,5 @@ pub fn key(input: TokenStream) -> TokenStream {
 /// `#[key(crate = ::path)]` says where the runtime crate is, if it has another name.
 #[proc_macro_derive(KeyPart, attributes(key))]
 pub fn derive_key_part(input: TokenStream) -> TokenStream {
-    derive::key_part(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
-}
-
-/// Every error of an expression: several can only stand in a block.
-fn in_a_block(error: &syn::Error) -> proc_macro2::TokenStream {
-    let errors = error.to_compile_error();
-    quote::quote!({ #errors })
-}
-
-/// The guarded function; or every error, and the item as it was, so that what uses it still compiles.
-fn guard(arguments: proc_macro2::TokenStream, item: proc_macro2::TokenStream) -> proc_macro2::TokenStream {
-    let (error, item) = match syn::parse2(item.clone()) {
-        Err(error) => (error, item),
-        Ok(function) => match check::check(arguments, function) {
-            Ok(plan) => return expand::expand(plan),
-            Err((error, function)) => (error, function.into_token_stream()),
-        },
-    };
-    let mut tokens = error.into_compile_error();
-    tokens.extend(item);
-    tokens
+    stages::key_part(input.into()).into()
 }

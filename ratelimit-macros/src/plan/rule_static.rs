@@ -1,0 +1,42 @@
+//! The rule: a static of the function, made at compile time.
+
+use syn::LitStr;
+
+use crate::check::algorithm::Algorithm;
+use crate::check::limit_list::Limit;
+use crate::check::limits::Limits;
+use crate::check::number::Number;
+use crate::check::on_unavailable::OnUnavailable;
+use crate::check::rule::RuleName;
+
+pub(crate) struct RuleStatic {
+    pub(crate) name: RuleName,
+    /// At least one.
+    pub(crate) limits: Vec<Limit>,
+    /// Of the first limit.
+    pub(crate) burst: Option<u64>,
+    pub(crate) policy: Option<LitStr>,
+    pub(crate) algorithm: Option<Algorithm>,
+    /// Whether calls may weigh anything but 1, or are charged before it is known whether they count.
+    pub(crate) weighted: bool,
+    pub(crate) block_micros: Option<u64>,
+    pub(crate) wait_micros: Option<u64>,
+    pub(crate) timeout_micros: Option<u64>,
+    pub(crate) on_unavailable: Option<OnUnavailable>,
+}
+
+/// What `limits` make static: the limits, the burst and the policy. A limit of 1 stands for what only a call, or the
+/// policy, tells.
+pub(crate) fn limits(limits: Limits) -> (Vec<Limit>, Option<u64>, Option<LitStr>) {
+    match limits {
+        Limits::One { window_micros, max, burst } => {
+            let max = match max {
+                Number::Fixed(max) => max,
+                Number::Computed(_) => 1,
+            };
+            (vec![Limit { max, window_micros }], burst, None)
+        }
+        Limits::Several(limits) => (limits, None, None),
+        Limits::Policy(policy) => (vec![Limit { max: 1, window_micros: 1_000_000 }], None, Some(policy)),
+    }
+}
