@@ -187,7 +187,9 @@ mod tests {
         let rest = r#"window = "60s", max = 3"#;
         for (text, part) in [
             ("kye = 1", "did you mean `key`"),
+            ("ky = 1", "did you mean `key`"),
             ("limit = 1", "did you mean `max`"),
+            ("mx = 1", "did you mean `max`"),
             ("banana = 1", "the arguments are `key`"),
             ("weight = 2", "did you mean `cost`"),
             ("algoritm = \"token_bucket\"", "did you mean `algorithm`"),
