@@ -1,8 +1,8 @@
-//! `"60s"`, `"1h 30m"`, `"2 days"`: lengths of time as people write them, in microseconds.
+//! `"60s"`, `"1h 30m"`, `"2 days"`: durations as people write them, in microseconds.
 
 use std::fmt;
 
-/// What the units of a length of time may be called.
+/// The names of the units, as messages list them.
 pub(crate) const UNITS: &str = "`us`, `ms`, `s`, `m`, `h`, `d`, `w`";
 
 const MILLISECOND: u64 = 1_000;
@@ -12,7 +12,7 @@ const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 const WEEK: u64 = 7 * DAY;
 
-/// The lengths that an argument accepts, in microseconds, both ends included.
+/// The durations that an argument accepts, in microseconds, both ends included.
 pub(crate) struct Bounds {
     shortest: u64,
     longest: u64,
@@ -30,11 +30,11 @@ pub(crate) const WAIT: Bounds = Bounds { shortest: MILLISECOND, longest: HOUR };
 /// The timeout of a check: 1 ms to 60 s.
 pub(crate) const TIMEOUT: Bounds = Bounds { shortest: MILLISECOND, longest: MINUTE };
 
-/// Reads `text` as a length of time within `bounds`. The error says what to write instead.
+/// Reads `text` as a duration within `bounds`. The error says what to write instead.
 pub(crate) fn parse(text: &str, bounds: &Bounds) -> Result<u64, String> {
     let micros = read(text)?;
     if micros == 0 {
-        return Err(format!("`{text}` is no time at all: write a length such as \"60s\""));
+        return Err(format!("`{text}` is no time at all: write a duration such as \"60s\""));
     }
     if micros < bounds.shortest {
         return Err(format!("`{text}` is too short: the shortest is {}", Readable(bounds.shortest)));
@@ -62,7 +62,7 @@ pub(crate) fn unit(name: &str) -> Option<u64> {
 fn read(text: &str) -> Result<u64, String> {
     let mut rest = text.trim();
     if rest.is_empty() {
-        return Err(format!("no length of time: write one such as \"60s\" or \"1h 30m\" (units: {UNITS})"));
+        return Err(format!("no duration: write one such as \"60s\" or \"1h 30m\" (units: {UNITS})"));
     }
     let mut total: u64 = 0;
     let mut used = Vec::new();
@@ -71,9 +71,9 @@ fn read(text: &str) -> Result<u64, String> {
         if digits.is_empty() {
             let wrong = rest.chars().next().unwrap_or_default();
             return Err(if wrong == '-' {
-                format!("`{text}` is negative: write a length such as \"60s\"")
+                format!("`{text}` is negative: write a duration such as \"60s\"")
             } else {
-                format!("`{text}` is not a length of time: expected a number at `{rest}`, as in \"60s\" or \"1h 30m\"")
+                format!("`{text}` is not a duration: expected a number at `{rest}`, as in \"60s\" or \"1h 30m\"")
             });
         }
         if after.starts_with(['.', ',']) {
@@ -121,7 +121,7 @@ fn split(text: &str, wanted: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// A length of time in its largest whole unit.
+/// A duration in its largest whole unit.
 struct Readable(u64);
 
 impl fmt::Display for Readable {
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths() {
+    fn durations() {
         for (text, micros) in [
             ("60s", 60 * SECOND),
             ("1ms", MILLISECOND),

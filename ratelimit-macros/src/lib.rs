@@ -21,7 +21,7 @@ mod tests;
 
 use proc_macro::TokenStream;
 
-/// Limits how often an async function runs, for whom.
+/// Limits how often an async function runs, and for whom.
 ///
 /// ```text
 /// #[rate_limit(key = "<email>", window = "60s", max = 3)]
@@ -35,21 +35,21 @@ use proc_macro::TokenStream;
 /// | argument | meaning | when absent |
 /// | --- | --- | --- |
 /// | `key = "<email>"` | a template (below), or any expression over the arguments without `.await` | one bucket for the function |
-/// | `window = "60s"` | in how long: whole numbers with `us`, `ms`, `s`, `m`, `h`, `d`, `w`, such as `"1h 30m"`; 1 ms to 366 days | required, unless `limits` or `policy` |
+/// | `window = "60s"` | over how long calls are counted: whole numbers with `us`, `ms`, `s`, `m`, `h`, `d`, `w`, such as `"1h 30m"`; 1 ms to 366 days | required, unless `limits` or `policy` |
 /// | `max = 3` | how many calls any window admits: a literal of at least 1, or an expression over the arguments, of any integer type | required, unless `limits` or `policy` |
 /// | `limits = ["3/60s", "20/1d"]` | 1 to 8 limits on one key, each `max/window`: a call is charged to all of them, or to none | |
-/// | `policy = "login"` | limits, algorithm and ban are those of the limiter's policy of this name | |
+/// | `policy = "login"` | limits, algorithm and block are those of the limiter's policy of this name | |
 /// | `algorithm = "token_bucket"` | `"sliding_window"` (exact), `"sliding_counter"`, `"fixed_window"`, `"token_bucket"`, `"leaky_bucket"` (GCRA) | `"sliding_window"` |
 /// | `burst = 10` | how much a bucket admits at once, at least 1; with `window`, `max` and one of the two bucket algorithms | `max` |
 /// | `cost = <number>` | what this call weighs: a literal from 1 to what the limits admit, or an expression over the arguments, of any integer type | 1 |
 /// | `count = "err"` | which outcomes count: `"all"`, `"ok"`, `"err"`, or a closure or path that is given `&result` and says whether it counts | `"all"` |
-/// | `block = "10m"` | once the limits refuse a key, refuse it for this long; 1 ms to 366 days. Refusals during the ban do not extend it | no ban |
+/// | `block = "10m"` | once the limits refuse a key, refuse it for this long; 1 ms to 366 days. Refusals of a blocked key do not extend the block | no block |
 /// | `wait = "2s"` | wait for a slot up to this long instead of refusing at once; 1 ms to 1 h. Not with `block` or a bare `shadow` | refuse at once |
 /// | `when = <bool>` | limit this call only if true; if false, nothing else is evaluated before the body | always |
 /// | `on_refused = <expr>` | a closure or a path that turns the `RateLimitError` into the return value | `FromRateLimitError` of the return type |
 /// | `on_unavailable = "allow"` | `"allow"`, `"deny"` or `"local"` when the store cannot answer | the limiter's setting |
-/// | `timeout = "50ms"` | the deadline of the check, 1 ms to 60 s | the limiter's setting |
-/// | `shadow`, `shadow = <bool>` | decide and record, never refuse, wait or ban | off |
+/// | `timeout = "50ms"` | how long the check may take, 1 ms to 60 s | the limiter's setting |
+/// | `shadow`, `shadow = <bool>` | decide and record, never refuse, wait or block | off |
 /// | `name = "send_code"` | the namespace of the keys: functions that share a name share budgets. At most 128 bytes, no braces | the function's path, with the type it belongs to |
 /// | `limiter = <expr>` | a `RateLimiter`, a reference to one, or an `Arc` of one | the scoped one, else the installed one |
 /// | `crate = ::path` | where the runtime crate is, as an absolute path | `::ratelimit_runtime` |
@@ -70,7 +70,7 @@ use proc_macro::TokenStream;
 ///
 /// With `count` other than `"all"` a call takes its slot before the body runs, so that a thousand parallel guesses
 /// cannot pass a limit of five, and gives it back if the outcome does not count. A call that is cancelled or panics
-/// counts. Calls that are still running hold their slots, but only those that have counted lead to a ban.
+/// counts. Calls that are still running occupy their slots, but only those that have counted lead to a block.
 ///
 /// `"ok"` and `"err"` are for functions that return a `Result`. The body becomes an async block: arguments that it uses
 /// are moved into it, so a closure of `count` sees of them only what is `Copy` or what the body leaves alone. Without
@@ -80,18 +80,19 @@ use proc_macro::TokenStream;
 ///
 /// `"<user.id>:<req.email()>"`: a placeholder is a name that an argument binds, or `self`, followed by any number of
 /// `.field`, `.0` and `.method()` without arguments. `{email}` is the same as `<email>`. `<<`, `>>`, `{{` and `}}`
-/// are the characters themselves; all other text stands for itself. Names are checked against the function. The value of a placeholder
-/// implements `KeyPart`; different values never make the same key. `key!("…")` makes the same key by hand.
+/// are the characters themselves; all other text stands for itself. Names are checked against the function. The value of
+/// a placeholder implements `KeyPart`; different values never make the same key. `key!("…")` makes the same key by hand.
 ///
 /// # Functions
 ///
 /// Async functions and methods of every kind, methods under `#[async_trait]`, and functions whose last expression is
-/// `async move { … }` or hands one on, as `Box::pin(async move { … })` does. The return type implements `FromRateLimitError`, as
-/// `Result<_, E>` does for `E: From<RateLimitError>`; a function that returns nothing needs `on_refused` or `shadow`.
+/// `async move { … }` or hands one on, as `Box::pin(async move { … })` does. The return type implements
+/// `FromRateLimitError`, as `Result<_, E>` does for `E: From<RateLimitError>`; a function that returns nothing needs
+/// `on_refused` or `shadow`.
 ///
-/// Several attributes on one function make one guard: each has its own bucket, they are consulted together and a call is
-/// charged to all of them, or to none. The refusal that takes longest to end is returned. `on_refused` is written once
-/// and answers for all; with `wait` on several of them, a call waits as long as the least patient says.
+/// Several attributes on one function make one guard: each has its own bucket. They are consulted together, and a call is
+/// charged to all of them or to none. Of several refusals, the one that lasts longest is returned. `on_refused` is written once
+/// and applies to all of them; with `wait` on several of them, a call waits no longer than the shortest says.
 ///
 /// The derived name is the function's path, so moving the function starts fresh buckets: give a `name` to
 /// keep them. A second attribute's derived name ends in `#2`, and so on.

@@ -30,7 +30,7 @@ pub(crate) fn report(arguments: &Arguments, shadow: &Shadow, diagnostics: &mut D
         });
     }
     if block.is_some() {
-        leave_out(wait, &|_| "a call that waits is not banned: leave `wait` out, or `block`".to_owned());
+        leave_out(wait, &|_| "a call either waits or is blocked: leave `wait` out, or `block`".to_owned());
     }
     if matches!(shadow, Shadow::On) {
         leave_out(wait, &|_| "`wait` is never used: with `shadow` no call is refused, so none waits".to_owned());

@@ -33,8 +33,8 @@ impl Scanner<'_> {
     }
 }
 
-const NO_WAIT: &str = "it is evaluated before the first `.await`, pass the awaited value as an argument";
-const NO_EXIT: &str = "it cannot leave the function, give it a value in every case";
+const NO_WAIT: &str = "it is evaluated without waiting; pass the awaited value as an argument";
+const NO_EXIT: &str = "the expression cannot leave the function; give it a value in every case";
 
 impl<'ast> Visit<'ast> for Scanner<'_> {
     fn visit_expr(&mut self, expr: &'ast Expr) {

@@ -16,9 +16,9 @@ pub(crate) fn read(argument: &Argument, bounds: &Bounds, diagnostics: &mut Diagn
     }
     let message = match as_int(value).map(|number| (number.base10_digits(), number.suffix())) {
         Some((digits, "")) if name == "timeout" => {
-            format!("in which unit? `timeout` is a string with one: write \"{digits}ms\" for milliseconds")
+            format!("`timeout` needs a unit: write \"{digits}ms\" for milliseconds")
         }
-        Some((digits, "")) => format!("in which unit? `{name}` is a string with one: write \"{digits}s\" for seconds"),
+        Some((digits, "")) => format!("`{name}` needs a unit: write \"{digits}s\" for seconds"),
         Some((digits, suffix)) if duration::unit(suffix).is_some() => {
             format!("`{name}` is a string: write \"{digits}{suffix}\"")
         }

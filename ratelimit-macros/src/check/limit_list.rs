@@ -162,7 +162,7 @@ mod tests {
                 r#"["3/ 1x "]"#,
                 "unknown unit `x` in `1x` (units: `us`, `ms`, `s`, `m`, `h`, `d`, `w`)\n    \"3/ 1x \"\n        ^^",
             ),
-            (r#"["3/"]"#, "no length of time"),
+            (r#"["3/"]"#, "no duration"),
             (r#"["3/367d"]"#, "the longest is 366d"),
             (r#"["3/60s", "20/1m"]"#, "another limit has this window"),
         ] {

@@ -26,7 +26,7 @@ pub(crate) fn read(attributes: Vec<Arguments>, output: &Output, diagnostics: &mu
     for given in attributes.into_iter().filter_map(|arguments| arguments.on_refused) {
         control_flow::check("on_refused", &given.value, diagnostics);
         if on_refused.is_some() {
-            let message = "stacked attributes share one guard: give `on_refused` once, it answers for all of them";
+            let message = "stacked attributes share one guard: give `on_refused` once, for all of them";
             diagnostics.error(&given.name, message);
         } else {
             on_refused = Some(given);

@@ -221,7 +221,7 @@ mod tests {
             (&format!("{ONE}, burst = 3"), "only the buckets have a burst"),
             (&format!("{ONE}, burst = 3, algorithm = \"sliding_counter\""), "only the buckets have a burst"),
             (&format!("{ONE}, burst = 3, algorithm = \"gcra\""), "did you mean \"leaky_bucket\""),
-            (&format!("{ONE}, block = \"1m\", wait = \"1s\""), "a call that waits is not banned"),
+            (&format!("{ONE}, block = \"1m\", wait = \"1s\""), "a call either waits or is blocked"),
             (&format!("{ONE}, shadow, wait = \"1s\""), "`wait` is never used"),
         ] {
             let errors = checked(arguments, SIGNATURE).err().unwrap();

@@ -112,7 +112,7 @@ impl Reader<'_> {
             (true, true) => {
                 "how much in how long? write `window` and `max`, as in `#[rate_limit(key = \"<email>\", window = \"60s\", max = 3)]`"
             }
-            (true, false) => "`window` is missing: write in how long the limit holds, as in `window = \"60s\"`",
+            (true, false) => "`window` is missing: write over how long calls are counted, as in `window = \"60s\"`",
             (false, true) => "`max` is missing: write how many calls the window admits, as in `max = 3`",
             (false, false) => return,
         };
