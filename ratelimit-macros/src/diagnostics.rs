@@ -28,7 +28,7 @@ impl Diagnostics {
         result.map_err(|error| self.push(error)).ok()
     }
 
-    /// All errors as one; or `value`, which is there if there were none.
+    /// `value`, which is there unless there were errors; or all of those as one.
     pub(crate) fn finish<T>(self, value: Option<T>) -> syn::Result<T> {
         match (self.errors, value) {
             (Some(errors), _) => Err(errors),

@@ -1,7 +1,7 @@
 //! "did you mean": the nearest of the names that would have been right.
 
-/// How alike two names are at least, if one is to be suggested for the other: one edit in a name of three letters, two
-/// in one of six.
+/// Two names have to be more alike than this for one to be suggested for the other: one edit in three letters is near
+/// enough, and two in six.
 const ALIKE: f64 = 0.6;
 
 /// The candidate that `wrong` most likely stands for, if one is near enough.

@@ -1,4 +1,4 @@
-//! The function's body: of which shape it is, and what is known where the guard goes.
+//! The function's body: its shape, and what is known where the guard goes.
 
 use quote::ToTokens as _;
 use syn::{Block, Error};

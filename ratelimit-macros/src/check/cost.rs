@@ -1,4 +1,4 @@
-//! A cost that is written out must fit in what is written out.
+//! `cost`: one that is written out must fit into limits that are.
 
 use crate::check::limits::Limits;
 use crate::check::number::Number;

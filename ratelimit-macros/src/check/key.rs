@@ -82,8 +82,8 @@ fn resolve(placeholder: Placeholder, literal: Span, scope: &Scope) -> Result<Val
         ident.set_span(literal.resolved_at(ident.span()));
         ident
     };
-    // Fields and methods are found whatever the hygiene. Made by a macro, they keep the compiler from suggesting to
-    // replace the template.
+    // Fields and methods are found whatever the hygiene. As a macro's own, they get no suggestion from the compiler to
+    // replace the whole template.
     Ok(Value::new(placeholder, root, literal.resolved_at(Span::mixed_site())))
 }
 

@@ -50,7 +50,7 @@ impl<T: Copy> Keywords<T> {
 
 #[cfg(test)]
 impl<T> Keywords<T> {
-    /// Every synonym stands for a keyword, and can be met.
+    /// Every synonym stands for a keyword, and is spelled so that it can match.
     pub(crate) fn assert_synonyms_are_sound(&self) {
         for (synonym, meant) in self.synonyms {
             assert!(self.values.iter().any(|(keyword, _)| keyword == meant), "{meant}");

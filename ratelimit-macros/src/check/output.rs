@@ -12,12 +12,12 @@ pub(crate) enum Output {
     /// `()` or `!`, with the tokens that say so.
     Nothing(TokenStream),
     Type(Box<Type>),
-    /// That of an alias of some future: left to inference.
+    /// Hidden behind an alias of some future: left to inference.
     Unknown,
 }
 
 impl Output {
-    /// `ty`; `at` is what an error about its being nothing underlines.
+    /// The output `ty`. An error that says it is nothing underlines `at`.
     pub(crate) fn of_type(ty: &Type, at: TokenStream) -> Self {
         if is_unit(ty) || matches!(ty, Type::Never(_)) { Self::Nothing(at) } else { Self::Type(Box::new(ty.clone())) }
     }
@@ -30,7 +30,7 @@ impl Output {
         }
     }
 
-    /// What the future gives that a plain function returns.
+    /// The output of the future that a plain function returns.
     pub(crate) fn of_future(returned: &ReturnType) -> Self {
         let ty = match returned {
             ReturnType::Default => None,

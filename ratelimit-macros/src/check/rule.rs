@@ -94,11 +94,11 @@ mod tests {
     use proc_macro2::Span;
 
     use super::*;
-    use crate::parse::reader;
+    use crate::parse::attribute;
 
     fn checked(arguments: &str, signature: &str) -> Result<Rule, Vec<String>> {
         let mut diagnostics = Diagnostics::default();
-        let arguments = reader::read(arguments.parse().unwrap(), Span::call_site(), &mut diagnostics);
+        let arguments = attribute::read(arguments.parse().unwrap(), Span::call_site(), &mut diagnostics);
         let scope = Scope::of(&syn::parse_str(signature).unwrap());
         let rule = check(&arguments, 1, &scope, &mut diagnostics);
         let errors = diagnostics.messages();

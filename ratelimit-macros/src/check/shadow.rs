@@ -1,4 +1,4 @@
-//! `shadow`: whether the rule only looks on.
+//! `shadow`: whether refusals are only recorded.
 
 use syn::{Expr, Lit};
 

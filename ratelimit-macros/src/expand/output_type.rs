@@ -1,4 +1,4 @@
-//! What `return` returns where the guard stands, as an expression may say it.
+//! What `return` returns where the guard stands, as it can be written in an expression.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens as _, quote_spanned};
@@ -10,7 +10,7 @@ use crate::check::output::Output;
 
 pub(crate) struct OutputType {
     pub(crate) ty: TokenStream,
-    /// Where the function says so.
+    /// Where the function says so, for errors about it.
     pub(crate) span: Span,
 }
 

@@ -1,8 +1,8 @@
 //! The guard where `count` is given: it reserves, and the outcome decides what is committed and what released.
 //!
 //! This is the one case in which the body does not stay where it is: it becomes an async block, so that `?` and
-//! `return` end there. Nothing but the reservation lives while it runs; dropped, because the call is cancelled or
-//! panics, the reservation counts.
+//! `return` end there. Nothing but the reservation lives while it runs. If that is dropped, because the call is
+//! cancelled or panics, the call counts.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;

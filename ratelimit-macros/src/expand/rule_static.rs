@@ -17,7 +17,7 @@ pub(crate) fn expand(rule: &RuleStatic, runtime: &Runtime) -> TokenStream {
         let with_burst = method::burst();
         quote_spanned!(mixed=> .#with_burst(#burst))
     });
-    // The path of a local type tells the types apart that a method belongs to, and not the instances of a generic
+    // The path of a local type names the type that a method belongs to, but not the type arguments of a generic
     // function.
     let here = quote_spanned!(mixed=> struct __RatelimitHere;);
     let path = quote_spanned!(mixed=> || ::core::any::type_name::<__RatelimitHere>());
@@ -59,7 +59,7 @@ fn settings(rule: &RuleStatic, runtime: &Runtime) -> TokenStream {
     settings.extend(rule.wait_micros.map(|micros| set(method::wait(), duration(micros))));
     settings.extend(rule.timeout_micros.map(|micros| set(method::timeout(), duration(micros))));
     let on_unavailable = rule.on_unavailable.map(|answer| runtime.on_unavailable(answer));
-    settings.extend(on_unavailable.map(|answer| set(method::on_unavailable(), answer)));
+    settings.extend(on_unavailable.map(|value| set(method::on_unavailable(), value)));
     settings
 }
 

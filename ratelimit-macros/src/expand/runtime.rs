@@ -47,7 +47,7 @@ impl Runtime {
     }
 }
 
-/// A method of `Runtime` for each path: what expansions call it, and what the runtime does.
+/// `ours => theirs`: a method of `Runtime` for each path, by our word for what the runtime calls its own way.
 macro_rules! paths {
     ($($ours:ident => $($segment:ident)::+;)*) => {
         impl Runtime {
@@ -109,7 +109,7 @@ paths! {
     builder_finish => KeyBuilder::finish;
 }
 
-/// A function for each method that is called on a value.
+/// `ours => theirs`: a function for the name of each method.
 macro_rules! methods {
     ($($ours:ident => $method:ident;)*) => {
         $(pub(crate) fn $ours() -> Ident {
@@ -118,7 +118,7 @@ macro_rules! methods {
     };
 }
 
-/// The methods of a rule and its limits.
+/// The names of methods: of a rule, a limit and `KeyPart`.
 pub(crate) mod method {
     use proc_macro2::{Ident, Span};
 

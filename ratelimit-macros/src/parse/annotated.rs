@@ -5,8 +5,8 @@ use syn::{Meta, Path};
 
 use crate::diagnostics::Diagnostics;
 use crate::parse::arguments::Arguments;
+use crate::parse::attribute;
 use crate::parse::function::Function;
-use crate::parse::reader;
 
 pub(crate) struct Annotated {
     /// The function without its `#[rate_limit]` attributes, so that each is reported and expanded once.
@@ -18,7 +18,7 @@ pub(crate) struct Annotated {
 /// Reads `item`, annotated with `#[rate_limit(topmost)]` and perhaps with more of them below.
 pub(crate) fn parse(topmost: TokenStream, item: TokenStream, diagnostics: &mut Diagnostics) -> syn::Result<Annotated> {
     let mut function: Function = syn::parse2(item)?;
-    let mut attributes = vec![reader::read(topmost, Span::call_site(), diagnostics)];
+    let mut attributes = vec![attribute::read(topmost, Span::call_site(), diagnostics)];
     for stacked in function.take_stacked() {
         let (tokens, whole) = match &stacked.meta {
             Meta::List(list) => (list.tokens.clone(), list.delimiter.span().join()),
@@ -28,7 +28,7 @@ pub(crate) fn parse(topmost: TokenStream, item: TokenStream, diagnostics: &mut D
                 continue;
             }
         };
-        attributes.push(reader::read(tokens, whole, diagnostics));
+        attributes.push(attribute::read(tokens, whole, diagnostics));
     }
     Ok(Annotated { function, attributes })
 }

@@ -35,7 +35,7 @@ macro_rules! arguments {
     };
 }
 
-// A new argument is a line here and a field of what it becomes in the later stages.
+// A new argument is one line here. What it means is up to the later stages.
 arguments! {
     key: "key", "key = \"<email>\"", synonyms ["by", "id"];
     window: "window", "window = \"60s\"", synonyms ["per", "period", "interval", "duration", "seconds"];

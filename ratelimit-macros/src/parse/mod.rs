@@ -3,9 +3,9 @@
 pub(crate) mod annotated;
 pub(crate) mod argument;
 pub(crate) mod arguments;
+pub(crate) mod attribute;
 pub(crate) mod function;
 pub(crate) mod key_macro;
 pub(crate) mod key_part;
 pub(crate) mod placeholder;
-pub(crate) mod reader;
 pub(crate) mod template;

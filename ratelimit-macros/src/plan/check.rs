@@ -10,12 +10,12 @@ use crate::check::rule::Rule;
 use crate::check::shadow::Shadow;
 use crate::plan::rule_static::{RuleStatic, limits};
 
-/// Expressions of the user's stand in the order in which they are documented to run.
+/// The fields stand in the order in which the expressions in them run.
 pub(crate) struct Check {
     pub(crate) when: Option<Expr>,
     pub(crate) rule: RuleStatic,
     pub(crate) limiter: Option<Expr>,
-    /// A `max` that only the call tells.
+    /// The `max` that replaces the static one at each call.
     pub(crate) max: Option<Expr>,
     pub(crate) cost: Option<Number>,
     pub(crate) shadow: Shadow,

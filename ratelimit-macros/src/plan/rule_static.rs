@@ -1,4 +1,4 @@
-//! The rule: a static of the function, made at compile time.
+//! What is known of a rule at compile time: a static of the function.
 
 use syn::LitStr;
 
@@ -17,7 +17,7 @@ pub(crate) struct RuleStatic {
     pub(crate) burst: Option<u64>,
     pub(crate) policy: Option<LitStr>,
     pub(crate) algorithm: Option<Algorithm>,
-    /// Whether calls may weigh anything but 1, or are charged before it is known whether they count.
+    /// Whether calls may weigh something other than 1, or reserve.
     pub(crate) weighted: bool,
     pub(crate) block_micros: Option<u64>,
     pub(crate) wait_micros: Option<u64>,
@@ -25,8 +25,8 @@ pub(crate) struct RuleStatic {
     pub(crate) on_unavailable: Option<OnUnavailable>,
 }
 
-/// What `limits` make static: the limits, the burst and the policy. A limit of 1 stands for what only a call, or the
-/// policy, tells.
+/// What is static of `limits`: the limits, the burst and the policy. Where only the call or the policy tells the limit, a
+/// limit of 1 stands for it.
 pub(crate) fn limits(limits: Limits) -> (Vec<Limit>, Option<u64>, Option<LitStr>) {
     match limits {
         Limits::One { window_micros, max, burst } => {

@@ -7,7 +7,7 @@ const RESERVED: &str = "{let__ratelimit_reservation={let__ratelimit_run=::rateli
 #[test]
 fn the_body_is_one_async_block() {
     let actual = expanded(r#"window = "1s", max = 1, count = "err""#, "async fn f() -> Result<A, E> { body; here }");
-    let settled: String = r"
+    let finished: String = r"
         ::core::result::Result::Err(__ratelimit_error) => return
             ::ratelimit_runtime::__private::refuse::<Result<A, E>>(__ratelimit_error),
         } };
@@ -23,7 +23,7 @@ fn the_body_is_one_async_block() {
         .split_whitespace()
         .collect();
     assert!(actual.contains(RESERVED), "{actual}");
-    assert!(actual.ends_with(&settled), "{settled}\n{actual}");
+    assert!(actual.ends_with(&finished), "{finished}\n{actual}");
     assert!(actual.contains("Check::hold(&mut__ratelimit_check);"), "{actual}");
 }
 
