@@ -24,27 +24,8 @@ where
 mod tests {
     use super::*;
 
-    const NAMES: [&str; 19] = [
-        "key",
-        "window",
-        "max",
-        "when",
-        "name",
-        "limiter",
-        "on_refused",
-        "on_unavailable",
-        "timeout",
-        "shadow",
-        "limits",
-        "policy",
-        "algorithm",
-        "burst",
-        "cost",
-        "count",
-        "block",
-        "wait",
-        "crate",
-    ];
+    const NAMES: [&str; 10] =
+        ["key", "window", "max", "on_refused", "on_unavailable", "limits", "algorithm", "burst", "block", "wait"];
 
     #[test]
     fn suggests_what_is_near() {
