@@ -1,7 +1,7 @@
 //! The engine: one check, or a stacked group of them, to decisions.
 //!
 //! ```text
-//! question  a rule and the values of a call become a check            parts     what an engine is made of
+//! check_builder  a rule and the values of a call become a check        parts     what an engine is made of
 //! guard     the check of a call; waits if its rule says so  ─▶  wait  the queues of those who wait
 //! group     several checks, all charged or none             ─▶  acquire  one check: the store, by its time limit
 //! settle    what becomes of a charge once its call is over  ◀─  fallback  the answer when the store gives none
@@ -10,11 +10,11 @@
 mod acquire;
 mod asked;
 mod check;
+mod check_builder;
 mod fallback;
 mod group;
 mod guard;
 mod parts;
-mod question;
 mod registry;
 mod settle;
 mod time_limit;
@@ -22,8 +22,8 @@ mod wait;
 
 pub(crate) use self::acquire::{change, peek};
 pub(crate) use self::asked::Asked;
+pub use self::check_builder::CheckBuilder;
 pub(crate) use self::guard::{acquire, acquire_all, acquire_now};
 pub(crate) use self::parts::Engine;
-pub use self::question::CheckBuilder;
 pub use self::settle::Reservations;
 pub(crate) use self::settle::refund;
