@@ -72,7 +72,7 @@ async fn what_an_outage_lets_through_is_a_choice_and_says_so() {
     let open = Rule::new("open", Limit::per_minute(1)).with_on_unavailable(OnUnavailable::Allow);
     let decision = limiter.acquire(&open, &Key::global()).await.unwrap();
     assert!(decision.is_degraded());
-    assert_eq!(decision.source(), Source::Fallback);
+    assert_eq!(decision.source(), Source::Nobody);
     assert_eq!(decision.remaining(), 0, "nobody knows, so it is not promised");
     let closed = Rule::new("closed", Limit::per_minute(1)).with_on_unavailable(OnUnavailable::Deny);
     assert!(matches!(limiter.acquire(&closed, &Key::global()).await, Err(RateLimitError::Unavailable(_))));

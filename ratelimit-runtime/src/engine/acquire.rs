@@ -14,8 +14,10 @@ impl Asked {
     /// The request, if the engine's store can keep it.
     pub(super) fn request(&self, timeout_at: Option<Instant>) -> Result<Request<'_>, RateLimitError> {
         let request = self.check.request(timeout_at)?;
-        self.engine.capabilities.cover(&request)?;
-        Ok(request)
+        match self.engine.covers(&request) {
+            Ok(()) => Ok(request),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// The time limit of the check, had it begun then.
@@ -46,7 +48,7 @@ impl Asked {
         if let Some(blocked) = self.engine.fallback.blocked(&self.check, request) {
             return Some(self.shadowed(judged(self.fallback_decision(&blocked))));
         }
-        let verdict = self.engine.store.acquire(request).known().ok()?;
+        let verdict = self.engine.store.acquire_now(request)?;
         Some(self.conclude(&request, verdict))
     }
 

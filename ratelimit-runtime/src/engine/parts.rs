@@ -11,7 +11,8 @@ use super::registry::Registry;
 use super::wait::WaitQueues;
 use crate::key::KeyHasher;
 use crate::rule::{OnUnavailable, Policies};
-use crate::store::{Capabilities, Store};
+use crate::error::StoreError;
+use crate::store::{Capabilities, Request, Store};
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_millis(100);
 
@@ -48,6 +49,14 @@ impl Engine {
             queues: WaitQueues::default(),
             fallback: Fallback::default(),
         }
+    }
+}
+
+impl Engine {
+    /// Whether the store declares what the request needs.
+    pub(crate) fn covers(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        // The store knows better words for what it cannot do.
+        self.capabilities.cover(request).map_err(|error| self.store.supports(request).err().unwrap_or(error))
     }
 }
 

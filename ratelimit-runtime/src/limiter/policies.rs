@@ -21,8 +21,7 @@ pub(super) fn replace(
 fn supported(engine: &Engine, policies: &Policies) -> Result<(), RateLimitError> {
     for (name, policy) in policies {
         let request = Request::new(b"", policy.algorithm(), policy.limits()).with_block(policy.block());
-        let covered = engine.store.capabilities().cover(&request);
-        if let Err(error) = covered.and_then(|()| engine.store.supports(&request)) {
+        if let Err(error) = engine.covers(&request).and_then(|()| engine.store.supports(&request)) {
             let message = format!("the store cannot keep the policy `{name}`: {error}");
             return Err(StoreError::new(error.kind(), message).into());
         }

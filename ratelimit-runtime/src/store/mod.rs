@@ -43,6 +43,13 @@ pub trait Store: Send + Sync + 'static {
     /// Decides, and charges the cost if it admits.
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict>;
 
+    /// [`acquire`](Self::acquire), where the answer takes no waiting: in memory, or by a layer that knows it already.
+    /// `None` if it does; then nothing has been done.
+    fn acquire_now(&self, request: Request<'_>) -> Option<Result<Verdict, StoreError>> {
+        let _ = request;
+        None
+    }
+
     /// Decides as [`acquire`](Self::acquire) would, and charges nothing.
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict>;
 
@@ -138,6 +145,10 @@ macro_rules! pointers_to_stores {
         impl<S: Store + ?Sized> Store for $pointer {
             fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
                 (**self).acquire(request)
+            }
+
+            fn acquire_now(&self, request: Request<'_>) -> Option<Result<Verdict, StoreError>> {
+                (**self).acquire_now(request)
             }
 
             fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
