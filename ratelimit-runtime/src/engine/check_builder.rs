@@ -12,7 +12,7 @@ use crate::error::RateLimitError;
 use crate::key::{self, Key, KeyBuf, KeyPart};
 use crate::rule::{self, Rule};
 
-/// A check in the making, for the engine that will be asked. [`finish`](Self::finish) is the only way to the check, and
+/// A check in the making, for the engine that will be asked. `finish` is the only way to the check, and
 /// the only place where keys are hashed.
 pub struct CheckBuilder {
     engine: Arc<Engine>,

@@ -119,16 +119,15 @@ async fn out_of_time(
     }
     // Not asked again: a slot that comes free now belongs to the first in the queue, and all who give up at this moment
     // would ask at once.
-    let decision = match refused {
-        Some((Err(Refused { error: RateLimitError::Exceeded(refusal), .. }), ago)) => aged(refusal, ago),
-        _ => {
-            let limit = asked.limit_after(Instant::now());
-            let decision = asked.peek(limit).await.map_err(|error| Refused { by, error })?;
-            if decision.source() == Source::Nobody {
-                return once(group, Instant::now()).await;
-            }
-            decision
+    let decision = if let Some((Err(Refused { error: RateLimitError::Exceeded(refusal), .. }), ago)) = refused {
+        aged(refusal, ago)
+    } else {
+        let peeked = asked.peek(asked.limit_after(Instant::now())).await;
+        let decision = peeked.map_err(|error| Refused { by, error })?;
+        if decision.source() == Source::Nobody {
+            return once(group, Instant::now()).await;
         }
+        decision
     };
     // A slot may be free already, but not for this caller.
     let at_least = front.unwrap_or_default().max(Duration::from_millis(1));

@@ -9,9 +9,9 @@ use arc_swap::ArcSwap;
 use super::fallback::Fallback;
 use super::registry::Registry;
 use super::wait::WaitQueues;
+use crate::error::StoreError;
 use crate::key::KeyHasher;
 use crate::rule::{OnUnavailable, Policies};
-use crate::error::StoreError;
 use crate::store::{Capabilities, Request, Store};
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_millis(100);

@@ -96,13 +96,12 @@ impl Met {
         match (self.site, site(rule)) {
             (Some(a), Some(b)) if a == b => Difference::None,
             (Some(_), Some(_)) => Difference::Site,
-            // A rule by hand under the name of a function: that is how its buckets are reached.
-            (Some(_), None) | (None, Some(_)) => Difference::None,
             (None, None) if self.head != rule.resolved().head => Difference::Head,
             (None, None) if self.unit_log != rule.is_unit_log() && rule.algorithm() == Algorithm::SlidingWindow => {
                 Difference::Layout
             }
-            (None, None) => Difference::None,
+            // Among others: a rule by hand under the name of a function, which is how its buckets are reached.
+            _ => Difference::None,
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::rule::{FORMAT, OnUnavailable, Policy};
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 
-/// Sets up a [`RateLimiter`]; made by [`RateLimiter::builder`].
+/// Sets up a [`RateLimiter`](crate::RateLimiter); made by [`RateLimiter::builder`](crate::RateLimiter::builder).
 ///
 /// ```
 /// use std::time::Duration;
@@ -116,7 +116,8 @@ impl RateLimiterBuilder {
         self
     }
 
-    /// Takes the store from `RATELIMIT_URL`, or else `REDIS_URL`; as [`RateLimiter::from_env`] does.
+    /// Takes the store from `RATELIMIT_URL`, or else `REDIS_URL`; as
+    /// [`RateLimiter::from_env`](crate::RateLimiter::from_env) does.
     ///
     /// # Errors
     ///

@@ -57,37 +57,31 @@ impl<F: Future> Future for Collected<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let mut turn = Turn::begin(this.decisions);
+        let turn = Turn::begin(this.decisions);
         let polled = this.future.poll(cx);
-        turn.end();
         drop(turn);
         polled.map(|output| (output, mem::take(this.decisions)))
     }
 }
 
-/// While it lives, decisions go to one collector. It ends with the poll, also if that panics.
+/// While it lives, decisions go to one collector; it ends with the poll, also if that panics.
 struct Turn<'a> {
     decisions: &'a mut Vec<Observation>,
-    outer: Option<Option<Vec<Observation>>>,
+    outer: Option<Vec<Observation>>,
 }
 
 impl<'a> Turn<'a> {
     fn begin(decisions: &'a mut Vec<Observation>) -> Self {
         let outer = COLLECTING.with_borrow_mut(|collecting| collecting.replace(mem::take(decisions)));
-        Self { decisions, outer: Some(outer) }
-    }
-
-    fn end(&mut self) {
-        if let Some(outer) = self.outer.take() {
-            let ours = COLLECTING.with_borrow_mut(|collecting| mem::replace(collecting, outer));
-            *self.decisions = ours.unwrap_or_default();
-        }
+        Self { decisions, outer }
     }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.end();
+        let outer = self.outer.take();
+        let ours = COLLECTING.with_borrow_mut(|collecting| mem::replace(collecting, outer));
+        *self.decisions = ours.unwrap_or_default();
     }
 }
 

@@ -95,49 +95,33 @@ fn one_of<T: Copy + fmt::Display>(what: &str, text: &str, all: &[T]) -> Result<T
     error(format!("there is no {what} `{text}`: {}", names.join(", ")))
 }
 
-/// The units of a length of time, as the attribute knows them. Months and years are none: they have no fixed length.
-const UNITS: [&str; 27] = [
-    "us",
-    "µs",
-    "usec",
-    "usecs",
-    "ms",
-    "msec",
-    "msecs",
-    "millisecond",
-    "milliseconds",
-    "s",
-    "sec",
-    "secs",
-    "second",
-    "seconds",
-    "m",
-    "min",
-    "mins",
-    "minute",
-    "minutes",
-    "h",
-    "hr",
-    "hrs",
-    "hour",
-    "hours",
-    "d",
-    "day",
-    "days",
+/// The units of a duration, each with its names, as the attribute knows them. Months and years are none: nobody knows how
+/// long they are.
+const UNITS: [&[&str]; 7] = [
+    &["us", "µs", "usec", "usecs"],
+    &["ms", "msec", "msecs", "millisecond", "milliseconds"],
+    &["s", "sec", "secs", "second", "seconds"],
+    &["m", "min", "mins", "minute", "minutes"],
+    &["h", "hr", "hrs", "hour", "hours"],
+    &["d", "day", "days"],
+    &["w", "week", "weeks"],
 ];
-const WEEKS: [&str; 3] = ["w", "week", "weeks"];
 
 /// `60s`, `1h 30m`: whole numbers with units, each unit once.
 pub(super) fn duration(text: &str) -> Result<Duration, ParseError> {
     let text = text.trim();
-    let words = text.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty());
-    if let Some(unknown) = words.clone().find(|word| !UNITS.contains(word) && !WEEKS.contains(word)) {
-        let units = "`us`, `ms`, `s`, `m`, `h`, `d`, `w`";
-        return error(format!(
-            "`{text}` is not a duration such as \"60s\" or \"1d\": there is no unit `{unknown}` among {units}"
-        ));
+    let wrong = |why: String| error(format!("`{text}` is not a duration such as \"60s\" or \"1h 30m\": {why}"));
+    if text.contains(['.', ',', '-', '+']) {
+        return wrong("it takes whole numbers".to_owned());
     }
-    // The library reads `µs` under its other names only.
-    humantime::parse_duration(&text.replace("µs", "us"))
-        .or_else(|cause| error(format!("`{text}` is not a duration such as \"60s\" or \"1d\": {cause}")))
+    let mut seen = Vec::new();
+    for word in text.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty()) {
+        match UNITS.iter().position(|names| names.contains(&word)) {
+            None => return wrong(format!("there is no unit `{word}` among us, ms, s, m, h, d, w")),
+            Some(unit) if seen.contains(&unit) => return wrong(format!("it has the unit `{word}` twice")),
+            Some(unit) => seen.push(unit),
+        }
+    }
+    // The library knows `µs` by its other names only.
+    humantime::parse_duration(&text.replace("µs", "us")).or_else(|cause| wrong(cause.to_string()))
 }
