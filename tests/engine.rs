@@ -10,6 +10,7 @@ mod engine {
     mod observed;
     mod outages;
     mod settlement;
+    mod size;
     mod stores;
     mod text;
     mod timeouts;
