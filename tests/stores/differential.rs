@@ -2,16 +2,15 @@
 //! calls under every algorithm.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::redis::shared;
+use crate::support::unique;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ratelimit_runtime::store::{Request, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisStore, Store};
-use support::unique;
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -177,7 +176,7 @@ impl Kind {
 }
 
 fn compare(algorithm: Algorithm, unit_log: bool) {
-    let server = support::redis::shared();
+    let server = shared();
     let clock = FakeClock::new();
     let redis = RedisStore::new(&server.url()).unwrap().with_clock(clock.clone());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

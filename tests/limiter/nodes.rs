@@ -2,14 +2,12 @@
 //! everywhere, given back when one of them refuses, and expired if nobody is left to give back.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::redis::RedisServer;
 use ratelimit_runtime::store::{Answer, Request, Store, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, rate_limit};
-use support::redis::RedisServer;
 use tokio::task::JoinSet;
 
 /// Two servers: rules whose key holds `@right` live on the right one.

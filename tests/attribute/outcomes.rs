@@ -3,17 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(clippy::unused_async, clippy::needless_pass_by_value, reason = "the shapes are the point")]
 
-#[path = "outcomes/block_and_wait.rs"]
 mod block_and_wait;
-#[path = "outcomes/count.rs"]
 mod count;
-#[path = "outcomes/limits.rs"]
 mod limits;
-#[path = "outcomes/lints.rs"]
 mod lints;
-#[path = "outcomes/policy.rs"]
 mod policy;
-#[path = "outcomes/shapes.rs"]
 mod shapes;
 
 use std::future::Future;

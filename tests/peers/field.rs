@@ -4,26 +4,20 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 #![allow(clippy::unchecked_time_subtraction, reason = "shorter from longer constants")]
 
-mod support;
-
-#[path = "field/clocks.rs"]
 mod clocks;
-#[path = "field/counting.rs"]
 mod counting;
-#[path = "field/keys.rs"]
 mod keys;
-#[path = "field/server.rs"]
 mod server;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::redis::{RedisServer, shared};
+use crate::support::unique;
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{
     Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RateLimiterBuilder, RedisStore, Rule,
 };
-use support::redis::{RedisServer, shared};
-use support::unique;
 use tokio::task::JoinSet;
 
 const MINUTE: Duration = Duration::from_secs(60);

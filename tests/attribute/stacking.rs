@@ -1,23 +1,16 @@
 //! The attribute beside others, and in scopes whose names are not what they seem.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use std::future::Future;
-
 use axum::body::{Body, to_bytes};
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{Request, StatusCode};
 use axum::response::Response;
 use axum::routing::post;
 use axum::{Json, Router};
-use ratelimit_runtime::{RateLimitError, RateLimiter, rate_limit};
+use ratelimit_runtime::{RateLimitError, rate_limit};
 use tower::ServiceExt as _;
 
-type Outcome = Result<(), RateLimitError>;
-
-/// Runs a scenario on a limiter of its own.
-async fn alone<F: Future>(scenario: F) -> F::Output {
-    RateLimiter::memory().scope(scenario).await
-}
+use super::{Outcome, alone, is_exceeded};
 
 mod instrument {
     use super::*;
@@ -369,6 +362,65 @@ mod made_by_macros {
             assert!(two.by_tenant().await.is_ok());
             assert!(one.by_email("a").await.is_ok());
             assert!(two.by_email("b").await.is_err(), "the attribute that was passed in was lost");
+        })
+        .await;
+    }
+}
+
+mod several {
+    use super::*;
+
+    #[rate_limit(key = "<email>", window = "60s", max = 2)]
+    #[rate_limit(key = "<ip>", window = "60s", max = 3)]
+    async fn login(email: &str, ip: &str) -> Outcome {
+        let _ = (email, ip);
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn each_attribute_has_its_own_bucket_and_all_must_admit() {
+        alone(async {
+            assert!(login("a", "1").await.is_ok());
+            assert!(login("a", "1").await.is_ok());
+            let by_email = login("a", "2").await.unwrap_err();
+            assert_eq!(by_email.decision().unwrap().limit(), 2);
+            assert!(login("b", "1").await.is_ok());
+            let by_ip = login("c", "1").await.unwrap_err();
+            assert_eq!(by_ip.decision().unwrap().limit(), 3);
+            assert_ne!(by_ip.decision().unwrap().rule(), by_email.decision().unwrap().rule());
+        })
+        .await;
+    }
+
+    #[rate_limit(key = "<id>", window = "60s", max = 1)]
+    #[tracing::instrument(skip_all)]
+    async fn above_instrument(id: u32) -> Outcome {
+        let _ = id;
+        Ok(())
+    }
+
+    #[tracing::instrument(skip_all)]
+    #[rate_limit(key = "<id>", window = "60s", max = 1)]
+    async fn below_instrument(id: u32) -> Outcome {
+        let _ = id;
+        Ok(())
+    }
+
+    #[cfg_attr(all(), rate_limit(key = "<id>", window = "60s", max = 1))]
+    async fn by_cfg_attr(id: u32) -> Outcome {
+        let _ = id;
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn other_attributes_may_stand_above_and_below() {
+        alone(async {
+            assert!(above_instrument(1).await.is_ok());
+            assert!(is_exceeded(&above_instrument(1).await));
+            assert!(below_instrument(1).await.is_ok());
+            assert!(is_exceeded(&below_instrument(1).await));
+            assert!(by_cfg_attr(1).await.is_ok());
+            assert!(is_exceeded(&by_cfg_attr(1).await));
         })
         .await;
     }

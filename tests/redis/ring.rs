@@ -3,18 +3,16 @@
 //! `RATELIMIT_TEST_CASES` chooses how many random runs there are.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crate::support::redis::{RedisServer, shared};
+use crate::support::unique;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ratelimit_runtime::store::{Request, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, MAX_COUNT, MemoryStore, RedisStore, Store};
-use support::redis::{RedisServer, shared};
-use support::unique;
 use tokio::task::JoinSet;
 
 const MINUTE: u64 = 60_000_000;

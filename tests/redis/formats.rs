@@ -3,18 +3,16 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 #![allow(clippy::unused_async, reason = "the attribute awaits")]
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::support::redis::shared;
+use crate::support::unique;
 use ratelimit_runtime::store::{Answer, Request, Store, Verdict};
 use ratelimit_runtime::{
     Key, KeyPart, Limit, OnUnavailable, RateLimitError, RateLimiter, RateLimiterBuilder, Rule, rate_limit,
 };
-use support::redis::shared;
-use support::unique;
 
 type Outcome = Result<(), RateLimitError>;
 
@@ -210,18 +208,18 @@ async fn derived_names_are_paths_and_types() {
     assert_eq!(
         recorder.take(),
         [
-            "rl1:sw-60s:formats.shop.free:<7>",
-            "rl1:sw-60s:formats.shop.cart.free:<7>",
-            "rl1:sw-60s:formats.shop.Mailer.send:<7>",
-            "rl1:sw-60s:formats.shop.Mailer.without_key:",
-            "rl1:sw-60s:<formats.shop.Mailer+as+formats.shop.Notify>.notify:<7>",
-            "rl1:sw-60s:<formats.shop.Mailer+as+formats.shop.Notify>.stacked:<7>",
-            "rl1:sw-3600s:<formats.shop.Mailer+as+formats.shop.Notify>.stacked#2:",
-            "rl1:sw-60s:<formats.shop.Mailer+as+formats.shop.Boxed>.boxed:<7>",
-            "rl1:sw-60s:formats.shop.generic:<7>",
-            "rl1:sw-60s:formats.shop.generic:<7>",
-            "rl1:sw-60s:formats.shop.match:<7>",
-            "rl1:sw-60s:formats.derived_names_are_paths_and_types.local:<7>",
+            "rl1:sw-60s:redis.formats.shop.free:<7>",
+            "rl1:sw-60s:redis.formats.shop.cart.free:<7>",
+            "rl1:sw-60s:redis.formats.shop.Mailer.send:<7>",
+            "rl1:sw-60s:redis.formats.shop.Mailer.without_key:",
+            "rl1:sw-60s:<redis.formats.shop.Mailer+as+redis.formats.shop.Notify>.notify:<7>",
+            "rl1:sw-60s:<redis.formats.shop.Mailer+as+redis.formats.shop.Notify>.stacked:<7>",
+            "rl1:sw-3600s:<redis.formats.shop.Mailer+as+redis.formats.shop.Notify>.stacked#2:",
+            "rl1:sw-60s:<redis.formats.shop.Mailer+as+redis.formats.shop.Boxed>.boxed:<7>",
+            "rl1:sw-60s:redis.formats.shop.generic:<7>",
+            "rl1:sw-60s:redis.formats.shop.generic:<7>",
+            "rl1:sw-60s:redis.formats.shop.match:<7>",
+            "rl1:sw-60s:redis.formats.derived_names_are_paths_and_types.local:<7>",
         ]
     );
 }
@@ -234,7 +232,7 @@ async fn instances_of_a_generic_type_share_a_name() {
         shop::Holder(7_u8).hold().await.unwrap();
     };
     limiter.scope(calls).await;
-    assert_eq!(recorder.take(), ["rl1:sw-60s:formats.shop.Holder<_>.hold:<7>"; 2]);
+    assert_eq!(recorder.take(), ["rl1:sw-60s:redis.formats.shop.Holder<_>.hold:<7>"; 2]);
 }
 
 #[rate_limit(window = "1m", max = 3, name = "minute")]

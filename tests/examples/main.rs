@@ -2,8 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
-#[path = "../examples/custom_store/store.rs"]
+#[path = "../../examples/custom_store/store.rs"]
 mod store;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

@@ -33,7 +33,6 @@
 )]
 #![allow(clippy::implicit_return, clippy::missing_docs_in_private_items, reason = "not how anybody writes Rust")]
 
-#[path = "lints/counted.rs"]
 mod counted;
 
 use ratelimit_runtime::{KeyPart, RateLimitError, RateLimiter, key, rate_limit};

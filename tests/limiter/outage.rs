@@ -3,20 +3,18 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 #![allow(clippy::unused_async, reason = "the attribute awaits")]
 
-mod support;
-
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use crate::support::redis::RedisServer;
+use crate::support::unique;
 use ratelimit_runtime::store::StoreErrorKind;
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
     Decision, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Source, rate_limit,
 };
-use support::redis::RedisServer;
-use support::unique;
 use tokio::time::{sleep, timeout};
 
 use OnUnavailable::{Allow, Deny, Local};

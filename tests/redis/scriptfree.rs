@@ -2,26 +2,19 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
-mod support;
-
-#[path = "scriptfree/conformance.rs"]
 mod conformance;
-#[path = "scriptfree/deaths.rs"]
 mod deaths;
-#[path = "scriptfree/fixed_window.rs"]
 mod fixed_window;
-#[path = "scriptfree/sharing.rs"]
 mod sharing;
-#[path = "scriptfree/unsupported.rs"]
 mod unsupported;
 
 use std::sync::{Arc, LazyLock};
 use std::thread;
 
+use crate::support::redis::RedisServer;
+use crate::support::unique;
 use ratelimit_runtime::store::{Request, Verdict};
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
-use support::redis::RedisServer;
-use support::unique;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 

@@ -3,20 +3,18 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::redis::shared;
+use crate::support::unique;
 use ratelimit_runtime::store::{Request, StoreError, StoreErrorKind};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{
     Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Store,
 };
-use support::redis::shared;
-use support::unique;
 
-const PAGE: &str = include_str!("../docs/algorithms.md");
+const PAGE: &str = include_str!("../../docs/algorithms.md");
 
 const ALGORITHMS: [(&str, Algorithm); 5] = [
     ("sliding_window", Algorithm::SlidingWindow),

@@ -2,20 +2,18 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod support;
-
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use crate::support::redis::shared;
+use crate::support::unique;
+use crate::support::units::Units;
 use ratelimit_runtime::store::redis::LogLayout;
 use ratelimit_runtime::store::{Request, Store};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::testkit::conformance::{Capabilities, Feature};
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisStore, conformance};
-use support::redis::shared;
-use support::unique;
-use support::units::Units;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 

@@ -6,28 +6,21 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 #![allow(clippy::unchecked_time_subtraction, reason = "shorter from longer times")]
 
-mod support;
-
-#[path = "articles/annotation.rs"]
 mod annotation;
-#[path = "articles/cell.rs"]
 mod cell;
-#[path = "articles/incr_expire.rs"]
 mod incr_expire;
-#[path = "articles/lua_modes.rs"]
 mod lua_modes;
-#[path = "articles/zset_pipeline.rs"]
 mod zset_pipeline;
 
 use std::time::Duration;
 
+use crate::support::redis::{RedisServer, shared};
+use crate::support::unique;
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{
     Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RateLimiterBuilder, RedisStore,
     Rule, rate_limit,
 };
-use support::redis::{RedisServer, shared};
-use support::unique;
 
 const ALGORITHMS: [Algorithm; 5] = [
     Algorithm::SlidingWindow,

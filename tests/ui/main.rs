@@ -49,7 +49,7 @@ fn files(kind: &str, extension: &str) -> Vec<PathBuf> {
 /// The modules of `ui/pass`, compiled and run as a part of this test.
 macro_rules! pass {
     ($($name:ident)*) => {
-        #[path = "ui/pass"]
+        #[path = "pass"]
         #[allow(clippy::many_single_char_names, reason = "the shapes are the point")]
         mod pass {
             $(mod $name;)*

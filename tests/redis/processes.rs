@@ -2,16 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-mod support;
-
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use crate::support::redis::{RedisServer, shared};
+use crate::support::unique;
 use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, Rule, rate_limit};
-use support::redis::{RedisServer, shared};
-use support::unique;
 use tokio::runtime::{Builder, Runtime};
 
 /// A worker process (`bin/worker.rs`), killed if the test ends before it does.
@@ -183,7 +181,7 @@ fn multi_thread() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
-/// The installed limiter is the process's, so this is one test, and no other one in this file uses it.
+/// The installed limiter is the process's, so this is one test, and no other one in this program uses it.
 #[test]
 fn one_installed_limiter_serves_several_runtimes_one_after_the_other_and_at_once() {
     let server = shared();

@@ -10,18 +10,16 @@
     reason = "a test that cannot go on fails, and one that is skipped says why"
 )]
 
-mod support;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use crate::support::redis::{RedisServer, shared};
+use crate::support::unique;
 use ratelimit_runtime::store::{Request, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, Policy, RateLimiter, RedisStore, Store};
-use support::redis::{RedisServer, shared};
-use support::unique;
 use tokio::task::JoinSet;
 
 const LEAKY: Algorithm = Algorithm::LeakyBucket;
