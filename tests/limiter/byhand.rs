@@ -15,8 +15,10 @@ async fn every_order_does_what_it_says_under_every_algorithm() {
     for (place, limiter) in everywhere(&clock) {
         for algorithm in ALGORITHMS {
             for rule in [
-                Rule::named(format!("{algorithm:?}"), Limit::per_minute(3)).algorithm(algorithm),
-                Rule::named(format!("weighted {algorithm:?}"), Limit::per_minute(3)).algorithm(algorithm).weighted(),
+                Rule::named(format!("{algorithm:?}"), Limit::per_minute(3)).with_algorithm(algorithm),
+                Rule::named(format!("weighted {algorithm:?}"), Limit::per_minute(3))
+                    .with_algorithm(algorithm)
+                    .weighted(),
             ] {
                 every_order(&limiter, &rule, &format!("{place}, {algorithm:?}, {}", rule.name())).await;
             }
@@ -118,11 +120,11 @@ async fn a_cost_above_the_limit_is_its_own_error_and_never_try_again() {
     for (place, limiter) in everywhere(&clock) {
         for algorithm in ALGORITHMS {
             let rule = Rule::named(format!("heavy {algorithm:?}"), Limit::per_minute(3)).and(Limit::per_hour(5));
-            let rule = rule.algorithm(algorithm).weighted();
+            let rule = rule.with_algorithm(algorithm).weighted();
             let error = limiter.acquire(&rule.with_cost(4), &alice()).await.unwrap_err();
             assert!(matches!(error, RateLimitError::CostExceedsLimit { cost: 4, limit: 3, .. }), "{place}: {error:?}");
             assert_eq!(error.retry_after(), None);
-            let nothing = Rule::named(format!("none {algorithm:?}"), Limit::per_minute(0)).algorithm(algorithm);
+            let nothing = Rule::named(format!("none {algorithm:?}"), Limit::per_minute(0)).with_algorithm(algorithm);
             let error = limiter.acquire(&nothing, &alice()).await.unwrap_err();
             assert!(matches!(error, RateLimitError::CostExceedsLimit { cost: 1, limit: 0, .. }), "{place}: {error:?}");
             assert_eq!(limiter.peek(&rule, &alice()).await.unwrap().remaining(), 3, "{place}: nothing was charged");
@@ -134,8 +136,8 @@ async fn a_cost_above_the_limit_is_its_own_error_and_never_try_again() {
 async fn a_refusal_of_a_shadow_bans_nobody() {
     let clock = FakeClock::new();
     for (place, limiter) in everywhere(&clock) {
-        let shadow = Rule::new("shadow", Limit::per_minute(1)).block(MINUTE * 10).shadow(true);
-        let binding = Rule::new("shadow", Limit::per_minute(1)).block(MINUTE * 10);
+        let shadow = Rule::new("shadow", Limit::per_minute(1)).with_block(MINUTE * 10).with_shadow(true);
+        let binding = Rule::new("shadow", Limit::per_minute(1)).with_block(MINUTE * 10);
         for _ in 0..3 {
             let _ = limiter.acquire(&shadow, &alice()).await.unwrap();
         }

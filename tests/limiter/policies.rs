@@ -11,7 +11,7 @@ use ratelimit_runtime::{Algorithm, Limit, Policy, RateLimitError, Rule};
 #[tokio::test]
 async fn policies_are_replaced_while_running() {
     let clock = FakeClock::new();
-    let rule = Rule::new("policed", Limit::per_minute(1)).policy("login");
+    let rule = Rule::new("policed", Limit::per_minute(1)).with_policy("login");
     for (place, limiter) in everywhere(&clock) {
         let unknown = limiter.acquire(&rule, &alice()).await.unwrap_err();
         assert!(matches!(unknown, RateLimitError::Misconfigured(_)), "{place}: {unknown:?}");
@@ -29,7 +29,7 @@ async fn policies_are_replaced_while_running() {
         assert_eq!(limiter.acquire(&rule, &alice()).await.unwrap().remaining(), 0, "{place}");
 
         // Another algorithm, or another window, starts afresh.
-        let fixed = Policy::new(Limit::per_minute(3)).algorithm(Algorithm::FixedWindow).block(MINUTE * 10);
+        let fixed = Policy::new(Limit::per_minute(3)).with_algorithm(Algorithm::FixedWindow).with_block(MINUTE * 10);
         limiter.set_policies([("login", fixed)]).unwrap();
         for left in [2, 1, 0] {
             assert_eq!(limiter.acquire(&rule, &alice()).await.unwrap().remaining(), left, "{place}");

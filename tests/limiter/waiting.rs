@@ -43,7 +43,7 @@ fn counting() -> (RateLimiter, Arc<AtomicU64>) {
 const SECOND: Duration = Duration::from_secs(1);
 
 fn patient(max: u64, window: Duration, patience: Duration) -> Rule {
-    Rule::new("patient", Limit::new(max, window)).wait(patience)
+    Rule::new("patient", Limit::new(max, window)).with_wait(patience)
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::support::redis::shared;
 use crate::support::unique;
 use crate::support::units::Units;
-use ratelimit_runtime::store::redis::LogLayout;
+use ratelimit_runtime::LogLayout;
 use ratelimit_runtime::store::{Request, Store};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::testkit::conformance::{Capabilities, Feature};

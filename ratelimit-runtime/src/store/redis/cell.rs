@@ -10,7 +10,7 @@ use redis::{ServerError, Value, cmd};
 use super::link::Link;
 use super::{errors, strange};
 use crate::error::StoreError;
-use crate::limit::Limit;
+use crate::rule::Limit;
 use crate::store::{Request, Verdict};
 
 const SECOND: u64 = 1_000_000;

@@ -15,10 +15,10 @@ use redis::{Client, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Pro
 use self::link::Link;
 use self::way::{Group, Means, Way, unsupported};
 use self::wire::{Kind, Mode};
-use super::{Answer, Capabilities, Request, Store, Verdict, one_by_one};
+use super::{Answer, Capabilities, Request, Store, Verdict};
 use crate::clock::Clock;
 use crate::error::StoreError;
-use crate::{MAX_COUNT, MAX_WINDOW};
+use crate::rule::{MAX_COUNT, MAX_WINDOW};
 
 mod cell;
 mod errors;
@@ -170,7 +170,7 @@ impl RedisStore {
         match self.means.group(requests, self.clock.is_some())? {
             Group::Scripts(kinds) => self.run_all(&kinds, requests).await,
             Group::Logs => plain::log(self, Mode::Acquire, requests).await,
-            Group::Each => one_by_one(self, requests).await,
+            Group::Each => unsupported("these keys cannot be decided in one step"),
         }
     }
 

@@ -10,7 +10,7 @@ use redis::{Cmd, Pipeline, Value, cmd};
 use super::reply;
 use super::transaction::{self, Draft};
 use crate::error::StoreError;
-use crate::limit::{Limit, MAX_COUNT};
+use crate::rule::{Limit, MAX_COUNT};
 use crate::store::redis::link::Link;
 use crate::store::redis::strange;
 use crate::store::{Request, Verdict};

@@ -4,7 +4,7 @@ use redis::{Cmd, Value, cmd};
 
 use super::reply;
 use super::transaction::Draft;
-use crate::limit::Limit;
+use crate::rule::Limit;
 use crate::store::redis::wire::Mode;
 use crate::store::{Request, Verdict};
 

@@ -1,0 +1,107 @@
+//! Timers that go by real time, also under tokio's paused clock: a server on the other end of a connection does not know
+//! that the clock of a test stands still.
+
+use std::cell::Cell;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Handle, Id};
+
+/// Timers are rounded to milliseconds, so what is left below that is nothing.
+const GRAIN: Duration = Duration::from_millis(2);
+
+/// Time was up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Elapsed;
+
+/// Waits for `future` until `at`, and no longer.
+pub(crate) async fn timeout_at<F: Future>(at: Instant, future: F) -> Result<F::Output, Elapsed> {
+    let mut future = pin!(future);
+    let left = at.saturating_duration_since(Instant::now());
+    if let Ok(output) = tokio::time::timeout(left, future.as_mut()).await {
+        return Ok(output);
+    }
+    let rest = at.saturating_duration_since(Instant::now());
+    if rest < GRAIN {
+        return Err(Elapsed);
+    }
+    // Tokio's clock is paused and has been advanced. While a blocking task runs it is not advanced any further.
+    let mut real = tokio::task::spawn_blocking(move || thread::sleep(rest));
+    poll_fn(|cx| {
+        if let Poll::Ready(output) = future.as_mut().poll(cx) {
+            return Poll::Ready(Ok(output));
+        }
+        pin!(&mut real).poll(cx).map(|_| Err(Elapsed))
+    })
+    .await
+}
+
+/// Why nothing can be waited for here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoTimers {
+    /// There is no tokio runtime.
+    NoRuntime,
+    /// The runtime was built without timers.
+    NotEnabled,
+}
+
+impl fmt::Display for NoTimers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoRuntime => "it has to wait, which needs a tokio runtime, and none is running here",
+            Self::NotEnabled => "it has to wait, and the tokio runtime has no timers: build it with `enable_all()`",
+        })
+    }
+}
+
+/// Whether the current runtime has timers. Without them, tokio's own functions panic.
+pub(crate) fn timers() -> Result<(), NoTimers> {
+    thread_local! {
+        static KNOWN: Cell<Option<Id>> = const { Cell::new(None) };
+    }
+    let Ok(runtime) = Handle::try_current() else { return Err(NoTimers::NoRuntime) };
+    if KNOWN.get() == Some(runtime.id()) {
+        return Ok(());
+    }
+    // There is no way to ask.
+    match catch_unwind(AssertUnwindSafe(|| drop(tokio::time::sleep(Duration::ZERO)))) {
+        Ok(()) => {
+            KNOWN.set(Some(runtime.id()));
+            Ok(())
+        }
+        Err(_) => Err(NoTimers::NotEnabled),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_paused_clock_does_not_cut_a_wait_short() {
+        let start = Instant::now();
+        let thread_that_answers = tokio::task::spawn_blocking(|| thread::sleep(Duration::from_millis(20)));
+        assert!(timeout_at(start + Duration::from_secs(10), thread_that_answers).await.unwrap().is_ok());
+
+        let start = Instant::now();
+        let nothing = std::future::pending::<()>();
+        assert_eq!(timeout_at(start + Duration::from_millis(50), nothing).await, Err(Elapsed));
+        assert!(start.elapsed() >= Duration::from_millis(48));
+    }
+
+    #[test]
+    fn a_runtime_without_timers_is_an_error_and_no_panic() {
+        assert_eq!(timers(), Err(NoTimers::NoRuntime));
+        let without = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        assert_eq!(without.block_on(async { timers() }), Err(NoTimers::NotEnabled));
+        let with = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        assert_eq!(with.block_on(async { timers() }), Ok(()));
+    }
+}
