@@ -4,7 +4,7 @@
 //! at once. Across an edge it admits up to `2·max` in an interval of one window.
 
 use super::Standing;
-use super::cells::Cell;
+use super::counters::Counter;
 use crate::limit::Limit;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -13,7 +13,7 @@ pub(super) struct FixedWindow {
     used: u64,
 }
 
-impl Cell for FixedWindow {
+impl Counter for FixedWindow {
     fn at(self, limit: &Limit, now: u64) -> Self {
         if self.used == 0 || now >= self.start + limit.window_us() { Self { start: now, used: 0 } } else { self }
     }

@@ -1,11 +1,11 @@
-//! The leaky bucket as a meter, by the generic cell rate algorithm (ITU-T I.371).
+//! The leaky bucket as a meter, by the generic counter rate algorithm (ITU-T I.371).
 //!
 //! It keeps the *theoretical arrival time*: when the bucket runs empty. Each unit of cost moves it by `window / max`;
 //! a call is admitted if that leaves it at most `burst · window / max` ahead of now. The time is kept in
 //! microseconds and `max`-ths of one, so that rates that do not divide lose nothing. An interval of one window sees
 //! at most `burst + max − 1`.
 
-use super::cells::Cell;
+use super::counters::Counter;
 use super::{Standing, mul_div_rem};
 use crate::limit::Limit;
 
@@ -20,7 +20,7 @@ pub(super) struct LeakyBucket {
     brought_to: u64,
 }
 
-impl Cell for LeakyBucket {
+impl Counter for LeakyBucket {
     fn at(self, limit: &Limit, now: u64) -> Self {
         let parts = limit.max();
         let (arrival, rest) = if self.arrival < now {

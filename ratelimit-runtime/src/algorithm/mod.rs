@@ -5,14 +5,14 @@
 //!
 //! An algorithm sees a clock that never steps back and a state that has not expired: [`Bucket`] sees to both.
 
-mod cells;
+mod counters;
 mod fixed_window;
 mod leaky_bucket;
 mod sliding_counter;
 mod sliding_window;
 mod token_bucket;
 
-use cells::Cells;
+use counters::Counters;
 use fixed_window::FixedWindow;
 use leaky_bucket::LeakyBucket;
 use sliding_counter::SlidingCounter;
@@ -41,10 +41,10 @@ pub(crate) struct Bucket {
 #[derive(Debug)]
 enum State {
     SlidingWindow(Log),
-    SlidingCounter(Cells<SlidingCounter>),
-    FixedWindow(Cells<FixedWindow>),
-    TokenBucket(Cells<TokenBucket>),
-    LeakyBucket(Cells<LeakyBucket>),
+    SlidingCounter(Counters<SlidingCounter>),
+    FixedWindow(Counters<FixedWindow>),
+    TokenBucket(Counters<TokenBucket>),
+    LeakyBucket(Counters<LeakyBucket>),
 }
 
 /// What an algorithm does with its state, for all limits of a rule.
@@ -72,20 +72,20 @@ impl State {
     fn new(algorithm: Algorithm) -> Self {
         match algorithm {
             Algorithm::SlidingWindow => Self::SlidingWindow(Log::default()),
-            Algorithm::SlidingCounter => Self::SlidingCounter(Cells::default()),
-            Algorithm::FixedWindow => Self::FixedWindow(Cells::default()),
-            Algorithm::TokenBucket => Self::TokenBucket(Cells::default()),
-            Algorithm::LeakyBucket => Self::LeakyBucket(Cells::default()),
+            Algorithm::SlidingCounter => Self::SlidingCounter(Counters::default()),
+            Algorithm::FixedWindow => Self::FixedWindow(Counters::default()),
+            Algorithm::TokenBucket => Self::TokenBucket(Counters::default()),
+            Algorithm::LeakyBucket => Self::LeakyBucket(Counters::default()),
         }
     }
 
     fn kept(&mut self) -> &mut dyn Kept {
         match self {
             Self::SlidingWindow(log) => log,
-            Self::SlidingCounter(cells) => cells,
-            Self::FixedWindow(cells) => cells,
-            Self::TokenBucket(cells) => cells,
-            Self::LeakyBucket(cells) => cells,
+            Self::SlidingCounter(counters) => counters,
+            Self::FixedWindow(counters) => counters,
+            Self::TokenBucket(counters) => counters,
+            Self::LeakyBucket(counters) => counters,
         }
     }
 }

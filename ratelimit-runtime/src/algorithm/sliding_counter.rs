@@ -4,7 +4,7 @@
 //! spread evenly. Where they were not, up to `2·max − 1` pass in an interval of one window, or calls are refused that
 //! an exact log would admit. Memory is O(1).
 
-use super::cells::Cell;
+use super::counters::Counter;
 use super::{Standing, mul_div, mul_div_up};
 use crate::limit::Limit;
 
@@ -28,7 +28,7 @@ fn sunk_to(room: u64, previous: u64, window: u64) -> u64 {
     if previous <= room { 0 } else { window - mul_div(room, window, previous) }
 }
 
-impl Cell for SlidingCounter {
+impl Counter for SlidingCounter {
     fn at(self, limit: &Limit, now: u64) -> Self {
         let window = limit.window_us();
         match now.saturating_sub(self.start) / window {

@@ -4,7 +4,7 @@
 //! misses nothing. An interval of one window sees at most `burst + max − 1` tokens (`burst + max` if both its ends
 //! count).
 
-use super::cells::Cell;
+use super::counters::Counter;
 use super::{Standing, mul_div_rem};
 use crate::limit::Limit;
 
@@ -16,7 +16,7 @@ pub(super) struct TokenBucket {
     at: u64,
 }
 
-impl Cell for TokenBucket {
+impl Counter for TokenBucket {
     fn at(self, limit: &Limit, now: u64) -> Self {
         let (whole, rest) = mul_div_rem(now.saturating_sub(self.at), limit.max(), limit.window_us());
         if (whole, rest) >= (self.missing, self.rest) {

@@ -1,8 +1,8 @@
 //! [`RedisStore`]: limits kept on a Redis server, shared by every process that uses it.
 //!
 //! A decision is one call of a script, so it is atomic and one round trip. The way there is `link`; what the server
-//! does is in `lua`; what goes wrong is sorted in `errors`. Where scripts are not to be used, `way` knows what is left:
-//! `plain` commands, or the module redis-cell (`cell`).
+//! does is in `scripts`; what goes wrong is sorted in `errors`. Where scripts are not to be used, `way` knows what is left:
+//! plain `commands`, or the module redis-cell (`redis_cell`).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -20,12 +20,12 @@ use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::{MAX_COUNT, MAX_WINDOW};
 
-mod cell;
+mod commands;
 mod errors;
 mod keeper;
 mod link;
-mod plain;
 mod pool;
+mod redis_cell;
 mod script;
 mod way;
 mod wire;
@@ -146,10 +146,10 @@ impl RedisStore {
                 let reply = self.ask(kind, mode, request).await?;
                 wire::verdict(&reply).ok_or_else(strange)
             }
-            (Way::Log, _) => plain::log(self, mode, &[request]).await?.pop().ok_or_else(strange),
-            (Way::Counter, _) => plain::count(&self.link, mode, &request).await,
-            (Way::Cell, Mode::Peek) => cell::peek(&self.link, &request).await,
-            (Way::Cell, _) => cell::acquire(&self.link, &request).await,
+            (Way::Log, _) => commands::decide(self, mode, &[request]).await?.pop().ok_or_else(strange),
+            (Way::Counter, _) => commands::fixed_window(&self.link, mode, &request).await,
+            (Way::Cell, Mode::Peek) => redis_cell::peek(&self.link, &request).await,
+            (Way::Cell, _) => redis_cell::acquire(&self.link, &request).await,
         }
     }
 
@@ -159,8 +159,8 @@ impl RedisStore {
                 let reply = self.ask(kind, mode, request).await?;
                 wire::flag(&reply).ok_or_else(strange)
             }
-            (Way::Log, Mode::Refund(_) | Mode::Block(_) | Mode::Unblock) => plain::order(self, mode, request).await,
-            (Way::Counter, Mode::Refund(ticket)) => plain::uncount(&self.link, &request, ticket).await,
+            (Way::Log, Mode::Refund(_) | Mode::Block(_) | Mode::Unblock) => commands::change(self, mode, request).await,
+            (Way::Counter, Mode::Refund(ticket)) => commands::refund_fixed_window(&self.link, &request, ticket).await,
             (Way::Cell, _) => unsupported("CL.THROTTLE can neither give back nor ban: leave redis_cell off"),
             _ => unsupported("without scripts this cannot be done: allow them with `RedisStore::scripts(true)`"),
         }
@@ -169,7 +169,7 @@ impl RedisStore {
     async fn decide_all(&self, requests: &[Request<'_>]) -> Result<Vec<Verdict>, StoreError> {
         match self.means.group(requests, self.clock.is_some())? {
             Group::Scripts(kinds) => self.run_all(&kinds, requests).await,
-            Group::Logs => plain::log(self, Mode::Acquire, requests).await,
+            Group::Logs => commands::decide(self, Mode::Acquire, requests).await,
             Group::Each => one_by_one(self, requests).await,
         }
     }
@@ -184,7 +184,7 @@ impl RedisStore {
                 wire::request(command, *kind, acquiring(request), request);
             }
         };
-        let reply = script::MANY.run(&self.link, &keys, args).await?;
+        let reply = script::ALL_OR_NONE.run(&self.link, &keys, args).await?;
         let Value::Array(replies) = reply else { return Err(strange()) };
         let verdicts = replies.iter().map(wire::verdict).collect::<Option<Vec<Verdict>>>().ok_or_else(strange)?;
         if verdicts.len() == requests.len() { Ok(verdicts) } else { Err(strange()) }
@@ -207,7 +207,7 @@ fn strange() -> StoreError {
 }
 
 fn acquiring(request: &Request<'_>) -> Mode {
-    if request.is_reservation() { Mode::Hold } else { Mode::Acquire }
+    if request.is_reservation() { Mode::Reserve } else { Mode::Acquire }
 }
 
 impl Store for RedisStore {
@@ -249,7 +249,7 @@ impl Store for RedisStore {
     }
 
     fn release<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        Answer::later(self.order(Mode::Return(ticket), request))
+        Answer::later(self.order(Mode::Release(ticket), request))
     }
 
     fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {

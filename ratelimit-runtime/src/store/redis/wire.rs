@@ -1,4 +1,4 @@
-//! Requests and replies as the scripts speak them; `lua/common.lua` has the other side.
+//! Requests and replies as the scripts speak them; `scripts/common.lua` has the other side.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -73,10 +73,10 @@ impl Kind {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Mode {
     Acquire,
-    Hold,
+    Reserve,
     Peek,
     Refund(u64),
-    Return(u64),
+    Release(u64),
     Commit(u64),
     Block(Duration),
     Unblock,
@@ -86,10 +86,10 @@ impl Mode {
     fn name(self) -> &'static str {
         match self {
             Self::Acquire => "acquire",
-            Self::Hold => "hold",
+            Self::Reserve => "reserve",
             Self::Peek => "peek",
             Self::Refund(_) => "refund",
-            Self::Return(_) => "return",
+            Self::Release(_) => "release",
             Self::Commit(_) => "commit",
             Self::Block(_) => "block",
             Self::Unblock => "unblock",
@@ -98,7 +98,7 @@ impl Mode {
 
     pub(super) fn ticket(self) -> u64 {
         match self {
-            Self::Refund(ticket) | Self::Return(ticket) | Self::Commit(ticket) => ticket,
+            Self::Refund(ticket) | Self::Release(ticket) | Self::Commit(ticket) => ticket,
             _ => 0,
         }
     }

@@ -1,9 +1,9 @@
-//! The exact sliding window without scripts: the sorted set of `lua/zset.lua`, decided here. Both may work on one key.
+//! The exact sliding window without scripts: the sorted set of `scripts/zset.lua`, decided here. Both may work on one key.
 
 use redis::{Cmd, Value, cmd};
 
 use super::reply;
-use super::transaction::Draft;
+use super::transaction::Attempt;
 use crate::limit::Limit;
 use crate::store::redis::wire::Mode;
 use crate::store::{Request, Verdict};
@@ -19,7 +19,7 @@ pub(super) enum Time {
 }
 
 impl Time {
-    /// As in `lua/common.lua`: short lives are drawn out, what still counts is known from the entries.
+    /// As in `scripts/common.lua`: short lives are drawn out, what still counts is known from the entries.
     fn lasting(self, micros: u64) -> u64 {
         micros.max(if self == Self::Server { 10_000 } else { 1_000_000 })
     }
@@ -41,7 +41,7 @@ impl Time {
     }
 }
 
-/// The commands that read what [`Sight::of`] needs.
+/// The commands that read what [`LogState::of`] needs.
 pub(super) fn read(request: &Request<'_>, mode: Mode, commands: &mut Vec<Cmd>) {
     let key = request.key();
     let mut add = |mut command: Cmd, args: &[u64], scores: bool| {
@@ -85,7 +85,7 @@ fn max(limit: &Limit) -> u64 {
 }
 
 /// What was read of one key, and what it means for the request.
-pub(super) struct Sight<'a> {
+pub(super) struct LogState<'a> {
     request: Request<'a>,
     time: Time,
     now: u64,
@@ -106,7 +106,7 @@ pub(super) struct Sight<'a> {
     wait: Vec<u64>,
 }
 
-impl<'a> Sight<'a> {
+impl<'a> LogState<'a> {
     /// `None` if the key does not hold a log.
     pub(super) fn of(request: Request<'a>, time: Time, now: u64, replies: &[Value]) -> Option<Self> {
         let [left, all, top, oldest, charged, by_limit @ ..] = replies else { return None };
@@ -202,7 +202,7 @@ impl<'a> Sight<'a> {
         } else {
             writes.extend(cut);
         }
-        Decided { sight: self, life, ban, ticket }
+        Decided { state: self, life, ban, ticket }
     }
 
     fn charge(&self, ticket: u64, writes: &mut Vec<Cmd>) {
@@ -242,7 +242,7 @@ impl<'a> Sight<'a> {
     }
 
     /// What changes the key at once: a refund, a ban, the end of one. Says whether there was anything.
-    pub(super) fn order(&self, mode: Mode) -> Draft<bool> {
+    pub(super) fn change(&self, mode: Mode) -> Attempt<bool> {
         let mut commands = Vec::new();
         let done = match mode {
             Mode::Refund(ticket) => {
@@ -273,13 +273,13 @@ impl<'a> Sight<'a> {
             }
             _ => false,
         };
-        Draft { commands, decided: done }
+        Attempt { commands, decided: done }
     }
 }
 
 /// A decision that lacks only how much of each limit is used, which [`Self::counts`] asks in the same transaction.
 pub(super) struct Decided<'a> {
-    sight: Sight<'a>,
+    state: LogState<'a>,
     life: u64,
     ban: u64,
     ticket: u64,
@@ -288,20 +288,20 @@ pub(super) struct Decided<'a> {
 impl Decided<'_> {
     /// Whether the counts are needed. Where a limit refuses a call of 1, nothing is left of it.
     pub(super) fn is_open(&self) -> bool {
-        !self.sight.is_refused() || self.sight.request.cost() > 1
+        !self.state.is_refused() || self.state.request.cost() > 1
     }
 
     /// The commands whose replies [`verdict`](Self::verdict) takes, one for each limit.
     pub(super) fn counts(&self, commands: &mut Vec<Cmd>) {
-        for limit in self.sight.request.limits() {
-            let mut count = self.sight.command("ZCOUNT");
-            count.arg(format!("({}", self.sight.at.saturating_sub(limit.window_us()))).arg("+inf");
+        for limit in self.state.request.limits() {
+            let mut count = self.state.command("ZCOUNT");
+            count.arg(format!("({}", self.state.at.saturating_sub(limit.window_us()))).arg("+inf");
             commands.push(count);
         }
     }
 
     pub(super) fn verdict(&self, counts: &[Value]) -> Option<Verdict> {
-        let Sight { request, now, at, wait, newest, logged, .. } = &self.sight;
+        let LogState { request, now, at, wait, newest, logged, .. } = &self.state;
         let charged = self.ticket > 0;
         let last = if charged { *at } else { newest.map_or(0, |(last, _)| last) };
         let mut decisive: Option<(u64, u64, u64, usize)> = None;

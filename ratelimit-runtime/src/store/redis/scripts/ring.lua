@@ -430,7 +430,7 @@ local function ring(key, request)
       skip[i], used[i], held[i] = first, used[i] - c, held[i] - h
     end
   end
-  if mode == 'refund' or mode == 'return' or mode == 'commit' then
+  if mode == 'refund' or mode == 'release' or mode == 'commit' then
     return ring_settle(log, mode, request.ticket)
   end
 
@@ -477,6 +477,6 @@ local function ring(key, request)
     end
     left[i], reset[i] = left[i] - cost, request.window[i]
   end
-  local ticket = ring_append(log, at, cost, mode == 'hold' and cost or 0, most, longest)
+  local ticket = ring_append(log, at, cost, mode == 'reserve' and cost or 0, most, longest)
   return verdict(wait, left, reset, at, 0, longest, ticket)
 end

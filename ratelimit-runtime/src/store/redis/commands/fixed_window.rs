@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 use redis::{Cmd, Pipeline, Value, cmd};
 
 use super::reply;
-use super::transaction::{self, Draft};
+use super::transaction::{self, Attempt};
 use crate::error::StoreError;
 use crate::limit::{Limit, MAX_COUNT};
 use crate::store::redis::link::Link;
@@ -84,7 +84,7 @@ pub(super) async fn refund(link: &Link, request: &Request<'_>, ticket: u64) -> R
                 used => set_used(&key, used),
             });
         }
-        Ok(Draft { commands, decided: held.is_some() })
+        Ok(Attempt { commands, decided: held.is_some() })
     };
     transaction::run(link, &[&key], &[get], decide, |done, _| Some(done)).await
 }

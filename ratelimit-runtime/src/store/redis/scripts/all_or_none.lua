@@ -33,7 +33,7 @@ for i, key in ipairs(KEYS) do
     -- A key stands here twice, and there was room for one of them.
     for j = i - 1, 1, -1 do
       local request = requests[j]
-      request.mode = request.mode == 'hold' and 'return' or 'refund'
+      request.mode = request.mode == 'reserve' and 'release' or 'refund'
       request.ticket = verdicts[j][6]
       if request.ticket > 0 then
         kinds[request.kind](KEYS[j], request)

@@ -9,13 +9,13 @@ use super::{RedisStore, strange};
 use crate::error::StoreError;
 use crate::store::{Request, Verdict};
 
-mod counter;
-mod log;
+mod fixed_window;
 mod reply;
+mod sliding_window;
 mod transaction;
 
-use log::{Sight, Time};
-use transaction::Draft;
+use sliding_window::{LogState, Time};
+use transaction::Attempt;
 
 /// The key of a fixed window: the counter is not the state that scripts keep.
 pub(super) fn counter_key(request: &Request<'_>) -> Vec<u8> {
@@ -23,70 +23,70 @@ pub(super) fn counter_key(request: &Request<'_>) -> Vec<u8> {
 }
 
 /// Fixed windows.
-pub(super) async fn count(link: &Link, mode: Mode, request: &Request<'_>) -> Result<Verdict, StoreError> {
+pub(super) async fn fixed_window(link: &Link, mode: Mode, request: &Request<'_>) -> Result<Verdict, StoreError> {
     let [limit] = request.limits() else { return Err(strange()) };
     match mode {
-        Mode::Peek => counter::peek(link, request, limit).await,
-        _ => counter::acquire(link, request, limit).await,
+        Mode::Peek => fixed_window::peek(link, request, limit).await,
+        _ => fixed_window::acquire(link, request, limit).await,
     }
 }
 
-pub(super) async fn uncount(link: &Link, request: &Request<'_>, ticket: u64) -> Result<bool, StoreError> {
-    counter::refund(link, request, ticket).await
+pub(super) async fn refund_fixed_window(link: &Link, request: &Request<'_>, ticket: u64) -> Result<bool, StoreError> {
+    fixed_window::refund(link, request, ticket).await
 }
 
 /// Sliding windows. The requests are on different keys; all of them are charged, or none.
-pub(super) async fn log<'a>(
+pub(super) async fn decide<'a>(
     store: &RedisStore,
     mode: Mode,
     requests: &[Request<'a>],
 ) -> Result<Vec<Verdict>, StoreError> {
     let acquires = matches!(mode, Mode::Acquire);
-    let decide = |sights: Vec<Sight<'a>>| {
+    let decide = |states: Vec<LogState<'a>>| {
         let mut commands = Vec::new();
-        let charge = acquires && sights.iter().all(Sight::admits);
-        let decided = sights.into_iter().map(|sight| sight.decide(charge, acquires, &mut commands));
+        let charge = acquires && states.iter().all(LogState::admits);
+        let decided = states.into_iter().map(|state| state.decide(charge, acquires, &mut commands));
         let decided: Vec<_> = decided.collect();
-        if !commands.is_empty() || decided.iter().any(log::Decided::is_open) {
+        if !commands.is_empty() || decided.iter().any(sliding_window::Decided::is_open) {
             for decided in &decided {
                 decided.counts(&mut commands);
             }
         }
-        Draft { commands, decided }
+        Attempt { commands, decided }
     };
     let limits = || requests.iter().map(|request| request.limits().len());
-    let finish = |decided: Vec<log::Decided<'a>>, replies: &[Value]| {
+    let finish = |decided: Vec<sliding_window::Decided<'a>>, replies: &[Value]| {
         let mut counts = replies.get(replies.len().saturating_sub(limits().sum())..)?;
-        let verdict = |(decided, limits): (log::Decided<'a>, usize)| {
+        let verdict = |(decided, limits): (sliding_window::Decided<'a>, usize)| {
             let (mine, others) = counts.split_at(limits.min(counts.len()));
             counts = others;
             decided.verdict(mine)
         };
         decided.into_iter().zip(limits()).map(verdict).collect()
     };
-    with_sights(store, mode, requests, decide, finish).await
+    with_states(store, mode, requests, decide, finish).await
 }
 
 /// A refund, a ban, or the end of one.
-pub(super) async fn order(store: &RedisStore, mode: Mode, request: Request<'_>) -> Result<bool, StoreError> {
-    let decide = |sights: Vec<Sight<'_>>| match sights.first() {
-        Some(sight) => sight.order(mode),
-        None => Draft { commands: Vec::new(), decided: false },
+pub(super) async fn change(store: &RedisStore, mode: Mode, request: Request<'_>) -> Result<bool, StoreError> {
+    let decide = |states: Vec<LogState<'_>>| match states.first() {
+        Some(state) => state.change(mode),
+        None => Attempt { commands: Vec::new(), decided: false },
     };
-    with_sights(store, mode, &[request], decide, |done, _| Some(done)).await
+    with_states(store, mode, &[request], decide, |done, _| Some(done)).await
 }
 
-async fn with_sights<'a, D, T>(
+async fn with_states<'a, D, T>(
     store: &RedisStore,
     mode: Mode,
     requests: &[Request<'a>],
-    decide: impl Fn(Vec<Sight<'a>>) -> Draft<D>,
+    decide: impl Fn(Vec<LogState<'a>>) -> Attempt<D>,
     finish: impl Fn(D, &[Value]) -> Option<T>,
 ) -> Result<T, StoreError> {
     let keys: Vec<&[u8]> = requests.iter().map(Request::key).collect();
     let mut read = vec![cmd("TIME")];
     for request in requests {
-        log::read(request, mode, &mut read);
+        sliding_window::read(request, mode, &mut read);
     }
     let look = |replies: &[Value]| {
         let (time, mut replies) = replies.split_first().ok_or_else(strange)?;
@@ -94,13 +94,13 @@ async fn with_sights<'a, D, T>(
             Some(now) => (Time::Callers, now),
             None => (Time::Server, reply::time(time).ok_or_else(strange)?),
         };
-        let mut sights = Vec::with_capacity(requests.len());
+        let mut states = Vec::with_capacity(requests.len());
         for request in requests {
-            let (mine, others) = replies.split_at_checked(log::reads(request)).ok_or_else(strange)?;
-            sights.push(Sight::of(*request, source, now, mine).ok_or_else(not_a_log)?);
+            let (mine, others) = replies.split_at_checked(sliding_window::reads(request)).ok_or_else(strange)?;
+            states.push(LogState::of(*request, source, now, mine).ok_or_else(not_a_log)?);
             replies = others;
         }
-        Ok(decide(sights))
+        Ok(decide(states))
     };
     transaction::run(&store.link, &keys, &read, look, finish).await
 }

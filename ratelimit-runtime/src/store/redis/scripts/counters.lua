@@ -130,7 +130,7 @@ local function cells(algorithm)
       end
     end
 
-    if mode == 'acquire' or mode == 'hold' or mode == 'peek' then
+    if mode == 'acquire' or mode == 'reserve' or mode == 'peek' then
       local longest = stand(cost)
       if longest > 0 then
         -- Without the open reservations, what would be in the way?
@@ -163,7 +163,7 @@ local function cells(algorithm)
         born = at
       end
       expires = now + lasts
-      if mode == 'hold' then
+      if mode == 'reserve' then
         held, held_at = held + cost, at
       end
       keep()

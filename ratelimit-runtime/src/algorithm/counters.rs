@@ -7,7 +7,7 @@ use crate::limit::Limit;
 
 /// The state of one limit, as a value: bringing it to a later time makes another, and only a charge keeps it. So a
 /// refusal changes nothing, in memory as in Redis.
-pub(super) trait Cell: Copy + Default {
+pub(super) trait Counter: Copy + Default {
     /// The state at `now`.
     fn at(self, limit: &Limit, now: u64) -> Self;
 
@@ -25,27 +25,27 @@ pub(super) trait Cell: Copy + Default {
     fn life(&self, limit: &Limit, now: u64) -> u64;
 }
 
-/// One cell per limit, in the order of the limits.
+/// One counter per limit, in the order of the limits.
 #[derive(Debug)]
-pub(super) struct Cells<C> {
+pub(super) struct Counters<C> {
     each: SmallVec<[C; 1]>,
-    /// How much of what was charged is reserved. Cells cannot tell one charge from another.
+    /// How much of what was charged is reserved. Counters cannot tell one charge from another.
     held: u64,
     /// The last time anything was reserved: what was never settled is forgotten with what it was charged to.
     held_at: u64,
 }
 
-impl<C> Default for Cells<C> {
+impl<C> Default for Counters<C> {
     fn default() -> Self {
         Self { each: SmallVec::new(), held: 0, held_at: 0 }
     }
 }
 
-impl<C: Cell> Cells<C> {
+impl<C: Counter> Counters<C> {
     fn brought<'a>(&'a self, limits: &'a [Limit], now: u64) -> impl Iterator<Item = (&'a Limit, C)> {
         limits.iter().enumerate().map(move |(index, limit)| {
-            let cell = self.each.get(index).copied().unwrap_or_default();
-            (limit, cell.at(limit, now))
+            let counter = self.each.get(index).copied().unwrap_or_default();
+            (limit, counter.at(limit, now))
         })
     }
 
@@ -64,24 +64,24 @@ impl<C: Cell> Cells<C> {
     }
 }
 
-impl<C: Cell> Kept for Cells<C> {
+impl<C: Counter> Kept for Counters<C> {
     fn standings(&mut self, limits: &[Limit], cost: u64, now: u64) -> SmallVec<[Standing; 2]> {
-        self.brought(limits, now).map(|(limit, cell)| cell.standing(limit, cost, now)).collect()
+        self.brought(limits, now).map(|(limit, counter)| counter.standing(limit, cost, now)).collect()
     }
 
     fn standings_unheld(&mut self, limits: &[Limit], cost: u64, now: u64) -> SmallVec<[Standing; 2]> {
         self.forget_held(limits, now);
-        let unheld = self.brought(limits, now).map(|(limit, mut cell)| {
-            cell.refund(limit, self.held, self.held_at);
-            cell.standing(limit, cost, now)
+        let unheld = self.brought(limits, now).map(|(limit, mut counter)| {
+            counter.refund(limit, self.held, self.held_at);
+            counter.standing(limit, cost, now)
         });
         unheld.collect()
     }
 
     fn charge(&mut self, limits: &[Limit], cost: u64, now: u64, held: bool) -> u64 {
-        let charged = self.brought(limits, now).map(|(limit, mut cell)| {
-            cell.charge(limit, cost, now);
-            cell
+        let charged = self.brought(limits, now).map(|(limit, mut counter)| {
+            counter.charge(limit, cost, now);
+            counter
         });
         self.each = charged.collect();
         self.forget_held(limits, now);
@@ -93,7 +93,7 @@ impl<C: Cell> Kept for Cells<C> {
     }
 
     fn life(&self, limits: &[Limit], now: u64) -> u64 {
-        limits.iter().zip(&self.each).map(|(limit, cell)| cell.life(limit, now)).max().unwrap_or(0)
+        limits.iter().zip(&self.each).map(|(limit, counter)| counter.life(limit, now)).max().unwrap_or(0)
     }
 
     fn refund(&mut self, limits: &[Limit], cost: u64, ticket: u64, now: u64, held: bool) -> bool {
@@ -102,9 +102,9 @@ impl<C: Cell> Kept for Cells<C> {
             self.settle(cost);
         }
         let mut any = false;
-        let refunded = self.brought(limits, now).map(|(limit, mut cell)| {
-            any |= cell.refund(limit, cost, ticket);
-            cell
+        let refunded = self.brought(limits, now).map(|(limit, mut counter)| {
+            any |= counter.refund(limit, cost, ticket);
+            counter
         });
         let refunded = refunded.collect();
         if any {

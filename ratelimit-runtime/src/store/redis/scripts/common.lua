@@ -3,16 +3,16 @@
 -- KEYS    the buckets
 -- ARGV    the time in microseconds, or '' for the server's own clock; then for each key
 --           kind      how the bucket is kept: a function of that name
---           mode      acquire | hold | peek | refund | return | commit | block | unblock
---                     (hold reserves; return is the refund of a reservation; commit makes one an ordinary charge)
+--           mode      acquire | reserve | peek | refund | release | commit | block | unblock
+--                     (release gives a reservation back; commit makes one an ordinary charge)
 --           cost
---           ban       microseconds; for acquire and hold: of whoever the limits refuse; for block: how long. 0: none
---           ticket    for refund, return and commit
+--           ban       microseconds; for acquire and reserve: of whoever the limits refuse; for block: how long. 0: none
+--           ticket    for refund, release and commit
 --           n         how many limits, and for each of them
 --           max, window in microseconds, capacity
 --
 -- Reply   for each key { allowed, deciding limit from 0, remaining, retry_after, reset_after, ticket, banned };
---         for refund, return, commit, block and unblock { 1 or 0: whether there was anything }.
+--         for refund, release, commit, block and unblock { 1 or 0: whether there was anything }.
 --         All times are in microseconds.
 --
 -- Numbers are doubles: counts are below 2^52 and times below 2^51, so that the sum of two is exact.
