@@ -122,7 +122,7 @@ async fn play(redis: &RedisStore, clock: &FakeClock, kind: Kind, shape: &Shape, 
                 let (ours, theirs) = if counts {
                     (memory.commit(request, ours).await.unwrap(), redis.commit(request, theirs).await.unwrap())
                 } else {
-                    (memory.refund(request, ours).await.unwrap(), redis.refund(request, theirs).await.unwrap())
+                    (memory.release(request, ours).await.unwrap(), redis.release(request, theirs).await.unwrap())
                 };
                 assert_eq!(ours, theirs, "{context}");
             }

@@ -241,7 +241,8 @@ impl Store for RedisStore {
     }
 
     fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        Answer::later(self.order(Mode::Refund(ticket), request))
+        let mode = if request.is_reservation() { Mode::Release(ticket) } else { Mode::Refund(ticket) };
+        Answer::later(self.order(mode, request))
     }
 
     fn commit<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {

@@ -55,10 +55,10 @@ pub(super) async fn peek(link: &Link, request: &Request<'_>, limit: &Limit) -> R
     commands.cmd("MULTI").cmd("TIME").cmd("GET").arg(&key).cmd("PTTL").arg(&key).cmd("EXEC");
     let replies = link.send_all(&commands).await?;
     let Some(Value::Array(replies)) = replies.last() else { return Err(strange()) };
-    let [time, held, left] = replies.as_slice() else { return Err(strange()) };
-    let used = match held {
+    let [time, value, left] = replies.as_slice() else { return Err(strange()) };
+    let used = match value {
         Value::Nil => 0,
-        held => Held::of(held)?.used,
+        value => Counter::of(value)?.used,
     };
     let state = State { time, used, left };
     state.verdict(limit, used + request.cost() <= max(limit)).ok_or_else(strange)
@@ -71,20 +71,20 @@ pub(super) async fn refund(link: &Link, request: &Request<'_>, ticket: u64) -> R
     get.arg(&key);
     let decide = |replies: &[Value]| {
         let mut commands = Vec::new();
-        let held = match replies {
+        let counter = match replies {
             [Value::Nil] => None,
-            [held] => Some(Held::of(held)?),
+            [value] => Some(Counter::of(value)?),
             _ => return Err(strange()),
         };
-        let held = held.filter(|held| held.window == ticket && held.used > 0);
-        if let Some(held) = &held {
-            commands.push(match held.used.saturating_sub(request.cost()) {
+        let counter = counter.filter(|counter| counter.window == ticket && counter.used > 0);
+        if let Some(counter) = &counter {
+            commands.push(match counter.used.saturating_sub(request.cost()) {
                 // As everywhere, the next call then begins a window of its own.
                 0 => cmd("UNLINK").arg(&key).take(),
                 used => set_used(&key, used),
             });
         }
-        Ok(Attempt { commands, decided: held.is_some() })
+        Ok(Attempt { commands, decided: counter.is_some() })
     };
     transaction::run(link, &[&key], &[get], decide, |done, _| Some(done)).await
 }
@@ -110,12 +110,12 @@ fn fresh() -> [u8; 16] {
     u128::from(window.max(1)).to_be_bytes()
 }
 
-struct Held {
+struct Counter {
     used: u64,
     window: u64,
 }
 
-impl Held {
+impl Counter {
     fn of(value: &Value) -> Result<Self, StoreError> {
         let bytes = reply::bytes(value).and_then(|bytes| <[u8; 16]>::try_from(bytes).ok());
         let both = u128::from_be_bytes(bytes.ok_or_else(|| {
@@ -139,7 +139,8 @@ impl State<'_> {
         let left = match reply::integer(self.left)? {
             -2 => 0,
             -1 => limit.window_us(),
-            left => (u64::try_from(left).ok()? + 1) * 1000 - reply::time(self.time)? % 1000,
+            // After the clock has stepped back, it lives too long until `mend` has been heard.
+            left => (u64::try_from(left).ok()?.min(millis(limit)) + 1) * 1000 - reply::time(self.time)? % 1000,
         };
         let remaining = max(limit).saturating_sub(self.used);
         Some(Verdict::new(allowed, remaining, if allowed { 0 } else { left }, if self.used == 0 { 0 } else { left }))

@@ -10,11 +10,14 @@ use crate::error::StoreError;
 use crate::store::{Request, Verdict};
 
 mod fixed_window;
+mod lifetime;
+mod log_format;
 mod reply;
 mod sliding_window;
 mod transaction;
 
-use sliding_window::{LogState, Time};
+use lifetime::Time;
+use sliding_window::LogState;
 use transaction::Attempt;
 
 /// The key of a fixed window: the counter is not the state that scripts keep.
@@ -67,7 +70,7 @@ pub(super) async fn decide<'a>(
     with_states(store, mode, requests, decide, finish).await
 }
 
-/// A refund, a ban, or the end of one.
+/// A refund, a block, or the end of one.
 pub(super) async fn change(store: &RedisStore, mode: Mode, request: Request<'_>) -> Result<bool, StoreError> {
     let decide = |states: Vec<LogState<'_>>| match states.first() {
         Some(state) => state.change(mode),
@@ -97,7 +100,7 @@ async fn with_states<'a, D, T>(
         let mut states = Vec::with_capacity(requests.len());
         for request in requests {
             let (mine, others) = replies.split_at_checked(sliding_window::reads(request)).ok_or_else(strange)?;
-            states.push(LogState::of(*request, source, now, mine).ok_or_else(not_a_log)?);
+            states.push(LogState::of(*request, mode, source, now, mine).ok_or_else(not_a_log)?);
             replies = others;
         }
         Ok(decide(states))

@@ -1,0 +1,61 @@
+//! [`LowWater`]: the lowest level of a bucket since some moment, for refunds.
+//!
+//! Had a call not come, the bucket would now be lower by its cost, or by the lowest level since if that is less: what
+//! had run out anyway cannot be given back. The lowest level since *every* charge would take a log; two moments, at
+//! most and at least a window ago, give a bound that is never too high.
+
+/// Below every mark that has seen no later charge.
+const UNTOUCHED: u64 = 1 << 52;
+
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct LowWater {
+    older: Mark,
+    newer: Mark,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Mark {
+    since: u64,
+    /// The lowest level that a charge has found since then, rounded down.
+    low: u64,
+}
+
+impl LowWater {
+    /// Notes a charge at `now` that finds this level.
+    pub(super) fn charge(&mut self, level: u64, now: u64, window: u64) {
+        self.older.low = self.older.low.min(level);
+        self.newer.low = self.newer.low.min(level);
+        if now >= self.newer.since + window {
+            self.older = self.newer;
+            self.newer = Mark { since: now, low: UNTOUCHED };
+        }
+    }
+
+    /// Notes a charge at `now` before which nothing can be given back.
+    pub(super) fn start(&mut self, now: u64) {
+        let mark = Mark { since: now, low: UNTOUCHED };
+        *self = Self { older: mark, newer: mark };
+    }
+
+    /// The least that the level can have been since `ticket`, up to the newest charge.
+    pub(super) fn since(&self, ticket: u64, newest: u64) -> u64 {
+        if ticket >= newest {
+            UNTOUCHED
+        } else if ticket >= self.newer.since {
+            self.newer.low
+        } else if ticket >= self.older.since {
+            self.older.low
+        } else {
+            0
+        }
+    }
+
+    /// Notes a refund: the level would have been lower by this much ever since.
+    pub(super) fn refund(&mut self, amount: u64) {
+        for mark in [&mut self.older, &mut self.newer] {
+            if mark.low < UNTOUCHED {
+                mark.low = mark.low.saturating_sub(amount);
+            }
+        }
+    }
+}
