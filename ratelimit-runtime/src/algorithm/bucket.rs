@@ -266,6 +266,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::limit::Limit;
 
     const START: u64 = 1_000_000_000;
     const MINUTE: u64 = 60_000_000;

@@ -7,7 +7,7 @@
 
 use super::arithmetic::mul_div_rem;
 use super::counters::Counter;
-use super::low_water::LowWater;
+use super::low_water::{LowWater, less};
 use super::status::LimitStatus;
 use crate::limit::Limit;
 
@@ -18,7 +18,7 @@ pub(super) struct LeakyBucket {
     rest: u64,
     /// The `max` of the newest charge, which `rest` is counted in.
     parts: u64,
-    /// In microseconds, as far as all charges since had the same `max`.
+    /// Of the time until it runs empty, as far as all charges since had the same `max`.
     low_water: LowWater,
 }
 
@@ -57,7 +57,7 @@ impl Counter for LeakyBucket {
         if (arrival, arrival_rest) == (now, 0) || self.parts != parts {
             self.low_water.start(now);
         } else {
-            self.low_water.charge(arrival - now, now, limit.window_us());
+            self.low_water.charge((arrival - now, arrival_rest), now, limit.window_us());
         }
         let (time, rest) = mul_div_rem(cost, limit.window_us(), parts);
         self.arrival = arrival + time + (arrival_rest + rest) / parts;
@@ -68,21 +68,13 @@ impl Counter for LeakyBucket {
     fn refund(&mut self, limit: &Limit, cost: u64, ticket: u64, newest: u64, now: u64) -> bool {
         // Charges before another `max` are behind the low water, so these are the parts that it was charged in.
         let parts = self.parts.max(1);
-        let charged = mul_div_rem(cost, limit.window_us(), parts);
-        let (time, rest) = charged.min((self.low_water.since(ticket, newest), 0));
         let backlog = (self.arrival - now, self.rest);
-        if (time, rest) == (0, 0) || backlog == (0, 0) {
-            return false;
-        }
-        if (time, rest) >= backlog {
-            (self.arrival, self.rest) = (now, 0);
-        } else {
-            let borrow = u64::from(rest > self.rest);
-            self.arrival -= time + borrow;
-            self.rest = self.rest + borrow * parts - rest;
-        }
-        self.low_water.refund(time + u64::from(rest > 0));
-        true
+        let charged = mul_div_rem(cost, limit.window_us(), parts);
+        let amount = self.low_water.since(ticket, newest).min(charged).min(backlog);
+        let (left, rest) = less(backlog, amount, parts);
+        (self.arrival, self.rest) = (now + left, rest);
+        self.low_water.refund(amount, parts);
+        amount > (0, 0)
     }
 
     fn life(&self, _: &Limit, now: u64) -> u64 {

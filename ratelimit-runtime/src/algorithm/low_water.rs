@@ -4,8 +4,11 @@
 //! had run out anyway cannot be given back. The lowest level since *every* charge would take a log; two moments, at
 //! most and at least a window ago, give a bound that is never too high.
 
-/// Below every mark that has seen no later charge.
-const UNTOUCHED: u64 = 1 << 52;
+/// A level: whole tokens or microseconds, and a rest in parts of one.
+pub(super) type Level = (u64, u64);
+
+/// Above all levels: no charge has come since.
+const UNTOUCHED: Level = (1 << 52, 0);
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LowWater {
@@ -16,13 +19,13 @@ pub(super) struct LowWater {
 #[derive(Debug, Clone, Copy, Default)]
 struct Mark {
     since: u64,
-    /// The lowest level that a charge has found since then, rounded down.
-    low: u64,
+    /// The lowest level that a charge has found since then.
+    low: Level,
 }
 
 impl LowWater {
     /// Notes a charge at `now` that finds this level.
-    pub(super) fn charge(&mut self, level: u64, now: u64, window: u64) {
+    pub(super) fn charge(&mut self, level: Level, now: u64, window: u64) {
         self.older.low = self.older.low.min(level);
         self.newer.low = self.newer.low.min(level);
         if now >= self.newer.since + window {
@@ -38,7 +41,7 @@ impl LowWater {
     }
 
     /// The least that the level can have been since `ticket`, up to the newest charge.
-    pub(super) fn since(&self, ticket: u64, newest: u64) -> u64 {
+    pub(super) fn since(&self, ticket: u64, newest: u64) -> Level {
         if ticket >= newest {
             UNTOUCHED
         } else if ticket >= self.newer.since {
@@ -46,16 +49,25 @@ impl LowWater {
         } else if ticket >= self.older.since {
             self.older.low
         } else {
-            0
+            (0, 0)
         }
     }
 
     /// Notes a refund: the level would have been lower by this much ever since.
-    pub(super) fn refund(&mut self, amount: u64) {
+    pub(super) fn refund(&mut self, amount: Level, parts: u64) {
         for mark in [&mut self.older, &mut self.newer] {
             if mark.low < UNTOUCHED {
-                mark.low = mark.low.saturating_sub(amount);
+                mark.low = less(mark.low, amount, parts);
             }
         }
     }
+}
+
+/// The level without `amount`, at least 0; a whole has so many `parts`.
+pub(super) fn less(level: Level, amount: Level, parts: u64) -> Level {
+    if amount >= level {
+        return (0, 0);
+    }
+    let borrow = u64::from(amount.1 > level.1);
+    (level.0 - amount.0 - borrow, level.1 + borrow * parts - amount.1)
 }

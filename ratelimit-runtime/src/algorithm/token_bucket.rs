@@ -6,7 +6,7 @@
 
 use super::arithmetic::mul_div_rem;
 use super::counters::Counter;
-use super::low_water::LowWater;
+use super::low_water::{LowWater, less};
 use super::status::LimitStatus;
 use crate::limit::Limit;
 
@@ -16,18 +16,14 @@ pub(super) struct TokenBucket {
     missing: u64,
     rest: u64,
     at: u64,
-    /// Of what is missing, in whole tokens.
+    /// Of what is missing.
     low_water: LowWater,
 }
 
 impl Counter for TokenBucket {
     fn at(self, limit: &Limit, now: u64) -> Self {
-        let (whole, rest) = mul_div_rem(now.saturating_sub(self.at), limit.max(), limit.window_us());
-        if (whole, rest) >= (self.missing, self.rest) {
-            return Self { missing: 0, rest: 0, at: now, ..self };
-        }
-        let borrow = u64::from(rest > self.rest);
-        let (missing, rest) = (self.missing - whole - borrow, self.rest + borrow * limit.window_us() - rest);
+        let refilled = mul_div_rem(now.saturating_sub(self.at), limit.max(), limit.window_us());
+        let (missing, rest) = less((self.missing, self.rest), refilled, limit.window_us());
         Self { missing, rest, at: now, ..self }
     }
 
@@ -49,23 +45,17 @@ impl Counter for TokenBucket {
         if (self.missing, self.rest) == (0, 0) {
             self.low_water.start(now);
         } else {
-            self.low_water.charge(self.missing, now, limit.window_us());
+            self.low_water.charge((self.missing, self.rest), now, limit.window_us());
         }
         self.missing += cost;
     }
 
-    fn refund(&mut self, _: &Limit, cost: u64, ticket: u64, newest: u64, _: u64) -> bool {
-        let tokens = cost.min(self.low_water.since(ticket, newest));
-        if tokens == 0 || (self.missing, self.rest) == (0, 0) {
-            return false;
-        }
-        if tokens > self.missing || (tokens, 0) == (self.missing, self.rest) {
-            (self.missing, self.rest) = (0, 0);
-        } else {
-            self.missing -= tokens;
-        }
-        self.low_water.refund(tokens);
-        true
+    fn refund(&mut self, limit: &Limit, cost: u64, ticket: u64, newest: u64, _: u64) -> bool {
+        let missing = (self.missing, self.rest);
+        let amount = self.low_water.since(ticket, newest).min((cost, 0)).min(missing);
+        (self.missing, self.rest) = less(missing, amount, limit.window_us());
+        self.low_water.refund(amount, limit.window_us());
+        amount > (0, 0)
     }
 
     fn life(&self, limit: &Limit, _: u64) -> u64 {

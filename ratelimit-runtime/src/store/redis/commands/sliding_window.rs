@@ -264,15 +264,16 @@ impl<'a> LogState<'a> {
     fn refund(&self, ticket: u64, writes: &mut Vec<Cmd>) -> bool {
         let counts = self.charged.is_some_and(|charged| charged + self.request.horizon_us() > self.at);
         if counts {
+            // The newest ticket is remembered, so that it is never given again. First, because a set without members
+            // loses its expiry.
+            if let Some(newest) = self.newest.filter(|newest| newest.ticket < ticket + self.request.cost()) {
+                self.note(Meta { ticket: newest.ticket, ..self.meta.unwrap_or_default() }, writes);
+            }
             let mut remove = self.command("ZREM");
             for offset in 0..self.request.cost() {
                 remove.arg(member(ticket + offset));
             }
             writes.push(remove);
-            // The newest ticket is remembered, so that it is never given again.
-            if let Some(newest) = self.newest.filter(|newest| newest.ticket < ticket + self.request.cost()) {
-                self.note(Meta { ticket: newest.ticket, ..self.meta.unwrap_or_default() }, writes);
-            }
         }
         counts
     }

@@ -5,8 +5,8 @@
 --   block          how long it was given
 --   expires        when what was admitted is void; a block may last longer, and the key itself lives a little longer
 --   first          the first ticket: whatever was admitted before is gone
---   then three numbers x, y, z per limit, whose meaning is the algorithm's, and for buckets four more, the low water:
---     older since, older low, newer since, newer low
+--   then three numbers x, y, z per limit, whose meaning is the algorithm's, and for buckets six more, the low water:
+--     since some moment, the lowest level that a charge has found, and its rest; and the same since a later moment
 --   then, while something is reserved, what is reserved since some moment, that moment; what was reserved before that
 --     since another moment, that moment; and when something was last reserved
 --
@@ -15,12 +15,16 @@
 --   at(x, y, z, max, window, now)                         x, y, z at `now`
 --   status(x, y, z, max, window, capacity, cost, now)     wait, left, reset
 --   charge(x, y, z, max, window, cost)                    x, y, z
---   refund(x, y, z, max, window, cost, ticket, now, low)  x, y, z, and 0 if nothing was given back; of a bucket, how far
---                                                         its level fell, rounded up; at most `low`
+--   refund(x, y, z, max, window, cost, ticket, now)       x, y, z, whether anything was given back
 --   life(x, y, z, max, window, now)                       how long the numbers matter
 --   horizon(max, window, capacity)                        how long they may at most
---   level(x, y, z, max, now)                              of a bucket: its level, rounded down; -1 if nothing before this
---                                                         moment can be given back
+--
+-- Buckets have no refund, but these:
+--
+--   level(x, y, z, max, now)                              how much is in it, and a rest in parts; -1 if nothing before
+--                                                         this moment can be given back
+--   with_level(x, y, z, now, level, rest)                 x, y, z with this level
+--   weight(z, max, window, cost)                          what the cost has been charged at; parts of a whole
 --
 -- The arithmetic is that of the functions of the same names in `src/algorithm`, which say why.
 --
@@ -29,9 +33,26 @@
 -- What `first` is before anything is admitted, and a low water that no charge has found.
 local NONE = 4503599627370496
 
+-- The level without `amount`, at least 0; a whole has so many `parts`.
+local function less(level, rest, amount, amount_rest, parts)
+  if amount > level or amount == level and amount_rest >= rest then
+    return 0, 0
+  elseif amount_rest > rest then
+    return level - amount - 1, rest + parts - amount_rest
+  end
+  return level - amount, rest - amount_rest
+end
+
+local function lesser(level, rest, other, other_rest)
+  if other < level or other == level and other_rest < rest then
+    return other, other_rest
+  end
+  return level, rest
+end
+
 local function counters(algorithm)
   -- In the header, for each limit, and of reservations.
-  local HEADER, EACH, RESERVED = 5, algorithm.level and 7 or 3, 5
+  local HEADER, EACH, RESERVED = 5, algorithm.level and 9 or 3, 5
 
   return function(key, request)
     local operation, n, cost = request.operation, request.n, request.cost
@@ -138,15 +159,20 @@ local function counters(algorithm)
     local function charge()
       for i = 1, n do
         if algorithm.level then
-          local k = HEADER + EACH * (i - 1)
-          local level = algorithm.level(x[i], y[i], z[i], max[i], at)
+          local older = HEADER + EACH * (i - 1) + 4
+          local newer = older + 3
+          local level, rest = algorithm.level(x[i], y[i], z[i], max[i], at)
           if level < 0 then
-            numbers[k + 4], numbers[k + 5], numbers[k + 6], numbers[k + 7] = at, NONE, at, NONE
+            numbers[older], numbers[older + 1], numbers[older + 2] = at, NONE, 0
+            numbers[newer], numbers[newer + 1], numbers[newer + 2] = at, NONE, 0
           else
-            numbers[k + 5] = math.min(numbers[k + 5], level)
-            numbers[k + 7] = math.min(numbers[k + 7], level)
-            if at >= numbers[k + 6] + window[i] then
-              numbers[k + 4], numbers[k + 5], numbers[k + 6], numbers[k + 7] = numbers[k + 6], numbers[k + 7], at, NONE
+            for mark = older, newer, 3 do
+              numbers[mark + 1], numbers[mark + 2] = lesser(numbers[mark + 1], numbers[mark + 2], level, rest)
+            end
+            if at >= numbers[newer] + window[i] then
+              numbers[older], numbers[older + 1], numbers[older + 2] =
+                numbers[newer], numbers[newer + 1], numbers[newer + 2]
+              numbers[newer], numbers[newer + 1], numbers[newer + 2] = at, NONE, 0
             end
           end
         end
@@ -168,27 +194,42 @@ local function counters(algorithm)
       keep()
     end
 
+    -- Takes out of a bucket the least of what was charged, of what it held ever since, and of what is in it.
+    local function refund_bucket(i)
+      local older = HEADER + EACH * (i - 1) + 4
+      local newer = older + 3
+      local mark = request.ticket >= numbers[newer] and newer or request.ticket >= numbers[older] and older
+      local amount, amount_rest, parts = algorithm.weight(z[i], max[i], window[i], cost)
+      if request.ticket < newest then
+        local low, low_rest = 0, 0
+        if mark then
+          low, low_rest = numbers[mark + 1], numbers[mark + 2]
+        end
+        amount, amount_rest = lesser(amount, amount_rest, low, low_rest)
+      end
+      local level, rest = algorithm.level(x[i], y[i], z[i], z[i], at)
+      amount, amount_rest = lesser(amount, amount_rest, math.max(level, 0), rest)
+      level, rest = less(math.max(level, 0), rest, amount, amount_rest, parts)
+      x[i], y[i], z[i] = algorithm.with_level(x[i], y[i], z[i], at, level, rest)
+      for mark = older, newer, 3 do
+        if numbers[mark + 1] < NONE then
+          numbers[mark + 1], numbers[mark + 2] =
+            less(numbers[mark + 1], numbers[mark + 2], amount, amount_rest, parts)
+        end
+      end
+      return amount > 0 or amount_rest > 0
+    end
+
     local function refund()
       local any = false
       for i = 1, n do
-        local k = HEADER + EACH * (i - 1)
-        local low
+        local given
         if algorithm.level then
-          low = request.ticket >= newest and NONE
-            or request.ticket >= numbers[k + 6] and numbers[k + 7]
-            or request.ticket >= numbers[k + 4] and numbers[k + 5]
-            or 0
+          given = refund_bucket(i)
+        else
+          x[i], y[i], z[i], given = algorithm.refund(x[i], y[i], z[i], max[i], window[i], cost, request.ticket, at)
         end
-        local fell
-        x[i], y[i], z[i], fell = algorithm.refund(x[i], y[i], z[i], max[i], window[i], cost, request.ticket, at, low)
-        if algorithm.level then
-          for mark = k + 5, k + 7, 2 do
-            if numbers[mark] < NONE then
-              numbers[mark] = math.max(numbers[mark] - fell, 0)
-            end
-          end
-        end
-        any = any or fell > 0
+        any = any or given
       end
       return any
     end

@@ -17,9 +17,9 @@ local fixed_window = counters {
   end,
   refund = function(x, y, z, max, window, cost, ticket, now)
     if ticket < x or y == 0 then
-      return x, y, z, 0
+      return x, y, z, false
     end
-    return x, math.max(y - cost, 0), z, 1
+    return x, math.max(y - cost, 0), z, true
   end,
   life = function(x, y, z, max, window, now)
     return y == 0 and 0 or x + window - now

@@ -33,25 +33,6 @@ local leaky_bucket = counters {
     local over = sum % max
     return x + time + (sum - over) / max, over, max
   end,
-  refund = function(x, y, z, max, window, cost, ticket, now, low)
-    -- Charges before another `max` are behind the low water, so these are the parts that it was charged in.
-    z = math.max(z, 1)
-    local time, rest = mul_div(cost, window, z)
-    if time > low or time == low and rest > 0 then
-      time, rest = low, 0
-    end
-    local backlog = x - now
-    if time == 0 and rest == 0 or backlog == 0 and y == 0 then
-      return x, y, z, 0
-    end
-    local fell = time + (rest > 0 and 1 or 0)
-    if time > backlog or time == backlog and rest >= y then
-      return now, 0, z, fell
-    elseif rest > y then
-      return x - time - 1, y + z - rest, z, fell
-    end
-    return x - time, y - rest, z, fell
-  end,
   life = function(x, y, z, max, window, now)
     return x - now + (y > 0 and 1 or 0)
   end,
@@ -59,9 +40,15 @@ local leaky_bucket = counters {
     return refill(capacity, 0, max, window)
   end,
   level = function(x, y, z, max, now)
-    if z ~= max or x == now and y == 0 then
-      return -1
-    end
-    return x - now
+    return (z ~= max or x == now and y == 0) and -1 or x - now, y
+  end,
+  with_level = function(x, y, z, now, level, rest)
+    return now + level, rest, z
+  end,
+  -- Charges before another `max` are behind the low water, so these are the parts that it was charged in.
+  weight = function(z, max, window, cost)
+    local parts = math.max(z, 1)
+    local time, rest = mul_div(cost, window, parts)
+    return time, rest, parts
   end,
 }

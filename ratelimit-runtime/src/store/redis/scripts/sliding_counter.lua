@@ -43,11 +43,11 @@ local sliding_counter = counters {
   end,
   refund = function(x, y, z, max, window, cost, ticket, now)
     if ticket >= x then
-      return x, math.max(y - cost, 0), z, y > 0 and 1 or 0
+      return x, math.max(y - cost, 0), z, y > 0
     elseif ticket + window >= x then
-      return x, y, math.max(z - cost, 0), z > 0 and 1 or 0
+      return x, y, math.max(z - cost, 0), z > 0
     end
-    return x, y, z, 0
+    return x, y, z, false
   end,
   life = function(x, y, z, max, window, now)
     if y > 0 then

@@ -4,13 +4,8 @@
 local token_bucket = counters {
   at = function(x, y, z, max, window, now)
     local whole, rest = mul_div(math.max(now - z, 0), max, window)
-    if whole > x or whole == x and rest >= y then
-      return 0, 0, now
-    end
-    if rest > y then
-      return x - whole - 1, y + window - rest, now
-    end
-    return x - whole, y - rest, now
+    x, y = less(x, y, whole, rest, window)
+    return x, y, now
   end,
   status = function(x, y, z, max, window, capacity, cost, now)
     local needed = x + (y > 0 and 1 or 0)
@@ -23,15 +18,6 @@ local token_bucket = counters {
   charge = function(x, y, z, max, window, cost)
     return x + cost, y, z
   end,
-  refund = function(x, y, z, max, window, cost, ticket, now, low)
-    local tokens = math.min(cost, low)
-    if tokens == 0 or x == 0 and y == 0 then
-      return x, y, z, 0
-    elseif tokens > x or tokens == x and y == 0 then
-      return 0, 0, z, tokens
-    end
-    return x - tokens, y, z, tokens
-  end,
   life = function(x, y, z, max, window, now)
     return refill(x, y, max, window)
   end,
@@ -39,6 +25,12 @@ local token_bucket = counters {
     return refill(capacity, 0, max, window)
   end,
   level = function(x, y, z, max, now)
-    return x == 0 and y == 0 and -1 or x
+    return x == 0 and y == 0 and -1 or x, y
+  end,
+  with_level = function(x, y, z, now, level, rest)
+    return level, rest, z
+  end,
+  weight = function(z, max, window, cost)
+    return cost, 0, window
   end,
 }

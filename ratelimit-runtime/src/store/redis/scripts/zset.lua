@@ -99,11 +99,13 @@ local function zset(key, request)
     elseif time + longest <= at then
       return { 0 }
     end
+    if ticket and ticket < request.ticket + cost then
+      -- First, because a set without members loses its expiry.
+      note(blocked_until, block, ticket)
+    end
     for refunded = request.ticket, request.ticket + cost - 1 do
       if call('ZREM', key, name(refunded)) == 0 then
         break
-      elseif refunded == ticket then
-        note(blocked_until, block, ticket)
       end
     end
     return { 1 }
