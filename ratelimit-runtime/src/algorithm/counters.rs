@@ -41,6 +41,12 @@ impl<C> Default for Counters<C> {
     }
 }
 
+/// How long a reservation counts at least. What is forgotten has not drained, so this is never less than a window.
+fn span(request: &Request<'_>) -> u64 {
+    let windows = request.limits().iter().map(Limit::window_us);
+    windows.fold(request.horizon_us(), u64::max)
+}
+
 impl<C: Counter> Counters<C> {
     fn brought<'a>(&'a self, limits: &'a [Limit], now: u64) -> impl Iterator<Item = (&'a Limit, C)> {
         limits.iter().enumerate().map(move |(index, limit)| {
@@ -49,12 +55,12 @@ impl<C: Counter> Counters<C> {
         })
     }
 
-    /// Most keys have none, and a horizon takes a division.
+    /// Most keys have none, and a span takes a division.
     fn reservations(&self, request: &Request<'_>, now: u64) -> Reservations {
         if self.reservations.open() == 0 {
             return Reservations::default();
         }
-        self.reservations.at(now, request.horizon_us())
+        self.reservations.at(now, span(request))
     }
 
     /// Brings everything to `now` and keeps it.
@@ -106,8 +112,7 @@ impl<C: Counter> AlgorithmState for Counters<C> {
 
     fn life(&self, request: &Request<'_>, now: u64) -> u64 {
         let own = request.limits().iter().zip(&self.each).map(|(limit, counter)| counter.life(limit, now)).max();
-        let reserved =
-            if self.reservations.open() == 0 { 0 } else { self.reservations.life(now, request.horizon_us()) };
+        let reserved = if self.reservations.open() == 0 { 0 } else { self.reservations.life(now, span(request)) };
         own.unwrap_or(0).max(reserved)
     }
 

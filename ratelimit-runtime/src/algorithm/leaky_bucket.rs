@@ -73,7 +73,7 @@ impl Counter for LeakyBucket {
         let amount = self.low_water.since(ticket, newest).min(charged).min(backlog);
         let (left, rest) = less(backlog, amount, parts);
         (self.arrival, self.rest) = (now + left, rest);
-        self.low_water.refund(amount, parts);
+        self.low_water.refund(amount, parts, ticket, newest);
         amount > (0, 0)
     }
 

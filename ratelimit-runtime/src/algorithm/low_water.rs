@@ -53,8 +53,11 @@ impl LowWater {
         }
     }
 
-    /// Notes a refund: the level would have been lower by this much ever since.
-    pub(super) fn refund(&mut self, amount: Level, parts: u64) {
+    /// Notes a refund: the level would have been lower by this much ever since. No charge has found that of the newest.
+    pub(super) fn refund(&mut self, amount: Level, parts: u64, ticket: u64, newest: u64) {
+        if ticket >= newest {
+            return;
+        }
         for mark in [&mut self.older, &mut self.newer] {
             if mark.low < UNTOUCHED {
                 mark.low = less(mark.low, amount, parts);

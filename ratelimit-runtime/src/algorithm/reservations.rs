@@ -1,9 +1,9 @@
 //! [`Reservations`]: cost that is reserved, kept apart from what an algorithm charges.
 //!
 //! It does not drain and belongs to no window: it counts in full until it is settled. Reservations are kept as two
-//! sums, of those made since some moment and those made before. When the newer sum is a horizon old it becomes the
-//! older one, and what that held is forgotten: nobody settled it for at least a horizon, which is as long as a charge
-//! would have counted. A horizon after the newest reservation all of them are.
+//! sums, of those made since some moment and those made before. When the newer sum is a span old it becomes the older
+//! one, and what was in that is forgotten: nobody settled it for at least a span, which is as long as a charge can count.
+//! A span after the newest reservation all of them are.
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Reservations {
@@ -17,10 +17,10 @@ pub(super) struct Reservations {
 
 impl Reservations {
     /// The reservations at `now`.
-    pub(super) fn at(self, now: u64, horizon: u64) -> Self {
-        if self.open() == 0 || now >= self.newest + horizon {
+    pub(super) fn at(self, now: u64, span: u64) -> Self {
+        if self.open() == 0 || now >= self.newest + span {
             Self::default()
-        } else if now >= self.current_since + horizon {
+        } else if now >= self.current_since + span {
             let (previous, previous_since) = (self.current, self.current_since);
             Self { current: 0, current_since: now, previous, previous_since, newest: self.newest }
         } else {
@@ -57,7 +57,7 @@ impl Reservations {
     }
 
     /// How long until all of them are forgotten.
-    pub(super) fn life(&self, now: u64, horizon: u64) -> u64 {
-        if self.open() == 0 { 0 } else { (self.newest + horizon).saturating_sub(now) }
+    pub(super) fn life(&self, now: u64, span: u64) -> u64 {
+        if self.open() == 0 { 0 } else { (self.newest + span).saturating_sub(now) }
     }
 }

@@ -54,7 +54,7 @@ impl Counter for TokenBucket {
         let missing = (self.missing, self.rest);
         let amount = self.low_water.since(ticket, newest).min((cost, 0)).min(missing);
         (self.missing, self.rest) = less(missing, amount, limit.window_us());
-        self.low_water.refund(amount, limit.window_us());
+        self.low_water.refund(amount, limit.window_us(), ticket, newest);
         amount > (0, 0)
     }
 

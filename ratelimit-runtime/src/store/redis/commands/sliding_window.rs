@@ -267,7 +267,8 @@ impl<'a> LogState<'a> {
             // The newest ticket is remembered, so that it is never given again. First, because a set without members
             // loses its expiry.
             if let Some(newest) = self.newest.filter(|newest| newest.ticket < ticket + self.request.cost()) {
-                self.note(Meta { ticket: newest.ticket, ..self.meta.unwrap_or_default() }, writes);
+                let meta = self.meta.unwrap_or_default();
+                self.note(Meta { ticket: newest.ticket.max(meta.ticket), ..meta }, writes);
             }
             let mut remove = self.command("ZREM");
             for offset in 0..self.request.cost() {

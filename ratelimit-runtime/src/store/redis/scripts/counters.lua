@@ -132,8 +132,13 @@ local function counters(algorithm)
       x[i], y[i], z[i] = algorithm.at(numbers[k + 1], numbers[k + 2], numbers[k + 3], max[i], window[i], at)
     end
     local current, current_since, previous, previous_since, reserved_at = 0, 0, 0, 0, 0
+    -- What is forgotten has not drained, so a reservation counts at least for a window.
+    local function reservation_span()
+      return math.max(horizon(), request.longest)
+    end
+
     if count > fixed then
-      local span = horizon()
+      local span = reservation_span()
       if at < numbers[fixed + 5] + span then
         current, current_since, previous, previous_since, reserved_at = unpack(numbers, fixed + 1, count)
         if at >= current_since + span then
@@ -188,7 +193,7 @@ local function counters(algorithm)
         lasts = math.max(lasts, algorithm.life(x[i], y[i], z[i], max[i], window[i], at))
       end
       if current + previous > 0 then
-        lasts = math.max(lasts, reserved_at + horizon() - at)
+        lasts = math.max(lasts, reserved_at + reservation_span() - at)
       end
       expires = now + lasts
       keep()
@@ -211,8 +216,9 @@ local function counters(algorithm)
       amount, amount_rest = lesser(amount, amount_rest, math.max(level, 0), rest)
       level, rest = less(math.max(level, 0), rest, amount, amount_rest, parts)
       x[i], y[i], z[i] = algorithm.with_level(x[i], y[i], z[i], at, level, rest)
+      -- Had it not come, later charges would have found so much less; none has found the newest.
       for mark = older, newer, 3 do
-        if numbers[mark + 1] < NONE then
+        if request.ticket < newest and numbers[mark + 1] < NONE then
           numbers[mark + 1], numbers[mark + 2] =
             less(numbers[mark + 1], numbers[mark + 2], amount, amount_rest, parts)
         end

@@ -101,7 +101,7 @@ local function zset(key, request)
     end
     if ticket and ticket < request.ticket + cost then
       -- First, because a set without members loses its expiry.
-      note(blocked_until, block, ticket)
+      note(blocked_until, block, math.max(remembered, ticket))
     end
     for refunded = request.ticket, request.ticket + cost - 1 do
       if call('ZREM', key, name(refunded)) == 0 then
