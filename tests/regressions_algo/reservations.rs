@@ -64,9 +64,9 @@ async fn successes_after_failures_leave_what_has_drained() {
             }
             assert_eq!(subject.store.peek(subject.request()).await.unwrap().remaining, 2, "{}", subject.what());
             for _ in 0..6 {
-                subject.pass(8 * SECOND);
                 let verdict = subject.store.acquire(subject.request().reserving()).await.unwrap();
                 assert!(verdict.allowed, "{}", subject.what());
+                subject.pass(8 * SECOND);
                 assert!(subject.store.release(subject.request().reserving(), verdict.ticket).await.unwrap());
             }
             let left = subject.store.peek(subject.request()).await.unwrap().remaining;
