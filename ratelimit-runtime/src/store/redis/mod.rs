@@ -12,6 +12,7 @@ use std::time::Duration;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{Client, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, Value};
 
+use self::errors::unexpected_reply;
 use self::link::Link;
 use self::way::{Group, Means, Way, unsupported};
 use self::wire::{Kind, Mode};
@@ -144,9 +145,11 @@ impl RedisStore {
         match (self.way(&request)?, mode) {
             (Way::Script(kind), _) => {
                 let reply = self.ask(kind, mode, request).await?;
-                wire::verdict(&reply).ok_or_else(strange)
+                wire::verdict(&reply).ok_or_else(unexpected_reply)
             }
-            (Way::Log, _) => commands::decide(self, mode, &[request]).await?.pop().ok_or_else(strange),
+            (Way::Log, _) => {
+                commands::decide(&self.link, || self.now(), mode, &[request]).await?.pop().ok_or_else(unexpected_reply)
+            }
             (Way::Counter, _) => commands::fixed_window(&self.link, mode, &request).await,
             (Way::Cell, Mode::Peek) => redis_cell::peek(&self.link, &request).await,
             (Way::Cell, _) => redis_cell::acquire(&self.link, &request).await,
@@ -157,9 +160,11 @@ impl RedisStore {
         match (self.way(&request)?, mode) {
             (Way::Script(kind), _) => {
                 let reply = self.ask(kind, mode, request).await?;
-                wire::flag(&reply).ok_or_else(strange)
+                wire::flag(&reply).ok_or_else(unexpected_reply)
             }
-            (Way::Log, Mode::Refund(_) | Mode::Block(_) | Mode::Unblock) => commands::change(self, mode, request).await,
+            (Way::Log, Mode::Refund(_) | Mode::Block(_) | Mode::Unblock) => {
+                commands::change(&self.link, || self.now(), mode, request).await
+            }
             (Way::Counter, Mode::Refund(ticket)) => commands::refund_fixed_window(&self.link, &request, ticket).await,
             (Way::Cell, _) => unsupported("CL.THROTTLE can neither give back nor ban: leave redis_cell off"),
             _ => unsupported("without scripts this cannot be done: allow them with `RedisStore::scripts(true)`"),
@@ -169,7 +174,7 @@ impl RedisStore {
     async fn decide_all(&self, requests: &[Request<'_>]) -> Result<Vec<Verdict>, StoreError> {
         match self.means.group(requests, self.clock.is_some())? {
             Group::Scripts(kinds) => self.run_all(&kinds, requests).await,
-            Group::Logs => commands::decide(self, Mode::Acquire, requests).await,
+            Group::Logs => commands::decide(&self.link, || self.now(), Mode::Acquire, requests).await,
             Group::Each => one_by_one(self, requests).await,
         }
     }
@@ -185,9 +190,10 @@ impl RedisStore {
             }
         };
         let reply = script::ALL_OR_NONE.run(&self.link, &keys, args).await?;
-        let Value::Array(replies) = reply else { return Err(strange()) };
-        let verdicts = replies.iter().map(wire::verdict).collect::<Option<Vec<Verdict>>>().ok_or_else(strange)?;
-        if verdicts.len() == requests.len() { Ok(verdicts) } else { Err(strange()) }
+        let Value::Array(replies) = reply else { return Err(unexpected_reply()) };
+        let verdicts =
+            replies.iter().map(wire::verdict).collect::<Option<Vec<Verdict>>>().ok_or_else(unexpected_reply)?;
+        if verdicts.len() == requests.len() { Ok(verdicts) } else { Err(unexpected_reply()) }
     }
 
     /// The caller's time in microseconds; `None` for the server's.
@@ -200,10 +206,6 @@ impl RedisStore {
             _ => Err(StoreError::misconfigured("the clock of the Redis store is more than 284 years past its start")),
         }
     }
-}
-
-fn strange() -> StoreError {
-    StoreError::unavailable("Redis gave a reply that is not a decision")
 }
 
 fn acquiring(request: &Request<'_>) -> Mode {

@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 
 use redis::{Cmd, ServerError, Value, cmd};
 
+use super::errors::{self, unexpected_reply};
 use super::link::Link;
-use super::{errors, strange};
 use crate::error::StoreError;
 use crate::limit::{Limit, MAX_WINDOW};
 use crate::store::{Request, Verdict};
@@ -59,7 +59,7 @@ pub(super) fn key(request: &Request<'_>) -> Vec<u8> {
 }
 
 fn limit<'a>(request: &Request<'a>) -> Result<&'a Limit, StoreError> {
-    request.limits().first().ok_or_else(strange)
+    request.limits().first().ok_or_else(unexpected_reply)
 }
 
 /// The module's answer.
@@ -81,7 +81,7 @@ impl Throttle {
 
     async fn send(link: &Link, command: &Cmd) -> Result<Self, StoreError> {
         let reply = link.send(command).await?.map_err(|error| refused(&error))?;
-        Self::of(&reply).ok_or_else(strange)
+        Self::of(&reply).ok_or_else(unexpected_reply)
     }
 
     fn of(reply: &Value) -> Option<Self> {

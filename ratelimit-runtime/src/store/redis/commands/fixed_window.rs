@@ -11,8 +11,8 @@ use super::reply;
 use super::transaction::{self, Attempt};
 use crate::error::StoreError;
 use crate::limit::{Limit, MAX_COUNT};
+use crate::store::redis::errors::{foreign_key, unexpected_reply};
 use crate::store::redis::link::Link;
-use crate::store::redis::strange;
 use crate::store::{Request, Verdict};
 
 /// The largest value of the field: of 63 bits, beside the sign.
@@ -38,13 +38,13 @@ pub(super) async fn acquire(link: &Link, request: &Request<'_>, limit: &Limit) -
     commands.cmd("PTTL").arg(&key);
     commands.cmd("EXEC");
     let replies = link.send_all(&commands).await?;
-    let Some(Value::Array(replies)) = replies.last() else { return Err(strange()) };
-    let [time, _, Value::Array(fields), left] = replies.as_slice() else { return Err(strange()) };
-    let [raised, _, used, window] = fields.as_slice() else { return Err(strange()) };
+    let Some(Value::Array(replies)) = replies.last() else { return Err(unexpected_reply()) };
+    let [time, _, Value::Array(fields), left] = replies.as_slice() else { return Err(unexpected_reply()) };
+    let [raised, _, used, window] = fields.as_slice() else { return Err(unexpected_reply()) };
     let allowed = !matches!(raised, Value::Nil);
-    let state = State { time, used: reply::count(used).ok_or_else(strange)?, left };
-    let ticket = if allowed { reply::count(window).ok_or_else(strange)? } else { 0 };
-    let verdict = state.verdict(limit, allowed).ok_or_else(strange)?;
+    let state = State { time, used: reply::count(used).ok_or_else(unexpected_reply)?, left };
+    let ticket = if allowed { reply::count(window).ok_or_else(unexpected_reply)? } else { 0 };
+    let verdict = state.verdict(limit, allowed).ok_or_else(unexpected_reply)?;
     state.mend(link, &key, limit).await;
     Ok(verdict.with_ticket(ticket))
 }
@@ -54,14 +54,14 @@ pub(super) async fn peek(link: &Link, request: &Request<'_>, limit: &Limit) -> R
     let mut commands = Pipeline::with_capacity(5);
     commands.cmd("MULTI").cmd("TIME").cmd("GET").arg(&key).cmd("PTTL").arg(&key).cmd("EXEC");
     let replies = link.send_all(&commands).await?;
-    let Some(Value::Array(replies)) = replies.last() else { return Err(strange()) };
-    let [time, value, left] = replies.as_slice() else { return Err(strange()) };
+    let Some(Value::Array(replies)) = replies.last() else { return Err(unexpected_reply()) };
+    let [time, value, left] = replies.as_slice() else { return Err(unexpected_reply()) };
     let used = match value {
         Value::Nil => 0,
         value => Counter::of(value)?.used,
     };
     let state = State { time, used, left };
-    state.verdict(limit, used + request.cost() <= max(limit)).ok_or_else(strange)
+    state.verdict(limit, used + request.cost() <= max(limit)).ok_or_else(unexpected_reply)
 }
 
 /// Gives back to the window that was charged, and to no other.
@@ -74,7 +74,7 @@ pub(super) async fn refund(link: &Link, request: &Request<'_>, ticket: u64) -> R
         let counter = match replies {
             [Value::Nil] => None,
             [value] => Some(Counter::of(value)?),
-            _ => return Err(strange()),
+            _ => return Err(unexpected_reply()),
         };
         let counter = counter.filter(|counter| counter.window == ticket && counter.used > 0);
         if let Some(counter) = &counter {
@@ -118,9 +118,7 @@ struct Counter {
 impl Counter {
     fn of(value: &Value) -> Result<Self, StoreError> {
         let bytes = reply::bytes(value).and_then(|bytes| <[u8; 16]>::try_from(bytes).ok());
-        let both = u128::from_be_bytes(bytes.ok_or_else(|| {
-            StoreError::misconfigured("a key of the rate limiter holds something else: set a prefix of its own")
-        })?);
+        let both = u128::from_be_bytes(bytes.ok_or_else(foreign_key)?);
         #[allow(clippy::cast_possible_truncation, reason = "the halves")]
         Ok(Self { used: (both >> 64) as u64, window: both as u64 })
     }

@@ -3,9 +3,9 @@
 
 use redis::{Value, cmd};
 
+use super::errors::{foreign_key, unexpected_reply};
 use super::link::Link;
 use super::wire::Mode;
-use super::{RedisStore, strange};
 use crate::error::StoreError;
 use crate::store::{Request, Verdict};
 
@@ -27,7 +27,7 @@ pub(super) fn counter_key(request: &Request<'_>) -> Vec<u8> {
 
 /// Fixed windows.
 pub(super) async fn fixed_window(link: &Link, mode: Mode, request: &Request<'_>) -> Result<Verdict, StoreError> {
-    let [limit] = request.limits() else { return Err(strange()) };
+    let [limit] = request.limits() else { return Err(unexpected_reply()) };
     match mode {
         Mode::Peek => fixed_window::peek(link, request, limit).await,
         _ => fixed_window::acquire(link, request, limit).await,
@@ -38,9 +38,11 @@ pub(super) async fn refund_fixed_window(link: &Link, request: &Request<'_>, tick
     fixed_window::refund(link, request, ticket).await
 }
 
-/// Sliding windows. The requests are on different keys; all of them are charged, or none.
+/// Sliding windows. The requests are on different keys; all of them are charged, or none. `now` is the caller's clock, or
+/// `None` for the server's.
 pub(super) async fn decide<'a>(
-    store: &RedisStore,
+    link: &Link,
+    now: impl Fn() -> Result<Option<u64>, StoreError>,
     mode: Mode,
     requests: &[Request<'a>],
 ) -> Result<Vec<Verdict>, StoreError> {
@@ -67,20 +69,26 @@ pub(super) async fn decide<'a>(
         };
         decided.into_iter().zip(limits()).map(verdict).collect()
     };
-    with_states(store, mode, requests, decide, finish).await
+    with_states(link, now, mode, requests, decide, finish).await
 }
 
 /// A refund, a block, or the end of one.
-pub(super) async fn change(store: &RedisStore, mode: Mode, request: Request<'_>) -> Result<bool, StoreError> {
+pub(super) async fn change(
+    link: &Link,
+    now: impl Fn() -> Result<Option<u64>, StoreError>,
+    mode: Mode,
+    request: Request<'_>,
+) -> Result<bool, StoreError> {
     let decide = |states: Vec<LogState<'_>>| match states.first() {
         Some(state) => state.change(mode),
         None => Attempt { commands: Vec::new(), decided: false },
     };
-    with_states(store, mode, &[request], decide, |done, _| Some(done)).await
+    with_states(link, now, mode, &[request], decide, |done, _| Some(done)).await
 }
 
 async fn with_states<'a, D, T>(
-    store: &RedisStore,
+    link: &Link,
+    now: impl Fn() -> Result<Option<u64>, StoreError>,
     mode: Mode,
     requests: &[Request<'a>],
     decide: impl Fn(Vec<LogState<'a>>) -> Attempt<D>,
@@ -92,22 +100,19 @@ async fn with_states<'a, D, T>(
         sliding_window::read(request, mode, &mut read);
     }
     let look = |replies: &[Value]| {
-        let (time, mut replies) = replies.split_first().ok_or_else(strange)?;
-        let (source, now) = match store.now()? {
+        let (time, mut replies) = replies.split_first().ok_or_else(unexpected_reply)?;
+        let (source, now) = match now()? {
             Some(now) => (Time::Callers, now),
-            None => (Time::Server, reply::time(time).ok_or_else(strange)?),
+            None => (Time::Server, reply::time(time).ok_or_else(unexpected_reply)?),
         };
         let mut states = Vec::with_capacity(requests.len());
         for request in requests {
-            let (mine, others) = replies.split_at_checked(sliding_window::reads(request)).ok_or_else(strange)?;
-            states.push(LogState::of(*request, mode, source, now, mine).ok_or_else(not_a_log)?);
+            let (mine, others) =
+                replies.split_at_checked(sliding_window::reads(request)).ok_or_else(unexpected_reply)?;
+            states.push(LogState::of(*request, mode, source, now, mine).ok_or_else(foreign_key)?);
             replies = others;
         }
         Ok(decide(states))
     };
-    transaction::run(&store.link, &keys, &read, look, finish).await
-}
-
-fn not_a_log() -> StoreError {
-    StoreError::misconfigured("a key of the rate limiter holds something else: set a prefix of its own")
+    transaction::run(link, &keys, &read, look, finish).await
 }
