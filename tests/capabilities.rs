@@ -176,7 +176,7 @@ async fn a_key_takes_what_the_page_says() {
             for _ in 0..100 {
                 let _ = store.acquire(request).await.unwrap();
             }
-            assert_eq!(server.cli(&["STRLEN", &key]), (40 + each * count).to_string(), "{name}, {count} limits");
+            assert_eq!(server.cli(&["STRLEN", &key]), (48 + each * count).to_string(), "{name}, {count} limits");
         }
     }
     let key = unique("bytes");

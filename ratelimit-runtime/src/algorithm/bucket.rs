@@ -15,8 +15,8 @@ use crate::store::{Request, Verdict};
 #[derive(Debug)]
 pub(crate) struct Bucket {
     state: State,
-    /// The time of the newest admission. An earlier clock has stepped back, and is read as standing still at this
-    /// time, so that nothing is admitted twice.
+    /// The time of the newest admission, or of what was settled or refunded since. An earlier clock has stepped back,
+    /// and is read as standing still at this time, so that nothing is admitted twice.
     newest: u64,
     /// When what was admitted is void, by the clock as it is. A block may last longer.
     expires_at: u64,
@@ -101,7 +101,7 @@ impl Block {
 
     /// The same block, which ends when it does, or as long after `now` as it was given.
     fn at(self, now: u64) -> Self {
-        Self { until: now.saturating_add(self.left(now)), ..self }
+        Self { until: self.until.min(now.saturating_add(self.duration)), ..self }
     }
 }
 
@@ -139,7 +139,7 @@ impl Bucket {
         }
         // Nobody is blocked for what strangers used.
         if exceeded && request.block_us() > 0 && !verdict.blocked && self.copied.is_none() {
-            self.block(request.block_us(), now);
+            self.block(request, request.block_us(), now);
             return self.look(request, now).0;
         }
         verdict
@@ -153,13 +153,19 @@ impl Bucket {
     /// The verdict, and whether the limits refuse even without the open reservations.
     fn look(&mut self, request: &Request<'_>, now: u64) -> (Verdict, bool) {
         let at = self.advance(request, now);
-        let statuses = self.state.algorithm().status(request, request.cost(), at);
+        // What is void is left alone until something is written: the clock may step back to before that.
+        let mut unused = State::new(request.algorithm());
+        let state = if self.is_live(now) { &mut self.state } else { &mut unused };
+        let statuses = state.algorithm().status(request, request.cost(), at);
         let exceeded = statuses.iter().any(|status| status.exceeded);
         (self.verdict(&statuses, at, now), exceeded)
     }
 
     /// Charges or reserves what [`look`](Self::look) admits.
     fn admit(&mut self, request: &Request<'_>, now: u64) -> Verdict {
+        // A block that is over stays over.
+        self.block = Block::default();
+        self.forget_void(request, now);
         let at = self.advance(request, now);
         let state = self.state.algorithm();
         let ticket = if request.is_reservation() { state.reserve(request, at) } else { state.charge(request, at) };
@@ -180,57 +186,86 @@ impl Bucket {
 
     pub(crate) fn refund(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
         let at = self.advance(request, now);
-        let newest = self.newest;
-        self.give_back(request, ticket, |state| state.refund(request, ticket, newest, at))
+        self.give_back(request, ticket, at, now, |state| state.refund(request, ticket, at))
     }
 
     pub(crate) fn release(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
         let at = self.advance(request, now);
-        self.give_back(request, ticket, |state| state.release(request, ticket, at))
+        self.give_back(request, ticket, at, now, |state| state.release(request, ticket, at))
     }
 
     fn give_back(
         &mut self,
         request: &Request<'_>,
         ticket: u64,
+        at: u64,
+        now: u64,
         work: impl FnOnce(&mut dyn AlgorithmState) -> bool,
     ) -> bool {
         let own = self.copied.map_or(u64::MAX, |copied| copied.own);
-        let done = ticket >= self.first_ticket && request.cost() <= own && work(self.state.algorithm());
+        let there = self.is_live(now) && ticket >= self.first_ticket && request.cost() <= own;
+        let done = there && work(self.state.algorithm());
         if let Some(copied) = self.copied.as_mut().filter(|_| done) {
             copied.own -= request.cost();
+        }
+        if done && !self.is_log() {
+            // The counters have been brought to this time.
+            self.newest = at;
         }
         done
     }
 
     pub(crate) fn commit(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
         let at = self.advance(request, now);
-        let done = ticket >= self.first_ticket && self.state.algorithm().commit(request, ticket, at);
+        let there = self.is_live(now) && ticket >= self.first_ticket;
+        let done = there && self.state.algorithm().commit(request, ticket, at);
         // A log keeps the time of the reservation; counters charge it now.
-        if done && !matches!(self.state, State::SlidingWindow(_)) {
+        if done && !self.is_log() {
             self.written(request, at, now);
         }
         done
     }
 
-    pub(crate) fn block(&mut self, duration: u64, now: u64) {
+    pub(crate) fn block(&mut self, request: &Request<'_>, duration: u64, now: u64) {
+        self.advance(request, now);
+        self.forget_void(request, now);
         self.block = Block { until: now.saturating_add(duration), duration };
     }
 
-    pub(crate) fn unblock(&mut self, now: u64) -> bool {
-        std::mem::take(&mut self.block).left(now) > 0
+    pub(crate) fn unblock(&mut self, request: &Request<'_>, now: u64) -> bool {
+        self.advance(request, now);
+        let blocked = self.block.left(now) > 0;
+        if blocked {
+            self.block = Block::default();
+        }
+        blocked
     }
 
     /// Whether nothing of the state counts any more.
     pub(crate) fn is_void(&self, now: u64) -> bool {
-        now >= self.expires_at && self.block.left(now) == 0
+        !self.is_live(now) && self.block.left(now) == 0
     }
 
-    /// Brings the state to `now`; returns the time that never steps back.
+    fn forget_void(&mut self, request: &Request<'_>, now: u64) {
+        if !self.is_live(now) {
+            *self = Self { block: self.block, ..Self::new(request.algorithm()) };
+        }
+    }
+
+    fn is_log(&self) -> bool {
+        matches!(self.state, State::SlidingWindow(_))
+    }
+
+    /// Whether what was admitted may count.
+    fn is_live(&self, now: u64) -> bool {
+        now < self.expires_at
+    }
+
+    /// Brings block and expiry to `now`; returns the time that never steps back.
     fn advance(&mut self, request: &Request<'_>, now: u64) -> u64 {
         self.block = self.block.at(now);
-        if now >= self.expires_at {
-            *self = Self { block: self.block, ..Self::new(request.algorithm()) };
+        if !self.is_live(now) {
+            return now;
         }
         if self.copied.is_some_and(|copied| now >= copied.until) {
             self.copied = None;

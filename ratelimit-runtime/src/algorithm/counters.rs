@@ -20,8 +20,8 @@ pub(super) trait Counter: Copy + Default {
     /// Charges; the numbers are at `now`.
     fn charge(&mut self, limit: &Limit, cost: u64, now: u64);
 
-    /// Gives back up to `cost` of a charge made at `ticket`, as far as it still counts; the numbers are at `now`. Says
-    /// whether anything of it did.
+    /// Gives back up to `cost` of a charge made at `ticket`, as far as it still counts; the newest charge was made
+    /// at `newest`, and the numbers are at `now`. Says whether anything of it did.
     fn refund(&mut self, limit: &Limit, cost: u64, ticket: u64, newest: u64, now: u64) -> bool;
 
     /// How long the numbers matter; they are at `now`.
@@ -32,12 +32,14 @@ pub(super) trait Counter: Copy + Default {
 #[derive(Debug, Clone)]
 pub(super) struct Counters<C> {
     each: SmallVec<[C; 1]>,
+    /// The time of the newest charge.
+    charged: u64,
     reservations: Reservations,
 }
 
 impl<C> Default for Counters<C> {
     fn default() -> Self {
-        Self { each: SmallVec::new(), reservations: Reservations::default() }
+        Self { each: SmallVec::new(), charged: 0, reservations: Reservations::default() }
     }
 }
 
@@ -100,6 +102,7 @@ impl<C: Counter> AlgorithmState for Counters<C> {
     fn charge(&mut self, request: &Request<'_>, now: u64) -> u64 {
         let reservations = self.reservations(request, now);
         self.keep(request, reservations, now, |counter, limit| counter.charge(limit, request.cost(), now));
+        self.charged = now;
         now
     }
 
@@ -116,10 +119,10 @@ impl<C: Counter> AlgorithmState for Counters<C> {
         own.unwrap_or(0).max(reserved)
     }
 
-    fn refund(&mut self, request: &Request<'_>, ticket: u64, newest: u64, now: u64) -> bool {
+    fn refund(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
         let mut any = false;
         let refunded = self.brought(request.limits(), now).map(|(limit, mut counter)| {
-            any |= counter.refund(limit, request.cost(), ticket, newest, now);
+            any |= counter.refund(limit, request.cost(), ticket, self.charged, now);
             counter
         });
         let refunded = refunded.collect();
@@ -135,6 +138,7 @@ impl<C: Counter> AlgorithmState for Counters<C> {
         let there = reservations.take(request.cost(), ticket);
         if there {
             self.keep(request, reservations, now, |counter, limit| counter.charge(limit, request.cost(), now));
+            self.charged = now;
         }
         there
     }

@@ -164,7 +164,7 @@ impl AlgorithmState for Log {
         request.limits().iter().map(Limit::window_us).max().unwrap_or(0)
     }
 
-    fn refund(&mut self, request: &Request<'_>, ticket: u64, _: u64, now: u64) -> bool {
+    fn refund(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
         self.advance(request.limits(), now);
         self.position(ticket).is_some_and(|position| self.remove(position))
     }
@@ -181,7 +181,7 @@ impl AlgorithmState for Log {
     }
 
     fn release(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
-        self.refund(request, ticket, 0, now)
+        self.refund(request, ticket, now)
     }
 
     /// What counts against the same limits becomes one entry, as old as its newest.

@@ -21,8 +21,8 @@ pub(super) trait AlgorithmState {
     /// How long the state matters from now on, after a charge.
     fn life(&self, request: &Request<'_>, now: u64) -> u64;
 
-    /// Gives back a charge; says whether anything of it was left. `newest` is the time of the newest admission.
-    fn refund(&mut self, request: &Request<'_>, ticket: u64, newest: u64, now: u64) -> bool;
+    /// Gives back a charge; says whether anything of it was left.
+    fn refund(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool;
 
     /// Makes a reservation a charge; says whether it was there.
     fn commit(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool;

@@ -63,14 +63,14 @@ impl Shard {
     /// Blocks the key; `false` if there is no room for it.
     pub(super) fn block(&mut self, request: &Request<'_>, hash: u64, duration: u64, now: u64) -> bool {
         if let Some(bucket) = self.buckets.get_mut(request.key()) {
-            bucket.block(duration, now);
+            bucket.block(request, duration, now);
             return true;
         }
         if !self.has_room(now) {
             return false;
         }
         let mut bucket = self.newcomer(request, hash, now);
-        bucket.block(duration, now);
+        bucket.block(request, duration, now);
         self.buckets.insert(request.key().into(), bucket);
         true
     }
@@ -97,7 +97,7 @@ impl Shard {
     }
 
     pub(super) fn unblock(&mut self, request: &Request<'_>, now: u64) -> bool {
-        self.buckets.get_mut(request.key()).is_some_and(|bucket| bucket.unblock(now))
+        self.buckets.get_mut(request.key()).is_some_and(|bucket| bucket.unblock(request, now))
     }
 
     /// Works on the bucket that holds what the key was charged, if there is one.

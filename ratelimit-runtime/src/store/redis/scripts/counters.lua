@@ -1,10 +1,11 @@
 -- Algorithms that keep a few numbers per limit, as one string of doubles:
 --
---   newest         the time of the newest admission
+--   newest         the time of the newest admission, or of what was settled or refunded since
 --   blocked_until  when the block ends, or 0
 --   block          how long it was given
 --   expires        when what was admitted is void; a block may last longer, and the key itself lives a little longer
 --   first          the first ticket: whatever was admitted before is gone
+--   charged        the time of the newest charge
 --   then three numbers x, y, z per limit, whose meaning is the algorithm's, and for buckets six more, the low water:
 --     since some moment, the lowest level that a charge has found, and its rest; and the same since a later moment
 --   then, while something is reserved, what is reserved since some moment, that moment; what was reserved before that
@@ -52,7 +53,7 @@ end
 
 local function counters(algorithm)
   -- In the header, for each limit, and of reservations.
-  local HEADER, EACH, RESERVED = 5, algorithm.level and 9 or 3, 5
+  local HEADER, EACH, RESERVED = 6, algorithm.level and 9 or 3, 5
 
   return function(key, request)
     local operation, n, cost = request.operation, request.n, request.cost
@@ -70,18 +71,19 @@ local function counters(algorithm)
     end
     if not state or now >= numbers[4] then
       local block = state and left_of_block(numbers[2], numbers[3]) > 0
-      numbers = { 0, block and numbers[2] or 0, block and numbers[3] or 0, 0, NONE }
+      numbers = { 0, block and numbers[2] or 0, block and numbers[3] or 0, 0, NONE, 0 }
       for i = HEADER + 1, fixed do
         numbers[i] = 0
       end
       count = fixed
     end
-    local newest, blocked_until, block, expires, first = unpack(numbers, 1, HEADER)
+    local newest, blocked_until, block, expires, first, charged = unpack(numbers, 1, HEADER)
     -- A clock that has stepped back is read as standing still, so that nothing is admitted twice.
     local at = math.max(now, newest)
 
     local function save()
-      numbers[1], numbers[2], numbers[3], numbers[4], numbers[5] = newest, blocked_until, block, expires, first
+      numbers[1], numbers[2], numbers[3] = newest, blocked_until, block
+      numbers[4], numbers[5], numbers[6] = expires, first, charged
       local lasts = math.max(expires, blocked_until) - now
       if lasts > 0 then
         set(key, struct.pack('<' .. string.rep('d', count), unpack(numbers, 1, count)), lasts)
@@ -148,6 +150,7 @@ local function counters(algorithm)
     end
 
     local function keep()
+      newest = at
       for i = 1, n do
         local k = HEADER + EACH * (i - 1)
         numbers[k + 1], numbers[k + 2], numbers[k + 3] = x[i], y[i], z[i]
@@ -162,6 +165,7 @@ local function counters(algorithm)
     end
 
     local function charge()
+      charged = at
       for i = 1, n do
         if algorithm.level then
           local older = HEADER + EACH * (i - 1) + 4
@@ -187,7 +191,6 @@ local function counters(algorithm)
 
     -- Notes that something was admitted or committed.
     local function written()
-      newest = at
       local lasts = 0
       for i = 1, n do
         lasts = math.max(lasts, algorithm.life(x[i], y[i], z[i], max[i], window[i], at))
@@ -205,7 +208,7 @@ local function counters(algorithm)
       local newer = older + 3
       local mark = request.ticket >= numbers[newer] and newer or request.ticket >= numbers[older] and older
       local amount, amount_rest, parts = algorithm.weight(z[i], max[i], window[i], cost)
-      if request.ticket < newest then
+      if request.ticket < charged then
         local low, low_rest = 0, 0
         if mark then
           low, low_rest = numbers[mark + 1], numbers[mark + 2]
@@ -218,7 +221,7 @@ local function counters(algorithm)
       x[i], y[i], z[i] = algorithm.with_level(x[i], y[i], z[i], at, level, rest)
       -- Had it not come, later charges would have found so much less; none has found the newest.
       for mark = older, newer, 3 do
-        if request.ticket < newest and numbers[mark + 1] < NONE then
+        if request.ticket < charged and numbers[mark + 1] < NONE then
           numbers[mark + 1], numbers[mark + 2] =
             less(numbers[mark + 1], numbers[mark + 2], amount, amount_rest, parts)
         end
@@ -320,6 +323,7 @@ local function counters(algorithm)
       current, reserved_at = current + cost, at
     end
     first = math.min(first, at)
+    blocked_until, block = 0, 0
     written()
     status(0)
     return verdict(wait, left, reset, at, 0, expires - now, at)
