@@ -41,7 +41,7 @@ enum Step {
         micros: u64,
     },
     /// Not for logs, whose life is what the server has left of it.
-    StepBack {
+    Rewind {
         micros: u64,
     },
 }
@@ -88,7 +88,7 @@ fn steps(logs: bool) -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::Reset),
         8 => prop_oneof![Just(1_u64), 1_u64..1_000, 1_u64..3_000_000, 1_u64..90_000_000_000]
             .prop_map(|micros| Step::Advance { micros }),
-        1 => back.prop_map(|micros| Step::StepBack { micros }),
+        1 => back.prop_map(|micros| Step::Rewind { micros }),
     ];
     prop::collection::vec(step, 1..60)
 }
@@ -170,7 +170,7 @@ async fn play(redis: &RedisStore, clock: &FakeClock, kind: Kind, shape: &Shape, 
                 admitted.clear();
             }
             Step::Advance { micros } => clock.advance(Duration::from_micros(micros)),
-            Step::StepBack { micros } => clock.step_back(Duration::from_micros(micros)),
+            Step::Rewind { micros } => clock.step_back(Duration::from_micros(micros)),
         }
     }
 }

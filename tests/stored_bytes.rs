@@ -2,6 +2,7 @@
 //! first release on: a test here that fails is a new format.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+#![allow(clippy::string_slice, reason = "hexadecimal digits")]
 
 mod support;
 

@@ -6,7 +6,7 @@ use std::process::Command;
 use super::*;
 use crate::support::redis::RedisServer;
 
-/// As in tests/redis_cell.rs.
+/// As in `tests/redis_cell.rs`.
 fn server() -> Option<RedisServer> {
     let module = std::env::var_os("RATELIMIT_TEST_REDIS_CELL").map(PathBuf::from).or_else(|| {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/redis-cell.sh");
@@ -18,6 +18,7 @@ fn server() -> Option<RedisServer> {
 }
 
 #[tokio::test]
+#[allow(clippy::print_stdout, reason = "says what was not tested")]
 async fn peek_and_acquire_decide_alike_where_max_does_not_divide_the_window() {
     let Some(server) = server() else {
         println!("skipped: there is no redis-cell");

@@ -22,8 +22,6 @@ fn needs(source: &str) -> Vec<&str> {
 
 /// The names that a file gives to others.
 fn gives(source: &str) -> BTreeSet<&str> {
-    let name = |line: &'static str| line;
-    let _ = name;
     let mut names = BTreeSet::new();
     for line in source.lines() {
         let Some(rest) = line.strip_prefix("local ") else { continue };
@@ -81,7 +79,7 @@ fn script(files: &BTreeMap<String, String>, file: &str) -> String {
     }
     let mut order = Vec::new();
     add(files, file, &mut order);
-    order.into_iter().map(|file| format!("{}\n", files[file])).collect()
+    order.into_iter().flat_map(|file| [files[file].as_str(), "\n"]).collect()
 }
 
 const OPERATIONS: [&str; 8] = ["acquire", "reserve", "peek", "refund", "release", "commit", "block", "unblock"];

@@ -41,7 +41,7 @@ async fn members_of_somebody_else_are_an_error_in_every_operation() {
                 store.acquire_all(&[request, request]).await.map(drop),
             ];
             for (operation, error) in errors.into_iter().enumerate() {
-                let kind = error.expect_err(&format!("operation {operation}: {what}")).kind();
+                let kind = error.unwrap_err().kind();
                 assert_eq!(kind, StoreErrorKind::Misconfigured, "operation {operation}: {what}");
             }
             assert_eq!(server.cli(&["ZCARD", &subject.key]), "1", "{what}: nothing was written");
