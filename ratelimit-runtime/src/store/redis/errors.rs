@@ -112,6 +112,16 @@ fn io_kind(error: &RedisError) -> Option<io::ErrorKind> {
     shared.unwrap_or(source).downcast_ref::<io::Error>().map(io::Error::kind)
 }
 
+/// A reply that no command or script of this crate gives.
+pub(super) fn unexpected_reply() -> StoreError {
+    StoreError::unavailable("Redis gave a reply that is not a decision")
+}
+
+/// A key that something else has written.
+pub(super) fn foreign_key() -> StoreError {
+    StoreError::misconfigured("a key of the rate limiter holds something else: set a prefix of its own")
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]

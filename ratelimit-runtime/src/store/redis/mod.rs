@@ -1,8 +1,8 @@
 //! [`RedisStore`]: limits kept on a Redis server, shared by every process that uses it.
 //!
 //! A decision is one call of a script, so it is atomic and one round trip. The way there is `link`; what the server
-//! does is in `lua`; what goes wrong is sorted in `errors`. Where scripts are not to be used, `way` knows what is left:
-//! `plain` commands, or the module redis-cell (`cell`).
+//! does is in `scripts`; what goes wrong is sorted in `errors`. Where scripts are not to be used, `way` knows what is left:
+//! plain `commands`, or the module redis-cell (`redis_cell`).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,6 +12,7 @@ use std::time::Duration;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{Client, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, Value};
 
+use self::errors::unexpected_reply;
 use self::link::Link;
 use self::way::{Group, Means, Way, unsupported};
 use self::wire::{Kind, Mode};
@@ -20,12 +21,12 @@ use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::rule::{MAX_COUNT, MAX_WINDOW};
 
-mod cell;
+mod commands;
 mod errors;
 mod keeper;
 mod link;
-mod plain;
 mod pool;
+mod redis_cell;
 mod script;
 mod way;
 mod wire;
@@ -144,12 +145,14 @@ impl RedisStore {
         match (self.way(&request)?, mode) {
             (Way::Script(kind), _) => {
                 let reply = self.ask(kind, mode, request).await?;
-                wire::verdict(&reply).ok_or_else(strange)
+                wire::verdict(&reply).ok_or_else(unexpected_reply)
             }
-            (Way::Log, _) => plain::log(self, mode, &[request]).await?.pop().ok_or_else(strange),
-            (Way::Counter, _) => plain::count(&self.link, mode, &request).await,
-            (Way::Cell, Mode::Peek) => cell::peek(&self.link, &request).await,
-            (Way::Cell, _) => cell::acquire(&self.link, &request).await,
+            (Way::Log, _) => {
+                commands::decide(&self.link, || self.now(), mode, &[request]).await?.pop().ok_or_else(unexpected_reply)
+            }
+            (Way::Counter, _) => commands::fixed_window(&self.link, mode, &request).await,
+            (Way::Cell, Mode::Peek) => redis_cell::peek(&self.link, &request).await,
+            (Way::Cell, _) => redis_cell::acquire(&self.link, &request).await,
         }
     }
 
@@ -157,10 +160,12 @@ impl RedisStore {
         match (self.way(&request)?, mode) {
             (Way::Script(kind), _) => {
                 let reply = self.ask(kind, mode, request).await?;
-                wire::flag(&reply).ok_or_else(strange)
+                wire::flag(&reply).ok_or_else(unexpected_reply)
             }
-            (Way::Log, Mode::Refund(_) | Mode::Block(_) | Mode::Unblock) => plain::order(self, mode, request).await,
-            (Way::Counter, Mode::Refund(ticket)) => plain::uncount(&self.link, &request, ticket).await,
+            (Way::Log, Mode::Refund(_) | Mode::Block(_) | Mode::Unblock) => {
+                commands::change(&self.link, || self.now(), mode, request).await
+            }
+            (Way::Counter, Mode::Refund(ticket)) => commands::refund_fixed_window(&self.link, &request, ticket).await,
             (Way::Cell, _) => unsupported("CL.THROTTLE can neither give back nor ban: leave redis_cell off"),
             _ => unsupported("without scripts this cannot be done: allow them with `RedisStore::scripts(true)`"),
         }
@@ -169,7 +174,7 @@ impl RedisStore {
     async fn decide_all(&self, requests: &[Request<'_>]) -> Result<Vec<Verdict>, StoreError> {
         match self.means.group(requests, self.clock.is_some())? {
             Group::Scripts(kinds) => self.run_all(&kinds, requests).await,
-            Group::Logs => plain::log(self, Mode::Acquire, requests).await,
+            Group::Logs => commands::decide(&self.link, || self.now(), Mode::Acquire, requests).await,
             Group::Each => unsupported("these keys cannot be decided in one step"),
         }
     }
@@ -184,10 +189,11 @@ impl RedisStore {
                 wire::request(command, *kind, acquiring(request), request);
             }
         };
-        let reply = script::MANY.run(&self.link, &keys, args).await?;
-        let Value::Array(replies) = reply else { return Err(strange()) };
-        let verdicts = replies.iter().map(wire::verdict).collect::<Option<Vec<Verdict>>>().ok_or_else(strange)?;
-        if verdicts.len() == requests.len() { Ok(verdicts) } else { Err(strange()) }
+        let reply = script::ALL_OR_NONE.run(&self.link, &keys, args).await?;
+        let Value::Array(replies) = reply else { return Err(unexpected_reply()) };
+        let verdicts =
+            replies.iter().map(wire::verdict).collect::<Option<Vec<Verdict>>>().ok_or_else(unexpected_reply)?;
+        if verdicts.len() == requests.len() { Ok(verdicts) } else { Err(unexpected_reply()) }
     }
 
     /// The caller's time in microseconds; `None` for the server's.
@@ -202,12 +208,8 @@ impl RedisStore {
     }
 }
 
-fn strange() -> StoreError {
-    StoreError::unavailable("Redis gave a reply that is not a decision")
-}
-
 fn acquiring(request: &Request<'_>) -> Mode {
-    if request.is_reservation() { Mode::Hold } else { Mode::Acquire }
+    if request.is_reservation() { Mode::Reserve } else { Mode::Acquire }
 }
 
 impl Store for RedisStore {
@@ -241,7 +243,8 @@ impl Store for RedisStore {
     }
 
     fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        Answer::later(self.order(Mode::Refund(ticket), request))
+        let mode = if request.is_reservation() { Mode::Release(ticket) } else { Mode::Refund(ticket) };
+        Answer::later(self.order(mode, request))
     }
 
     fn commit<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
@@ -249,7 +252,7 @@ impl Store for RedisStore {
     }
 
     fn release<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        Answer::later(self.order(Mode::Return(ticket), request))
+        Answer::later(self.order(Mode::Release(ticket), request))
     }
 
     fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {

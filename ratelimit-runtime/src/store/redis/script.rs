@@ -67,7 +67,7 @@ macro_rules! scripts {
     ($($(#[$doc:meta])* $name:ident: $($file:literal)+, $last:expr;)*) => {$(
         $(#[$doc])*
         pub(super) static $name: Script = {
-            const SOURCE: &str = concat!($(include_str!(concat!("lua/", $file)), "\n",)+ $last);
+            const SOURCE: &str = concat!($(include_str!(concat!("scripts/", $file)), "\n",)+ $last);
             Script::new(SOURCE, || hash(SOURCE))
         };
     )*};
@@ -77,17 +77,22 @@ scripts! {
     /// The log of calls that all weigh 1.
     ZSET: "common.lua" "zset.lua", "return zset(KEYS[1], next_request())";
     /// The log of calls that may weigh anything.
-    RING: "common.lua" "ring.lua", "return ring(KEYS[1], next_request())";
-    FIXED_WINDOW: "common.lua" "cells.lua" "fixed_window.lua", "return fixed_window(KEYS[1], next_request())";
-    SLIDING_COUNTER: "common.lua" "cells.lua" "sliding_counter.lua", "return sliding_counter(KEYS[1], next_request())";
-    TOKEN_BUCKET: "common.lua" "cells.lua" "token_bucket.lua", "return token_bucket(KEYS[1], next_request())";
+    RING: "common.lua" "ring_log.lua" "ring_write.lua" "ring.lua", "return ring(KEYS[1], next_request())";
+    FIXED_WINDOW: "common.lua" "counters.lua" "fixed_window.lua", "return fixed_window(KEYS[1], next_request())";
+    SLIDING_COUNTER:
+        "common.lua" "arithmetic.lua" "counters.lua" "sliding_counter.lua",
+        "return sliding_counter(KEYS[1], next_request())";
+    TOKEN_BUCKET:
+        "common.lua" "arithmetic.lua" "counters.lua" "token_bucket.lua",
+        "return token_bucket(KEYS[1], next_request())";
     LEAKY_BUCKET:
-        "common.lua" "cells.lua" "token_bucket.lua" "leaky_bucket.lua", "return leaky_bucket(KEYS[1], next_request())";
-    /// Several keys, of any kind, together.
-    MANY:
-        "common.lua" "zset.lua" "ring.lua" "cells.lua" "fixed_window.lua" "sliding_counter.lua" "token_bucket.lua"
-        "leaky_bucket.lua",
-        include_str!("lua/many.lua");
+        "common.lua" "arithmetic.lua" "counters.lua" "leaky_bucket.lua",
+        "return leaky_bucket(KEYS[1], next_request())";
+    /// Several keys, of any kind: all of them are charged, or none.
+    ALL_OR_NONE:
+        "common.lua" "zset.lua" "ring_log.lua" "ring_write.lua" "ring.lua" "arithmetic.lua" "counters.lua" "fixed_window.lua" "sliding_counter.lua"
+        "token_bucket.lua" "leaky_bucket.lua",
+        include_str!("scripts/all_or_none.lua");
 }
 
 #[cfg(test)]

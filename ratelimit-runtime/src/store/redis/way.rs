@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::wire::Kind;
-use super::{cell, plain};
+use super::{commands, redis_cell};
 use crate::error::StoreError;
 use crate::rule::Algorithm;
 use crate::store::{Capabilities, Feature, Request};
@@ -55,8 +55,8 @@ impl Way {
         match self {
             Self::Script(kind) => kind.key(request),
             Self::Log => Cow::Borrowed(request.key()),
-            Self::Counter => Cow::Owned(plain::counter_key(request)),
-            Self::Cell => Cow::Owned(cell::key(request)),
+            Self::Counter => Cow::Owned(commands::counter_key(request)),
+            Self::Cell => Cow::Owned(redis_cell::key(request)),
         }
     }
 }

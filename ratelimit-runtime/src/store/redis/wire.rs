@@ -1,4 +1,4 @@
-//! Requests and replies as the scripts speak them; `lua/common.lua` has the other side.
+//! Requests and replies as the scripts speak them; `scripts/common.lua` has the other side.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -73,10 +73,10 @@ impl Kind {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Mode {
     Acquire,
-    Hold,
+    Reserve,
     Peek,
     Refund(u64),
-    Return(u64),
+    Release(u64),
     Commit(u64),
     Block(Duration),
     Unblock,
@@ -86,10 +86,10 @@ impl Mode {
     fn name(self) -> &'static str {
         match self {
             Self::Acquire => "acquire",
-            Self::Hold => "hold",
+            Self::Reserve => "reserve",
             Self::Peek => "peek",
             Self::Refund(_) => "refund",
-            Self::Return(_) => "return",
+            Self::Release(_) => "release",
             Self::Commit(_) => "commit",
             Self::Block(_) => "block",
             Self::Unblock => "unblock",
@@ -98,7 +98,7 @@ impl Mode {
 
     pub(super) fn ticket(self) -> u64 {
         match self {
-            Self::Refund(ticket) | Self::Return(ticket) | Self::Commit(ticket) => ticket,
+            Self::Refund(ticket) | Self::Release(ticket) | Self::Commit(ticket) => ticket,
             _ => 0,
         }
     }
@@ -112,11 +112,11 @@ pub(super) fn clock(command: &mut Cmd, now: Option<u64>) {
 }
 
 pub(super) fn request(command: &mut Cmd, kind: Kind, mode: Mode, request: &Request<'_>) {
-    let ban = match mode {
-        Mode::Block(duration) => u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
+    let block = match mode {
+        Mode::Block(duration) => request.with_block(duration).block_us(),
         _ => request.block_us(),
     };
-    command.arg(kind.name()).arg(mode.name()).arg(request.cost()).arg(ban).arg(mode.ticket());
+    command.arg(kind.name()).arg(mode.name()).arg(request.cost()).arg(block).arg(mode.ticket());
     command.arg(request.limits().len());
     for limit in request.limits() {
         // A limit of 0 is never asked whether it admits, only reset and the like; the scripts divide by `max`.
@@ -127,13 +127,13 @@ pub(super) fn request(command: &mut Cmd, kind: Kind, mode: Mode, request: &Reque
 pub(super) fn verdict(reply: &Value) -> Option<Verdict> {
     let Value::Array(reply) = reply else { return None };
     let numbers = reply.iter().map(number).collect::<Option<Vec<u64>>>()?;
-    let [allowed, index, remaining, retry_after, reset_after, ticket, banned] = *numbers.as_slice() else {
+    let [allowed, index, remaining, retry_after, reset_after, ticket, blocked] = *numbers.as_slice() else {
         return None;
     };
     let verdict = Verdict::new(allowed == 1, remaining, retry_after, reset_after)
         .by_limit(usize::try_from(index).ok()?)
         .with_ticket(ticket);
-    Some(if banned == 1 { verdict.by_block() } else { verdict })
+    Some(if blocked == 1 { verdict.by_block() } else { verdict })
 }
 
 pub(super) fn flag(reply: &Value) -> Option<bool> {

@@ -9,14 +9,14 @@ use std::time::Duration;
 use redis::{Cmd, Pipeline, Value};
 
 use crate::error::StoreError;
+use crate::store::redis::errors::unexpected_reply;
 use crate::store::redis::link::Link;
-use crate::store::redis::strange;
 
 /// The longest pause between two attempts is twice this to the power of that, in milliseconds.
 const LONGEST_PAUSE: u32 = 4;
 
 /// What one attempt decided, and what it takes to make it so. Without commands it is so already.
-pub(super) struct Draft<D> {
+pub(super) struct Attempt<D> {
     pub(super) commands: Vec<Cmd>,
     pub(super) decided: D,
 }
@@ -30,7 +30,7 @@ pub(super) async fn run<D, T>(
     link: &Link,
     keys: &[&[u8]],
     read: &[Cmd],
-    decide: impl Fn(&[Value]) -> Result<Draft<D>, StoreError>,
+    decide: impl Fn(&[Value]) -> Result<Attempt<D>, StoreError>,
     finish: impl Fn(D, &[Value]) -> Option<T>,
 ) -> Result<T, StoreError> {
     let exclusive = link.exclusive().await?;
@@ -42,33 +42,33 @@ pub(super) async fn run<D, T>(
     for command in read {
         reading.add_command(command.clone());
     }
-    for attempt in 0_u32.. {
+    for failures in 0_u32.. {
         let replies = lease.exchange(&reading).await?;
-        let draft = decide(replies.get(2..).unwrap_or_default())?;
-        if draft.commands.is_empty() {
-            return finish(draft.decided, &[]).ok_or_else(strange);
+        let attempt = decide(replies.get(2..).unwrap_or_default())?;
+        if attempt.commands.is_empty() {
+            return finish(attempt.decided, &[]).ok_or_else(unexpected_reply);
         }
-        let mut writing = Pipeline::with_capacity(draft.commands.len() + 2);
+        let mut writing = Pipeline::with_capacity(attempt.commands.len() + 2);
         writing.cmd("MULTI");
-        for command in draft.commands {
+        for command in attempt.commands {
             writing.add_command(command);
         }
         writing.cmd("EXEC");
         match lease.exchange(&writing).await?.pop() {
-            Some(Value::Nil) => pause(attempt).await,
-            Some(Value::Array(replies)) => return finish(draft.decided, &replies).ok_or_else(strange),
-            _ => return Err(strange()),
+            Some(Value::Nil) => pause(failures).await,
+            Some(Value::Array(replies)) => return finish(attempt.decided, &replies).ok_or_else(unexpected_reply),
+            _ => return Err(unexpected_reply()),
         }
     }
-    Err(strange())
+    Err(unexpected_reply())
 }
 
 /// Not at all at first, then longer and longer, and never in step with others.
-async fn pause(attempt: u32) {
-    if attempt == 0 {
+async fn pause(failures: u32) {
+    if failures == 0 {
         return tokio::task::yield_now().await;
     }
-    let longest = 2_u64 << attempt.min(LONGEST_PAUSE);
-    let micros = RandomState::new().hash_one(attempt) % (longest * 1000);
+    let longest = 2_u64 << failures.min(LONGEST_PAUSE);
+    let micros = RandomState::new().hash_one(failures) % (longest * 1000);
     tokio::time::sleep(Duration::from_micros(micros)).await;
 }
