@@ -6,6 +6,7 @@
 //! An algorithm sees a clock that never steps back and a state that has not expired: [`Bucket`] sees to both.
 
 mod arithmetic;
+mod block;
 mod bucket;
 mod counters;
 mod fixed_window;
