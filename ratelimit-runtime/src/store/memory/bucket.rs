@@ -1,5 +1,6 @@
 //! [`Bucket`]: the state of one key, whatever the algorithm: its clock, its expiry, and its block.
 
+use super::block::Block;
 use crate::algorithm::{
     AlgorithmState, Counters, FixedWindow, LeakyBucket, LimitStatus, Log, SlidingCounter, TokenBucket,
 };
@@ -21,13 +22,6 @@ pub(super) struct Bucket {
     first_ticket: u64,
     /// Of a state that was copied from a shared one.
     copied: Option<Copied>,
-}
-
-/// A block by hand or by a rule. Neither a clock that steps back nor a call shortens or extends it.
-#[derive(Debug, Clone, Copy, Default)]
-struct Block {
-    until: u64,
-    duration: u64,
 }
 
 /// What a copied state holds beside what strangers used.
@@ -86,18 +80,6 @@ impl State {
             Self::TokenBucket(counters) => copied(counters, request, now, Self::TokenBucket),
             Self::LeakyBucket(counters) => copied(counters, request, now, Self::LeakyBucket),
         }
-    }
-}
-
-impl Block {
-    /// What is left of it. Where the clock has stepped back to before it began, that is all of it.
-    fn left(self, now: u64) -> u64 {
-        self.until.saturating_sub(now).min(self.duration)
-    }
-
-    /// The same block, which ends when it does, or as long after `now` as it was given.
-    fn at(self, now: u64) -> Self {
-        Self { until: self.until.min(now.saturating_add(self.duration)), ..self }
     }
 }
 
@@ -229,7 +211,7 @@ impl Bucket {
     pub(super) fn block(&mut self, request: &Request<'_>, duration: u64, now: u64) {
         self.advance(request, now);
         self.forget_void(request, now);
-        self.block = Block { until: now.saturating_add(duration), duration };
+        self.block = Block::new(duration, now);
     }
 
     pub(super) fn unblock(&mut self, request: &Request<'_>, now: u64) -> bool {

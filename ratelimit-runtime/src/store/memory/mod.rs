@@ -12,6 +12,7 @@ use self::shard::Shard;
 use super::{Answer, Capabilities, Request, Store, StoreError, StoreErrorKind, Verdict};
 use crate::clock::{Clock, TokioClock};
 
+mod block;
 mod bucket;
 mod group;
 mod shard;

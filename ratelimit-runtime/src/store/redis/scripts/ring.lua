@@ -3,7 +3,7 @@
 -- needs: common ring_log ring_write
 
 -- Refunds the entry with this ticket, or makes it an ordinary one.
-local function ring_settle(log, operation, ticket)
+local function ring_change(log, operation, ticket)
   local function sums_at(block)
     return log.start + log.cap * log.slot.size + block * SUMS.size
   end
@@ -155,7 +155,7 @@ local function ring(key, request)
     end
   end
   if operation == 'refund' or operation == 'release' or operation == 'commit' then
-    return ring_settle(log, operation, request.ticket)
+    return ring_change(log, operation, request.ticket)
   end
   if operation ~= 'acquire' and operation ~= 'reserve' and operation ~= 'peek' then
     return unknown(request)
