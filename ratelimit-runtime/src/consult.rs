@@ -237,7 +237,9 @@ impl Fallback {
         match (error.kind(), check.on_unavailable) {
             (StoreErrorKind::Unavailable, OnUnavailable::Allow) => Self::Allow,
             // Whoever can fill a store must not be able to switch limits off: a full one is never a plain "allow".
-            (StoreErrorKind::Unavailable | StoreErrorKind::Full, OnUnavailable::Local) => Self::Local,
+            (StoreErrorKind::Unavailable | StoreErrorKind::TimedOut | StoreErrorKind::Full, OnUnavailable::Local) => {
+                Self::Local
+            }
             _ => Self::Refuse,
         }
     }

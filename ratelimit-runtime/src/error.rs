@@ -89,7 +89,7 @@ impl Error for RateLimitError {
 impl From<StoreError> for RateLimitError {
     fn from(error: StoreError) -> Self {
         match error.kind {
-            StoreErrorKind::Unavailable | StoreErrorKind::Full => Self::Unavailable(error),
+            StoreErrorKind::Unavailable | StoreErrorKind::TimedOut | StoreErrorKind::Full => Self::Unavailable(error),
             StoreErrorKind::Misconfigured | StoreErrorKind::Unsupported => Self::Misconfigured(error),
         }
     }
@@ -109,6 +109,9 @@ pub struct StoreError {
 pub enum StoreErrorKind {
     /// No answer, or none by the deadline: the `on_unavailable` policy decides.
     Unavailable,
+    /// No answer in time, by a store that is up. Never answered by "allow": whoever can flood it must not be able to
+    /// switch limits off.
+    TimedOut,
     /// The store has no memory left. Never answered by "allow": whoever can fill the store could switch limits off.
     Full,
     /// A setting is wrong; waiting does not help.

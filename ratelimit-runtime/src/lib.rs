@@ -20,6 +20,8 @@ mod limiter;
 mod local;
 mod name;
 mod policy;
+#[cfg(feature = "redis")]
+mod real_time;
 mod refuse;
 mod registry;
 mod rule;

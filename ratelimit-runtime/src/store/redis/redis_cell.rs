@@ -7,25 +7,25 @@ use std::fmt::Write as _;
 
 use redis::{ServerError, Value, cmd};
 
-use super::link::Link;
-use super::{errors, strange};
+use super::connection::Calls;
+use super::errors::{self, strange};
 use crate::error::StoreError;
 use crate::limit::Limit;
 use crate::store::{Request, Verdict};
 
 const SECOND: u64 = 1_000_000;
 
-pub(super) async fn acquire(link: &Link, request: &Request<'_>) -> Result<Verdict, StoreError> {
+pub(super) async fn acquire(calls: Calls<'_>, request: &Request<'_>) -> Result<Verdict, StoreError> {
     let limit = limit(request)?;
-    let said = Throttle::ask(link, request, limit, request.cost()).await?;
+    let said = Throttle::ask(calls, request, limit, request.cost()).await?;
     let left = said.left(limit);
     Ok(said.verdict(limit, said.allowed, left, request.cost()))
 }
 
 /// Asks for nothing, and compares what is left.
-pub(super) async fn peek(link: &Link, request: &Request<'_>) -> Result<Verdict, StoreError> {
+pub(super) async fn peek(calls: Calls<'_>, request: &Request<'_>) -> Result<Verdict, StoreError> {
     let limit = limit(request)?;
-    let said = Throttle::ask(link, request, limit, 0).await?;
+    let said = Throttle::ask(calls, request, limit, 0).await?;
     let left = said.left(limit);
     Ok(said.verdict(limit, said.allowed && left >= request.cost(), left, request.cost()))
 }
@@ -58,11 +58,12 @@ struct Throttle {
 }
 
 impl Throttle {
-    async fn ask(link: &Link, request: &Request<'_>, limit: &Limit, cost: u64) -> Result<Self, StoreError> {
+    async fn ask(calls: Calls<'_>, request: &Request<'_>, limit: &Limit, cost: u64) -> Result<Self, StoreError> {
         let mut command = cmd("CL.THROTTLE");
         command.arg(key(request)).arg(limit.capacity().max(1) - 1);
         command.arg(limit.max().max(1)).arg(limit.window_us() / SECOND).arg(cost);
-        let reply = link.send(&command).await?.map_err(|error| refused(&error))?;
+        let is_like = |reply: &Value| Self::of(reply).is_some();
+        let reply = calls.send_for(&command, is_like).await?.map_err(|error| refused(&error))?;
         Self::of(&reply).ok_or_else(strange)
     }
 

@@ -3,9 +3,10 @@
 
 use redis::{Value, cmd};
 
-use super::link::Link;
-use super::wire::Mode;
-use super::{RedisStore, strange};
+use super::connection::Calls;
+use super::errors::strange;
+use super::operation::Operation;
+use super::own_clock::OwnClock;
 use crate::error::StoreError;
 use crate::store::{Request, Verdict};
 
@@ -23,25 +24,34 @@ pub(super) fn counter_key(request: &Request<'_>) -> Vec<u8> {
 }
 
 /// Fixed windows.
-pub(super) async fn fixed_window(link: &Link, mode: Mode, request: &Request<'_>) -> Result<Verdict, StoreError> {
+pub(super) async fn fixed_window(
+    calls: Calls<'_>,
+    operation: Operation,
+    request: &Request<'_>,
+) -> Result<Verdict, StoreError> {
     let [limit] = request.limits() else { return Err(strange()) };
-    match mode {
-        Mode::Peek => fixed_window::peek(link, request, limit).await,
-        _ => fixed_window::acquire(link, request, limit).await,
+    match operation {
+        Operation::Peek => fixed_window::peek(calls, request, limit).await,
+        _ => fixed_window::acquire(calls, request, limit).await,
     }
 }
 
-pub(super) async fn refund_fixed_window(link: &Link, request: &Request<'_>, ticket: u64) -> Result<bool, StoreError> {
-    fixed_window::refund(link, request, ticket).await
+pub(super) async fn refund_fixed_window(
+    calls: Calls<'_>,
+    request: &Request<'_>,
+    ticket: u64,
+) -> Result<bool, StoreError> {
+    fixed_window::refund(calls, request, ticket).await
 }
 
 /// Sliding windows. The requests are on different keys; all of them are charged, or none.
 pub(super) async fn decide<'a>(
-    store: &RedisStore,
-    mode: Mode,
+    calls: Calls<'_>,
+    clock: OwnClock<'_>,
+    operation: Operation,
     requests: &[Request<'a>],
 ) -> Result<Vec<Verdict>, StoreError> {
-    let acquires = matches!(mode, Mode::Acquire);
+    let acquires = matches!(operation, Operation::Acquire);
     let decide = |states: Vec<LogState<'a>>| {
         let mut commands = Vec::new();
         let charge = acquires && states.iter().all(LogState::admits);
@@ -64,21 +74,27 @@ pub(super) async fn decide<'a>(
         };
         decided.into_iter().zip(limits()).map(verdict).collect()
     };
-    with_states(store, mode, requests, decide, finish).await
+    with_states(calls, clock, operation, requests, decide, finish).await
 }
 
 /// A refund, a ban, or the end of one.
-pub(super) async fn change(store: &RedisStore, mode: Mode, request: Request<'_>) -> Result<bool, StoreError> {
+pub(super) async fn change(
+    calls: Calls<'_>,
+    clock: OwnClock<'_>,
+    operation: Operation,
+    request: Request<'_>,
+) -> Result<bool, StoreError> {
     let decide = |states: Vec<LogState<'_>>| match states.first() {
-        Some(state) => state.change(mode),
+        Some(state) => state.change(operation),
         None => Attempt { commands: Vec::new(), decided: false },
     };
-    with_states(store, mode, &[request], decide, |done, _| Some(done)).await
+    with_states(calls, clock, operation, &[request], decide, |done, _| Some(done)).await
 }
 
 async fn with_states<'a, D, T>(
-    store: &RedisStore,
-    mode: Mode,
+    calls: Calls<'_>,
+    clock: OwnClock<'_>,
+    operation: Operation,
     requests: &[Request<'a>],
     decide: impl Fn(Vec<LogState<'a>>) -> Attempt<D>,
     finish: impl Fn(D, &[Value]) -> Option<T>,
@@ -86,11 +102,11 @@ async fn with_states<'a, D, T>(
     let keys: Vec<&[u8]> = requests.iter().map(Request::key).collect();
     let mut read = vec![cmd("TIME")];
     for request in requests {
-        sliding_window::read(request, mode, &mut read);
+        sliding_window::read(request, operation, &mut read);
     }
     let look = |replies: &[Value]| {
         let (time, mut replies) = replies.split_first().ok_or_else(strange)?;
-        let (source, now) = match store.now()? {
+        let (source, now) = match clock.now()? {
             Some(now) => (Time::Callers, now),
             None => (Time::Server, reply::time(time).ok_or_else(strange)?),
         };
@@ -102,7 +118,7 @@ async fn with_states<'a, D, T>(
         }
         Ok(decide(states))
     };
-    transaction::run(&store.link, &keys, &read, look, finish).await
+    transaction::run(calls, &keys, &read, look, finish).await
 }
 
 fn not_a_log() -> StoreError {

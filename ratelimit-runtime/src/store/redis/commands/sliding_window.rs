@@ -5,7 +5,7 @@ use redis::{Cmd, Value, cmd};
 use super::reply;
 use super::transaction::Attempt;
 use crate::limit::Limit;
-use crate::store::redis::wire::Mode;
+use crate::store::redis::operation::Operation;
 use crate::store::{Request, Verdict};
 
 /// How many entries that have left all windows one admission removes, at least.
@@ -42,7 +42,7 @@ impl Time {
 }
 
 /// The commands that read what [`LogState::of`] needs.
-pub(super) fn read(request: &Request<'_>, mode: Mode, commands: &mut Vec<Cmd>) {
+pub(super) fn read(request: &Request<'_>, operation: Operation, commands: &mut Vec<Cmd>) {
     let key = request.key();
     let mut add = |mut command: Cmd, args: &[u64], scores: bool| {
         for arg in args {
@@ -63,7 +63,7 @@ pub(super) fn read(request: &Request<'_>, mode: Mode, commands: &mut Vec<Cmd>) {
     add(on_key("ZREVRANGE"), &[0, 1], true);
     let last_trimmed = trim(request) - 1;
     add(on_key("ZRANGE"), &[last_trimmed, last_trimmed], true);
-    add(on_key("ZSCORE"), &[mode.ticket()], false);
+    add(on_key("ZSCORE"), &[operation.ticket()], false);
     for limit in request.limits() {
         // The entry that has to leave before the call fits, counted from the newest; behind a ban it is one further.
         let rank = max(limit).saturating_sub(request.cost());
@@ -242,10 +242,10 @@ impl<'a> LogState<'a> {
     }
 
     /// What changes the key at once: a refund, a ban, the end of one. Says whether there was anything.
-    pub(super) fn change(&self, mode: Mode) -> Attempt<bool> {
+    pub(super) fn change(&self, operation: Operation) -> Attempt<bool> {
         let mut commands = Vec::new();
-        let done = match mode {
-            Mode::Refund(ticket) => {
+        let done = match operation {
+            Operation::Refund(ticket) => {
                 let counts = self.charged.is_some_and(|charged| charged + self.request.horizon_us() > self.at);
                 if counts {
                     let mut remove = self.command("ZREM");
@@ -256,13 +256,13 @@ impl<'a> LogState<'a> {
                 }
                 counts
             }
-            Mode::Block(duration) => {
+            Operation::Block(duration) => {
                 let lasts = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
                 let left = u64::try_from(self.left_millis).unwrap_or(0);
                 self.ban(self.now + lasts, lasts.max(left * 1000), &mut commands);
                 true
             }
-            Mode::Unblock => {
+            Operation::Unblock => {
                 if self.ban.is_some() {
                     let mut unban = self.command("ZREM");
                     unban.arg("ban");

@@ -1,0 +1,303 @@
+//! [`Exchange`]: one open connection. Questions go out in order, and so do the answers come back.
+//!
+//! A task of the connection's own reads, and writes what callers leave to it. A caller who finds the connection idle
+//! writes by itself, so that one caller alone waits for nobody but the server. Every reply is taken in and looked at in
+//! order, also when its caller has given up: a reply that cannot belong to its question ends the connection before a
+//! later one gets to the wrong caller.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use tokio::io::ReadBuf;
+use tokio::sync::{oneshot, watch};
+
+use super::queue::{Answer, Delivery, NoAnswer, Question, Queue};
+use super::resp::{Parsed, parse};
+use super::stream::{Handle, Reader, Stream, Writer};
+use crate::error::StoreError;
+
+/// After this long without a word, a connection is looked at before it is used.
+const IDLE: Duration = Duration::from_millis(100);
+/// What is read at once.
+const CHUNK: usize = 16 * 1024;
+
+/// How a connection ended.
+#[derive(Debug, Clone)]
+pub(super) struct Ended {
+    pub(super) error: StoreError,
+    /// Whether the next one can be hoped for at once.
+    pub(super) hopeful: bool,
+    /// Whether anybody ever asked something on it.
+    pub(super) was_used: bool,
+}
+
+#[derive(Clone)]
+pub(super) struct Exchange {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    inner: Mutex<Inner>,
+    ended: watch::Sender<Option<Ended>>,
+    socket: Handle,
+}
+
+struct Inner {
+    queue: Queue,
+    writer: Writer,
+    /// The connection's task, when it waits.
+    task: Option<Waker>,
+    heard: Instant,
+    was_used: bool,
+    ended: bool,
+}
+
+impl Exchange {
+    /// Starts on an open connection on which everything that was asked has been answered. It lives as long as the
+    /// future runs, which is its task.
+    pub(super) fn start(stream: Stream) -> (Self, impl Future<Output = ()> + Send + use<>) {
+        let now = Instant::now();
+        let Stream { reader, writer, socket } = stream;
+        let queue = Queue::new(now);
+        let inner = Inner { queue, writer, task: None, heard: now, was_used: false, ended: false };
+        let shared = Arc::new(Shared { inner: Mutex::new(inner), ended: watch::Sender::new(None), socket });
+        let mut task = Task {
+            shared: Arc::clone(&shared),
+            reader,
+            chunk: vec![0; CHUNK].into(),
+            buffer: Vec::new(),
+            deliveries: Vec::new(),
+        };
+        (Self { shared }, async move { poll_fn(|cx| task.poll(cx)).await })
+    }
+
+    /// Asks; dropping the returned future takes back what has not been sent.
+    pub(super) fn ask(&self, question: Question) -> impl Future<Output = Answer> + Send + use<> {
+        let (sender, receiver) = oneshot::channel();
+        let now = Instant::now();
+        let mut inner = self.shared.lock();
+        if inner.ended {
+            let _ = sender.send(Err(NoAnswer::NotAsked));
+        } else {
+            inner.was_used = true;
+            let was_idle = inner.queue.is_idle();
+            if inner.queue.ask(question, sender, now) {
+                let is_fresh = now.saturating_duration_since(inner.heard) < IDLE;
+                if !was_idle {
+                    inner.wake();
+                } else if is_fresh || self.shared.socket.is_quiet() {
+                    inner.write_at_once();
+                } else {
+                    drop(inner);
+                    self.close(StoreError::unavailable("Redis has closed the connection"), true);
+                }
+            }
+        }
+        async move { receiver.await.unwrap_or(Err(NoAnswer::NotAsked)) }
+    }
+
+    /// Sends a PING past everyone who waits.
+    pub(super) fn ping(&self) -> oneshot::Receiver<Answer> {
+        let (sender, receiver) = oneshot::channel();
+        let mut inner = self.shared.lock();
+        if !inner.ended {
+            inner.queue.ping(Some(sender), Instant::now());
+            inner.wake();
+        }
+        receiver
+    }
+
+    /// From now on, questions are answered with this error, if there is one.
+    pub(super) fn refuse(&self, error: Option<StoreError>) {
+        let mut deliveries = Vec::new();
+        self.shared.lock().queue.refuse(error, &mut deliveries);
+        deliver(&mut deliveries);
+    }
+
+    /// When the last byte came.
+    pub(super) fn heard(&self) -> Instant {
+        self.shared.lock().heard
+    }
+
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// Whether it can be used, as far as the system knows.
+    pub(super) fn is_open(&self) -> bool {
+        !self.shared.lock().ended && self.shared.socket.is_quiet()
+    }
+
+    /// Ends the connection.
+    pub(super) fn close(&self, error: StoreError, hopeful: bool) {
+        self.shared.close(error, hopeful);
+    }
+
+    /// Waits for the end.
+    pub(super) fn ended(&self) -> impl Future<Output = Ended> + Send + use<> {
+        let mut ended = self.shared.ended.subscribe();
+        async move {
+            let ended = ended.wait_for(Option::is_some).await.ok().and_then(|ended| ended.clone());
+            ended.unwrap_or_else(|| Ended {
+                error: StoreError::unavailable("the connection to Redis is closed"),
+                hopeful: false,
+                was_used: false,
+            })
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn close(&self, error: StoreError, hopeful: bool) {
+        let mut deliveries = Vec::new();
+        let was_used = {
+            let mut inner = self.lock();
+            if inner.ended {
+                return;
+            }
+            inner.ended = true;
+            inner.queue.close(&error, &mut deliveries);
+            inner.wake();
+            inner.was_used
+        };
+        // Whoever is told looks for the next connection: this one must be known to be over.
+        self.ended.send_replace(Some(Ended { error, hopeful, was_used }));
+        deliver(&mut deliveries);
+    }
+}
+
+impl Inner {
+    fn wake(&mut self) {
+        if let Some(task) = self.task.take() {
+            task.wake();
+        }
+    }
+
+    /// Writes from the caller's own turn. What the system does not take, and what goes wrong, is left to the task.
+    fn write_at_once(&mut self) {
+        let mut cx = Context::from_waker(Waker::noop());
+        if !matches!(self.write(&mut cx), Poll::Ready(Ok(()))) {
+            self.wake();
+        }
+    }
+
+    fn write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.queue.outgoing.is_empty() {
+            match self.writer.as_mut().poll_write(cx, &self.queue.outgoing) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(sent)) => self.queue.sent(sent),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        self.writer.as_mut().poll_flush(cx)
+    }
+}
+
+/// Reads, and writes.
+struct Task {
+    shared: Arc<Shared>,
+    reader: Reader,
+    chunk: Box<[u8]>,
+    /// What has been read, and is no whole reply yet.
+    buffer: Vec<u8>,
+    deliveries: Vec<Delivery>,
+}
+
+impl Task {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self.advance(cx) {
+            Poll::Ready(Err(error)) => {
+                deliver(&mut self.deliveries);
+                self.shared.close(error, true);
+                Poll::Ready(())
+            }
+            Poll::Ready(Ok(())) => Poll::Ready(()),
+            Poll::Pending => {
+                deliver(&mut self.deliveries);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Until there is nothing to be read and nothing to be written.
+    fn advance(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StoreError>> {
+        while self.read(cx)?.is_ready() {
+            self.take_in()?;
+            // Those who have their answers need not wait for the rest.
+            deliver(&mut self.deliveries);
+        }
+        let mut inner = self.shared.lock();
+        if inner.ended {
+            return Poll::Ready(Ok(()));
+        }
+        inner.queue.move_up(Instant::now(), &mut self.deliveries);
+        if let Poll::Ready(Err(error)) = inner.write(cx) {
+            return Poll::Ready(Err(lost(error)));
+        }
+        if !inner.task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
+            inner.task = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    /// Reads once. Ready when something has come.
+    fn read(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, StoreError> {
+        let mut chunk = ReadBuf::new(&mut self.chunk);
+        let result = self.reader.as_mut().poll_read(cx, &mut chunk);
+        let came = chunk.filled().len();
+        self.buffer.extend_from_slice(chunk.filled());
+        match result {
+            Poll::Ready(Ok(())) if came == 0 => Err(StoreError::unavailable("Redis has closed the connection")),
+            Poll::Ready(Ok(())) => Ok(Poll::Ready(())),
+            Poll::Ready(Err(error)) => Err(lost(error)),
+            Poll::Pending => Ok(Poll::Pending),
+        }
+    }
+
+    /// Takes in the replies that have come.
+    fn take_in(&mut self) -> Result<(), StoreError> {
+        let now = Instant::now();
+        let mut inner = self.shared.lock();
+        inner.heard = now;
+        let mut rest = self.buffer.as_slice();
+        let result = loop {
+            let taken = match parse(rest) {
+                Parsed::Reply(reply, taken) => match inner.queue.reply(reply, now, &mut self.deliveries) {
+                    Ok(()) => taken,
+                    Err(_) => break Err("Redis gave a reply that nobody asked for"),
+                },
+                Parsed::Push(taken) => taken,
+                Parsed::Incomplete => break Ok(()),
+                Parsed::Malformed => break Err("what answers at this address does not speak the protocol of Redis"),
+            };
+            rest = rest.get(taken..).unwrap_or_default();
+        };
+        let taken = self.buffer.len() - rest.len();
+        self.buffer.drain(..taken);
+        result.map_err(StoreError::unavailable)
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.shared.close(StoreError::unavailable("the connection to Redis is closed"), false);
+    }
+}
+
+fn lost(error: io::Error) -> StoreError {
+    StoreError::unavailable(format!("the connection to Redis was lost: {error}")).with_source(error)
+}
+
+fn deliver(deliveries: &mut Vec<Delivery>) {
+    for (caller, answer) in deliveries.drain(..) {
+        let _ = caller.send(answer);
+    }
+}
