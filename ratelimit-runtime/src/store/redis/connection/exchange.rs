@@ -51,6 +51,8 @@ struct Inner {
     /// The connection's task, when it waits.
     task: Option<Waker>,
     heard: Instant,
+    /// How often the task has found nothing to read.
+    turns: u64,
     was_used: bool,
     ended: bool,
 }
@@ -62,7 +64,7 @@ impl Exchange {
         let now = Instant::now();
         let Stream { reader, writer, socket } = stream;
         let queue = Queue::new(now);
-        let inner = Inner { queue, writer, task: None, heard: now, was_used: false, ended: false };
+        let inner = Inner { queue, writer, task: None, heard: now, turns: 0, was_used: false, ended: false };
         let shared = Arc::new(Shared { inner: Mutex::new(inner), ended: watch::Sender::new(None), socket });
         let mut task = Task {
             shared: Arc::clone(&shared),
@@ -117,9 +119,11 @@ impl Exchange {
         deliver(&mut deliveries);
     }
 
-    /// When the last byte came.
-    pub(super) fn heard(&self) -> Instant {
-        self.shared.lock().heard
+    /// When the last byte came, and how often nothing was found to be read. The next time is soon.
+    pub(super) fn look(&self) -> (Instant, u64) {
+        let mut inner = self.shared.lock();
+        inner.wake();
+        (inner.heard, inner.turns)
     }
 
     pub(super) fn is_same(&self, other: &Self) -> bool {
@@ -238,6 +242,7 @@ impl Task {
         if inner.ended {
             return Poll::Ready(Ok(()));
         }
+        inner.turns += 1;
         inner.queue.move_up(Instant::now(), &mut self.deliveries);
         if let Poll::Ready(Err(error)) = inner.write(cx) {
             return Poll::Ready(Err(lost(error)));

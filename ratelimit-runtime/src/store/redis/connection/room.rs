@@ -67,6 +67,13 @@ impl Room {
         }
     }
 
+    /// Somebody waits, and everything has been answered: the server is waiting for this process, which could have asked
+    /// for more. How long answers take then says how busy this process is, and nothing of the server.
+    pub(super) fn ran_dry(&mut self) {
+        self.most = (self.most * 2).min(MOST);
+        self.round = Round::default();
+    }
+
     fn end_round(&mut self) {
         let round = std::mem::take(&mut self.round);
         let takes = round.took / round.answers.max(1);
@@ -140,6 +147,22 @@ mod tests {
         let (most, takes) = settled(&mut room, 50, ms(40));
         assert!((3_000..=4_500).contains(&most), "{most}");
         assert!(takes <= ms(80), "{takes:?}");
+    }
+
+    /// Answers wait until this process comes to read them, which takes longer than they may.
+    #[test]
+    fn a_busy_process_asks_for_more_at_once_instead_of_less() {
+        let mut room = Room::new();
+        room.answered(ms(0));
+        for _ in 0..8 {
+            let most = room.most;
+            for _ in 0..most {
+                room.full();
+                room.answered(ms(40));
+            }
+            room.ran_dry();
+        }
+        assert!(room.most > 1_000, "{}", room.most);
     }
 
     #[test]

@@ -6,8 +6,8 @@
 //! | slow | is answered by policy; PINGs go on, one at a time | a PING is answered in time: up |
 //! | either | | no byte comes for [`SILENCE`] while one is waited for: the connection is over |
 //!
-//! Time is counted in ticks, each of which the runtime had a chance to read in. A tick that comes late, because a flood
-//! keeps the runtime busy, counts as one: a server is not slow because its client is.
+//! Time is counted in ticks, in each of which this process has tried to read. One that comes late, because a flood keeps
+//! the runtime busy, counts as one: a server is not slow because its client is.
 
 use std::time::Duration;
 
@@ -88,6 +88,11 @@ impl State {
         self.ping()
     }
 
+    /// Whether a PING is on its way.
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(self.probe, Probe::Waiting(_))
+    }
+
     /// How long until the next tick, if there is to be one.
     pub(super) fn tick_in(&self) -> Option<Duration> {
         match self.probe {
@@ -97,7 +102,8 @@ impl State {
         }
     }
 
-    /// The time of [`tick_in`](Self::tick_in) is over; `heard` if a byte has come since the last tick.
+    /// The time of [`tick_in`](Self::tick_in) is over, and it was tried to read; `heard` if a byte has come since the last
+    /// tick.
     pub(super) fn tick(&mut self, heard: bool) -> Action {
         let tick = self.tick_in().unwrap_or_default();
         match &mut self.probe {

@@ -27,6 +27,8 @@ use crate::real_time;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// A connection that lasts as long was good: what ended it may be over already.
+const GOOD: Duration = Duration::from_millis(100);
 /// How long it goes on trying for nobody.
 const UNWANTED: Duration = Duration::from_secs(60);
 
@@ -70,8 +72,7 @@ impl Supervisor {
                 Err(error) => self.fail(error).map(|()| Duration::ZERO),
             };
             let Ok(lasted) = lasted else { return };
-            if lasted > LONGEST_PAUSE {
-                // It was good for a while, so what ended it may be over already.
+            if lasted > GOOD {
                 pause = Duration::ZERO;
             }
             if let Some(node) = self.node.upgrade() {
@@ -97,7 +98,7 @@ impl Supervisor {
             Connected { exchange: exchange.clone(), pool: Pool::new(Arc::clone(&self.server), exchange.clone()) };
         let mut state = State::new(if says.is_some() { Pong::Refuses } else { Pong::Serves });
         self.publish(&connected, &state, says)?;
-        let (mut pong, mut tick, mut heard) = (None, None, start);
+        let (mut pong, mut tick, mut looked) = (None, None, exchange.look());
         let ended = loop {
             let ended = exchange.ended();
             // It goes on over whatever else happens: reports would put it off for ever.
@@ -112,8 +113,13 @@ impl Supervisor {
                 Event::Report(Some(Report::Refused)) => state.doubt(None),
                 Event::Tick => {
                     tick = None;
-                    let last = std::mem::replace(&mut heard, exchange.heard());
-                    let action = state.tick(last != heard);
+                    let now = exchange.look();
+                    // Until this process has looked, no time has passed.
+                    if state.is_waiting() && now.1 == looked.1 {
+                        continue;
+                    }
+                    let last = std::mem::replace(&mut looked, now);
+                    let action = state.tick(last.0 != now.0);
                     self.publish(&connected, &state, None)?;
                     action
                 }
@@ -130,7 +136,10 @@ impl Supervisor {
             };
             match action {
                 Action::Nothing => {}
-                Action::SendPing => (pong, tick) = (Some(exchange.ping()), None),
+                Action::SendPing => {
+                    (pong, tick) = (Some(exchange.ping()), None);
+                    looked = exchange.look();
+                }
                 Action::GiveUp => exchange.close(silent(), false),
             }
         };
