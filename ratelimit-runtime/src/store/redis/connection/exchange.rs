@@ -1,7 +1,8 @@
 //! [`Exchange`]: one open connection. Questions go out in order, and so do the answers come back.
 //!
 //! A task of the connection's own reads, and writes what callers leave to it. A caller who finds the connection idle
-//! writes by itself, so that one caller alone waits for nobody but the server. Every reply is taken in and looked at in
+//! writes by itself, so that one caller alone waits for nobody but the server. Where a flood of callers keeps the task
+//! from its turn, they do its work in theirs. Every reply is taken in and looked at in
 //! order, also when its caller has given up: a reply that cannot belong to its question ends the connection before a
 //! later one gets to the wrong caller.
 
@@ -21,6 +22,8 @@ use crate::error::StoreError;
 
 /// After this long without a word, a connection is looked at before it is used.
 const IDLE: Duration = Duration::from_millis(100);
+/// The task has waited for its turn for so long: callers work in its place.
+const STARVED: Duration = Duration::from_micros(500);
 /// What is read at once.
 const CHUNK: usize = 16 * 1024;
 
@@ -40,6 +43,8 @@ pub(super) struct Exchange {
 }
 
 struct Shared {
+    /// Taken before `inner`, by whoever does the work of the task.
+    io: Mutex<Io>,
     inner: Mutex<Inner>,
     ended: watch::Sender<Option<Ended>>,
     socket: Handle,
@@ -48,8 +53,10 @@ struct Shared {
 struct Inner {
     queue: Queue,
     writer: Writer,
-    /// The connection's task, when it waits.
+    /// The connection's task, when it waits; none if it was woken and has not had its turn yet.
     task: Option<Waker>,
+    /// When it was woken, or somebody last worked in its place.
+    woken: Instant,
     heard: Instant,
     /// How often the task has found nothing to read.
     turns: u64,
@@ -64,15 +71,12 @@ impl Exchange {
         let now = Instant::now();
         let Stream { reader, writer, socket } = stream;
         let queue = Queue::new(now);
-        let inner = Inner { queue, writer, task: None, heard: now, turns: 0, was_used: false, ended: false };
-        let shared = Arc::new(Shared { inner: Mutex::new(inner), ended: watch::Sender::new(None), socket });
-        let mut task = Task {
-            shared: Arc::clone(&shared),
-            reader,
-            chunk: vec![0; CHUNK].into(),
-            buffer: Vec::new(),
-            deliveries: Vec::new(),
-        };
+        let inner =
+            Inner { queue, writer, task: None, woken: now, heard: now, turns: 0, was_used: false, ended: false };
+        let io = Io { reader, chunk: vec![0; CHUNK].into(), buffer: Vec::new(), deliveries: Vec::new() };
+        let (io, inner) = (Mutex::new(io), Mutex::new(inner));
+        let shared = Arc::new(Shared { io, inner, ended: watch::Sender::new(None), socket });
+        let task = Task(Arc::clone(&shared));
         (Self { shared }, async move { poll_fn(|cx| task.poll(cx)).await })
     }
 
@@ -86,16 +90,21 @@ impl Exchange {
         } else {
             inner.was_used = true;
             let was_idle = inner.queue.is_idle();
-            if inner.queue.ask(question, sender, now) {
-                let is_fresh = now.saturating_duration_since(inner.heard) < IDLE;
-                if !was_idle {
+            let is_to_be_sent = inner.queue.ask(question, sender, now);
+            let is_fresh = now.saturating_duration_since(inner.heard) < IDLE;
+            if !was_idle {
+                if is_to_be_sent {
                     inner.wake();
-                } else if is_fresh || self.shared.socket.is_quiet() {
-                    inner.write_at_once();
-                } else {
-                    drop(inner);
-                    self.close(StoreError::unavailable("Redis has closed the connection"), true);
                 }
+                if inner.is_starved(now) {
+                    drop(inner);
+                    self.shared.work();
+                }
+            } else if is_fresh || self.shared.socket.is_quiet() {
+                inner.write_at_once();
+            } else {
+                drop(inner);
+                self.close(StoreError::unavailable("Redis has closed the connection"), true);
             }
         }
         async move { receiver.await.unwrap_or(Err(NoAnswer::NotAsked)) }
@@ -159,6 +168,27 @@ impl Shared {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn io(&self) -> MutexGuard<'_, Io> {
+        self.io.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does the work of the task, from the turn of a caller.
+    fn work(&self) {
+        let Ok(mut io) = self.io.try_lock() else { return };
+        // Only the task registers itself to be woken, so that must not have happened: it would be undone here.
+        if !self.lock().is_starved(Instant::now()) {
+            return;
+        }
+        let mut cx = Context::from_waker(Waker::noop());
+        let worked = io.advance(self, &mut cx, false);
+        drop(io);
+        match worked {
+            Poll::Ready(Err(error)) => self.close(error, true),
+            Poll::Ready(Ok(())) => {}
+            Poll::Pending => self.lock().woken = Instant::now(),
+        }
+    }
+
     fn close(&self, error: StoreError, hopeful: bool) {
         let mut deliveries = Vec::new();
         let was_used = {
@@ -168,6 +198,7 @@ impl Shared {
             }
             inner.ended = true;
             inner.queue.close(&error, &mut deliveries);
+            inner.writer = Box::pin(tokio::io::sink());
             inner.wake();
             inner.was_used
         };
@@ -180,8 +211,13 @@ impl Shared {
 impl Inner {
     fn wake(&mut self) {
         if let Some(task) = self.task.take() {
+            self.woken = Instant::now();
             task.wake();
         }
+    }
+
+    fn is_starved(&self, now: Instant) -> bool {
+        self.task.is_none() && !self.ended && now.saturating_duration_since(self.woken) > STARVED
     }
 
     /// Writes from the caller's own turn. What the system does not take, and what goes wrong, is left to the task.
@@ -205,9 +241,26 @@ impl Inner {
     }
 }
 
+/// The task of a connection.
+struct Task(Arc<Shared>);
+
+impl Task {
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut io = self.0.io();
+        let worked = io.advance(&self.0, cx, true);
+        if worked.is_pending() {
+            return Poll::Pending;
+        }
+        drop(io);
+        if let Poll::Ready(Err(error)) = worked {
+            self.0.close(error, true);
+        }
+        Poll::Ready(())
+    }
+}
+
 /// Reads, and writes.
-struct Task {
-    shared: Arc<Shared>,
+struct Io {
     reader: Reader,
     chunk: Box<[u8]>,
     /// What has been read, and is no whole reply yet.
@@ -215,30 +268,27 @@ struct Task {
     deliveries: Vec<Delivery>,
 }
 
-impl Task {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match self.advance(cx) {
-            Poll::Ready(Err(error)) => {
-                deliver(&mut self.deliveries);
-                self.shared.close(error, true);
-                Poll::Ready(())
-            }
-            Poll::Ready(Ok(())) => Poll::Ready(()),
-            Poll::Pending => {
-                deliver(&mut self.deliveries);
-                Poll::Pending
-            }
-        }
+impl Io {
+    /// Until there is nothing to be read and nothing to be written. `registers` if that is the task, which is woken for
+    /// more.
+    fn advance(&mut self, shared: &Shared, cx: &mut Context<'_>, registers: bool) -> Poll<Result<(), StoreError>> {
+        let worked = self.read_and_write(shared, cx, registers);
+        deliver(&mut self.deliveries);
+        worked
     }
 
-    /// Until there is nothing to be read and nothing to be written.
-    fn advance(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StoreError>> {
+    fn read_and_write(
+        &mut self,
+        shared: &Shared,
+        cx: &mut Context<'_>,
+        registers: bool,
+    ) -> Poll<Result<(), StoreError>> {
         while self.read(cx)?.is_ready() {
-            self.take_in()?;
+            self.take_in(shared)?;
             // Those who have their answers need not wait for the rest.
             deliver(&mut self.deliveries);
         }
-        let mut inner = self.shared.lock();
+        let mut inner = shared.lock();
         if inner.ended {
             return Poll::Ready(Ok(()));
         }
@@ -247,7 +297,8 @@ impl Task {
         if let Poll::Ready(Err(error)) = inner.write(cx) {
             return Poll::Ready(Err(lost(error)));
         }
-        if !inner.task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
+        // Whoever comes from now on finds somebody to wake.
+        if registers && !inner.task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
             inner.task = Some(cx.waker().clone());
         }
         Poll::Pending
@@ -268,9 +319,9 @@ impl Task {
     }
 
     /// Takes in the replies that have come.
-    fn take_in(&mut self) -> Result<(), StoreError> {
+    fn take_in(&mut self, shared: &Shared) -> Result<(), StoreError> {
         let now = Instant::now();
-        let mut inner = self.shared.lock();
+        let mut inner = shared.lock();
         inner.heard = now;
         let mut rest = self.buffer.as_slice();
         let result = loop {
@@ -293,7 +344,9 @@ impl Task {
 
 impl Drop for Task {
     fn drop(&mut self) {
-        self.shared.close(StoreError::unavailable("the connection to Redis is closed"), false);
+        self.0.close(StoreError::unavailable("the connection to Redis is closed"), false);
+        // Others may still hold the rest; the socket is given back now.
+        self.0.io().reader = Box::pin(tokio::io::empty());
     }
 }
 

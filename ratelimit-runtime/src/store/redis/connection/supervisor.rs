@@ -283,7 +283,7 @@ pub(super) fn end_with_runtime(nodes: Weak<Nodes>, node: Weak<Node>) -> impl Fut
     let forget = Forget(nodes, node);
     async move {
         let _forget = forget;
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
