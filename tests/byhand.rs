@@ -71,8 +71,10 @@ async fn every_order_does_what_it_says_under_every_algorithm() {
     for (place, limiter) in everywhere(&clock) {
         for algorithm in ALGORITHMS {
             for rule in [
-                Rule::named(format!("{algorithm:?}"), Limit::per_minute(3)).algorithm(algorithm),
-                Rule::named(format!("weighted {algorithm:?}"), Limit::per_minute(3)).algorithm(algorithm).weighted(),
+                Rule::named(format!("{algorithm:?}"), Limit::per_minute(3)).with_algorithm(algorithm),
+                Rule::named(format!("weighted {algorithm:?}"), Limit::per_minute(3))
+                    .with_algorithm(algorithm)
+                    .weighted(),
             ] {
                 every_order(&limiter, &rule, &format!("{place}, {algorithm:?}, {}", rule.name())).await;
             }
@@ -174,11 +176,11 @@ async fn a_cost_above_the_limit_is_its_own_error_and_never_try_again() {
     for (place, limiter) in everywhere(&clock) {
         for algorithm in ALGORITHMS {
             let rule = Rule::named(format!("heavy {algorithm:?}"), Limit::per_minute(3)).and(Limit::per_hour(5));
-            let rule = rule.algorithm(algorithm).weighted();
+            let rule = rule.with_algorithm(algorithm).weighted();
             let error = limiter.acquire(&rule.with_cost(4), &alice()).await.unwrap_err();
             assert!(matches!(error, RateLimitError::CostExceedsLimit { cost: 4, limit: 3, .. }), "{place}: {error:?}");
             assert_eq!(error.retry_after(), None);
-            let nothing = Rule::named(format!("none {algorithm:?}"), Limit::per_minute(0)).algorithm(algorithm);
+            let nothing = Rule::named(format!("none {algorithm:?}"), Limit::per_minute(0)).with_algorithm(algorithm);
             let error = limiter.acquire(&nothing, &alice()).await.unwrap_err();
             assert!(matches!(error, RateLimitError::CostExceedsLimit { cost: 1, limit: 0, .. }), "{place}: {error:?}");
             assert_eq!(limiter.peek(&rule, &alice()).await.unwrap().remaining(), 3, "{place}: nothing was charged");
@@ -190,8 +192,8 @@ async fn a_cost_above_the_limit_is_its_own_error_and_never_try_again() {
 async fn a_refusal_of_a_shadow_bans_nobody() {
     let clock = FakeClock::new();
     for (place, limiter) in everywhere(&clock) {
-        let shadow = Rule::new("shadow", Limit::per_minute(1)).block(MINUTE * 10).shadow(true);
-        let binding = Rule::new("shadow", Limit::per_minute(1)).block(MINUTE * 10);
+        let shadow = Rule::new("shadow", Limit::per_minute(1)).with_block(MINUTE * 10).with_shadow(true);
+        let binding = Rule::new("shadow", Limit::per_minute(1)).with_block(MINUTE * 10);
         for _ in 0..3 {
             let _ = limiter.acquire(&shadow, &alice()).await.unwrap();
         }
@@ -206,7 +208,7 @@ async fn a_refusal_of_a_shadow_bans_nobody() {
 #[tokio::test]
 async fn policies_are_replaced_while_running() {
     let clock = FakeClock::new();
-    let rule = Rule::new("policed", Limit::per_minute(1)).policy("login");
+    let rule = Rule::new("policed", Limit::per_minute(1)).with_policy("login");
     for (place, limiter) in everywhere(&clock) {
         let unknown = limiter.acquire(&rule, &alice()).await.unwrap_err();
         assert!(matches!(unknown, RateLimitError::Misconfigured(_)), "{place}: {unknown:?}");
@@ -224,7 +226,7 @@ async fn policies_are_replaced_while_running() {
         assert_eq!(limiter.acquire(&rule, &alice()).await.unwrap().remaining(), 0, "{place}");
 
         // Another algorithm, or another window, starts afresh.
-        let fixed = Policy::new(Limit::per_minute(3)).algorithm(Algorithm::FixedWindow).block(MINUTE * 10);
+        let fixed = Policy::new(Limit::per_minute(3)).with_algorithm(Algorithm::FixedWindow).with_block(MINUTE * 10);
         limiter.set_policies([("login", fixed)]).unwrap();
         for left in [2, 1, 0] {
             assert_eq!(limiter.acquire(&rule, &alice()).await.unwrap().remaining(), left, "{place}");
@@ -281,7 +283,7 @@ fn counting() -> (RateLimiter, Arc<AtomicU64>) {
 const SECOND: Duration = Duration::from_secs(1);
 
 fn patient(max: u64, window: Duration, patience: Duration) -> Rule {
-    Rule::new("patient", Limit::new(max, window)).wait(patience)
+    Rule::new("patient", Limit::new(max, window)).with_wait(patience)
 }
 
 #[tokio::test(start_paused = true)]

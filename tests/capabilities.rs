@@ -149,8 +149,8 @@ async fn try_out(store_name: &str, algorithm: Algorithm, feature: &str) -> Resul
 }
 
 async fn wait(store_name: &str, algorithm: Algorithm) -> Result<(), StoreError> {
-    let rule = Rule::new("wait", Limit::new(1, Duration::from_millis(50))).algorithm(algorithm);
-    let rule = rule.wait(Duration::from_secs(30));
+    let rule = Rule::new("wait", Limit::new(1, Duration::from_millis(50))).with_algorithm(algorithm);
+    let rule = rule.with_wait(Duration::from_secs(30));
     let limiter = limiter(store_name);
     for _ in 0..3 {
         match limiter.acquire(&rule, &Key::global()).await {

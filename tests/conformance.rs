@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use ratelimit_runtime::store::redis::LogLayout;
+use ratelimit_runtime::LogLayout;
 use ratelimit_runtime::store::{Request, Store};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::testkit::conformance::{Capabilities, Feature};

@@ -69,9 +69,9 @@ async fn assert_policies_answer(open: &RateLimiter, closed: &RateLimiter) {
         assert_let_through(check(open).await);
         assert_unavailable(check(closed).await);
         // A rule's own policy goes before its limiter's.
-        let denied = RULE.clone().on_unavailable(Deny);
+        let denied = RULE.clone().with_on_unavailable(Deny);
         assert_unavailable(in_time(DEADLINE, open.acquire(&denied, &Key::global())).await);
-        let allowed = RULE.clone().on_unavailable(Allow);
+        let allowed = RULE.clone().with_on_unavailable(Allow);
         assert_let_through(in_time(DEADLINE, closed.acquire(&allowed, &Key::global())).await);
         // Looking is answered likewise; a reset that did not happen is never reported as done.
         assert_let_through(in_time(DEADLINE, open.peek(&RULE, &Key::global())).await);
@@ -428,7 +428,7 @@ async fn each_kind_of_failure_has_its_answer_under_each_policy() {
     let store = FaultyStore::new(MemoryStore::new());
     let limiter = RateLimiter::with_store(store.clone());
     for policy in [Allow, Deny] {
-        let rule = RULE.clone().on_unavailable(policy);
+        let rule = RULE.clone().with_on_unavailable(policy);
         let kinds = [
             StoreErrorKind::Unavailable,
             StoreErrorKind::Full,

@@ -12,7 +12,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use ratelimit_runtime::__private::KeyBuilder;
 use ratelimit_runtime::clock::Clock as _;
-use ratelimit_runtime::key::MAX_PART;
+/// The longest rendering of one value.
+const MAX_PART: usize = 160;
 use ratelimit_runtime::store::{Answer, Request, Store as _, Verdict};
 use ratelimit_runtime::testkit::{FakeClock, Reference};
 use ratelimit_runtime::{Algorithm, Key, KeyPart, KeyWriter, Limit, MemoryStore, key};

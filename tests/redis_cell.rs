@@ -256,7 +256,7 @@ async fn it_needs_no_scripts() {
     let url = format!("redis://cellonly:pw@127.0.0.1:{}/", server.port());
     let store = RedisStore::new(&url).unwrap().scripts(false).redis_cell(true);
     assert!(ask(&store, &unique("noscripts"), limit(1, 60, 1), 1).await.allowed);
-    let policy = Policy::new(limit(1, 60, 1)).algorithm(LEAKY);
+    let policy = Policy::new(limit(1, 60, 1)).with_algorithm(LEAKY);
     assert!(RateLimiter::builder().store(store).policy("login", policy).build().is_ok());
 }
 

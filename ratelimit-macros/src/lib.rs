@@ -1,36 +1,27 @@
 //! The macros of [`ratelimit-runtime`](https://docs.rs/ratelimit-runtime): `#[rate_limit]`, `key!` and
 //! `#[derive(KeyPart)]`. Depend on that crate, which exports them; what they expand to calls it.
 //!
-//! `#[rate_limit]` goes through four stages, each with its type: the arguments as written (`args`), judged against
-//! the function (`check`, `rule`), as a plan (`plan`), which is expanded (`expand`). Only the last makes
-//! tokens, and it cannot fail.
+//! Each macro goes through four stages, a folder each: what was written (`parse`), judged (`check`), as a plan of what
+//! is to be generated (`plan`), as tokens (`expand`). A stage uses what earlier ones made, never a later one. Only the
+//! last quotes, and it cannot fail. What several stages share stands beside the folders.
 
-mod args;
-mod body;
 mod check;
-mod derive;
-mod diag;
+mod diagnostics;
+mod duration;
 mod expand;
-mod forbidden;
-mod function;
-mod key;
-mod key_macro;
-mod limits;
 mod literal;
-mod number;
+mod literal_text;
+mod parse;
 mod plan;
-mod rule;
 mod runtime_path;
-mod scope;
+mod stages;
 mod suggest;
-mod template;
-mod window;
-mod words;
+#[cfg(test)]
+mod tests;
 
 use proc_macro::TokenStream;
-use quote::ToTokens as _;
 
-/// Limits how often an async function runs, for whom.
+/// Limits how often an async function runs, and for whom.
 ///
 /// ```text
 /// #[rate_limit(key = "<email>", window = "60s", max = 3)]
@@ -44,21 +35,21 @@ use quote::ToTokens as _;
 /// | argument | meaning | when absent |
 /// | --- | --- | --- |
 /// | `key = "<email>"` | a template (below), or any expression over the arguments without `.await` | one bucket for the function |
-/// | `window = "60s"` | in how long: whole numbers with `us`, `ms`, `s`, `m`, `h`, `d`, `w`, such as `"1h 30m"`; 1 ms to 366 days | required, unless `limits` or `policy` |
+/// | `window = "60s"` | over how long calls are counted: whole numbers with `us`, `ms`, `s`, `m`, `h`, `d`, `w`, such as `"1h 30m"`; 1 ms to 366 days | required, unless `limits` or `policy` |
 /// | `max = 3` | how many calls any window admits: a literal of at least 1, or an expression over the arguments, of any integer type | required, unless `limits` or `policy` |
 /// | `limits = ["3/60s", "20/1d"]` | 1 to 8 limits on one key, each `max/window`: a call is charged to all of them, or to none | |
-/// | `policy = "login"` | limits, algorithm and ban are those of the limiter's policy of this name | |
+/// | `policy = "login"` | limits, algorithm and block are those of the limiter's policy of this name | |
 /// | `algorithm = "token_bucket"` | `"sliding_window"` (exact), `"sliding_counter"`, `"fixed_window"`, `"token_bucket"`, `"leaky_bucket"` (GCRA) | `"sliding_window"` |
 /// | `burst = 10` | how much a bucket admits at once, at least 1; with `window`, `max` and one of the two bucket algorithms | `max` |
 /// | `cost = <number>` | what this call weighs: a literal from 1 to what the limits admit, or an expression over the arguments, of any integer type | 1 |
 /// | `count = "err"` | which outcomes count: `"all"`, `"ok"`, `"err"`, or a closure or path that is given `&result` and says whether it counts | `"all"` |
-/// | `block = "10m"` | once the limits refuse a key, refuse it for this long; 1 ms to 366 days. Refusals during the ban do not extend it | no ban |
+/// | `block = "10m"` | once the limits refuse a key, refuse it for this long; 1 ms to 366 days. Refusals of a blocked key do not extend the block | no block |
 /// | `wait = "2s"` | wait for a slot up to this long instead of refusing at once; 1 ms to 1 h. Not with `block` or a bare `shadow` | refuse at once |
 /// | `when = <bool>` | limit this call only if true; if false, nothing else is evaluated before the body | always |
 /// | `on_refused = <expr>` | a closure or a path that turns the `RateLimitError` into the return value | `FromRateLimitError` of the return type |
 /// | `on_unavailable = "allow"` | `"allow"`, `"deny"` or `"local"` when the store cannot answer | the limiter's setting |
-/// | `timeout = "50ms"` | the deadline of the check, 1 ms to 60 s | the limiter's setting |
-/// | `shadow`, `shadow = <bool>` | decide and record, never refuse, wait or ban | off |
+/// | `timeout = "50ms"` | how long the check may take, 1 ms to 60 s | the limiter's setting |
+/// | `shadow`, `shadow = <bool>` | decide and record, never refuse, wait or block | off |
 /// | `name = "send_code"` | the namespace of the keys: functions that share a name share budgets. At most 128 bytes, no braces | the function's path, with the type it belongs to |
 /// | `limiter = <expr>` | a `RateLimiter`, a reference to one, or an `Arc` of one | the scoped one, else the installed one |
 /// | `crate = ::path` | where the runtime crate is, as an absolute path | `::ratelimit_runtime` |
@@ -79,7 +70,7 @@ use quote::ToTokens as _;
 ///
 /// With `count` other than `"all"` a call takes its slot before the body runs, so that a thousand parallel guesses
 /// cannot pass a limit of five, and gives it back if the outcome does not count. A call that is cancelled or panics
-/// counts. Calls that are still running hold their slots, but only those that have counted lead to a ban.
+/// counts. Calls that are still running occupy their slots, but only those that have counted lead to a block.
 ///
 /// `"ok"` and `"err"` are for functions that return a `Result`. The body becomes an async block: arguments that it uses
 /// are moved into it, so a closure of `count` sees of them only what is `Copy` or what the body leaves alone. Without
@@ -89,24 +80,25 @@ use quote::ToTokens as _;
 ///
 /// `"<user.id>:<req.email()>"`: a placeholder is a name that an argument binds, or `self`, followed by any number of
 /// `.field`, `.0` and `.method()` without arguments. `{email}` is the same as `<email>`. `<<`, `>>`, `{{` and `}}`
-/// are the characters themselves; all other text stands for itself. Names are checked against the function. The value of a placeholder
-/// implements `KeyPart`; different values never make the same key. `key!("…")` makes the same key by hand.
+/// are the characters themselves; all other text stands for itself. Names are checked against the function. The value of
+/// a placeholder implements `KeyPart`; different values never make the same key. `key!("…")` makes the same key by hand.
 ///
 /// # Functions
 ///
 /// Async functions and methods of every kind, methods under `#[async_trait]`, and functions whose last expression is
-/// `async move { … }` or hands one on, as `Box::pin(async move { … })` does. The return type implements `FromRateLimitError`, as
-/// `Result<_, E>` does for `E: From<RateLimitError>`; a function that returns nothing needs `on_refused` or `shadow`.
+/// `async move { … }` or hands one on, as `Box::pin(async move { … })` does. The return type implements
+/// `FromRateLimitError`, as `Result<_, E>` does for `E: From<RateLimitError>`; a function that returns nothing needs
+/// `on_refused` or `shadow`.
 ///
-/// Several attributes on one function make one guard: each has its own bucket, they are consulted together and a call is
-/// charged to all of them, or to none. The refusal that takes longest to end is returned. `on_refused` is written once
-/// and answers for all; with `wait` on several of them, a call waits as long as the least patient says.
+/// Several attributes on one function make one guard: each has its own bucket. They are consulted together, and a call is
+/// charged to all of them or to none. Of several refusals, the one that lasts longest is returned. `on_refused` is written once
+/// and applies to all of them; with `wait` on several of them, a call waits no longer than the shortest says.
 ///
 /// The derived name is the function's path, so moving the function starts fresh buckets: give a `name` to
 /// keep them. A second attribute's derived name ends in `#2`, and so on.
 #[proc_macro_attribute]
 pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    guard(arguments.into(), item.into()).into()
+    stages::rate_limit(arguments.into(), item.into()).into()
 }
 
 /// The key that an attribute with this template uses, from names in scope.
@@ -119,7 +111,7 @@ pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// name: `key!(crate = ::path, "<email>")`.
 #[proc_macro]
 pub fn key(input: TokenStream) -> TokenStream {
-    key_macro::key(input.into()).unwrap_or_else(|error| in_a_block(&error)).into()
+    stages::key(input.into()).into()
 }
 
 /// Makes a type of your own usable in a key.
@@ -134,25 +126,5 @@ pub fn key(input: TokenStream) -> TokenStream {
 /// `#[key(crate = ::path)]` says where the runtime crate is, if it has another name.
 #[proc_macro_derive(KeyPart, attributes(key))]
 pub fn derive_key_part(input: TokenStream) -> TokenStream {
-    derive::key_part(input.into()).unwrap_or_else(syn::Error::into_compile_error).into()
-}
-
-/// Every error of an expression: several can only stand in a block.
-fn in_a_block(error: &syn::Error) -> proc_macro2::TokenStream {
-    let errors = error.to_compile_error();
-    quote::quote!({ #errors })
-}
-
-/// The guarded function; or every error, and the item as it was, so that what uses it still compiles.
-fn guard(arguments: proc_macro2::TokenStream, item: proc_macro2::TokenStream) -> proc_macro2::TokenStream {
-    let (error, item) = match syn::parse2(item.clone()) {
-        Err(error) => (error, item),
-        Ok(function) => match check::check(arguments, function) {
-            Ok(plan) => return expand::expand(plan),
-            Err((error, function)) => (error, function.into_token_stream()),
-        },
-    };
-    let mut tokens = error.into_compile_error();
-    tokens.extend(item);
-    tokens
+    stages::key_part(input.into()).into()
 }

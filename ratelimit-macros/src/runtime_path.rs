@@ -2,7 +2,7 @@
 
 use syn::{Error, Expr, ExprPath, Path};
 
-use crate::args::{as_str, bare};
+use crate::literal::{as_str, bare};
 
 /// Reads the value of `crate = …`: an absolute path, in quotes or not.
 pub(crate) fn read(expr: &Expr) -> syn::Result<Path> {

@@ -1,7 +1,7 @@
-//! [`Clock`]: where a store in memory takes its time from.
+//! [`Clock`]: where a store takes its time from, if not from a server.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// A clock that a store reads once per decision.
 pub trait Clock: Send + Sync + 'static {
@@ -15,8 +15,31 @@ impl<C: Clock + ?Sized> Clock for std::sync::Arc<C> {
     }
 }
 
+/// A clock that every process reads alike, as [`SystemClock`] is: the only kind that a store which processes share can take
+/// its time from.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a clock that all processes read alike",
+    label = "not a `WallClock`",
+    note = "processes that share a store have to agree on the time: take `SystemClock`, or implement `WallClock` for a clock that counts from a moment common to all"
+)]
+pub trait WallClock: Clock {}
+
+impl<C: WallClock + ?Sized> WallClock for std::sync::Arc<C> {}
+
+/// The time since 1970, by the clock of the machine.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Duration {
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+    }
+}
+
+impl WallClock for SystemClock {}
+
 /// The monotonic clock of the process, as tokio sees it: under `#[tokio::test(start_paused = true)]` it stands still
-/// until the test moves it with `tokio::time::advance`.
+/// until the test moves it with `tokio::time::advance`. Each process has its own.
 #[derive(Clone)]
 pub struct TokioClock {
     anchor: tokio::time::Instant,

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::rule::Name;
+
 /// The answer to one check: whether the call may go on, and where its limit stands.
 ///
 /// With several limits, the numbers are those of the limit that decided: the one that makes the caller wait longest,
@@ -10,17 +12,29 @@ use std::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[must_use = "a decision that nobody reads limits nothing"]
 pub struct Decision {
-    pub(crate) rule: &'static str,
+    pub(crate) rule: Name,
     pub(crate) limit: u64,
+    pub(crate) window_us: u64,
     pub(crate) remaining: u64,
     pub(crate) retry_after_us: u64,
     pub(crate) reset_after_us: u64,
+    /// What names the charge to whoever made it, which is `source`; 0 if nothing was charged.
     pub(crate) ticket: u64,
     pub(crate) limit_index: u8,
     pub(crate) source: Source,
     pub(crate) allowed: bool,
-    pub(crate) degraded: bool,
     pub(crate) blocked: bool,
+}
+
+/// What a decision has charged, and to whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Charge {
+    /// Nothing.
+    None,
+    /// The store, under this ticket.
+    Store(u64),
+    /// The fallback memory of this process, under this ticket.
+    Fallback(u64),
 }
 
 /// Who gave a [`Decision`].
@@ -29,8 +43,10 @@ pub struct Decision {
 pub enum Source {
     /// The store itself.
     Store,
-    /// The `on_unavailable` policy, because the store could not answer.
+    /// The memory of this process, because the store could not answer.
     Fallback,
+    /// Nobody: the store could not answer, and the rule lets calls through meanwhile.
+    Nobody,
 }
 
 impl Decision {
@@ -43,13 +59,19 @@ impl Decision {
     /// The name of the rule that decided.
     #[must_use]
     pub fn rule(&self) -> &'static str {
-        self.rule
+        self.rule.as_str()
     }
 
-    /// What the deciding limit admits per window.
+    /// What the deciding limit admits at most while nothing of it is used: its `max`, or the burst of a bucket.
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.limit
+    }
+
+    /// The window of the deciding limit.
+    #[must_use]
+    pub fn window(&self) -> Duration {
+        Duration::from_micros(self.window_us)
     }
 
     /// Which of the rule's limits decided, counted from 0 in written order.
@@ -77,7 +99,7 @@ impl Decision {
         Duration::from_micros(self.reset_after_us)
     }
 
-    /// Whether a ban refused, which outlasts the limit itself.
+    /// Whether a block refused, which outlasts the limit itself.
     #[must_use]
     pub fn is_blocked(&self) -> bool {
         self.blocked
@@ -89,30 +111,37 @@ impl Decision {
         self.source
     }
 
-    /// Whether this is the answer of a policy, because the store could not give one. Under `allow` it knows the limit,
-    /// and nothing of what is left of it; under `local` it speaks for this process.
+    /// Whether the store could not answer, and somebody else did. Under `allow` the decision knows the limit, and nothing
+    /// of what is left of it; under `local` it speaks for this process.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
-        self.degraded
+        match self.source {
+            Source::Store => false,
+            Source::Fallback | Source::Nobody => true,
+        }
     }
 
-    pub(crate) fn ticket(&self) -> u64 {
-        self.ticket
+    pub(crate) fn charge(&self) -> Charge {
+        match (self.ticket, self.source) {
+            (0, _) | (_, Source::Nobody) => Charge::None,
+            (ticket, Source::Store) => Charge::Store(ticket),
+            (ticket, Source::Fallback) => Charge::Fallback(ticket),
+        }
     }
 
-    /// The answer of the `allow` policy.
-    pub(crate) fn unchecked(rule: &'static str, limit: u64) -> Self {
+    /// Let through without having been decided.
+    pub(crate) fn unchecked(rule: Name, limit: u64, window_us: u64) -> Self {
         Self {
             rule,
             limit,
+            window_us,
             remaining: 0,
             retry_after_us: 0,
             reset_after_us: 0,
             ticket: 0,
             limit_index: 0,
-            source: Source::Fallback,
+            source: Source::Nobody,
             allowed: true,
-            degraded: true,
             blocked: false,
         }
     }
@@ -124,13 +153,13 @@ impl fmt::Debug for Decision {
             .field("allowed", &self.allowed)
             .field("rule", &self.rule)
             .field("limit", &self.limit)
+            .field("window", &self.window())
             .field("limit_index", &self.limit_index)
             .field("remaining", &self.remaining)
             .field("retry_after", &self.retry_after())
             .field("reset_after", &self.reset_after())
             .field("source", &self.source)
-            .field("degraded", &self.degraded)
-            .field("banned", &self.blocked)
+            .field("blocked", &self.blocked)
             .finish_non_exhaustive()
     }
 }

@@ -31,7 +31,7 @@ pub enum RateLimitError {
         /// What the limit admits at most.
         limit: u64,
     },
-    /// The store gave no answer by the deadline, or said that it cannot serve now.
+    /// The store gave no answer in time, or said that it cannot serve now.
     Unavailable(StoreError),
     /// The limiter or its store is set up wrongly. It is never answered by the `on_unavailable` policy: a typo in a
     /// password must not switch a limit off.
@@ -80,7 +80,9 @@ impl fmt::Display for RateLimitError {
 impl Error for RateLimitError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Unavailable(error) | Self::Misconfigured(error) => Some(error),
+            Self::Unavailable(error) => Some(error),
+            // Its message is in ours.
+            Self::Misconfigured(error) => error.source(),
             _ => None,
         }
     }
@@ -107,7 +109,7 @@ pub struct StoreError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
-    /// No answer, or none by the deadline: the `on_unavailable` policy decides.
+    /// The store does not serve: `on_unavailable` decides.
     Unavailable,
     /// No answer in time, by a store that is up. Never answered by "allow": whoever can flood it must not be able to
     /// switch limits off.
@@ -129,6 +131,11 @@ impl StoreError {
     /// The store cannot be reached, or did not answer.
     pub fn unavailable(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StoreErrorKind::Unavailable, message)
+    }
+
+    /// The store is up, and did not answer in time.
+    pub fn timed_out(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StoreErrorKind::TimedOut, message)
     }
 
     /// The store is set up wrongly.

@@ -1,43 +1,110 @@
 //! What the expansion of `#[rate_limit]` and `key!` calls. It has no stability: the two crates are released together.
 
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use smallvec::SmallVec;
-
-pub use crate::check::Check;
-use crate::consult;
+use crate::engine::{self, Asked};
+pub use crate::engine::{CheckBuilder, Reservations};
 pub use crate::key::KeyBuilder;
-pub use crate::limit::{Limit, MAX_COUNT};
-pub use crate::rule::{Algorithm, OnUnavailable, Rule};
-pub use crate::settle::Held;
+pub use crate::rule::{Algorithm, Limit, MAX_COUNT, OnUnavailable, Rule};
 pub use crate::{FromRateLimitError, Key, KeyPart, KeyWriter, RateLimitError, RateLimiter};
 
+impl CheckBuilder {
+    /// A check by the limiter that is in force here and now.
+    #[must_use]
+    pub fn new(rule: &Rule) -> Self {
+        Self::on(rule, RateLimiter::current())
+    }
+
+    /// A check by this limiter.
+    #[must_use]
+    pub fn on(rule: &Rule, limiter: RateLimiter) -> Self {
+        Self::for_engine(rule, limiter.into_engine())
+    }
+}
+
+/// The answer to a guard. It is small: what was decided at once is just kept, all else is on the heap.
+#[must_use = "a guard that is not awaited limits nothing"]
+pub struct Guard<T>(Repr<T>);
+
+enum Repr<T> {
+    Decided(Option<Result<T, RateLimitError>>),
+    Asked(Pin<Box<dyn Future<Output = Result<T, RateLimitError>> + Send>>),
+}
+
+impl<T> Guard<T> {
+    fn decided(outcome: Result<T, RateLimitError>) -> Self {
+        Self(Repr::Decided(Some(outcome)))
+    }
+
+    fn asked(answer: impl Future<Output = Result<T, RateLimitError>> + Send + 'static) -> Self {
+        Self(Repr::Asked(Box::pin(answer)))
+    }
+}
+
+impl<T: Unpin> Future for Guard<T> {
+    type Output = Result<T, RateLimitError>;
+
+    #[allow(clippy::expect_used, reason = "the contract of a future: not to be polled once it is ready")]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.get_mut().0 {
+            Repr::Decided(outcome) => Poll::Ready(outcome.take().expect("a guard polled after completion")),
+            Repr::Asked(answer) => answer.as_mut().poll(cx),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Guard<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Guard(..)")
+    }
+}
+
 /// The guard of a function with one attribute.
-pub async fn run(mut check: Check) -> Result<(), RateLimitError> {
-    check.finish();
-    consult::patiently(&check).await.map(drop)
+pub fn run(check: CheckBuilder) -> Guard<()> {
+    let asked = check.finish();
+    match engine::acquire_now(&asked) {
+        Some(outcome) => Guard::decided(outcome.map(drop)),
+        None => Guard::asked(async move { engine::acquire(&asked).await.map(drop) }),
+    }
 }
 
 /// The guard of a function with several attributes, in written order; `None` where `when` was false.
-pub async fn run_all<const N: usize>(checks: [Option<Check>; N]) -> Result<(), RateLimitError> {
-    run_held(checks).await.map(drop)
+pub fn run_all<const N: usize>(checks: [Option<CheckBuilder>; N]) -> Guard<()> {
+    let mut group: Vec<Asked> = checks.into_iter().flatten().map(CheckBuilder::finish).collect();
+    if group.is_empty() {
+        return Guard::decided(Ok(()));
+    }
+    if group.len() == 1
+        && let Some(asked) = group.pop()
+    {
+        return match engine::acquire_now(&asked) {
+            Some(outcome) => Guard::decided(outcome.map(drop)),
+            None => Guard::asked(async move { engine::acquire(&asked).await.map(drop) }),
+        };
+    }
+    Guard::asked(async move { engine::acquire_all(&group).await.map(drop) })
 }
 
 /// The guard of a function whose outcome counts.
-pub async fn run_held<const N: usize>(mut checks: [Option<Check>; N]) -> Result<Held<N>, RateLimitError> {
-    for check in checks.iter_mut().flatten() {
-        check.finish();
+pub fn run_reserved<const N: usize>(checks: [Option<CheckBuilder>; N]) -> Guard<Reservations<N>> {
+    let mut places = [false; N];
+    let mut group = Vec::with_capacity(N);
+    for (place, check) in places.iter_mut().zip(checks) {
+        *place = check.is_some();
+        group.extend(check.map(CheckBuilder::finish));
     }
-    let mut decisions = {
-        let asked: SmallVec<[&Check; 4]> = checks.iter().flatten().collect();
-        consult::all_patiently(&asked).await?.into_iter()
-    };
-    let held = checks.map(|check| {
-        let check = check?;
-        let ticket = decisions.next()?.ticket();
-        check.is_reservation().then_some((check, ticket))
-    });
-    Ok(Held::new(held))
+    Guard::asked(async move {
+        let decisions = engine::acquire_all(&group).await?;
+        let mut charged = group.into_iter().zip(decisions);
+        Ok(Reservations::new(places.map(|asked| {
+            let (asked, decision) = if asked { charged.next()? } else { return None };
+            asked.reserves().then(|| (Box::new(asked), decision.charge()))
+        })))
+    })
 }
 
 /// Whether an outcome counts, as `count` says it by a closure.

@@ -1,57 +1,34 @@
-//! Waiting in real time, also under a tokio clock that is paused: a server on the network takes its time whatever a
-//! test says the time is.
+//! Timers that go by real time, also under tokio's paused clock: a server on the other end of a connection does not know
+//! that the clock of a test stands still.
 
-use std::future::Future;
-use std::panic::catch_unwind;
+use std::cell::Cell;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Handle;
-
-/// The time was up first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Elapsed;
+use tokio::runtime::{Handle, Id};
 
 /// How long one thread sleeps for a waiter. A runtime that ends waits for it.
 const NAP: Duration = Duration::from_millis(10);
 
-/// Waits for `duration`.
-pub(crate) async fn sleep(duration: Duration) {
-    let until = Instant::now() + duration;
-    if !is_paused() {
-        tokio::time::sleep(duration).await;
-    }
-    // On a paused clock, tokio's timers fire as soon as nothing else is to be done. Then threads wait.
-    loop {
-        let left = until.saturating_duration_since(Instant::now());
-        // Timers are a millisecond coarse.
-        if left < Duration::from_millis(1) {
-            return;
-        }
-        if tokio::task::spawn_blocking(move || std::thread::sleep(left.min(NAP))).await.is_err() {
-            return;
-        }
-    }
-}
+/// Time was up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Elapsed;
 
-/// Whether the clock of tokio stands still, or has. In the first millisecond nobody can tell.
-fn is_paused() -> bool {
-    let (tokio, real) = (tokio::time::Instant::now().into_std(), Instant::now());
-    let apart = tokio.saturating_duration_since(real).max(real.saturating_duration_since(tokio));
-    apart > Duration::from_millis(1)
-}
-
-/// Waits for `future`, but not longer than `duration`. What is ready at once needs no timer.
-pub(crate) async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Output, Elapsed> {
+/// Waits for `future` until `at`, and no longer. What is ready at once needs no timer.
+pub(crate) async fn timeout_at<F: Future>(at: Instant, future: F) -> Result<F::Output, Elapsed> {
     let mut future = pin!(future);
     let mut time = pin!(None);
-    std::future::poll_fn(|cx| {
+    poll_fn(|cx| {
         if let Poll::Ready(output) = future.as_mut().poll(cx) {
             return Poll::Ready(Ok(output));
         }
         if time.is_none() {
-            time.set(Some(sleep(duration)));
+            time.set(Some(sleep_until(at)));
         }
         match time.as_mut().as_pin_mut() {
             Some(time) => time.poll(cx).map(|()| Err(Elapsed)),
@@ -61,48 +38,99 @@ pub(crate) async fn timeout<F: Future>(duration: Duration, future: F) -> Result<
     .await
 }
 
-/// Whether waiting is possible here: on a tokio runtime with timers.
-pub(crate) fn is_available() -> bool {
-    // tokio has no other way to tell.
-    Handle::try_current().is_ok() && catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok()
+/// Waits for `duration`.
+#[cfg(feature = "redis")]
+pub(crate) async fn sleep(duration: Duration) {
+    sleep_until(Instant::now() + duration).await;
+}
+
+async fn sleep_until(at: Instant) {
+    let left = || at.saturating_duration_since(Instant::now());
+    if !is_paused() {
+        tokio::time::sleep(left()).await;
+    }
+    // On a paused clock, tokio's timers fire as soon as nothing else is to be done. Then threads wait. While one does,
+    // that clock is not advanced, so nobody may rely on it.
+    loop {
+        let left = left();
+        // Timers are a millisecond coarse.
+        if left < Duration::from_millis(1) {
+            return;
+        }
+        if tokio::task::spawn_blocking(move || thread::sleep(left.min(NAP))).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Whether the clock of tokio stands still, or has. In its first millisecond nobody can tell.
+fn is_paused() -> bool {
+    let (tokio, real) = (tokio::time::Instant::now().into_std(), Instant::now());
+    let apart = tokio.saturating_duration_since(real).max(real.saturating_duration_since(tokio));
+    apart > Duration::from_millis(1)
+}
+
+/// Why nothing can be waited for here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoTimers {
+    /// There is no tokio runtime.
+    NoRuntime,
+    /// The runtime was built without timers.
+    NotEnabled,
+}
+
+impl fmt::Display for NoTimers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoRuntime => "it has to wait, which needs a tokio runtime, and none is running here",
+            Self::NotEnabled => "it has to wait, and the tokio runtime has no timers: build it with `enable_all()`",
+        })
+    }
+}
+
+/// Whether the current runtime has timers. Without them, tokio's own functions panic.
+pub(crate) fn timers() -> Result<(), NoTimers> {
+    thread_local! {
+        static KNOWN: Cell<Option<Id>> = const { Cell::new(None) };
+    }
+    let Ok(runtime) = Handle::try_current() else { return Err(NoTimers::NoRuntime) };
+    if KNOWN.get() == Some(runtime.id()) {
+        return Ok(());
+    }
+    // There is no way to ask.
+    match catch_unwind(AssertUnwindSafe(|| drop(tokio::time::sleep(Duration::ZERO)))) {
+        Ok(()) => {
+            KNOWN.set(Some(runtime.id()));
+            Ok(())
+        }
+        Err(_) => Err(NoTimers::NotEnabled),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test")]
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_paused_clock_does_not_shorten_the_wait() {
+    async fn a_paused_clock_does_not_cut_a_wait_short() {
         let start = Instant::now();
-        sleep(Duration::from_millis(60)).await;
-        assert!(start.elapsed() >= Duration::from_millis(58));
-        let start = Instant::now();
-        let never = std::future::pending::<()>();
-        assert_eq!(timeout(Duration::from_millis(60), never).await, Err(Elapsed));
-        assert!(start.elapsed() >= Duration::from_millis(58));
-    }
+        let thread_that_answers = tokio::task::spawn_blocking(|| thread::sleep(Duration::from_millis(20)));
+        assert!(timeout_at(start + Duration::from_secs(10), thread_that_answers).await.unwrap().is_ok());
 
-    #[tokio::test]
-    async fn what_comes_in_time_is_given() {
-        let late = async {
-            sleep(Duration::from_millis(5)).await;
-            1
-        };
-        assert_eq!(timeout(Duration::from_secs(10), late).await, Ok(1));
-        assert_eq!(timeout(Duration::ZERO, std::future::ready(2)).await, Ok(2));
+        let start = Instant::now();
+        let nothing = std::future::pending::<()>();
+        assert_eq!(timeout_at(start + Duration::from_millis(50), nothing).await, Err(Elapsed));
+        assert!(start.elapsed() >= Duration::from_millis(48));
     }
 
     #[test]
-    fn a_runtime_without_timers_is_known() {
-        let runtime = |timers: bool| {
-            let mut builder = tokio::runtime::Builder::new_current_thread();
-            if timers { builder.enable_time().build() } else { builder.build() }
-        };
-        assert!(!is_available());
-        assert!(runtime(true).unwrap().block_on(async { is_available() }));
-        assert!(!runtime(false).unwrap().block_on(async { is_available() }));
-        assert_eq!(runtime(false).unwrap().block_on(timeout(Duration::ZERO, std::future::ready(1))), Ok(1));
+    fn a_runtime_without_timers_is_an_error_and_no_panic() {
+        assert_eq!(timers(), Err(NoTimers::NoRuntime));
+        let without = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        assert_eq!(without.block_on(async { timers() }), Err(NoTimers::NotEnabled));
+        let with = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        assert_eq!(with.block_on(async { timers() }), Ok(()));
     }
 }

@@ -78,7 +78,7 @@ async fn without_redis_calls_go_on_unless_one_says_otherwise() {
     let url = server.url();
     server.stop();
     let rule = Rule::new("open", Limit::per_minute(1));
-    let open = RateLimiter::builder().redis(&url).build().unwrap();
+    let open = RateLimiter::builder().redis(&url).on_unavailable(OnUnavailable::Allow).build().unwrap();
     for _ in 0..3 {
         assert!(open.acquire(&rule, &Key::global()).await.unwrap().is_degraded());
     }
@@ -112,7 +112,8 @@ async fn parallel_calls_do_not_pass_between_check_and_act() {
     for limiter in [strict().build().unwrap(), redis] {
         for algorithm in ALGORITHMS {
             // A day, so that no bucket is refilled meanwhile.
-            let rule = Arc::new(Rule::named(format!("race {algorithm:?}"), Limit::per_day(50)).algorithm(algorithm));
+            let rule =
+                Arc::new(Rule::named(format!("race {algorithm:?}"), Limit::per_day(50)).with_algorithm(algorithm));
             let mut calls = JoinSet::new();
             for _ in 0..1_000 {
                 let (limiter, rule) = (limiter.clone(), Arc::clone(&rule));
@@ -130,7 +131,7 @@ async fn parallel_calls_do_not_pass_between_check_and_act() {
 async fn the_clock_of_the_caller_does_not_decide() {
     let (limiter, _) = on_redis(shared());
     for algorithm in ALGORITHMS {
-        let rule = Rule::named(format!("skew {algorithm:?}"), Limit::per_hour(1)).algorithm(algorithm);
+        let rule = Rule::named(format!("skew {algorithm:?}"), Limit::per_hour(1)).with_algorithm(algorithm);
         assert!(admits(&limiter, &rule, &Key::global()).await);
         tokio::time::pause();
         tokio::time::advance(MINUTE * 600).await;

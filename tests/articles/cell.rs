@@ -60,7 +60,7 @@ async fn whoever_waits_as_long_as_told_is_admitted() {
             // Neither rate divides.
             for (max, window) in [(7, SECOND), (3, Duration::from_micros(1_000_001))] {
                 let rule = Rule::named(format!("told {max} {algorithm:?}"), Limit::new(max, window));
-                let rule = rule.algorithm(algorithm);
+                let rule = rule.with_algorithm(algorithm);
                 let mut waits = 0;
                 for _ in 0..100 {
                     let Err(refused) = limiter.acquire(&rule, &Key::global()).await else { continue };
@@ -85,7 +85,7 @@ async fn no_refill_job_is_needed_and_a_full_bucket_is_no_key() {
     let (limiter, prefix) = on_redis(server);
     for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
         let rule = Rule::named(format!("refill {algorithm:?}"), Limit::new(20, SECOND).with_burst(4));
-        let rule = rule.algorithm(algorithm);
+        let rule = rule.with_algorithm(algorithm);
         while admits(&limiter, &rule, &Key::global()).await {}
         let (key, life) = lives(server, &prefix).into_iter().find(|(key, _)| key.contains("refill")).unwrap();
         assert!((1..=250).contains(&life), "{key} lives {life} ms, and is full in 200 ms");

@@ -36,7 +36,7 @@ async fn there_are_helpers_for_second_minute_hour_and_day() {
         .into_iter()
         .enumerate()
         {
-            let rule = Rule::named(format!("per {nth}"), limit).algorithm(Algorithm::FixedWindow);
+            let rule = Rule::named(format!("per {nth}"), limit).with_algorithm(Algorithm::FixedWindow);
             assert!(admits(&limiter, &rule, &Key::global()).await);
             let refused = limiter.acquire(&rule, &Key::global()).await.unwrap_err();
             assert_eq!(refused.retry_after(), Some(window));
@@ -53,7 +53,7 @@ async fn no_crash_between_counting_and_expiring_can_leak_a_key() {
     let server = RedisServer::start();
     let (limiter, prefix) = on_redis(&server);
     for algorithm in ALGORITHMS {
-        let rule = Rule::named(format!("one step {algorithm:?}"), Limit::per_minute(2)).algorithm(algorithm);
+        let rule = Rule::named(format!("one step {algorithm:?}"), Limit::per_minute(2)).with_algorithm(algorithm);
         // The script is known from here on.
         assert!(admits(&limiter, &rule, &Key::of("first")).await);
         let sent =
@@ -76,7 +76,7 @@ async fn a_dropped_call_leaks_no_key() {
     let server = shared();
     let (limiter, prefix) = on_redis(server);
     for algorithm in ALGORITHMS {
-        let rule = Rule::named(format!("dropped {algorithm:?}"), Limit::per_minute(2)).algorithm(algorithm);
+        let rule = Rule::named(format!("dropped {algorithm:?}"), Limit::per_minute(2)).with_algorithm(algorithm);
         for call in 0..50_u32 {
             let key = Key::of(&call);
             let check = limiter.acquire(&rule, &key);
@@ -97,7 +97,7 @@ async fn no_call_is_let_through_uncounted_to_heal_a_key() {
     let server = shared();
     let (limiter, prefix) = on_redis(server);
     for algorithm in ALGORITHMS {
-        let rule = Rule::named(format!("healed {algorithm:?}"), Limit::per_hour(3)).algorithm(algorithm);
+        let rule = Rule::named(format!("healed {algorithm:?}"), Limit::per_hour(3)).with_algorithm(algorithm);
         let mut admitted = 0;
         for _ in 0..10 {
             for (key, _) in lives(server, &prefix) {
@@ -114,7 +114,7 @@ async fn no_call_is_let_through_uncounted_to_heal_a_key() {
 async fn the_default_admits_no_double_burst_across_an_edge() {
     let across = async |algorithm| {
         let [(limiter, clock), _] = both();
-        let rule = Rule::new("edge", Limit::per_minute(10)).algorithm(algorithm);
+        let rule = Rule::new("edge", Limit::per_minute(10)).with_algorithm(algorithm);
         assert!(admits(&limiter, &rule, &Key::global()).await);
         clock.advance(MINUTE - SECOND);
         let mut within_two_seconds = 0;

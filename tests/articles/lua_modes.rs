@@ -8,7 +8,7 @@ use super::*;
 async fn a_caller_under_the_limit_is_never_refused() {
     for (limiter, clock) in both() {
         for algorithm in ALGORITHMS {
-            let rule = Rule::named(format!("steady {algorithm:?}"), Limit::per_minute(4)).algorithm(algorithm);
+            let rule = Rule::named(format!("steady {algorithm:?}"), Limit::per_minute(4)).with_algorithm(algorithm);
             for call in 0..500 {
                 assert!(admits(&limiter, &rule, &Key::global()).await, "{algorithm:?}, call {call}, one in 20 s");
                 clock.advance(SECOND * 20);
@@ -22,7 +22,7 @@ async fn a_caller_under_the_limit_is_never_refused() {
 async fn refused_calls_do_not_move_the_end_of_a_window() {
     for (limiter, clock) in both() {
         for algorithm in ALGORITHMS {
-            let rule = Rule::named(format!("end {algorithm:?}"), Limit::per_minute(1)).algorithm(algorithm);
+            let rule = Rule::named(format!("end {algorithm:?}"), Limit::per_minute(1)).with_algorithm(algorithm);
             assert!(admits(&limiter, &rule, &Key::global()).await);
             let mut left = limiter.acquire(&rule, &Key::global()).await.unwrap_err().retry_after().unwrap();
             while left > SECOND {
@@ -42,7 +42,7 @@ async fn refused_calls_do_not_move_the_end_of_a_window() {
 async fn a_counter_needs_no_expire_with_options() {
     let server = RedisServer::start();
     let (limiter, _) = on_redis(&server);
-    let rule = Rule::new("no nx", Limit::per_minute(2)).algorithm(Algorithm::FixedWindow);
+    let rule = Rule::new("no nx", Limit::per_minute(2)).with_algorithm(Algorithm::FixedWindow);
     for call in 0..4 {
         assert_eq!(admits(&limiter, &rule, &Key::global()).await, call < 2);
     }
@@ -55,7 +55,7 @@ async fn a_counter_needs_no_expire_with_options() {
 async fn the_expiry_of_a_window_is_never_set_anew() {
     let server = shared();
     let (limiter, prefix) = on_redis(server);
-    let rule = Rule::new("expiry", Limit::per_minute(1_000)).algorithm(Algorithm::FixedWindow);
+    let rule = Rule::new("expiry", Limit::per_minute(1_000)).with_algorithm(Algorithm::FixedWindow);
     assert!(admits(&limiter, &rule, &Key::global()).await);
     let left = || lives(server, &prefix).pop().unwrap().1;
     let first = left();

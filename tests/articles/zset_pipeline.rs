@@ -30,7 +30,7 @@ async fn a_sliding_window_by_attribute() {
 async fn refused_calls_do_not_keep_the_window_full() {
     for (limiter, clock) in both() {
         for algorithm in ALGORITHMS {
-            let rule = Rule::named(format!("keen {algorithm:?}"), Limit::per_minute(3)).algorithm(algorithm);
+            let rule = Rule::named(format!("keen {algorithm:?}"), Limit::per_minute(3)).with_algorithm(algorithm);
             let mut admitted = 0;
             // Ten minutes of a call per second.
             for _ in 0..600 {
@@ -69,7 +69,7 @@ async fn long_windows_do_not_overflow() {
     let year = MINUTE * 60 * 24 * 366;
     for (limiter, clock) in both() {
         for algorithm in ALGORITHMS {
-            let rule = Rule::named(format!("year {algorithm:?}"), Limit::new(2, year)).algorithm(algorithm);
+            let rule = Rule::named(format!("year {algorithm:?}"), Limit::new(2, year)).with_algorithm(algorithm);
             for _ in 0..2 {
                 assert!(admits(&limiter, &rule, &Key::global()).await);
             }

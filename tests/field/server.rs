@@ -26,7 +26,7 @@ async fn many_checks_use_one_connection() {
 async fn an_error_of_the_store_is_never_a_refusal() {
     let mut server = RedisServer::start();
     let (limiter, prefix) = on_redis(&server);
-    let rule = Rule::new("errors", Limit::per_minute(1)).timeout(Duration::from_millis(500));
+    let rule = Rule::new("errors", Limit::per_minute(1)).with_timeout(Duration::from_millis(500));
     let foreign = Key::of("foreign");
     server.cli(&["SET", &format!("{prefix}:rl1:sw-60s:errors:<foreign>"), "text"]);
     let error = limiter.acquire(&rule, &foreign).await.unwrap_err();
@@ -69,12 +69,12 @@ async fn what_an_outage_lets_through_is_a_choice_and_says_so() {
     let store = FaultyStore::new(MemoryStore::new());
     let limiter = RateLimiter::builder().store(store.clone()).build().unwrap();
     store.fail();
-    let open = Rule::new("open", Limit::per_minute(1)).on_unavailable(OnUnavailable::Allow);
+    let open = Rule::new("open", Limit::per_minute(1)).with_on_unavailable(OnUnavailable::Allow);
     let decision = limiter.acquire(&open, &Key::global()).await.unwrap();
     assert!(decision.is_degraded());
-    assert_eq!(decision.source(), Source::Fallback);
+    assert_eq!(decision.source(), Source::Nobody);
     assert_eq!(decision.remaining(), 0, "nobody knows, so it is not promised");
-    let closed = Rule::new("closed", Limit::per_minute(1)).on_unavailable(OnUnavailable::Deny);
+    let closed = Rule::new("closed", Limit::per_minute(1)).with_on_unavailable(OnUnavailable::Deny);
     assert!(matches!(limiter.acquire(&closed, &Key::global()).await, Err(RateLimitError::Unavailable(_))));
 }
 

@@ -38,7 +38,7 @@ async fn a_ban_outlives_the_window_and_refused_calls_do_not_extend_it() {
 #[tokio::test(start_paused = true)]
 async fn neither_shadow_nor_peek_bans() {
     let limiter = RateLimiter::memory();
-    let rule = Rule::new("strict", Limit::per_second(1)).block(10 * MINUTE);
+    let rule = Rule::new("strict", Limit::per_second(1)).with_block(10 * MINUTE);
     limiter
         .scope(async {
             let who = "a";

@@ -29,8 +29,8 @@ async fn admitted(limiter: &RateLimiter) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn a_policy_says_all_of_it() {
-    let limits = Policy::new(Limit::per_minute(2)).and(Limit::per_hour(3)).block(10 * MINUTE);
-    let limiter = limiter(limits.algorithm(Algorithm::FixedWindow));
+    let limits = Policy::new(Limit::per_minute(2)).and(Limit::per_hour(3)).with_block(10 * MINUTE);
+    let limiter = limiter(limits.with_algorithm(Algorithm::FixedWindow));
     assert_eq!(admitted(&limiter).await, 2);
     let refused = log_in(&limiter, "alice").await;
     assert!(refusal(&refused).unwrap().is_blocked());

@@ -24,15 +24,15 @@ fn message(error: &RateLimitError) -> String {
 async fn a_policy_that_needs_scripts_is_refused_when_the_limiter_is_built_or_changed() {
     let hour = Limit::per_hour(9);
     let needy = [
-        (Policy::new(ONE[0]).algorithm(Algorithm::TokenBucket), "scripts(true)"),
-        (Policy::new(ONE[0]).algorithm(Algorithm::LeakyBucket), "scripts(true)"),
-        (Policy::new(ONE[0]).algorithm(Algorithm::SlidingCounter), "scripts(true)"),
-        (Policy::new(ONE[0]).and(hour).algorithm(Algorithm::FixedWindow), "one limit"),
-        (Policy::new(ONE[0]).algorithm(Algorithm::FixedWindow).block(Duration::from_secs(9)), "no bans"),
+        (Policy::new(ONE[0]).with_algorithm(Algorithm::TokenBucket), "scripts(true)"),
+        (Policy::new(ONE[0]).with_algorithm(Algorithm::LeakyBucket), "scripts(true)"),
+        (Policy::new(ONE[0]).with_algorithm(Algorithm::SlidingCounter), "scripts(true)"),
+        (Policy::new(ONE[0]).and(hour).with_algorithm(Algorithm::FixedWindow), "one limit"),
+        (Policy::new(ONE[0]).with_algorithm(Algorithm::FixedWindow).with_block(Duration::from_secs(9)), "no bans"),
     ];
     let fine = [
-        Policy::new(ONE[0]).and(hour).block(Duration::from_secs(9)),
-        Policy::new(ONE[0]).algorithm(Algorithm::FixedWindow),
+        Policy::new(ONE[0]).and(hour).with_block(Duration::from_secs(9)),
+        Policy::new(ONE[0]).with_algorithm(Algorithm::FixedWindow),
     ];
     let limiter = RateLimiter::builder().store(plain()).build().unwrap();
     for (policy, expected) in needy {

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::{Kept, Standing};
-use crate::limit::Limit;
+use crate::rule::Limit;
 
 /// The state of one limit, as a value: bringing it to a later time makes another, and only a charge keeps it. So a
 /// refusal changes nothing, in memory as in Redis.

@@ -5,7 +5,7 @@
 
 use super::Standing;
 use super::counters::Counter;
-use crate::limit::Limit;
+use crate::rule::Limit;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FixedWindow {

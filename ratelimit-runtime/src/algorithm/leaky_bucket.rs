@@ -7,7 +7,7 @@
 
 use super::counters::Counter;
 use super::{Standing, mul_div_rem};
-use crate::limit::Limit;
+use crate::rule::Limit;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LeakyBucket {

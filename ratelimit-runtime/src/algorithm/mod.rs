@@ -20,8 +20,8 @@ use sliding_window::Log;
 use smallvec::SmallVec;
 use token_bucket::TokenBucket;
 
-use crate::limit::Limit;
 use crate::rule::Algorithm;
+use crate::rule::Limit;
 use crate::store::{Request, Verdict};
 
 /// The state of one key.

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use smallvec::SmallVec;
 
 use super::{Kept, Standing};
-use crate::limit::Limit;
+use crate::rule::Limit;
 
 #[derive(Debug, Default)]
 pub(super) struct Log {

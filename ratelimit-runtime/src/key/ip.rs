@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::{KeyPart, KeyWriter};
+use super::writer::{KeyPart, KeyWriter};
 
 /// The very address, for those who count hosts instead of subscribers. Only an IPv4-mapped IPv6 address is read as
 /// the IPv4 address that it is.

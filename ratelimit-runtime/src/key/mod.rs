@@ -5,29 +5,23 @@
 //!
 //! * **injective**: different values, or different templates, never give the same key, whatever bytes they hold. What
 //!   could be mistaken for the frame is written `%3C`;
-//! * **bounded**: a value whose rendering is longer than [`MAX_PART`] bytes becomes `#` and a digest;
+//! * **bounded**: a value whose rendering is longer than 160 bytes becomes `#` and a digest;
 //! * **readable** for ordinary values, and free of braces, which a Redis Cluster would read as a hash tag.
 //!
 //! The bytes are part of the crate's contract: two releases that run side by side agree on them.
 
+mod buf;
+mod hasher;
 mod ip;
 mod part;
 mod writer;
 
 use std::fmt;
 
-use smallvec::SmallVec;
-
-pub use ip::ExactIp;
-pub use part::KeyPart;
-pub use writer::KeyWriter;
-pub(crate) use writer::push_hex;
-
-/// The longest rendering of one value, in bytes; a longer one becomes a digest of 128 bits.
-pub const MAX_PART: usize = 160;
-
-/// The bytes of a key; on the stack for ordinary ones.
-pub(crate) type KeyBuf = SmallVec<[u8; 160]>;
+pub(crate) use self::buf::KeyBuf;
+pub(crate) use self::hasher::KeyHasher;
+pub use self::ip::ExactIp;
+pub use self::writer::{KeyPart, KeyWriter};
 
 /// A rendered key, made by [`key!`](crate::key!) or [`Key::of`].
 ///
@@ -49,6 +43,32 @@ impl Key {
         builder.finish()
     }
 
+    /// The key that reads like this: what [`as_bytes`](Self::as_bytes) gives, as tools find it at the end of a stored key.
+    ///
+    /// # Errors
+    ///
+    /// If no key reads like this: brackets that do not match, a brace, or a character that rendering escapes.
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Key, key};
+    ///
+    /// let (tenant, email) = ("acme", "alice@example.com");
+    /// assert_eq!(Key::from_rendered("<acme>/<alice@example.com>"), Ok(key!("<tenant>/<email>")));
+    /// assert!(Key::from_rendered("<acme").is_err());
+    /// ```
+    pub fn from_rendered(rendered: &str) -> Result<Self, InvalidKey> {
+        let mut open = false;
+        for byte in rendered.bytes() {
+            match byte {
+                b'<' if !open => open = true,
+                b'>' if open => open = false,
+                b'<' | b'>' | b'{' | b'}' | 0..=0x1f | 0x7f => return Err(InvalidKey),
+                _ => {}
+            }
+        }
+        if open { Err(InvalidKey) } else { Ok(Self(KeyBuf::from_slice(rendered.as_bytes()))) }
+    }
+
     /// The rendered bytes, without the rule and the prefix that the stored key begins with.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
@@ -62,6 +82,18 @@ impl fmt::Debug for Key {
         f.write_str("Key(..)")
     }
 }
+
+/// A text that is not a rendered key; see [`Key::from_rendered`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InvalidKey;
+
+impl fmt::Display for InvalidKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not a rendered key: each value stands in its own `<` and `>`, and what they hold is escaped")
+    }
+}
+
+impl std::error::Error for InvalidKey {}
 
 /// Renders a key step by step; what `key!` expands to.
 #[doc(hidden)]

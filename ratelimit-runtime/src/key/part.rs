@@ -1,62 +1,11 @@
-//! [`KeyPart`]: what may stand in a key.
+//! [`KeyPart`] for the types that keys are ordinarily made of.
 
 use std::borrow::Cow;
 use std::num::NonZero;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::KeyWriter;
-
-/// A value that a key can be made of.
-///
-/// For structs, newtypes and enums: `#[derive(KeyPart)]`. By hand:
-///
-/// ```
-/// use ratelimit_runtime::{Key, KeyPart, KeyWriter};
-///
-/// struct Tenant { region: String, id: u64 }
-///
-/// impl KeyPart for Tenant {
-///     fn write_key(&self, key: &mut KeyWriter<'_>) {
-///         key.str(&self.region);
-///         key.part(&self.id);
-///     }
-/// }
-///
-/// let tenant = Tenant { region: "eu".into(), id: 7 };
-/// assert_eq!(Key::of(&tenant).as_bytes(), b"<eu,7>");
-/// ```
-///
-/// # What counts as the same value
-///
-/// Values of one type are told apart, all of them, but for these: an IP address stands for its subscriber (IPv4 in
-/// its IPv6 disguises is IPv4, an IPv6 address is its /64; [`ExactIp`](crate::ExactIp) keeps the address). Between
-/// types, what reads the same is the same: `7_u8`, `7_u64` and `"7"`; `"a"`, `String::from("a")` and `b"a"`;
-/// a reference or a smart pointer and what it points to. Floating-point numbers are not keys.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be part of a rate limit key",
-    label = "not a `KeyPart`",
-    note = "name a field or a method that gives a string, an integer, a `bool`, an `IpAddr`, a `Uuid` (feature `uuid`) or a tuple of such: `<user.id>`, `<user.name()>`",
-    note = "for a socket address write `<addr.ip()>`: its port changes with every connection",
-    note = "for your own type add `#[derive(KeyPart)]`; for one that only implements `Display` use an expression: `key = value.to_string()`"
-)]
-pub trait KeyPart {
-    /// Writes the value. Equal values must make equal calls, different values different ones.
-    fn write_key(&self, key: &mut KeyWriter<'_>);
-
-    /// Writes a slice of such values; bytes are one item, everything else a group.
-    #[doc(hidden)]
-    fn write_slice(slice: &[Self], key: &mut KeyWriter<'_>)
-    where
-        Self: Sized,
-    {
-        key.group("", |group| {
-            for item in slice {
-                group.part(item);
-            }
-        });
-    }
-}
+use super::writer::{KeyPart, KeyWriter};
 
 impl KeyPart for str {
     fn write_key(&self, key: &mut KeyWriter<'_>) {

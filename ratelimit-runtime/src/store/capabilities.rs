@@ -1,6 +1,6 @@
 //! [`Capabilities`]: what a store can do, as it says itself.
 
-use super::Request;
+use super::request::Request;
 use crate::error::StoreError;
 use crate::rule::Algorithm;
 

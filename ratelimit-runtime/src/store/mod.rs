@@ -6,9 +6,9 @@ use std::time::Duration;
 mod answer;
 mod capabilities;
 mod health;
-pub mod memory;
+pub(crate) mod memory;
 #[cfg(feature = "redis")]
-pub mod redis;
+pub(crate) mod redis;
 mod request;
 mod verdict;
 
@@ -26,7 +26,7 @@ pub use crate::error::{StoreError, StoreErrorKind};
 /// For every key on its own:
 ///
 /// 1. **Atomic.** Two calls on one key are decided one after the other, wherever they come from.
-/// 2. **Exact.** With [`Algorithm::SlidingWindow`], what was admitted in any `(t − window, t]` is at most `max`; a slot
+/// 2. **Exact.** With [`Algorithm::SlidingWindow`](crate::Algorithm::SlidingWindow), what was admitted in any `(t − window, t]` is at most `max`; a slot
 ///    used at `t` is free at `t + window`. Each call is held against the `max` it brings.
 /// 3. **A refusal consumes nothing and writes nothing.** Several limits are all looked at before any is charged.
 /// 4. **The clock is the store's**, in microseconds. A clock that steps back never admits more, and never keeps a key
@@ -43,6 +43,13 @@ pub trait Store: Send + Sync + 'static {
     /// Decides, and charges the cost if it admits.
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict>;
 
+    /// [`acquire`](Self::acquire), where the answer takes no waiting: in memory, or by a layer that knows it already.
+    /// `None` if it does; then nothing has been done.
+    fn acquire_now(&self, request: Request<'_>) -> Option<Result<Verdict, StoreError>> {
+        let _ = request;
+        None
+    }
+
     /// Decides as [`acquire`](Self::acquire) would, and charges nothing.
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict>;
 
@@ -58,12 +65,10 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// Decides several requests together: all of them are charged, or none. Gives one verdict for each, in order; they
-    /// are charged if all of them say `allowed`.
-    ///
-    /// As provided, it charges one after the other, and gives back through [`refund`](Self::refund) what it has
-    /// charged when a later one refuses.
+    /// are charged if all of them say `allowed`. Asked only where [`decides_together`](Self::decides_together) says so.
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
-        Answer::later(one_by_one(self, requests))
+        let _ = requests;
+        Answer::ready(Err(StoreError::unsupported("this store decides one key at a time")))
     }
 
     /// Gives back what an admission was charged: the request's cost, under the [`ticket`](Verdict::ticket) of its
@@ -135,28 +140,77 @@ pub trait Store: Send + Sync + 'static {
     }
 }
 
-/// Charges one request after the other, and gives back what was charged if a later one refuses.
-pub(crate) async fn one_by_one<S: Store + ?Sized>(
-    store: &S,
-    requests: &[Request<'_>],
-) -> Result<Vec<Verdict>, StoreError> {
-    let mut verdicts = Vec::with_capacity(requests.len());
-    let mut refused = false;
-    for request in requests {
-        // Once one has refused, the others are asked how long they would.
-        let verdict = if refused { store.peek(*request).await? } else { store.acquire(*request).await? };
-        refused |= !verdict.allowed;
-        verdicts.push(verdict);
-    }
-    if refused {
-        for (request, verdict) in requests.iter().zip(&verdicts) {
-            if verdict.ticket != 0 {
-                store.refund(*request, verdict.ticket).await?;
+macro_rules! pointers_to_stores {
+    ($($pointer:ty)*) => {$(
+        impl<S: Store + ?Sized> Store for $pointer {
+            fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+                (**self).acquire(request)
+            }
+
+            fn acquire_now(&self, request: Request<'_>) -> Option<Result<Verdict, StoreError>> {
+                (**self).acquire_now(request)
+            }
+
+            fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+                (**self).peek(request)
+            }
+
+            fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+                (**self).reset(request)
+            }
+
+            fn decides_together(&self, requests: &[Request<'_>]) -> bool {
+                (**self).decides_together(requests)
+            }
+
+            fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
+                (**self).acquire_all(requests)
+            }
+
+            fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+                (**self).refund(request, ticket)
+            }
+
+            fn commit<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+                (**self).commit(request, ticket)
+            }
+
+            fn release<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+                (**self).release(request, ticket)
+            }
+
+            fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
+                (**self).block(request, duration)
+            }
+
+            fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+                (**self).unblock(request)
+            }
+
+            fn capabilities(&self) -> Capabilities {
+                (**self).capabilities()
+            }
+
+            fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
+                (**self).supports(request)
+            }
+
+            fn health(&self, request: &Request<'_>) -> Health {
+                (**self).health(request)
+            }
+
+            fn overdue(&self, request: &Request<'_>, timeout: Duration) {
+                (**self).overdue(request, timeout);
+            }
+
+            fn ready(&self) -> Answer<'_, ()> {
+                (**self).ready()
             }
         }
-    }
-    Ok(verdicts)
+    )*};
 }
+
+pointers_to_stores!(Box<S> std::sync::Arc<S> &'static S);
 
 impl fmt::Debug for dyn Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
-use crate::limit::{Limit, MAX_WINDOW};
 use crate::rule::Algorithm;
+use crate::rule::{Limit, MAX_WINDOW};
 
 /// One question to a store: a key, the limits that hold for it, and what the call weighs.
 #[derive(Clone, Copy)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, WallClock};
 
 /// A clock that stands still until it is told to move. Clones share their time.
 #[derive(Debug, Clone)]
@@ -41,6 +41,9 @@ impl Clock for FakeClock {
         Duration::from_micros(self.micros.load(Ordering::SeqCst))
     }
 }
+
+/// A test decides who shares it.
+impl WallClock for FakeClock {}
 
 fn micros(by: Duration) -> u64 {
     u64::try_from(by.as_micros()).unwrap_or(u64::MAX)

@@ -20,7 +20,7 @@ use crate::store::{Answer, Capabilities, Health, Request, Store, StoreError, Sto
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), RateLimitError> {
-/// const LOGIN: Rule = Rule::new("login", Limit::per_minute(5)).on_unavailable(OnUnavailable::Deny);
+/// const LOGIN: Rule = Rule::new("login", Limit::per_minute(5)).with_on_unavailable(OnUnavailable::Deny);
 ///
 /// let store = FaultyStore::new(MemoryStore::new());
 /// let limiter = RateLimiter::builder().store(store.clone()).build()?;
@@ -122,6 +122,17 @@ impl<S> Shared<S> {
 impl<S: Store> Store for FaultyStore<S> {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
         self.call(|inner| inner.acquire(request))
+    }
+
+    fn acquire_now(&self, request: Request<'_>) -> Option<Result<Verdict, StoreError>> {
+        let mode = self.shared.lock().mode;
+        let known = match mode {
+            Mode::Healthy => self.shared.inner.acquire_now(request)?,
+            Mode::Failing(kind) => Err(made_to_fail(kind)),
+            Mode::Hanging => return None,
+        };
+        self.shared.calls.fetch_add(1, Ordering::SeqCst);
+        Some(known)
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {

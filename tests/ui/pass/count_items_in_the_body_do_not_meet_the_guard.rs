@@ -16,8 +16,8 @@ async fn parse(text: &str) -> Outcome<u8> {
         assert_eq!(format!("{:?}", Option::None), "None");
         text
     }
-    let __ratelimit_held = text_of(text);
-    let __ratelimit_outcome: u8 = __ratelimit_held.parse()?;
+    let __ratelimit_reservation = text_of(text);
+    let __ratelimit_outcome: u8 = __ratelimit_reservation.parse()?;
     Ok(__ratelimit_outcome)
 }
 

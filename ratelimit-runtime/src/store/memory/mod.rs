@@ -83,6 +83,10 @@ impl MemoryStore {
         self.len() == 0
     }
 
+    fn decide(&self, request: Request<'_>) -> Verdict {
+        self.with(&request, |shard, hash, now| shard.on_new(&request, hash, now, Bucket::acquire))
+    }
+
     fn now(&self) -> u64 {
         u64::try_from(self.clock.now().as_micros()).unwrap_or(u64::MAX / 2)
     }
@@ -182,7 +186,11 @@ impl Shard {
 
 impl Store for MemoryStore {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        Answer::ready(Ok(self.with(&request, |shard, hash, now| shard.on_new(&request, hash, now, Bucket::acquire))))
+        Answer::ready(Ok(self.decide(request)))
+    }
+
+    fn acquire_now(&self, request: Request<'_>) -> Option<Result<Verdict, StoreError>> {
+        Some(Ok(self.decide(request)))
     }
 
     fn decides_together(&self, _: &[Request<'_>]) -> bool {

@@ -11,8 +11,8 @@ use std::time::Duration;
 use self::backend::Backend;
 use self::connection::{Connections, Server};
 use self::operation::Operation;
-use self::route::{GroupRoute, Settings};
-use super::{Answer, Capabilities, Health, Request, Store, Verdict, one_by_one};
+use self::route::{GroupRoute, Settings, unsupported};
+use super::{Answer, Capabilities, Health, Request, Store, Verdict};
 use crate::clock::Clock;
 use crate::error::StoreError;
 
@@ -136,7 +136,7 @@ impl Store for RedisStore {
             match self.backend.group(requests)? {
                 GroupRoute::Scripts(layouts) => self.backend.decide_scripts(&layouts, requests).await,
                 GroupRoute::Logs => self.backend.decide_logs(requests).await,
-                GroupRoute::Each => one_by_one(self, requests).await,
+                GroupRoute::Each => unsupported("these keys cannot be decided in one step"),
             }
         })
     }

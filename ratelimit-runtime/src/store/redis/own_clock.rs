@@ -2,7 +2,7 @@
 
 use crate::clock::Clock;
 use crate::error::StoreError;
-use crate::limit::{MAX_COUNT, MAX_WINDOW};
+use crate::rule::{MAX_COUNT, MAX_WINDOW};
 
 /// The caller's clock, where the store has one.
 #[derive(Clone, Copy)]

@@ -10,7 +10,7 @@ use redis::{ServerError, Value, cmd};
 use super::connection::Calls;
 use super::errors::{self, strange};
 use crate::error::StoreError;
-use crate::limit::Limit;
+use crate::rule::Limit;
 use crate::store::{Request, Verdict};
 
 const SECOND: u64 = 1_000_000;

@@ -10,7 +10,7 @@ use redis::{Cmd, Pipeline, Value, cmd};
 use super::reply;
 use super::transaction::{self, Attempt};
 use crate::error::StoreError;
-use crate::limit::{Limit, MAX_COUNT};
+use crate::rule::{Limit, MAX_COUNT};
 use crate::store::redis::connection::Calls;
 use crate::store::redis::errors::strange;
 use crate::store::{Request, Verdict};

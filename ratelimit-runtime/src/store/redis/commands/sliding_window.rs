@@ -4,7 +4,7 @@ use redis::{Cmd, Value, cmd};
 
 use super::reply;
 use super::transaction::Attempt;
-use crate::limit::Limit;
+use crate::rule::Limit;
 use crate::store::redis::operation::Operation;
 use crate::store::{Request, Verdict};
 

@@ -1,7 +1,7 @@
 //! Attempts to connect. They have their own time: a slow handshake is not cut short by requests that give up.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
@@ -23,7 +23,7 @@ pub(super) type Connection = (Stream, Option<StoreError>);
 
 /// One attempt.
 pub(super) async fn connect_within(server: &Server) -> Result<Connection, StoreError> {
-    match real_time::timeout(CONNECT, server.connect()).await {
+    match real_time::timeout_at(Instant::now() + CONNECT, server.connect()).await {
         Ok(connection) => connection,
         Err(_) => Err(StoreError::unavailable(format!("no answer from Redis at {server} within {CONNECT:?}"))),
     }

@@ -75,15 +75,16 @@ impl Connections {
         loop {
             let node = self.node()?;
             node.ready().await?;
-            let said = match real_time::timeout(PROBE, self.until(None).send(&redis::cmd("PING"))).await {
-                Ok(Ok(Ok(reply))) => standalone::serves(&reply),
-                Ok(Ok(Err(reply))) => standalone::serves(&Value::ServerError(reply)),
-                Ok(Err(error)) => Err(error),
-                Err(_) => {
-                    node.report(Report::Overdue(PROBE));
-                    Err(StoreError::unavailable("Redis does not answer"))
-                }
-            };
+            let said =
+                match real_time::timeout_at(Instant::now() + PROBE, self.until(None).send(&redis::cmd("PING"))).await {
+                    Ok(Ok(Ok(reply))) => standalone::serves(&reply),
+                    Ok(Ok(Err(reply))) => standalone::serves(&Value::ServerError(reply)),
+                    Ok(Err(error)) => Err(error),
+                    Err(_) => {
+                        node.report(Report::Overdue(PROBE));
+                        Err(StoreError::unavailable("Redis does not answer"))
+                    }
+                };
             match said {
                 Err(error) if error.kind() != StoreErrorKind::Misconfigured => {}
                 said => return said,
@@ -103,7 +104,7 @@ impl Connections {
     }
 
     fn add_node(&self, runtime: &Handle) -> Arc<Node> {
-        if !real_time::is_available() {
+        if real_time::timers().is_err() {
             let error =
                 "the Redis store needs the timers and the I/O of its tokio runtime: build it with `enable_all()`";
             let hopeless = Node::hopeless(StoreError::misconfigured(error));

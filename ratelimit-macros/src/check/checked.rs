@@ -1,0 +1,147 @@
+//! The second stage's result: a function, and what its attributes ask for, known to be right.
+
+use syn::Path;
+
+use crate::check::body::Body;
+use crate::check::output::Output;
+use crate::check::refusal::{self, Refusal};
+use crate::check::rule::{self, Rule};
+use crate::check::stack;
+use crate::diagnostics::Diagnostics;
+use crate::parse::annotated::Annotated;
+use crate::parse::arguments::Arguments;
+use crate::parse::function::Function;
+
+pub(crate) struct Checked {
+    pub(crate) function: Function,
+    pub(crate) body: Body,
+    /// The runtime crate, if not the usual one.
+    pub(crate) krate: Option<Path>,
+    /// One per attribute, in written order.
+    pub(crate) rules: Vec<Rule>,
+    pub(crate) refusal: Refusal,
+}
+
+/// All that is wrong, and the function as it was but for its attributes.
+pub(crate) type Rejected = (syn::Error, Box<Function>);
+
+/// Judges the attributes against the function; `diagnostics` are those of the first stage.
+pub(crate) fn check(annotated: Annotated, mut diagnostics: Diagnostics) -> Result<Checked, Rejected> {
+    let Annotated { function, attributes } = annotated;
+    let body = diagnostics.keep(Body::of(&function));
+    let checked = body.and_then(|body| {
+        let rules = rules(&attributes, &body, &mut diagnostics);
+        let krate = stack::runtime_crate(&attributes, &mut diagnostics);
+        let refusal = refusal::read(attributes, &body.output, &mut diagnostics);
+        Some((body, krate, rules?, refusal))
+    });
+    match diagnostics.finish(checked) {
+        Ok((body, krate, rules, refusal)) => Ok(Checked { function, body, krate, rules, refusal }),
+        Err(errors) => Err((errors, Box::new(function))),
+    }
+}
+
+fn rules(attributes: &[Arguments], body: &Body, diagnostics: &mut Diagnostics) -> Option<Vec<Rule>> {
+    stack::must_be_numbered(attributes, diagnostics);
+    stack::must_have_unique_names(attributes, diagnostics);
+    let rules: Vec<_> = (1..=u8::MAX)
+        .zip(attributes)
+        .map(|(nth, arguments)| rule::check(arguments, nth, &body.scope, diagnostics))
+        .collect();
+    if let Output::Nothing(_) = &body.output {
+        stack::must_count_all(attributes, &rules, diagnostics);
+    }
+    rules.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use quote::ToTokens as _;
+
+    use super::*;
+    use crate::check::limits::Limits;
+    use crate::check::rule::RuleName;
+    use crate::parse::annotated::parse;
+
+    fn run(arguments: &str, function: &str) -> Result<Checked, (Vec<String>, String)> {
+        let mut diagnostics = Diagnostics::default();
+        let annotated = parse(arguments.parse().unwrap(), function.parse().unwrap(), &mut diagnostics).ok().unwrap();
+        check(annotated, diagnostics).map_err(|(errors, function)| {
+            (errors.into_iter().map(|e| e.to_string()).collect(), function.to_token_stream().to_string())
+        })
+    }
+
+    const ONE: &str = r#"window = "1s", max = 1"#;
+
+    #[test]
+    fn a_stack_is_checked_in_written_order() {
+        let function = r#"
+            #[a] #[rate_limit(window = "2s", max = 2, name = "second")]
+            #[ratelimit_runtime::rate_limit(window = "3s", max = 3, crate = ::x)]
+            async fn f() -> R {}"#;
+        let checked = run(ONE, function).ok().unwrap();
+        let window = |rule: &Rule| match &rule.limits {
+            Limits::One { window_micros, .. } => window_micros / 1_000_000,
+            _ => 0,
+        };
+        assert_eq!(checked.rules.iter().map(window).collect::<Vec<_>>(), [1, 2, 3]);
+        assert!(checked.rules.iter().map(|rule| &rule.name).zip([1, 0, 3]).all(|(name, nth)| match name {
+            RuleName::Derived(derived) => *derived == nth,
+            RuleName::Given(name) => nth == 0 && name.value() == "second",
+        }));
+        assert_eq!(checked.function.attributes.len(), 1);
+        assert!(checked.krate.is_some());
+    }
+
+    #[test]
+    fn errors_of_a_stack_come_together_and_once() {
+        let function = r#"#[a] #[rate_limit(window = "0s", max = 2)] #[rate_limit] async fn f() {}"#;
+        let (errors, function) = run("max = 0", function).err().unwrap();
+        assert_eq!(errors.len(), 5, "{errors:?}");
+        assert_eq!(function, "# [a] async fn f () { }");
+    }
+
+    #[test]
+    fn refused() {
+        for (arguments, function, part) in [
+            (ONE, "async fn f() {}", "returns nothing"),
+            (ONE, "async fn f() -> () {}", "returns nothing"),
+            (ONE, "fn f() -> impl Future<Output = ()> { async move {} }", "returns nothing"),
+            (ONE, "fn f() -> R {}", "goes on an async function"),
+            (ONE, "#[rate_limit = 1] async fn f() -> R {}", "in parentheses"),
+            (r#"window = "1s", max = 1, crate = x"#, "async fn f() -> R {}", "write `::x`"),
+            (r#"window = "1s", max = 1, shadow, on_refused = f"#, "async fn f() -> R {}", "is never used"),
+            (r#"window = "1s", max = 1, count = "err", shadow"#, "async fn f() {}", "leave `count` out"),
+            (r#"window = "1s", max = 1, count = |()| true, on_refused = drop"#, "async fn f() {}", "leave `count` out"),
+            (r#"window = "1s", max = 1, on_refused = f?"#, "async fn f() -> R {}", "`?` cannot be used"),
+            (
+                r#"window = "1s", max = 1, name = "n""#,
+                r#"#[rate_limit(window = "2s", max = 1, name = "n")] async fn f() -> R {}"#,
+                "would share its bucket",
+            ),
+            (
+                r#"window = "1s", max = 1, crate = ::a"#,
+                r#"#[rate_limit(window = "2s", max = 1, crate = ::b)] async fn f() -> R {}"#,
+                "two runtime crates",
+            ),
+            (
+                r#"window = "1s", max = 1, on_refused = a"#,
+                r#"#[rate_limit(window = "2s", max = 1, on_refused = b)] async fn f() -> R {}"#,
+                "give `on_refused` once",
+            ),
+        ] {
+            let (errors, _) = run(arguments, function).err().unwrap();
+            assert_eq!(errors.len(), 1, "{arguments} {function}: {errors:?}");
+            assert!(errors.iter().all(|e| e.contains(part)), "{arguments} {function}: {errors:?}");
+        }
+        for arguments in [
+            r#"window = "1s", max = 1, shadow"#,
+            r#"window = "1s", max = 1, on_refused = drop"#,
+            r#"window = "1s", max = 1, shadow, count = "all""#,
+        ] {
+            assert!(run(arguments, "async fn f() {}").is_ok(), "{arguments}");
+        }
+    }
+}

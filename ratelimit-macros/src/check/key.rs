@@ -1,0 +1,171 @@
+//! The value of `key`: a template whose placeholders the function's arguments fill, or an expression.
+
+use std::ops::Range;
+
+use proc_macro2::Span;
+use syn::{Error, Expr};
+
+use crate::check::control_flow;
+use crate::check::scope::Scope;
+use crate::check::value::Value;
+use crate::diagnostics::{Diagnostics, list};
+use crate::literal::as_str;
+use crate::parse::argument::Argument;
+use crate::parse::placeholder::Placeholder;
+use crate::parse::template::{Piece, Template};
+use crate::suggest::nearest;
+
+pub(crate) enum Key {
+    /// One bucket for the function.
+    None,
+    Template(Vec<Piece<Value>>),
+    Expr(Expr),
+}
+
+pub(crate) fn read(argument: Option<&Argument>, scope: &Scope, diagnostics: &mut Diagnostics) -> Option<Key> {
+    let Some(Argument { value, .. }) = argument else { return Some(Key::None) };
+    let Some(literal) = as_str(value) else {
+        control_flow::check("key", value, diagnostics);
+        return Some(Key::Expr(value.clone()));
+    };
+    if literal.value().is_empty() {
+        let message = "an empty key: write `key = \"<email>\"`, or leave `key` out for one bucket for everybody";
+        diagnostics.error(literal, message);
+        return None;
+    }
+    let Template { literal: text, pieces, mut faultless } = Template::parse(literal, diagnostics);
+    if faultless
+        && pieces.iter().all(|piece| matches!(piece, Piece::Text(_)))
+        && let Some((word, at)) = spelled_argument(&text.chars(), scope)
+    {
+        let message = format!(
+            "this key is the same for every call: did you mean `<{word}>`? (for one bucket for everybody leave `key` out)"
+        );
+        diagnostics.push(Error::new(literal.span(), text.point(&at, &message)));
+        return None;
+    }
+    let mut resolved = Vec::new();
+    for piece in pieces {
+        let placeholder = match piece {
+            Piece::Text(text) => {
+                resolved.push(Piece::Text(text));
+                continue;
+            }
+            Piece::Placeholder(placeholder) => placeholder,
+        };
+        let at = placeholder.at.clone();
+        match resolve(placeholder, literal.span(), scope) {
+            Ok(value) => resolved.push(Piece::Placeholder(value)),
+            Err(fault) => {
+                faultless = false;
+                diagnostics.push(Error::new(literal.span(), text.point(&at, &fault)));
+            }
+        }
+    }
+    faultless.then_some(Key::Template(resolved))
+}
+
+/// The value that `placeholder` names, or what is wrong with it.
+fn resolve(placeholder: Placeholder, literal: Span, scope: &Scope) -> Result<Value, String> {
+    let name = &placeholder.root;
+    let root = if name == "self" {
+        scope.receiver_at(literal).ok_or_else(|| format!("this function has no `self`{}", choice(scope)))?
+    } else {
+        let Some(binding) = scope.find(name) else { return Err(unknown(name, scope)) };
+        if binding.conditional {
+            return Err(format!(
+                "`{name}` is not always there: its argument is under `#[cfg]`, so it cannot be part of a key"
+            ));
+        }
+        let mut ident = binding.ident.clone();
+        // Located in the literal, resolved where the argument was written.
+        ident.set_span(literal.resolved_at(ident.span()));
+        ident
+    };
+    // Fields and methods are found whatever the hygiene. As a macro's own, they get no suggestion from the compiler to
+    // replace the whole template.
+    Ok(Value::new(placeholder, root, literal.resolved_at(Span::mixed_site())))
+}
+
+fn unknown(name: &str, scope: &Scope) -> String {
+    let meant = match nearest(name, scope.texts().iter().map(String::as_str)) {
+        Some(meant) => format!(": did you mean `{meant}`?"),
+        None => String::new(),
+    };
+    let choice = choice(scope);
+    if choice.is_empty() {
+        return format!("no argument is called `{name}`: no argument of this function has a name");
+    }
+    format!("no argument is called `{name}`{meant}{choice}")
+}
+
+/// What there is to choose from, if there is anything.
+fn choice(scope: &Scope) -> String {
+    let names = scope.texts();
+    if names.is_empty() { String::new() } else { format!(" (the arguments: {})", list(&names)) }
+}
+
+/// An argument's name in a template without placeholders, `chars`: surely meant to be one.
+fn spelled_argument(chars: &[char], scope: &Scope) -> Option<(String, Range<usize>)> {
+    let mut start = 0;
+    for word in chars.split(|c| !(c.is_alphanumeric() || *c == '_')) {
+        let text: String = word.iter().collect();
+        if scope.find(&text).is_some() {
+            return Some((text, start..start + word.len()));
+        }
+        start += word.len() + 1;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn key(text: &str, signature: &str) -> Result<Key, Vec<String>> {
+        let mut diagnostics = Diagnostics::default();
+        let argument = Argument { name: syn::parse_quote!(key), value: syn::parse_str(text).unwrap() };
+        let key = read(Some(&argument), &Scope::of(&syn::parse_str(signature).unwrap()), &mut diagnostics);
+        let errors = diagnostics.messages();
+        if errors.is_empty() { Ok(key.unwrap()) } else { Err(errors) }
+    }
+
+    const SIGNATURE: &str = "fn f(&self, email: &str, user: User, r#type: u8, #[cfg(x)] sometimes: u8)";
+
+    #[test]
+    fn accepted() {
+        let Ok(Key::Template(pieces)) = key("\"<email>:<self.a.0>\"", SIGNATURE) else {
+            unreachable!("a string literal is a template")
+        };
+        assert_eq!(pieces.len(), 3);
+        for text in ["\"login\"", "\"<<email>>-<type>\"", "\"e-mail\""] {
+            assert!(matches!(key(text, SIGNATURE), Ok(Key::Template(_))), "{text}");
+        }
+        for text in ["(email, type_)", "email"] {
+            assert!(matches!(key(text, SIGNATURE), Ok(Key::Expr(_))), "{text}");
+        }
+    }
+
+    #[test]
+    fn refused() {
+        for (text, part) in [
+            ("\"<emial>\"", "did you mean `email`? (the arguments: `self`, `email`, `user`, `type`, `sometimes`)"),
+            ("\"<banana>\"", "no argument is called `banana` (the arguments"),
+            ("\"<sometimes>\"", "under `#[cfg]`"),
+            ("\"email\"", "did you mean `<email>`?"),
+            ("\"login:#email\"", "did you mean `<email>`?"),
+            ("\"<<email>>\"", "did you mean `<email>`?"),
+            ("\"\"", "an empty key"),
+            ("f(email).await", "`.await` cannot be used in `key`"),
+        ] {
+            let errors = key(text, SIGNATURE).err().unwrap();
+            assert_eq!(errors.len(), 1, "{text}: {errors:?}");
+            assert!(errors.iter().all(|e| e.contains(part)), "{text}: {errors:?}");
+        }
+        let errors = key("\"<self.a>:<b>\"", "fn f()").err().unwrap();
+        assert!(errors.iter().any(|e| e.contains("no `self`")), "{errors:?}");
+        assert!(errors.iter().any(|e| e.contains("no argument of this function has a name")), "{errors:?}");
+    }
+}

@@ -1,0 +1,76 @@
+//! Arguments whose value is one of a few keywords.
+
+use syn::LitStr;
+
+use crate::diagnostics::Diagnostics;
+use crate::literal::as_str;
+use crate::parse::argument::Argument;
+use crate::suggest::nearest;
+
+/// The keywords of an argument, and how messages speak of them.
+pub(crate) struct Keywords<T: 'static> {
+    pub(crate) argument: &'static str,
+    pub(crate) noun: &'static str,
+    /// Each of them, with what it stands for.
+    pub(crate) values: &'static [(&'static str, T)],
+    /// What other limiters say for one of the keywords, in lower case without punctuation.
+    pub(crate) synonyms: &'static [(&'static str, &'static str)],
+    /// All of them, as an instruction.
+    pub(crate) advice: &'static str,
+}
+
+impl<T: Copy> Keywords<T> {
+    pub(crate) fn read(&self, argument: &Argument, diagnostics: &mut Diagnostics) -> Option<T> {
+        let Self { argument: name, noun, advice, .. } = self;
+        let text = as_str(&argument.value).map(LitStr::value);
+        if let Some((_, value)) = self.values.iter().find(|(keyword, _)| text.as_deref() == Some(keyword)) {
+            return Some(*value);
+        }
+        let message = match &text {
+            None => format!("`{name}` is a string: write {advice}"),
+            Some(other) => match self.meant(other) {
+                Some(meant) => format!("unknown {noun} \"{other}\": did you mean \"{meant}\"?"),
+                None => format!("unknown {noun} \"{other}\": write {advice}"),
+            },
+        };
+        diagnostics.error(&argument.value, message);
+        None
+    }
+
+    fn meant(&self, other: &str) -> Option<&'static str> {
+        let plain = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>().to_lowercase();
+        let keywords = || self.values.iter().map(|(keyword, _)| *keyword);
+        let synonym = self.synonyms.iter().find(|(synonym, _)| *synonym == plain(other));
+        synonym
+            .map(|(_, keyword)| *keyword)
+            .or_else(|| keywords().find(|keyword| plain(keyword) == plain(other)))
+            .or_else(|| nearest(other, keywords()))
+    }
+}
+
+#[cfg(test)]
+impl<T> Keywords<T> {
+    /// Every synonym stands for a keyword, and is spelled so that it can match.
+    pub(crate) fn assert_synonyms_are_sound(&self) {
+        for (synonym, meant) in self.synonyms {
+            assert!(self.values.iter().any(|(keyword, _)| keyword == meant), "{meant}");
+            assert!(synonym.chars().all(|c| c.is_alphanumeric() && !c.is_uppercase()), "{synonym}");
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    /// What `read` makes of the expression `text`: its value, or all its errors.
+    pub(crate) fn said<T>(read: fn(&Argument, &mut Diagnostics) -> Option<T>, text: &str) -> Result<T, String> {
+        let mut diagnostics = Diagnostics::default();
+        let value =
+            read(&Argument { name: syn::parse_quote!(x), value: syn::parse_str(text).unwrap() }, &mut diagnostics);
+        let errors = diagnostics.messages();
+        if errors.is_empty() { Ok(value.unwrap()) } else { Err(errors.join("; ")) }
+    }
+}

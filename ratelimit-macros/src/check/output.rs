@@ -1,0 +1,123 @@
+//! What the async function returns, as far as its signature tells.
+
+use proc_macro2::TokenStream;
+use quote::ToTokens as _;
+use syn::punctuated::Punctuated;
+use syn::{
+    AngleBracketedGenericArguments, GenericArgument, PathArguments, ReturnType, Signature, Type, TypeParamBound,
+};
+
+/// The output of the function's future.
+pub(crate) enum Output {
+    /// `()` or `!`, with the tokens that say so.
+    Nothing(TokenStream),
+    Type(Box<Type>),
+    /// Hidden behind an alias of some future: left to inference.
+    Unknown,
+}
+
+impl Output {
+    /// The output `ty`. An error that says it is nothing underlines `at`.
+    pub(crate) fn of_type(ty: &Type, at: TokenStream) -> Self {
+        if is_unit(ty) || matches!(ty, Type::Never(_)) { Self::Nothing(at) } else { Self::Type(Box::new(ty.clone())) }
+    }
+
+    /// What an `async fn` declares.
+    pub(crate) fn of_async_fn(signature: &Signature) -> Self {
+        match &signature.output {
+            ReturnType::Default => Self::Nothing(signature.ident.to_token_stream()),
+            ReturnType::Type(_, ty) => Self::of_type(ty, ty.to_token_stream()),
+        }
+    }
+
+    /// The output of the future that a plain function returns.
+    pub(crate) fn of_future(returned: &ReturnType) -> Self {
+        let ty = match returned {
+            ReturnType::Default => None,
+            ReturnType::Type(_, ty) => output_of(ty),
+        };
+        ty.map_or(Self::Unknown, |ty| Self::of_type(ty, ty.to_token_stream()))
+    }
+}
+
+/// `X` of the `Future<Output = X>` (or `BoxFuture<'a, X>`) in `ty`.
+fn output_of(ty: &Type) -> Option<&Type> {
+    match ty {
+        Type::ImplTrait(future) => output_in(&future.bounds),
+        Type::TraitObject(future) => output_in(&future.bounds),
+        Type::Paren(paren) => output_of(&paren.elem),
+        Type::Group(group) => output_of(&group.elem),
+        Type::Path(path) => {
+            let last = path.path.segments.last()?;
+            let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
+            if last.ident == "BoxFuture" || last.ident == "LocalBoxFuture" {
+                return types(arguments).last();
+            }
+            types(arguments).find_map(output_of)
+        }
+        _ => None,
+    }
+}
+
+fn output_in<P>(bounds: &Punctuated<TypeParamBound, P>) -> Option<&Type> {
+    bounds.iter().find_map(|bound| {
+        let TypeParamBound::Trait(bound) = bound else { return None };
+        let PathArguments::AngleBracketed(arguments) = &bound.path.segments.last()?.arguments else { return None };
+        arguments.args.iter().find_map(|argument| match argument {
+            GenericArgument::AssocType(output) if output.ident == "Output" => Some(&output.ty),
+            _ => None,
+        })
+    })
+}
+
+fn types(arguments: &AngleBracketedGenericArguments) -> impl Iterator<Item = &Type> {
+    arguments.args.iter().filter_map(|argument| match argument {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    })
+}
+
+pub(crate) fn is_unit(ty: &Type) -> bool {
+    matches!(ty, Type::Tuple(tuple) if tuple.elems.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn shown(output: Output) -> String {
+        match output {
+            Output::Nothing(_) => "nothing".to_owned(),
+            Output::Type(ty) => ty.to_token_stream().to_string(),
+            Output::Unknown => "unknown".to_owned(),
+        }
+    }
+
+    #[test]
+    fn async_functions() {
+        for (text, expected) in [
+            ("async fn f() -> R", "R"),
+            ("async fn f()", "nothing"),
+            ("async fn f() -> ()", "nothing"),
+            ("async fn f() -> !", "nothing"),
+        ] {
+            assert_eq!(shown(Output::of_async_fn(&syn::parse_str(text).unwrap())), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn returned_futures() {
+        for (text, expected) in [
+            ("-> impl Future<Output = R> + Send", "R"),
+            ("-> Pin<Box<dyn Future<Output = Result<A, B>> + Send + '_>>", "Result < A , B >"),
+            ("-> BoxFuture<'static, R>", "R"),
+            ("-> LocalBoxFuture<'a, ()>", "nothing"),
+            ("-> Alias", "unknown"),
+            ("", "unknown"),
+        ] {
+            assert_eq!(shown(Output::of_future(&syn::parse_str(text).unwrap())), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! `on_refused`: how a refusal leaves the function.
+
+use syn::Expr;
+
+use crate::check::control_flow;
+use crate::check::output::Output;
+use crate::check::shadow::{self, Shadow};
+use crate::diagnostics::Diagnostics;
+use crate::parse::argument::Argument;
+use crate::parse::arguments::Arguments;
+
+/// How a refusal leaves the function.
+pub(crate) enum Refusal {
+    /// There is none: every rule is in shadow.
+    Never,
+    /// As the return type says.
+    ByType,
+    /// As `on_refused` says.
+    By(Expr),
+}
+
+/// The one refusal of a stack whose function gives `output`.
+pub(crate) fn read(attributes: Vec<Arguments>, output: &Output, diagnostics: &mut Diagnostics) -> Refusal {
+    let refuses = attributes.iter().any(|arguments| !matches!(shadow::read(arguments.shadow.as_ref()), Shadow::On));
+    let mut on_refused: Option<Argument> = None;
+    for given in attributes.into_iter().filter_map(|arguments| arguments.on_refused) {
+        control_flow::check("on_refused", &given.value, diagnostics);
+        if on_refused.is_some() {
+            let message = "stacked attributes share one guard: give `on_refused` once, for all of them";
+            diagnostics.error(&given.name, message);
+        } else {
+            on_refused = Some(given);
+        }
+    }
+    match on_refused {
+        Some(given) if !refuses => {
+            diagnostics.error(&given.name, "`on_refused` is never used: with `shadow` no call is refused");
+            Refusal::Never
+        }
+        Some(given) => Refusal::By(given.value),
+        None if !refuses => Refusal::Never,
+        None => {
+            if let Output::Nothing(tokens) = output {
+                let message = "this function returns nothing, so it cannot carry a refusal: \
+                    return `Result<_, E>` with `E: From<RateLimitError>`, or add `on_refused = |_error| ()`";
+                diagnostics.error(tokens, message);
+            }
+            Refusal::ByType
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The names that a template may use: what the function's arguments bind.
+
+use proc_macro2::Span;
+use syn::ext::IdentExt as _;
+use syn::{Attribute, FnArg, Ident, Pat, Signature};
+
+/// A name that an argument binds.
+pub(crate) struct Binding {
+    /// As it was written: raw or not, resolving where the argument does.
+    pub(crate) ident: Ident,
+    /// The argument is there only under some `#[cfg]`.
+    pub(crate) conditional: bool,
+}
+
+impl Binding {
+    /// The name as people write it, without `r#`.
+    pub(crate) fn text(&self) -> String {
+        self.ident.unraw().to_string()
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Scope {
+    pub(crate) bindings: Vec<Binding>,
+    /// What `self` is called where the guard stands, and where that was written.
+    pub(crate) receiver: Option<Ident>,
+}
+
+impl Scope {
+    pub(crate) fn of(signature: &Signature) -> Self {
+        let mut scope = Self::default();
+        for argument in &signature.inputs {
+            match argument {
+                FnArg::Receiver(receiver) => {
+                    scope.receiver = Some(Ident::new("self", receiver.self_token.span));
+                }
+                FnArg::Typed(argument) => scope.bind(&argument.pat, conditional(&argument.attrs)),
+            }
+        }
+        scope
+    }
+
+    /// Adds the names that `pattern` binds.
+    pub(crate) fn bind(&mut self, pattern: &Pat, conditional_argument: bool) {
+        let mut all = |patterns: &mut dyn Iterator<Item = &Pat>| {
+            for pattern in patterns {
+                self.bind(pattern, conditional_argument);
+            }
+        };
+        match pattern {
+            Pat::Ident(pattern) => {
+                self.add(&pattern.ident, conditional_argument);
+                if let Some((_, inner)) = &pattern.subpat {
+                    self.bind(inner, conditional_argument);
+                }
+            }
+            Pat::Struct(pattern) => {
+                for field in &pattern.fields {
+                    self.bind(&field.pat, conditional_argument || conditional(&field.attrs));
+                }
+            }
+            Pat::Tuple(pattern) => all(&mut pattern.elems.iter()),
+            Pat::TupleStruct(pattern) => all(&mut pattern.elems.iter()),
+            Pat::Slice(pattern) => all(&mut pattern.elems.iter()),
+            // Every case binds the same names.
+            Pat::Or(pattern) => all(&mut pattern.cases.iter().take(1)),
+            Pat::Paren(pattern) => self.bind(&pattern.pat, conditional_argument),
+            Pat::Reference(pattern) => self.bind(&pattern.pat, conditional_argument),
+            Pat::Type(pattern) => self.bind(&pattern.pat, conditional_argument),
+            _ => {}
+        }
+    }
+
+    fn add(&mut self, ident: &Ident, conditional: bool) {
+        let binding = Binding { ident: ident.clone(), conditional };
+        // A name bound again hides the first: async_trait rebinds every argument.
+        match self.bindings.iter_mut().find(|known| known.ident == *ident) {
+            Some(known) => *known = binding,
+            None => self.bindings.push(binding),
+        }
+    }
+
+    pub(crate) fn find(&self, text: &str) -> Option<&Binding> {
+        self.bindings.iter().find(|binding| binding.text() == text)
+    }
+
+    /// All names, `self` first.
+    pub(crate) fn texts(&self) -> Vec<String> {
+        let receiver = self.receiver.iter().map(|_| "self".to_owned());
+        receiver.chain(self.bindings.iter().map(Binding::text)).collect()
+    }
+
+    /// The identifier for `self`, located at `span`.
+    pub(crate) fn receiver_at(&self, span: Span) -> Option<Ident> {
+        let mut ident = self.receiver.clone()?;
+        ident.set_span(span.resolved_at(ident.span()));
+        Some(ident)
+    }
+}
+
+fn conditional(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| attribute.path().is_ident("cfg") || attribute.path().is_ident("cfg_attr"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn names_of_all_patterns() {
+        let signature: Signature = syn::parse_str(
+            "fn f(&mut self, mut a: A, (b, ref c): B, Json(d): Json<D>, E { e, f: g, .. }: E, h @ (i, _): H,
+                  [j, .., k]: K, &l: &L, r#type: T, _: U, #[cfg(x)] m: M)",
+        )
+        .unwrap();
+        let scope = Scope::of(&signature);
+        let expected = ["self", "a", "b", "c", "d", "e", "g", "h", "i", "j", "k", "l", "type", "m"];
+        assert_eq!(scope.texts(), expected);
+        assert!(scope.find("m").unwrap().conditional);
+        assert!(!scope.find("a").unwrap().conditional);
+        assert_eq!(scope.find("type").unwrap().ident.to_string(), "r#type");
+        assert!(scope.find("f").is_none());
+    }
+}

@@ -1,0 +1,65 @@
+//! What the attributes of one function must agree on.
+
+use proc_macro2::Span;
+use quote::ToTokens as _;
+use syn::{Error, Path};
+
+use crate::check::count::Count;
+use crate::check::rule::Rule;
+use crate::diagnostics::Diagnostics;
+use crate::literal::as_str;
+use crate::parse::arguments::Arguments;
+use crate::runtime_path;
+
+/// Every rule has a number of its own, a `u8`.
+pub(crate) fn must_be_numbered(attributes: &[Arguments], diagnostics: &mut Diagnostics) {
+    if let Some(excess) = attributes.get(usize::from(u8::MAX)) {
+        let message = "at most 255 limits on one function";
+        match &excess.window {
+            Some(window) => diagnostics.error(&window.name, message),
+            None => diagnostics.push(Error::new(Span::call_site(), message)),
+        }
+    }
+}
+
+/// Two limits of one function under one name would share a bucket.
+pub(crate) fn must_have_unique_names(attributes: &[Arguments], diagnostics: &mut Diagnostics) {
+    let mut taken = Vec::new();
+    for arguments in attributes {
+        let Some(name) = arguments.name.as_ref().and_then(|name| as_str(&name.value)) else { continue };
+        if taken.contains(&name.value()) {
+            let message =
+                "another `#[rate_limit]` of this function has this name, and would share its bucket: give each its own";
+            diagnostics.error(name, message);
+        }
+        taken.push(name.value());
+    }
+}
+
+/// A function that returns nothing has no outcomes to tell apart.
+pub(crate) fn must_count_all(attributes: &[Arguments], rules: &[Option<Rule>], diagnostics: &mut Diagnostics) {
+    for (arguments, rule) in attributes.iter().zip(rules) {
+        let counts_all = rule.as_ref().is_none_or(|rule| matches!(rule.count, Count::All));
+        if let (Some(count), false) = (&arguments.count, counts_all) {
+            let message = "this function returns nothing, so all its outcomes are the same: leave `count` out";
+            diagnostics.error(&count.name, message);
+        }
+    }
+}
+
+/// The one runtime crate of a stack.
+pub(crate) fn runtime_crate(attributes: &[Arguments], diagnostics: &mut Diagnostics) -> Option<Path> {
+    let mut krate: Option<Path> = None;
+    for given in attributes.iter().filter_map(|arguments| arguments.krate.as_ref()) {
+        let Some(path) = diagnostics.keep(runtime_path::read(&given.value)) else { continue };
+        let text = |path: &Path| path.to_token_stream().to_string();
+        match &krate {
+            Some(first) if text(first) != text(&path) => {
+                let message = "stacked attributes share one guard: they cannot use two runtime crates";
+                diagnostics.error(&given.value, message);
+            }
+            _ => krate = Some(path),
+        }
+    }
+    krate
+}

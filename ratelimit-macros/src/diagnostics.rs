@@ -1,0 +1,89 @@
+//! Errors are collected, so that one attribute reports all that is wrong with it at once.
+
+use proc_macro2::Span;
+use quote::ToTokens;
+use syn::Error;
+
+/// The errors found so far.
+#[derive(Default)]
+pub(crate) struct Diagnostics {
+    errors: Option<Error>,
+}
+
+impl Diagnostics {
+    pub(crate) fn push(&mut self, error: Error) {
+        match &mut self.errors {
+            Some(errors) => errors.combine(error),
+            None => self.errors = Some(error),
+        }
+    }
+
+    /// An error that underlines all of `tokens`.
+    pub(crate) fn error(&mut self, tokens: impl ToTokens, message: impl std::fmt::Display) {
+        self.push(Error::new_spanned(tokens, message));
+    }
+
+    /// The value of `result`, or `None` with its error kept.
+    pub(crate) fn keep<T>(&mut self, result: syn::Result<T>) -> Option<T> {
+        result.map_err(|error| self.push(error)).ok()
+    }
+
+    /// `value`, which is there unless there were errors; or all of those as one.
+    pub(crate) fn finish<T>(self, value: Option<T>) -> syn::Result<T> {
+        match (self.errors, value) {
+            (Some(errors), _) => Err(errors),
+            (None, Some(value)) => Ok(value),
+            (None, None) => {
+                let message = "this could not be understood: please report it as a bug of `ratelimit-macros`";
+                Err(Error::new(Span::call_site(), message))
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn messages(self) -> Vec<String> {
+        self.errors.into_iter().flatten().map(|error| error.to_string()).collect()
+    }
+}
+
+/// `` `a`, `b`, `c` `` for messages: at most eight names.
+pub(crate) fn list<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
+    const MOST: usize = 8;
+    let mut text = String::new();
+    for (index, name) in names.into_iter().enumerate() {
+        if index == MOST {
+            text.push_str(", …");
+            break;
+        }
+        if index > 0 {
+            text.push_str(", ");
+        }
+        text.push('`');
+        text.push_str(name.as_ref());
+        text.push('`');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_is_reported() {
+        let mut diagnostics = Diagnostics::default();
+        for message in ["one", "two", "three"] {
+            diagnostics.push(Error::new(Span::call_site(), message));
+        }
+        assert_eq!(diagnostics.messages(), ["one", "two", "three"]);
+        assert!(Diagnostics::default().finish(Some(())).is_ok());
+        assert!(Diagnostics::default().finish(None::<()>).is_err());
+    }
+
+    #[test]
+    fn lists_stop_at_eight() {
+        assert_eq!(list(["a", "b"]), "`a`, `b`");
+        let many: Vec<String> = (0..9).map(|n| n.to_string()).collect();
+        assert!(list(&many).ends_with("`7`, …"), "{}", list(&many));
+    }
+}

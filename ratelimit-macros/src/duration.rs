@@ -1,0 +1,197 @@
+//! `"60s"`, `"1h 30m"`, `"2 days"`: durations as people write them, in microseconds.
+
+use std::fmt;
+
+/// The names of the units, as messages list them.
+pub(crate) const UNITS: &str = "`us`, `ms`, `s`, `m`, `h`, `d`, `w`";
+
+const MILLISECOND: u64 = 1_000;
+const SECOND: u64 = 1_000 * MILLISECOND;
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+const WEEK: u64 = 7 * DAY;
+
+/// The durations that an argument accepts, in microseconds, both ends included.
+pub(crate) struct Bounds {
+    shortest: u64,
+    longest: u64,
+}
+
+/// A window: 1 ms to 366 days.
+pub(crate) const WINDOW: Bounds = Bounds { shortest: MILLISECOND, longest: 366 * DAY };
+
+/// A block: as a window.
+pub(crate) const BLOCK: Bounds = WINDOW;
+
+/// The wait for a slot: 1 ms to 1 h.
+pub(crate) const WAIT: Bounds = Bounds { shortest: MILLISECOND, longest: HOUR };
+
+/// The timeout of a check: 1 ms to 60 s.
+pub(crate) const TIMEOUT: Bounds = Bounds { shortest: MILLISECOND, longest: MINUTE };
+
+/// Reads `text` as a duration within `bounds`. The error says what to write instead.
+pub(crate) fn parse(text: &str, bounds: &Bounds) -> Result<u64, String> {
+    let micros = read(text)?;
+    if micros == 0 {
+        return Err(format!("`{text}` is no time at all: write a duration such as \"60s\""));
+    }
+    if micros < bounds.shortest {
+        return Err(format!("`{text}` is too short: the shortest is {}", Readable(bounds.shortest)));
+    }
+    if micros > bounds.longest {
+        return Err(format!("`{text}` is too long: the longest is {}", Readable(bounds.longest)));
+    }
+    Ok(micros)
+}
+
+/// The unit called `name`, in microseconds.
+pub(crate) fn unit(name: &str) -> Option<u64> {
+    Some(match name {
+        "us" | "µs" | "usec" | "usecs" => 1,
+        "ms" | "msec" | "msecs" | "millisecond" | "milliseconds" => MILLISECOND,
+        "s" | "sec" | "secs" | "second" | "seconds" => SECOND,
+        "m" | "min" | "mins" | "minute" | "minutes" => MINUTE,
+        "h" | "hr" | "hrs" | "hour" | "hours" => HOUR,
+        "d" | "day" | "days" => DAY,
+        "w" | "week" | "weeks" => WEEK,
+        _ => return None,
+    })
+}
+
+fn read(text: &str) -> Result<u64, String> {
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return Err(format!("no duration: write one such as \"60s\" or \"1h 30m\" (units: {UNITS})"));
+    }
+    let mut total: u64 = 0;
+    let mut used = Vec::new();
+    while !rest.is_empty() {
+        let (digits, after) = split(rest, |c| c.is_ascii_digit());
+        if digits.is_empty() {
+            let wrong = rest.chars().next().unwrap_or_default();
+            return Err(if wrong == '-' {
+                format!("`{text}` is negative: write a duration such as \"60s\"")
+            } else {
+                format!("`{text}` is not a duration: expected a number at `{rest}`, as in \"60s\" or \"1h 30m\"")
+            });
+        }
+        if after.starts_with(['.', ',']) {
+            return Err(format!("`{text}` has a fraction: write whole numbers, such as \"1h 30m\" or \"1500ms\""));
+        }
+        let (name, after) = split(after.trim_start(), char::is_alphabetic);
+        if name.is_empty() {
+            return Err(if let Some(per) = after.strip_prefix('/') {
+                format!("`{text}` is a rate: write `max = {digits}, window = \"{per}\"`")
+            } else if after.is_empty() {
+                format!("`{text}` has no unit after `{digits}`: write \"{digits}s\" for seconds (units: {UNITS})")
+            } else {
+                format!("`{text}` has no unit after `{digits}` (units: {UNITS})")
+            });
+        }
+        let Some(unit) = unit(name) else {
+            return Err(unknown(text, name));
+        };
+        if used.contains(&unit) {
+            return Err(format!("`{text}` gives `{name}` twice: write each unit once"));
+        }
+        used.push(unit);
+        let too_long = || format!("`{text}` is too long: it does not fit in 64 bits of microseconds");
+        let count: u64 = digits.parse().map_err(|_| too_long())?;
+        total = count.checked_mul(unit).and_then(|micros| total.checked_add(micros)).ok_or_else(too_long)?;
+        rest = after.trim_start();
+    }
+    Ok(total)
+}
+
+fn unknown(text: &str, name: &str) -> String {
+    let meant = match name.to_lowercase().as_str() {
+        "mo" | "mon" | "month" | "months" => ": months differ in length, write \"30d\"".to_owned(),
+        "y" | "yr" | "year" | "years" => ": years differ in length, write \"365d\"".to_owned(),
+        "ns" | "nanosecond" | "nanoseconds" => ": the clock counts microseconds".to_owned(),
+        lower if name != lower && unit(lower).is_some() => format!(": did you mean `{lower}`?"),
+        _ => String::new(),
+    };
+    format!("unknown unit `{name}` in `{text}`{meant} (units: {UNITS})")
+}
+
+/// The longest prefix of characters that are `wanted`, and what follows it.
+fn split(text: &str, wanted: impl Fn(char) -> bool) -> (&str, &str) {
+    let end = text.find(|c| !wanted(c)).unwrap_or(text.len());
+    text.split_at(end)
+}
+
+/// A duration in its largest whole unit.
+struct Readable(u64);
+
+impl fmt::Display for Readable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (unit, name) in [(DAY, "d"), (HOUR, "h"), (SECOND, "s"), (MILLISECOND, "ms")] {
+            if self.0.is_multiple_of(unit) {
+                return write!(f, "{}{name}", self.0 / unit);
+            }
+        }
+        write!(f, "{}us", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn durations() {
+        for (text, micros) in [
+            ("60s", 60 * SECOND),
+            ("1ms", MILLISECOND),
+            ("1500us", 1_500),
+            ("1m30s", 90 * SECOND),
+            ("30s 1m", 90 * SECOND),
+            ("1h 30min", 90 * MINUTE),
+            (" 2 days ", 2 * DAY),
+            ("1 week", WEEK),
+            ("1w2d3h4m5s6ms7us", WEEK + 2 * DAY + 3 * HOUR + 4 * MINUTE + 5 * SECOND + 6 * MILLISECOND + 7),
+            ("90 seconds", 90 * SECOND),
+            ("366d", 366 * DAY),
+        ] {
+            assert_eq!(parse(text, &WINDOW), Ok(micros), "{text}");
+        }
+    }
+
+    #[test]
+    fn refusals_say_what_to_write() {
+        for (text, part) in [
+            ("", "write one such as \"60s\""),
+            ("60", "write \"60s\""),
+            ("60 ", "write \"60s\""),
+            ("s", "expected a number at `s`"),
+            ("1.5h", "fraction"),
+            ("-3s", "negative"),
+            ("0s", "no time at all"),
+            ("999us", "the shortest is 1ms"),
+            ("367d", "the longest is 366d"),
+            ("99999999999999999999s", "64 bits"),
+            ("99999999999999w", "64 bits"),
+            ("5 fortnights", "unknown unit `fortnights`"),
+            ("1M", "did you mean `m`"),
+            ("1 month", "30d"),
+            ("5ns", "microseconds"),
+            ("1s 2s", "twice"),
+            ("1s 2sec", "twice"),
+            ("3/60s", "write `max = 3, window = \"60s\"`"),
+            ("60s/3", "expected a number at `/3`"),
+        ] {
+            let error = parse(text, &WINDOW).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn timeouts_have_their_own_bounds() {
+        assert_eq!(parse("50ms", &TIMEOUT), Ok(50 * MILLISECOND));
+        assert_eq!(parse("60s", &TIMEOUT), Ok(MINUTE));
+        assert!(parse("61s", &TIMEOUT).unwrap_err().contains("the longest is 60s"));
+    }
+}

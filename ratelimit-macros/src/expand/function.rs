@@ -1,0 +1,28 @@
+//! The function with its guard.
+
+use proc_macro2::TokenStream;
+
+use crate::expand::context::Context;
+use crate::expand::output_type::OutputType;
+use crate::expand::receiver::Receiver;
+use crate::expand::runtime::Runtime;
+use crate::expand::{body, guard, refusal, reservation};
+use crate::plan::function::Plan;
+use crate::plan::guard::Guard;
+
+pub(crate) fn expand(plan: Plan) -> TokenStream {
+    let Plan { function, shape, output, receiver, krate, guard, refusal } = plan;
+    let context = Context { runtime: Runtime { krate }, receiver: Receiver(receiver), output: OutputType::of(&output) };
+    let refusal = refusal::expand(&refusal, &context);
+    let refusal = refusal.as_ref();
+    let body = match guard {
+        Guard::One(check) => body::guarded(shape, &function.body, guard::one(&check, refusal, &context), None),
+        Guard::All(checks) => body::guarded(shape, &function.body, guard::all(&checks, refusal, &context), None),
+        Guard::Reserve(checks, counts) => {
+            let guard = reservation::before(&checks, refusal, &context);
+            let wrap = |body| reservation::around(&body, &counts, refusal.is_some(), &context);
+            body::guarded(shape, &function.body, guard, Some(&wrap))
+        }
+    };
+    function.with_body(&body)
+}

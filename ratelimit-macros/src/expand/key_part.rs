@@ -1,0 +1,112 @@
+//! `#[derive(KeyPart)]`: a type's fields, in order, as one part of a key.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens as _, format_ident, quote, quote_spanned};
+use syn::ext::IdentExt as _;
+use syn::spanned::Spanned as _;
+use syn::{DataEnum, Field, Fields, Generics, Ident, Index, Member};
+
+use crate::expand::runtime::{Runtime, method};
+use crate::parse::key_part::{KeyPartData, KeyPartInput};
+
+/// The implementation of `KeyPart`, for which the types in `bounds` have to be `KeyPart`.
+pub(crate) fn expand(input: KeyPartInput, bounds: &[TokenStream]) -> TokenStream {
+    let KeyPartInput { name, mut generics, data, krate } = input;
+    let runtime = Runtime { krate };
+    let mixed = Span::mixed_site();
+    let body = match &data {
+        KeyPartData::Struct(fields) => of_struct(fields, &runtime),
+        KeyPartData::Enum(data) => of_enum(data, &runtime),
+    };
+    bound(&mut generics, bounds, &runtime);
+    let (parameters, arguments, conditions) = generics.split_for_impl();
+    let (key_part, key_writer, write_key) = (runtime.key_part(mixed), runtime.key_writer(mixed), method::write_key());
+    quote_spanned! {mixed=>
+        #[automatically_derived]
+        impl #parameters #key_part for #name #arguments #conditions {
+            fn #write_key(&self, __ratelimit_writer: &mut #key_writer<'_>) {
+                #body
+            }
+        }
+    }
+}
+
+fn of_struct(fields: &Fields, runtime: &Runtime) -> TokenStream {
+    if let Fields::Unnamed(unnamed) = fields
+        && let [only] = unnamed.unnamed.iter().collect::<Vec<_>>().as_slice()
+    {
+        // A newtype is the same key as what it wraps.
+        let span = only.ty.span().resolved_at(Span::mixed_site());
+        let write_key = runtime.write_key(span);
+        return quote_spanned!(span=> #write_key(&self.0, __ratelimit_writer));
+    }
+    let parts = members(fields).map(|(member, field)| {
+        let span = field.ty.span().resolved_at(Span::mixed_site());
+        let value = quote_spanned!(span=> &self.#member);
+        part(field, &value, runtime)
+    });
+    group("", parts, runtime)
+}
+
+fn of_enum(data: &DataEnum, runtime: &Runtime) -> TokenStream {
+    let mixed = Span::mixed_site();
+    if data.variants.is_empty() {
+        return quote_spanned!(mixed=> match *self {});
+    }
+    let arms = data.variants.iter().map(|variant| {
+        let name = &variant.ident;
+        let bound: Vec<Ident> =
+            (0..variant.fields.len()).map(|index| format_ident!("__ratelimit_field{index}", span = mixed)).collect();
+        let named = members(&variant.fields).map(|(member, _)| member);
+        let pattern = quote_spanned!(mixed=> Self::#name { #(#named: #bound),* });
+        let parts = variant.fields.iter().zip(&bound).map(|(field, value)| {
+            let mut value = value.clone();
+            value.set_span(field.ty.span().resolved_at(mixed));
+            part(field, &value.to_token_stream(), runtime)
+        });
+        let written = group(&name.unraw().to_string(), parts, runtime);
+        quote_spanned!(mixed=> #pattern => #written)
+    });
+    quote_spanned!(mixed=> match self { #(#arms),* })
+}
+
+fn members(fields: &Fields) -> impl Iterator<Item = (Member, &Field)> {
+    (0..).zip(fields).map(|(index, field)| {
+        let unnamed = || Member::Unnamed(Index { index, span: Span::mixed_site() });
+        (field.ident.clone().map_or_else(unnamed, Member::Named), field)
+    })
+}
+
+/// One field, located at its type, so that a missing `KeyPart` is reported there.
+fn part(field: &Field, value: &TokenStream, runtime: &Runtime) -> TokenStream {
+    let span = field.ty.span().resolved_at(Span::mixed_site());
+    let writer_part = runtime.writer_part(span);
+    quote_spanned!(span=> #writer_part(__ratelimit_writer, #value);)
+}
+
+/// The parts in one frame, so that `(a, b)` and `(ab, "")` differ.
+fn group(name: &str, parts: impl Iterator<Item = TokenStream>, runtime: &Runtime) -> TokenStream {
+    let mixed = Span::mixed_site();
+    let writer_group = runtime.writer_group(mixed);
+    let parts: Vec<_> = parts.collect();
+    if parts.is_empty() {
+        return quote_spanned!(mixed=> #writer_group(__ratelimit_writer, #name, |_| {}));
+    }
+    quote_spanned! {mixed=>
+        #writer_group(__ratelimit_writer, #name, |__ratelimit_writer| { #(#parts)* })
+    }
+}
+
+/// Adds `KeyPart` for each of the types in `bounds`.
+fn bound(generics: &mut Generics, bounds: &[TokenStream], runtime: &Runtime) {
+    if bounds.is_empty() {
+        return;
+    }
+    let key_part = runtime.key_part(Span::mixed_site());
+    let clause = generics.make_where_clause();
+    for bound in bounds {
+        if let Ok(predicate) = syn::parse2(quote!(#bound: #key_part)) {
+            clause.predicates.push(predicate);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! The user's expressions, as they may stand in the guard: with `self` called what it is called there.
+
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::Expr;
+use syn::spanned::Spanned as _;
+
+/// What `self` is called where the guard stands, if there is one.
+pub(crate) struct Receiver(pub(crate) Option<Ident>);
+
+impl Receiver {
+    /// The user's expression, as an argument of a call.
+    pub(crate) fn expression(&self, expr: &Expr) -> TokenStream {
+        let tokens = expr.to_token_stream();
+        match &self.0 {
+            Some(receiver) if receiver != "self" => rename_self(tokens, receiver),
+            _ => tokens,
+        }
+    }
+
+    /// The user's expression, as an operand.
+    pub(crate) fn operand(&self, expr: &Expr) -> TokenStream {
+        let tokens = self.expression(expr);
+        let tight = matches!(
+            expr,
+            Expr::Path(_)
+                | Expr::Field(_)
+                | Expr::MethodCall(_)
+                | Expr::Call(_)
+                | Expr::Lit(_)
+                | Expr::Paren(_)
+                | Expr::Tuple(_)
+                | Expr::Macro(_)
+                | Expr::Index(_)
+                | Expr::Array(_)
+        );
+        if tight {
+            return tokens;
+        }
+        let mut group = Group::new(Delimiter::Parenthesis, tokens);
+        group.set_span(expr.span().resolved_at(Span::mixed_site()));
+        TokenTree::Group(group).into()
+    }
+}
+
+/// `tokens` with every `self` that is a value renamed to `receiver`.
+fn rename_self(tokens: TokenStream, receiver: &Ident) -> TokenStream {
+    let mut trees = tokens.into_iter().peekable();
+    let mut renamed = TokenStream::new();
+    while let Some(tree) = trees.next() {
+        let path = matches!(trees.peek(), Some(TokenTree::Punct(punct)) if punct.as_char() == ':');
+        let tree = match tree {
+            TokenTree::Ident(ident) if ident == "self" && !path => {
+                let mut receiver = receiver.clone();
+                receiver.set_span(ident.span());
+                TokenTree::Ident(receiver)
+            }
+            TokenTree::Group(group) => {
+                let mut inner = Group::new(group.delimiter(), rename_self(group.stream(), receiver));
+                inner.set_span(group.span());
+                TokenTree::Group(inner)
+            }
+            other => other,
+        };
+        renamed.extend([tree]);
+    }
+    renamed
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn self_is_renamed_where_async_trait_renamed_it() {
+        let receiver = Ident::new("__self", Span::call_site());
+        let tokens = |text: &str| text.parse::<TokenStream>().unwrap();
+        let actual = rename_self(tokens("self.a(f!(self), self::b, Self::C, |x| { self })"), &receiver);
+        let expected = tokens("__self.a(f!(__self), self::b, Self::C, |x| { __self })");
+        assert_eq!(actual.to_string(), expected.to_string());
+    }
+}

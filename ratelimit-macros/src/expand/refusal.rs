@@ -1,0 +1,27 @@
+//! How a refused call leaves the function.
+
+use proc_macro2::{Span, TokenStream};
+use quote::quote_spanned;
+use syn::spanned::Spanned as _;
+
+use crate::check::refusal::Refusal;
+use crate::expand::context::Context;
+use crate::expand::output_type::OutputType;
+
+/// The value that a refused call returns, located at the return type; `None` if no call is refused.
+pub(crate) fn expand(refusal: &Refusal, context: &Context) -> Option<TokenStream> {
+    let Context { runtime, receiver, output: OutputType { ty, span } } = context;
+    match refusal {
+        Refusal::Never => None,
+        Refusal::ByType => {
+            let refuse = runtime.refuse(*span);
+            Some(quote_spanned!(*span=> #refuse::<#ty>(__ratelimit_error)))
+        }
+        Refusal::By(expr) => {
+            let span = expr.span().resolved_at(Span::mixed_site());
+            let expr = receiver.operand(expr);
+            let refuse_with = runtime.refuse_with(span);
+            Some(quote_spanned!(span=> #refuse_with::<#ty, _>(#expr, __ratelimit_error)))
+        }
+    }
+}

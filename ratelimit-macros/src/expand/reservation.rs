@@ -1,0 +1,94 @@
+//! The guard where `count` is given: it reserves, and the outcome decides what is committed and what released.
+//!
+//! This is the one case in which the body does not stay where it is: it becomes an async block, so that `?` and
+//! `return` end there. Nothing but the reservation lives while it runs. If that is dropped, because the call is
+//! cancelled or panics, the call counts.
+
+use proc_macro2::{Span, TokenStream};
+use quote::quote_spanned;
+use syn::spanned::Spanned as _;
+
+use crate::check::count::Count;
+use crate::expand::check;
+use crate::expand::context::Context;
+use crate::expand::output_type::OutputType;
+use crate::plan::check::Check;
+
+/// Statements that reserve before the body.
+pub(crate) fn before(checks: &[Check], refusal: Option<&TokenStream>, context: &Context) -> TokenStream {
+    let mixed = Span::mixed_site();
+    let reserve = context.runtime.reserve(mixed);
+    let checks = checks.iter().map(|check| check::optional(check, context));
+    let reservation = if let Some(refusal) = refusal {
+        quote_spanned! {mixed=>
+            match __ratelimit_run.await {
+                ::core::result::Result::Ok(__ratelimit_reservation) => __ratelimit_reservation,
+                ::core::result::Result::Err(__ratelimit_error) => return #refusal,
+            }
+        }
+    } else {
+        quote_spanned!(mixed=> ::core::result::Result::ok(__ratelimit_run.await))
+    };
+    quote_spanned! {mixed=>
+        let __ratelimit_reservation = {
+            let __ratelimit_run = #reserve([#(#checks),*]);
+            #reservation
+        };
+    }
+}
+
+/// Statements and a last expression that run `body`, a block, and finish the reservation by what it returns.
+pub(crate) fn around(body: &TokenStream, counts: &[Count], refuses: bool, context: &Context) -> TokenStream {
+    let mixed = Span::mixed_site();
+    let OutputType { ty, span } = &context.output;
+    let counts: Vec<_> = counts.iter().map(|count| counted(count, context)).collect();
+    let finish = context.runtime.finish(mixed);
+    let finish = quote_spanned!(mixed=> #finish(__ratelimit_reservation, [#(#counts),*]););
+    let finish = if refuses {
+        finish
+    } else {
+        quote_spanned! {mixed=>
+            if let ::core::option::Option::Some(__ratelimit_reservation) = __ratelimit_reservation {
+                #finish
+            }
+        }
+    };
+    // The `return` that never runs tells the block its type before the body is checked, so that the body's own
+    // errors, coercions and `?` are what they were.
+    let never = quote_spanned!(*span=> return __ratelimit_never;);
+    quote_spanned! {mixed=>
+        let __ratelimit_outcome: #ty = async move {
+            if let ::core::option::Option::Some(__ratelimit_never) = ::core::option::Option::None::<#ty> {
+                #never
+            }
+            #body
+        }
+        .await;
+        #finish
+        __ratelimit_outcome
+    }
+}
+
+/// An expression: whether the outcome counts.
+fn counted(count: &Count, context: &Context) -> TokenStream {
+    let Context { runtime, receiver, output } = context;
+    let mixed = Span::mixed_site();
+    let span = output.span;
+    match count {
+        Count::All => quote_spanned!(mixed=> true),
+        Count::Ok => {
+            let counts_ok = runtime.counts_ok(span);
+            quote_spanned!(span=> #counts_ok(&__ratelimit_outcome))
+        }
+        Count::Err => {
+            let counts_err = runtime.counts_err(span);
+            quote_spanned!(span=> #counts_err(&__ratelimit_outcome))
+        }
+        Count::By(expr) => {
+            let span = expr.span().resolved_at(mixed);
+            let expr = receiver.expression(expr);
+            let counts_by = runtime.counts_by(span);
+            quote_spanned!(span=> #counts_by(&__ratelimit_outcome, #expr))
+        }
+    }
+}

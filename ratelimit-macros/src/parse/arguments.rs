@@ -1,0 +1,109 @@
+//! The arguments of one attribute, and the table of all there are.
+
+use crate::parse::argument::Argument;
+
+/// What is known of an argument before any is given.
+pub(crate) struct Known {
+    pub(crate) name: &'static str,
+    /// What other limiters call it.
+    pub(crate) synonyms: &'static [&'static str],
+    /// The argument as a message shows it.
+    pub(crate) example: &'static str,
+    /// Whether its name alone means `true`.
+    pub(crate) stands_alone: bool,
+    pub(crate) field: fn(&mut Arguments) -> &mut Option<Argument>,
+}
+
+macro_rules! arguments {
+    (@stands_alone) => { false };
+    (@stands_alone stands_alone) => { true };
+    ($($field:ident: $name:literal, $example:literal, synonyms [$($synonym:literal),*] $(, $stands_alone:ident)?;)*) => {
+        /// The arguments of one attribute.
+        #[derive(Default)]
+        pub(crate) struct Arguments {
+            $(pub(crate) $field: Option<Argument>,)*
+        }
+
+        /// Every argument, in the order in which messages list them.
+        pub(crate) const KNOWN: &[Known] = &[$(Known {
+            name: $name,
+            synonyms: &[$($synonym),*],
+            example: $example,
+            stands_alone: arguments!(@stands_alone $($stands_alone)?),
+            field: |arguments| &mut arguments.$field,
+        }),*];
+    };
+}
+
+// A new argument is one line here. What it means is up to the later stages.
+arguments! {
+    key: "key", "key = \"<email>\"", synonyms ["by", "id"];
+    window: "window", "window = \"60s\"", synonyms ["per", "period", "interval", "duration", "seconds"];
+    max: "max", "max = 3", synonyms ["limit", "rate", "requests", "times"];
+    when: "when", "when = !user.is_admin", synonyms ["condition"];
+    name: "name", "name = \"send_code\"", synonyms [];
+    limiter: "limiter", "limiter = self.limiter", synonyms [];
+    on_refused: "on_refused", "on_refused = |error| …", synonyms ["error"];
+    on_unavailable: "on_unavailable", "on_unavailable = \"deny\"", synonyms [];
+    timeout: "timeout", "timeout = \"50ms\"", synonyms [];
+    shadow: "shadow", "shadow` or `shadow = …", synonyms ["dry_run"], stands_alone;
+    limits: "limits", "limits = [\"3/60s\", \"20/1d\"]", synonyms ["rates", "quotas"];
+    policy: "policy", "policy = \"login\"", synonyms [];
+    algorithm: "algorithm", "algorithm = \"token_bucket\"", synonyms ["strategy"];
+    burst: "burst", "burst = 10", synonyms ["capacity"];
+    cost: "cost", "cost = 5", synonyms ["weight"];
+    count: "count", "count = \"err\"", synonyms ["outcome"];
+    block: "block", "block = \"10m\"", synonyms ["ban", "penalty"];
+    wait: "wait", "wait = \"2s\"", synonyms ["max_wait"];
+    krate: "crate", "crate = ::path", synonyms [];
+}
+
+/// The argument called `name`.
+pub(crate) fn find(name: &str) -> Option<&'static Known> {
+    KNOWN.iter().find(|known| known.name == name)
+}
+
+/// The argument that other limiters call `name`.
+pub(crate) fn find_synonym(name: &str) -> Option<&'static Known> {
+    KNOWN.iter().find(|known| known.synonyms.contains(&name))
+}
+
+/// The names of all arguments.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    KNOWN.iter().map(|known| known.name)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn a_word_means_one_argument() {
+        let mut words: Vec<_> = names().chain(KNOWN.iter().flat_map(|known| known.synonyms).copied()).collect();
+        let all = words.len();
+        words.sort_unstable();
+        words.dedup();
+        assert_eq!(words.len(), all, "{words:?}");
+    }
+
+    #[test]
+    fn each_argument_has_its_own_field() {
+        let mut arguments = Arguments::default();
+        for known in KNOWN {
+            let name = syn::Ident::new("x", proc_macro2::Span::call_site());
+            let former = (known.field)(&mut arguments).replace(Argument { name, value: syn::parse_quote!(x) });
+            assert!(former.is_none(), "{}", known.name);
+        }
+        assert_eq!(find("crate").unwrap().name, "crate");
+        assert_eq!(find_synonym("ban").unwrap().name, "block");
+    }
+
+    #[test]
+    fn examples_show_their_argument() {
+        for Known { name, example, .. } in KNOWN {
+            assert!(example.starts_with(name) && example.contains(" = "), "{example}");
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Reads the inside of one attribute. A mistake in one argument does not hide those in the others.
+
+use proc_macro2::{Span, TokenStream, TokenTree};
+use syn::ext::IdentExt as _;
+use syn::parse::{ParseStream, Parser};
+use syn::{Error, Expr, ExprLit, Ident, Lit, LitBool, Token};
+
+use crate::diagnostics::{Diagnostics, list};
+use crate::parse::argument::Argument;
+use crate::parse::arguments::{self, Arguments, Known};
+use crate::suggest::nearest;
+
+/// Reads `tokens`, the inside of the attribute. `whole` is what an error about all of it underlines.
+pub(crate) fn read(tokens: TokenStream, whole: Span, diagnostics: &mut Diagnostics) -> Arguments {
+    let mut reader = Reader { arguments: Arguments::default(), attempted: Vec::new(), diagnostics };
+    let parsed = Parser::parse2(|input: ParseStream<'_>| reader.all(input), tokens);
+    reader.diagnostics.keep(parsed);
+    reader.report_missing(whole);
+    reader.arguments
+}
+
+struct Reader<'a> {
+    arguments: Arguments,
+    /// The names of the arguments that were attempted, so that a misspelt one is not reported missing as well.
+    attempted: Vec<&'static str>,
+    diagnostics: &'a mut Diagnostics,
+}
+
+impl Reader<'_> {
+    fn all(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
+        while !input.is_empty() {
+            if let Err(error) = self.argument(input) {
+                self.diagnostics.push(error);
+                skip(input);
+            }
+            if input.peek(Token![,]) {
+                input.parse::<Token![,]>()?;
+            } else if !input.is_empty() {
+                self.diagnostics.push(input.error("expected `,` before the next argument"));
+                input.parse::<Option<Token![;]>>()?;
+                if !(input.peek(Ident::peek_any) && input.peek2(Token![=])) {
+                    skip(input);
+                    input.parse::<Option<Token![,]>>()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn argument(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
+        if input.peek(Lit) {
+            let literal = input.parse()?;
+            return Err(self.without_a_name(&literal));
+        }
+        let name = input
+            .call(Ident::parse_any)
+            .map_err(|error| Error::new(error.span(), format!("expected an argument: {}", list(arguments::names()))))?;
+        let text = name.unraw().to_string();
+        let Some(known) = arguments::find(&text) else {
+            let unknown = self.unknown(&name, &text);
+            skip(input);
+            return Err(unknown);
+        };
+        let again = self.attempted.contains(&known.name);
+        self.attempted.push(known.name);
+        if again {
+            self.diagnostics.error(&name, format!("`{text}` is given twice: remove one"));
+        }
+        let value = value(input, &name, known)?;
+        if !again {
+            *(known.field)(&mut self.arguments) = Some(Argument { name, value });
+        }
+        Ok(())
+    }
+
+    fn without_a_name(&mut self, literal: &Lit) -> Error {
+        let message = match literal {
+            Lit::Str(text) => {
+                self.attempted.push("key");
+                format!("arguments have names: write `key = {}`", text.token())
+            }
+            Lit::Int(number) => {
+                self.attempted.push("max");
+                format!("arguments have names: write `max = {}`", number.base10_digits())
+            }
+            _ => {
+                let names = list(arguments::names());
+                format!("arguments have names: write `key = …`, `window = …` or `max = …` ({names})")
+            }
+        };
+        Error::new_spanned(literal, message)
+    }
+
+    fn unknown(&mut self, name: &Ident, text: &str) -> Error {
+        let synonym = arguments::find_synonym(text).map(|known| known.name);
+        let message = if let Some(meant) = synonym.or_else(|| nearest(text, arguments::names())) {
+            self.attempted.push(meant);
+            format!("unknown argument `{text}`: did you mean `{meant}`?")
+        } else {
+            let all: Vec<_> = arguments::names().map(|name| format!("`{name}`")).collect();
+            format!("unknown argument `{text}`: the arguments are {}", all.join(", "))
+        };
+        Error::new_spanned(name, message)
+    }
+
+    fn report_missing(&mut self, whole: Span) {
+        let missing = |name: &str| !self.attempted.contains(&name);
+        if !missing("limits") || !missing("policy") {
+            return;
+        }
+        let message = match (missing("window"), missing("max")) {
+            (true, true) => {
+                "how much in how long? write `window` and `max`, as in `#[rate_limit(key = \"<email>\", window = \"60s\", max = 3)]`"
+            }
+            (true, false) => "`window` is missing: write over how long calls are counted, as in `window = \"60s\"`",
+            (false, true) => "`max` is missing: write how many calls the window admits, as in `max = 3`",
+            (false, false) => return,
+        };
+        self.diagnostics.push(Error::new(whole, message));
+    }
+}
+
+/// The value after `name`.
+fn value(input: ParseStream<'_>, name: &Ident, known: &Known) -> syn::Result<Expr> {
+    let Known { name: text, example, stands_alone, .. } = known;
+    if *stands_alone && (input.is_empty() || input.peek(Token![,])) {
+        let lit = Lit::Bool(LitBool::new(true, name.span()));
+        return Ok(Expr::Lit(ExprLit { attrs: Vec::new(), lit }));
+    }
+    if input.parse::<Option<Token![=]>>()?.is_none() || input.is_empty() || input.peek(Token![,]) {
+        return Err(Error::new_spanned(name, format!("`{text}` needs a value: write `{example}`")));
+    }
+    input.parse().map_err(|error| Error::new(error.span(), format!("{error}, in the value of `{text}`")))
+}
+
+/// Goes on to the comma before the next argument, so that the others are still checked.
+fn skip(input: ParseStream<'_>) {
+    let next_argument = || {
+        let ahead = input.fork();
+        let comma = ahead.parse::<Token![,]>().is_ok();
+        let alone =
+            |ident: &Ident| arguments::names().any(|name| ident == name) && (ahead.is_empty() || ahead.peek(Token![,]));
+        comma
+            && (ahead.is_empty()
+                || ahead.call(Ident::parse_any).is_ok_and(|ident| {
+                    alone(&ident) || ahead.peek(Token![=]) && !ahead.peek(Token![==]) && !ahead.peek(Token![=>])
+                }))
+    };
+    while !input.is_empty() && !next_argument() {
+        if input.parse::<TokenTree>().is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn parse(text: &str) -> (Arguments, Vec<String>) {
+        let mut diagnostics = Diagnostics::default();
+        let arguments = read(text.parse().unwrap(), Span::call_site(), &mut diagnostics);
+        (arguments, diagnostics.messages())
+    }
+
+    #[test]
+    fn all_arguments() {
+        let (mut read, errors) = parse(
+            r#"key = "<a>", window = "60s", max = f::<u8, u8>(a, b), when = a == b, name = "n", limiter = self.l,
+               limits = ["3/60s"], policy = "p", algorithm = "token_bucket", burst = 2, cost = 3, count = "err",
+               block = "1m", wait = "1s", on_refused = |a: E, b| (a, b), on_unavailable = "deny", timeout = "1s",
+               shadow, crate = ::x::y,"#,
+        );
+        assert!(errors.is_empty(), "{errors:?}");
+        for known in arguments::KNOWN {
+            assert_eq!((known.field)(&mut read).as_ref().unwrap().name, known.name);
+        }
+        assert!(matches!(read.shadow.unwrap().value, Expr::Lit(_)));
+        assert!(matches!(read.on_refused.unwrap().value, Expr::Closure(_)));
+        assert!(matches!(read.krate.unwrap().value, Expr::Path(_)));
+    }
+
+    #[test]
+    fn errors() {
+        let rest = r#"window = "60s", max = 3"#;
+        for (text, part) in [
+            ("kye = 1", "did you mean `key`"),
+            ("ky = 1", "did you mean `key`"),
+            ("limit = 1", "did you mean `max`"),
+            ("mx = 1", "did you mean `max`"),
+            ("banana = 1", "the arguments are `key`"),
+            ("weight = 2", "did you mean `cost`"),
+            ("algoritm = \"token_bucket\"", "did you mean `algorithm`"),
+            ("brust = 2", "did you mean `burst`"),
+            ("burst", "write `burst = 10`"),
+            ("wiat = \"2s\"", "did you mean `wait`"),
+            ("\"<email>\"", "write `key = \"<email>\"`"),
+            ("key", "`key` needs a value"),
+            ("key =", "`key` needs a value"),
+            ("key(\"<a>\")", "`key` needs a value"),
+            ("max = 4", "`max` is given twice"),
+            ("key = a b", "expected `,`"),
+            ("+", "expected an argument"),
+        ] {
+            let (_, errors) = parse(&format!("{rest}, {text}"));
+            assert_eq!(errors.len(), 1, "{text}: {errors:?}");
+            assert!(errors.iter().all(|e| e.contains(part)), "{text}: {errors:?}");
+        }
+    }
+
+    #[test]
+    fn missing_arguments_are_reported_once() {
+        assert!(parse("").1.iter().all(|e| e.contains("`window` and `max`")));
+        assert!(parse("max = 3").1.iter().all(|e| e.contains("`window` is missing")));
+        assert!(parse("window = \"1s\"").1.iter().all(|e| e.contains("`max` is missing")));
+        for text in ["", "max = 3", "window = \"1s\"", "windw = \"1s\", max = 3", "limts = []"] {
+            assert_eq!(parse(text).1.len(), 1, "{text}");
+        }
+        for text in ["limits = []", "policy = \"p\"", "policy = \"p\", max = 3"] {
+            assert!(parse(text).1.is_empty(), "{text}");
+        }
+    }
+
+    #[test]
+    fn one_mistake_does_not_hide_the_next() {
+        let (arguments, errors) = parse("kye = |a, b| a, windw = \"1s\", max 3, when = , shadow");
+        assert_eq!(errors.len(), 4, "{errors:?}");
+        assert!(arguments.shadow.is_some());
+        let (_, errors) = parse("limits, policy =, cost, block, wait");
+        assert_eq!(errors.len(), 5, "{errors:?}");
+    }
+}

@@ -1,0 +1,40 @@
+//! The input of `key!`.
+
+use proc_macro2::Span;
+use syn::parse::{Parse, ParseStream};
+use syn::{Error, Expr, LitStr, Path, Token};
+
+use crate::literal::as_str;
+use crate::runtime_path;
+
+pub(crate) struct KeyInput {
+    /// The runtime crate, if not the usual one.
+    pub(crate) krate: Option<Path>,
+    pub(crate) template: LitStr,
+}
+
+impl Parse for KeyInput {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let mut krate = None;
+        if input.peek(Token![crate]) && input.peek2(Token![=]) {
+            input.parse::<Token![crate]>()?;
+            input.parse::<Token![=]>()?;
+            krate = Some(runtime_path::read(&input.parse()?)?);
+            input.parse::<Token![,]>()?;
+        }
+        if input.is_empty() {
+            return Err(Error::new(Span::call_site(), "which key? write a template, `key!(\"<tenant>:<email>\")`"));
+        }
+        let expr: Expr = input.parse()?;
+        let Some(template) = as_str(&expr).cloned() else {
+            return Err(Error::new_spanned(expr, "write the template as a string literal: `key!(\"<email>\")`"));
+        };
+        input.parse::<Option<Token![,]>>()?;
+        if !input.is_empty() {
+            return Err(input.error(
+                "nothing follows the template: its placeholders are names in scope, as in `key!(\"<email>\")`",
+            ));
+        }
+        Ok(Self { krate, template })
+    }
+}

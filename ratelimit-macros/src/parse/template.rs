@@ -1,0 +1,197 @@
+//! The grammar of key templates, `"<user.id>:<user.email()>"`, shared by `#[rate_limit]` and `key!`.
+
+use syn::{Error, LitStr};
+
+use crate::diagnostics::Diagnostics;
+use crate::literal_text::LiteralText;
+use crate::parse::placeholder::{Fault, Placeholder, read};
+
+/// A template; without the pieces that have mistakes of grammar.
+pub(crate) struct Template {
+    pub(crate) literal: LiteralText,
+    pub(crate) pieces: Vec<Piece<Placeholder>>,
+    pub(crate) faultless: bool,
+}
+
+/// A piece of a template, whose placeholders are a `P` each.
+pub(crate) enum Piece<P> {
+    /// Text that stands for itself.
+    Text(String),
+    Placeholder(P),
+}
+
+impl Template {
+    /// Reads `literal`; every mistake is an error that draws where it is.
+    pub(crate) fn parse(literal: &LitStr, diagnostics: &mut Diagnostics) -> Self {
+        let text = LiteralText::new(literal);
+        let chars = text.chars();
+        let mut reader = Reader { chars: &chars, at: 0, text: String::new(), pieces: Vec::new(), faults: Vec::new() };
+        reader.template();
+        let Reader { pieces, faults, .. } = reader;
+        let faultless = faults.is_empty();
+        for fault in faults {
+            diagnostics.push(Error::new(literal.span(), text.point(&fault.at, &fault.message)));
+        }
+        Self { literal: text, pieces, faultless }
+    }
+}
+
+struct Reader<'a> {
+    chars: &'a [char],
+    at: usize,
+    /// Text read since the last placeholder.
+    text: String,
+    pieces: Vec<Piece<Placeholder>>,
+    faults: Vec<Fault>,
+}
+
+impl Reader<'_> {
+    fn peek(&self, ahead: usize) -> Option<char> {
+        self.chars.get(self.at + ahead).copied()
+    }
+
+    fn template(&mut self) {
+        while let Some(c) = self.peek(0) {
+            match c {
+                '<' | '>' | '{' | '}' if self.peek(1) == Some(c) => {
+                    self.text.push(c);
+                    self.at += 2;
+                }
+                '<' => self.bracketed('<', '>'),
+                '{' => self.bracketed('{', '}'),
+                '>' | '}' => {
+                    let message = format!("`{c}` closes nothing: write `{c}{c}` for the character itself");
+                    self.faults.push(Fault { at: self.at..self.at + 1, message });
+                    self.at += 1;
+                }
+                _ => {
+                    self.text.push(c);
+                    self.at += 1;
+                }
+            }
+        }
+        self.end_of_text();
+    }
+
+    fn end_of_text(&mut self) {
+        if !self.text.is_empty() {
+            self.pieces.push(Piece::Text(std::mem::take(&mut self.text)));
+        }
+    }
+
+    /// A placeholder, from its opening bracket to its closing one.
+    fn bracketed(&mut self, open: char, close: char) {
+        let start = self.at;
+        let inside = start + 1;
+        let rest = self.chars.get(inside..).unwrap_or_default();
+        let length = rest.iter().position(|c| matches!(c, '<' | '>' | '{' | '}'));
+        let end = match length {
+            Some(length) if rest.get(length) == Some(&close) => inside + length,
+            _ => {
+                let end = length.map_or(self.chars.len(), |length| inside + length);
+                let message = format!(
+                    "this `{open}` is never closed: write `{open}name{close}` for an argument, \
+                     `{open}{open}` for the character itself"
+                );
+                self.faults.push(Fault { at: start..end, message });
+                // The wrong closing bracket is part of the same mistake.
+                let wrong_close = matches!(self.chars.get(end), Some('>' | '}'));
+                self.at = end + usize::from(wrong_close);
+                return;
+            }
+        };
+        self.end_of_text();
+        match read(self.chars, inside..end) {
+            Ok(placeholder) => self.pieces.push(Piece::Placeholder(placeholder)),
+            Err(fault) => self.faults.push(fault),
+        }
+        self.at = end + 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use quote::ToTokens as _;
+
+    use super::*;
+    use crate::parse::placeholder::Step;
+
+    fn parse(text: &str) -> Result<String, Vec<String>> {
+        let literal = LitStr::new(text, proc_macro2::Span::call_site());
+        let mut diagnostics = Diagnostics::default();
+        let template = Template::parse(&literal, &mut diagnostics);
+        let errors = diagnostics.messages();
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let show = |piece: &Piece<Placeholder>| match piece {
+            Piece::Text(text) => format!("{text:?}"),
+            Piece::Placeholder(Placeholder { root, steps, .. }) => {
+                steps.iter().fold(root.clone(), |path, step| match step {
+                    Step::Field(member) => format!("{path}.{}", member.to_token_stream()),
+                    Step::Call(name) => format!("{path}.{name}()"),
+                })
+            }
+        };
+        Ok(template.pieces.iter().map(show).collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn templates() {
+        for (text, pieces) in [
+            ("", ""),
+            ("<email>", "email"),
+            ("{email}", "email"),
+            ("<user.id>:<user.email()>", "user.id \":\" user.email()"),
+            ("<self.tenant>/<req.email().domain>", "self.tenant \"/\" req.email().domain"),
+            ("<point.0.1>", "point.0.1"),
+            ("<type>-<r#type>", "type \"-\" type"),
+            ("<a><b>", "a b"),
+            ("<<a>>{{b}}", "\"<a>{b}\""),
+            ("<a>>>", "a \">\""),
+            ("< a >", "a"),
+            ("grüße <größe>", "\"grüße \" größe"),
+        ] {
+            assert_eq!(parse(text).as_deref(), Ok(pieces), "{text}");
+        }
+    }
+
+    #[test]
+    fn mistakes_say_where_and_what() {
+        for (text, part) in [
+            ("<email", "this `<` is never closed"),
+            ("<email:<ip>", "this `<` is never closed"),
+            ("<a}", "this `<` is never closed"),
+            ("{a", "this `{` is never closed"),
+            ("a>", "`>` closes nothing: write `>>`"),
+            ("a}", "`}` closes nothing"),
+            ("<>", "empty placeholder"),
+            ("{ }", "empty placeholder"),
+            ("<.a>", "unexpected `.`"),
+            ("<a.>", "ends too early"),
+            ("<a..b>", "unexpected `.`"),
+            ("<#email>", "unexpected `#`"),
+            ("<0>", "`0` is not a name"),
+            ("<_>", "`_` has no value"),
+            ("{a:?}", "no format specifications"),
+            ("<a b>", "a space inside"),
+            ("<a.f(1)>", "make the key an expression, `key = ….f(…)`"),
+            ("<a.f(>", "takes no arguments"),
+            ("<a.await>", "cannot wait"),
+            ("<a.99999999999>", "index of a tuple"),
+            ("<a+b>", "unexpected `+`"),
+            ("<a[0]>", "unexpected `[`"),
+        ] {
+            let errors = parse(text).unwrap_err();
+            assert_eq!(errors.len(), 1, "{text}: {errors:?}");
+            assert!(errors.iter().all(|e| e.contains(part) && e.contains('^')), "{text}: {errors:?}");
+        }
+    }
+
+    #[test]
+    fn every_mistake_is_reported() {
+        assert_eq!(parse("<>:<a b>:>").unwrap_err().len(), 3);
+    }
+}

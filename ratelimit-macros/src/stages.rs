@@ -1,0 +1,41 @@
+//! The stages in order, for each of the three macros.
+
+use proc_macro2::TokenStream;
+use quote::ToTokens as _;
+
+use crate::diagnostics::Diagnostics;
+use crate::parse::key_macro::KeyInput;
+use crate::{check, expand, parse, plan};
+
+/// `#[rate_limit(arguments)] item`.
+pub(crate) fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    let mut diagnostics = Diagnostics::default();
+    let annotated = match parse::annotated::parse(arguments, item.clone(), &mut diagnostics) {
+        Ok(annotated) => annotated,
+        Err(errors) => return expand::errors::beside(&errors, item),
+    };
+    match check::checked::check(annotated, diagnostics) {
+        Ok(checked) => expand::function::expand(plan::function::plan(checked)),
+        Err((errors, function)) => expand::errors::beside(&errors, function.into_token_stream()),
+    }
+}
+
+/// `key!(input)`.
+pub(crate) fn key(input: TokenStream) -> TokenStream {
+    let checked = syn::parse2(input).and_then(|input: KeyInput| Ok((check::key_macro::check(&input)?, input.krate)));
+    match checked {
+        Ok((pieces, krate)) => expand::key_macro::expand(&pieces, krate),
+        Err(errors) => expand::errors::in_a_block(&errors),
+    }
+}
+
+/// `#[derive(KeyPart)] input`.
+pub(crate) fn key_part(input: TokenStream) -> TokenStream {
+    match parse::key_part::parse(input) {
+        Ok(input) => {
+            let bounds = plan::bounds::plan(&input);
+            expand::key_part::expand(input, &bounds)
+        }
+        Err(errors) => errors.into_compile_error(),
+    }
+}

@@ -1,0 +1,46 @@
+//! `#[derive(KeyPart)]`.
+
+use super::support::{errors, normal};
+use crate::stages;
+
+#[test]
+fn shapes() {
+    for (item, part) in [
+        ("struct A;", "KeyWriter::group(__ratelimit_writer,\"\",|_|{})"),
+        ("struct A(u8);", "KeyPart::write_key(&self.0,__ratelimit_writer)"),
+        ("struct A { b: B, r#type: T }", "part(__ratelimit_writer,&self.b);"),
+        ("struct A { b: B, r#type: T }", "part(__ratelimit_writer,&self.r#type);"),
+        ("struct A(B, C);", "part(__ratelimit_writer,&self.1);"),
+        ("struct A { only: B }", "KeyWriter::group(__ratelimit_writer,\"\",|__ratelimit_writer|{"),
+        ("enum A {}", "match*self{}"),
+        ("enum A { B, C(u8) }", "Self::B{}=>"),
+        ("enum A { r#Box(u8) }", "KeyWriter::group(__ratelimit_writer,\"Box\","),
+        ("enum A { B { x: u8 } }", "Self::B{x:__ratelimit_field0}=>"),
+        ("enum A { B(u8, u8) }", "Self::B{0:__ratelimit_field0,1:__ratelimit_field1}=>"),
+        (
+            "struct A<T: X, const N: usize>(Vec<T>, u8);",
+            "forA<T,N>whereVec<T>:::ratelimit_runtime::__private::KeyPart{",
+        ),
+        ("struct A<T>(Option<Box<A<T>>>, u8);", "whereT:::ratelimit_runtime::__private::KeyPart{"),
+        ("#[key(crate = ::x)] struct A;", "impl::x::__private::KeyPartforA"),
+        ("#[key(crate = \"::x\")] struct A;", "impl::x::__private::KeyPartforA"),
+    ] {
+        let actual = normal(&stages::key_part(item.parse().unwrap()));
+        assert!(actual.contains(part), "{item}\n{actual}");
+    }
+}
+
+#[test]
+fn refused() {
+    for (item, part) in [
+        ("union A { b: u8 }", "implement `KeyPart` by hand"),
+        ("#[key(rename = \"x\")] struct A;", "unknown option"),
+        ("#[key(crate = x)] struct A;", "relative path"),
+        ("struct A { #[key(skip)] b: u8 }", "every field is part of the key"),
+        ("enum A { #[key(skip)] B }", "every field is part of the key"),
+    ] {
+        let errors = errors(&stages::key_part(item.parse().unwrap()));
+        assert_eq!(errors.len(), 1, "{item}: {errors:?}");
+        assert!(errors.iter().all(|e| e.contains(part)), "{item}: {errors:?}");
+    }
+}

@@ -1,0 +1,64 @@
+//! The guard where `count` is given.
+
+use super::support::expanded;
+
+const RESERVED: &str = "{let__ratelimit_reservation={let__ratelimit_run=::ratelimit_runtime::__private::run_reserved([";
+
+#[test]
+fn the_body_is_one_async_block() {
+    let actual = expanded(r#"window = "1s", max = 1, count = "err""#, "async fn f() -> Result<A, E> { body; here }");
+    let finished: String = r"
+        ::core::result::Result::Err(__ratelimit_error) => return
+            ::ratelimit_runtime::__private::refuse::<Result<A, E>>(__ratelimit_error),
+        } };
+        let __ratelimit_outcome: Result<A, E> = async move {
+            if let ::core::option::Option::Some(__ratelimit_never) = ::core::option::Option::None::<Result<A, E>> {
+                return __ratelimit_never;
+            }
+            { body; here }
+        }.await;
+        ::ratelimit_runtime::__private::Reservations::settle(__ratelimit_reservation, [
+            ::ratelimit_runtime::__private::counts_err(&__ratelimit_outcome)]);
+        __ratelimit_outcome }"
+        .split_whitespace()
+        .collect();
+    assert!(actual.contains(RESERVED), "{actual}");
+    assert!(actual.ends_with(&finished), "{finished}\n{actual}");
+    assert!(actual.contains("CheckBuilder::reserve(&mut__ratelimit_check);"), "{actual}");
+}
+
+#[test]
+fn what_is_asked_for_is_there() {
+    for (arguments, function, parts) in [
+        (
+            r#"window = "1s", max = 1, count = |r| judge(r)"#,
+            r#"#[rate_limit(window = "2s", max = 2)] #[rate_limit(window = "3s", max = 3, when = w, count = "ok")]
+               async fn f() -> Result<impl X, E> {}"#,
+            vec![
+                "settle(__ratelimit_reservation,[\
+                 ::ratelimit_runtime::__private::counts(&__ratelimit_outcome,|r|judge(r)),\
+                 true,\
+                 ::ratelimit_runtime::__private::counts_ok(&__ratelimit_outcome)]);",
+                "let__ratelimit_outcome:Result<_,E>=asyncmove{",
+            ],
+        ),
+        (
+            r#"window = "1s", max = 1, count = "err", shadow"#,
+            "async fn f() -> R {}",
+            vec![
+                "::core::result::Result::ok(__ratelimit_run.await)",
+                "iflet::core::option::Option::Some(__ratelimit_reservation)=__ratelimit_reservation{::ratelimit",
+            ],
+        ),
+        (
+            r#"window = "1s", max = 1, count = "all""#,
+            "async fn f() -> R { body }",
+            vec!["__private::run({", "(__ratelimit_error);}}body}"],
+        ),
+    ] {
+        let actual = expanded(arguments, function);
+        for part in parts {
+            assert!(actual.contains(part), "{part}\n{actual}");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! [`Asked`]: a check, and the engine that answers it.
+
+use std::sync::Arc;
+
+use super::check::Check;
+use super::parts::Engine;
+use crate::decision::Charge;
+use crate::error::RateLimitError;
+use crate::store::{Answer, Feature, Request, Store};
+
+/// A check with its engine.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(super) engine: Arc<Engine>,
+    pub(super) check: Check,
+}
+
+impl Asked {
+    /// Whether the charge was a reservation.
+    pub(crate) fn reserves(&self) -> bool {
+        self.check.reservation
+    }
+
+    /// What is asked of a store to change something about the key.
+    pub(crate) fn key_request(&self) -> Result<Request<'_>, RateLimitError> {
+        self.check.key_request()
+    }
+
+    /// Whether the store has a feature, or the error that says that it does not.
+    pub(crate) fn need(&self, feature: Feature) -> Result<(), RateLimitError> {
+        Ok(self.engine.capabilities.need(self.check.algorithm, feature)?)
+    }
+
+    /// Has whoever made the charge do something about it; `None` if there was none.
+    pub(super) fn charged_by<'a, T>(
+        &'a self,
+        charge: Charge,
+        what: impl FnOnce(&'a (dyn Store + 'static), Request<'a>, u64) -> Answer<'a, T>,
+    ) -> Result<Option<Answer<'a, T>>, RateLimitError> {
+        let (store, ticket): (&dyn Store, u64) = match charge {
+            Charge::None => return Ok(None),
+            Charge::Store(ticket) => (&*self.engine.store, ticket),
+            Charge::Fallback(ticket) => (self.engine.fallback.store(), ticket),
+        };
+        Ok(Some(what(store, self.check.key_request()?, ticket)))
+    }
+}

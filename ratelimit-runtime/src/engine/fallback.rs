@@ -1,0 +1,162 @@
+//! [`Fallback`]: what becomes of a check that the store did not answer, and the memory in which limits go on meanwhile.
+//!
+//! The limits are the same and the memory is bounded. What is charged there is unknown to the store, and forgotten by
+//! itself; a block that was set there goes on refusing in this process once the store is back.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use once_cell::sync::OnceCell;
+
+use super::check::Check;
+use crate::error::{RateLimitError, StoreError, StoreErrorKind};
+use crate::rule::OnUnavailable;
+use crate::store::memory::MemoryStore;
+use crate::store::{Answer, Health, Request, Store, Verdict};
+
+/// Who answers instead of the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Instead {
+    /// The memory of this process.
+    Memory,
+    /// Nobody: the call goes on unchecked.
+    Nobody,
+    /// The error itself.
+    Error,
+}
+
+impl Instead {
+    /// The table of [`OnUnavailable`].
+    pub(super) fn of(policy: OnUnavailable, kind: StoreErrorKind, health: Health) -> Self {
+        let serves = match kind {
+            StoreErrorKind::Unavailable => false,
+            StoreErrorKind::TimedOut => health == Health::Up,
+            // Whoever can fill a store must not be able to switch limits off.
+            StoreErrorKind::Full => true,
+            StoreErrorKind::Misconfigured | StoreErrorKind::Unsupported => return Self::Error,
+        };
+        match policy {
+            OnUnavailable::Allow if serves => Self::Memory,
+            OnUnavailable::Allow => Self::Nobody,
+            OnUnavailable::Local => Self::Memory,
+            OnUnavailable::Deny => Self::Error,
+        }
+    }
+}
+
+/// The memory of one limiter, made when it is first needed.
+#[derive(Debug, Default)]
+pub(crate) struct Fallback {
+    memory: OnceCell<Memory>,
+}
+
+#[derive(Debug)]
+struct Memory {
+    store: MemoryStore,
+    since: Instant,
+    /// When the last block is over that was set here, in milliseconds after `since`.
+    blocked_until_ms: AtomicU64,
+}
+
+impl Fallback {
+    pub(super) fn acquire(&self, request: Request<'_>) -> Result<Verdict, RateLimitError> {
+        let memory = self.memory();
+        let verdict = known(memory.store.acquire(request))?;
+        memory.note(&verdict);
+        Ok(verdict)
+    }
+
+    pub(super) fn acquire_all(&self, requests: &[Request<'_>]) -> Result<Vec<Verdict>, RateLimitError> {
+        let memory = self.memory();
+        let verdicts = known(memory.store.acquire_all(requests))?;
+        for verdict in &verdicts {
+            memory.note(verdict);
+        }
+        Ok(verdicts)
+    }
+
+    pub(super) fn peek(&self, request: Request<'_>) -> Result<Verdict, RateLimitError> {
+        Ok(known(self.memory().store.peek(request))?)
+    }
+
+    /// The refusal of a key that was blocked here while the store did not answer.
+    pub(super) fn blocked(&self, check: &Check, request: Request<'_>) -> Option<Verdict> {
+        let memory = self.memory.get()?;
+        if check.block.is_zero() || check.shadow || !memory.has_blocks() {
+            return None;
+        }
+        known(memory.store.peek(request)).ok().filter(|verdict| verdict.blocked)
+    }
+
+    /// Forgets the key here as well.
+    pub(crate) fn reset(&self, request: Request<'_>) -> bool {
+        self.memory.get().is_some_and(|memory| known(memory.store.reset(request)).unwrap_or(false))
+    }
+
+    /// Ends a block that was set here.
+    pub(crate) fn unblock(&self, request: Request<'_>) -> bool {
+        self.memory.get().is_some_and(|memory| known(memory.store.unblock(request)).unwrap_or(false))
+    }
+
+    pub(super) fn store(&self) -> &MemoryStore {
+        &self.memory().store
+    }
+
+    fn memory(&self) -> &Memory {
+        self.memory.get_or_init(|| Memory {
+            store: MemoryStore::new(),
+            since: Instant::now(),
+            blocked_until_ms: AtomicU64::new(0),
+        })
+    }
+}
+
+impl Memory {
+    fn note(&self, verdict: &Verdict) {
+        if verdict.blocked {
+            let until = self.since.elapsed() + verdict.retry_after() + Duration::from_millis(1);
+            self.blocked_until_ms.fetch_max(millis(until), Ordering::Relaxed);
+        }
+    }
+
+    fn has_blocks(&self) -> bool {
+        let until = self.blocked_until_ms.load(Ordering::Relaxed);
+        until > 0 && millis(self.since.elapsed()) < until
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Memory answers at once.
+fn known<T>(answer: Answer<'_, T>) -> Result<T, StoreError> {
+    answer.known().unwrap_or_else(|_| Err(StoreError::unavailable("the memory of this process did not answer at once")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table in the documentation of [`OnUnavailable`].
+    #[test]
+    fn a_store_that_is_up_is_never_a_reason_to_let_calls_through() {
+        use Health::{Down, Slow, Up};
+        use Instead::{Error, Memory, Nobody};
+        use OnUnavailable::{Allow, Deny, Local};
+        use StoreErrorKind::{Full, Misconfigured, TimedOut, Unavailable, Unsupported};
+        for (kind, health, local, allow) in [
+            (TimedOut, Up, Memory, Memory),
+            (TimedOut, Slow, Memory, Nobody),
+            (TimedOut, Down, Memory, Nobody),
+            (Unavailable, Slow, Memory, Nobody),
+            (Unavailable, Down, Memory, Nobody),
+            (Full, Up, Memory, Memory),
+            (Misconfigured, Up, Error, Error),
+            (Unsupported, Up, Error, Error),
+        ] {
+            let of = |policy| Instead::of(policy, kind, health);
+            assert_eq!((of(Local), of(Allow), of(Deny)), (local, allow, Error), "{kind:?} while {health:?}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The check of a call: asked once, or as long as its rule waits; whatever comes of it is observed here, once.
+
+use std::time::{Duration, Instant};
+
+use super::asked::Asked;
+use super::group::{self, Refused};
+use super::wait::{self, Attempt, Attempts, Waited, Waiter};
+use crate::decision::{Decision, Source};
+use crate::error::RateLimitError;
+use crate::observe;
+use crate::real_time;
+use crate::store::{Health, Store as _};
+
+/// The outcome of a check, if it takes no waiting at all; what could not be answered so has not been asked.
+pub(crate) fn acquire_now(asked: &Asked) -> Option<Result<Decision, RateLimitError>> {
+    if asked.check.waits() {
+        return None;
+    }
+    let outcome = asked.acquire_now()?;
+    Some(observed(asked, outcome))
+}
+
+/// Asks one check, and waits for a slot if its rule says so.
+pub(crate) async fn acquire(asked: &Asked) -> Result<Decision, RateLimitError> {
+    if !asked.check.waits() {
+        return observed(asked, asked.acquire(asked.limit_after(Instant::now())).await);
+    }
+    // Boxed, so that rules that do not wait have a small future.
+    let mut decisions = Box::pin(waiting(std::slice::from_ref(asked))).await?;
+    decisions.pop().ok_or_else(|| RateLimitError::misconfigured("nothing was asked"))
+}
+
+/// Asks several checks together, and waits for slots as long as those that refuse say.
+pub(crate) async fn acquire_all(group: &[Asked]) -> Result<Vec<Decision>, RateLimitError> {
+    if let [asked] = group {
+        return Ok(vec![acquire(asked).await?]);
+    }
+    Box::pin(waiting(group)).await
+}
+
+async fn waiting(group: &[Asked]) -> Result<Vec<Decision>, RateLimitError> {
+    let outcome = attempts(group).await;
+    match &outcome {
+        Ok(decisions) => {
+            for (asked, decision) in group.iter().zip(decisions) {
+                observe::decision(asked.observed(*decision));
+            }
+        }
+        Err(Refused { by, error }) => {
+            if let (Some(asked), Some(refusal)) = (group.get(*by), error.decision()) {
+                observe::decision(asked.observed(*refusal));
+            }
+        }
+    }
+    outcome.map_err(|refused| refused.error)
+}
+
+async fn attempts(group: &[Asked]) -> Result<Vec<Decision>, Refused> {
+    let waits = |asked: &Asked| if asked.check.waits() { asked.check.wait } else { Duration::ZERO };
+    let start = Instant::now();
+    let longest = group.iter().map(waits).max().unwrap_or_default();
+    if longest.is_zero() {
+        return once(group, start).await;
+    }
+    if let Err(why) = real_time::timers() {
+        let by = group.iter().position(|asked| asked.check.waits()).unwrap_or(0);
+        return Err(Refused { by, error: RateLimitError::misconfigured(format!("`wait` cannot be kept here: {why}")) });
+    }
+    let waiters: Vec<Waiter<'_>> = group
+        .iter()
+        .map(|asked| Waiter { queues: &asked.engine.queues, key: &asked.check.key, wait: waits(asked) })
+        .collect();
+    match wait::wait(&waiters, &Group(group)).await {
+        Waited::Attempted(outcome) => outcome,
+        Waited::OutOfTime { by, refused, front } => out_of_time(group, by, refused, front).await,
+    }
+}
+
+/// Checks that wait for their slots.
+struct Group<'a>(&'a [Asked]);
+
+impl Attempts for Group<'_> {
+    type Outcome = Result<Vec<Decision>, Refused>;
+
+    async fn attempt(&self) -> Attempt<Self::Outcome> {
+        match once(self.0, Instant::now()).await {
+            Err(Refused { by, error: RateLimitError::Exceeded(refusal) }) => Attempt::Refused {
+                by,
+                retry_after: refusal.retry_after(),
+                outcome: Err(Refused { by, error: RateLimitError::Exceeded(refusal) }),
+            },
+            outcome => Attempt::Done(outcome),
+        }
+    }
+}
+
+async fn once(group: &[Asked], start: Instant) -> Result<Vec<Decision>, Refused> {
+    match group {
+        [asked] => match asked.acquire(asked.limit_after(start)).await {
+            Ok(decision) => Ok(vec![decision]),
+            Err(error) => Err(Refused { by: 0, error }),
+        },
+        group => group::acquire(group, start).await,
+    }
+}
+
+/// The answer to a caller whose time was up before its turn came.
+async fn out_of_time(
+    group: &[Asked],
+    by: usize,
+    refused: Option<(Result<Vec<Decision>, Refused>, Duration)>,
+    front: Option<Duration>,
+) -> Result<Vec<Decision>, Refused> {
+    let Some(asked) = group.get(by) else { return once(group, Instant::now()).await };
+    let serves = asked.check.key_request().is_ok_and(|request| asked.engine.store.health(&request) == Health::Up);
+    if !serves {
+        // There are no slots to wait for: the policy answers.
+        return once(group, Instant::now()).await;
+    }
+    // Not asked again: a slot that comes free now belongs to the first in the queue, and all who give up at this moment
+    // would ask at once.
+    let decision = if let Some((Err(Refused { error: RateLimitError::Exceeded(refusal), .. }), ago)) = refused {
+        aged(refusal, ago)
+    } else {
+        let peeked = asked.peek(asked.limit_after(Instant::now())).await;
+        let decision = peeked.map_err(|error| Refused { by, error })?;
+        if decision.source() == Source::Nobody {
+            return once(group, Instant::now()).await;
+        }
+        decision
+    };
+    // A slot may be free already, but not for this caller.
+    let at_least = front.unwrap_or_default().max(Duration::from_millis(1));
+    let at_least = u64::try_from(at_least.as_micros()).unwrap_or(u64::MAX);
+    let refusal =
+        Decision { allowed: false, retry_after_us: decision.retry_after_us.max(at_least), ticket: 0, ..decision };
+    Err(Refused { by, error: RateLimitError::Exceeded(refusal) })
+}
+
+/// A refusal as it reads `elapsed` later.
+fn aged(refusal: Decision, elapsed: Duration) -> Decision {
+    let elapsed = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
+    Decision {
+        retry_after_us: refusal.retry_after_us.saturating_sub(elapsed),
+        reset_after_us: refusal.reset_after_us.saturating_sub(elapsed),
+        ..refusal
+    }
+}
+
+fn observed(asked: &Asked, outcome: Result<Decision, RateLimitError>) -> Result<Decision, RateLimitError> {
+    match &outcome {
+        Ok(decision) | Err(RateLimitError::Exceeded(decision)) => observe::decision(asked.observed(*decision)),
+        Err(_) => {}
+    }
+    outcome
+}
+
+impl Asked {
+    fn observed(&self, decision: Decision) -> observe::Observed<'_> {
+        observe::Observed {
+            decision,
+            algorithm: self.check.algorithm,
+            limits: &self.check.limits,
+            shadow: self.check.shadow,
+        }
+    }
+}

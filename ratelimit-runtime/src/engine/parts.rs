@@ -1,0 +1,67 @@
+//! [`Engine`]: what it takes to answer checks.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+
+use super::fallback::Fallback;
+use super::registry::Registry;
+use super::wait::WaitQueues;
+use crate::error::StoreError;
+use crate::key::KeyHasher;
+use crate::rule::{OnUnavailable, Policies};
+use crate::store::{Capabilities, Request, Store};
+
+const DEFAULT_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// What the clones of one limiter share.
+pub(crate) struct Engine {
+    pub(crate) id: u64,
+    pub(crate) store: Box<dyn Store>,
+    /// Those of the store: they do not change.
+    pub(super) capabilities: Capabilities,
+    /// The prefix of every key, with its colon; or empty.
+    pub(crate) prefix: Box<str>,
+    pub(crate) timeout: Duration,
+    pub(crate) on_unavailable: OnUnavailable,
+    pub(crate) key_hasher: Option<KeyHasher>,
+    pub(crate) policies: ArcSwap<Policies>,
+    pub(super) registry: Registry,
+    pub(super) queues: WaitQueues,
+    pub(crate) fallback: Fallback,
+}
+
+impl Engine {
+    pub(crate) fn new(store: Box<dyn Store>) -> Self {
+        static IDS: AtomicU64 = AtomicU64::new(1);
+        Self {
+            id: IDS.fetch_add(1, Ordering::Relaxed),
+            capabilities: store.capabilities(),
+            store,
+            prefix: Box::default(),
+            timeout: DEFAULT_TIMEOUT,
+            on_unavailable: OnUnavailable::default(),
+            key_hasher: None,
+            policies: ArcSwap::default(),
+            registry: Registry::default(),
+            queues: WaitQueues::default(),
+            fallback: Fallback::default(),
+        }
+    }
+}
+
+impl Engine {
+    /// Whether the store declares what the request needs.
+    pub(crate) fn covers(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        // The store knows better words for what it cannot do.
+        self.capabilities.cover(request).map_err(|error| self.store.supports(request).err().unwrap_or(error))
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("id", &self.id).finish_non_exhaustive()
+    }
+}

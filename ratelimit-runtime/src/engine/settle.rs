@@ -1,0 +1,135 @@
+//! What becomes of a charge once its call is over: a reservation is committed or released, a charge given back.
+//!
+//! Nobody waits for it. A store in memory does it at once; for others a task of the current runtime does it, within the
+//! limiter's timeout. There are at most [`MAX_OPEN`] such tasks per process; beyond, and where there is no runtime, a
+//! charge stays what it is: it counts until it expires.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::asked::Asked;
+use super::time_limit::TimeLimit;
+use crate::decision::{Charge, Decision};
+use crate::error::{RateLimitError, StoreError};
+use crate::store::{Answer, Feature};
+
+const MAX_OPEN: usize = 10_000;
+
+static OPEN: AtomicUsize = AtomicUsize::new(0);
+
+#[derive(Debug, Clone, Copy)]
+enum Settlement {
+    Commit,
+    Release,
+    Refund,
+}
+
+/// Gives back what was charged.
+pub(super) fn give_back(asked: &Asked, charge: Charge) {
+    settle(asked, charge, if asked.reserves() { Settlement::Release } else { Settlement::Refund });
+}
+
+/// Gives back a charge by hand; says whether anything of it was left.
+pub(crate) async fn refund(asked: &Asked, admission: &Decision) -> Result<bool, RateLimitError> {
+    asked.engine.capabilities.need(asked.check.algorithm, Feature::Refund)?;
+    let Some(answer) = asked.charged_by(admission.charge(), |store, request, ticket| store.refund(request, ticket))?
+    else {
+        return Ok(false);
+    };
+    let limit = TimeLimit::new(asked.check.timeout);
+    asked.by(limit, &[asked.check.key_request()?], answer).await.map_err(Into::into)
+}
+
+/// Reservations of one call, to be settled by what it returns.
+///
+/// Dropped without that, because the call was cancelled or panicked, they count.
+#[derive(Debug)]
+#[must_use = "dropping it counts the call"]
+pub struct Reservations<const N: usize> {
+    reserved: [Option<(Box<Asked>, Charge)>; N],
+}
+
+impl<const N: usize> Reservations<N> {
+    pub(crate) fn new(reserved: [Option<(Box<Asked>, Charge)>; N]) -> Self {
+        Self { reserved }
+    }
+
+    /// Says for each attribute, in written order, whether the call counts.
+    pub fn settle(mut self, counts: [bool; N]) {
+        for (reserved, counts) in self.reserved.iter_mut().zip(counts) {
+            if let Some((asked, charge)) = reserved.take() {
+                settle(&asked, charge, if counts { Settlement::Commit } else { Settlement::Release });
+            }
+        }
+    }
+}
+
+impl<const N: usize> Drop for Reservations<N> {
+    fn drop(&mut self) {
+        for (asked, charge) in self.reserved.iter_mut().filter_map(Option::take) {
+            settle(&asked, charge, Settlement::Commit);
+        }
+    }
+}
+
+fn settle(asked: &Asked, charge: Charge, settlement: Settlement) {
+    let Ok(Some(answer)) = ask(asked, charge, settlement) else { return };
+    match answer.known() {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => report(asked, settlement, &error),
+        // An answer that was not polled has done nothing: see `Answer`.
+        Err(unknown) => {
+            drop(unknown);
+            later(asked, charge, settlement);
+        }
+    }
+}
+
+fn later(asked: &Asked, charge: Charge, settlement: Settlement) {
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+        return report(asked, settlement, &StoreError::unavailable("there is no tokio runtime to settle it on"));
+    };
+    let Some(open) = Open::new() else {
+        return report(asked, settlement, &StoreError::unavailable("too many charges are being settled"));
+    };
+    let asked = asked.clone();
+    runtime.spawn(async move {
+        if let Ok(Some(answer)) = ask(&asked, charge, settlement)
+            && let Err(error) = answer.within(TimeLimit::new(asked.check.timeout)).await
+        {
+            report(&asked, settlement, &error);
+        }
+        drop(open);
+    });
+}
+
+fn ask(asked: &Asked, charge: Charge, settlement: Settlement) -> Result<Option<Answer<'_, bool>>, RateLimitError> {
+    asked.charged_by(charge, |store, request, ticket| match settlement {
+        Settlement::Commit => store.commit(request, ticket),
+        Settlement::Release => store.release(request, ticket),
+        Settlement::Refund => store.refund(request, ticket),
+    })
+}
+
+fn report(asked: &Asked, settlement: Settlement, error: &StoreError) {
+    let rule = asked.check.name.as_str();
+    tracing::debug!(rule, ?settlement, %error, "a charge could not be settled: it counts until it expires");
+}
+
+/// A place among the [`MAX_OPEN`].
+struct Open;
+
+impl Open {
+    fn new() -> Option<Self> {
+        if OPEN.fetch_add(1, Ordering::Relaxed) < MAX_OPEN {
+            return Some(Self);
+        }
+        OPEN.fetch_sub(1, Ordering::Relaxed);
+        None
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        OPEN.fetch_sub(1, Ordering::Relaxed);
+    }
+}

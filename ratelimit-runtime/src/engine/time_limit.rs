@@ -1,0 +1,54 @@
+//! [`TimeLimit`]: until when a check may take, whatever it consists of. It is handed down, never begun anew.
+
+use std::time::{Duration, Instant};
+
+use crate::error::StoreError;
+use crate::real_time;
+use crate::store::Answer;
+
+/// The end of a check. Real time: a server does not know that the clock of a test is paused.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TimeLimit {
+    at: Instant,
+    /// For the words of an error.
+    timeout: Duration,
+}
+
+impl TimeLimit {
+    /// From now on.
+    pub(super) fn new(timeout: Duration) -> Self {
+        Self::after(Instant::now(), timeout)
+    }
+
+    pub(super) fn after(start: Instant, timeout: Duration) -> Self {
+        Self { at: start + timeout, timeout }
+    }
+
+    /// Whichever ends first.
+    pub(super) fn or_earlier(self, other: Self) -> Self {
+        if other.at < self.at { other } else { self }
+    }
+
+    pub(super) fn at(self) -> Instant {
+        self.at
+    }
+}
+
+impl<T: Unpin> Answer<'_, T> {
+    /// The result, by the time limit, whatever the store does meanwhile.
+    pub(super) async fn within(self, limit: TimeLimit) -> Result<T, StoreError> {
+        let answer = match self.known() {
+            Ok(result) => return result,
+            Err(answer) => answer,
+        };
+        if let Err(why) = real_time::timers() {
+            return Err(StoreError::misconfigured(format!("a check on this store cannot be made here: {why}")));
+        }
+        match real_time::timeout_at(limit.at, answer).await {
+            Ok(result) => result,
+            Err(real_time::Elapsed) => {
+                Err(StoreError::timed_out(format!("no answer from the store within {:?}", limit.timeout)))
+            }
+        }
+    }
+}

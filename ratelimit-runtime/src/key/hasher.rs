@@ -1,0 +1,33 @@
+//! Keys that nobody can read: hashed with a secret before they leave the process.
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
+
+use super::buf::KeyBuf;
+use super::writer::push_hex;
+
+/// Replaces rendered keys by `#` and 128 bits of HMAC-SHA-256.
+#[derive(Clone)]
+pub(crate) struct KeyHasher(Hmac<Sha256>);
+
+impl KeyHasher {
+    /// A hasher with this secret, of any length; `None` for an empty one, which would hide nothing.
+    pub(crate) fn new(secret: &[u8]) -> Option<Self> {
+        if secret.is_empty() {
+            return None;
+        }
+        Hmac::new_from_slice(secret).ok().map(Self)
+    }
+
+    /// Hides what follows the first `rule_len` bytes. The digest covers those too, so that one person's keys cannot be
+    /// linked across rules.
+    pub(crate) fn hide(&self, key: &mut KeyBuf, rule_len: usize) {
+        if key.len() == rule_len {
+            return;
+        }
+        let digest = self.0.clone().chain_update(&*key).finalize().into_bytes();
+        key.truncate(rule_len);
+        key.push(b'#');
+        push_hex(key, &digest);
+    }
+}

@@ -1,0 +1,112 @@
+//! Where limiters are put for checks to find: the scope of a task, the default of a thread, the whole process.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use arc_swap::ArcSwapOption;
+use once_cell::sync::OnceCell;
+use pin_project_lite::pin_project;
+use tokio::task::futures::TaskLocalFuture;
+
+use crate::engine::Engine;
+use crate::store::memory::MemoryStore;
+
+tokio::task_local! {
+    static SCOPED: Arc<Engine>;
+}
+
+thread_local! {
+    static DEFAULTS: RefCell<Vec<(u64, Arc<Engine>)>> = const { RefCell::new(Vec::new()) };
+}
+
+static INSTALLED: ArcSwapOption<Engine> = ArcSwapOption::const_empty();
+static IMPLICIT: OnceCell<Arc<Engine>> = OnceCell::new();
+
+/// The one for a check made here and now: of the task, else of the thread, else the installed one, else one in memory.
+pub(super) fn current() -> Arc<Engine> {
+    if let Ok(scoped) = SCOPED.try_with(Clone::clone) {
+        return scoped;
+    }
+    let of_thread = DEFAULTS.try_with(|defaults| defaults.borrow().last().map(|(_, engine)| Arc::clone(engine)));
+    if let Ok(Some(limiter)) = of_thread {
+        return limiter;
+    }
+    if let Some(installed) = INSTALLED.load_full() {
+        return installed;
+    }
+    IMPLICIT
+        .get_or_init(|| {
+            tracing::warn!(
+                "no rate limiter is installed: limits are kept in the memory of this process only; \
+                 call `RateLimiter::redis(url)?.install()` or `RateLimiter::memory().install()` at start"
+            );
+            Arc::new(Engine::new(Box::new(MemoryStore::new())))
+        })
+        .clone()
+}
+
+pub(super) fn install(engine: Arc<Engine>) {
+    INSTALLED.store(Some(engine));
+}
+
+pub(super) fn scope<F: Future>(engine: Arc<Engine>, future: F) -> Scoped<F> {
+    Scoped { inner: SCOPED.scope(engine, future) }
+}
+
+pin_project! {
+    /// A future whose checks use the limiter it was given; made by [`RateLimiter::scope`](crate::RateLimiter::scope).
+    ///
+    /// Tasks that it spawns are not part of it.
+    #[must_use = "futures do nothing unless awaited"]
+    pub struct Scoped<F> {
+        #[pin]
+        inner: TaskLocalFuture<Arc<Engine>, F>,
+    }
+}
+
+impl<F: Future> Future for Scoped<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        self.project().inner.poll(cx)
+    }
+}
+
+impl<F> std::fmt::Debug for Scoped<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Scoped")
+    }
+}
+
+/// Keeps a limiter as the default of this thread until it is dropped; made by
+/// [`RateLimiter::set_default`](crate::RateLimiter::set_default).
+#[derive(Debug)]
+#[must_use = "the default is taken back when the guard is dropped"]
+pub struct DefaultGuard {
+    id: u64,
+    /// The thread that set a default has to take it back.
+    not_send: PhantomData<*const ()>,
+}
+
+pub(super) fn set_default(engine: Arc<Engine>) -> DefaultGuard {
+    DEFAULTS.with_borrow_mut(|defaults| {
+        let id = defaults.last().map_or(0, |(id, _)| id + 1);
+        defaults.push((id, engine));
+        DefaultGuard { id, not_send: PhantomData }
+    })
+}
+
+impl Drop for DefaultGuard {
+    fn drop(&mut self) {
+        let id = self.id;
+        // Guards may be dropped in any order, and at the end of the thread. The limiter is dropped after the borrow.
+        let _taken = DEFAULTS.try_with(|defaults| {
+            let mut defaults = defaults.borrow_mut();
+            defaults.iter().position(|(at, _)| *at == id).map(|at| defaults.remove(at))
+        });
+    }
+}

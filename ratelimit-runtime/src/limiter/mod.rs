@@ -1,0 +1,224 @@
+//! [`RateLimiter`]: what people hold. Its engine does the work.
+
+mod builder;
+mod find;
+mod policies;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use self::builder::RateLimiterBuilder;
+pub use self::find::{DefaultGuard, Scoped};
+use crate::decision::Decision;
+use crate::engine::{self, Asked, CheckBuilder, Engine};
+use crate::error::RateLimitError;
+use crate::key::Key;
+use crate::rule::{MAX_WINDOW, Policy, Rule};
+use crate::store::memory::MemoryStore;
+use crate::store::{Feature, Store};
+
+/// Decides which calls may go on. Cheap to clone; clones are the same limiter.
+///
+/// ```
+/// use ratelimit_runtime::{Key, Limit, RateLimiter, Rule};
+///
+/// static LOGIN: Rule = Rule::new("login", Limit::per_minute(5));
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), ratelimit_runtime::RateLimitError> {
+/// let limiter = RateLimiter::memory();
+/// let decision = limiter.acquire(&LOGIN, &Key::of("alice@example.com")).await?;
+/// assert_eq!(decision.remaining(), 4);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct RateLimiter {
+    engine: Arc<Engine>,
+}
+
+impl RateLimiter {
+    /// A limiter to be set up: prefix, timeout, store, what happens when the store is unavailable.
+    pub fn builder() -> RateLimiterBuilder {
+        RateLimiterBuilder::new()
+    }
+
+    /// A limiter for this process alone.
+    #[must_use]
+    pub fn memory() -> Self {
+        Self::with_store(MemoryStore::new())
+    }
+
+    /// A limiter that all processes on one Redis share. It returns at once; connecting happens in the background.
+    ///
+    /// # Errors
+    ///
+    /// [`RateLimitError::Misconfigured`] when the URL is not one of a Redis.
+    #[cfg(feature = "redis")]
+    pub fn redis(url: &str) -> Result<Self, RateLimitError> {
+        Self::builder().redis(url).build()
+    }
+
+    /// A limiter on a store of your own.
+    pub fn with_store(store: impl Store) -> Self {
+        Self { engine: Arc::new(Engine::new(Box::new(store))) }
+    }
+
+    /// A limiter on the Redis that `RATELIMIT_URL`, or else `REDIS_URL`, names; in memory if neither is set or the
+    /// value is `memory:`.
+    ///
+    /// # Errors
+    ///
+    /// [`RateLimitError::Misconfigured`] when the variable is set to something else.
+    pub fn from_env() -> Result<Self, RateLimitError> {
+        Self::builder().store_from_env()?.build()
+    }
+
+    /// Makes this the limiter of the whole process: attributes without a `limiter` use it. A later call replaces it.
+    pub fn install(self) {
+        find::install(self.engine);
+    }
+
+    /// The limiter in force here: that of the [`scope`](Self::scope) around, else the [default](Self::set_default) of the
+    /// thread, else the [installed](Self::install) one, else one in memory for the whole process, with one warning in the
+    /// log. Attributes without a `limiter` use it.
+    #[must_use]
+    pub fn current() -> Self {
+        Self { engine: find::current() }
+    }
+
+    /// Runs a future whose checks use this limiter. Tasks that it spawns are not part of it.
+    pub fn scope<F: Future>(&self, future: F) -> Scoped<F> {
+        find::scope(Arc::clone(&self.engine), future)
+    }
+
+    /// Makes this the limiter of the current thread until the guard is dropped: for tests on one thread.
+    pub fn set_default(&self) -> DefaultGuard {
+        find::set_default(Arc::clone(&self.engine))
+    }
+
+    /// Charges the rule's cost to the key, if all its limits admit it.
+    ///
+    /// A rule with [`wait`](Rule::wait) waits for its turn. Other processes on the same store see the charge at once.
+    ///
+    /// # Errors
+    ///
+    /// Every [`RateLimitError`]. A refused call is charged nothing.
+    pub async fn acquire(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
+        engine::acquire(&self.asked(rule, key)).await
+    }
+
+    /// Decides as [`acquire`](Self::acquire) would, without charging, waiting or blocking: the answer is the decision,
+    /// also when it is a refusal.
+    ///
+    /// # Errors
+    ///
+    /// What [`acquire`](Self::acquire) gives, but for `Exceeded`.
+    pub async fn peek(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
+        engine::peek(&self.asked(rule, key)).await
+    }
+
+    /// Forgets what was charged to the key and whether it is blocked, for everyone on the same store; says whether
+    /// there was anything.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` or `Misconfigured`: the policy for outages does not apply, because nothing was reset.
+    pub async fn reset(&self, rule: &Rule, key: &Key) -> Result<bool, RateLimitError> {
+        let asked = self.asked(rule, key);
+        let here = self.engine.fallback.reset(asked.key_request()?);
+        Ok(engine::change(&asked, Store::reset).await? || here)
+    }
+
+    /// Gives back what an admission was charged; `rule` and `key` are those it was asked with. Says whether anything of
+    /// it was left: it may have expired, been reset, or been given back. With a sliding window a charge is given back
+    /// once; the other algorithms keep sums, and give back at most what they hold.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` or `Misconfigured`; then it may or may not have been given back.
+    pub async fn refund(&self, rule: &Rule, key: &Key, admission: &Decision) -> Result<bool, RateLimitError> {
+        engine::refund(&self.asked(rule, key), admission).await
+    }
+
+    /// Refuses the key for everyone on the same store until `duration` has passed, in place of an earlier block.
+    /// Processes that hold the store's answers back see it once they ask again.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` or `Misconfigured`.
+    pub async fn block(&self, rule: &Rule, key: &Key, duration: Duration) -> Result<(), RateLimitError> {
+        if duration.is_zero() || duration > MAX_WINDOW {
+            return Err(RateLimitError::misconfigured("a block lasts more than 0 and at most 366 days"));
+        }
+        let asked = self.asked(rule, key);
+        asked.need(Feature::Block)?;
+        engine::change(&asked, |store, request| store.block(request, duration)).await
+    }
+
+    /// Ends a block for everyone on the same store, and leaves what was charged as it is; says whether there was one.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` or `Misconfigured`.
+    pub async fn unblock(&self, rule: &Rule, key: &Key) -> Result<bool, RateLimitError> {
+        let asked = self.asked(rule, key);
+        asked.need(Feature::Block)?;
+        let here = self.engine.fallback.unblock(asked.key_request()?);
+        Ok(engine::change(&asked, Store::unblock).await? || here)
+    }
+
+    /// Puts other policies in the place of all that the limiter has; checks made from now on use them. A policy with
+    /// other windows or another algorithm starts afresh, one with another `max` goes on.
+    ///
+    /// # Errors
+    ///
+    /// `Misconfigured` when one of them cannot be used, or needs what the store cannot do; then nothing changes.
+    pub fn set_policies(
+        &self,
+        policies: impl IntoIterator<Item = (impl Into<String>, Policy)>,
+    ) -> Result<(), RateLimitError> {
+        policies::replace(&self.engine, policies)
+    }
+
+    /// Waits until the store can serve, as long as it takes.
+    ///
+    /// # Errors
+    ///
+    /// [`RateLimitError::Misconfigured`] as soon as the store says that it never will.
+    pub async fn ready(&self) -> Result<(), RateLimitError> {
+        self.engine.store.ready().await.map_err(Into::into)
+    }
+
+    pub(crate) fn into_engine(self) -> Arc<Engine> {
+        self.engine
+    }
+
+    fn asked(&self, rule: &Rule, key: &Key) -> Asked {
+        CheckBuilder::for_engine(rule, Arc::clone(&self.engine)).with_key(key)
+    }
+}
+
+impl RateLimiterBuilder {
+    /// The limiter. It validates and returns at once; a store connects in the background.
+    ///
+    /// # Errors
+    ///
+    /// [`RateLimitError::Misconfigured`] with what is wrong and what to write instead: also where a policy needs what the
+    /// store cannot do.
+    pub fn build(self) -> Result<RateLimiter, RateLimitError> {
+        Ok(RateLimiter { engine: Arc::new(self.build_engine()?) })
+    }
+}
+
+impl fmt::Debug for RateLimiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RateLimiter")
+            .field("prefix", &self.engine.prefix)
+            .field("timeout", &self.engine.timeout)
+            .field("on_unavailable", &self.engine.on_unavailable)
+            .finish_non_exhaustive()
+    }
+}

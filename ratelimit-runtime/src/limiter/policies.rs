@@ -1,0 +1,30 @@
+//! The policies of a limiter, put in place of all that it had.
+
+use std::sync::Arc;
+
+use crate::engine::Engine;
+use crate::error::{RateLimitError, StoreError};
+use crate::rule::{Policies, Policy, checked};
+use crate::store::{Request, Store as _};
+
+/// Replaces the policies, if the store can keep all of them.
+pub(super) fn replace(
+    engine: &Engine,
+    policies: impl IntoIterator<Item = (impl Into<String>, Policy)>,
+) -> Result<(), RateLimitError> {
+    let policies = checked(policies).map_err(RateLimitError::misconfigured)?;
+    supported(engine, &policies)?;
+    engine.policies.store(Arc::new(policies));
+    Ok(())
+}
+
+fn supported(engine: &Engine, policies: &Policies) -> Result<(), RateLimitError> {
+    for (name, policy) in policies {
+        let request = Request::new(b"", policy.algorithm(), policy.limits()).with_block(policy.block());
+        if let Err(error) = engine.covers(&request).and_then(|()| engine.store.supports(&request)) {
+            let message = format!("the store cannot keep the policy `{name}`: {error}");
+            return Err(StoreError::new(error.kind(), message).into());
+        }
+    }
+    Ok(())
+}

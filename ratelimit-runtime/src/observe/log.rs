@@ -1,0 +1,16 @@
+//! Decisions in the log. Never the key: it may be personal data.
+
+use super::observation::Observed;
+
+pub(super) fn decision(observed: &Observed<'_>) {
+    let Observed { decision, shadow, .. } = observed;
+    let rule = decision.rule();
+    if decision.is_allowed() {
+        tracing::trace!(rule, remaining = decision.remaining(), degraded = decision.is_degraded(), "admitted");
+    } else if *shadow {
+        tracing::info!(rule, "a call that the limit refuses runs: the rule is in shadow mode");
+    } else {
+        let retry_after = decision.retry_after();
+        tracing::debug!(rule, ?retry_after, blocked = decision.is_blocked(), "refused");
+    }
+}

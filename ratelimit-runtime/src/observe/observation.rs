@@ -1,0 +1,58 @@
+//! [`Observation`]: a decision, with what its rule asked for.
+
+use smallvec::SmallVec;
+
+use crate::decision::Decision;
+use crate::rule::{Algorithm, Limit};
+
+/// A decision as it is made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Observed<'a> {
+    pub(crate) decision: Decision,
+    pub(crate) algorithm: Algorithm,
+    pub(crate) limits: &'a [Limit],
+    pub(crate) shadow: bool,
+}
+
+/// A decision, and the limits that it was made by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Observation {
+    decision: Decision,
+    algorithm: Algorithm,
+    limits: SmallVec<[Limit; 2]>,
+    shadow: bool,
+}
+
+impl Observation {
+    pub(super) fn of(observed: &Observed<'_>) -> Self {
+        Self {
+            decision: observed.decision,
+            algorithm: observed.algorithm,
+            limits: SmallVec::from_slice(observed.limits),
+            shadow: observed.shadow,
+        }
+    }
+
+    /// The decision.
+    pub fn decision(&self) -> &Decision {
+        &self.decision
+    }
+
+    /// How the limits are kept.
+    #[must_use]
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// All limits of the rule, with the `max` that this call was held against, in written order.
+    #[must_use]
+    pub fn limits(&self) -> &[Limit] {
+        &self.limits
+    }
+
+    /// Whether the rule only records: the call runs, whatever was decided.
+    #[must_use]
+    pub fn is_shadow(&self) -> bool {
+        self.shadow
+    }
+}

@@ -1,0 +1,312 @@
+//! [`Rule`]: what is asked. A named limit, and how its checks behave.
+
+mod algorithm;
+#[cfg(feature = "serde")]
+mod config;
+mod known_by;
+mod limit;
+mod name;
+mod on_unavailable;
+mod parse;
+mod policy;
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use once_cell::sync::OnceCell;
+
+pub use self::algorithm::Algorithm;
+pub(crate) use self::known_by::KnownBy;
+pub use self::limit::{InvalidLimit, Limit, MAX_COUNT, MAX_LIMITS, MAX_WINDOW};
+pub(crate) use self::name::{FORMAT, Name, push_head};
+pub use self::on_unavailable::OnUnavailable;
+pub use self::parse::ParseError;
+pub use self::policy::Policy;
+pub(crate) use self::policy::{Policies, checked};
+
+/// Logs of limits up to this are kept in the form that is best for short ones.
+const SHORT_LOG: u64 = 128;
+
+/// A named limit, or several on one key, and how the checks behave. The attribute makes one per function; by hand it
+/// is a static:
+///
+/// ```
+/// use std::time::Duration;
+/// use ratelimit_runtime::{Algorithm, Limit, Rule};
+///
+/// static LOGIN: Rule = Rule::new("login", Limit::per_minute(5)).and(Limit::per_day(50)).with_block(Duration::from_secs(600));
+/// static UPLOAD: Rule =
+///     Rule::new("upload", Limit::per_hour(1000).with_burst(50)).with_algorithm(Algorithm::TokenBucket).weighted();
+/// ```
+///
+/// Rules of one name share their buckets.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    name: RuleName,
+    algorithm: Algorithm,
+    limits: [Limit; MAX_LIMITS],
+    len: usize,
+    cost: u64,
+    unit_log: bool,
+    policy: Option<&'static str>,
+    block: Duration,
+    wait: Duration,
+    timeout: Option<Duration>,
+    on_unavailable: Option<OnUnavailable>,
+    shadow: bool,
+    resolved: OnceCell<Resolved>,
+    known_by: KnownBy,
+}
+
+#[derive(Debug, Clone)]
+enum RuleName {
+    Given(Cow<'static, str>),
+    /// The path of the function, and which of its stacked attributes this is.
+    Derived(fn() -> &'static str, u8),
+}
+
+/// What is worked out once per rule.
+#[derive(Debug, Clone)]
+pub(crate) struct Resolved {
+    /// The name as decisions and metrics show it.
+    pub(crate) name: Name,
+    /// The name as keys hold it.
+    pub(crate) escaped: Box<str>,
+    /// What every stored key of the rule starts with, after the prefix.
+    pub(crate) head: Box<str>,
+}
+
+impl Rule {
+    /// A rule with a name of its own. Braces, colons and control characters in a name are stored escaped.
+    #[must_use]
+    pub const fn new(name: &'static str, limit: Limit) -> Self {
+        Self::with_name(RuleName::Given(Cow::Borrowed(name)), limit)
+    }
+
+    /// A rule whose name is made at run time.
+    #[must_use]
+    pub fn named(name: impl Into<String>, limit: Limit) -> Self {
+        Self::with_name(RuleName::Given(Cow::Owned(name.into())), limit)
+    }
+
+    /// The rule of the `nth` attribute (counted from 1) of the function whose path `path` gives.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn derived_nth(path: fn() -> &'static str, nth: u8, limit: Limit) -> Self {
+        Self::with_name(RuleName::Derived(path, nth), limit)
+    }
+
+    /// [`derived_nth`](Self::derived_nth) for a single attribute.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn derived(path: fn() -> &'static str, limit: Limit) -> Self {
+        Self::derived_nth(path, 1, limit)
+    }
+
+    const fn with_name(name: RuleName, limit: Limit) -> Self {
+        Self {
+            name,
+            algorithm: Algorithm::SlidingWindow,
+            limits: [limit; MAX_LIMITS],
+            len: 1,
+            cost: 1,
+            unit_log: limit.max() <= SHORT_LOG,
+            policy: None,
+            block: Duration::ZERO,
+            wait: Duration::ZERO,
+            timeout: None,
+            on_unavailable: None,
+            shadow: false,
+            resolved: OnceCell::new(),
+            known_by: KnownBy::nobody(),
+        }
+    }
+
+    /// The same rule with one more limit on the same key. A call is charged to all of them, or to none.
+    ///
+    /// # Panics
+    ///
+    /// If the rule has [`MAX_LIMITS`] already; in a constant, at compile time.
+    #[must_use]
+    pub const fn and(mut self, limit: Limit) -> Self {
+        assert!(self.len < MAX_LIMITS, "a rule has at most 8 limits");
+        #[allow(clippy::indexing_slicing, reason = "checked above; `get_mut` is not const")]
+        {
+            self.limits[self.len] = limit;
+        }
+        self.len += 1;
+        self.unit_log = self.unit_log && limit.max() <= SHORT_LOG;
+        self
+    }
+
+    /// How the limits are kept: [`Algorithm::SlidingWindow`] unless set.
+    #[must_use]
+    pub const fn with_algorithm(mut self, algorithm: Algorithm) -> Self {
+        self.algorithm = algorithm;
+        self
+    }
+
+    /// Says that calls weigh more or less than each other, or that `max` differs between calls: Redis then keeps the
+    /// log of a sliding window in the form for long ones. An attribute with `cost`, `count` or a `max` that is not a
+    /// literal is such a rule, and one made by hand for its buckets has to say so too.
+    #[must_use]
+    pub const fn weighted(mut self) -> Self {
+        self.unit_log = false;
+        self
+    }
+
+    /// Once the limits refuse a key, refuse it for this long. Refusals by the block do not extend it; `peek` and
+    /// shadow mode never set it.
+    #[must_use]
+    pub const fn with_block(mut self, block: Duration) -> Self {
+        self.block = block;
+        self
+    }
+
+    /// Wait for a slot up to this long instead of refusing at once. Callers of one process are served first come, first served.
+    #[must_use]
+    pub const fn with_wait(mut self, wait: Duration) -> Self {
+        self.wait = if wait.as_micros() > MAX_WINDOW.as_micros() { MAX_WINDOW } else { wait };
+        self
+    }
+
+    /// Takes limits, algorithm and block from the limiter's policy of this name, whenever a check is made.
+    #[must_use]
+    pub const fn with_policy(mut self, policy: &'static str) -> Self {
+        self.policy = Some(policy);
+        self
+    }
+
+    /// How long a check of this rule may take, instead of the limiter's timeout.
+    #[must_use]
+    pub const fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// What to do when the store cannot answer, instead of the limiter's setting.
+    #[must_use]
+    pub const fn with_on_unavailable(mut self, policy: OnUnavailable) -> Self {
+        self.on_unavailable = Some(policy);
+        self
+    }
+
+    /// Decide and record, never refuse.
+    #[must_use]
+    pub const fn with_shadow(mut self, on: bool) -> Self {
+        self.shadow = on;
+        self
+    }
+
+    /// The same rule with another `max` for its first limit: buckets are kept, and every admission counts against the
+    /// `max` it was asked with.
+    #[must_use]
+    pub fn with_max(&self, max: u64) -> Self {
+        let mut rule = self.clone();
+        if let Some(first) = rule.limits.first_mut() {
+            *first = first.with_max(max);
+        }
+        rule
+    }
+
+    /// The same rule for a call that weighs this much; 1 unless said. A cost of 0 is admitted as long as the limit is
+    /// not exceeded, and charges nothing.
+    #[must_use]
+    pub fn with_cost(&self, cost: u64) -> Self {
+        let mut rule = self.clone();
+        rule.cost = cost;
+        rule
+    }
+
+    /// The name as decisions show it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.resolved().name.as_str()
+    }
+
+    /// The limits, in the order in which they were given. A policy may put others in their place.
+    #[must_use]
+    pub fn limits(&self) -> &[Limit] {
+        self.limits.get(..self.len).unwrap_or_default()
+    }
+
+    /// How the limits are kept.
+    #[must_use]
+    pub const fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// What a call weighs.
+    #[must_use]
+    pub const fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// For how long a key is refused once its limits have refused it; zero for not at all.
+    #[must_use]
+    pub const fn block(&self) -> Duration {
+        self.block
+    }
+
+    /// How long a call waits for a slot; zero for not at all.
+    #[must_use]
+    pub const fn wait(&self) -> Duration {
+        self.wait
+    }
+
+    /// The name of the policy that replaces limits, algorithm and block.
+    #[must_use]
+    pub const fn policy(&self) -> Option<&'static str> {
+        self.policy
+    }
+
+    /// How long a check may take; `None` for the limiter's setting.
+    #[must_use]
+    pub const fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    /// What to do when the store cannot answer; `None` for the limiter's setting.
+    #[must_use]
+    pub const fn on_unavailable(&self) -> Option<OnUnavailable> {
+        self.on_unavailable
+    }
+
+    /// Whether the rule decides and records, and never refuses.
+    #[must_use]
+    pub const fn is_shadow(&self) -> bool {
+        self.shadow
+    }
+
+    pub(crate) const fn is_unit_log(&self) -> bool {
+        self.unit_log
+    }
+
+    /// The limiters that have met the rule.
+    pub(crate) const fn known_by(&self) -> &KnownBy {
+        &self.known_by
+    }
+
+    /// The name in full; the label of a decision may be shortened to `(other)`.
+    pub(crate) fn full_name(&self) -> Cow<'_, str> {
+        match &self.name {
+            RuleName::Given(name) => Cow::Borrowed(name),
+            RuleName::Derived(path, nth) => Cow::Owned(name::from_type_path(path(), *nth)),
+        }
+    }
+
+    /// Whether the name was derived from a path, so that no two rules are meant to share it.
+    pub(crate) const fn is_derived(&self) -> bool {
+        matches!(self.name, RuleName::Derived(..))
+    }
+
+    pub(crate) fn resolved(&self) -> &Resolved {
+        self.resolved.get_or_init(|| {
+            let name = self.full_name();
+            let escaped: Box<str> = name::escape(&name).into();
+            let mut head = String::with_capacity(escaped.len() + 24);
+            push_head(&mut head, self.algorithm, self.limits(), &escaped);
+            Resolved { name: Name::intern(&name), escaped, head: head.into_boxed_str() }
+        })
+    }
+}

@@ -1,0 +1,165 @@
+//! [`Name`]s of rules: derived from paths, escaped for keys, interned for decisions.
+
+use std::borrow::{Borrow, Cow};
+use std::collections::HashSet;
+use std::fmt::{self, Write as _};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use super::algorithm::Algorithm;
+use super::limit::Limit;
+
+/// The version of the key format. A prefix must not hold it as a segment of its own.
+pub(crate) const FORMAT: &str = "rl1";
+
+/// A path like `<shop::A as shop::T>::send::{{closure}}::__RatelimitHere`, without the closures and the last segment,
+/// in characters that need no escape: `<shop.A+as+shop.T>.send`. Attributes stacked below the first get `#2`, `#3`…
+pub(crate) fn from_type_path(path: &str, nth: u8) -> String {
+    let path = path.rsplit_once("::").map_or(path, |(function, _anchor)| function);
+    let mut name = String::with_capacity(path.len());
+    let mut rest = path;
+    while let Some(c) = rest.chars().next() {
+        if let Some(after) = rest.strip_prefix("::{{") {
+            // `{{closure}}`, `{{constant}}`: how the body was lowered, not where it is.
+            rest = after.split_once("}}").map_or("", |(_, after)| after);
+        } else if let Some(after) = rest.strip_prefix("::") {
+            name.push('.');
+            rest = after;
+        } else {
+            name.push(match c {
+                ' ' => '+',
+                '{' => '(',
+                '}' => ')',
+                c => c,
+            });
+            rest = rest.get(c.len_utf8()..).unwrap_or_default();
+        }
+    }
+    if nth > 1 {
+        let _ = write!(name, "#{nth}");
+    }
+    name
+}
+
+/// A name as a key holds it: nothing that ends the name early, nothing that a cluster reads as a hash tag.
+pub(crate) fn escape(name: &str) -> Cow<'_, str> {
+    let special = |c: char| matches!(c, ':' | '%' | '{' | '}') || c.is_control();
+    if !name.contains(special) {
+        return Cow::Borrowed(name);
+    }
+    let mut escaped = String::with_capacity(name.len() + 8);
+    for c in name.chars() {
+        if special(c) {
+            for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+                let _ = write!(escaped, "%{byte:02X}");
+            }
+        } else {
+            escaped.push(c);
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+/// What every stored key of a rule starts with, after the prefix: the format, the algorithm with its windows, the name.
+pub(crate) fn push_head(out: &mut String, algorithm: Algorithm, limits: &[Limit], escaped_name: &str) {
+    out.push_str(FORMAT);
+    out.push(':');
+    out.push_str(algorithm.tag());
+    for (index, limit) in limits.iter().enumerate() {
+        out.push(if index == 0 { '-' } else { '+' });
+        let _ = write!(out, "{}", Window(limit.window_us()));
+    }
+    out.push(':');
+    out.push_str(escaped_name);
+    out.push(':');
+}
+
+/// A window in microseconds, written in the largest of `s`, `ms`, `us` that holds it whole, so that `60s` and `1m` are
+/// one key.
+pub(super) struct Window(pub(super) u64);
+
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            us if us % 1_000_000 == 0 => write!(f, "{}s", us / 1_000_000),
+            us if us % 1_000 == 0 => write!(f, "{}ms", us / 1_000),
+            us => write!(f, "{us}us"),
+        }
+    }
+}
+
+/// How many names are remembered; names made at run time must not fill the memory.
+const MAX_NAMES: usize = 16_384;
+
+static NAMES: LazyLock<Mutex<HashSet<Name>>> = LazyLock::new(Mutex::default);
+
+/// The name of a rule as decisions show it: small, and good for as long as the process runs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Name(&'static &'static str);
+
+impl Name {
+    /// What all names beyond [`MAX_NAMES`] are called.
+    const OTHER: Self = Self(&"(other)");
+
+    /// The interned name.
+    pub(crate) fn intern(name: &str) -> Self {
+        let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = names.get(name) {
+            return *known;
+        }
+        if names.len() >= MAX_NAMES {
+            return Self::OTHER;
+        }
+        let text: &'static str = Box::leak(name.to_owned().into_boxed_str());
+        let name = Self(Box::leak(Box::new(text)));
+        names.insert(name);
+        name
+    }
+
+    pub(crate) fn as_str(self) -> &'static str {
+        self.0
+    }
+}
+
+/// Names are found by their text.
+impl Borrow<str> for Name {
+    fn borrow(&self) -> &str {
+        self.0
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.0, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_becomes_a_name_without_braces_colons_or_spaces() {
+        assert_eq!(from_type_path("shop::A::send::{{closure}}::Here", 1), "shop.A.send");
+        assert_eq!(
+            from_type_path("<shop::A as shop::T>::send::{{closure}}::{{closure}}::Here", 1),
+            "<shop.A+as+shop.T>.send"
+        );
+        assert_eq!(from_type_path("shop::outer::{{closure}}::inner::Here", 1), "shop.outer.inner");
+        assert_eq!(from_type_path("shop::send::Here", 3), "shop.send#3");
+    }
+
+    #[test]
+    fn an_escaped_name_ends_where_it_ends_and_is_no_hash_tag() {
+        assert_eq!(escape("send_code"), "send_code");
+        assert_eq!(escape("auth:login"), "auth%3Alogin");
+        assert_eq!(escape("{x}%\n"), "%7Bx%7D%25%0A");
+    }
+
+    #[test]
+    fn equal_windows_are_spelled_alike() {
+        let spell = |us| Window(us).to_string();
+        assert_eq!(spell(60_000_000), "60s");
+        assert_eq!(spell(1_500_000), "1500ms");
+        assert_eq!(spell(1_001), "1001us");
+    }
+}

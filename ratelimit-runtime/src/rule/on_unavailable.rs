@@ -1,0 +1,41 @@
+//! [`OnUnavailable`]: what happens to a call that the store does not answer.
+
+use std::fmt;
+
+/// What to do when the store cannot answer. As text it is what attributes and configurations write: `local`.
+///
+/// | the store | `Local` | `Allow` | `Deny` |
+/// | --- | --- | --- | --- |
+/// | is up, and did not answer in time | limited by this process | limited by this process | `Unavailable` |
+/// | is slow or down | limited by this process | let through | `Unavailable` |
+/// | is out of memory | limited by this process | limited by this process | `Unavailable` |
+/// | is set up wrongly | `Misconfigured` | `Misconfigured` | `Misconfigured` |
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum OnUnavailable {
+    /// Go on limiting in the memory of this process, by the same limits; the decision is degraded. Every process then
+    /// has a budget of its own, which begins empty: with *N* processes, a window that touches an outage admits up to
+    /// (*N* + 1) · `max`.
+    #[default]
+    Local,
+    /// Let calls through, unchecked, while the store is slow or down; the decision is degraded. A store that is up and
+    /// answers late, or has no memory left, is not a reason to: whoever can flood it could switch the limit off. Then
+    /// this means [`Local`](Self::Local).
+    Allow,
+    /// Refuse with [`RateLimitError::Unavailable`](crate::RateLimitError::Unavailable).
+    Deny,
+}
+
+impl OnUnavailable {
+    pub(super) const ALL: [Self; 3] = [Self::Local, Self::Allow, Self::Deny];
+}
+
+impl fmt::Display for OnUnavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Local => "local",
+            Self::Allow => "allow",
+            Self::Deny => "deny",
+        })
+    }
+}

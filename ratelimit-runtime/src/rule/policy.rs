@@ -1,0 +1,86 @@
+//! [`Policy`]: limits by name, from the limiter instead of the code.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use super::algorithm::Algorithm;
+use super::limit::{Limit, MAX_LIMITS};
+
+/// What a rule with `policy = "…"` is held to. Replaceable while running: see
+/// [`RateLimiter::set_policies`](crate::RateLimiter::set_policies).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    pub(crate) algorithm: Algorithm,
+    pub(crate) limits: SmallVec<[Limit; 2]>,
+    pub(crate) block: Duration,
+}
+
+impl Policy {
+    /// A policy of one limit, as an exact sliding window.
+    #[must_use]
+    pub fn new(limit: Limit) -> Self {
+        Self { algorithm: Algorithm::default(), limits: SmallVec::from_slice(&[limit]), block: Duration::ZERO }
+    }
+
+    /// One more limit on the same key; a call is charged to all of them, or to none.
+    #[must_use]
+    pub fn and(mut self, limit: Limit) -> Self {
+        self.limits.push(limit);
+        self
+    }
+
+    /// How the limits are kept.
+    #[must_use]
+    pub fn with_algorithm(mut self, algorithm: Algorithm) -> Self {
+        self.algorithm = algorithm;
+        self
+    }
+
+    /// Once the limits refuse a key, refuse it for this long.
+    #[must_use]
+    pub fn with_block(mut self, block: Duration) -> Self {
+        self.block = block;
+        self
+    }
+}
+
+impl Policy {
+    /// The limits, in the order in which they were given.
+    #[must_use]
+    pub fn limits(&self) -> &[Limit] {
+        &self.limits
+    }
+
+    /// How the limits are kept.
+    #[must_use]
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// For how long a key is refused once its limits have refused it; zero for not at all.
+    #[must_use]
+    pub fn block(&self) -> Duration {
+        self.block
+    }
+}
+
+/// The policies of a limiter, by name.
+pub(crate) type Policies = HashMap<String, Policy>;
+
+/// The policies by name, if each can be used; else what is wrong.
+pub(crate) fn checked(policies: impl IntoIterator<Item = (impl Into<String>, Policy)>) -> Result<Policies, String> {
+    let mut checked = Policies::new();
+    for (name, policy) in policies {
+        let name = name.into();
+        if policy.limits.len() > MAX_LIMITS {
+            let limits = policy.limits.len();
+            return Err(format!("the policy `{name}` has {limits} limits, and at most {MAX_LIMITS} are possible"));
+        }
+        if checked.insert(name.clone(), policy).is_some() {
+            return Err(format!("the policy `{name}` is defined twice"));
+        }
+    }
+    Ok(checked)
+}

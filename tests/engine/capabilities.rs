@@ -1,0 +1,75 @@
+//! What a store does not declare is refused, never dropped.
+
+use std::time::Duration;
+
+use ratelimit_runtime::store::{Answer, Capabilities, Feature, Request, Verdict};
+use ratelimit_runtime::{
+    Algorithm, Key, Limit, MemoryStore, Policy, RateLimitError, RateLimiter, Rule, Store, rate_limit,
+};
+
+/// A store that admits everything, and looks at nothing that it is asked for.
+struct Careless;
+
+impl Store for Careless {
+    fn acquire<'a>(&'a self, _: Request<'a>) -> Answer<'a, Verdict> {
+        Answer::ready(Ok(Verdict::new(true, 1, 0, 0).with_ticket(1)))
+    }
+
+    fn peek<'a>(&'a self, _: Request<'a>) -> Answer<'a, Verdict> {
+        Answer::ready(Ok(Verdict::new(true, 1, 0, 0)))
+    }
+
+    fn reset<'a>(&'a self, _: Request<'a>) -> Answer<'a, bool> {
+        Answer::ready(Ok(false))
+    }
+}
+
+fn words<T: std::fmt::Debug>(answer: Result<T, RateLimitError>) -> String {
+    match answer {
+        Err(RateLimitError::Misconfigured(error)) => error.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[rate_limit(limiter = limiter, window = "1h", max = 5, count = "err")]
+async fn counted(limiter: &RateLimiter) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_a_store_does_not_declare_is_misconfigured_at_first_use() {
+    let limiter = RateLimiter::with_store(Careless);
+    let rule = Rule::new("plain", Limit::per_hour(2));
+    let key = Key::global();
+    let admission = limiter.acquire(&rule, &key).await.unwrap();
+
+    let block = rule.clone().with_block(Duration::from_secs(1));
+    assert!(words(limiter.acquire(&block, &key).await).contains("block"));
+    assert!(words(limiter.acquire(&rule.clone().and(Limit::per_day(3)), &key).await).contains("several limits"));
+    let bucket = rule.clone().with_algorithm(Algorithm::TokenBucket);
+    assert!(words(limiter.acquire(&bucket, &key).await).contains("token_bucket"));
+    assert!(words(limiter.peek(&block, &key).await).contains("block"));
+    assert!(words(limiter.refund(&rule, &key, &admission).await).contains("refunds"));
+    assert!(words(limiter.block(&rule, &key, Duration::from_secs(1)).await).contains("block"));
+    assert!(words(limiter.unblock(&rule, &key).await).contains("block"));
+    assert!(words(counted(&limiter).await).contains("count"));
+}
+
+#[tokio::test]
+async fn what_a_policy_needs_is_named_when_the_limiter_is_built() {
+    let policy = Policy::new(Limit::per_hour(1)).with_block(Duration::from_secs(1));
+    let built = RateLimiter::builder().store(Careless).policy("login", policy.clone()).build();
+    let error = words(built);
+    assert!(error.contains("`login`") && error.contains("block"), "{error}");
+    let limiter = RateLimiter::with_store(Careless);
+    assert_eq!(words(limiter.set_policies([("login", policy)])), error);
+}
+
+#[test]
+fn memory_declares_everything() {
+    let all = MemoryStore::new().capabilities();
+    assert_eq!(all, Capabilities::all());
+    for algorithm in Algorithm::ALL {
+        assert!(all.has_algorithm(algorithm) && Feature::ALL.iter().all(|feature| all.has(algorithm, *feature)));
+    }
+}

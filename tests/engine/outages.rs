@@ -1,0 +1,97 @@
+//! Who answers when the store does not.
+
+use std::time::Duration;
+
+use ratelimit_runtime::store::StoreErrorKind;
+use ratelimit_runtime::testkit::FaultyStore;
+use ratelimit_runtime::{Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, Rule, Source};
+
+use crate::Flooded;
+
+fn on(store: &FaultyStore<MemoryStore>, policy: OnUnavailable) -> RateLimiter {
+    RateLimiter::builder().store(store.clone()).on_unavailable(policy).build().unwrap()
+}
+
+/// 30,000 guesses at once must not get through because 30,000 are too many for the server.
+#[tokio::test]
+async fn a_store_that_is_up_and_late_lets_no_more_than_the_limit_through() {
+    for policy in [OnUnavailable::Allow, OnUnavailable::Local] {
+        let builder = RateLimiter::builder().store(Flooded).timeout(Duration::from_millis(20));
+        let limiter = builder.on_unavailable(policy).build().unwrap();
+        let rule = Rule::new("guess", Limit::per_hour(5));
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..1_000 {
+            let (limiter, rule) = (limiter.clone(), rule.clone());
+            tasks.spawn(async move { limiter.acquire(&rule, &Key::of("alice")).await });
+        }
+        let answers = tasks.join_all().await;
+        let admitted: Vec<_> = answers.iter().flatten().collect();
+        assert_eq!(admitted.len(), 5, "{policy}");
+        assert!(admitted.iter().all(|decision| decision.source() == Source::Fallback));
+    }
+    let closed = RateLimiter::builder().store(Flooded).timeout(Duration::from_millis(20));
+    let closed = closed.on_unavailable(OnUnavailable::Deny).build().unwrap();
+    let error = closed.acquire(&Rule::new("guess", Limit::per_hour(5)), &Key::of("alice")).await.unwrap_err();
+    assert!(matches!(error, RateLimitError::Unavailable(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_store_without_memory_is_no_reason_to_let_calls_through() {
+    let store = FaultyStore::new(MemoryStore::new());
+    store.fail_with(StoreErrorKind::Full);
+    let rule = Rule::new("full", Limit::per_hour(2));
+    let limiter = on(&store, OnUnavailable::Allow);
+    for _ in 0..2 {
+        assert_eq!(limiter.acquire(&rule, &Key::global()).await.unwrap().source(), Source::Fallback);
+    }
+    assert!(matches!(limiter.acquire(&rule, &Key::global()).await, Err(RateLimitError::Exceeded(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_block_set_during_an_outage_goes_on_refusing_after_it() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let limiter = on(&store, OnUnavailable::Local);
+    let rule = Rule::new("blocked", Limit::per_second(1)).with_block(Duration::from_secs(600));
+    let (alice, bob) = (Key::of("alice"), Key::of("bob"));
+    store.fail();
+    let _ = limiter.acquire(&rule, &alice).await.unwrap();
+    assert!(limiter.acquire(&rule, &alice).await.unwrap_err().decision().unwrap().is_blocked());
+    store.heal();
+    tokio::time::advance(Duration::from_secs(5)).await;
+    let refused = limiter.acquire(&rule, &alice).await.unwrap_err();
+    assert!(refused.decision().unwrap().is_blocked(), "{refused:?}");
+    assert_eq!(limiter.acquire(&rule, &bob).await.unwrap().source(), Source::Store);
+
+    // It ends with its time, or by hand.
+    assert!(limiter.unblock(&rule, &alice).await.unwrap(), "the block in this process is one");
+    assert_eq!(limiter.acquire(&rule, &alice).await.unwrap().source(), Source::Store);
+}
+
+#[tokio::test(start_paused = true)]
+async fn refunds_go_to_whoever_was_charged() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let limiter = on(&store, OnUnavailable::Local);
+    let rule = Rule::new("refund", Limit::per_hour(1));
+    let from_store = limiter.acquire(&rule, &Key::global()).await.unwrap();
+    store.fail();
+    let from_memory = limiter.acquire(&rule, &Key::global()).await.unwrap();
+    assert!(limiter.acquire(&rule, &Key::global()).await.is_err());
+    assert!(limiter.refund(&rule, &Key::global(), &from_memory).await.unwrap());
+    assert!(limiter.acquire(&rule, &Key::global()).await.unwrap().is_degraded());
+    store.heal();
+    assert!(limiter.acquire(&rule, &Key::global()).await.is_err());
+    assert!(limiter.refund(&rule, &Key::global(), &from_store).await.unwrap());
+    assert!(!limiter.acquire(&rule, &Key::global()).await.unwrap().is_degraded());
+}
+
+/// `limit()` is what a caller may see as `remaining` at most.
+#[tokio::test]
+async fn the_limit_of_a_bucket_is_its_burst() {
+    let limiter = RateLimiter::memory();
+    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
+        let rule = Rule::named(algorithm.to_string(), Limit::per_minute(5).with_burst(20)).with_algorithm(algorithm);
+        let decision = limiter.acquire(&rule, &Key::global()).await.unwrap();
+        assert_eq!((decision.limit(), decision.remaining()), (20, 19));
+        assert_eq!(decision.window(), Duration::from_secs(60));
+    }
+}

@@ -1,0 +1,134 @@
+//! Rules, limits and keys as text; errors as people read them.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use ratelimit_runtime::store::StoreError;
+use ratelimit_runtime::{
+    Algorithm, InvalidLimit, Key, Limit, MAX_WINDOW, OnUnavailable, Policy, RateLimitError, RateLimiter, Rule, key,
+    rate_limit,
+};
+
+#[test]
+fn limits_read_back_as_they_are_written() {
+    for (text, max, window) in [
+        ("5/60s", 5, Duration::from_secs(60)),
+        ("1/1500ms", 1, Duration::from_millis(1500)),
+        ("7/1001us", 7, Duration::from_micros(1001)),
+        ("100/86400s", 100, Duration::from_secs(86_400)),
+    ] {
+        let limit: Limit = text.parse().unwrap();
+        assert_eq!((limit, limit.to_string().as_str()), (Limit::new(max, window), text));
+    }
+    assert_eq!("1_000 / 1h 30m".parse::<Limit>().unwrap(), Limit::new(1000, Duration::from_secs(5400)));
+    assert_eq!(format!("{:>8}|", Limit::per_minute(5)), "   5/60s|");
+}
+
+/// What attributes write, configurations write: and no month, whose length nobody knows.
+#[test]
+fn a_duration_is_the_same_in_attributes_and_configurations() {
+    macro_rules! both {
+        ($($name:ident $text:literal)*) => {$(
+            #[rate_limit(window = $text, max = 1, name = $text)]
+            async fn $name() -> Result<(), RateLimitError> {
+                std::future::ready(()).await;
+                Ok(())
+            }
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+            runtime.block_on(RateLimiter::memory().scope(async {
+                $name().await.unwrap();
+                let window = $name().await.unwrap_err().decision().unwrap().window();
+                let parsed: Limit = concat!("1/", $text).parse().unwrap();
+                assert_eq!(parsed.window(), window, $text);
+            }));
+        )*};
+    }
+    both! {
+        a "60s" b "1h 30m" c "2 days" d "1500ms" e "1w" f "90 min" g "1500us" h "3 hours" i "1hr" j "5 secs" k "2weeks"
+        l "1000 usec" m "4 seconds" n "7 minutes" o "1 day"
+    }
+    for text in ["1/1month", "1/2 months", "1/1y", "1/1 year", "1/5M", "1/0s", "1/1.5h", "1/", "1/s", "1/60", "1/-1s"] {
+        assert!(text.parse::<Limit>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn a_limit_that_cannot_be_is_an_error_at_run_time() {
+    assert_eq!(Limit::try_new(1, Duration::from_micros(999)), Err(InvalidLimit::TooShort));
+    assert_eq!(Limit::try_new(1, MAX_WINDOW + Duration::from_micros(1)), Err(InvalidLimit::TooLong));
+    assert_eq!(Limit::try_new(1, MAX_WINDOW).map(|limit| limit.max()), Ok(1));
+}
+
+#[test]
+fn algorithms_and_answers_to_outages_read_back_as_they_are_written() {
+    for algorithm in Algorithm::ALL {
+        assert_eq!(algorithm.to_string().parse(), Ok(algorithm));
+    }
+    let unknown = "gcra".parse::<Algorithm>().unwrap_err().to_string();
+    assert!(unknown.contains("`gcra`") && unknown.contains("leaky_bucket"), "{unknown}");
+    for answer in [OnUnavailable::Local, OnUnavailable::Allow, OnUnavailable::Deny] {
+        assert_eq!(answer.to_string().parse(), Ok(answer));
+    }
+    assert_eq!(OnUnavailable::default(), OnUnavailable::Local);
+    assert_eq!("5/1m, 50/1d".parse::<Policy>().unwrap().limits(), [Limit::per_minute(5), Limit::per_day(50)]);
+}
+
+#[tokio::test]
+async fn a_key_that_a_tool_has_read_reaches_the_same_bucket() {
+    let limiter = RateLimiter::memory();
+    let rule = Rule::new("tool", Limit::per_hour(3));
+    let (tenant, email) = ("a<b>{c}%", "x@y.z");
+    let by_value = key!("<tenant>/<email>");
+    let _ = limiter.acquire(&rule, &by_value).await.unwrap();
+    let read = Key::from_rendered(std::str::from_utf8(by_value.as_bytes()).unwrap()).unwrap();
+    assert_eq!(limiter.peek(&rule, &read).await.unwrap().remaining(), 2);
+    for text in ["<a", "a>", "<<a>>", "<{a}>", "<a\n>", "{a}"] {
+        assert!(Key::from_rendered(text).is_err(), "{text:?}");
+    }
+    assert_eq!(Key::from_rendered("").unwrap(), Key::global());
+}
+
+#[test]
+fn no_error_says_in_its_source_what_it_says_itself() {
+    let cause = || StoreError::unavailable("no connection").with_source(std::io::Error::other("refused"));
+    let mut errors: Vec<RateLimitError> = vec![RateLimitError::Unavailable(cause())];
+    errors.push(RateLimitError::Misconfigured(
+        StoreError::misconfigured("a typo").with_source(std::io::Error::other("why")),
+    ));
+    for error in errors {
+        let mut said = error.to_string();
+        let mut source = error.source();
+        while let Some(next) = source {
+            assert!(!said.contains(&next.to_string()), "{said:?} repeats {next:?}");
+            said = next.to_string();
+            source = next.source();
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_limiter_in_force_can_be_had_by_hand() {
+    let limiter = RateLimiter::memory();
+    let rule = Rule::new("current", Limit::per_hour(3));
+    limiter
+        .scope(async {
+            let _ = RateLimiter::current().acquire(&rule, &Key::global()).await.unwrap();
+        })
+        .await;
+    assert_eq!(limiter.peek(&rule, &Key::global()).await.unwrap().remaining(), 2);
+}
+
+#[test]
+fn no_debug_output_shows_a_key() {
+    struct Spy(std::cell::RefCell<String>);
+    impl ratelimit_runtime::KeyPart for Spy {
+        fn write_key(&self, key: &mut ratelimit_runtime::KeyWriter<'_>) {
+            key.str("alice@example.com");
+            *self.0.borrow_mut() = format!("{key:?}");
+        }
+    }
+    let spy = Spy(std::cell::RefCell::default());
+    let key = Key::of(&spy);
+    assert!(!spy.0.borrow().contains("alice") && !spy.0.borrow().contains("97"), "{:?}", spy.0.borrow());
+    assert!(!format!("{key:?}").contains("alice"));
+}

@@ -1,0 +1,76 @@
+//! A check has one timeout, whatever it consists of.
+
+use std::time::{Duration, Instant};
+
+use ratelimit_runtime::testkit::FaultyStore;
+use ratelimit_runtime::{Key, Limit, MemoryStore, OnUnavailable, RateLimiter, Rule, rate_limit};
+
+use crate::{Flooded, Outcome};
+
+const TIMEOUT: Duration = Duration::from_millis(100);
+/// What a check may take beyond its timeout, on a machine that does other things as well.
+const SLACK: Duration = Duration::from_millis(60);
+
+fn silent() -> RateLimiter {
+    let store = FaultyStore::new(MemoryStore::new());
+    store.hang();
+    RateLimiter::builder().store(store).timeout(TIMEOUT).on_unavailable(OnUnavailable::Allow).build().unwrap()
+}
+
+fn flooded() -> RateLimiter {
+    RateLimiter::builder().store(Flooded).timeout(TIMEOUT).build().unwrap()
+}
+
+#[rate_limit(limiter = a, window = "1h", max = 9, name = "a")]
+#[rate_limit(limiter = b, window = "1h", max = 9, name = "b")]
+#[rate_limit(limiter = c, window = "1h", max = 9, name = "c")]
+async fn on_three_servers(a: &RateLimiter, b: &RateLimiter, c: &RateLimiter) -> Outcome {
+    Ok(())
+}
+
+#[tokio::test]
+async fn stacked_limits_on_three_silent_servers_take_one_timeout() {
+    for limiter in [silent, flooded] {
+        let (a, b, c) = (limiter(), limiter(), limiter());
+        let start = Instant::now();
+        on_three_servers(&a, &b, &c).await.unwrap();
+        let took = start.elapsed();
+        assert!(took >= TIMEOUT && took < TIMEOUT + SLACK, "{took:?}");
+    }
+}
+
+#[rate_limit(limiter = a, window = "1h", max = 9, name = "a")]
+#[rate_limit(limiter = b, window = "1h", max = 9, name = "b", shadow)]
+async fn with_a_shadow(a: &RateLimiter, b: &RateLimiter) -> Outcome {
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_shadow_rule_adds_no_timeout_to_that_of_its_call() {
+    let (a, b) = (silent(), silent());
+    let start = Instant::now();
+    with_a_shadow(&a, &b).await.unwrap();
+    assert!(start.elapsed() < TIMEOUT + SLACK, "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn a_wait_ends_by_its_time_and_one_timeout() {
+    let limiter = flooded();
+    let rule = Rule::new("wait", Limit::per_hour(1)).with_wait(Duration::from_millis(50));
+    // The memory of this process has one slot, and then refuses for an hour: nobody waits for that.
+    for _ in 0..2 {
+        let start = Instant::now();
+        let _ = limiter.acquire(&rule, &Key::global()).await;
+        assert!(start.elapsed() < TIMEOUT + SLACK, "{:?}", start.elapsed());
+    }
+}
+
+/// The clock of a test stands still; the store's answer, and the timeout, do not.
+#[tokio::test(start_paused = true)]
+async fn a_paused_clock_does_not_end_a_check_at_once() {
+    let limiter = silent();
+    let start = Instant::now();
+    let decision = limiter.acquire(&Rule::new("paused", Limit::per_hour(9)), &Key::global()).await.unwrap();
+    assert!(decision.is_degraded());
+    assert!(start.elapsed() + Duration::from_millis(3) >= TIMEOUT, "{:?}", start.elapsed());
+}
