@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use ratelimit_runtime::store::Health;
-use ratelimit_runtime::{Limit, RedisStore};
+use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimiter, RedisStore, Rule, Source};
 
 use crate::asking::{Outcome, ask, connected, connections_since, connections_taken, health};
 use crate::support::redis::RedisServer;
@@ -94,4 +94,28 @@ async fn ten_times_the_load_is_answered_as_fast_as_the_load() {
     assert!(goodput > 0.5 * capacity, "{goodput:.0} of {capacity:.0} a second");
     assert_eq!(health(&store), Health::Up);
     assert_eq!(connections_since(&server, taken), 0, "the connection was kept");
+}
+
+/// What a flood is let through under `allow`: what the store and this process admit, and nothing unchecked.
+#[tokio::test]
+async fn a_flood_is_not_let_through_unchecked() {
+    let server = RedisServer::start();
+    let limiter = RateLimiter::builder().redis(&server.url()).on_unavailable(OnUnavailable::Allow).build().unwrap();
+    limiter.ready().await.unwrap();
+    let rule = Rule::new("guess", Limit::per_hour(5));
+    assert!(limiter.acquire(&rule, &Key::global()).await.is_ok());
+    let calls = (0..30_000).map(|_| {
+        let (limiter, rule) = (limiter.clone(), rule.clone());
+        tokio::spawn(async move { limiter.acquire(&rule, &Key::global()).await })
+    });
+    let (mut admitted, mut unchecked) = (0, 0);
+    for call in calls.collect::<Vec<_>>() {
+        if let Ok(decision) = call.await.unwrap() {
+            admitted += 1;
+            unchecked += u32::from(decision.source() == Source::Nobody);
+        }
+    }
+    println!("admitted {admitted}, of them unchecked {unchecked}");
+    assert_eq!(unchecked, 0);
+    assert!(admitted <= 4 + 5, "{admitted}: the store's, and this process's");
 }

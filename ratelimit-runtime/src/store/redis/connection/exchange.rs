@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 use tokio::io::ReadBuf;
 use tokio::sync::{oneshot, watch};
 
-use super::queue::{Answer, Delivery, NoAnswer, Question, Queue};
+use super::question::{Answer, NoAnswer, Question};
+use super::queue::{Delivery, Queue};
 use super::resp::{Parsed, parse};
 use super::stream::{Handle, Reader, Stream, Writer};
 use crate::error::StoreError;

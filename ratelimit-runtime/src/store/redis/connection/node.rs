@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::exchange::Exchange;
 use super::pool::Pool;
-use super::queue::{NoAnswer, Question};
+use super::question::{NoAnswer, Question};
 use super::standalone::Server;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::Health;

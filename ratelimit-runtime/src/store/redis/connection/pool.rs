@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 
 use super::attempt::connect_within;
 use super::exchange::Exchange;
-use super::queue::{Expected, NoAnswer, Question};
+use super::question::{Expected, NoAnswer, Question};
 use super::standalone::Server;
 use crate::error::StoreError;
 use crate::store::redis::errors;

@@ -18,7 +18,7 @@ use super::exchange::{Ended, Exchange};
 use super::node::{Connected, Node, Report, Status};
 use super::nodes::Nodes;
 use super::pool::Pool;
-use super::queue::{Answer, NoAnswer};
+use super::question::{Answer, NoAnswer};
 use super::race::{Either, either};
 use super::standalone::{Server, serves};
 use super::state::{Action, Phase, Pong, State};
