@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the Redis module redis-cell from its published source, for tests/redis_cell.rs, and prints where it is. The
+# Builds the Redis module redis-cell from its published source, for tests/redis/redis_cell.rs, and prints where it is. The
 # only argument is the folder to build in. What is there already is not built again.
 set -euo pipefail
 

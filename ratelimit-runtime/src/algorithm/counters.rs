@@ -2,43 +2,51 @@
 
 use smallvec::SmallVec;
 
-use super::{Kept, Standing};
+use super::question::Question;
+use super::reservations::Reservations;
+use super::state::{AlgorithmState, Statuses};
+use super::status::LimitStatus;
 use crate::rule::Limit;
 
-/// The state of one limit, as a value: bringing it to a later time makes another, and only a charge keeps it. So a
-/// refusal changes nothing, in memory as in Redis.
-pub(super) trait Counter: Copy + Default {
-    /// The state at `now`.
+/// The numbers of one limit, as a value: bringing them to a later time makes another, and only what is written keeps
+/// it. So a refusal changes nothing, in memory as in Redis.
+pub(crate) trait Counter: Copy + Default {
+    /// The numbers at `now`.
     fn at(self, limit: &Limit, now: u64) -> Self;
 
-    /// Where the limit stands; the state is at `now`.
-    fn standing(&self, limit: &Limit, cost: u64, now: u64) -> Standing;
+    /// Where the limit stands; the numbers are at `now`.
+    fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus;
 
-    /// Charges; the state is at `now`.
+    /// Charges; the numbers are at `now`.
     fn charge(&mut self, limit: &Limit, cost: u64, now: u64);
 
-    /// Gives back up to `cost` of a charge made at `then`, as far as it still counts; the state is at a later time.
-    /// Says whether anything of it did.
-    fn refund(&mut self, limit: &Limit, cost: u64, then: u64) -> bool;
+    /// Gives back up to `cost` of a charge made at `ticket`, as far as it still counts; the newest charge was made
+    /// at `newest`, and the numbers are at `now`. Says whether anything of it did.
+    fn refund(&mut self, limit: &Limit, cost: u64, ticket: u64, newest: u64, now: u64) -> bool;
 
-    /// How long the state matters; it is at `now`, and has just been charged.
+    /// How long the numbers matter; they are at `now`.
     fn life(&self, limit: &Limit, now: u64) -> u64;
 }
 
-/// One counter per limit, in the order of the limits.
-#[derive(Debug)]
-pub(super) struct Counters<C> {
+/// The numbers of all limits, in their order, and what is reserved.
+#[derive(Debug, Clone)]
+pub(crate) struct Counters<C> {
     each: SmallVec<[C; 1]>,
-    /// How much of what was charged is reserved. Counters cannot tell one charge from another.
-    held: u64,
-    /// The last time anything was reserved: what was never settled is forgotten with what it was charged to.
-    held_at: u64,
+    /// The time of the newest charge.
+    charged: u64,
+    reservations: Reservations,
 }
 
 impl<C> Default for Counters<C> {
     fn default() -> Self {
-        Self { each: SmallVec::new(), held: 0, held_at: 0 }
+        Self { each: SmallVec::new(), charged: 0, reservations: Reservations::default() }
     }
+}
+
+/// How long a reservation counts at least. What is forgotten has not drained, so this is never less than a window.
+fn span(question: &Question<'_>) -> u64 {
+    let windows = question.limits.iter().map(Limit::window_us);
+    windows.fold(question.horizon_us(), u64::max)
 }
 
 impl<C: Counter> Counters<C> {
@@ -49,72 +57,102 @@ impl<C: Counter> Counters<C> {
         })
     }
 
-    /// What was reserved a window ago, and never settled, counts as charged.
-    fn forget_held(&mut self, limits: &[Limit], now: u64) {
-        let longest = limits.iter().map(Limit::window_us).max().unwrap_or(0);
-        if now >= self.held_at + longest {
-            self.held = 0;
+    /// Most keys have none, and a span takes a division.
+    fn reservations(&self, question: &Question<'_>, now: u64) -> Reservations {
+        if self.reservations.open() == 0 {
+            return Reservations::default();
         }
+        self.reservations.at(now, span(question))
     }
 
-    fn settle(&mut self, cost: u64) -> bool {
-        let held = self.held > 0;
-        self.held = self.held.saturating_sub(cost);
-        held
+    /// Brings everything to `now` and keeps it.
+    fn keep(&mut self, question: &Question<'_>, reservations: Reservations, now: u64, change: impl Fn(&mut C, &Limit)) {
+        let changed = self.brought(question.limits, now).map(|(limit, mut counter)| {
+            change(&mut counter, limit);
+            counter
+        });
+        self.each = changed.collect();
+        self.reservations = reservations;
     }
 }
 
-impl<C: Counter> Kept for Counters<C> {
-    fn standings(&mut self, limits: &[Limit], cost: u64, now: u64) -> SmallVec<[Standing; 2]> {
-        self.brought(limits, now).map(|(limit, counter)| counter.standing(limit, cost, now)).collect()
+impl<C: Counter> AlgorithmState for Counters<C> {
+    fn status(&mut self, question: &Question<'_>, cost: u64, now: u64) -> Statuses {
+        let reserved = self.reservations(question, now).open();
+        let status = |(limit, counter): (&Limit, C)| {
+            let own = counter.status(limit, cost, now);
+            if reserved == 0 {
+                return own;
+            }
+            let fits = cost + reserved <= question.algorithm.capacity(limit);
+            let with = fits.then(|| counter.status(limit, cost + reserved, now).wait);
+            // The limit is whole again when it would be if all reservations were committed now.
+            let mut committed = counter;
+            committed.charge(limit, reserved, now);
+            LimitStatus {
+                wait: LimitStatus::wait_behind_reservations(with, own.wait),
+                exceeded: own.exceeded,
+                remaining: own.remaining.saturating_sub(reserved),
+                reset: committed.status(limit, 0, now).reset,
+            }
+        };
+        self.brought(question.limits, now).map(status).collect()
     }
 
-    fn standings_unheld(&mut self, limits: &[Limit], cost: u64, now: u64) -> SmallVec<[Standing; 2]> {
-        self.forget_held(limits, now);
-        let unheld = self.brought(limits, now).map(|(limit, mut counter)| {
-            counter.refund(limit, self.held, self.held_at);
-            counter.standing(limit, cost, now)
-        });
-        unheld.collect()
-    }
-
-    fn charge(&mut self, limits: &[Limit], cost: u64, now: u64, held: bool) -> u64 {
-        let charged = self.brought(limits, now).map(|(limit, mut counter)| {
-            counter.charge(limit, cost, now);
-            counter
-        });
-        self.each = charged.collect();
-        self.forget_held(limits, now);
-        if held {
-            self.held += cost;
-            self.held_at = now;
-        }
+    fn charge(&mut self, question: &Question<'_>, now: u64) -> u64 {
+        let reservations = self.reservations(question, now);
+        self.keep(question, reservations, now, |counter, limit| counter.charge(limit, question.cost, now));
+        self.charged = now;
         now
     }
 
-    fn life(&self, limits: &[Limit], now: u64) -> u64 {
-        limits.iter().zip(&self.each).map(|(limit, counter)| counter.life(limit, now)).max().unwrap_or(0)
+    fn reserve(&mut self, question: &Question<'_>, now: u64) -> u64 {
+        let mut reservations = self.reservations(question, now);
+        reservations.add(question.cost, now);
+        self.keep(question, reservations, now, |_, _| {});
+        now
     }
 
-    fn refund(&mut self, limits: &[Limit], cost: u64, ticket: u64, now: u64, held: bool) -> bool {
-        self.forget_held(limits, now);
-        if held {
-            self.settle(cost);
-        }
+    fn life(&self, question: &Question<'_>, now: u64) -> u64 {
+        let own = question.limits.iter().zip(&self.each).map(|(limit, counter)| counter.life(limit, now)).max();
+        let reserved = if self.reservations.open() == 0 { 0 } else { self.reservations.life(now, span(question)) };
+        own.unwrap_or(0).max(reserved)
+    }
+
+    fn refund(&mut self, question: &Question<'_>, ticket: u64, now: u64) -> bool {
         let mut any = false;
-        let refunded = self.brought(limits, now).map(|(limit, mut counter)| {
-            any |= counter.refund(limit, cost, ticket);
+        let refunded = self.brought(question.limits, now).map(|(limit, mut counter)| {
+            any |= counter.refund(limit, question.cost, ticket, self.charged, now);
             counter
         });
         let refunded = refunded.collect();
         if any {
+            self.reservations = self.reservations(question, now);
             self.each = refunded;
         }
         any
     }
 
-    fn commit(&mut self, limits: &[Limit], cost: u64, _: u64, now: u64) -> bool {
-        self.forget_held(limits, now);
-        self.settle(cost)
+    fn commit(&mut self, question: &Question<'_>, ticket: u64, now: u64) -> bool {
+        let mut reservations = self.reservations(question, now);
+        let there = reservations.take(question.cost, ticket);
+        if there {
+            self.keep(question, reservations, now, |counter, limit| counter.charge(limit, question.cost, now));
+            self.charged = now;
+        }
+        there
+    }
+
+    fn release(&mut self, question: &Question<'_>, ticket: u64, now: u64) -> bool {
+        let mut reservations = self.reservations(question, now);
+        let there = reservations.take(question.cost, ticket);
+        if there {
+            self.keep(question, reservations, now, |_, _| {});
+        }
+        there
+    }
+
+    fn copy(&mut self, _: &Question<'_>, now: u64) -> (Self, u64) {
+        (self.clone(), now)
     }
 }

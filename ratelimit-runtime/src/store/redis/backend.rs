@@ -5,15 +5,15 @@ use std::borrow::Cow;
 use redis::{Cmd, Value};
 
 use super::connection::{Calls, Connections};
-use super::errors::{self, strange};
+use super::errors::{self, unexpected_reply};
 use super::layout::Layout;
 use super::operation::Operation;
-use super::own_clock::OwnClock;
 use super::route::{GroupRoute, Route, Settings, unsupported};
 use super::script::{self, Script};
 use super::{commands, protocol, redis_cell};
 use crate::clock::Clock;
 use crate::error::StoreError;
+use crate::rule::{MAX_COUNT, MAX_WINDOW};
 use crate::store::{Request, Verdict};
 
 pub(super) struct Backend {
@@ -41,8 +41,8 @@ impl Backend {
                 verdict.ok_or_else(|| distrust(calls))
             }
             (Route::LogCommands, _) => {
-                let mut verdicts = commands::decide(calls, self.clock(), operation, &[request]).await?;
-                verdicts.pop().ok_or_else(strange)
+                let mut verdicts = commands::decide(calls, || self.now(), operation, &[request]).await?;
+                verdicts.pop().ok_or_else(unexpected_reply)
             }
             (Route::CounterCommands, _) => commands::fixed_window(calls, operation, &request).await,
             (Route::RedisCell, Operation::Peek) => redis_cell::peek(calls, &request).await,
@@ -59,7 +59,7 @@ impl Backend {
                 protocol::flag(&reply).ok_or_else(|| distrust(calls))
             }
             (Route::LogCommands, Operation::Refund(_) | Operation::Block(_) | Operation::Unblock) => {
-                commands::change(calls, self.clock(), operation, request).await
+                commands::change(calls, || self.now(), operation, request).await
             }
             (Route::CounterCommands, Operation::Refund(ticket)) => {
                 commands::refund_fixed_window(calls, &request, ticket).await
@@ -75,7 +75,7 @@ impl Backend {
         layouts: &[Layout],
         requests: &[Request<'_>],
     ) -> Result<Vec<Verdict>, StoreError> {
-        let now = self.clock().now()?;
+        let now = self.now()?;
         let calls = self.calls_of_all(requests);
         let keys: Vec<Cow<'_, [u8]>> =
             layouts.iter().zip(requests).map(|(layout, request)| layout.key(request)).collect();
@@ -94,7 +94,7 @@ impl Backend {
 
     /// The same, for logs that are kept without scripts.
     pub(super) async fn decide_logs(&self, requests: &[Request<'_>]) -> Result<Vec<Verdict>, StoreError> {
-        commands::decide(self.calls_of_all(requests), self.clock(), Operation::Acquire, requests).await
+        commands::decide(self.calls_of_all(requests), || self.now(), Operation::Acquire, requests).await
     }
 
     /// Forgets a key; says whether there was anything.
@@ -116,7 +116,7 @@ impl Backend {
         request: &Request<'_>,
         is_like: fn(&Value) -> bool,
     ) -> Result<Value, StoreError> {
-        let now = self.clock().now()?;
+        let now = self.now()?;
         let args = |command: &mut Cmd| {
             protocol::clock(command, now);
             protocol::request(command, layout, operation, request);
@@ -132,8 +132,15 @@ impl Backend {
         self.connections.until(requests.iter().filter_map(Request::timeout_at).min())
     }
 
-    fn clock(&self) -> OwnClock<'_> {
-        OwnClock(self.clock.as_deref())
+    /// The caller's time in microseconds; `None` for the server's.
+    fn now(&self) -> Result<Option<u64>, StoreError> {
+        let Some(clock) = &self.clock else { return Ok(None) };
+        let now = clock.now().as_micros();
+        match u64::try_from(now) {
+            // Beyond this, the script could not add a window exactly.
+            Ok(now) if u128::from(now) + MAX_WINDOW.as_micros() <= u128::from(MAX_COUNT) => Ok(Some(now)),
+            _ => Err(StoreError::misconfigured("the clock of the Redis store is more than 284 years past its start")),
+        }
     }
 }
 
@@ -154,7 +161,7 @@ async fn run(
 
 /// Such a reply cannot be the one to the question: what else comes on that connection cannot be trusted either.
 fn distrust(calls: Calls<'_>) -> StoreError {
-    let error = strange();
+    let error = unexpected_reply();
     calls.end(&error);
     error
 }

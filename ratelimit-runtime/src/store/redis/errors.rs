@@ -91,9 +91,14 @@ pub(super) fn is_no_service(error: &ServerError) -> bool {
     matches!(code(error), "BUSY" | "LOADING" | "MISCONF" | "MASTERDOWN")
 }
 
-/// What Redis never says.
-pub(super) fn strange() -> StoreError {
+/// A reply that no command or script of this crate gives.
+pub(super) fn unexpected_reply() -> StoreError {
     StoreError::unavailable("Redis gave a reply that is not a decision")
+}
+
+/// A key that something else has written.
+pub(super) fn foreign_key() -> StoreError {
+    StoreError::misconfigured("a key of the rate limiter holds something else: set a prefix of its own")
 }
 
 #[cfg(test)]

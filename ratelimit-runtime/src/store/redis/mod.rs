@@ -22,7 +22,6 @@ mod connection;
 mod errors;
 mod layout;
 mod operation;
-mod own_clock;
 mod protocol;
 mod redis_cell;
 mod route;
@@ -150,7 +149,8 @@ impl Store for RedisStore {
     }
 
     fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        Answer::later(self.backend.change(Operation::Refund(ticket), request))
+        let operation = if request.is_reservation() { Operation::Release(ticket) } else { Operation::Refund(ticket) };
+        Answer::later(self.backend.change(operation, request))
     }
 
     fn commit<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {

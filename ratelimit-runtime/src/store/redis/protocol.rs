@@ -52,7 +52,7 @@ pub(super) fn clock(command: &mut Cmd, now: Option<u64>) {
 
 pub(super) fn request(command: &mut Cmd, layout: Layout, operation: Operation, request: &Request<'_>) {
     let block = match operation {
-        Operation::Block(duration) => u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
+        Operation::Block(duration) => request.with_block(duration).block_us(),
         _ => request.block_us(),
     };
     command

@@ -1,33 +1,47 @@
 //! The leaky bucket by `CL.THROTTLE`, the command of the module redis-cell.
 //!
-//! It answers in whole seconds, rounded down, so a wait here is up to a second longer than it has to be. And it counts
-//! in nanoseconds rounded down, so a rate that does not divide runs fast, by less than one part in a million.
+//! It answers in whole seconds, rounded down, so the wait of a refusal is up to a second longer than it has to be. And it
+//! counts in nanoseconds rounded down, so a rate that does not divide runs fast, by less than one part in a million.
 
 use std::fmt::Write as _;
 
-use redis::{ServerError, Value, cmd};
+use redis::{Cmd, ServerError, Value, cmd};
 
 use super::connection::Calls;
-use super::errors::{self, strange};
+use super::errors::{self, unexpected_reply};
 use crate::error::StoreError;
-use crate::rule::Limit;
+use crate::rule::{Limit, MAX_WINDOW};
 use crate::store::{Request, Verdict};
 
 const SECOND: u64 = 1_000_000;
+/// In microseconds: twice as long as any bucket takes to run empty.
+const ROOM: u64 = 2 * MAX_WINDOW.as_secs() * SECOND;
 
 pub(super) async fn acquire(calls: Calls<'_>, request: &Request<'_>) -> Result<Verdict, StoreError> {
     let limit = limit(request)?;
     let said = Throttle::ask(calls, request, limit, request.cost()).await?;
     let left = said.left(limit);
-    Ok(said.verdict(limit, said.allowed, left, request.cost()))
+    Ok(said.verdict(limit, left, request.cost()))
 }
 
-/// Asks for nothing, and compares what is left.
+/// Asks for nothing, and decides as the module would.
+///
+/// The module keeps one time for a key, when its bucket runs empty. How far that is ahead is told exactly to whoever asks
+/// with a bucket that drains a unit per microsecond, and has room for any wait.
 pub(super) async fn peek(calls: Calls<'_>, request: &Request<'_>) -> Result<Verdict, StoreError> {
     let limit = limit(request)?;
-    let said = Throttle::ask(calls, request, limit, 0).await?;
-    let left = said.left(limit);
-    Ok(said.verdict(limit, said.allowed && left >= request.cost(), left, request.cost()))
+    let mut command = cmd("CL.THROTTLE");
+    command.arg(key(request)).arg(ROOM - 1).arg(SECOND).arg(1).arg(0);
+    let said = Throttle::send(calls, &command).await?;
+    let empty_in = ROOM.saturating_sub(said.remaining);
+    // As the module counts: nanoseconds for one unit of cost, rounded down.
+    let unit = (u128::from(limit.window_us()) * 1000 / u128::from(limit.max().max(1))).max(1);
+    let room = unit * u128::from(limit.capacity());
+    let filled = u128::from(empty_in) * 1000;
+    let left = u64::try_from(room.saturating_sub(filled) / unit).unwrap_or(u64::MAX);
+    let wait = (unit * u128::from(request.cost()) + filled).saturating_sub(room).div_ceil(1000);
+    let wait = u64::try_from(wait).unwrap_or(u64::MAX);
+    Ok(Verdict::new(wait == 0, left, wait, empty_in.max(wait)))
 }
 
 /// What the module keeps is not the state of the script, so it has a key of its own. The module brings the server down
@@ -45,7 +59,7 @@ pub(super) fn key(request: &Request<'_>) -> Vec<u8> {
 }
 
 fn limit<'a>(request: &Request<'a>) -> Result<&'a Limit, StoreError> {
-    request.limits().first().ok_or_else(strange)
+    request.limits().first().ok_or_else(unexpected_reply)
 }
 
 /// The module's answer.
@@ -62,9 +76,13 @@ impl Throttle {
         let mut command = cmd("CL.THROTTLE");
         command.arg(key(request)).arg(limit.capacity().max(1) - 1);
         command.arg(limit.max().max(1)).arg(limit.window_us() / SECOND).arg(cost);
+        Self::send(calls, &command).await
+    }
+
+    async fn send(calls: Calls<'_>, command: &Cmd) -> Result<Self, StoreError> {
         let is_like = |reply: &Value| Self::of(reply).is_some();
-        let reply = calls.send_for(&command, is_like).await?.map_err(|error| refused(&error))?;
-        Self::of(&reply).ok_or_else(strange)
+        let reply = calls.send_for(command, is_like).await?.map_err(|error| refused(&error))?;
+        Self::of(&reply).ok_or_else(unexpected_reply)
     }
 
     fn of(reply: &Value) -> Option<Self> {
@@ -87,18 +105,18 @@ impl Throttle {
         u64::try_from(left).unwrap_or(u64::MAX)
     }
 
-    fn verdict(&self, limit: &Limit, allowed: bool, left: u64, cost: u64) -> Verdict {
+    fn verdict(&self, limit: &Limit, left: u64, cost: u64) -> Verdict {
         let reset = (self.reset_after + 1) * SECOND;
-        let whole = if left >= limit.capacity() && self.reset_after == 0 { 0 } else { reset };
-        if allowed {
+        if self.allowed {
+            let whole = if left >= limit.capacity() && self.reset_after == 0 { 0 } else { reset };
             return Verdict::new(true, left, 0, whole);
         }
         // At most what is missing takes to drain, and never less than the module said.
         let missing = u128::from(cost.saturating_sub(left)) * u128::from(limit.window_us());
         let drained = u64::try_from(missing.div_ceil(u128::from(limit.max().max(1)))).unwrap_or(u64::MAX);
         let said = self.retry_after * SECOND;
-        let retry = if self.allowed { drained } else { drained.min(said + SECOND) };
-        Verdict::new(false, left, retry.max(said).max(1), reset.max(retry))
+        let retry = drained.min(said + SECOND).max(said).max(1);
+        Verdict::new(false, left, retry, reset.max(retry))
     }
 }
 

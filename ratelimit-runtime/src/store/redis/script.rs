@@ -68,16 +68,21 @@ scripts! {
     /// The log of calls that all weigh 1.
     ZSET: "common.lua" "zset.lua", "return zset(KEYS[1], next_request())";
     /// The log of calls that may weigh anything.
-    RING: "common.lua" "ring.lua", "return ring(KEYS[1], next_request())";
+    RING: "common.lua" "ring_log.lua" "ring_write.lua" "ring.lua", "return ring(KEYS[1], next_request())";
     FIXED_WINDOW: "common.lua" "counters.lua" "fixed_window.lua", "return fixed_window(KEYS[1], next_request())";
-    SLIDING_COUNTER: "common.lua" "counters.lua" "sliding_counter.lua", "return sliding_counter(KEYS[1], next_request())";
-    TOKEN_BUCKET: "common.lua" "counters.lua" "token_bucket.lua", "return token_bucket(KEYS[1], next_request())";
+    SLIDING_COUNTER:
+        "common.lua" "arithmetic.lua" "counters.lua" "sliding_counter.lua",
+        "return sliding_counter(KEYS[1], next_request())";
+    TOKEN_BUCKET:
+        "common.lua" "arithmetic.lua" "counters.lua" "token_bucket.lua",
+        "return token_bucket(KEYS[1], next_request())";
     LEAKY_BUCKET:
-        "common.lua" "counters.lua" "token_bucket.lua" "leaky_bucket.lua", "return leaky_bucket(KEYS[1], next_request())";
-    /// Several keys, of any kind, together.
+        "common.lua" "arithmetic.lua" "counters.lua" "leaky_bucket.lua",
+        "return leaky_bucket(KEYS[1], next_request())";
+    /// Several keys, of any kind: all of them are charged, or none.
     ALL_OR_NONE:
-        "common.lua" "zset.lua" "ring.lua" "counters.lua" "fixed_window.lua" "sliding_counter.lua" "token_bucket.lua"
-        "leaky_bucket.lua",
+        "common.lua" "zset.lua" "ring_log.lua" "ring_write.lua" "ring.lua" "arithmetic.lua" "counters.lua" "fixed_window.lua" "sliding_counter.lua"
+        "token_bucket.lua" "leaky_bucket.lua",
         include_str!("scripts/all_or_none.lua");
 }
 

@@ -12,7 +12,7 @@ use super::transaction::{self, Attempt};
 use crate::error::StoreError;
 use crate::rule::{Limit, MAX_COUNT};
 use crate::store::redis::connection::Calls;
-use crate::store::redis::errors::strange;
+use crate::store::redis::errors::{foreign_key, unexpected_reply};
 use crate::store::{Request, Verdict};
 
 /// The largest value of the field: of 63 bits, beside the sign.
@@ -38,13 +38,13 @@ pub(super) async fn acquire(calls: Calls<'_>, request: &Request<'_>, limit: &Lim
     commands.cmd("PTTL").arg(&key);
     commands.cmd("EXEC");
     let replies = calls.send_all(&commands).await?;
-    let Some(Value::Array(replies)) = replies.last() else { return Err(strange()) };
-    let [time, _, Value::Array(fields), left] = replies.as_slice() else { return Err(strange()) };
-    let [raised, _, used, window] = fields.as_slice() else { return Err(strange()) };
+    let Some(Value::Array(replies)) = replies.last() else { return Err(unexpected_reply()) };
+    let [time, _, Value::Array(fields), left] = replies.as_slice() else { return Err(unexpected_reply()) };
+    let [raised, _, used, window] = fields.as_slice() else { return Err(unexpected_reply()) };
     let allowed = !matches!(raised, Value::Nil);
-    let state = State { time, used: reply::count(used).ok_or_else(strange)?, left };
-    let ticket = if allowed { reply::count(window).ok_or_else(strange)? } else { 0 };
-    let verdict = state.verdict(limit, allowed).ok_or_else(strange)?;
+    let state = State { time, used: reply::count(used).ok_or_else(unexpected_reply)?, left };
+    let ticket = if allowed { reply::count(window).ok_or_else(unexpected_reply)? } else { 0 };
+    let verdict = state.verdict(limit, allowed).ok_or_else(unexpected_reply)?;
     state.mend(calls, &key, limit).await;
     Ok(verdict.with_ticket(ticket))
 }
@@ -54,14 +54,14 @@ pub(super) async fn peek(calls: Calls<'_>, request: &Request<'_>, limit: &Limit)
     let mut commands = Pipeline::with_capacity(5);
     commands.cmd("MULTI").cmd("TIME").cmd("GET").arg(&key).cmd("PTTL").arg(&key).cmd("EXEC");
     let replies = calls.send_all(&commands).await?;
-    let Some(Value::Array(replies)) = replies.last() else { return Err(strange()) };
-    let [time, held, left] = replies.as_slice() else { return Err(strange()) };
-    let used = match held {
+    let Some(Value::Array(replies)) = replies.last() else { return Err(unexpected_reply()) };
+    let [time, value, left] = replies.as_slice() else { return Err(unexpected_reply()) };
+    let used = match value {
         Value::Nil => 0,
-        held => Held::of(held)?.used,
+        value => Counter::of(value)?.used,
     };
     let state = State { time, used, left };
-    state.verdict(limit, used + request.cost() <= max(limit)).ok_or_else(strange)
+    state.verdict(limit, used + request.cost() <= max(limit)).ok_or_else(unexpected_reply)
 }
 
 /// Gives back to the window that was charged, and to no other.
@@ -71,20 +71,20 @@ pub(super) async fn refund(calls: Calls<'_>, request: &Request<'_>, ticket: u64)
     get.arg(&key);
     let decide = |replies: &[Value]| {
         let mut commands = Vec::new();
-        let held = match replies {
+        let counter = match replies {
             [Value::Nil] => None,
-            [held] => Some(Held::of(held)?),
-            _ => return Err(strange()),
+            [value] => Some(Counter::of(value)?),
+            _ => return Err(unexpected_reply()),
         };
-        let held = held.filter(|held| held.window == ticket && held.used > 0);
-        if let Some(held) = &held {
-            commands.push(match held.used.saturating_sub(request.cost()) {
+        let counter = counter.filter(|counter| counter.window == ticket && counter.used > 0);
+        if let Some(counter) = &counter {
+            commands.push(match counter.used.saturating_sub(request.cost()) {
                 // As everywhere, the next call then begins a window of its own.
                 0 => cmd("UNLINK").arg(&key).take(),
                 used => set_used(&key, used),
             });
         }
-        Ok(Attempt { commands, decided: held.is_some() })
+        Ok(Attempt { commands, decided: counter.is_some() })
     };
     transaction::run(calls, &[&key], &[get], decide, |done, _| Some(done)).await
 }
@@ -110,17 +110,15 @@ fn fresh() -> [u8; 16] {
     u128::from(window.max(1)).to_be_bytes()
 }
 
-struct Held {
+struct Counter {
     used: u64,
     window: u64,
 }
 
-impl Held {
+impl Counter {
     fn of(value: &Value) -> Result<Self, StoreError> {
         let bytes = reply::bytes(value).and_then(|bytes| <[u8; 16]>::try_from(bytes).ok());
-        let both = u128::from_be_bytes(bytes.ok_or_else(|| {
-            StoreError::misconfigured("a key of the rate limiter holds something else: set a prefix of its own")
-        })?);
+        let both = u128::from_be_bytes(bytes.ok_or_else(foreign_key)?);
         #[allow(clippy::cast_possible_truncation, reason = "the halves")]
         Ok(Self { used: (both >> 64) as u64, window: both as u64 })
     }
@@ -139,7 +137,8 @@ impl State<'_> {
         let left = match reply::integer(self.left)? {
             -2 => 0,
             -1 => limit.window_us(),
-            left => (u64::try_from(left).ok()? + 1) * 1000 - reply::time(self.time)? % 1000,
+            // After the clock has stepped back, it lives too long until `mend` has been heard.
+            left => (u64::try_from(left).ok()?.min(millis(limit)) + 1) * 1000 - reply::time(self.time)? % 1000,
         };
         let remaining = max(limit).saturating_sub(self.used);
         Some(Verdict::new(allowed, remaining, if allowed { 0 } else { left }, if self.used == 0 { 0 } else { left }))

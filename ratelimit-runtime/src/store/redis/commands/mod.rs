@@ -4,18 +4,20 @@
 use redis::{Value, cmd};
 
 use super::connection::Calls;
-use super::errors::strange;
+use super::errors::{foreign_key, unexpected_reply};
 use super::operation::Operation;
-use super::own_clock::OwnClock;
 use crate::error::StoreError;
 use crate::store::{Request, Verdict};
 
 mod fixed_window;
+mod lifetime;
+mod log_format;
 mod reply;
 mod sliding_window;
 mod transaction;
 
-use sliding_window::{LogState, Time};
+use lifetime::Time;
+use sliding_window::LogState;
 use transaction::Attempt;
 
 /// The key of a fixed window: the counter is not the state that scripts keep.
@@ -29,7 +31,7 @@ pub(super) async fn fixed_window(
     operation: Operation,
     request: &Request<'_>,
 ) -> Result<Verdict, StoreError> {
-    let [limit] = request.limits() else { return Err(strange()) };
+    let [limit] = request.limits() else { return Err(unexpected_reply()) };
     match operation {
         Operation::Peek => fixed_window::peek(calls, request, limit).await,
         _ => fixed_window::acquire(calls, request, limit).await,
@@ -44,10 +46,11 @@ pub(super) async fn refund_fixed_window(
     fixed_window::refund(calls, request, ticket).await
 }
 
-/// Sliding windows. The requests are on different keys; all of them are charged, or none.
+/// Sliding windows. The requests are on different keys; all of them are charged, or none. `now` is the caller's clock, or
+/// `None` for the server's.
 pub(super) async fn decide<'a>(
     calls: Calls<'_>,
-    clock: OwnClock<'_>,
+    now: impl Fn() -> Result<Option<u64>, StoreError>,
     operation: Operation,
     requests: &[Request<'a>],
 ) -> Result<Vec<Verdict>, StoreError> {
@@ -74,13 +77,13 @@ pub(super) async fn decide<'a>(
         };
         decided.into_iter().zip(limits()).map(verdict).collect()
     };
-    with_states(calls, clock, operation, requests, decide, finish).await
+    with_states(calls, now, operation, requests, decide, finish).await
 }
 
-/// A refund, a ban, or the end of one.
+/// A refund, a block, or the end of one.
 pub(super) async fn change(
     calls: Calls<'_>,
-    clock: OwnClock<'_>,
+    now: impl Fn() -> Result<Option<u64>, StoreError>,
     operation: Operation,
     request: Request<'_>,
 ) -> Result<bool, StoreError> {
@@ -88,12 +91,12 @@ pub(super) async fn change(
         Some(state) => state.change(operation),
         None => Attempt { commands: Vec::new(), decided: false },
     };
-    with_states(calls, clock, operation, &[request], decide, |done, _| Some(done)).await
+    with_states(calls, now, operation, &[request], decide, |done, _| Some(done)).await
 }
 
 async fn with_states<'a, D, T>(
     calls: Calls<'_>,
-    clock: OwnClock<'_>,
+    now: impl Fn() -> Result<Option<u64>, StoreError>,
     operation: Operation,
     requests: &[Request<'a>],
     decide: impl Fn(Vec<LogState<'a>>) -> Attempt<D>,
@@ -105,22 +108,19 @@ async fn with_states<'a, D, T>(
         sliding_window::read(request, operation, &mut read);
     }
     let look = |replies: &[Value]| {
-        let (time, mut replies) = replies.split_first().ok_or_else(strange)?;
-        let (source, now) = match clock.now()? {
+        let (time, mut replies) = replies.split_first().ok_or_else(unexpected_reply)?;
+        let (source, now) = match now()? {
             Some(now) => (Time::Callers, now),
-            None => (Time::Server, reply::time(time).ok_or_else(strange)?),
+            None => (Time::Server, reply::time(time).ok_or_else(unexpected_reply)?),
         };
         let mut states = Vec::with_capacity(requests.len());
         for request in requests {
-            let (mine, others) = replies.split_at_checked(sliding_window::reads(request)).ok_or_else(strange)?;
-            states.push(LogState::of(*request, source, now, mine).ok_or_else(not_a_log)?);
+            let (mine, others) =
+                replies.split_at_checked(sliding_window::reads(request)).ok_or_else(unexpected_reply)?;
+            states.push(LogState::of(*request, operation, source, now, mine).ok_or_else(foreign_key)?);
             replies = others;
         }
         Ok(decide(states))
     };
     transaction::run(calls, &keys, &read, look, finish).await
-}
-
-fn not_a_log() -> StoreError {
-    StoreError::misconfigured("a key of the rate limiter holds something else: set a prefix of its own")
 }

@@ -34,7 +34,7 @@ pub(super) fn number(bytes: &[u8]) -> Option<u64> {
     std::str::from_utf8(bytes).ok()?.parse().ok()
 }
 
-/// A score in whole microseconds.
+/// A score of whole microseconds; `None` if it is no such number.
 pub(super) fn score(value: &Value) -> Option<u64> {
     let score = match value {
         Value::Double(score) => *score,
@@ -42,7 +42,7 @@ pub(super) fn score(value: &Value) -> Option<u64> {
         _ => return None,
     };
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be in range")]
-    (0.0..=LARGEST).contains(&score).then_some(score as u64)
+    ((0.0..=LARGEST).contains(&score) && score.fract() == 0.0).then_some(score as u64)
 }
 
 /// Members with their scores.

@@ -2,6 +2,8 @@
 
 use redis::{Cmd, Value, cmd};
 
+use super::lifetime::Time;
+use super::log_format::{Entry, Meta, member};
 use super::reply;
 use super::transaction::Attempt;
 use crate::rule::Limit;
@@ -10,36 +12,6 @@ use crate::store::{Request, Verdict};
 
 /// How many entries that have left all windows one admission removes, at least.
 const TRIM: u64 = 64;
-
-/// Where the time comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Time {
-    Server,
-    Callers,
-}
-
-impl Time {
-    /// As in `scripts/common.lua`: short lives are drawn out, what still counts is known from the entries.
-    fn lasting(self, micros: u64) -> u64 {
-        micros.max(if self == Self::Server { 10_000 } else { 1_000_000 })
-    }
-
-    fn lasting_millis(self, micros: u64) -> u64 {
-        self.lasting(micros).div_ceil(1000)
-    }
-
-    fn expire(self, key: &[u8], now: u64, micros: u64) -> Cmd {
-        let mut command = match self {
-            Self::Server => cmd("PEXPIREAT"),
-            Self::Callers => cmd("PEXPIRE"),
-        };
-        command.arg(key).arg(match self {
-            Self::Server => (now + self.lasting(micros)) / 1000,
-            Self::Callers => self.lasting_millis(micros),
-        });
-        command
-    }
-}
 
 /// The commands that read what [`LogState::of`] needs.
 pub(super) fn read(request: &Request<'_>, operation: Operation, commands: &mut Vec<Cmd>) {
@@ -63,9 +35,11 @@ pub(super) fn read(request: &Request<'_>, operation: Operation, commands: &mut V
     add(on_key("ZREVRANGE"), &[0, 1], true);
     let last_trimmed = trim(request) - 1;
     add(on_key("ZRANGE"), &[last_trimmed, last_trimmed], true);
-    add(on_key("ZSCORE"), &[operation.ticket()], false);
+    let mut charged = on_key("ZSCORE");
+    charged.arg(member(operation.ticket()));
+    add(charged, &[], false);
     for limit in request.limits() {
-        // The entry that has to leave before the call fits, counted from the newest; behind a ban it is one further.
+        // The entry that has to leave before the call fits, counted from the newest; behind the meta member it is one further.
         let rank = max(limit).saturating_sub(request.cost());
         add(on_key("ZREVRANGE"), &[rank, rank + 1], true);
     }
@@ -92,10 +66,8 @@ pub(super) struct LogState<'a> {
     /// Never behind the newest entry.
     at: u64,
     left_millis: i64,
-    /// The time and the ticket of the newest admission.
-    newest: Option<(u64, u64)>,
-    /// Until when the key is banned or was; `None` without such a member.
-    ban: Option<u64>,
+    newest: Option<Entry>,
+    meta: Option<Meta>,
     /// The admissions in the log, expired ones included; 0 if all of them are expired.
     logged: u64,
     /// Whether the first [`trim`] entries are expired.
@@ -108,47 +80,51 @@ pub(super) struct LogState<'a> {
 
 impl<'a> LogState<'a> {
     /// `None` if the key does not hold a log.
-    pub(super) fn of(request: Request<'a>, time: Time, now: u64, replies: &[Value]) -> Option<Self> {
+    pub(super) fn of(
+        request: Request<'a>,
+        operation: Operation,
+        time: Time,
+        now: u64,
+        replies: &[Value],
+    ) -> Option<Self> {
         let [left, all, top, oldest, charged, by_limit @ ..] = replies else { return None };
         let top = reply::entries(top)?;
-        let is_ban = |entry: &&(&[u8], u64)| entry.0 == b"ban";
-        let ban = top.first().filter(is_ban).map(|entry| entry.1);
-        let newest = match top.get(usize::from(ban.is_some())) {
-            Some((member, score)) => Some((*score, reply::number(member)?)),
+        let meta = match top.first() {
+            Some(first) if Meta::is_meta(first.0) => Some(Meta::of(*first)?),
+            _ => None,
+        };
+        let beside = usize::from(meta.is_some());
+        let newest = match top.get(beside) {
+            Some(newest) => Some(Entry::of(*newest)?),
             None => None,
         };
-        let at = newest.map_or(now, |(last, _)| now.max(last));
+        let at = newest.map_or(now, |newest| now.max(newest.time));
         let longest = request.horizon_us();
-        let counts = newest.is_some_and(|(last, _)| last + longest > at);
-        let logged = if counts { reply::count(all)?.saturating_sub(u64::from(ban.is_some())) } else { 0 };
+        let counts = newest.is_some_and(|newest| newest.time + longest > at);
+        let logged = if counts { reply::count(all)?.saturating_sub(beside as u64) } else { 0 };
         let mut wait = Vec::with_capacity(by_limit.len());
         for (limit, entries) in request.limits().iter().zip(by_limit) {
-            let entries = reply::entries(entries)?;
             let full = logged > 0 && logged + request.cost() > max(limit);
-            let leaves = entries.get(usize::from(ban.is_some())).filter(|_| full);
-            wait.push(leaves.map_or(0, |(_, score)| (score + limit.window_us()).saturating_sub(at)));
+            let leaves = match reply::entries(entries)?.get(beside) {
+                Some(leaves) if full => (Entry::of(*leaves)?.time + limit.window_us()).saturating_sub(at),
+                _ => 0,
+            };
+            wait.push(leaves);
         }
-        Some(Self {
-            request,
-            time,
-            now,
-            at,
-            left_millis: reply::integer(left)?,
-            newest,
-            ban,
-            logged,
-            trims_all: reply::entries(oldest)?.first().is_some_and(|(_, score)| score + longest <= at),
-            charged: reply::score(charged),
-            wait,
-        })
+        let trims_all = match reply::entries(oldest)?.first() {
+            Some(last) if !Meta::is_meta(last.0) => Entry::of(*last)?.time + longest <= at,
+            _ => false,
+        };
+        let charged = match charged {
+            Value::Nil => None,
+            score => Some(Entry::of((member(operation.ticket()).as_bytes(), reply::score(score)?))?.time),
+        };
+        let left_millis = reply::integer(left)?;
+        Some(Self { request, time, now, at, left_millis, newest, meta, logged, trims_all, charged, wait })
     }
 
-    fn banned_until(&self) -> u64 {
-        self.ban.unwrap_or(0)
-    }
-
-    fn is_blocked(&self) -> bool {
-        self.banned_until() > self.now
+    fn blocked_for(&self) -> u64 {
+        self.meta.map_or(0, |meta| meta.blocked_for(self.now))
     }
 
     fn is_refused(&self) -> bool {
@@ -156,7 +132,7 @@ impl<'a> LogState<'a> {
     }
 
     pub(super) fn admits(&self) -> bool {
-        !self.is_refused() && !self.is_blocked()
+        !self.is_refused() && self.blocked_for() == 0
     }
 
     fn command(&self, name: &str) -> Cmd {
@@ -171,8 +147,7 @@ impl<'a> LogState<'a> {
         if self.at == self.now {
             return (u64::MAX, None);
         }
-        let longest =
-            self.request.horizon_us().max(self.request.block_us()).max(self.banned_until().saturating_sub(self.now));
+        let longest = self.request.horizon_us().max(self.blocked_for());
         match u64::try_from(self.left_millis) {
             Ok(left) if left <= self.time.lasting_millis(longest) => ((left + 1) * 1000, None),
             // The key is gone since it was watched: the transaction will fail.
@@ -184,96 +159,130 @@ impl<'a> LogState<'a> {
         }
     }
 
-    /// Decides: charges if `charge`, bans whoever is refused if the request says so and `bans`.
-    pub(super) fn decide(self, charge: bool, bans: bool, writes: &mut Vec<Cmd>) -> Decided<'a> {
+    /// Decides: charges if `charge`, blocks whoever is refused if the request says so and `blocks`.
+    pub(super) fn decide(self, charge: bool, blocks: bool, writes: &mut Vec<Cmd>) -> Decided<'a> {
         let (mut life, cut) = self.life();
-        let mut ban = self.banned_until();
+        let (mut blocked_for, mut has_meta) = (self.blocked_for(), self.meta.is_some());
         let mut ticket = 0;
         if charge && self.request.cost() > 0 {
-            ticket = self.newest.map_or(self.at, |(_, newest)| self.at.max(newest + 1));
+            let last = self.newest.map_or(0, |newest| newest.ticket).max(self.meta.unwrap_or_default().ticket);
+            ticket = self.at.max(last + 1);
             self.charge(ticket, writes);
-            (life, ban) = (u64::MAX, 0);
-        } else if bans && self.is_refused() && !self.is_blocked() && self.request.block_us() > 0 {
-            ban = self.now + self.request.block_us();
-            let last = self.newest.map_or(0, |(last, _)| last);
+            (life, has_meta) = (u64::MAX, false);
+        } else if blocks && self.is_refused() && blocked_for == 0 && self.request.block_us() > 0 {
+            blocked_for = self.request.block_us();
+            let last = self.newest.map_or(0, |newest| newest.time);
             let counts = (last + self.request.horizon_us()).saturating_sub(self.now);
-            self.ban(ban, self.request.block_us().max(counts), writes);
-            life = u64::MAX;
+            self.block(blocked_for, writes);
+            writes.push(self.expire(blocked_for.max(counts)));
+            (life, has_meta) = (u64::MAX, true);
         } else {
+            self.mend_block(writes);
             writes.extend(cut);
         }
-        Decided { state: self, life, ban, ticket }
+        Decided { state: self, life, blocked_for, has_meta, ticket }
     }
 
     fn charge(&self, ticket: u64, writes: &mut Vec<Cmd>) {
-        if self.logged == 0 && (self.newest.is_some() || self.ban.is_some()) {
+        if self.logged == 0 && (self.newest.is_some() || self.meta.is_some()) {
             // All of it has expired.
             writes.push(self.command("UNLINK"));
-        } else if self.ban.is_some() {
-            let mut unban = self.command("ZREM");
-            unban.arg("ban");
-            writes.push(unban);
         }
         let mut add = self.command("ZADD");
         for offset in 0..self.request.cost() {
-            add.arg(self.at).arg(ticket + offset);
+            add.arg(self.at).arg(member(ticket + offset));
         }
         writes.push(add);
-        // A bounded piece of work per call, yet never less than what was added.
-        let mut remove;
-        if self.trims_all {
-            remove = self.command("ZREMRANGEBYRANK");
-            remove.arg(0).arg(trim(&self.request) - 1);
-        } else {
-            remove = self.command("ZREMRANGEBYSCORE");
-            remove.arg("-inf").arg(self.at.saturating_sub(self.request.horizon_us()));
-        }
         if self.logged > 0 {
+            writes.extend(self.without_meta());
+            // A bounded piece of work per call, yet never less than what was added.
+            let mut remove;
+            if self.trims_all {
+                remove = self.command("ZREMRANGEBYRANK");
+                remove.arg(0).arg(trim(&self.request) - 1);
+            } else {
+                remove = self.command("ZREMRANGEBYSCORE");
+                remove.arg("-inf").arg(self.at.saturating_sub(self.request.horizon_us()));
+            }
             writes.push(remove);
         }
-        writes.push(self.time.expire(self.request.key(), self.now, self.request.horizon_us()));
+        writes.push(self.expire(self.request.horizon_us()));
     }
 
-    fn ban(&self, until: u64, lasts: u64, writes: &mut Vec<Cmd>) {
-        let mut ban = self.command("ZADD");
-        ban.arg(until).arg("ban");
-        writes.push(ban);
-        writes.push(self.time.expire(self.request.key(), self.now, lasts));
+    fn expire(&self, lasts: u64) -> Cmd {
+        self.time.expire(self.request.key(), self.now, lasts)
     }
 
-    /// What changes the key at once: a refund, a ban, the end of one. Says whether there was anything.
+    fn without_meta(&self) -> Option<Cmd> {
+        let mut remove = self.command("ZREM");
+        remove.arg(self.meta?.member());
+        Some(remove)
+    }
+
+    /// Replaces the meta member.
+    fn note(&self, meta: Meta, writes: &mut Vec<Cmd>) {
+        let mut add = self.command("ZADD");
+        add.arg(meta.score()).arg(meta.member());
+        writes.push(add);
+        if self.meta.is_some_and(|old| old.member() != meta.member()) {
+            writes.extend(self.without_meta());
+        }
+    }
+
+    fn block(&self, block: u64, writes: &mut Vec<Cmd>) {
+        let ticket = self.meta.unwrap_or_default().ticket;
+        self.note(Meta { blocked_until: self.now + block, block, ticket }, writes);
+    }
+
+    /// A block lasts no longer than it was given, also where the clock has stepped back.
+    fn mend_block(&self, writes: &mut Vec<Cmd>) {
+        let blocked_for = self.blocked_for();
+        if self.meta.is_some_and(|meta| meta.blocked_until > self.now + blocked_for) {
+            self.block(blocked_for, writes);
+        }
+    }
+
+    /// What changes the key at once: a refund, a block, the end of one. Says whether there was anything.
     pub(super) fn change(&self, operation: Operation) -> Attempt<bool> {
         let mut commands = Vec::new();
         let done = match operation {
-            Operation::Refund(ticket) => {
-                let counts = self.charged.is_some_and(|charged| charged + self.request.horizon_us() > self.at);
-                if counts {
-                    let mut remove = self.command("ZREM");
-                    for offset in 0..self.request.cost() {
-                        remove.arg(ticket + offset);
-                    }
-                    commands.push(remove);
-                }
-                counts
-            }
+            Operation::Refund(ticket) => self.refund(ticket, &mut commands),
             Operation::Block(duration) => {
-                let lasts = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+                let block = self.request.with_block(duration).block_us();
                 let left = u64::try_from(self.left_millis).unwrap_or(0);
-                self.ban(self.now + lasts, lasts.max(left * 1000), &mut commands);
+                self.block(block, &mut commands);
+                commands.push(self.expire(block.max(left * 1000)));
                 true
             }
-            Operation::Unblock => {
-                if self.ban.is_some() {
-                    let mut unban = self.command("ZREM");
-                    unban.arg("ban");
-                    commands.push(unban);
-                    commands.push(self.time.expire(self.request.key(), self.now, self.request.horizon_us()));
+            Operation::Unblock if self.blocked_for() > 0 => {
+                match self.meta.map_or(0, |meta| meta.ticket) {
+                    0 => commands.extend(self.without_meta()),
+                    ticket => self.note(Meta { ticket, ..Meta::default() }, &mut commands),
                 }
-                self.is_blocked()
+                commands.push(self.expire(self.request.horizon_us()));
+                true
             }
             _ => false,
         };
         Attempt { commands, decided: done }
+    }
+
+    fn refund(&self, ticket: u64, writes: &mut Vec<Cmd>) -> bool {
+        let counts = self.charged.is_some_and(|charged| charged + self.request.horizon_us() > self.at);
+        if counts {
+            // The newest ticket is remembered, so that it is never given again. First, because a set without members
+            // loses its expiry.
+            if let Some(newest) = self.newest.filter(|newest| newest.ticket < ticket + self.request.cost()) {
+                let meta = self.meta.unwrap_or_default();
+                self.note(Meta { ticket: newest.ticket.max(meta.ticket), ..meta }, writes);
+            }
+            let mut remove = self.command("ZREM");
+            for offset in 0..self.request.cost() {
+                remove.arg(member(ticket + offset));
+            }
+            writes.push(remove);
+        }
+        counts
     }
 }
 
@@ -281,7 +290,8 @@ impl<'a> LogState<'a> {
 pub(super) struct Decided<'a> {
     state: LogState<'a>,
     life: u64,
-    ban: u64,
+    blocked_for: u64,
+    has_meta: bool,
     ticket: u64,
 }
 
@@ -303,16 +313,12 @@ impl Decided<'_> {
     pub(super) fn verdict(&self, counts: &[Value]) -> Option<Verdict> {
         let LogState { request, now, at, wait, newest, logged, .. } = &self.state;
         let charged = self.ticket > 0;
-        let last = if charged { *at } else { newest.map_or(0, |(last, _)| last) };
+        let last = if charged { *at } else { newest.map_or(0, |newest| newest.time) };
         let mut decisive: Option<(u64, u64, u64, usize)> = None;
         for (index, (limit, &wait)) in request.limits().iter().zip(wait).enumerate() {
             let live = match counts.get(index) {
                 _ if *logged == 0 && !charged => 0,
-                Some(count) => {
-                    // The member that is a ban has a time as well.
-                    let is_counted = self.ban > at.saturating_sub(limit.window_us());
-                    reply::count(count)?.saturating_sub(u64::from(is_counted))
-                }
+                Some(count) => reply::count(count)?.saturating_sub(u64::from(self.has_meta)),
                 None => max(limit),
             };
             let left = max(limit).saturating_sub(live);
@@ -325,9 +331,8 @@ impl Decided<'_> {
         let (wait, left, reset, index) = decisive?;
         let by_the_clock = |span: u64| if span == 0 { 0 } else { (span + at - now).min(self.life) };
         let (retry, whole) = (by_the_clock(wait), by_the_clock(reset));
-        if self.ban > *now {
-            let banned_for = (self.ban - now).min(self.life);
-            let verdict = Verdict::new(false, left, retry.max(banned_for), whole.max(banned_for));
+        if self.blocked_for > 0 {
+            let verdict = Verdict::new(false, left, retry.max(self.blocked_for), whole.max(self.blocked_for));
             return Some(verdict.by_limit(index).by_block());
         }
         Some(Verdict::new(wait == 0, left, retry, whole).by_limit(index).with_ticket(self.ticket))

@@ -10,7 +10,7 @@ use redis::{Cmd, Pipeline, Value};
 
 use crate::error::StoreError;
 use crate::store::redis::connection::Calls;
-use crate::store::redis::errors::strange;
+use crate::store::redis::errors::unexpected_reply;
 
 /// The longest pause between two attempts is twice this to the power of that, in milliseconds.
 const LONGEST_PAUSE: u32 = 4;
@@ -46,7 +46,7 @@ pub(super) async fn run<D, T>(
         let replies = lease.exchange(&reading).await?;
         let attempt = decide(replies.get(2..).unwrap_or_default())?;
         if attempt.commands.is_empty() {
-            return finish(attempt.decided, &[]).ok_or_else(strange);
+            return finish(attempt.decided, &[]).ok_or_else(unexpected_reply);
         }
         let mut writing = Pipeline::with_capacity(attempt.commands.len() + 2);
         writing.cmd("MULTI");
@@ -56,11 +56,11 @@ pub(super) async fn run<D, T>(
         writing.cmd("EXEC");
         match lease.exchange(&writing).await?.pop() {
             Some(Value::Nil) => pause(failures).await,
-            Some(Value::Array(replies)) => return finish(attempt.decided, &replies).ok_or_else(strange),
-            _ => return Err(strange()),
+            Some(Value::Array(replies)) => return finish(attempt.decided, &replies).ok_or_else(unexpected_reply),
+            _ => return Err(unexpected_reply()),
         }
     }
-    Err(strange())
+    Err(unexpected_reply())
 }
 
 /// Not at all at first, then longer and longer, and never in step with others.

@@ -161,7 +161,7 @@ impl Calls<'_> {
             Value::Array(replies) => {
                 errors::first(&replies).map_or(Ok(()), |error| Err(errors::from_server(error))).map(|()| replies)
             }
-            _ => Err(errors::strange()),
+            _ => Err(errors::unexpected_reply()),
         }
     }
 

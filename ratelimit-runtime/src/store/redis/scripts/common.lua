@@ -1,19 +1,20 @@
--- What all scripts share. A script is this file, the files of one or more kinds of buckets, and a last file.
+-- What all scripts share. A script is this file, the files of one or more kinds of keys, and a last line or file.
 --
--- KEYS    the buckets
+-- KEYS    the keys
 -- ARGV    the time in microseconds, or '' for the server's own clock; then for each key
---           kind      how the bucket is kept: a function of that name
---           mode      acquire | reserve | peek | refund | release | commit | block | unblock
---                     (release gives a reservation back; commit makes one an ordinary charge)
+--           kind       how it is kept: zset, ring, or the name of another algorithm
+--           operation  acquire | reserve | peek | refund | release | commit | block | unblock
+--                      (release gives a reservation back; commit makes it an ordinary charge)
 --           cost
---           ban       microseconds; for acquire and reserve: of whoever the limits refuse; for block: how long. 0: none
---           ticket    for refund, release and commit
---           n         how many limits, and for each of them
+--           block      microseconds; for acquire and reserve: of whoever the limits refuse; for block: how long. 0: none
+--           ticket     for refund, release and commit
+--           n          how many limits, and for each of them
 --           max, window in microseconds, capacity
 --
--- Reply   for each key { allowed, deciding limit from 0, remaining, retry_after, reset_after, ticket, banned };
---         for refund, release, commit, block and unblock { 1 or 0: whether there was anything }.
---         All times are in microseconds.
+-- Reply   for acquire, reserve and peek for each key
+--           { allowed, deciding limit from 0, remaining, retry_after, reset_after, ticket, blocked };
+--         for the others { 1 or 0: whether there was anything }.
+--         All times are in microseconds. An operation that a kind does not know is an error.
 --
 -- Numbers are doubles: counts are below 2^52 and times below 2^51, so that the sum of two is exact.
 
@@ -32,8 +33,8 @@ local function digits(number)
   return string.format('%.0f', number)
 end
 
--- How long a call waits that only reservations are in the way of.
-local HELD_WAIT = 50000
+-- How long a call waits at most that only open reservations keep out.
+local RESERVED_WAIT = 50000
 
 local cursor = 2
 
@@ -41,9 +42,9 @@ local cursor = 2
 local function next_request()
   local request = {
     kind = ARGV[cursor],
-    mode = ARGV[cursor + 1],
+    operation = ARGV[cursor + 1],
     cost = tonumber(ARGV[cursor + 2]),
-    ban = tonumber(ARGV[cursor + 3]),
+    block = tonumber(ARGV[cursor + 3]),
     ticket = tonumber(ARGV[cursor + 4]),
     n = tonumber(ARGV[cursor + 5]),
     max = {},
@@ -65,11 +66,20 @@ local function next_request()
   return request
 end
 
+local function unknown(request)
+  return redis.error_reply('ERR the rate limiter keeps no ' .. request.kind .. ' that can ' .. request.operation)
+end
+
+-- What is left of a block. Where the clock has stepped back to before it began, that is all of it.
+local function left_of_block(blocked_until, block)
+  return math.max(math.min(blocked_until - now, block), 0)
+end
+
 -- Chooses the limit that decides: of those that wait longest the first with the least left.
 --
 -- `wait`, `left` and `reset` hold a number per limit, counted from the time `at`, which is ahead of the clock where
--- that has stepped back. Nothing lasts longer than `life`, what is left of the bucket's life.
-local function verdict(wait, left, reset, at, ban, life, ticket)
+-- that has stepped back. Nothing lasts longer than `life`, what is left of the key's life without a block.
+local function verdict(wait, left, reset, at, blocked_for, life, ticket)
   local index = 1
   for i = 2, #wait do
     if wait[i] > wait[index] or wait[i] == wait[index] and left[i] < left[index] then
@@ -83,11 +93,10 @@ local function verdict(wait, left, reset, at, ban, life, ticket)
   if whole > 0 then
     whole = math.min(whole + at - now, life)
   end
-  if ban > now then
-    local banned_for = ban - now
-    return { 0, index - 1, left[index], math.max(retry, banned_for), math.max(whole, banned_for), 0, 1 }
+  if blocked_for > 0 then
+    return { 0, index - 1, left[index], math.max(retry, blocked_for), math.max(whole, blocked_for), 0, 1 }
   end
-  return { retry == 0 and 1 or 0, index - 1, left[index], retry, whole, ticket, 0 }
+  return { wait[index] == 0 and 1 or 0, index - 1, left[index], retry, whole, ticket, 0 }
 end
 
 -- Redis removes a key only after its last millisecond has passed, so with the server's own clock nothing ends early.

@@ -1,4 +1,6 @@
 -- x: the start of the current window, y: what is used in it, z: what was used in the one before
+--
+-- needs: arithmetic counters
 local function sunk_to(room, previous, window)
   if previous <= room then
     return 0
@@ -6,7 +8,7 @@ local function sunk_to(room, previous, window)
   return window - (mul_div(room, window, previous))
 end
 
-local sliding_counter = cells {
+local sliding_counter = counters {
   at = function(x, y, z, max, window, now)
     local passed = math.floor((now - x) / window)
     if passed <= 0 then
@@ -16,7 +18,7 @@ local sliding_counter = cells {
     end
     return now, 0, 0
   end,
-  standing = function(x, y, z, max, window, capacity, cost, now)
+  status = function(x, y, z, max, window, capacity, cost, now)
     local elapsed = now - x
     local whole, rest = mul_div(z, window - elapsed, window)
     local used = whole + (rest > 0 and 1 or 0) + y
@@ -39,10 +41,10 @@ local sliding_counter = cells {
   charge = function(x, y, z, max, window, cost)
     return x, y + cost, z
   end,
-  refund = function(x, y, z, max, window, cost, since, now)
-    if since >= x then
+  refund = function(x, y, z, max, window, cost, ticket, now)
+    if ticket >= x then
       return x, math.max(y - cost, 0), z, y > 0
-    elseif since + window >= x then
+    elseif ticket + window >= x then
       return x, y, math.max(z - cost, 0), z > 0
     end
     return x, y, z, false

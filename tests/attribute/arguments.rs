@@ -1,0 +1,235 @@
+//! What the arguments of the attribute do at run time.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unused_async,
+    clippy::manual_async_fn,
+    clippy::needless_pass_by_value,
+    reason = "the shapes are the point"
+)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::{Outcome, alone, is_exceeded};
+use ratelimit_runtime::{Key, Limit, RateLimitError, RateLimiter, Rule, key, rate_limit};
+
+#[rate_limit(key = "<id>", window = "1m", max = quota)]
+async fn dynamic(id: u32, quota: i64) -> Outcome {
+    let _ = id;
+    let _ = quota;
+    Ok(())
+}
+
+#[tokio::test]
+async fn max_may_be_an_expression_and_change_between_calls() {
+    alone(async {
+        assert!(dynamic(1, 2).await.is_ok());
+        assert!(is_exceeded(&dynamic(1, 1).await));
+        assert!(dynamic(1, 2).await.is_ok());
+        assert!(is_exceeded(&dynamic(1, 2).await));
+        assert!(dynamic(1, i64::MAX).await.is_ok());
+        for nothing in [0, -1, i64::MIN] {
+            let refused = dynamic(1, nothing).await;
+            assert!(matches!(refused, Err(RateLimitError::CostExceedsLimit { limit: 0, cost: 1, .. })), "{refused:?}");
+            assert_eq!(refused.unwrap_err().retry_after(), None);
+        }
+    })
+    .await;
+}
+
+#[rate_limit(key = "<id>", window = "1m", max = max_of(id), when = *on, name = "conditional")]
+async fn conditional(id: u32, on: &bool) -> Outcome {
+    let _ = id;
+    let _ = on;
+    Ok(())
+}
+
+fn max_of(id: u32) -> u128 {
+    assert_ne!(id, 13, "evaluated although `when` is false");
+    1
+}
+
+#[tokio::test]
+async fn when_false_nothing_is_evaluated_or_charged() {
+    alone(async {
+        assert!(conditional(13, &false).await.is_ok());
+        assert!(conditional(1, &false).await.is_ok());
+        assert!(conditional(1, &true).await.is_ok());
+        assert!(is_exceeded(&conditional(1, &true).await));
+        assert!(conditional(1, &false).await.is_ok());
+    })
+    .await;
+}
+
+#[rate_limit(key = "<id>", window = "1m", max = 1, name = "shared name")]
+async fn one(id: u32) -> Outcome {
+    let _ = id;
+    Ok(())
+}
+
+#[rate_limit(key = "<id>", window = "60s", max = 1, name = "shared name")]
+async fn two(id: u32) -> Outcome {
+    let _ = id;
+    Ok(())
+}
+
+#[rate_limit(key = "<id>", window = "61s", max = 1, name = "shared name")]
+async fn three(id: u32) -> Outcome {
+    let _ = id;
+    Ok(())
+}
+
+#[tokio::test]
+async fn functions_that_share_a_name_share_budgets_and_must_agree_on_the_window() {
+    alone(async {
+        assert!(one(1).await.is_ok());
+        assert!(is_exceeded(&two(1).await));
+        let error = three(1).await.unwrap_err();
+        assert!(matches!(&error, RateLimitError::Misconfigured(_)), "{error:?}");
+        assert!(error.to_string().contains("shared name"), "{error}");
+    })
+    .await;
+}
+
+#[rate_limit(key = email.to_lowercase(), window = "60s", max = 1, name = "normalised")]
+async fn by_expression(email: &str) -> Outcome {
+    let _ = email;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_key_expression_reaches_the_bucket_of_the_same_value() {
+    let limiter = RateLimiter::memory();
+    let rule = Rule::new("normalised", Limit::per_minute(1));
+    limiter
+        .scope(async {
+            assert!(by_expression("Alice").await.is_ok());
+            assert!(is_exceeded(&by_expression("ALICE").await));
+        })
+        .await;
+    let email = "alice";
+    assert_eq!(key!("<email>"), Key::of("alice"));
+    assert!(!limiter.peek(&rule, &key!("<email>")).await.unwrap().is_allowed());
+    assert!(limiter.reset(&rule, &key!("{email}")).await.unwrap());
+    assert!(!limiter.reset(&rule, &key!("<email>")).await.unwrap());
+    assert!(limiter.peek(&rule, &key!("<email>")).await.unwrap().is_allowed());
+}
+
+struct App {
+    limiter: RateLimiter,
+    shared: Arc<RateLimiter>,
+}
+
+impl App {
+    #[rate_limit(key = "<id>", window = "60s", max = 1, limiter = self.limiter)]
+    async fn own(&self, id: u32) -> Outcome {
+        let _ = id;
+        Ok(())
+    }
+
+    #[rate_limit(key = "<id>", window = "60s", max = 1, limiter = &self.shared)]
+    async fn shared(&self, id: u32) -> Outcome {
+        let _ = id;
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn an_explicit_limiter_is_used() {
+    let app = |limiter: &RateLimiter| App { limiter: limiter.clone(), shared: Arc::new(limiter.clone()) };
+    let (one, two) = (RateLimiter::memory(), RateLimiter::memory());
+    assert!(app(&one).own(1).await.is_ok());
+    assert!(is_exceeded(&app(&one).own(1).await));
+    assert!(app(&two).own(1).await.is_ok());
+    assert!(app(&one).shared(1).await.is_ok());
+    assert!(is_exceeded(&app(&one).shared(1).await));
+}
+
+#[rate_limit(key = "<id>", window = "60s", max = 1, on_refused = |error| format!("refused: {error}"))]
+async fn by_closure(id: u32) -> String {
+    format!("ran {id}")
+}
+
+fn nothing(error: RateLimitError) {
+    assert!(error.retry_after().is_some());
+}
+
+#[rate_limit(key = "<id>", window = "60s", max = 1, on_refused = nothing)]
+async fn by_path(id: u32, ran: &AtomicUsize) {
+    let _ = id;
+    ran.fetch_add(1, Ordering::SeqCst);
+}
+
+#[tokio::test]
+async fn on_refused_makes_the_return_value() {
+    alone(async {
+        assert_eq!(by_closure(1).await, "ran 1");
+        assert_eq!(by_closure(1).await, "refused: too many requests, try again in 60s");
+        let ran = AtomicUsize::new(0);
+        by_path(1, &ran).await;
+        by_path(1, &ran).await;
+        assert_eq!(ran.load(Ordering::SeqCst), 1);
+    })
+    .await;
+}
+
+#[rate_limit(key = "<id>", window = "60s", max = 1, shadow)]
+async fn shadow(id: u32) -> Outcome {
+    let _ = id;
+    Ok(())
+}
+
+#[rate_limit(key = "<id>", window = "60s", max = 1, shadow = dry_run)]
+async fn shadow_if(id: u32, dry_run: bool) -> Outcome {
+    let _ = id;
+    let _ = dry_run;
+    Ok(())
+}
+
+#[tokio::test]
+async fn shadow_decides_and_never_refuses() {
+    alone(async {
+        for _ in 0..3 {
+            assert!(shadow(1).await.is_ok());
+            assert!(shadow_if(1, true).await.is_ok());
+        }
+        assert!(is_exceeded(&shadow_if(1, false).await));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_is_tokios() {
+    alone(async {
+        assert!(one(9).await.is_ok());
+        tokio::time::advance(Duration::from_millis(59_999)).await;
+        let refused = one(9).await.unwrap_err();
+        assert_eq!(refused.retry_after(), Some(Duration::from_millis(1)));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(one(9).await.is_ok());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn futures_of_guarded_functions_are_send_whatever_the_arguments_are() {
+    /// `Send`, but not `Sync`: a reference to it must not be held across the check.
+    struct Request(std::cell::Cell<u32>);
+
+    #[rate_limit(key = "<request.0.get()>", window = "60s", max = 1)]
+    async fn handle(request: Request) -> Outcome {
+        request.0.set(1);
+        Ok(())
+    }
+
+    fn send<T: Send>(future: T) -> T {
+        future
+    }
+
+    alone(async {
+        assert!(send(handle(Request(1.into()))).await.is_ok());
+        assert!(is_exceeded(&handle(Request(1.into())).await));
+    })
+    .await;
+}

@@ -1,0 +1,48 @@
+//! What the engine promises of every check, whatever the store does: one timeout, one queue per refusing key, an answer
+//! for every outage, and nothing that a rule says dropped in silence.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![allow(clippy::unused_async, reason = "the attribute awaits")]
+
+mod capabilities;
+mod log;
+mod observed;
+mod outages;
+mod settlement;
+mod size;
+mod stores;
+mod text;
+mod timeouts;
+mod waiting;
+
+use std::future::pending;
+
+use ratelimit_runtime::store::{Answer, Capabilities, Health, Request, Verdict};
+use ratelimit_runtime::{RateLimitError, Store};
+
+type Outcome = Result<(), RateLimitError>;
+
+/// A store that is up, and never answers: what a flood makes of a healthy server.
+struct Flooded;
+
+impl Store for Flooded {
+    fn acquire<'a>(&'a self, _: Request<'a>) -> Answer<'a, Verdict> {
+        Answer::later(pending())
+    }
+
+    fn peek<'a>(&'a self, _: Request<'a>) -> Answer<'a, Verdict> {
+        Answer::later(pending())
+    }
+
+    fn reset<'a>(&'a self, _: Request<'a>) -> Answer<'a, bool> {
+        Answer::later(pending())
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::all()
+    }
+
+    fn health(&self, _: &Request<'_>) -> Health {
+        Health::Up
+    }
+}

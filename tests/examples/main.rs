@@ -1,0 +1,358 @@
+//! The programs of `examples/`, run as their readers run them.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
+
+#[path = "../../examples/custom_store/store.rs"]
+mod store;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use ratelimit_runtime::testkit::FakeClock;
+use store::LogStore;
+use support::redis::RedisServer;
+
+/// Deadline of a check (100 ms), plus what a busy machine may add.
+const PROMPT: Duration = Duration::from_secs(1);
+
+/// The path of an example, in the target folder of this test. `cargo test` for the whole workspace has built it already,
+/// with the same features; for this test alone it is built now.
+fn example(name: &str) -> PathBuf {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| {
+        // <target>/<profile>/deps/examples-<hash>
+        let test = std::env::current_exe().expect("a path of this test");
+        let profile = test.parent().and_then(|deps| deps.parent()).expect("target/<profile>/deps");
+        let target = profile.parent().expect("a target folder");
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--workspace", "--all-features", "--examples", "--target-dir"]).arg(target);
+        if profile.file_name().is_some_and(|profile| profile == "release") {
+            cargo.arg("--release");
+        }
+        let status = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status();
+        assert!(status.expect("cargo can be started").success(), "the examples build");
+        profile.join("examples")
+    });
+    folder.join(name)
+}
+
+fn run(name: &str) -> String {
+    let output = Command::new(example(name)).output().expect("the example can be started");
+    assert!(output.status.success(), "{name} failed: {output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+fn service_method_runs() {
+    let printed = run("service_method");
+    assert!(printed.contains("the fourth of a day: too many, try again in"), "{printed}");
+    assert!(printed.contains("the third of an hour: too many, try again in"), "{printed}");
+    assert!(printed.contains("export of acme, after a reset"), "{printed}");
+}
+
+#[test]
+fn custom_store_runs() {
+    let printed = run("custom_store");
+    assert!(printed.contains("the third in ten seconds: Err(Exceeded("), "{printed}");
+    assert!(printed.contains("bob found a needle"), "{printed}");
+}
+
+async fn log_store() -> (LogStore<FakeClock>, FakeClock) {
+    let clock = FakeClock::new();
+    (LogStore::new(clock.clone()), clock)
+}
+
+ratelimit_runtime::conformance!(the_custom_store_keeps_the_contract, log_store);
+
+/// A running `send_code` on a free port. It is killed on drop.
+struct Service {
+    process: Child,
+    port: u16,
+    printed: Receiver<String>,
+}
+
+impl Service {
+    fn start(redis_url: Option<&str>) -> Self {
+        let mut command = send_code();
+        if let Some(url) = redis_url {
+            command.env("REDIS_URL", url);
+        }
+        let mut process = command.env("PORT", "0").stdout(Stdio::piped()).spawn().expect("send_code can be started");
+        let stdout = BufReader::new(process.stdout.take().expect("stdout is piped"));
+        let (sender, printed) = channel();
+        std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        let mut service = Self { process, port: 0, printed };
+        let line = service.wait_for("listens on http://127.0.0.1:");
+        service.port = line.rsplit(':').next().unwrap().parse().expect("a port");
+        service
+    }
+
+    /// The next printed line that holds `text`.
+    fn wait_for(&self, text: &str) -> String {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let line = self.printed.recv_timeout(left).unwrap_or_else(|_| panic!("send_code never printed {text:?}"));
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+
+    fn send(&self, email: &str) -> Reply {
+        self.post("application/json", &format!(r#"{{"email":"{email}"}}"#))
+    }
+
+    fn post(&self, content_type: &str, body: &str) -> Reply {
+        request(self.port, "POST", "/send/code", content_type, body)
+    }
+
+    /// The status, and an assertion that it came promptly.
+    fn prompt_status(&self, email: &str) -> u16 {
+        let asked = Instant::now();
+        let status = self.send(email).status;
+        assert!(asked.elapsed() < PROMPT, "an answer {status} after {:?}", asked.elapsed());
+        status
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+struct Reply {
+    status: u16,
+    headers: Vec<(String, String)>,
+    body: String,
+}
+
+impl Reply {
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    fn json(&self) -> serde_json::Value {
+        assert_eq!(self.header("content-type"), Some("application/json"));
+        serde_json::from_str(&self.body).expect("a JSON body")
+    }
+}
+
+/// One HTTP/1.1 request on a connection of its own.
+fn request(port: u16, method: &str, path: &str, content_type: &str, body: &str) -> Reply {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("the service takes connections");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let length = body.len();
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: {content_type}\r\n\
+         content-length: {length}\r\n\r\n{body}"
+    )
+    .expect("the service reads the request");
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).expect("the service answers");
+    let (head, body) = reply.split_once("\r\n\r\n").expect("a head and a body");
+    let mut lines = head.lines();
+    let status = lines.next().and_then(|line| line.split(' ').nth(1)).expect("a status line");
+    let headers = lines.filter_map(|line| line.split_once(": ")).map(|(name, value)| (name.into(), value.into()));
+    Reply { status: status.parse().expect("a status"), headers: headers.collect(), body: body.to_owned() }
+}
+
+fn send_code() -> Command {
+    let mut command = Command::new(example("send_code"));
+    command.env_remove("PORT").env_remove("REDIS_URL").env_remove("RATELIMIT_URL");
+    command
+}
+
+fn fails_with(output: &Output, text: &str) {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains(text), "{stderr}");
+}
+
+#[test]
+fn the_fourth_code_in_a_minute_is_refused() {
+    let service = Service::start(None);
+    for _ in 0..3 {
+        let reply = service.send("alice@example.com");
+        assert_eq!(reply.status, 200);
+        assert_eq!(reply.body, r#"{"code":0,"message":"ok","data":{"email":"alice@example.com"}}"#);
+        assert_eq!(reply.header("content-type"), Some("application/json"));
+    }
+    let reply = service.send("alice@example.com");
+    assert_eq!(reply.status, 429);
+    let wait: u64 = reply.header("retry-after").expect("Retry-After").parse().expect("seconds");
+    assert!((1..=60).contains(&wait), "Retry-After: {wait}");
+    let body = reply.json();
+    assert_eq!(body["code"], 429);
+    assert!(body["data"].is_null() && body.get("data").is_some());
+    assert!(body["message"].as_str().is_some_and(|message| message.contains("try again in")), "{body}");
+
+    assert_eq!(service.send(" Alice@EXAMPLE.com ").status, 429, "the same mailbox, spelled differently");
+    assert_eq!(service.send("bob@example.com").status, 200, "somebody else");
+}
+
+#[test]
+fn bad_requests_are_told_so_and_consume_nothing() {
+    let service = Service::start(None);
+    let json = "application/json";
+    let long = format!(r#"{{"email":"{}@x"}}"#, "a".repeat(300));
+    let table = [
+        (400, json, ""),
+        (400, json, "{"),
+        (400, json, r#"{"email":"alice@example.com"} x"#),
+        (422, json, "{}"),
+        (422, json, "[]"),
+        (422, json, "null"),
+        (422, json, r#"{"email":null}"#),
+        (422, json, r#"{"email":7}"#),
+        (422, json, r#"{"email":""}"#),
+        (422, json, r#"{"email":" \t\n "}"#),
+        (422, json, r#"{"email":"alice"}"#),
+        (422, json, r#"{"email":"@example.com"}"#),
+        (422, json, r#"{"email":"alice@"}"#),
+        (422, json, r#"{"email":"alice@example.com, bob@example.com"}"#),
+        (422, json, &long),
+        (415, "text/plain", r#"{"email":"alice@example.com"}"#),
+        (415, "application/x-www-form-urlencoded", "email=alice@example.com"),
+    ];
+    for (status, content_type, body) in table {
+        // Four times: were it counted, the fourth would be a 429.
+        for _ in 0..4 {
+            let reply = service.post(content_type, body);
+            assert_eq!(reply.status, status, "{body}");
+            let answer = reply.json();
+            assert_eq!(answer["code"], status, "{body}");
+            assert!(answer["message"].as_str().is_some_and(|message| message.len() > 8), "{answer}");
+            assert!(answer["data"].is_null() && answer.get("data").is_some(), "{answer}");
+        }
+    }
+    assert_eq!(request(service.port, "GET", "/send/code", json, "").status, 405);
+    assert_eq!(request(service.port, "GET", "/", json, "").status, 404);
+    for _ in 0..3 {
+        assert_eq!(service.send("alice@example.com").status, 200);
+    }
+    assert_eq!(service.send("alice@example.com").status, 429);
+}
+
+#[test]
+fn two_processes_in_memory_count_for_themselves() {
+    let (one, two) = (Service::start(None), Service::start(None));
+    for _ in 0..3 {
+        assert_eq!(one.send("alice@example.com").status, 200);
+    }
+    assert_eq!(one.send("alice@example.com").status, 429);
+    assert_eq!(two.send("alice@example.com").status, 200);
+}
+
+#[test]
+fn two_processes_on_one_redis_share_the_limit() {
+    let redis = RedisServer::start();
+    let (one, two) = (Service::start(Some(&redis.url())), Service::start(Some(&redis.url())));
+    one.wait_for("Redis answers");
+    two.wait_for("Redis answers");
+    assert_eq!(one.send("alice@example.com").status, 200);
+    assert_eq!(two.send("alice@example.com").status, 200);
+    assert_eq!(one.send("alice@example.com").status, 200);
+    assert_eq!(two.send("alice@example.com").status, 429);
+    let refused = one.send("alice@example.com");
+    assert_eq!(refused.status, 429);
+    let wait: u64 = refused.header("retry-after").expect("Retry-After").parse().expect("seconds");
+    assert!((1..=60).contains(&wait), "Retry-After: {wait}");
+
+    // The documented bytes, and nothing that outlives the window.
+    let key = "rl1:sw-60s:send_code.send_code:<alice@example.com>";
+    assert_eq!(redis.cli(&["KEYS", "*"]), key);
+    assert_eq!(redis.cli(&["ZCARD", key]), "3");
+    let left: i64 = redis.cli(&["PTTL", key]).parse().expect("milliseconds");
+    assert!((1..=60_000).contains(&left), "PTTL: {left}");
+    assert_eq!(two.send("bob@example.com").status, 200);
+}
+
+/// By default the limits go on in the process: a dead or silent Redis costs a request at most its timeout, nobody fails
+/// because of it, and nobody is unlimited.
+#[test]
+fn losing_redis_hangs_no_request_and_lifts_no_limit() {
+    let mut redis = RedisServer::start();
+    let service = Service::start(Some(&redis.url()));
+    service.wait_for("Redis answers");
+    for _ in 0..3 {
+        assert_eq!(service.prompt_status("alice@example.com"), 200);
+    }
+    assert_eq!(service.prompt_status("alice@example.com"), 429);
+
+    redis.freeze();
+    for _ in 0..3 {
+        assert_eq!(service.prompt_status("alice@example.com"), 200, "Redis is silent");
+    }
+    assert_eq!(service.prompt_status("alice@example.com"), 429, "Redis is silent");
+    redis.stop();
+    assert_eq!(service.prompt_status("alice@example.com"), 429, "Redis is gone");
+    assert_eq!(service.prompt_status("bob@example.com"), 200, "Redis is gone");
+
+    redis.restart();
+    becomes_limited(&service);
+}
+
+#[test]
+fn it_starts_without_redis_and_limits_once_redis_is_there() {
+    let mut redis = RedisServer::start();
+    redis.stop();
+    let service = Service::start(Some(&redis.url()));
+    for _ in 0..3 {
+        assert_eq!(service.prompt_status("alice@example.com"), 200);
+    }
+    assert_eq!(service.prompt_status("alice@example.com"), 429);
+    service.wait_for("Redis does not answer yet");
+    redis.restart();
+    service.wait_for("Redis answers");
+    becomes_limited(&service);
+}
+
+/// The service finds its way back to Redis by itself. Meanwhile calls go on unchecked, so ask until one is refused.
+fn becomes_limited(service: &Service) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while service.prompt_status("carol@example.com") != 429 {
+        assert!(Instant::now() < deadline, "limits are in force again");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_wrong_password_is_not_answered_by_allow() {
+    let redis = RedisServer::start_with(&["--requirepass", "right"]);
+    let url = format!("redis://:wrong@127.0.0.1:{}/", redis.port());
+    let service = Service::start(Some(&url));
+    let deadline = Instant::now() + Duration::from_secs(20);
+    // Until the server has refused the password, nobody knows that it is wrong.
+    while service.prompt_status("alice@example.com") != 500 {
+        assert!(Instant::now() < deadline, "a wrong password is noticed");
+    }
+    let reply = service.send("alice@example.com");
+    assert_eq!(reply.json()["code"], 500);
+    assert!(!reply.body.contains("wrong") && !reply.body.to_lowercase().contains("password"), "{}", reply.body);
+}
+
+#[test]
+fn settings_that_cannot_work_are_named_and_end_the_program() {
+    let output = |variable: &str, value: &str| send_code().env(variable, value).output().unwrap();
+    fails_with(&output("PORT", "http"), "PORT is a number");
+    fails_with(&output("PORT", "65536"), "PORT is a number");
+    fails_with(&output("REDIS_URL", "http://127.0.0.1/"), "REDIS_URL: ");
+    let secret = output("REDIS_URL", "redis://:geheim@127.0.0.1:99999/");
+    fails_with(&secret, "REDIS_URL: ");
+    assert!(!String::from_utf8_lossy(&secret.stderr).contains("geheim"));
+
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    fails_with(&output("PORT", &port.to_string()), &format!("cannot listen on 127.0.0.1:{port}"));
+}

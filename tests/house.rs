@@ -1,9 +1,0 @@
-//! The plan of the house, held: no module of either crate is in an import cycle, and a room uses only rooms above it.
-
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
-
-mod house {
-    pub(crate) mod graph;
-    mod rooms;
-    mod sources;
-}

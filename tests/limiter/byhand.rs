@@ -1,0 +1,148 @@
+//! Acquire, peek, reset, refund, block and unblock under `key!`, in memory and on Redis, through prefixes and hashed keys.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+use std::time::Duration;
+
+use super::{ALGORITHMS, MINUTE, alice, bob, everywhere, on_redis};
+use crate::support::unique;
+use ratelimit_runtime::testkit::FakeClock;
+use ratelimit_runtime::{Limit, RateLimitError, RateLimiter, Rule, rate_limit};
+
+#[tokio::test]
+async fn every_order_does_what_it_says_under_every_algorithm() {
+    let clock = FakeClock::new();
+    for (place, limiter) in everywhere(&clock) {
+        for algorithm in ALGORITHMS {
+            for rule in [
+                Rule::named(format!("{algorithm:?}"), Limit::per_minute(3)).with_algorithm(algorithm),
+                Rule::named(format!("weighted {algorithm:?}"), Limit::per_minute(3))
+                    .with_algorithm(algorithm)
+                    .weighted(),
+            ] {
+                every_order(&limiter, &rule, &format!("{place}, {algorithm:?}, {}", rule.name())).await;
+            }
+        }
+    }
+}
+
+async fn every_order(limiter: &RateLimiter, rule: &Rule, context: &str) {
+    let remaining = || async { limiter.peek(rule, &alice()).await.unwrap().remaining() };
+    assert_eq!(remaining().await, 3, "{context}");
+    assert!(!limiter.reset(rule, &alice()).await.unwrap(), "{context}");
+
+    let first = limiter.acquire(rule, &alice()).await.unwrap();
+    assert_eq!((first.remaining(), first.limit(), first.rule()), (2, 3, rule.name()), "{context}");
+    let _ = limiter.acquire(rule, &alice()).await.unwrap();
+    assert!(limiter.refund(rule, &alice(), &first).await.unwrap(), "{context}");
+    assert_eq!(remaining().await, 2, "{context}");
+
+    limiter.block(rule, &alice(), MINUTE * 10).await.unwrap();
+    let banned = limiter.peek(rule, &alice()).await.unwrap();
+    assert!(
+        !banned.is_allowed() && banned.is_blocked() && banned.retry_after() == MINUTE * 10,
+        "{context}: {banned:?}"
+    );
+    let refused = limiter.acquire(rule, &alice()).await.unwrap_err();
+    assert_eq!(refused.retry_after(), Some(MINUTE * 10), "{context}");
+    assert_eq!(limiter.peek(rule, &bob()).await.unwrap().remaining(), 3, "{context}: nobody else is banned");
+    assert!(limiter.unblock(rule, &alice()).await.unwrap(), "{context}");
+    assert!(!limiter.unblock(rule, &alice()).await.unwrap(), "{context}");
+    assert_eq!(remaining().await, 2, "{context}");
+
+    assert!(limiter.reset(rule, &alice()).await.unwrap(), "{context}");
+    assert!(!limiter.refund(rule, &alice(), &first).await.unwrap(), "{context}: a reset takes admissions along");
+    assert_eq!(remaining().await, 3, "{context}");
+}
+
+#[tokio::test]
+async fn a_ban_is_longer_than_nothing_and_no_longer_than_a_year() {
+    let limiter = RateLimiter::memory();
+    let rule = Rule::new("ban", Limit::per_minute(3));
+    for wrong in [Duration::ZERO, Duration::from_secs(367 * 86_400)] {
+        let error = limiter.block(&rule, &alice(), wrong).await.unwrap_err();
+        assert!(matches!(error, RateLimitError::Misconfigured(_)), "{error:?}");
+    }
+    assert!(limiter.peek(&rule, &alice()).await.unwrap().is_allowed());
+}
+
+#[tokio::test]
+async fn what_one_process_orders_others_see_at_once() {
+    let (clock, prefix) = (FakeClock::new(), unique("two"));
+    let rule = Rule::new("shared", Limit::per_minute(2));
+    let limiter = || on_redis(&clock, &prefix).hash_keys("secret").build().unwrap();
+    let (here, there) = (limiter(), limiter());
+    let other_secret = on_redis(&clock, &prefix).hash_keys("another secret").build().unwrap();
+    let other_prefix = on_redis(&clock, &unique("two")).hash_keys("secret").build().unwrap();
+
+    let first = here.acquire(&rule, &alice()).await.unwrap();
+    assert_eq!(there.peek(&rule, &alice()).await.unwrap().remaining(), 1);
+    assert!(there.refund(&rule, &alice(), &first).await.unwrap());
+    assert_eq!(here.peek(&rule, &alice()).await.unwrap().remaining(), 2);
+    here.block(&rule, &alice(), MINUTE).await.unwrap();
+    assert!(there.peek(&rule, &alice()).await.unwrap().is_blocked());
+    for apart in [&other_secret, &other_prefix] {
+        assert!(apart.peek(&rule, &alice()).await.unwrap().is_allowed());
+        assert!(!apart.unblock(&rule, &alice()).await.unwrap());
+    }
+    assert!(there.unblock(&rule, &alice()).await.unwrap());
+    assert!(here.acquire(&rule, &alice()).await.is_ok());
+    assert!(there.reset(&rule, &alice()).await.unwrap());
+    assert_eq!(here.peek(&rule, &alice()).await.unwrap().remaining(), 2);
+}
+
+#[tokio::test]
+async fn key_reaches_the_bucket_of_an_attribute() {
+    #[rate_limit(name = "by hand: send", key = "<tenant>/<email>", window = "60s", max = 2)]
+    async fn send(tenant: &str, email: &str) -> Result<(), RateLimitError> {
+        Ok(())
+    }
+    let rule = Rule::new("by hand: send", Limit::per_minute(2));
+    let clock = FakeClock::new();
+    for (place, limiter) in everywhere(&clock) {
+        limiter
+            .scope(async {
+                send("acme", "alice@example.com").await.unwrap();
+                assert_eq!(limiter.peek(&rule, &alice()).await.unwrap().remaining(), 1, "{place}");
+                limiter.block(&rule, &alice(), MINUTE).await.unwrap();
+                assert!(send("acme", "alice@example.com").await.is_err(), "{place}");
+                assert!(send("acme", "bob@example.com").await.is_ok(), "{place}");
+                assert!(limiter.reset(&rule, &alice()).await.unwrap(), "{place}");
+                assert!(send("acme", "alice@example.com").await.is_ok(), "{place}");
+            })
+            .await;
+    }
+}
+
+#[tokio::test]
+async fn a_cost_above_the_limit_is_its_own_error_and_never_try_again() {
+    let clock = FakeClock::new();
+    for (place, limiter) in everywhere(&clock) {
+        for algorithm in ALGORITHMS {
+            let rule = Rule::named(format!("heavy {algorithm:?}"), Limit::per_minute(3)).and(Limit::per_hour(5));
+            let rule = rule.with_algorithm(algorithm).weighted();
+            let error = limiter.acquire(&rule.with_cost(4), &alice()).await.unwrap_err();
+            assert!(matches!(error, RateLimitError::CostExceedsLimit { cost: 4, limit: 3, .. }), "{place}: {error:?}");
+            assert_eq!(error.retry_after(), None);
+            let nothing = Rule::named(format!("none {algorithm:?}"), Limit::per_minute(0)).with_algorithm(algorithm);
+            let error = limiter.acquire(&nothing, &alice()).await.unwrap_err();
+            assert!(matches!(error, RateLimitError::CostExceedsLimit { cost: 1, limit: 0, .. }), "{place}: {error:?}");
+            assert_eq!(limiter.peek(&rule, &alice()).await.unwrap().remaining(), 3, "{place}: nothing was charged");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_of_a_shadow_bans_nobody() {
+    let clock = FakeClock::new();
+    for (place, limiter) in everywhere(&clock) {
+        let shadow = Rule::new("shadow", Limit::per_minute(1)).with_block(MINUTE * 10).with_shadow(true);
+        let binding = Rule::new("shadow", Limit::per_minute(1)).with_block(MINUTE * 10);
+        for _ in 0..3 {
+            let _ = limiter.acquire(&shadow, &alice()).await.unwrap();
+        }
+        assert!(!limiter.peek(&binding, &alice()).await.unwrap().is_blocked(), "{place}");
+        let refused = limiter.acquire(&binding, &alice()).await.unwrap_err();
+        assert!(refused.decision().unwrap().is_blocked(), "{place}");
+    }
+}

@@ -1,0 +1,50 @@
+//! Which limiter a call goes to: that of its scope, of its thread, or of the process.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use ratelimit_runtime::{RateLimitError, RateLimiter, rate_limit};
+
+type Outcome = Result<(), RateLimitError>;
+
+fn is_exceeded<T>(result: &Result<T, RateLimitError>) -> bool {
+    matches!(result, Err(RateLimitError::Exceeded(_)))
+}
+
+#[rate_limit(key = "<id>", window = "60s", max = 1)]
+async fn call(id: u32) -> Outcome {
+    let _ = id;
+    Ok(())
+}
+
+#[tokio::test]
+async fn scope_goes_before_the_thread_default() {
+    let (outer, inner) = (RateLimiter::memory(), RateLimiter::memory());
+    let guard = outer.set_default();
+    assert!(call(1).await.is_ok());
+    assert!(is_exceeded(&call(1).await));
+    inner.scope(async { assert!(call(1).await.is_ok()) }).await;
+    let nested = inner.set_default();
+    assert!(is_exceeded(&call(1).await));
+    assert!(call(2).await.is_ok());
+    drop(nested);
+    assert!(call(2).await.is_ok());
+    drop(guard);
+}
+
+#[tokio::test]
+async fn a_scoped_future_can_be_spawned() {
+    let limiter = RateLimiter::memory();
+    let task = tokio::spawn(limiter.scope(async { call(1).await }));
+    assert!(task.await.unwrap().is_ok());
+    limiter.scope(async { assert!(is_exceeded(&call(1).await)) }).await;
+}
+
+#[tokio::test]
+async fn guards_may_be_dropped_in_any_order() {
+    let (one, two) = (RateLimiter::memory(), RateLimiter::memory());
+    let first = one.set_default();
+    let second = two.set_default();
+    drop(first);
+    assert!(call(1).await.is_ok());
+    assert!(is_exceeded(&call(1).await));
+    drop(second);
+}

@@ -1,0 +1,66 @@
+//! The limiter: by hand, its policies, what it does without its store, and how it is found.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod byhand;
+mod finding;
+mod nodes;
+mod outage;
+mod policies;
+mod stacked;
+mod waiting;
+
+use std::time::Duration;
+
+use crate::support::redis::shared;
+use crate::support::unique;
+use ratelimit_runtime::testkit::FakeClock;
+use ratelimit_runtime::{Algorithm, Key, MemoryStore, OnUnavailable, RateLimiter, RateLimiterBuilder, RedisStore, key};
+
+const ALGORITHMS: [Algorithm; 5] = [
+    Algorithm::SlidingWindow,
+    Algorithm::SlidingCounter,
+    Algorithm::FixedWindow,
+    Algorithm::TokenBucket,
+    Algorithm::LeakyBucket,
+];
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A limiter that never answers by itself: without its store a check fails, and with it the test.
+fn strict() -> RateLimiterBuilder {
+    RateLimiter::builder().timeout(Duration::from_secs(30)).on_unavailable(OnUnavailable::Deny)
+}
+
+fn in_memory(clock: &FakeClock) -> RateLimiterBuilder {
+    strict().store(MemoryStore::new().with_clock(clock.clone()))
+}
+
+fn on_redis(clock: &FakeClock, prefix: &str) -> RateLimiterBuilder {
+    strict().store(RedisStore::new(&shared().url()).unwrap().with_clock(clock.clone())).prefix(prefix)
+}
+
+/// In memory and on Redis, with readable keys and with hashed ones.
+fn everywhere(clock: &FakeClock) -> Vec<(&'static str, RateLimiter)> {
+    let (plain, hashed) = (unique("byhand"), unique("byhand"));
+    let limiters = [
+        ("memory", in_memory(clock)),
+        ("memory, prefix and hashed keys", in_memory(clock).prefix("shop:prod").hash_keys("secret")),
+        ("Redis", on_redis(clock, &plain)),
+        ("Redis, hashed keys", on_redis(clock, &hashed).hash_keys("secret")),
+    ];
+    limiters.into_iter().map(|(name, builder)| (name, builder.build().unwrap())).collect()
+}
+
+fn alice() -> Key {
+    let (tenant, email) = ("acme", "alice@example.com");
+    key!("<tenant>/<email>")
+}
+
+fn bob() -> Key {
+    let (tenant, email) = ("acme", "bob@example.com");
+    key!("<tenant>/<email>")
+}

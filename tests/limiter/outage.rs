@@ -1,0 +1,538 @@
+//! What a check answers, and by when, while its store does not.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![allow(clippy::unused_async, reason = "the attribute awaits")]
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use crate::support::redis::RedisServer;
+use crate::support::unique;
+use ratelimit_runtime::store::StoreErrorKind;
+use ratelimit_runtime::testkit::FaultyStore;
+use ratelimit_runtime::{
+    Decision, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Source, rate_limit,
+};
+use tokio::time::{sleep, timeout};
+
+use OnUnavailable::{Allow, Deny, Local};
+
+type Outcome = Result<(), RateLimitError>;
+
+/// The deadline of the limiters here.
+const DEADLINE: Duration = Duration::from_millis(80);
+/// What a check may end after its deadline, on a machine that does other things as well.
+const SLACK: Duration = Duration::from_millis(100);
+/// What a fault may take to heal. Far above what it takes.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+static RULE: Rule = Rule::new("outage", Limit::per_hour(1_000));
+
+fn limiter(server: &RedisServer, policy: OnUnavailable) -> RateLimiter {
+    let builder = RateLimiter::builder().redis(&server.url()).prefix(unique("outage"));
+    builder.timeout(DEADLINE).on_unavailable(policy).build().unwrap()
+}
+
+/// The answer to one check, which must come by the deadline.
+async fn in_time<T>(deadline: Duration, check: impl Future<Output = T>) -> T {
+    let start = Instant::now();
+    let answer = timeout(PATIENCE, check).await.unwrap_or_else(|_| panic!("no answer after {PATIENCE:?}"));
+    let took = start.elapsed();
+    assert!(took <= deadline + SLACK, "took {took:?} with a deadline of {deadline:?}");
+    answer
+}
+
+async fn check(limiter: &RateLimiter) -> Result<Decision, RateLimitError> {
+    in_time(DEADLINE, limiter.acquire(&RULE, &Key::global())).await
+}
+
+fn assert_let_through(answer: Result<Decision, RateLimitError>) {
+    let decision = answer.unwrap();
+    assert!(decision.is_allowed() && decision.is_degraded(), "{decision:?}");
+    // While the server is up as far as anybody knows, a call that is not answered is judged by this process.
+    assert!(matches!(decision.source(), Source::Nobody | Source::Fallback), "{decision:?}");
+    assert_eq!((decision.limit(), decision.rule()), (1_000, "outage"));
+}
+
+fn assert_unavailable<T: std::fmt::Debug>(answer: Result<T, RateLimitError>) {
+    let error = answer.unwrap_err();
+    assert!(matches!(error, RateLimitError::Unavailable(_)), "{error:?}");
+    assert_eq!(error.retry_after(), None);
+    assert!(error.decision().is_none());
+}
+
+/// Every check, whatever the policy, is answered in time and as the policy says.
+async fn assert_policies_answer(open: &RateLimiter, closed: &RateLimiter) {
+    for _ in 0..8 {
+        assert_let_through(check(open).await);
+        assert_unavailable(check(closed).await);
+        // A rule's own policy goes before its limiter's.
+        let denied = RULE.clone().with_on_unavailable(Deny);
+        assert_unavailable(in_time(DEADLINE, open.acquire(&denied, &Key::global())).await);
+        let allowed = RULE.clone().with_on_unavailable(Allow);
+        assert_let_through(in_time(DEADLINE, closed.acquire(&allowed, &Key::global())).await);
+        // Looking is answered likewise; a reset that did not happen is never reported as done.
+        assert_let_through(in_time(DEADLINE, open.peek(&RULE, &Key::global())).await);
+        assert_unavailable(in_time(DEADLINE, closed.peek(&RULE, &Key::global())).await);
+        assert_unavailable(in_time(DEADLINE, open.reset(&RULE, &Key::global())).await);
+    }
+    // Many at once wait no longer than one.
+    let many = (0..256).map(|_| {
+        let open = open.clone();
+        tokio::spawn(async move { assert_let_through(check(&open).await) })
+    });
+    for task in many.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+}
+
+/// The limiter decides again, by itself.
+async fn assert_recovers(limiter: &RateLimiter) {
+    let start = Instant::now();
+    loop {
+        match check(limiter).await {
+            Ok(decision) if !decision.is_degraded() => {
+                assert_eq!(decision.source(), Source::Store);
+                return;
+            }
+            answer => assert!(start.elapsed() < PATIENCE, "no recovery: {answer:?}"),
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+async fn assert_decides(limiter: &RateLimiter) {
+    timeout(PATIENCE, limiter.ready()).await.unwrap().unwrap();
+    assert!(!check(limiter).await.unwrap().is_degraded());
+}
+
+#[tokio::test]
+async fn a_server_that_is_killed_and_comes_back() {
+    let mut server = RedisServer::start();
+    let (open, closed) = (limiter(&server, Allow), limiter(&server, Deny));
+    assert_decides(&open).await;
+    assert_decides(&closed).await;
+    server.stop();
+    assert_policies_answer(&open, &closed).await;
+    server.restart();
+    assert_recovers(&open).await;
+    assert_recovers(&closed).await;
+}
+
+#[tokio::test]
+async fn a_server_that_freezes_and_goes_on() {
+    let server = RedisServer::start();
+    let (open, closed) = (limiter(&server, Allow), limiter(&server, Deny));
+    assert_decides(&open).await;
+    assert_decides(&closed).await;
+    server.freeze();
+    assert_policies_answer(&open, &closed).await;
+    server.thaw();
+    assert_recovers(&open).await;
+    assert_recovers(&closed).await;
+}
+
+/// A frozen server accepts connections, and never says a word on them.
+#[tokio::test]
+async fn a_server_that_is_frozen_from_the_start() {
+    let server = RedisServer::start();
+    server.freeze();
+    let (open, closed) = (limiter(&server, Allow), limiter(&server, Deny));
+    assert_policies_answer(&open, &closed).await;
+    server.thaw();
+    assert_recovers(&open).await;
+    assert_recovers(&closed).await;
+}
+
+#[tokio::test]
+async fn a_server_that_starts_later() {
+    let mut server = RedisServer::start();
+    server.stop();
+    // Building a limiter is not connecting.
+    let (open, closed) = (limiter(&server, Allow), limiter(&server, Deny));
+    assert_policies_answer(&open, &closed).await;
+    let waiting = tokio::spawn({
+        let open = open.clone();
+        async move { open.ready().await }
+    });
+    sleep(Duration::from_millis(150)).await;
+    assert!(!waiting.is_finished(), "ready waits for the server, also under `allow`");
+    server.restart();
+    timeout(PATIENCE, waiting).await.unwrap().unwrap().unwrap();
+    assert_recovers(&open).await;
+    assert_recovers(&closed).await;
+}
+
+/// An address that answers nothing at all: the packets are dropped, and connecting takes minutes.
+#[tokio::test]
+async fn an_address_that_swallows_packets() {
+    let url = "redis://192.0.2.1:6379/";
+    let built = |policy| RateLimiter::builder().redis(url).timeout(DEADLINE).on_unavailable(policy).build().unwrap();
+    assert_policies_answer(&built(Allow), &built(Deny)).await;
+}
+
+/// What a client queues while it has no connection, and sends when it has one, is counted for calls long answered.
+#[tokio::test]
+async fn calls_of_an_outage_are_not_replayed_after_it() {
+    let mut server = RedisServer::start();
+    let open = limiter(&server, Allow);
+    assert_decides(&open).await;
+    server.stop();
+    for _ in 0..100 {
+        assert_let_through(check(&open).await);
+    }
+    server.restart();
+    timeout(PATIENCE, open.ready()).await.unwrap().unwrap();
+    sleep(Duration::from_millis(50)).await;
+    assert_eq!(open.peek(&RULE, &Key::global()).await.unwrap().remaining(), 1_000);
+}
+
+mod attributes {
+    use super::*;
+
+    #[rate_limit(window = "1h", max = 5, on_unavailable = "allow", timeout = "50ms")]
+    pub(super) async fn open() -> Outcome {
+        Ok(())
+    }
+
+    #[rate_limit(window = "1h", max = 5, on_unavailable = "deny", timeout = "50ms")]
+    pub(super) async fn closed() -> Outcome {
+        Ok(())
+    }
+
+    #[rate_limit(window = "1h", max = 5)]
+    pub(super) async fn as_the_limiter() -> Outcome {
+        Ok(())
+    }
+
+    #[rate_limit(window = "1h", max = 5, timeout = "400ms", on_unavailable = "deny")]
+    pub(super) async fn patient() -> Outcome {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn attributes_have_policies_and_deadlines_of_their_own() {
+    const OWN: Duration = Duration::from_millis(50);
+    let store = FaultyStore::new(MemoryStore::new());
+    // A limiter whose own deadline would be noticed.
+    let builder = RateLimiter::builder().store(store.clone()).timeout(Duration::from_secs(5));
+    let limiter = builder.on_unavailable(Deny).build().unwrap();
+    store.hang();
+    let scenario = async {
+        let start = Instant::now();
+        in_time(OWN, attributes::open()).await.unwrap();
+        assert!(start.elapsed() >= OWN, "it was given its time");
+        assert_unavailable(in_time(OWN, attributes::closed()).await);
+        let start = Instant::now();
+        assert_unavailable(in_time(Duration::from_millis(400), attributes::patient()).await);
+        assert!(start.elapsed() >= Duration::from_millis(400));
+        store.fail();
+        in_time(Duration::ZERO, attributes::open()).await.unwrap();
+        assert_unavailable(in_time(Duration::ZERO, attributes::closed()).await);
+        assert_unavailable(in_time(Duration::ZERO, attributes::as_the_limiter()).await);
+        // And all of them limit when the store is back: what was let through was not charged.
+        store.heal();
+        for _ in 0..5 {
+            attributes::open().await.unwrap();
+        }
+        let refused = attributes::open().await.unwrap_err();
+        assert!(matches!(refused, RateLimitError::Exceeded(_)), "{refused:?}");
+    };
+    limiter.scope(scenario).await;
+    assert_eq!(store.calls(), 3 + 3 + 6, "every check asks once");
+}
+
+#[tokio::test]
+async fn attributes_on_a_dead_server() {
+    let mut server = RedisServer::start();
+    let limiter = limiter(&server, Deny);
+    assert_decides(&limiter).await;
+    server.freeze();
+    let scenario = async {
+        for _ in 0..5 {
+            in_time(Duration::from_millis(50), attributes::open()).await.unwrap();
+            assert_unavailable(in_time(Duration::from_millis(50), attributes::closed()).await);
+        }
+        server.stop();
+        for _ in 0..5 {
+            in_time(Duration::from_millis(50), attributes::open()).await.unwrap();
+            assert_unavailable(in_time(Duration::from_millis(50), attributes::closed()).await);
+        }
+    };
+    limiter.scope(scenario).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_never_answers_costs_exactly_the_deadline() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let limiter = RateLimiter::builder().store(store.clone()).timeout(DEADLINE).build().unwrap();
+    store.hang();
+    let start = tokio::time::Instant::now();
+    assert_let_through(limiter.acquire(&RULE, &Key::global()).await);
+    // Timers count in milliseconds.
+    let took = start.elapsed();
+    assert!((DEADLINE..=DEADLINE + Duration::from_millis(1)).contains(&took), "{took:?}");
+}
+
+// What is wrong, rather than away, is no outage: no policy lets it through.
+
+fn assert_misconfigured(answer: Result<Decision, RateLimitError>, expected: &str) {
+    let error = answer.unwrap_err();
+    assert!(matches!(error, RateLimitError::Misconfigured(_)), "{error:?}");
+    assert!(error.to_string().contains(expected), "{error}");
+    assert_eq!(error.retry_after(), None, "waiting does not help");
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_reported_also_under_allow() {
+    let server = RedisServer::start_with(&["--requirepass", "correct"]);
+    for login in ["", ":wrong@", "nobody:correct@"] {
+        let url = format!("redis://{login}127.0.0.1:{}/", server.port());
+        let builder = RateLimiter::builder().redis(&url).timeout(Duration::from_secs(5));
+        let limiter = builder.on_unavailable(Allow).build().unwrap();
+        for _ in 0..3 {
+            assert_misconfigured(limiter.acquire(&RULE, &Key::global()).await, "password");
+        }
+        let ready = timeout(PATIENCE, limiter.ready()).await.unwrap_or_else(|_| panic!("ready waits for the hopeless"));
+        assert!(matches!(ready, Err(RateLimitError::Misconfigured(_))), "{ready:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_of_another_type_is_reported_also_under_allow() {
+    let server = RedisServer::start();
+    let builder = RateLimiter::builder().redis(&server.url()).prefix("taken").timeout(Duration::from_secs(5));
+    let limiter = builder.on_unavailable(Allow).build().unwrap();
+    server.cli(&["SET", "taken:rl1:sw-3600s:outage:%ring", "something else"]);
+    assert_misconfigured(limiter.acquire(&RULE, &Key::global()).await, "prefix");
+    assert_eq!(server.cli(&["GET", "taken:rl1:sw-3600s:outage:%ring"]), "something else", "it was left alone");
+    assert!(!limiter.acquire(&RULE, &Key::of("other")).await.unwrap().is_degraded());
+}
+
+/// Whoever can fill the server must not be able to switch limits off.
+#[tokio::test]
+async fn a_full_server_never_lets_calls_through_unlimited() {
+    let server = RedisServer::start_with(&["--maxmemory-policy", "noeviction"]);
+    let builder = RateLimiter::builder().redis(&server.url()).timeout(Duration::from_secs(5));
+    let limiter = builder.on_unavailable(Allow).build().unwrap();
+    let rule = Rule::new("full", Limit::per_hour(10));
+    assert!(!limiter.acquire(&rule, &Key::of("known")).await.unwrap().is_degraded());
+    assert_eq!(server.cli(&["CONFIG", "SET", "maxmemory", "1"]), "OK");
+    let mut known = 0;
+    for call in 0..200_u32 {
+        for key in [Key::of("known"), Key::of(&call)] {
+            match limiter.acquire(&rule, &key).await {
+                Ok(decision) => {
+                    assert_eq!(decision.source(), Source::Fallback, "this process limits: {decision:?}");
+                    known += u32::from(key == Key::of("known"));
+                }
+                Err(RateLimitError::Exceeded(_)) => {}
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+    }
+    assert_eq!(known, 10);
+    assert_eq!(server.cli(&["CONFIG", "SET", "maxmemory", "0"]), "OK");
+    assert_eq!(limiter.acquire(&rule, &Key::of("known")).await.unwrap().remaining(), 8);
+}
+
+/// `local`: the limit goes on in this process, in bounded memory, and the store takes over again by itself.
+#[tokio::test]
+async fn local_goes_on_limiting_in_this_process() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let limiter = RateLimiter::builder().store(store.clone()).on_unavailable(Local).build().unwrap();
+    let rule = Rule::new("local", Limit::per_hour(3));
+    assert!(!limiter.acquire(&rule, &Key::of("a")).await.unwrap().is_degraded());
+    for kind in [StoreErrorKind::Unavailable, StoreErrorKind::Full] {
+        store.fail_with(kind);
+        let key = Key::of(&format!("{kind:?}"));
+        for left in [2, 1, 0] {
+            let decision = limiter.acquire(&rule, &key).await.unwrap();
+            assert!(decision.is_degraded() && decision.source() == Source::Fallback, "{decision:?}");
+            assert_eq!(decision.remaining(), left);
+        }
+        let refused = limiter.acquire(&rule, &key).await.unwrap_err();
+        assert!(refused.retry_after().unwrap() > Duration::ZERO, "{refused:?}");
+        assert!(refused.decision().unwrap().is_degraded());
+        assert!(!limiter.peek(&rule, &key).await.unwrap().is_allowed());
+        store.heal();
+        assert_eq!(limiter.acquire(&rule, &key).await.unwrap().remaining(), 2, "the store knows nothing of it");
+    }
+    store.fail_with(StoreErrorKind::Misconfigured);
+    assert_misconfigured(limiter.acquire(&rule, &Key::of("a")).await, "misconfigured");
+}
+
+#[rate_limit(key = "<user>", window = "1h", max = 2, count = "err", on_unavailable = "local")]
+async fn log_in(user: &str, password: &str) -> Result<(), RateLimitError> {
+    let _ = user;
+    let wrong = || RateLimiter::builder().prefix("{wrong password}").build().map(drop);
+    if password == "right" { Ok(()) } else { wrong() }
+}
+
+#[tokio::test]
+async fn what_local_was_charged_is_given_back_to_local() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let limiter = RateLimiter::builder().store(store.clone()).on_unavailable(Local).build().unwrap();
+    let rule = Rule::new("local", Limit::per_hour(2));
+    store.fail();
+    let charged = limiter.acquire(&rule, &Key::global()).await.unwrap();
+    assert!(limiter.acquire(&rule, &Key::global()).await.is_ok());
+    assert!(limiter.refund(&rule, &Key::global(), &charged).await.unwrap());
+    assert!(!limiter.refund(&rule, &Key::global(), &charged).await.unwrap());
+    assert_eq!(limiter.peek(&rule, &Key::global()).await.unwrap().remaining(), 1);
+
+    let limiter = RateLimiter::with_store(store);
+    let scenario = async {
+        for _ in 0..5 {
+            assert!(log_in("a", "right").await.is_ok(), "what succeeds does not count");
+        }
+        for _ in 0..2 {
+            assert!(matches!(log_in("a", "wrong").await, Err(RateLimitError::Misconfigured(_))));
+        }
+        assert!(matches!(log_in("a", "right").await, Err(RateLimitError::Exceeded(_))));
+    };
+    limiter.scope(scenario).await;
+}
+
+#[tokio::test]
+async fn stacked_limits_are_charged_all_or_none_by_local_too() {
+    #[rate_limit(key = "<user>", window = "1h", max = 5, on_unavailable = "local", name = "by user")]
+    #[rate_limit(key = "<ip>", window = "1h", max = 1, on_unavailable = "local", name = "by ip")]
+    async fn call(user: &str, ip: &str) -> Result<(), RateLimitError> {
+        let _ = (user, ip);
+        Ok(())
+    }
+
+    let store = FaultyStore::new(MemoryStore::new());
+    let limiter = RateLimiter::with_store(store.clone());
+    store.fail();
+    let scenario = async {
+        assert!(call("a", "1").await.is_ok());
+        for _ in 0..9 {
+            assert!(matches!(call("a", "1").await, Err(RateLimitError::Exceeded(_))));
+        }
+        for ip in ["2", "3", "4", "5"] {
+            assert!(call("a", ip).await.is_ok(), "a refusal by ip was charged to the user");
+        }
+        assert!(call("a", "6").await.is_err());
+    };
+    limiter.scope(scenario).await;
+}
+
+#[tokio::test]
+async fn each_kind_of_failure_has_its_answer_under_each_policy() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let limiter = RateLimiter::with_store(store.clone());
+    for policy in [Allow, Deny] {
+        let rule = RULE.clone().with_on_unavailable(policy);
+        let kinds = [
+            StoreErrorKind::Unavailable,
+            StoreErrorKind::TimedOut,
+            StoreErrorKind::Full,
+            StoreErrorKind::Misconfigured,
+            StoreErrorKind::Unsupported,
+        ];
+        for kind in kinds {
+            store.fail_with(kind);
+            let answer = limiter.acquire(&rule, &Key::global()).await;
+            match (kind, policy) {
+                (StoreErrorKind::Unavailable | StoreErrorKind::TimedOut | StoreErrorKind::Full, Allow) => {
+                    let is_checked = answer.as_ref().unwrap().source() == Source::Fallback;
+                    // Such a store says of itself that it is down.
+                    assert_eq!(is_checked, kind == StoreErrorKind::Full);
+                    assert_let_through(answer);
+                }
+                (StoreErrorKind::Unavailable | StoreErrorKind::TimedOut | StoreErrorKind::Full, _) => {
+                    assert_unavailable(answer);
+                }
+                _ => assert_misconfigured(answer, "misconfigured"),
+            }
+        }
+    }
+}
+
+async fn poll_once_and_drop(check: impl Future) {
+    let mut check = pin!(check);
+    let answered = poll_fn(|cx| Poll::Ready(check.as_mut().poll(cx).is_ready())).await;
+    assert!(!answered, "an answer takes time");
+}
+
+/// A caller who stops waiting leaves nothing behind: no lock, no waiter, no connection that others have to wait for.
+#[tokio::test]
+async fn a_dropped_check_leaves_nothing_locked() {
+    let server = RedisServer::start();
+    let redis = limiter(&server, Deny);
+    assert_decides(&redis).await;
+    let faulty = FaultyStore::new(MemoryStore::new());
+    let memory = RateLimiter::builder().store(faulty.clone()).on_unavailable(Deny).build().unwrap();
+    for _ in 0..100 {
+        poll_once_and_drop(redis.acquire(&RULE, &Key::global())).await;
+        tokio::task::yield_now().await;
+        faulty.hang();
+        poll_once_and_drop(memory.acquire(&RULE, &Key::global())).await;
+        faulty.heal();
+        assert_eq!(memory.peek(&RULE, &Key::global()).await.unwrap().remaining(), 1_000);
+    }
+    // On the server a dropped call may have been charged, once.
+    let decision = check(&redis).await.unwrap();
+    assert!((898..=998).contains(&decision.remaining()), "{decision:?}");
+    assert_eq!(check(&memory).await.unwrap().remaining(), 999);
+    // Dropped before it was ever polled: nothing was charged.
+    drop(memory.acquire(&RULE, &Key::global()));
+    assert_eq!(memory.peek(&RULE, &Key::global()).await.unwrap().remaining(), 999);
+}
+
+#[tokio::test]
+async fn errors_know_how_long_to_wait_where_waiting_helps() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let limiter = RateLimiter::builder().store(store.clone()).on_unavailable(Deny).build().unwrap();
+    let rule = Rule::new("variants", Limit::per_minute(1));
+    let _ = limiter.acquire(&rule, &Key::global()).await.unwrap();
+    let exceeded = limiter.acquire(&rule, &Key::global()).await.unwrap_err();
+    let wait = exceeded.retry_after().unwrap();
+    assert!(wait > Duration::from_secs(50) && wait <= Duration::from_secs(60), "{wait:?}");
+    assert_eq!(exceeded.decision().unwrap().retry_after(), wait);
+
+    let too_heavy = limiter.acquire(&rule.with_max(0), &Key::global()).await.unwrap_err();
+    assert!(matches!(too_heavy, RateLimitError::CostExceedsLimit { cost: 1, limit: 0, .. }), "{too_heavy:?}");
+    store.fail();
+    let unavailable = limiter.acquire(&rule, &Key::global()).await.unwrap_err();
+    store.fail_with(StoreErrorKind::Misconfigured);
+    let misconfigured = limiter.acquire(&rule, &Key::global()).await.unwrap_err();
+    for error in [too_heavy, unavailable, misconfigured] {
+        assert_eq!(error.retry_after(), None, "{error:?}");
+        assert!(error.decision().is_none(), "{error:?}");
+    }
+}
+
+#[test]
+fn answers_are_small_and_go_everywhere() {
+    fn everywhere<T: Send + Sync + Unpin + 'static>() {}
+    fn error<T: std::error::Error + Clone>() {}
+    fn spawnable<T: Send>(future: T) -> T {
+        future
+    }
+    fn owned<T: Send + 'static>(future: T) -> T {
+        future
+    }
+    everywhere::<RateLimitError>();
+    everywhere::<Decision>();
+    everywhere::<RateLimiter>();
+    everywhere::<Rule>();
+    everywhere::<Key>();
+    everywhere::<RedisStore>();
+    everywhere::<MemoryStore>();
+    error::<RateLimitError>();
+    assert!(size_of::<RateLimitError>() <= 64);
+    assert!(size_of::<Decision>() <= 64);
+    assert_eq!(size_of::<RateLimiter>(), size_of::<usize>(), "a clone is a counter");
+
+    // The checks themselves can be spawned, and the scope of an owned future is one.
+    let limiter = RateLimiter::memory();
+    drop(spawnable(limiter.acquire(&RULE, &Key::global())));
+    drop(spawnable(limiter.ready()));
+    drop(owned(limiter.scope(attributes::open())));
+}

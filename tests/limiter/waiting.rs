@@ -1,0 +1,166 @@
+//! Callers that wait for a slot: in order, no longer than they said, no herd.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::{alice, bob, strict};
+use ratelimit_runtime::store::{Answer, Request, Verdict};
+use ratelimit_runtime::{Limit, MemoryStore, RateLimiter, Rule, Store};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+/// Counts what the store is asked.
+struct Counting {
+    inner: MemoryStore,
+    calls: Arc<AtomicU64>,
+}
+
+impl Store for Counting {
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        self.inner.acquire(request)
+    }
+
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        self.inner.peek(request)
+    }
+
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        self.inner.reset(request)
+    }
+}
+
+fn counting() -> (RateLimiter, Arc<AtomicU64>) {
+    let calls = Arc::new(AtomicU64::new(0));
+    let store = Counting { inner: MemoryStore::new(), calls: Arc::clone(&calls) };
+    (strict().store(store).build().unwrap(), calls)
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn patient(max: u64, window: Duration, patience: Duration) -> Rule {
+    Rule::new("patient", Limit::new(max, window)).with_wait(patience)
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_is_served_in_the_order_of_coming() {
+    let (limiter, _) = counting();
+    let rule = Arc::new(patient(1, SECOND, SECOND * 3600));
+    let start = Instant::now();
+    let mut waiting = JoinSet::new();
+    for nth in 0..20_u64 {
+        let (limiter, rule) = (limiter.clone(), Arc::clone(&rule));
+        waiting.spawn(async move {
+            let _ = limiter.acquire(&rule, &alice()).await.unwrap();
+            (nth, start.elapsed())
+        });
+        tokio::task::yield_now().await;
+    }
+    let mut served = waiting.join_all().await;
+    served.sort_by_key(|(_, at)| *at);
+    for (place, (nth, at)) in served.into_iter().enumerate() {
+        assert_eq!(nth, place as u64);
+        // tokio's timer has milliseconds.
+        let due = SECOND * u32::try_from(place).unwrap();
+        assert!(at >= due && at <= due + Duration::from_millis(2) * u32::try_from(place).unwrap(), "{nth} at {at:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_longer_than_promised() {
+    let (limiter, _) = counting();
+    let rule = patient(1, SECOND * 10, SECOND * 2);
+    assert!(limiter.acquire(&rule, &alice()).await.is_ok());
+    let asked = Instant::now();
+    let refused = limiter.acquire(&rule, &alice()).await.unwrap_err();
+    assert_eq!(asked.elapsed(), Duration::ZERO, "a wait that cannot succeed is not begun");
+    assert!(refused.retry_after().unwrap() > SECOND * 2);
+
+    // In line behind somebody who has more patience, it ends all the same.
+    let long = Arc::new(patient(1, SECOND * 10, SECOND * 60));
+    let ahead = tokio::spawn({
+        let (limiter, long) = (limiter.clone(), Arc::clone(&long));
+        async move { limiter.acquire(&long, &alice()).await.map(drop) }
+    });
+    tokio::task::yield_now().await;
+    let asked = Instant::now();
+    assert!(limiter.acquire(&rule, &alice()).await.is_err());
+    assert!(asked.elapsed() <= SECOND * 2 + Duration::from_millis(2), "{:?}", asked.elapsed());
+    ahead.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_who_wait_are_no_herd() {
+    let (limiter, calls) = counting();
+    let rule = Arc::new(patient(10, SECOND, SECOND * 3600));
+    let mut waiting = JoinSet::new();
+    for _ in 0..1_000 {
+        let (limiter, rule) = (limiter.clone(), Arc::clone(&rule));
+        waiting.spawn(async move { limiter.acquire(&rule, &alice()).await.is_ok() });
+    }
+    assert!(waiting.join_all().await.into_iter().all(|passed| passed));
+    // One admission for each; each refusal was waited for by the first in line alone. All who asked before the line
+    // was there asked once more.
+    let asked = calls.load(Ordering::SeqCst);
+    assert!(asked <= 1_000 + 1_000 / 10 + 20, "{asked} questions for 1,000 calls");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_is_dropped_leaves_its_place_and_uses_nothing() {
+    let (limiter, _) = counting();
+    let rule = Arc::new(patient(1, SECOND * 10, SECOND * 3600));
+    assert!(limiter.acquire(&rule, &alice()).await.is_ok());
+    let wait = || {
+        let (limiter, rule) = (limiter.clone(), Arc::clone(&rule));
+        tokio::spawn(async move { limiter.acquire(&rule, &alice()).await.map(drop) })
+    };
+    let (first, second, third) = (wait(), wait(), wait());
+    tokio::time::sleep(SECOND).await;
+    // The one that is asking, and one that stands in line.
+    first.abort();
+    second.abort();
+    let start = Instant::now();
+    third.await.unwrap().unwrap();
+    assert!(start.elapsed() <= SECOND * 9 + Duration::from_millis(5), "{:?}", start.elapsed());
+    tokio::time::sleep(SECOND * 10).await;
+    assert!(limiter.acquire(&rule, &alice()).await.is_ok(), "no slot was lost to those who left");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_number_of_waiters_is_bounded() {
+    let (limiter, _) = counting();
+    let rule = Arc::new(patient(1, SECOND * 3600, SECOND * 7200));
+    assert!(limiter.acquire(&rule, &alice()).await.is_ok());
+    let mut waiting = JoinSet::new();
+    for _ in 0..10_100_u64 {
+        let (limiter, rule) = (limiter.clone(), Arc::clone(&rule));
+        waiting.spawn(async move { limiter.acquire(&rule, &alice()).await.is_ok() });
+    }
+    let start = Instant::now();
+    let mut refused = 0;
+    for _ in 0..100 {
+        refused += u64::from(!waiting.join_next().await.unwrap().unwrap());
+    }
+    assert_eq!((refused, start.elapsed()), (100, Duration::ZERO), "those beyond 10,000 are refused at once");
+    assert_eq!(waiting.len(), 10_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn different_keys_do_not_wait_for_each_other() {
+    let (limiter, _) = counting();
+    let rule = Arc::new(patient(1, SECOND * 10, SECOND * 60));
+    assert!(limiter.acquire(&rule, &alice()).await.is_ok());
+    let waiting = tokio::spawn({
+        let (limiter, rule) = (limiter.clone(), Arc::clone(&rule));
+        async move { limiter.acquire(&rule, &alice()).await.map(drop) }
+    });
+    tokio::task::yield_now().await;
+    let asked = Instant::now();
+    assert!(limiter.acquire(&rule, &bob()).await.is_ok());
+    assert_eq!(asked.elapsed(), Duration::ZERO);
+    waiting.await.unwrap().unwrap();
+}

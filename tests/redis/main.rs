@@ -1,0 +1,95 @@
+//! Redis: what the store leaves on the server, the way there, faults, formats, and processes that share it.
+//! `RATELIMIT_TEST_REDIS_BIN` chooses another server binary.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod connection;
+mod faults;
+mod formats;
+mod processes;
+mod records;
+mod redis_cell;
+mod ring;
+mod scriptfree;
+mod settings;
+
+use std::time::{Duration, Instant};
+
+use crate::support::redis::{RedisServer, shared};
+use ratelimit_runtime::store::{Request, StoreError, Verdict};
+use ratelimit_runtime::testkit::FakeClock;
+use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
+use tokio::time::{sleep, timeout};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const MICROSECOND: Duration = Duration::from_micros(1);
+/// What a limiter would grant a call.
+const DEADLINE: Duration = Duration::from_millis(100);
+/// What a fault may take to heal. Far above what it takes, for slow machines.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+async fn store_with_fake_clock() -> (RedisStore, FakeClock) {
+    let clock = FakeClock::new();
+    let store = RedisStore::new(&shared().url()).unwrap().with_clock(clock.clone());
+    store.ready().await.unwrap();
+    (store, clock)
+}
+
+async fn acquire(store: &RedisStore, key: &str, limit: Limit) -> Result<Verdict, StoreError> {
+    store.acquire(Request::new(key.as_bytes(), Algorithm::SlidingWindow, &[limit]).with_unit_log(true)).await
+}
+
+async fn peek(store: &RedisStore, key: &str, limit: Limit) -> Result<Verdict, StoreError> {
+    store.peek(Request::new(key.as_bytes(), Algorithm::SlidingWindow, &[limit]).with_unit_log(true)).await
+}
+
+/// As a limiter would call: dropped at the deadline.
+async fn acquire_in_time(store: &RedisStore, key: &str) -> Result<Verdict, StoreError> {
+    let limit = Limit::new(1_000_000, MINUTE);
+    timeout(DEADLINE, acquire(store, key, limit)).await.unwrap_or_else(|_| {
+        store.overdue(&Request::new(key.as_bytes(), Algorithm::SlidingWindow, &[limit]), DEADLINE);
+        Err(StoreError::unavailable("deadline"))
+    })
+}
+
+/// Calls until one succeeds; says how long that took.
+async fn recovered(store: &RedisStore, key: &str) -> Duration {
+    let start = Instant::now();
+    loop {
+        match acquire_in_time(store, key).await {
+            Ok(_) => return start.elapsed(),
+            Err(error) if start.elapsed() > PATIENCE => panic!("no recovery: {error}"),
+            Err(_) => sleep(Duration::from_millis(10)).await,
+        }
+    }
+}
+
+fn number(server: &RedisServer, command: &[&str]) -> i64 {
+    let reply = server.cli(command);
+    reply.parse().unwrap_or_else(|_| panic!("{command:?} gave {reply}"))
+}
+
+/// One field of a section of INFO.
+fn info(server: &RedisServer, section: &str, field: &str) -> String {
+    let info = server.cli(&["INFO", section]);
+    let value = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    value.unwrap_or_default().trim().to_owned()
+}
+
+fn number_of(text: &str) -> i64 {
+    text.parse().unwrap()
+}
+
+fn eventually(done: impl Fn() -> bool) -> bool {
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        if done() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    false
+}

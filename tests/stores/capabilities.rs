@@ -1,0 +1,199 @@
+//! The table of `docs/algorithms.md` that says what works where, tried cell by cell on the real stores; and what that
+//! page says a key takes.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::support::redis::shared;
+use crate::support::unique;
+use ratelimit_runtime::store::{Request, StoreError, StoreErrorKind};
+use ratelimit_runtime::testkit::FakeClock;
+use ratelimit_runtime::{
+    Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Store,
+};
+
+const PAGE: &str = include_str!("../../docs/algorithms.md");
+
+const ALGORITHMS: [(&str, Algorithm); 5] = [
+    ("sliding_window", Algorithm::SlidingWindow),
+    ("sliding_counter", Algorithm::SlidingCounter),
+    ("fixed_window", Algorithm::FixedWindow),
+    ("token_bucket", Algorithm::TokenBucket),
+    ("leaky_bucket", Algorithm::LeakyBucket),
+];
+
+const FEATURES: [&str; 8] = ["cost", "limits", "peek", "reset", "refund", "wait", "block", "count"];
+
+/// The stores of the table, by the names it gives them.
+const STORES: [&str; 3] = ["memory", "Redis", "Redis without scripts"];
+
+/// A store on a clock that stands still; without scripts, on the server's, because a fixed window knows no other.
+fn store(name: &str) -> Arc<dyn Store> {
+    let clock = FakeClock::new();
+    match name {
+        "memory" => Arc::new(MemoryStore::new().with_clock(clock)),
+        "Redis" => Arc::new(RedisStore::new(&shared().url()).unwrap().with_clock(clock)),
+        "Redis without scripts" => Arc::new(RedisStore::new(&shared().url()).unwrap().scripts(false)),
+        other => panic!("the table names a store that nobody knows: {other}"),
+    }
+}
+
+/// A limiter on a store of this name and its own clock.
+fn limiter(name: &str) -> RateLimiter {
+    let builder = RateLimiter::builder().timeout(Duration::from_secs(30)).on_unavailable(OnUnavailable::Deny);
+    let builder = match name {
+        "memory" => builder.store(MemoryStore::new()),
+        "Redis" => builder.store(RedisStore::new(&shared().url()).unwrap()),
+        "Redis without scripts" => builder.store(RedisStore::new(&shared().url()).unwrap().scripts(false)),
+        other => panic!("the table names a store that nobody knows: {other}"),
+    };
+    builder.prefix(unique("capabilities")).build().unwrap()
+}
+
+/// The cells of a row of a table.
+fn cells(line: &str) -> Vec<&str> {
+    line.trim().trim_matches('|').split('|').map(|cell| cell.trim().trim_matches('`')).collect()
+}
+
+fn table() -> impl Iterator<Item = Vec<&'static str>> {
+    PAGE.lines()
+        .skip_while(|line| !line.starts_with("| algorithm | store |"))
+        .take_while(|line| line.starts_with('|'))
+        .map(cells)
+}
+
+#[tokio::test]
+async fn every_cell_of_the_table_is_true() {
+    let mut rows = table();
+    let header = rows.next().unwrap();
+    assert_eq!(header, [&["algorithm", "store"], FEATURES.as_slice()].concat());
+    let mut seen = Vec::new();
+    for row in rows.skip(1) {
+        let [algorithm_name, store_name, claims @ ..] = row.as_slice() else { panic!("a short row: {row:?}") };
+        let (_, algorithm) = ALGORITHMS.into_iter().find(|(name, _)| name == algorithm_name).unwrap();
+        seen.push((*store_name, *algorithm_name));
+        assert_eq!(claims.len(), FEATURES.len(), "{row:?}");
+        for (claim, feature) in claims.iter().zip(FEATURES) {
+            let found = match try_out(store_name, algorithm, feature).await {
+                Ok(()) => "yes",
+                Err(error) if error.kind() == StoreErrorKind::Unsupported => "no",
+                Err(error) => panic!("{feature} under {algorithm_name} on {store_name}: {error:?}"),
+            };
+            assert_eq!(*claim, found, "{feature} under {algorithm_name} on {store_name}");
+        }
+    }
+    let all = STORES.into_iter().flat_map(|store| ALGORITHMS.map(|(algorithm, _)| (store, algorithm)));
+    assert_eq!(seen, all.collect::<Vec<_>>(), "every algorithm on every store");
+}
+
+/// Uses the feature; it works, or the store says that it cannot. Anything else fails the test.
+async fn try_out(store_name: &str, algorithm: Algorithm, feature: &str) -> Result<(), StoreError> {
+    let store = store(store_name);
+    let key = unique("capabilities");
+    let limits = [Limit::per_minute(5), Limit::per_hour(3)];
+    let limits = if feature == "limits" { limits.as_slice() } else { &limits[..1] };
+    let one = Request::new(key.as_bytes(), algorithm, limits);
+    match feature {
+        "cost" => {
+            assert_eq!(store.acquire(one.with_cost(3)).await?.remaining, 2);
+            assert!(!store.acquire(one.with_cost(3)).await?.allowed);
+        }
+        "limits" => {
+            for _ in 0..3 {
+                assert!(store.acquire(one).await?.allowed);
+            }
+            let refused = store.acquire(one).await?;
+            assert_eq!((refused.allowed, refused.limit_index), (false, 1));
+        }
+        "peek" => {
+            for _ in 0..9 {
+                assert_eq!(store.peek(one).await?.remaining, 5);
+            }
+            let _ = store.acquire(one).await?;
+            assert_eq!(store.peek(one).await?.remaining, 4);
+        }
+        "reset" => {
+            let _ = store.acquire(one).await?;
+            assert!(store.reset(one).await?);
+            assert_eq!(store.peek(one).await?.remaining, 5);
+        }
+        "refund" => {
+            let ticket = store.acquire(one).await?.ticket;
+            assert!(store.refund(one, ticket).await?);
+            assert_eq!(store.peek(one).await?.remaining, 5);
+        }
+        "wait" => return wait(store_name, algorithm).await,
+        "block" => {
+            store.block(one, Duration::from_secs(60)).await?;
+            assert!(store.acquire(one).await?.blocked);
+            assert!(store.unblock(one).await?);
+            for _ in 0..5 {
+                assert!(store.acquire(one.with_block(Duration::from_secs(60))).await?.allowed);
+            }
+            assert!(store.acquire(one.with_block(Duration::from_secs(60))).await?.blocked);
+        }
+        "count" => {
+            let first = store.acquire(one.reserving()).await?;
+            let second = store.acquire(one.reserving()).await?;
+            assert!(store.commit(one.reserving(), first.ticket).await?);
+            assert!(store.release(one.reserving(), second.ticket).await?);
+            assert_eq!(store.peek(one).await?.remaining, 4);
+        }
+        other => panic!("nobody knows how to try {other}"),
+    }
+    Ok(())
+}
+
+async fn wait(store_name: &str, algorithm: Algorithm) -> Result<(), StoreError> {
+    let rule = Rule::new("wait", Limit::new(1, Duration::from_millis(50))).with_algorithm(algorithm);
+    let rule = rule.with_wait(Duration::from_secs(30));
+    let limiter = limiter(store_name);
+    for _ in 0..3 {
+        match limiter.acquire(&rule, &Key::global()).await {
+            Ok(decision) => assert!(decision.is_allowed()),
+            Err(RateLimitError::Misconfigured(error)) => return Err(error),
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    Ok(())
+}
+
+/// What the page says a key takes on Redis.
+#[tokio::test]
+async fn a_key_takes_what_the_page_says() {
+    let server = shared();
+    let store = RedisStore::new(&server.url()).unwrap();
+    let limits = [Limit::per_minute(128), Limit::per_hour(1_000_000)];
+    for (name, algorithm) in &ALGORITHMS[1..] {
+        let each = if matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) { 72 } else { 24 };
+        for count in [1, 2] {
+            let key = unique("bytes");
+            let request = Request::new(key.as_bytes(), *algorithm, &limits[..count]);
+            for _ in 0..100 {
+                let _ = store.acquire(request).await.unwrap();
+            }
+            assert_eq!(server.cli(&["STRLEN", &key]), (48 + each * count).to_string(), "{name}, {count} limits");
+        }
+    }
+    let key = unique("bytes");
+    let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits[..1]).with_unit_log(true);
+    let usage = |key: &str| server.cli(&["MEMORY", "USAGE", key]).parse::<u64>().unwrap();
+    let _ = store.acquire(request).await.unwrap();
+    let one = usage(&key);
+    for _ in 1..128 {
+        let _ = store.acquire(request).await.unwrap();
+    }
+    let each = (usage(&key) - one) / 127;
+    assert!((15..=24).contains(&each), "{each} bytes for each admission of a sorted set");
+
+    let key = unique("bytes");
+    let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits[1..]);
+    for _ in 0..10_000 {
+        let _ = store.acquire(request).await.unwrap();
+    }
+    let stored = format!("{key}%ring");
+    let each = server.cli(&["STRLEN", &stored]).parse::<u64>().unwrap() / 10_000;
+    assert!((12..=18).contains(&each), "{each} bytes for each admission of a ring");
+}

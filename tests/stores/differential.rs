@@ -1,0 +1,247 @@
+//! The memory store and the Redis scripts say the same: every field of every answer, to the microsecond, for random
+//! calls under every algorithm.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use crate::support::redis::shared;
+use crate::support::unique;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use ratelimit_runtime::store::{Request, Verdict};
+use ratelimit_runtime::testkit::FakeClock;
+use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisStore, Store};
+
+#[derive(Debug, Clone)]
+enum Step {
+    Acquire {
+        cost: u64,
+        max: usize,
+        reserve: bool,
+        block: bool,
+    },
+    Peek {
+        cost: u64,
+        max: usize,
+    },
+    Refund {
+        which: usize,
+    },
+    Settle {
+        which: usize,
+        commit: bool,
+    },
+    Block {
+        micros: u64,
+    },
+    Unblock,
+    Reset,
+    Advance {
+        micros: u64,
+    },
+    /// Not for logs, whose life is what the server has left of it.
+    Rewind {
+        micros: u64,
+    },
+}
+
+/// A rule: the maxima it may be asked with, and its windows.
+#[derive(Debug, Clone)]
+struct Shape {
+    limits: Vec<(Vec<u64>, u64, Option<u64>)>,
+    largest_cost: u64,
+}
+
+impl Shape {
+    fn limits(&self, max: usize) -> Vec<Limit> {
+        let limit = |(maxima, window, burst): &(Vec<u64>, u64, Option<u64>)| {
+            let limit = Limit::new(maxima[max % maxima.len()], Duration::from_micros(*window));
+            burst.map_or(limit, |burst| limit.with_burst(burst))
+        };
+        self.limits.iter().map(limit).collect()
+    }
+}
+
+fn shapes(buckets: bool, weighted: bool) -> impl Strategy<Value = Shape> {
+    let max =
+        prop_oneof![4 => 1_u64..12, 1 => 100_u64..1000, 1 => Just((1 << 52) - 1), 1 => 1_000_000_u64..1_000_000_007];
+    let max = if weighted { max.boxed() } else { (1_u64..12).boxed() };
+    let window = prop_oneof![1_000_u64..2_000_000, Just(60_000_000), Just(86_400_000_000), Just(7_777_777)];
+    let burst = if buckets { prop_oneof![Just(None), (1_u64..40).prop_map(Some)].boxed() } else { Just(None).boxed() };
+    let limits = prop::collection::vec((prop::collection::vec(max, 1..3), window, burst), 1..4);
+    (limits, if weighted { 1_u64..2000 } else { 1_u64..2 })
+        .prop_map(|(limits, largest_cost)| Shape { limits, largest_cost })
+}
+
+fn steps(logs: bool) -> impl Strategy<Value = Vec<Step>> {
+    let back = if logs { Just(0).boxed() } else { prop_oneof![1..1_000_u64, 1..5_000_000_u64].boxed() };
+    let cost = prop_oneof![5 => Just(1_u64), 3 => 0_u64..6, 1 => 1_u64..2000];
+    let step = prop_oneof![
+        12 => (cost.clone(), 0_usize..3, prop::bool::weighted(0.2), prop::bool::weighted(0.1))
+            .prop_map(|(cost, max, reserve, block)| Step::Acquire { cost, max, reserve, block }),
+        3 => (cost, 0_usize..3).prop_map(|(cost, max)| Step::Peek { cost, max }),
+        2 => (0_usize..20).prop_map(|which| Step::Refund { which }),
+        2 => (0_usize..20, any::<bool>()).prop_map(|(which, commit)| Step::Settle { which, commit }),
+        1 => (1_u64..3_000_000).prop_map(|micros| Step::Block { micros }),
+        1 => Just(Step::Unblock),
+        1 => Just(Step::Reset),
+        8 => prop_oneof![Just(1_u64), 1_u64..1_000, 1_u64..3_000_000, 1_u64..90_000_000_000]
+            .prop_map(|micros| Step::Advance { micros }),
+        1 => back.prop_map(|micros| Step::Rewind { micros }),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+/// Plays the steps on both stores and compares all they say.
+async fn play(redis: &RedisStore, clock: &FakeClock, kind: Kind, shape: &Shape, steps: &[Step]) {
+    let memory = MemoryStore::new().with_clock(clock.clone());
+    let key = unique("differential");
+    let key = key.as_bytes();
+    // (ticket in memory, ticket on Redis, cost, reserved)
+    let mut admitted: Vec<(u64, u64, u64, bool)> = Vec::new();
+    for (at, step) in steps.iter().enumerate() {
+        let context = format!("step {at} of {steps:?} under {shape:?}");
+        match *step {
+            Step::Acquire { cost, max, reserve, block } => {
+                let limits = shape.limits(max);
+                let cost = cost.min(shape.largest_cost).min(capacity(kind.algorithm, &limits));
+                let mut request = kind.request(key, &limits).with_cost(cost);
+                let reserve = reserve && !kind.unit_log;
+                if reserve {
+                    request = request.reserving();
+                }
+                if block {
+                    request = request.with_block(Duration::from_millis(1500));
+                }
+                let (ours, theirs) = (memory.acquire(request).await.unwrap(), redis.acquire(request).await.unwrap());
+                same(&ours, &theirs, &context);
+                if ours.allowed && cost > 0 {
+                    admitted.push((ours.ticket, theirs.ticket, cost, reserve));
+                }
+            }
+            Step::Peek { cost, max } => {
+                let limits = shape.limits(max);
+                let cost = cost.min(shape.largest_cost).min(capacity(kind.algorithm, &limits));
+                let request = kind.request(key, &limits).with_cost(cost);
+                same(&memory.peek(request).await.unwrap(), &redis.peek(request).await.unwrap(), &context);
+            }
+            Step::Refund { which } => {
+                let limits = shape.limits(0);
+                let Some(&(ours, theirs, cost, reserved)) = admitted.get(which) else { continue };
+                if reserved {
+                    continue;
+                }
+                let request = kind.request(key, &limits).with_cost(cost);
+                let (ours, theirs) =
+                    (memory.refund(request, ours).await.unwrap(), redis.refund(request, theirs).await.unwrap());
+                assert_eq!(ours, theirs, "{context}");
+            }
+            Step::Settle { which, commit } => {
+                let limits = shape.limits(0);
+                let Some(&(ours, theirs, cost, true)) = admitted.get(which) else { continue };
+                admitted.remove(which);
+                let request = kind.request(key, &limits).with_cost(cost).reserving();
+                let (ours, theirs) = if commit {
+                    (memory.commit(request, ours).await.unwrap(), redis.commit(request, theirs).await.unwrap())
+                } else {
+                    (memory.release(request, ours).await.unwrap(), redis.release(request, theirs).await.unwrap())
+                };
+                assert_eq!(ours, theirs, "{context}");
+            }
+            Step::Block { micros } => {
+                let limits = shape.limits(0);
+                let micros = Duration::from_micros(micros);
+                memory.block(kind.request(key, &limits), micros).await.unwrap();
+                redis.block(kind.request(key, &limits), micros).await.unwrap();
+            }
+            Step::Unblock => {
+                let limits = shape.limits(0);
+                let (ours, theirs) = (
+                    memory.unblock(kind.request(key, &limits)).await.unwrap(),
+                    redis.unblock(kind.request(key, &limits)).await.unwrap(),
+                );
+                assert_eq!(ours, theirs, "{context}");
+            }
+            Step::Reset => {
+                let limits = shape.limits(0);
+                memory.reset(kind.request(key, &limits)).await.unwrap();
+                redis.reset(kind.request(key, &limits)).await.unwrap();
+                admitted.clear();
+            }
+            Step::Advance { micros } => clock.advance(Duration::from_micros(micros)),
+            Step::Rewind { micros } => clock.step_back(Duration::from_micros(micros)),
+        }
+    }
+}
+
+fn capacity(algorithm: Algorithm, limits: &[Limit]) -> u64 {
+    let capacity = |limit: &Limit| match algorithm {
+        Algorithm::TokenBucket | Algorithm::LeakyBucket => limit.capacity(),
+        _ => limit.max(),
+    };
+    limits.iter().map(capacity).min().unwrap()
+}
+
+fn same(ours: &Verdict, theirs: &Verdict, context: &str) {
+    let fields = |v: &Verdict| (v.allowed, v.limit_index, v.remaining, v.retry_after_us, v.reset_after_us, v.blocked);
+    assert_eq!(fields(ours), fields(theirs), "memory (left) and Redis (right) differ at {context}");
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Kind {
+    algorithm: Algorithm,
+    unit_log: bool,
+}
+
+impl Kind {
+    fn request<'a>(self, key: &'a [u8], limits: &'a [Limit]) -> Request<'a> {
+        Request::new(key, self.algorithm, limits).with_unit_log(self.unit_log)
+    }
+}
+
+fn compare(algorithm: Algorithm, unit_log: bool) {
+    let server = shared();
+    let clock = FakeClock::new();
+    let redis = RedisStore::new(&server.url()).unwrap().with_clock(clock.clone());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(redis.ready()).unwrap();
+    let cases = std::env::var("RATELIMIT_TEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
+    let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
+    let buckets = matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket);
+    let strategy = (shapes(buckets, !unit_log), steps(algorithm == Algorithm::SlidingWindow));
+    let result = runner.run(&strategy, |(shape, steps)| {
+        runtime.block_on(play(&redis, &clock, Kind { algorithm, unit_log }, &shape, &steps));
+        Ok(())
+    });
+    result.unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn a_log_of_units_is_the_same() {
+    compare(Algorithm::SlidingWindow, true);
+}
+
+#[test]
+fn a_log_of_any_weights_is_the_same() {
+    compare(Algorithm::SlidingWindow, false);
+}
+
+#[test]
+fn a_fixed_window_is_the_same() {
+    compare(Algorithm::FixedWindow, false);
+}
+
+#[test]
+fn a_sliding_counter_is_the_same() {
+    compare(Algorithm::SlidingCounter, false);
+}
+
+#[test]
+fn a_token_bucket_is_the_same() {
+    compare(Algorithm::TokenBucket, false);
+}
+
+#[test]
+fn a_leaky_bucket_is_the_same() {
+    compare(Algorithm::LeakyBucket, false);
+}
