@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 
 use redis::{Cmd, ServerError, Value, cmd};
 
+use super::connection::Calls;
 use super::errors::{self, unexpected_reply};
-use super::link::Link;
 use crate::error::StoreError;
 use crate::rule::{Limit, MAX_WINDOW};
 use crate::store::{Request, Verdict};
@@ -17,9 +17,9 @@ const SECOND: u64 = 1_000_000;
 /// In microseconds: twice as long as any bucket takes to run empty.
 const ROOM: u64 = 2 * MAX_WINDOW.as_secs() * SECOND;
 
-pub(super) async fn acquire(link: &Link, request: &Request<'_>) -> Result<Verdict, StoreError> {
+pub(super) async fn acquire(calls: Calls<'_>, request: &Request<'_>) -> Result<Verdict, StoreError> {
     let limit = limit(request)?;
-    let said = Throttle::ask(link, request, limit, request.cost()).await?;
+    let said = Throttle::ask(calls, request, limit, request.cost()).await?;
     let left = said.left(limit);
     Ok(said.verdict(limit, left, request.cost()))
 }
@@ -28,11 +28,11 @@ pub(super) async fn acquire(link: &Link, request: &Request<'_>) -> Result<Verdic
 ///
 /// The module keeps one time for a key, when its bucket runs empty. How far that is ahead is told exactly to whoever asks
 /// with a bucket that drains a unit per microsecond, and has room for any wait.
-pub(super) async fn peek(link: &Link, request: &Request<'_>) -> Result<Verdict, StoreError> {
+pub(super) async fn peek(calls: Calls<'_>, request: &Request<'_>) -> Result<Verdict, StoreError> {
     let limit = limit(request)?;
     let mut command = cmd("CL.THROTTLE");
     command.arg(key(request)).arg(ROOM - 1).arg(SECOND).arg(1).arg(0);
-    let said = Throttle::send(link, &command).await?;
+    let said = Throttle::send(calls, &command).await?;
     let empty_in = ROOM.saturating_sub(said.remaining);
     // As the module counts: nanoseconds for one unit of cost, rounded down.
     let unit = (u128::from(limit.window_us()) * 1000 / u128::from(limit.max().max(1))).max(1);
@@ -72,15 +72,16 @@ struct Throttle {
 }
 
 impl Throttle {
-    async fn ask(link: &Link, request: &Request<'_>, limit: &Limit, cost: u64) -> Result<Self, StoreError> {
+    async fn ask(calls: Calls<'_>, request: &Request<'_>, limit: &Limit, cost: u64) -> Result<Self, StoreError> {
         let mut command = cmd("CL.THROTTLE");
         command.arg(key(request)).arg(limit.capacity().max(1) - 1);
         command.arg(limit.max().max(1)).arg(limit.window_us() / SECOND).arg(cost);
-        Self::send(link, &command).await
+        Self::send(calls, &command).await
     }
 
-    async fn send(link: &Link, command: &Cmd) -> Result<Self, StoreError> {
-        let reply = link.send(command).await?.map_err(|error| refused(&error))?;
+    async fn send(calls: Calls<'_>, command: &Cmd) -> Result<Self, StoreError> {
+        let is_like = |reply: &Value| Self::of(reply).is_some();
+        let reply = calls.send_for(command, is_like).await?.map_err(|error| refused(&error))?;
         Self::of(&reply).ok_or_else(unexpected_reply)
     }
 

@@ -11,8 +11,8 @@ use super::reply;
 use super::transaction::{self, Attempt};
 use crate::error::StoreError;
 use crate::rule::{Limit, MAX_COUNT};
+use crate::store::redis::connection::Calls;
 use crate::store::redis::errors::{foreign_key, unexpected_reply};
-use crate::store::redis::link::Link;
 use crate::store::{Request, Verdict};
 
 /// The largest value of the field: of 63 bits, beside the sign.
@@ -20,9 +20,9 @@ const TOP: u64 = (1 << 63) - 1;
 const USED: &str = "1";
 const WINDOW: &str = "65";
 
-pub(super) async fn acquire(link: &Link, request: &Request<'_>, limit: &Limit) -> Result<Verdict, StoreError> {
+pub(super) async fn acquire(calls: Calls<'_>, request: &Request<'_>, limit: &Limit) -> Result<Verdict, StoreError> {
     if request.cost() == 0 {
-        return peek(link, request, limit).await;
+        return peek(calls, request, limit).await;
     }
     let key = super::counter_key(request);
     // Adding up to the brim, and taking that away again, fails in the first step if the call does not fit, and then in
@@ -37,7 +37,7 @@ pub(super) async fn acquire(link: &Link, request: &Request<'_>, limit: &Limit) -
     commands.arg("GET").arg("u63").arg(USED).arg("GET").arg("u63").arg(WINDOW);
     commands.cmd("PTTL").arg(&key);
     commands.cmd("EXEC");
-    let replies = link.send_all(&commands).await?;
+    let replies = calls.send_all(&commands).await?;
     let Some(Value::Array(replies)) = replies.last() else { return Err(unexpected_reply()) };
     let [time, _, Value::Array(fields), left] = replies.as_slice() else { return Err(unexpected_reply()) };
     let [raised, _, used, window] = fields.as_slice() else { return Err(unexpected_reply()) };
@@ -45,15 +45,15 @@ pub(super) async fn acquire(link: &Link, request: &Request<'_>, limit: &Limit) -
     let state = State { time, used: reply::count(used).ok_or_else(unexpected_reply)?, left };
     let ticket = if allowed { reply::count(window).ok_or_else(unexpected_reply)? } else { 0 };
     let verdict = state.verdict(limit, allowed).ok_or_else(unexpected_reply)?;
-    state.mend(link, &key, limit).await;
+    state.mend(calls, &key, limit).await;
     Ok(verdict.with_ticket(ticket))
 }
 
-pub(super) async fn peek(link: &Link, request: &Request<'_>, limit: &Limit) -> Result<Verdict, StoreError> {
+pub(super) async fn peek(calls: Calls<'_>, request: &Request<'_>, limit: &Limit) -> Result<Verdict, StoreError> {
     let key = super::counter_key(request);
     let mut commands = Pipeline::with_capacity(5);
     commands.cmd("MULTI").cmd("TIME").cmd("GET").arg(&key).cmd("PTTL").arg(&key).cmd("EXEC");
-    let replies = link.send_all(&commands).await?;
+    let replies = calls.send_all(&commands).await?;
     let Some(Value::Array(replies)) = replies.last() else { return Err(unexpected_reply()) };
     let [time, value, left] = replies.as_slice() else { return Err(unexpected_reply()) };
     let used = match value {
@@ -65,7 +65,7 @@ pub(super) async fn peek(link: &Link, request: &Request<'_>, limit: &Limit) -> R
 }
 
 /// Gives back to the window that was charged, and to no other.
-pub(super) async fn refund(link: &Link, request: &Request<'_>, ticket: u64) -> Result<bool, StoreError> {
+pub(super) async fn refund(calls: Calls<'_>, request: &Request<'_>, ticket: u64) -> Result<bool, StoreError> {
     let key = super::counter_key(request);
     let mut get = cmd("GET");
     get.arg(&key);
@@ -86,7 +86,7 @@ pub(super) async fn refund(link: &Link, request: &Request<'_>, ticket: u64) -> R
         }
         Ok(Attempt { commands, decided: counter.is_some() })
     };
-    transaction::run(link, &[&key], &[get], decide, |done, _| Some(done)).await
+    transaction::run(calls, &[&key], &[get], decide, |done, _| Some(done)).await
 }
 
 /// Overwrites a part of the value, which leaves its expiry as it is.
@@ -146,12 +146,12 @@ impl State<'_> {
 
     /// Where the clock has stepped back, the window lasts no longer than if it had begun now. If that cannot be said, the
     /// next call says it.
-    async fn mend(&self, link: &Link, key: &[u8], limit: &Limit) {
+    async fn mend(&self, calls: Calls<'_>, key: &[u8], limit: &Limit) {
         let left = reply::integer(self.left).unwrap_or_default();
         if !u64::try_from(left).is_ok_and(|left| left <= millis(limit)) {
             let mut expire = cmd("PEXPIRE");
             expire.arg(key).arg(millis(limit));
-            let _ = link.send(&expire).await;
+            let _ = calls.send(&expire).await;
         }
     }
 }

@@ -3,9 +3,9 @@
 
 use redis::{Value, cmd};
 
+use super::connection::Calls;
 use super::errors::{foreign_key, unexpected_reply};
-use super::link::Link;
-use super::wire::Mode;
+use super::operation::Operation;
 use crate::error::StoreError;
 use crate::store::{Request, Verdict};
 
@@ -26,27 +26,35 @@ pub(super) fn counter_key(request: &Request<'_>) -> Vec<u8> {
 }
 
 /// Fixed windows.
-pub(super) async fn fixed_window(link: &Link, mode: Mode, request: &Request<'_>) -> Result<Verdict, StoreError> {
+pub(super) async fn fixed_window(
+    calls: Calls<'_>,
+    operation: Operation,
+    request: &Request<'_>,
+) -> Result<Verdict, StoreError> {
     let [limit] = request.limits() else { return Err(unexpected_reply()) };
-    match mode {
-        Mode::Peek => fixed_window::peek(link, request, limit).await,
-        _ => fixed_window::acquire(link, request, limit).await,
+    match operation {
+        Operation::Peek => fixed_window::peek(calls, request, limit).await,
+        _ => fixed_window::acquire(calls, request, limit).await,
     }
 }
 
-pub(super) async fn refund_fixed_window(link: &Link, request: &Request<'_>, ticket: u64) -> Result<bool, StoreError> {
-    fixed_window::refund(link, request, ticket).await
+pub(super) async fn refund_fixed_window(
+    calls: Calls<'_>,
+    request: &Request<'_>,
+    ticket: u64,
+) -> Result<bool, StoreError> {
+    fixed_window::refund(calls, request, ticket).await
 }
 
 /// Sliding windows. The requests are on different keys; all of them are charged, or none. `now` is the caller's clock, or
 /// `None` for the server's.
 pub(super) async fn decide<'a>(
-    link: &Link,
+    calls: Calls<'_>,
     now: impl Fn() -> Result<Option<u64>, StoreError>,
-    mode: Mode,
+    operation: Operation,
     requests: &[Request<'a>],
 ) -> Result<Vec<Verdict>, StoreError> {
-    let acquires = matches!(mode, Mode::Acquire);
+    let acquires = matches!(operation, Operation::Acquire);
     let decide = |states: Vec<LogState<'a>>| {
         let mut commands = Vec::new();
         let charge = acquires && states.iter().all(LogState::admits);
@@ -69,27 +77,27 @@ pub(super) async fn decide<'a>(
         };
         decided.into_iter().zip(limits()).map(verdict).collect()
     };
-    with_states(link, now, mode, requests, decide, finish).await
+    with_states(calls, now, operation, requests, decide, finish).await
 }
 
 /// A refund, a block, or the end of one.
 pub(super) async fn change(
-    link: &Link,
+    calls: Calls<'_>,
     now: impl Fn() -> Result<Option<u64>, StoreError>,
-    mode: Mode,
+    operation: Operation,
     request: Request<'_>,
 ) -> Result<bool, StoreError> {
     let decide = |states: Vec<LogState<'_>>| match states.first() {
-        Some(state) => state.change(mode),
+        Some(state) => state.change(operation),
         None => Attempt { commands: Vec::new(), decided: false },
     };
-    with_states(link, now, mode, &[request], decide, |done, _| Some(done)).await
+    with_states(calls, now, operation, &[request], decide, |done, _| Some(done)).await
 }
 
 async fn with_states<'a, D, T>(
-    link: &Link,
+    calls: Calls<'_>,
     now: impl Fn() -> Result<Option<u64>, StoreError>,
-    mode: Mode,
+    operation: Operation,
     requests: &[Request<'a>],
     decide: impl Fn(Vec<LogState<'a>>) -> Attempt<D>,
     finish: impl Fn(D, &[Value]) -> Option<T>,
@@ -97,7 +105,7 @@ async fn with_states<'a, D, T>(
     let keys: Vec<&[u8]> = requests.iter().map(Request::key).collect();
     let mut read = vec![cmd("TIME")];
     for request in requests {
-        sliding_window::read(request, mode, &mut read);
+        sliding_window::read(request, operation, &mut read);
     }
     let look = |replies: &[Value]| {
         let (time, mut replies) = replies.split_first().ok_or_else(unexpected_reply)?;
@@ -109,10 +117,10 @@ async fn with_states<'a, D, T>(
         for request in requests {
             let (mine, others) =
                 replies.split_at_checked(sliding_window::reads(request)).ok_or_else(unexpected_reply)?;
-            states.push(LogState::of(*request, mode, source, now, mine).ok_or_else(foreign_key)?);
+            states.push(LogState::of(*request, operation, source, now, mine).ok_or_else(foreign_key)?);
             replies = others;
         }
         Ok(decide(states))
     };
-    transaction::run(link, &keys, &read, look, finish).await
+    transaction::run(calls, &keys, &read, look, finish).await
 }

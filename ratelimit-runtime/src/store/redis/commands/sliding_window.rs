@@ -7,14 +7,14 @@ use super::log_format::{Entry, Meta, member};
 use super::reply;
 use super::transaction::Attempt;
 use crate::rule::Limit;
-use crate::store::redis::wire::Mode;
+use crate::store::redis::operation::Operation;
 use crate::store::{Request, Verdict};
 
 /// How many entries that have left all windows one admission removes, at least.
 const TRIM: u64 = 64;
 
 /// The commands that read what [`LogState::of`] needs.
-pub(super) fn read(request: &Request<'_>, mode: Mode, commands: &mut Vec<Cmd>) {
+pub(super) fn read(request: &Request<'_>, operation: Operation, commands: &mut Vec<Cmd>) {
     let key = request.key();
     let mut add = |mut command: Cmd, args: &[u64], scores: bool| {
         for arg in args {
@@ -36,7 +36,7 @@ pub(super) fn read(request: &Request<'_>, mode: Mode, commands: &mut Vec<Cmd>) {
     let last_trimmed = trim(request) - 1;
     add(on_key("ZRANGE"), &[last_trimmed, last_trimmed], true);
     let mut charged = on_key("ZSCORE");
-    charged.arg(member(mode.ticket()));
+    charged.arg(member(operation.ticket()));
     add(charged, &[], false);
     for limit in request.limits() {
         // The entry that has to leave before the call fits, counted from the newest; behind the meta member it is one further.
@@ -80,7 +80,13 @@ pub(super) struct LogState<'a> {
 
 impl<'a> LogState<'a> {
     /// `None` if the key does not hold a log.
-    pub(super) fn of(request: Request<'a>, mode: Mode, time: Time, now: u64, replies: &[Value]) -> Option<Self> {
+    pub(super) fn of(
+        request: Request<'a>,
+        operation: Operation,
+        time: Time,
+        now: u64,
+        replies: &[Value],
+    ) -> Option<Self> {
         let [left, all, top, oldest, charged, by_limit @ ..] = replies else { return None };
         let top = reply::entries(top)?;
         let meta = match top.first() {
@@ -111,7 +117,7 @@ impl<'a> LogState<'a> {
         };
         let charged = match charged {
             Value::Nil => None,
-            score => Some(Entry::of((member(mode.ticket()).as_bytes(), reply::score(score)?))?.time),
+            score => Some(Entry::of((member(operation.ticket()).as_bytes(), reply::score(score)?))?.time),
         };
         let left_millis = reply::integer(left)?;
         Some(Self { request, time, now, at, left_millis, newest, meta, logged, trims_all, charged, wait })
@@ -237,18 +243,18 @@ impl<'a> LogState<'a> {
     }
 
     /// What changes the key at once: a refund, a block, the end of one. Says whether there was anything.
-    pub(super) fn change(&self, mode: Mode) -> Attempt<bool> {
+    pub(super) fn change(&self, operation: Operation) -> Attempt<bool> {
         let mut commands = Vec::new();
-        let done = match mode {
-            Mode::Refund(ticket) => self.refund(ticket, &mut commands),
-            Mode::Block(duration) => {
+        let done = match operation {
+            Operation::Refund(ticket) => self.refund(ticket, &mut commands),
+            Operation::Block(duration) => {
                 let block = self.request.with_block(duration).block_us();
                 let left = u64::try_from(self.left_millis).unwrap_or(0);
                 self.block(block, &mut commands);
                 commands.push(self.expire(block.max(left * 1000)));
                 true
             }
-            Mode::Unblock if self.blocked_for() > 0 => {
+            Operation::Unblock if self.blocked_for() > 0 => {
                 match self.meta.map_or(0, |meta| meta.ticket) {
                     0 => commands.extend(self.without_meta()),
                     ticket => self.note(Meta { ticket, ..Meta::default() }, &mut commands),

@@ -9,8 +9,8 @@ use std::time::Duration;
 use redis::{Cmd, Pipeline, Value};
 
 use crate::error::StoreError;
+use crate::store::redis::connection::Calls;
 use crate::store::redis::errors::unexpected_reply;
-use crate::store::redis::link::Link;
 
 /// The longest pause between two attempts is twice this to the power of that, in milliseconds.
 const LONGEST_PAUSE: u32 = 4;
@@ -27,13 +27,13 @@ pub(super) struct Attempt<D> {
 /// It goes on until it succeeds: each time it fails, somebody else's transaction on the same key went through. The
 /// caller's deadline ends it by dropping it.
 pub(super) async fn run<D, T>(
-    link: &Link,
+    calls: Calls<'_>,
     keys: &[&[u8]],
     read: &[Cmd],
     decide: impl Fn(&[Value]) -> Result<Attempt<D>, StoreError>,
     finish: impl Fn(D, &[Value]) -> Option<T>,
 ) -> Result<T, StoreError> {
-    let exclusive = link.exclusive().await?;
+    let exclusive = calls.exclusive().await?;
     let _line = exclusive.pool().stand_in_line(keys).await;
     let mut lease = exclusive.lease().await?;
     // The last user of the connection may have decided to write nothing.

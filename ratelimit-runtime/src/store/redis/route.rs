@@ -2,61 +2,50 @@
 
 use std::borrow::Cow;
 
-use super::wire::Kind;
+use super::layout::{Layout, LogLayout};
 use super::{commands, redis_cell};
 use crate::error::StoreError;
 use crate::rule::Algorithm;
 use crate::store::{Capabilities, Feature, Request};
 
-/// How Redis keeps the log of a sliding window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum LogLayout {
-    /// A sorted set with a member for each unit of cost, which anyone can read with `ZRANGE`: about 21 bytes a member
-    /// up to 128 of them, 130 beyond. A call may cost at most 1,000, and nothing can be reserved.
-    Zset,
-    /// One string with 12 bytes a call, whatever it costs.
-    Ring,
-}
-
 /// What a store is to use.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Means {
+pub(super) struct Settings {
     pub(super) scripts: bool,
     /// The module redis-cell.
-    pub(super) cell: bool,
-    pub(super) layout: Option<LogLayout>,
+    pub(super) redis_cell: bool,
+    pub(super) log_layout: Option<LogLayout>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
-    Script(Kind),
+pub(super) enum Route {
+    Script(Layout),
     /// The log as a sorted set, in transactions.
-    Log,
+    LogCommands,
     /// A counter that expires.
-    Counter,
+    CounterCommands,
     /// `CL.THROTTLE`.
-    Cell,
+    RedisCell,
 }
 
 /// How several requests are decided together.
-pub(super) enum Group {
+pub(super) enum GroupRoute {
     /// By one script.
-    Scripts(Vec<Kind>),
+    Scripts(Vec<Layout>),
     /// In one transaction.
     Logs,
     /// One after the other, and given back if one refuses.
     Each,
 }
 
-impl Way {
+impl Route {
     /// The key as stored.
     pub(super) fn key<'a>(self, request: &Request<'a>) -> Cow<'a, [u8]> {
         match self {
-            Self::Script(kind) => kind.key(request),
-            Self::Log => Cow::Borrowed(request.key()),
-            Self::Counter => Cow::Owned(commands::counter_key(request)),
-            Self::Cell => Cow::Owned(redis_cell::key(request)),
+            Self::Script(layout) => layout.key(request),
+            Self::LogCommands => Cow::Borrowed(request.key()),
+            Self::CounterCommands => Cow::Owned(commands::counter_key(request)),
+            Self::RedisCell => Cow::Owned(redis_cell::key(request)),
         }
     }
 }
@@ -64,26 +53,26 @@ impl Way {
 /// A member each has to be written at once.
 const LARGEST_COST: u64 = 1_000;
 
-impl Means {
+impl Settings {
     pub(super) fn capabilities(self, own_clock: bool) -> Capabilities {
         use Feature::{Block, Limits, Refund, Together};
         let log = &[Limits, Refund, Block, Together];
         let mut all = if self.scripts {
             let all = Capabilities::all();
-            if self.layout == Some(LogLayout::Zset) {
+            if self.log_layout == Some(LogLayout::Zset) {
                 all.without(Algorithm::SlidingWindow, Feature::Reserve)
             } else {
                 all
             }
         } else {
             let mut some = Capabilities::none();
-            if self.layout != Some(LogLayout::Ring) {
+            if self.log_layout != Some(LogLayout::Ring) {
                 some = some.with(Algorithm::SlidingWindow, log);
             }
             // A fixed window without scripts goes by the server's clock.
             if own_clock { some } else { some.with(Algorithm::FixedWindow, &[Refund]) }
         };
-        if self.cell {
+        if self.redis_cell {
             all = all.without_algorithm(Algorithm::LeakyBucket);
             if !own_clock {
                 all = all.with(Algorithm::LeakyBucket, &[]);
@@ -95,22 +84,22 @@ impl Means {
     /// # Errors
     ///
     /// `Unsupported`, with what to allow or to choose instead.
-    pub(super) fn way(self, request: &Request<'_>, own_clock: bool) -> Result<Way, StoreError> {
+    pub(super) fn route(self, request: &Request<'_>, own_clock: bool) -> Result<Route, StoreError> {
         match request.algorithm() {
-            Algorithm::LeakyBucket if self.cell => throttled(request, own_clock).map(|()| Way::Cell),
+            Algorithm::LeakyBucket if self.redis_cell => throttled(request, own_clock).map(|()| Route::RedisCell),
             _ if self.scripts => {
-                let kind = Kind::of(request, self.layout);
+                let layout = Layout::of(request, self.log_layout);
                 // Left to itself, the store keeps a log of units only for rules that are nothing else.
-                if kind == Kind::Zset {
+                if layout == Layout::Zset {
                     in_a_zset(request, "LogLayout::Ring")?;
                 }
-                Ok(Way::Script(kind))
+                Ok(Route::Script(layout))
             }
-            Algorithm::SlidingWindow if self.layout == Some(LogLayout::Ring) => {
+            Algorithm::SlidingWindow if self.log_layout == Some(LogLayout::Ring) => {
                 unsupported("`LogLayout::Ring` needs scripts: allow them with `RedisStore::scripts(true)`")
             }
-            Algorithm::SlidingWindow => in_a_zset(request, "scripts(true)").map(|()| Way::Log),
-            Algorithm::FixedWindow => counted(request, own_clock).map(|()| Way::Counter),
+            Algorithm::SlidingWindow => in_a_zset(request, "scripts(true)").map(|()| Route::LogCommands),
+            Algorithm::FixedWindow => counted(request, own_clock).map(|()| Route::CounterCommands),
             other => unsupported(format!(
                 "on Redis, {other:?} needs scripts: allow them with `RedisStore::scripts(true)`, or choose \
                  sliding_window or fixed_window"
@@ -119,33 +108,37 @@ impl Means {
     }
 }
 
-impl Means {
+impl Settings {
     /// # Errors
     ///
-    /// `Unsupported` if one of the requests is, or is of a kind that cannot be given back.
-    pub(super) fn group(self, requests: &[Request<'_>], own_clock: bool) -> Result<Group, StoreError> {
-        let mut ways = Vec::with_capacity(requests.len());
+    /// `Unsupported` if one of the requests is, or is of a sort that cannot be given back.
+    pub(super) fn group(self, requests: &[Request<'_>], own_clock: bool) -> Result<GroupRoute, StoreError> {
+        let mut routes = Vec::with_capacity(requests.len());
         for request in requests {
-            ways.push(self.way(request, own_clock)?);
+            routes.push(self.route(request, own_clock)?);
         }
-        let kinds: Vec<Kind> = ways
+        let layouts: Vec<Layout> = routes
             .iter()
-            .filter_map(|way| match way {
-                Way::Script(kind) => Some(*kind),
+            .filter_map(|route| match route {
+                Route::Script(layout) => Some(*layout),
                 _ => None,
             })
             .collect();
-        if kinds.len() == ways.len() {
-            return Ok(Group::Scripts(kinds));
+        if layouts.len() == routes.len() {
+            return Ok(GroupRoute::Scripts(layouts));
         }
-        if ways.len() > 1 && ways.contains(&Way::Cell) {
+        if routes.len() > 1 && routes.contains(&Route::RedisCell) {
             return unsupported("CL.THROTTLE decides on one key alone: leave redis_cell off, or do not stack the rule");
         }
         let mut keys: Vec<&[u8]> = requests.iter().map(Request::key).collect();
         keys.sort_unstable();
         keys.dedup();
-        let distinct = keys.len() == ways.len();
-        Ok(if distinct && ways.iter().all(|way| *way == Way::Log) { Group::Logs } else { Group::Each })
+        let distinct = keys.len() == routes.len();
+        Ok(if distinct && routes.iter().all(|route| *route == Route::LogCommands) {
+            GroupRoute::Logs
+        } else {
+            GroupRoute::Each
+        })
     }
 }
 

@@ -1,0 +1,18 @@
+//! What once went wrong between this library and its Redis server, on servers that run.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod asking;
+mod proxy;
+
+mod cancelled;
+mod flood;
+mod handshake;
+mod idle;
+mod refusals;
+mod runtimes;
+mod slow;
+mod stray;
