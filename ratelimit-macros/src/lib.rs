@@ -5,6 +5,7 @@
 //! is to be generated (`plan`), as tokens (`expand`). A stage uses what earlier ones made, never a later one. Only the
 //! last quotes, and it cannot fail. What several stages share stands beside the folders.
 
+mod async_blocks;
 mod check;
 mod diagnostics;
 mod duration;
@@ -85,12 +86,17 @@ use proc_macro::TokenStream;
 ///
 /// # Functions
 ///
-/// Async functions and methods of every kind, methods under `#[async_trait]`, and functions whose last expression is
-/// `async move { … }` or hands one on, as `Box::pin(async move { … })` does. The return type implements
-/// `FromRateLimitError`, as `Result<_, E>` does for `E: From<RateLimitError>`; a function that returns nothing needs
-/// `on_refused` or `shadow`.
+/// Async functions and methods of every kind, methods under `#[async_trait]`, and functions that do nothing but return
+/// `async move { … }`, or hand it on as it is: `Box::pin(async move { … })`, `async move { … }.boxed()`. The limit is
+/// asked inside of the block, so nothing may go past it: before it stands at most a `let` that copies what the block
+/// needs, as `let email = email.to_owned();`. The return type implements `FromRateLimitError`, as `Result<_, E>` does for
+/// `E: From<RateLimitError>`; a function that returns nothing needs `on_refused` or `shadow`.
 ///
-/// Several attributes on one function make one guard: each has its own bucket. They are consulted together, and a call is
+/// The limit is that of the body it stands above. A default method of a trait has it, an implementation that replaces
+/// that method has not. Other attributes may stand above and below, but one that makes a blocking function of an async
+/// one, as `#[tokio::main]` does, stands below.
+///
+/// Several attributes on one function, all under the name `rate_limit`, make one guard: each has its own bucket. They are consulted together, and a call is
 /// charged to all of them or to none. Of several refusals, the one that lasts longest is returned. `on_refused` is written once
 /// and applies to all of them; with `wait` on several of them, a call waits no longer than the shortest says.
 ///

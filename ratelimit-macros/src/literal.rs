@@ -1,11 +1,17 @@
 //! Literals inside expressions.
 
-use syn::{Expr, Lit, LitInt, LitStr};
+use syn::{Expr, Lit, LitInt, LitStr, Stmt};
 
-/// `expr` without the invisible brackets that `macro_rules!` puts around what it passes on.
+/// `expr` without what is only around it: parentheses, a block, and the invisible brackets that `macro_rules!` puts
+/// around what it passes on.
 pub(crate) fn bare(expr: &Expr) -> &Expr {
     match expr {
         Expr::Group(group) if group.attrs.is_empty() => bare(&group.expr),
+        Expr::Paren(paren) if paren.attrs.is_empty() => bare(&paren.expr),
+        Expr::Block(block) if block.attrs.is_empty() && block.label.is_none() => match block.block.stmts.as_slice() {
+            [Stmt::Expr(only, None)] => bare(only),
+            _ => expr,
+        },
         _ => expr,
     }
 }

@@ -5,9 +5,9 @@ use std::ops::Range;
 use proc_macro2::Span;
 use syn::{Error, Expr};
 
-use crate::check::control_flow;
-use crate::check::scope::Scope;
+use crate::check::scope::{Scope, hidden};
 use crate::check::value::Value;
+use crate::check::{control_flow, key_expr};
 use crate::diagnostics::{Diagnostics, list};
 use crate::literal::as_str;
 use crate::parse::argument::Argument;
@@ -26,6 +26,7 @@ pub(crate) fn read(argument: Option<&Argument>, scope: &Scope, diagnostics: &mut
     let Some(Argument { value, .. }) = argument else { return Some(Key::None) };
     let Some(literal) = as_str(value) else {
         control_flow::check("key", value, diagnostics);
+        key_expr::check(value, scope, diagnostics);
         return Some(Key::Expr(value.clone()));
     };
     if literal.value().is_empty() {
@@ -72,6 +73,9 @@ fn resolve(placeholder: Placeholder, literal: Span, scope: &Scope) -> Result<Val
         scope.receiver_at(literal).ok_or_else(|| format!("this function has no `self`{}", choice(scope)))?
     } else {
         let Some(binding) = scope.find(name) else { return Err(unknown(name, scope)) };
+        if scope.hides(name) {
+            return Err(hidden(name));
+        }
         if binding.conditional {
             return Err(format!(
                 "`{name}` is not always there: its argument is under `#[cfg]`, so it cannot be part of a key"
@@ -143,6 +147,9 @@ mod tests {
         for text in ["\"login\"", "\"<<email>>-<type>\"", "\"e-mail\""] {
             assert!(matches!(key(text, SIGNATURE), Ok(Key::Template(_))), "{text}");
         }
+        for text in ["(\"<email>\")", "{ (\"<email>\") }"] {
+            assert!(matches!(key(text, SIGNATURE), Ok(Key::Template(_))), "{text}");
+        }
         for text in ["(email, type_)", "email"] {
             assert!(matches!(key(text, SIGNATURE), Ok(Key::Expr(_))), "{text}");
         }
@@ -159,6 +166,8 @@ mod tests {
             ("\"<<email>>\"", "did you mean `<email>`?"),
             ("\"\"", "an empty key"),
             ("f(email).await", "`.await` cannot be used in `key`"),
+            ("(\"<emial>\")", "did you mean `email`?"),
+            ("{ \"email\" }", "did you mean `<email>`?"),
         ] {
             let errors = key(text, SIGNATURE).err().unwrap();
             assert_eq!(errors.len(), 1, "{text}: {errors:?}");

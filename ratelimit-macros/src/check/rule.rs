@@ -1,5 +1,6 @@
 //! One rule: the arguments of one attribute, judged one by one and against each other.
 
+use quote::ToTokens as _;
 use syn::{Expr, LitStr};
 
 use crate::check::algorithm::{self, Algorithm};
@@ -44,6 +45,10 @@ pub(crate) fn check(arguments: &Arguments, nth: u8, scope: &Scope, diagnostics: 
         if let Some(argument) = argument {
             control_flow::check(name, &argument.value, diagnostics);
         }
+    }
+    let expressions = [&arguments.when, &arguments.limiter, &arguments.max, &arguments.cost, &arguments.shadow];
+    for argument in expressions.into_iter().chain([&arguments.key, &arguments.count]).flatten() {
+        scope.must_not_hide(argument.value.to_token_stream(), diagnostics);
     }
     let shadow = shadow::read(arguments.shadow.as_ref());
     if let Shadow::If(expr) = &shadow {

@@ -44,7 +44,7 @@ fn what_is_asked_for_is_there() {
     for (arguments, function, parts) in [
         (
             r#"window = "1s", max = n + 1, cost = c, limiter = &self.l, shadow = s, key = &a + b, timeout = "5ms", name = "x", on_unavailable = "deny", crate = ::y"#,
-            "async fn f() -> R {}",
+            "async fn f(a: A, b: B) -> R {}",
             vec![
                 "::y::__private::Rule::new(\"x\",",
                 "Limit::new(1u64,",
