@@ -53,7 +53,7 @@ use proc_macro::TokenStream;
 /// | `shadow`, `shadow = <bool>` | decide and record, never refuse, wait or block | off |
 /// | `name = "send_code"` | the namespace of the keys: functions that share a name share budgets. At most 128 bytes, no braces | the function's path, with the type it belongs to |
 /// | `limiter = <expr>` | a `RateLimiter`, a reference to one, or an `Arc` of one | the scoped one, else the installed one |
-/// | `crate = ::path` | where the runtime crate is, as an absolute path | `::ratelimit_runtime` |
+/// | `crate = ::path` | where the runtime crate is, as an absolute path: for who calls it something else in `Cargo.toml` | `::ratelimit_runtime` |
 ///
 /// Expressions are evaluated at each call before its first `.await`, in the order `when`, `limiter`, `max`, `cost`,
 /// `shadow`, `key`; `on_refused` only for a refused call, `count` once the body has returned. They see the function's
@@ -73,9 +73,12 @@ use proc_macro::TokenStream;
 /// cannot pass a limit of five, and gives it back if the outcome does not count. A call that is cancelled or panics
 /// counts. Calls that are still running occupy their slots, but only those that have counted lead to a block.
 ///
-/// `"ok"` and `"err"` are for functions that return a `Result`. The body becomes an async block: arguments that it uses
-/// are moved into it, so a closure of `count` sees of them only what is `Copy` or what the body leaves alone. Without
-/// `count` the body stays where it is.
+/// `"ok"` and `"err"` are for functions that return a `Result`. The body becomes an async block, because a `return` in
+/// it must not end the function before the outcome is judged. Without `count` the body stays where it is. So with it
+/// - arguments that the body uses are moved into the block: a closure of `count` sees of them only what is `Copy` or what
+///   the body leaves alone, and they are dropped with the block, before arguments that the body does not use;
+/// - the compiler says of an argument that was moved twice where, but not its name; it may call a `mut` argument that is
+///   only written to unused; and `clippy::needless_return` is silent about the last `return`.
 ///
 /// # Key templates
 ///
@@ -128,7 +131,8 @@ pub fn key(input: TokenStream) -> TokenStream {
 /// ```
 ///
 /// A struct is its fields in order, a newtype is the same key as what it wraps, an enum is its variant's name and fields.
-/// Names of structs and fields are not part of the key. Every field implements `KeyPart`.
+/// Names of structs and fields are not part of the key. Every field implements `KeyPart`, but for a `PhantomData`: that
+/// is no part of the key.
 /// `#[key(crate = ::path)]` says where the runtime crate is, if it has another name.
 #[proc_macro_derive(KeyPart, attributes(key))]
 pub fn derive_key_part(input: TokenStream) -> TokenStream {

@@ -1,9 +1,11 @@
 //! Functions that the attribute once broke, or did not limit as it says. What it must refuse is in `ui/fail`.
-#![allow(clippy::unused_self, reason = "the shapes are the point")]
+#![allow(clippy::unused_self, clippy::unwrap_used, reason = "tests")]
 
+mod derived_keys;
 mod futures;
 mod inner_attributes;
 mod keys;
+mod shapes;
 mod stacks;
 
 use ratelimit_runtime::{RateLimitError, RateLimiter};

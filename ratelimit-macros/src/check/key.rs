@@ -45,6 +45,7 @@ pub(crate) fn read(argument: Option<&Argument>, scope: &Scope, diagnostics: &mut
         diagnostics.push(Error::new(literal.span(), text.point(&at, &message)));
         return None;
     }
+    let placeholders = pieces.iter().filter(|piece| matches!(piece, Piece::Placeholder(_))).count();
     let mut resolved = Vec::new();
     for piece in pieces {
         let placeholder = match piece {
@@ -55,7 +56,7 @@ pub(crate) fn read(argument: Option<&Argument>, scope: &Scope, diagnostics: &mut
             Piece::Placeholder(placeholder) => placeholder,
         };
         let at = placeholder.at.clone();
-        match resolve(placeholder, literal.span(), scope) {
+        match resolve(placeholder, literal.span(), placeholders == 1, scope) {
             Ok(value) => resolved.push(Piece::Placeholder(value)),
             Err(fault) => {
                 faultless = false;
@@ -66,11 +67,12 @@ pub(crate) fn read(argument: Option<&Argument>, scope: &Scope, diagnostics: &mut
     faultless.then_some(Key::Template(resolved))
 }
 
-/// The value that `placeholder` names, or what is wrong with it.
-fn resolve(placeholder: Placeholder, literal: Span, scope: &Scope) -> Result<Value, String> {
+/// The value that `placeholder` names, or what is wrong with it. An error of the compiler about the value can underline
+/// all of the literal, if the placeholder is the only one there, or else the argument.
+fn resolve(placeholder: Placeholder, literal: Span, only: bool, scope: &Scope) -> Result<Value, String> {
     let name = &placeholder.root;
     let root = if name == "self" {
-        scope.receiver_at(literal).ok_or_else(|| format!("this function has no `self`{}", choice(scope)))?
+        scope.receiver.as_ref().ok_or_else(|| format!("this function has no `self`{}", choice(scope)))?
     } else {
         let Some(binding) = scope.find(name) else { return Err(unknown(name, scope)) };
         if scope.hides(name) {
@@ -81,14 +83,15 @@ fn resolve(placeholder: Placeholder, literal: Span, scope: &Scope) -> Result<Val
                 "`{name}` is not always there: its argument is under `#[cfg]`, so it cannot be part of a key"
             ));
         }
-        let mut ident = binding.ident.clone();
-        // Located in the literal, resolved where the argument was written.
-        ident.set_span(literal.resolved_at(ident.span()));
-        ident
+        &binding.ident
     };
+    let span = if only { literal } else { root.span() };
+    let mut root = root.clone();
+    // Located where errors are to be, resolved where the argument was written.
+    root.set_span(span.resolved_at(root.span()));
     // Fields and methods are found whatever the hygiene. As a macro's own, they get no suggestion from the compiler to
     // replace the whole template.
-    Ok(Value::new(placeholder, root, literal.resolved_at(Span::mixed_site())))
+    Ok(Value::new(placeholder, root, span.resolved_at(Span::mixed_site())))
 }
 
 fn unknown(name: &str, scope: &Scope) -> String {

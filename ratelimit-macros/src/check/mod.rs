@@ -6,6 +6,7 @@ pub(crate) mod async_trait;
 pub(crate) mod body;
 pub(crate) mod burst;
 pub(crate) mod checked;
+pub(crate) mod condition;
 pub(crate) mod conflicts;
 pub(crate) mod control_flow;
 pub(crate) mod cost;

@@ -1,8 +1,8 @@
 //! The names that a template may use: what the function's arguments bind.
 
-use proc_macro2::{Span, TokenStream, TokenTree};
+use proc_macro2::{TokenStream, TokenTree};
 use syn::ext::IdentExt as _;
-use syn::{Attribute, FnArg, Ident, Pat, Signature};
+use syn::{Attribute, FnArg, Ident, Meta, Pat, Signature};
 
 use crate::check::preparation::Prepared;
 use crate::diagnostics::Diagnostics;
@@ -137,13 +137,6 @@ impl Scope {
         let receiver = self.receiver.iter().map(|_| "self".to_owned());
         receiver.chain(self.bindings.iter().map(Binding::text)).collect()
     }
-
-    /// The identifier for `self`, located at `span`.
-    pub(crate) fn receiver_at(&self, span: Span) -> Option<Ident> {
-        let mut ident = self.receiver.clone()?;
-        ident.set_span(span.resolved_at(ident.span()));
-        Some(ident)
-    }
 }
 
 /// What is wrong where a local hides the argument called `name`.
@@ -155,7 +148,28 @@ pub(crate) fn hidden(name: &str) -> String {
 }
 
 fn conditional(attributes: &[Attribute]) -> bool {
-    attributes.iter().any(|attribute| attribute.path().is_ident("cfg") || attribute.path().is_ident("cfg_attr"))
+    attributes.iter().any(|attribute| match &attribute.meta {
+        Meta::List(list) if list.path.is_ident("cfg_attr") => applies_cfg(list.tokens.clone()),
+        meta => meta.path().is_ident("cfg"),
+    })
+}
+
+/// Whether a `cfg` is among what a `cfg_attr` with these tokens applies: after its condition, or in a `cfg_attr` there.
+fn applies_cfg(tokens: TokenStream) -> bool {
+    let comma = |tree: &TokenTree| matches!(tree, TokenTree::Punct(punct) if punct.as_char() == ',');
+    let mut trees = tokens.into_iter().skip_while(|tree| !comma(tree)).peekable();
+    while let Some(tree) = trees.next() {
+        match (tree, trees.peek()) {
+            (TokenTree::Ident(name), Some(TokenTree::Group(_))) if name == "cfg" => return true,
+            (TokenTree::Ident(name), Some(TokenTree::Group(group)))
+                if name == "cfg_attr" && applies_cfg(group.stream()) =>
+            {
+                return true;
+            }
+            _ => {}
+        }
+    }
+    false
 }
 
 #[cfg(test)]
@@ -178,5 +192,20 @@ mod tests {
         assert!(!scope.find("a").unwrap().conditional);
         assert_eq!(scope.find("type").unwrap().ident.to_string(), "r#type");
         assert!(scope.find("f").is_none());
+    }
+
+    #[test]
+    fn conditional_arguments() {
+        for (attribute, expected) in [
+            ("#[cfg(x)]", true),
+            ("#[cfg_attr(x, cfg(y))]", true),
+            ("#[cfg_attr(x, allow(z), cfg_attr(y, cfg(z)))]", true),
+            ("#[cfg_attr(x, allow(unused_variables))]", false),
+            ("#[cfg_attr(cfg(x), allow(unused_variables))]", false),
+            ("#[allow(unused_variables)]", false),
+        ] {
+            let signature: Signature = syn::parse_str(&format!("fn f({attribute} a: A)")).unwrap();
+            assert_eq!(Scope::of(&signature).find("a").unwrap().conditional, expected, "{attribute}");
+        }
     }
 }
