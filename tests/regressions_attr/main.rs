@@ -5,6 +5,7 @@ mod derived_keys;
 mod futures;
 mod inner_attributes;
 mod keys;
+mod neutrality;
 mod shapes;
 mod stacks;
 
