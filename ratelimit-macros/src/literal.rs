@@ -1,5 +1,7 @@
 //! Literals inside expressions.
 
+use proc_macro2::{TokenStream, TokenTree};
+use quote::ToTokens as _;
 use syn::{Expr, Lit, LitInt, LitStr, Stmt};
 
 /// `expr` without what is only around it: parentheses, a block, and the invisible brackets that `macro_rules!` puts
@@ -38,4 +40,17 @@ pub(crate) fn as_int(expr: &Expr) -> Option<&LitInt> {
         Lit::Int(number) => Some(number),
         _ => None,
     }
+}
+
+/// The string literals among `tokens`, at any depth.
+pub(crate) fn strings(tokens: TokenStream) -> Vec<LitStr> {
+    let mut found = Vec::new();
+    for tree in tokens {
+        match tree {
+            TokenTree::Literal(literal) => found.extend(syn::parse2::<LitStr>(literal.into_token_stream())),
+            TokenTree::Group(group) => found.extend(strings(group.stream())),
+            _ => {}
+        }
+    }
+    found
 }

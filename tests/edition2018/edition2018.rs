@@ -79,7 +79,7 @@ async fn everything_works() {
     let limiter = RateLimiter::memory();
     let mut service = Service { id: 1, calls: 0, limiter: limiter.clone() };
     let calls = async {
-        for kind in vec![Kind::Guest, Kind::User { name: "a".to_owned() }] {
+        for kind in [Kind::Guest, Kind::User { name: "a".to_owned() }] {
             let account = Account { id: 1, kind };
             assert!(free(1, &account, 1).await.is_ok());
             assert!(free(1, &account, 1).await.is_err());

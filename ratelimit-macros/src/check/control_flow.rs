@@ -7,6 +7,7 @@ use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
 use syn::{Error, Expr, Item, Macro, Token};
 
+use crate::check::standard_macros::is_standard;
 use crate::diagnostics::Diagnostics;
 
 /// Reports every `.await`, `return`, `?`, `break`, `continue` and `yield` of `expr`, the value of
@@ -114,32 +115,13 @@ pub(crate) fn is_hidden(expr: &Expr) -> bool {
         }
         fn visit_item(&mut self, _: &'ast Item) {}
         fn visit_macro(&mut self, mac: &'ast Macro) {
-            self.0 |= !mac.path.segments.last().is_some_and(|name| STANDARD.iter().any(|known| name.ident == known));
+            self.0 |= !is_standard(mac);
         }
     }
     let mut finder = Finder(false);
     finder.visit_expr(expr);
     finder.0
 }
-
-/// Macros of the standard library that have a value.
-const STANDARD: [&str; 15] = [
-    "column",
-    "concat",
-    "env",
-    "file",
-    "format",
-    "format_args",
-    "include_bytes",
-    "include_str",
-    "line",
-    "matches",
-    "module_path",
-    "option_env",
-    "stringify",
-    "unreachable",
-    "vec",
-];
 
 #[cfg(test)]
 mod tests {

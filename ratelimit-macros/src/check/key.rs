@@ -112,15 +112,25 @@ fn choice(scope: &Scope) -> String {
     if names.is_empty() { String::new() } else { format!(" (the arguments: {})", list(&names)) }
 }
 
-/// An argument's name in a template without placeholders, `chars`: surely meant to be one.
+/// An argument's name in a template without placeholders, `chars`: surely meant to be one. `self` is a word as well, so
+/// only what is in it counts.
 fn spelled_argument(chars: &[char], scope: &Scope) -> Option<(String, Range<usize>)> {
     let mut start = 0;
     for word in chars.split(|c| !(c.is_alphanumeric() || *c == '_')) {
         let text: String = word.iter().collect();
-        if scope.find(&text).is_some() {
-            return Some((text, start..start + word.len()));
+        let end = start + word.len();
+        let of_self = text == "self" && scope.receiver.is_some() && chars.get(end) == Some(&'.');
+        if of_self {
+            let path = chars.get(start..).unwrap_or_default();
+            let path: String = path.iter().take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '.')).collect();
+            let path = path.trim_end_matches('.').to_owned();
+            let length = path.chars().count();
+            return Some((path, start..start + length));
         }
-        start += word.len() + 1;
+        if scope.find(&text).is_some() {
+            return Some((text, start..end));
+        }
+        start = end + 1;
     }
     None
 }
@@ -147,7 +157,7 @@ mod tests {
             unreachable!("a string literal is a template")
         };
         assert_eq!(pieces.len(), 3);
-        for text in ["\"login\"", "\"<<email>>-<type>\"", "\"e-mail\""] {
+        for text in ["\"login\"", "\"<<email>>-<type>\"", "\"e-mail\"", "\"self-service\""] {
             assert!(matches!(key(text, SIGNATURE), Ok(Key::Template(_))), "{text}");
         }
         for text in ["(\"<email>\")", "{ (\"<email>\") }"] {
@@ -167,6 +177,8 @@ mod tests {
             ("\"email\"", "did you mean `<email>`?"),
             ("\"login:#email\"", "did you mean `<email>`?"),
             ("\"<<email>>\"", "did you mean `<email>`?"),
+            ("\"self.tenant.id\"", "did you mean `<self.tenant.id>`?"),
+            ("\"login:$self.tenant\"", "did you mean `<self.tenant>`?"),
             ("\"\"", "an empty key"),
             ("f(email).await", "`.await` cannot be used in `key`"),
             ("(\"<emial>\")", "did you mean `email`?"),

@@ -1,11 +1,11 @@
 //! Placeholders in the texts of a key that is an expression, where they stand for nothing.
 
-use proc_macro2::{TokenStream, TokenTree};
-use quote::ToTokens as _;
 use syn::visit::{self, Visit};
 use syn::{Expr, ExprCall, ExprLit, ExprMethodCall, Lit, LitStr, Macro};
 
 use crate::check::scope::Scope;
+use crate::check::standard_macros::is_standard;
+use crate::literal::strings;
 use crate::parse::placeholder;
 
 /// A text, the placeholder that it spells, and the name in that.
@@ -57,25 +57,16 @@ impl<'ast> Visit<'ast> for Texts<'_> {
     }
 
     fn visit_macro(&mut self, mac: &'ast Macro) {
+        // Others have a grammar of their own.
+        if !is_standard(mac) {
+            return;
+        }
         // In braces, a text that is formatted names what is put there.
         let brackets: &[char] = if mac.path.is_ident("concat") { &['<', '{'] } else { &['<'] };
         for literal in strings(mac.tokens.clone()) {
             self.look(&literal, brackets, false);
         }
     }
-}
-
-/// The string literals among `tokens`, at any depth.
-pub(crate) fn strings(tokens: TokenStream) -> Vec<LitStr> {
-    let mut found = Vec::new();
-    for tree in tokens {
-        match tree {
-            TokenTree::Literal(literal) => found.extend(syn::parse2::<LitStr>(literal.into_token_stream())),
-            TokenTree::Group(group) => found.extend(strings(group.stream())),
-            _ => {}
-        }
-    }
-    found
 }
 
 /// The placeholders in `text` with one of these brackets, each with its name.

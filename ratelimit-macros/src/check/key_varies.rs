@@ -8,8 +8,9 @@ use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
 use syn::{Expr, ExprCall, ExprMethodCall, ExprPath, LitStr, Macro, Token};
 
-use crate::check::key_text::strings;
 use crate::check::scope::Scope;
+use crate::check::standard_macros::is_standard;
+use crate::literal::strings;
 
 /// Whether `expr` may differ between calls: it names an argument, or calls something that may.
 pub(crate) fn varies(expr: &Expr, scope: &Scope) -> bool {
@@ -47,24 +48,6 @@ const CONSTANT_METHODS: [&str; 20] = [
     "trim",
 ];
 
-/// Macros of the standard library that make the same of the same.
-const CONSTANT_MACROS: [&str; 14] = [
-    "column",
-    "concat",
-    "env",
-    "file",
-    "format",
-    "format_args",
-    "include_bytes",
-    "include_str",
-    "line",
-    "matches",
-    "module_path",
-    "option_env",
-    "stringify",
-    "vec",
-];
-
 impl<'ast> Visit<'ast> for Varying<'_> {
     fn visit_expr_path(&mut self, path: &'ast ExprPath) {
         self.varies |= names(path.to_token_stream(), self.scope);
@@ -82,8 +65,10 @@ impl<'ast> Visit<'ast> for Varying<'_> {
     }
 
     fn visit_macro(&mut self, mac: &'ast Macro) {
-        let known =
-            mac.path.segments.last().is_some_and(|name| CONSTANT_MACROS.iter().any(|known| name.ident == known));
+        if mac.path.segments.last().is_some_and(|name| name.ident == "stringify") {
+            return;
+        }
+        let known = is_standard(mac);
         let arguments = Punctuated::<Expr, Token![,]>::parse_terminated.parse2(mac.tokens.clone());
         let (true, Ok(arguments)) = (known, arguments) else {
             self.varies = true;

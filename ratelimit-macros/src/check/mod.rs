@@ -31,5 +31,6 @@ pub(crate) mod rule;
 pub(crate) mod scope;
 pub(crate) mod shadow;
 pub(crate) mod stack;
+pub(crate) mod standard_macros;
 pub(crate) mod value;
 pub(crate) mod ways_out;
