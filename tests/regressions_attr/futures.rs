@@ -56,6 +56,22 @@ fn in_a_block(id: u32) -> impl Future<Output = Outcome> {
     }
 }
 
+struct Request {
+    email: String,
+    subject: String,
+}
+
+/// The local is the argument's own, so it may have its name.
+#[rate_limit(key = "<email>:<id>", window = "60s", max = 1)]
+fn taken_apart(email: &str, id: u32, request: Request) -> impl Future<Output = Outcome> + use<> {
+    let Request { email: sender, subject } = request;
+    let (email, title) = (email.to_owned(), format!("{subject} {id}"));
+    async move {
+        assert!(!email.is_empty() && !sender.is_empty() && !title.is_empty());
+        Ok(())
+    }
+}
+
 #[tokio::test]
 async fn every_accepted_shape_is_limited() {
     let state = Arc::new("state".to_owned());
@@ -64,4 +80,6 @@ async fn every_accepted_shape_is_limited() {
     one_each(async || returned(1).await, async || returned(2).await).await;
     one_each(async || either(0).await, async || either(1).await).await;
     one_each(async || in_a_block(1).await, async || in_a_block(2).await).await;
+    let request = || Request { email: "c".to_owned(), subject: "s".to_owned() };
+    one_each(async || taken_apart("a", 1, request()).await, async || taken_apart("b", 1, request()).await).await;
 }

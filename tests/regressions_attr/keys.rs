@@ -83,6 +83,29 @@ impl Service {
     }
 }
 
+struct Account {
+    name: String,
+}
+
+macro_rules! name_of {
+    ($account:ident) => {
+        $account.name
+    };
+}
+
+macro_rules! shouted {
+    ($text:expr) => {
+        $text.to_uppercase()
+    };
+}
+
+/// A macro may stand for a place, and for a value that lives no longer than the expression.
+#[rate_limit(key = name_of!(account), window = "60s", max = 1)]
+#[rate_limit(key = shouted!(account.name).as_str(), window = "60s", max = 1)]
+async fn by_a_place(account: Account) -> Outcome {
+    Ok(())
+}
+
 macro_rules! whole_body {
     {$($tokens:tt)*} => {
         $($tokens)*
@@ -114,5 +137,7 @@ async fn every_caller_has_a_key_of_its_own() {
         .await;
     one_each(async || by_a_macro("a@b").await, async || by_a_macro("c@b").await).await;
     one_each(async || Service { id: 1 }.by_a_macro().await, async || Service { id: 2 }.by_a_macro().await).await;
+    let account = |name: &str| Account { name: name.to_owned() };
+    one_each(async || by_a_place(account("a")).await, async || by_a_place(account("b")).await).await;
     one_each(async || body_of_one_macro("a").await, async || body_of_one_macro("b").await).await;
 }

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::Command;
 use std::{env, fs};
 
+use serde_json::Value;
+
 const MANIFEST: &str = r#"[package]
 name = "neutrality"
 version = "0.0.0"
@@ -37,11 +39,12 @@ fn lints(folder: &Path, features: &[&str]) -> BTreeSet<String> {
     assert!(output.status.success(), "{printed}\n{}", String::from_utf8_lossy(&output.stderr));
     let mut lints = BTreeSet::new();
     for line in printed.lines() {
-        let Ok(message) = serde_json::from_str::<serde_json::Value>(line) else { continue };
-        let (message, code) = (&message["message"], &message["message"]["code"]["code"]);
-        let span = &message["spans"][0];
-        let text = span["text"][0]["text"].as_str().unwrap_or_default().trim();
-        if let (Some(code), Some(line)) = (code.as_str(), span["line_start"].as_u64()) {
+        let Ok(message) = serde_json::from_str::<Value>(line) else { continue };
+        let at = |path: &str| message.pointer(path);
+        let text = at("/message/spans/0/text/0/text").and_then(Value::as_str).unwrap_or_default().trim();
+        let code = at("/message/code/code").and_then(Value::as_str);
+        let number = at("/message/spans/0/line_start").and_then(Value::as_u64);
+        if let (Some(code), Some(line)) = (code, number) {
             lints.insert(format!("{code} at {line}: {text}"));
         }
     }

@@ -68,13 +68,13 @@ fn in_statements(statements: &[Stmt], locals: &mut Vec<Prepared>) -> Option<syn:
 }
 
 /// What a statement before the future binds; an error if it does more than that.
-fn judged(statement: &Stmt) -> syn::Result<Option<Prepared>> {
+fn judged(statement: &Stmt) -> syn::Result<Vec<Prepared>> {
     match statement {
         Stmt::Item(Item::Macro(item)) if item.ident.is_none() => {}
-        Stmt::Item(_) => return Ok(None),
+        Stmt::Item(_) => return Ok(Vec::new()),
         Stmt::Local(local) => {
             if let Some(prepared) = preparation::of(local) {
-                return Ok(Some(prepared));
+                return Ok(prepared);
             }
         }
         _ => {}

@@ -121,7 +121,8 @@ mod tests {
             "fn f() -> BoxFuture<'static, R> { const X: u8 = 1; async move { b }.boxed() }",
             "fn f() -> Alias { return Box::pin(async move { b }) as Alias; }",
             "fn f() -> R { #![allow(x)] use a::b; fn c() { return } { async move { #![allow(y)] half. } } }",
-            "fn f() -> R { let a = a.to_owned(); let n = Arc::clone(&self.n); async move { b }.instrument(info_span!(\"x\")) }",
+            "fn f() -> R { let a = a.to_owned(); let n = Arc::clone(&self.n); async move { b }.instrument(info_span!(\"x\", a = ?b)) }",
+            "fn f() -> R { let Self { a, .. } = self; let (b, c) = (b.clone(), &d[1..]); let u = format!(\"{a}{}\", b); async move { b } }",
             "fn f() -> R { let request = Request { email, id: self.id }; Either::Left(Box::pin(async move { b })) }",
         ] {
             assert!(matches!(body(text).shape, Shape::Future(_)), "{text}");
@@ -167,6 +168,14 @@ mod tests {
             ("fn f() -> R { let Some(x) = y else { return z }; async move { b } }", "may leave the function"),
             ("fn f() -> R { let x = charge(); async move { b } }", "for refused calls too"),
             ("fn f() -> R { let x = self.charge(); async move { b } }", "for refused calls too"),
+            ("fn f() -> R { let x = format!(\"{}\", charge()); async move { b } }", "for refused calls too"),
+            ("fn f() -> R { let x = vec![charge()?]; async move { b } }", "may leave the function"),
+            (
+                "fn f() -> R { async move { b }.instrument(info_span!(\"a\", b = c?)) }",
+                "`instrument` is given the future",
+            ),
+            ("fn f() -> R { let x = mine!(a); async move { b } }", "may leave the function"),
+            ("fn f() -> R { x = 1; async move { b } }", "for refused calls too"),
             ("fn f() -> R { let _ = { charge() }; async move { b } }", "for refused calls too"),
             ("fn f() -> R { charge(); async move { b } }", "for refused calls too"),
             ("fn f() -> R { { charge(); async move { b } } }", "for refused calls too"),

@@ -78,6 +78,11 @@ fn resolve(placeholder: Placeholder, literal: Span, only: bool, scope: &Scope) -
         if scope.hides(name) {
             return Err(hidden(name));
         }
+        if binding.ambiguous {
+            return Err(format!(
+                "two arguments are called `{name}`, one of which a macro has named: make the key an expression, `key = …`"
+            ));
+        }
         if binding.conditional {
             return Err(format!(
                 "`{name}` is not always there: its argument is under `#[cfg]`, so it cannot be part of a key"

@@ -1,7 +1,11 @@
 //! What may stand before the future of a plain function: a `let` that takes or copies what the future needs. It does
 //! nothing that a refused call must not do.
 
-use syn::{Expr, Ident, Local, Pat};
+use syn::parse::Parser as _;
+use syn::punctuated::Punctuated;
+use syn::{Expr, Ident, Local, Pat, Token};
+
+use crate::check::standard_macros::is_standard;
 
 /// What a `let` binds.
 pub(crate) struct Prepared {
@@ -52,15 +56,37 @@ const LOOKS: [&str; 19] = [
 ];
 
 /// What `local` binds; `None` if it does more than prepare.
-pub(crate) fn of(local: &Local) -> Option<Prepared> {
-    let mut pattern = &local.pat;
-    if let Pat::Type(typed) = pattern {
-        pattern = &typed.pat;
-    }
-    let Pat::Ident(name) = pattern else { return None };
+pub(crate) fn of(local: &Local) -> Option<Vec<Prepared>> {
     let init = local.init.as_ref()?;
-    let prepares = init.diverge.is_none() && name.subpat.is_none() && prepares(&init.expr);
-    prepares.then(|| Prepared { name: name.ident.clone(), copy_of: copied(&init.expr).cloned() })
+    let mut prepared = Vec::new();
+    bind(&local.pat, Some(&init.expr), &mut prepared);
+    (init.diverge.is_none() && prepares(&init.expr)).then_some(prepared)
+}
+
+/// Adds what `pattern` binds to parts of `value`, if it is known to what.
+fn bind(pattern: &Pat, value: Option<&Expr>, prepared: &mut Vec<Prepared>) {
+    match (pattern, value) {
+        (Pat::Ident(name), value) => {
+            let copy_of = value.and_then(copied).cloned();
+            prepared.push(Prepared { name: name.ident.clone(), copy_of });
+            if let Some((_, inner)) = &name.subpat {
+                bind(inner, None, prepared);
+            }
+        }
+        (Pat::Type(typed), value) => bind(&typed.pat, value, prepared),
+        (Pat::Paren(paren), value) => bind(&paren.pat, value, prepared),
+        (Pat::Tuple(names), Some(Expr::Tuple(values))) if names.elems.len() == values.elems.len() => {
+            for (name, value) in names.elems.iter().zip(&values.elems) {
+                bind(name, Some(value), prepared);
+            }
+        }
+        (Pat::Tuple(pattern), _) => pattern.elems.iter().for_each(|inner| bind(inner, None, prepared)),
+        (Pat::TupleStruct(pattern), _) => pattern.elems.iter().for_each(|inner| bind(inner, None, prepared)),
+        (Pat::Slice(pattern), _) => pattern.elems.iter().for_each(|inner| bind(inner, None, prepared)),
+        (Pat::Struct(pattern), _) => pattern.fields.iter().for_each(|field| bind(&field.pat, None, prepared)),
+        (Pat::Reference(pattern), _) => bind(&pattern.pat, None, prepared),
+        _ => {}
+    }
 }
 
 fn prepares(expr: &Expr) -> bool {
@@ -80,6 +106,13 @@ fn prepares(expr: &Expr) -> bool {
             let known = COPIES.iter().chain(&LOOKS).any(|name| call.method == name);
             known && call.args.iter().all(prepares) && prepares(&call.receiver)
         }
+        Expr::Index(index) => prepares(&index.expr) && prepares(&index.index),
+        Expr::Range(range) => range.start.iter().chain(&range.end).all(|end| prepares(end)),
+        Expr::Macro(mac) => {
+            let arguments = Punctuated::<Expr, Token![,]>::parse_terminated.parse2(mac.mac.tokens.clone());
+            is_standard(&mac.mac) && arguments.is_ok_and(|arguments| arguments.iter().all(prepares))
+        }
+        Expr::Assign(named) => prepares(&named.right),
         Expr::Call(call) => constructs(&call.func) && call.args.iter().all(prepares),
         _ => false,
     }

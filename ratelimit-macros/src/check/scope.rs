@@ -13,6 +13,8 @@ pub(crate) struct Binding {
     pub(crate) ident: Ident,
     /// The argument is there only under some `#[cfg]`.
     pub(crate) conditional: bool,
+    /// Another argument has the same name: one of the two is a macro's.
+    pub(crate) ambiguous: bool,
 }
 
 impl Binding {
@@ -81,11 +83,11 @@ impl Scope {
     }
 
     fn add(&mut self, ident: &Ident, conditional: bool) {
-        let binding = Binding { ident: ident.clone(), conditional };
-        // A name bound again hides the first: async_trait rebinds every argument.
         match self.bindings.iter_mut().find(|known| known.ident == *ident) {
-            Some(known) => *known = binding,
-            None => self.bindings.push(binding),
+            // Of two, one is there.
+            Some(known) if known.conditional || conditional => known.conditional = true,
+            Some(known) => known.ambiguous = true,
+            None => self.bindings.push(Binding { ident: ident.clone(), conditional, ambiguous: false }),
         }
     }
 

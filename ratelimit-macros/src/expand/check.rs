@@ -10,6 +10,7 @@ use crate::check::number::Number;
 use crate::check::shadow::Shadow;
 use crate::check::value::Value;
 use crate::expand::context::Context;
+use crate::expand::receiver::kept_in;
 use crate::expand::{rule_static, value};
 use crate::parse::template::Piece;
 use crate::plan::check::Check;
@@ -21,7 +22,7 @@ pub(crate) fn optional(check: &Check, context: &Context) -> TokenStream {
     let Some(when) = &check.when else {
         return quote_spanned!(mixed=> ::core::option::Option::Some(#made));
     };
-    let when = context.receiver.expression(when);
+    let when = kept_in(when, context.receiver.expression(when));
     quote_spanned! {mixed=>
         {
             let __ratelimit_when: ::core::primitive::bool = #when;
@@ -63,11 +64,12 @@ pub(crate) fn expand(check: &Check, context: &Context) -> TokenStream {
     match &check.key {
         Key::None => {}
         Key::Template(pieces) => steps.extend(pieces.iter().map(|piece| self::piece(piece, context))),
-        Key::Expr(expr) => {
-            let span = expr.span().resolved_at(mixed);
-            let expr = context.receiver.operand(expr);
+        Key::Expr(given) => {
+            let span = given.span().resolved_at(mixed);
+            let expr = context.receiver.operand(given);
             let check_part = runtime.check_part(span);
-            steps.push(quote_spanned!(span=> #check_part(&mut __ratelimit_check, &#expr);));
+            let call = kept_in(given, quote_spanned!(span=> #check_part(&mut __ratelimit_check, &#expr)));
+            steps.push(quote_spanned!(span=> #call;));
         }
     }
     if steps.is_empty() {
@@ -93,8 +95,8 @@ fn new(limiter: Option<&Expr>, context: &Context) -> TokenStream {
     };
     let span = limiter.span().resolved_at(mixed);
     let given = context.receiver.operand(limiter);
-    let limiter = runtime.limiter(span);
-    let limiter = quote_spanned!(span=> #limiter(&#given));
+    let as_limiter = runtime.limiter(span);
+    let limiter = kept_in(limiter, quote_spanned!(span=> #as_limiter(&#given)));
     let check_on = runtime.check_on(mixed);
     quote_spanned!(mixed=> #check_on(__ratelimit_rule, #limiter))
 }
@@ -106,7 +108,7 @@ fn shadow(shadow: &Shadow, context: &Context) -> Option<TokenStream> {
         Shadow::Off => None,
         Shadow::On => Some(quote_spanned!(mixed=> #check_shadow(&mut __ratelimit_check, true);)),
         Shadow::If(on) => {
-            let on = context.receiver.expression(on);
+            let on = kept_in(on, context.receiver.expression(on));
             Some(quote_spanned! {mixed=>
                 let __ratelimit_shadow: ::core::primitive::bool = #on;
                 #check_shadow(&mut __ratelimit_check, __ratelimit_shadow);
@@ -134,7 +136,7 @@ fn piece(piece: &Piece<Value>, context: &Context) -> TokenStream {
 /// An expression: the user's number as the store counts it.
 fn number(given: &Expr, context: &Context) -> TokenStream {
     let span = given.span().resolved_at(Span::mixed_site());
-    let given = context.receiver.expression(given);
+    let value = context.receiver.expression(given);
     let number = context.runtime.number(span);
-    quote_spanned!(span=> #number(#given))
+    kept_in(given, quote_spanned!(span=> #number(#value)))
 }

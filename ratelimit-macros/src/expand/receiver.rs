@@ -11,19 +11,13 @@ use crate::check::control_flow;
 pub(crate) struct Receiver(pub(crate) Option<Ident>);
 
 impl Receiver {
-    /// The user's expression, as an argument of a call. Where a macro of the user's hides what is in it, it is a closure's:
-    /// a `return` or `?` there would leave the function past the limit.
+    /// The user's expression, as an argument of a call.
     pub(crate) fn expression(&self, expr: &Expr) -> TokenStream {
         let tokens = expr.to_token_stream();
-        let tokens = match &self.0 {
+        match &self.0 {
             Some(receiver) if receiver != "self" => rename_self(tokens, receiver),
             _ => tokens,
-        };
-        if !control_flow::is_hidden(expr) {
-            return tokens;
         }
-        let span = expr.span().resolved_at(Span::mixed_site());
-        quote_spanned!(span=> (|| #tokens)())
     }
 
     /// The user's expression, as an operand.
@@ -49,6 +43,21 @@ impl Receiver {
         let mut group = Group::new(Delimiter::Parenthesis, tokens);
         group.set_span(expr.span().resolved_at(Span::mixed_site()));
         TokenTree::Group(group).into()
+    }
+}
+
+/// `call`, which evaluates `expr`. Where a macro of the user's hides what is in that, it is a closure's: a `return` or `?`
+/// there would leave the function past the limit. What the closure returns is nothing that a `return` could give as well.
+pub(crate) fn kept_in(expr: &Expr, call: TokenStream) -> TokenStream {
+    if !control_flow::is_hidden(expr) {
+        return call;
+    }
+    let span = expr.span().resolved_at(Span::mixed_site());
+    quote_spanned! {span=>
+        {
+            struct __RatelimitNoReturnHere;
+            (|| -> (_, __RatelimitNoReturnHere) { (#call, __RatelimitNoReturnHere) })().0
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use syn::spanned::Spanned as _;
 use crate::check::refusal::Refusal;
 use crate::expand::context::Context;
 use crate::expand::output_type::OutputType;
+use crate::expand::receiver::kept_in;
 
 /// The value that a refused call returns, located at the return type; `None` if no call is refused.
 pub(crate) fn expand(refusal: &Refusal, context: &Context) -> Option<TokenStream> {
@@ -19,7 +20,7 @@ pub(crate) fn expand(refusal: &Refusal, context: &Context) -> Option<TokenStream
         }
         Refusal::By(expr) => {
             let span = expr.span().resolved_at(Span::mixed_site());
-            let expr = receiver.operand(expr);
+            let expr = kept_in(expr, receiver.operand(expr));
             let refuse_with = runtime.refuse_with(span);
             Some(quote_spanned!(span=> #refuse_with::<#ty, _>(#expr, __ratelimit_error)))
         }

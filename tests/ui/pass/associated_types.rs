@@ -1,4 +1,5 @@
 #![deny(warnings)]
+#![allow(clippy::elidable_lifetime_names, clippy::manual_async_fn, reason = "the shapes are the point")]
 
 //! Generic associated types, precise captures, higher-ranked bounds.
 
@@ -59,7 +60,7 @@ where
 }
 
 #[rate_limit(key = "<N>", window = "60s", max = 1)]
-async fn named_like_a_constant<const M: usize>(#[allow(non_snake_case)] N: usize) -> Result<[u8; M], RateLimitError> {
+async fn named_like_a_constant<const M: usize>(#[allow(non_snake_case, reason = "the name is the point")] N: usize) -> Result<[u8; M], RateLimitError> {
     Ok([0; M])
 }
 

@@ -1,4 +1,5 @@
 #![deny(warnings)]
+#![allow(clippy::manual_async_fn, clippy::needless_arbitrary_self_type, reason = "the shapes are the point")]
 
 use std::pin::Pin;
 use std::rc::Rc;
