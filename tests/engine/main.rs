@@ -9,6 +9,7 @@ mod log;
 mod observed;
 mod outages;
 mod settlement;
+mod size;
 mod stores;
 mod text;
 mod timeouts;
