@@ -11,7 +11,7 @@
 # stale    the one call that finds all entries but the newest expired; steady, but for the time passed
 # refund   of an entry in the middle of a full log
 set -euo pipefail
-cd "$(dirname "$0")/../ratelimit-runtime/src/store/redis/lua"
+cd "$(dirname "$0")/../ratelimit-runtime/src/store/redis/scripts"
 
 server=${1:-redis-server}
 dir=$(mktemp -d)
@@ -23,8 +23,9 @@ cli() { redis-cli -p "$port" "$@"; }
 until [ "$(cli ping 2>/dev/null)" = PONG ]; do sleep 0.05; done
 
 declare -A sha
+declare -A files=([zset]=zset.lua [ring]='ring_log.lua ring_write.lua ring.lua')
 for kind in zset ring; do
-  sha[$kind]=$(cli script load "$(cat common.lua "$kind.lua"; echo "return $kind(KEYS[1], next_request())")")
+  sha[$kind]=$(cli script load "$(cat common.lua ${files[$kind]}; echo "return $kind(KEYS[1], next_request())")")
 done
 
 # calls KIND COUNT MODE MAX WINDOW FIRST STEP TICKET EACH: calls of cost 1, EACH on one key (all), then on another. The

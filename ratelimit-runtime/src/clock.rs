@@ -17,6 +17,11 @@ impl<C: Clock + ?Sized> Clock for std::sync::Arc<C> {
 
 /// A clock that every process reads alike, as [`SystemClock`] is: the only kind that a store which processes share can take
 /// its time from.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a clock that all processes read alike",
+    label = "not a `WallClock`",
+    note = "processes that share a store have to agree on the time: take `SystemClock`, or implement `WallClock` for a clock that counts from a moment common to all"
+)]
 pub trait WallClock: Clock {}
 
 impl<C: WallClock + ?Sized> WallClock for std::sync::Arc<C> {}

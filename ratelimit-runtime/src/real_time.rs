@@ -12,33 +12,62 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::{Handle, Id};
 
-/// Timers are rounded to milliseconds, so what is left below that is nothing.
-const GRAIN: Duration = Duration::from_millis(2);
+/// How long one thread sleeps for a waiter. A runtime that ends waits for it.
+const NAP: Duration = Duration::from_millis(10);
 
 /// Time was up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Elapsed;
 
-/// Waits for `future` until `at`, and no longer.
+/// Waits for `future` until `at`, and no longer. What is ready at once needs no timer.
 pub(crate) async fn timeout_at<F: Future>(at: Instant, future: F) -> Result<F::Output, Elapsed> {
     let mut future = pin!(future);
-    let left = at.saturating_duration_since(Instant::now());
-    if let Ok(output) = tokio::time::timeout(left, future.as_mut()).await {
-        return Ok(output);
-    }
-    let rest = at.saturating_duration_since(Instant::now());
-    if rest < GRAIN {
-        return Err(Elapsed);
-    }
-    // Tokio's clock is paused and has been advanced. While a blocking task runs it is not advanced any further.
-    let mut real = tokio::task::spawn_blocking(move || thread::sleep(rest));
+    let mut time = pin!(None);
     poll_fn(|cx| {
         if let Poll::Ready(output) = future.as_mut().poll(cx) {
             return Poll::Ready(Ok(output));
         }
-        pin!(&mut real).poll(cx).map(|_| Err(Elapsed))
+        if time.is_none() {
+            time.set(Some(sleep_until(at)));
+        }
+        match time.as_mut().as_pin_mut() {
+            Some(time) => time.poll(cx).map(|()| Err(Elapsed)),
+            None => Poll::Pending,
+        }
     })
     .await
+}
+
+/// Waits for `duration`.
+#[cfg(feature = "redis")]
+pub(crate) async fn sleep(duration: Duration) {
+    sleep_until(Instant::now() + duration).await;
+}
+
+async fn sleep_until(at: Instant) {
+    let left = || at.saturating_duration_since(Instant::now());
+    if !is_paused() {
+        tokio::time::sleep(left()).await;
+    }
+    // On a paused clock, tokio's timers fire as soon as nothing else is to be done. Then threads wait. While one does,
+    // that clock is not advanced, so nobody may rely on it.
+    loop {
+        let left = left();
+        // Timers are a millisecond coarse.
+        if left < Duration::from_millis(1) {
+            return;
+        }
+        if tokio::task::spawn_blocking(move || thread::sleep(left.min(NAP))).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Whether the clock of tokio stands still, or has. In its first millisecond nobody can tell.
+fn is_paused() -> bool {
+    let (tokio, real) = (tokio::time::Instant::now().into_std(), Instant::now());
+    let apart = tokio.saturating_duration_since(real).max(real.saturating_duration_since(tokio));
+    apart > Duration::from_millis(1)
 }
 
 /// Why nothing can be waited for here.

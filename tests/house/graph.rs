@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::sources::{Module, Source};
+use crate::sources::{Module, Source};
 
 /// The modules that each module uses.
 pub(super) type Graph = BTreeMap<Module, BTreeSet<Module>>;
@@ -68,8 +68,8 @@ pub(super) fn words(modules: &[Module]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sources::source;
     use super::*;
+    use crate::sources::source;
 
     fn crate_of(files: &[(&str, &str)]) -> BTreeMap<Module, Source> {
         let read = |(path, text): &(&str, &str)| {

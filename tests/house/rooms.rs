@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::graph::{self, Graph, words};
-use super::sources::{self, Module};
+use crate::graph::{self, Graph, words};
+use crate::sources::{self, Module};
 
 /// Rooms of one line may use each other, as long as no modules of theirs do so in a circle.
 const RUNTIME: &[&[&str]] = &[

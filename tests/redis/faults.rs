@@ -157,8 +157,9 @@ async fn a_connection_that_swallows_everything_is_replaced() {
         for _ in 0..3 {
             assert_eq!(acquire_in_time(&store, &key).await.unwrap_err().message(), "deadline");
         }
+        // It is given up after two seconds without a byte.
         let took = recovered(&store, &key).await;
-        assert!(took < Duration::from_secs(1), "took {took:?}");
+        assert!(took < Duration::from_secs(4), "took {took:?}");
     }
 }
 

@@ -15,6 +15,7 @@ mod redis_cell;
 mod ring;
 mod scriptfree;
 mod settings;
+mod stored_bytes;
 
 use std::time::{Duration, Instant};
 
@@ -49,7 +50,10 @@ async fn peek(store: &RedisStore, key: &str, limit: Limit) -> Result<Verdict, St
 /// As a limiter would call: dropped at the deadline.
 async fn acquire_in_time(store: &RedisStore, key: &str) -> Result<Verdict, StoreError> {
     let limit = Limit::new(1_000_000, MINUTE);
-    timeout(DEADLINE, acquire(store, key, limit)).await.unwrap_or_else(|_| Err(StoreError::unavailable("deadline")))
+    timeout(DEADLINE, acquire(store, key, limit)).await.unwrap_or_else(|_| {
+        store.overdue(&Request::new(key.as_bytes(), Algorithm::SlidingWindow, &[limit]), DEADLINE);
+        Err(StoreError::unavailable("deadline"))
+    })
 }
 
 /// Calls until one succeeds; says how long that took.

@@ -14,14 +14,35 @@ use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisStore, Store};
 
 #[derive(Debug, Clone)]
 enum Step {
-    Acquire { cost: u64, max: usize, held: bool, block: bool },
-    Peek { cost: u64, max: usize },
-    Refund { which: usize },
-    Settle { which: usize, counts: bool },
-    Block { micros: u64 },
+    Acquire {
+        cost: u64,
+        max: usize,
+        reserve: bool,
+        block: bool,
+    },
+    Peek {
+        cost: u64,
+        max: usize,
+    },
+    Refund {
+        which: usize,
+    },
+    Settle {
+        which: usize,
+        commit: bool,
+    },
+    Block {
+        micros: u64,
+    },
     Unblock,
     Reset,
-    Advance { micros: u64 },
+    Advance {
+        micros: u64,
+    },
+    /// Not for logs, whose life is what the server has left of it.
+    Rewind {
+        micros: u64,
+    },
 }
 
 /// A rule: the maxima it may be asked with, and its windows.
@@ -52,19 +73,21 @@ fn shapes(buckets: bool, weighted: bool) -> impl Strategy<Value = Shape> {
         .prop_map(|(limits, largest_cost)| Shape { limits, largest_cost })
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps(logs: bool) -> impl Strategy<Value = Vec<Step>> {
+    let back = if logs { Just(0).boxed() } else { prop_oneof![1..1_000_u64, 1..5_000_000_u64].boxed() };
     let cost = prop_oneof![5 => Just(1_u64), 3 => 0_u64..6, 1 => 1_u64..2000];
     let step = prop_oneof![
         12 => (cost.clone(), 0_usize..3, prop::bool::weighted(0.2), prop::bool::weighted(0.1))
-            .prop_map(|(cost, max, held, block)| Step::Acquire { cost, max, held, block }),
+            .prop_map(|(cost, max, reserve, block)| Step::Acquire { cost, max, reserve, block }),
         3 => (cost, 0_usize..3).prop_map(|(cost, max)| Step::Peek { cost, max }),
         2 => (0_usize..20).prop_map(|which| Step::Refund { which }),
-        2 => (0_usize..20, any::<bool>()).prop_map(|(which, counts)| Step::Settle { which, counts }),
+        2 => (0_usize..20, any::<bool>()).prop_map(|(which, commit)| Step::Settle { which, commit }),
         1 => (1_u64..3_000_000).prop_map(|micros| Step::Block { micros }),
         1 => Just(Step::Unblock),
         1 => Just(Step::Reset),
         8 => prop_oneof![Just(1_u64), 1_u64..1_000, 1_u64..3_000_000, 1_u64..90_000_000_000]
             .prop_map(|micros| Step::Advance { micros }),
+        1 => back.prop_map(|micros| Step::Rewind { micros }),
     ];
     prop::collection::vec(step, 1..60)
 }
@@ -74,17 +97,17 @@ async fn play(redis: &RedisStore, clock: &FakeClock, kind: Kind, shape: &Shape, 
     let memory = MemoryStore::new().with_clock(clock.clone());
     let key = unique("differential");
     let key = key.as_bytes();
-    // (ticket in memory, ticket on Redis, cost, held, settled)
+    // (ticket in memory, ticket on Redis, cost, reserved)
     let mut admitted: Vec<(u64, u64, u64, bool)> = Vec::new();
     for (at, step) in steps.iter().enumerate() {
         let context = format!("step {at} of {steps:?} under {shape:?}");
         match *step {
-            Step::Acquire { cost, max, held, block } => {
+            Step::Acquire { cost, max, reserve, block } => {
                 let limits = shape.limits(max);
                 let cost = cost.min(shape.largest_cost).min(capacity(kind.algorithm, &limits));
                 let mut request = kind.request(key, &limits).with_cost(cost);
-                let held = held && !kind.unit_log;
-                if held {
+                let reserve = reserve && !kind.unit_log;
+                if reserve {
                     request = request.reserving();
                 }
                 if block {
@@ -93,7 +116,7 @@ async fn play(redis: &RedisStore, clock: &FakeClock, kind: Kind, shape: &Shape, 
                 let (ours, theirs) = (memory.acquire(request).await.unwrap(), redis.acquire(request).await.unwrap());
                 same(&ours, &theirs, &context);
                 if ours.allowed && cost > 0 {
-                    admitted.push((ours.ticket, theirs.ticket, cost, held));
+                    admitted.push((ours.ticket, theirs.ticket, cost, reserve));
                 }
             }
             Step::Peek { cost, max } => {
@@ -104,8 +127,8 @@ async fn play(redis: &RedisStore, clock: &FakeClock, kind: Kind, shape: &Shape, 
             }
             Step::Refund { which } => {
                 let limits = shape.limits(0);
-                let Some(&(ours, theirs, cost, held)) = admitted.get(which) else { continue };
-                if held {
+                let Some(&(ours, theirs, cost, reserved)) = admitted.get(which) else { continue };
+                if reserved {
                     continue;
                 }
                 let request = kind.request(key, &limits).with_cost(cost);
@@ -113,15 +136,15 @@ async fn play(redis: &RedisStore, clock: &FakeClock, kind: Kind, shape: &Shape, 
                     (memory.refund(request, ours).await.unwrap(), redis.refund(request, theirs).await.unwrap());
                 assert_eq!(ours, theirs, "{context}");
             }
-            Step::Settle { which, counts } => {
+            Step::Settle { which, commit } => {
                 let limits = shape.limits(0);
                 let Some(&(ours, theirs, cost, true)) = admitted.get(which) else { continue };
                 admitted.remove(which);
                 let request = kind.request(key, &limits).with_cost(cost).reserving();
-                let (ours, theirs) = if counts {
+                let (ours, theirs) = if commit {
                     (memory.commit(request, ours).await.unwrap(), redis.commit(request, theirs).await.unwrap())
                 } else {
-                    (memory.refund(request, ours).await.unwrap(), redis.refund(request, theirs).await.unwrap())
+                    (memory.release(request, ours).await.unwrap(), redis.release(request, theirs).await.unwrap())
                 };
                 assert_eq!(ours, theirs, "{context}");
             }
@@ -146,6 +169,7 @@ async fn play(redis: &RedisStore, clock: &FakeClock, kind: Kind, shape: &Shape, 
                 admitted.clear();
             }
             Step::Advance { micros } => clock.advance(Duration::from_micros(micros)),
+            Step::Rewind { micros } => clock.step_back(Duration::from_micros(micros)),
         }
     }
 }
@@ -184,7 +208,7 @@ fn compare(algorithm: Algorithm, unit_log: bool) {
     let cases = std::env::var("RATELIMIT_TEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
     let buckets = matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket);
-    let strategy = (shapes(buckets, !unit_log), steps());
+    let strategy = (shapes(buckets, !unit_log), steps(algorithm == Algorithm::SlidingWindow));
     let result = runner.run(&strategy, |(shape, steps)| {
         runtime.block_on(play(&redis, &clock, Kind { algorithm, unit_log }, &shape, &steps));
         Ok(())

@@ -1,27 +1,29 @@
-//! The fixed window: one counter, which the first call starts and `window` ends.
+//! The fixed window: one counter, which the first charge starts and `window` ends.
 //!
-//! A window begins with the first call that finds none, not at the full minute, so that clients do not all come back
+//! A window begins with the first charge that finds none, not at the full minute, so that clients do not all come back
 //! at once. Across an edge it admits up to `2·max` in an interval of one window.
 
-use super::Standing;
-use super::cells::Cell;
+use super::counters::Counter;
+use super::status::LimitStatus;
 use crate::rule::Limit;
 
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct FixedWindow {
+pub(crate) struct FixedWindow {
     start: u64,
     used: u64,
 }
 
-impl Cell for FixedWindow {
+impl Counter for FixedWindow {
     fn at(self, limit: &Limit, now: u64) -> Self {
         if self.used == 0 || now >= self.start + limit.window_us() { Self { start: now, used: 0 } } else { self }
     }
 
-    fn standing(&self, limit: &Limit, cost: u64, now: u64) -> Standing {
+    fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus {
         let left = self.start + limit.window_us() - now;
-        Standing {
-            wait: if self.used + cost > limit.max() { left } else { 0 },
+        let exceeded = self.used + cost > limit.max();
+        LimitStatus {
+            wait: if exceeded { left } else { 0 },
+            exceeded,
             remaining: limit.max().saturating_sub(self.used),
             reset: if self.used == 0 { 0 } else { left },
         }
@@ -31,8 +33,8 @@ impl Cell for FixedWindow {
         self.used += cost;
     }
 
-    fn refund(&mut self, _: &Limit, cost: u64, then: u64) -> bool {
-        let counts = then >= self.start && self.used > 0;
+    fn refund(&mut self, _: &Limit, cost: u64, ticket: u64, _: u64, _: u64) -> bool {
+        let counts = ticket >= self.start && self.used > 0;
         if counts {
             self.used = self.used.saturating_sub(cost);
         }
@@ -40,6 +42,6 @@ impl Cell for FixedWindow {
     }
 
     fn life(&self, limit: &Limit, now: u64) -> u64 {
-        self.start + limit.window_us() - now
+        if self.used == 0 { 0 } else { self.start + limit.window_us() - now }
     }
 }

@@ -5,73 +5,76 @@
 //! microseconds and `max`-ths of one, so that rates that do not divide lose nothing. An interval of one window sees
 //! at most `burst + max − 1`.
 
-use super::cells::Cell;
-use super::{Standing, mul_div_rem};
+use super::arithmetic::mul_div_rem;
+use super::counters::Counter;
+use super::low_water::{LowWater, less};
+use super::status::LimitStatus;
 use crate::rule::Limit;
 
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct LeakyBucket {
+pub(crate) struct LeakyBucket {
     arrival: u64,
     /// In `parts`-ths of a microsecond.
     rest: u64,
-    /// The `max` that `rest` was counted in.
+    /// The `max` of the newest charge, which `rest` is counted in.
     parts: u64,
-    /// The time that the state was last brought to.
-    brought_to: u64,
+    /// Of the time until it runs empty, as far as all charges since had the same `max`.
+    low_water: LowWater,
 }
 
-impl Cell for LeakyBucket {
-    fn at(self, limit: &Limit, now: u64) -> Self {
-        let parts = limit.max();
-        let (arrival, rest) = if self.arrival < now {
-            (now, 0)
-        } else if self.parts != parts {
-            // Another rate counts in other parts: up to the next microsecond, which never admits more.
-            (self.arrival + u64::from(self.rest > 0), 0)
-        } else {
-            (self.arrival, self.rest)
-        };
-        Self { arrival, rest, parts, brought_to: now }
+impl LeakyBucket {
+    /// The arrival time under this `max`. Another rate counts in other parts: the next whole microsecond never admits
+    /// more.
+    fn under(&self, max: u64) -> (u64, u64) {
+        if self.parts == max { (self.arrival, self.rest) } else { (self.arrival + u64::from(self.rest > 0), 0) }
+    }
+}
+
+impl Counter for LeakyBucket {
+    fn at(self, _: &Limit, now: u64) -> Self {
+        if self.arrival < now { Self { arrival: now, rest: 0, ..self } } else { self }
     }
 
-    fn standing(&self, limit: &Limit, cost: u64, now: u64) -> Standing {
-        let backlog = self.arrival - now;
+    fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus {
+        let (arrival, arrival_rest) = self.under(limit.max());
+        let backlog = arrival - now;
         let (time, rest) = mul_div_rem(limit.capacity().saturating_sub(cost), limit.window_us(), limit.max());
         // The backlog in tokens, rounded up.
         let (tokens, units) = mul_div_rem(backlog, limit.max(), limit.window_us());
-        let tokens = tokens.saturating_add((units + self.rest).div_ceil(limit.window_us()));
-        Standing {
-            wait: (backlog + u64::from(self.rest > rest)).saturating_sub(time),
+        let tokens = tokens.saturating_add((units + arrival_rest).div_ceil(limit.window_us()));
+        let wait = (backlog + u64::from(arrival_rest > rest)).saturating_sub(time);
+        LimitStatus {
+            wait,
+            exceeded: wait > 0,
             remaining: limit.capacity().saturating_sub(tokens),
-            reset: backlog + u64::from(self.rest > 0),
+            reset: backlog + u64::from(arrival_rest > 0),
         }
     }
 
-    fn charge(&mut self, limit: &Limit, cost: u64, _: u64) {
+    fn charge(&mut self, limit: &Limit, cost: u64, now: u64) {
         let parts = limit.max().max(1);
-        let (time, rest) = mul_div_rem(cost, limit.window_us(), parts);
-        self.arrival += time + (self.rest + rest) / parts;
-        self.rest = (self.rest + rest) % parts;
-    }
-
-    fn refund(&mut self, limit: &Limit, cost: u64, then: u64) -> bool {
-        let parts = limit.max().max(1);
-        let (time, rest) = mul_div_rem(cost, limit.window_us(), parts);
-        // The state is at the present: the arrival is not before it, and the time since the charge has paid for part.
-        let passed = self.brought_to.saturating_sub(then);
-        let backlog = self.arrival - self.brought_to;
-        if (time, rest) <= (passed, 0) || (backlog, self.rest) == (0, 0) {
-            return false;
-        }
-        let time = time - passed;
-        if (time, rest) >= (backlog, self.rest) {
-            (self.arrival, self.rest) = (self.brought_to, 0);
+        let (arrival, arrival_rest) = self.under(parts);
+        if (arrival, arrival_rest) == (now, 0) || self.parts != parts {
+            self.low_water.start(now);
         } else {
-            let borrow = u64::from(rest > self.rest);
-            self.arrival -= time + borrow;
-            self.rest = self.rest + borrow * parts - rest;
+            self.low_water.charge((arrival - now, arrival_rest), now, limit.window_us());
         }
-        true
+        let (time, rest) = mul_div_rem(cost, limit.window_us(), parts);
+        self.arrival = arrival + time + (arrival_rest + rest) / parts;
+        self.rest = (arrival_rest + rest) % parts;
+        self.parts = parts;
+    }
+
+    fn refund(&mut self, limit: &Limit, cost: u64, ticket: u64, newest: u64, now: u64) -> bool {
+        // Charges before another `max` are behind the low water, so these are the parts that it was charged in.
+        let parts = self.parts.max(1);
+        let backlog = (self.arrival - now, self.rest);
+        let charged = mul_div_rem(cost, limit.window_us(), parts);
+        let amount = self.low_water.since(ticket, newest).min(charged).min(backlog);
+        let (left, rest) = less(backlog, amount, parts);
+        (self.arrival, self.rest) = (now + left, rest);
+        self.low_water.refund(amount, parts, ticket, newest);
+        amount > (0, 0)
     }
 
     fn life(&self, _: &Limit, now: u64) -> u64 {

@@ -4,12 +4,13 @@
 //! spread evenly. Where they were not, up to `2·max − 1` pass in an interval of one window, or calls are refused that
 //! an exact log would admit. Memory is O(1).
 
-use super::cells::Cell;
-use super::{Standing, mul_div, mul_div_up};
+use super::arithmetic::{mul_div, mul_div_up};
+use super::counters::Counter;
+use super::status::LimitStatus;
 use crate::rule::Limit;
 
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct SlidingCounter {
+pub(crate) struct SlidingCounter {
     /// When the current window began.
     start: u64,
     current: u64,
@@ -28,7 +29,7 @@ fn sunk_to(room: u64, previous: u64, window: u64) -> u64 {
     if previous <= room { 0 } else { window - mul_div(room, window, previous) }
 }
 
-impl Cell for SlidingCounter {
+impl Counter for SlidingCounter {
     fn at(self, limit: &Limit, now: u64) -> Self {
         let window = limit.window_us();
         match now.saturating_sub(self.start) / window {
@@ -38,7 +39,7 @@ impl Cell for SlidingCounter {
         }
     }
 
-    fn standing(&self, limit: &Limit, cost: u64, now: u64) -> Standing {
+    fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus {
         let window = limit.window_us();
         let elapsed = now - self.start;
         let used = self.used(window, elapsed);
@@ -56,17 +57,17 @@ impl Cell for SlidingCounter {
             (0, _) => window - elapsed,
             _ => 2 * window - elapsed,
         };
-        Standing { wait, remaining: limit.max().saturating_sub(used), reset }
+        LimitStatus { wait, exceeded: wait > 0, remaining: limit.max().saturating_sub(used), reset }
     }
 
     fn charge(&mut self, _: &Limit, cost: u64, _: u64) {
         self.current += cost;
     }
 
-    fn refund(&mut self, limit: &Limit, cost: u64, then: u64) -> bool {
-        let counter = if then >= self.start {
+    fn refund(&mut self, limit: &Limit, cost: u64, ticket: u64, _: u64, _: u64) -> bool {
+        let counter = if ticket >= self.start {
             &mut self.current
-        } else if then + limit.window_us() >= self.start {
+        } else if ticket + limit.window_us() >= self.start {
             &mut self.previous
         } else {
             return false;
@@ -77,6 +78,10 @@ impl Cell for SlidingCounter {
     }
 
     fn life(&self, limit: &Limit, now: u64) -> u64 {
-        2 * limit.window_us() - (now - self.start)
+        match (self.current, self.previous) {
+            (0, 0) => 0,
+            (0, _) => limit.window_us() - (now - self.start),
+            _ => 2 * limit.window_us() - (now - self.start),
+        }
     }
 }

@@ -4,61 +4,58 @@
 //! misses nothing. An interval of one window sees at most `burst + max − 1` tokens (`burst + max` if both its ends
 //! count).
 
-use super::cells::Cell;
-use super::{Standing, mul_div_rem};
+use super::arithmetic::mul_div_rem;
+use super::counters::Counter;
+use super::low_water::{LowWater, less};
+use super::status::LimitStatus;
 use crate::rule::Limit;
 
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct TokenBucket {
+pub(crate) struct TokenBucket {
     /// Tokens missing, rounded down, and the rest in `window`-ths.
     missing: u64,
     rest: u64,
     at: u64,
+    /// Of what is missing.
+    low_water: LowWater,
 }
 
-impl Cell for TokenBucket {
+impl Counter for TokenBucket {
     fn at(self, limit: &Limit, now: u64) -> Self {
-        let (whole, rest) = mul_div_rem(now.saturating_sub(self.at), limit.max(), limit.window_us());
-        if (whole, rest) >= (self.missing, self.rest) {
-            return Self { missing: 0, rest: 0, at: now };
-        }
-        let borrow = u64::from(rest > self.rest);
-        Self { missing: self.missing - whole - borrow, rest: self.rest + borrow * limit.window_us() - rest, at: now }
+        let refilled = mul_div_rem(now.saturating_sub(self.at), limit.max(), limit.window_us());
+        let (missing, rest) = less((self.missing, self.rest), refilled, limit.window_us());
+        Self { missing, rest, at: now, ..self }
     }
 
-    fn standing(&self, limit: &Limit, cost: u64, _: u64) -> Standing {
+    fn status(&self, limit: &Limit, cost: u64, _: u64) -> LimitStatus {
         let needed = self.missing + u64::from(self.rest > 0);
-        Standing {
-            wait: match (self.missing + cost).checked_sub(limit.capacity()) {
-                Some(excess) if needed + cost > limit.capacity() => refill(limit, excess, self.rest),
-                _ => 0,
-            },
+        let wait = match (self.missing + cost).checked_sub(limit.capacity()) {
+            Some(excess) if needed + cost > limit.capacity() => refill(limit, excess, self.rest),
+            _ => 0,
+        };
+        LimitStatus {
+            wait,
+            exceeded: wait > 0,
             remaining: limit.capacity().saturating_sub(needed),
             reset: refill(limit, self.missing, self.rest),
         }
     }
 
-    fn charge(&mut self, _: &Limit, cost: u64, _: u64) {
+    fn charge(&mut self, limit: &Limit, cost: u64, now: u64) {
+        if (self.missing, self.rest) == (0, 0) {
+            self.low_water.start(now);
+        } else {
+            self.low_water.charge((self.missing, self.rest), now, limit.window_us());
+        }
         self.missing += cost;
     }
 
-    fn refund(&mut self, limit: &Limit, cost: u64, then: u64) -> bool {
-        let window = limit.window_us();
-        // What has been refilled since was paid back already.
-        let (whole, rest) = mul_div_rem(self.at.saturating_sub(then), limit.max(), window);
-        if whole >= cost || (self.missing, self.rest) == (0, 0) {
-            return false;
-        }
-        let borrow = u64::from(rest > 0);
-        let (whole, rest) = (cost - whole - borrow, borrow * window - rest);
-        if (whole, rest) >= (self.missing, self.rest) {
-            (self.missing, self.rest) = (0, 0);
-        } else {
-            let borrow = u64::from(rest > self.rest);
-            self.missing -= whole + borrow;
-            self.rest = self.rest + borrow * window - rest;
-        }
-        true
+    fn refund(&mut self, limit: &Limit, cost: u64, ticket: u64, newest: u64, _: u64) -> bool {
+        let missing = (self.missing, self.rest);
+        let amount = self.low_water.since(ticket, newest).min((cost, 0)).min(missing);
+        (self.missing, self.rest) = less(missing, amount, limit.window_us());
+        self.low_water.refund(amount, limit.window_us(), ticket, newest);
+        amount > (0, 0)
     }
 
     fn life(&self, limit: &Limit, _: u64) -> u64 {

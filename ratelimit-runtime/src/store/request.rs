@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
+use crate::algorithm::Question;
 use crate::rule::Algorithm;
 use crate::rule::{Limit, MAX_WINDOW};
 
@@ -152,7 +153,12 @@ impl<'a> Request<'a> {
     }
 
     pub(crate) fn horizon_us(&self) -> u64 {
-        self.limits.iter().map(|limit| self.algorithm.horizon_us(limit)).max().unwrap_or(0)
+        self.question().horizon_us()
+    }
+
+    /// What an algorithm has to know of it.
+    pub(crate) fn question(&self) -> Question<'a> {
+        Question { algorithm: self.algorithm, limits: self.limits, cost: self.cost }
     }
 }
 

@@ -3,11 +3,7 @@
 //!
 //! No message carries a key: Redis quotes the arguments of commands it does not know, so those quotes are cut off.
 
-use std::error::Error;
-use std::io;
-use std::sync::Arc;
-
-use redis::{ErrorKind, RedisError, ServerError};
+use redis::{ServerError, Value};
 
 use crate::error::{StoreError, StoreErrorKind};
 
@@ -18,6 +14,7 @@ const CODES: &[(&str, StoreErrorKind, &str)] = &[
     ("OOM", Full, "Redis is out of memory: raise `maxmemory`"),
     ("NOAUTH", Misconfigured, "Redis asks for a password: write redis://user:password@host"),
     ("WRONGPASS", Misconfigured, "Redis does not accept the user name or the password of the URL"),
+    ("DENIED", Misconfigured, "Redis is in protected mode: set a password, or let it bind to an address"),
     ("NOPERM", Misconfigured, "the ACL of the Redis user forbids this"),
     ("WRONGTYPE", Misconfigured, "a key of the rate limiter holds something else: set a prefix of its own"),
     ("CROSSSLOT", Misconfigured, "Redis runs as a cluster, and this store talks to one server"),
@@ -70,46 +67,38 @@ pub(super) fn from_server(error: &ServerError) -> StoreError {
         (Some((_, kind, meaning)), _) => StoreError::new(*kind, format!("{meaning} ({code} {text})")),
         // The script does not run on this server.
         (None, "ERR") => StoreError::misconfigured(format!("Redis rejected the rate limiter's command: {text}")),
-        (None, _) => StoreError::unavailable(format!("Redis answered {code} {text}")),
+        // What is not known to pass must not switch limits off.
+        (None, _) => StoreError::misconfigured(format!("Redis answered {code} {text}")),
     }
 }
 
-/// An error of the connection to `address`, or of setting it up.
-pub(super) fn from_client(error: RedisError, address: &str) -> StoreError {
-    let error = match server_error(error) {
-        Ok(server) => return from_server(&server),
-        Err(error) => error,
-    };
-    let misconfigured = |what: &str| StoreError::misconfigured(format!("{what} (Redis at {address})"));
-    match error.kind() {
-        ErrorKind::AuthenticationFailed => {
-            misconfigured("Redis does not accept the user name or the password of the URL")
-        }
-        ErrorKind::RESP3NotSupported => misconfigured("Redis is older than 6.0: add ?protocol=resp2 to the URL"),
-        ErrorKind::InvalidClientConfig => misconfigured("the client does not accept these settings"),
-        ErrorKind::Server(_) if error.detail().is_some_and(|detail| detail.contains("DB index")) => {
-            misconfigured("Redis does not have the database that the URL names")
-        }
-        ErrorKind::Io if io_kind(&error) == Some(io::ErrorKind::InvalidData) => {
-            misconfigured("TLS failed: check the scheme and the certificate").with_source(error)
-        }
-        ErrorKind::Io => {
-            StoreError::unavailable(format!("no connection to Redis at {address}: {error}")).with_source(error)
-        }
-        kind => StoreError::unavailable(format!("no answer from Redis at {address}: {kind:?}")),
-    }
+/// The first error among the replies, those of an EXEC included.
+pub(super) fn first(replies: &[Value]) -> Option<&ServerError> {
+    replies.iter().find_map(|reply| match reply {
+        Value::ServerError(error) => Some(error),
+        Value::Array(replies) => first(replies),
+        _ => None,
+    })
 }
 
-fn server_error(error: RedisError) -> Result<ServerError, RedisError> {
-    let server = error.clone().into_server_errors().and_then(|errors| errors.first().map(|(_, error)| error.clone()));
-    server.ok_or(error)
+/// Whether it was a replica that was asked to write.
+pub(super) fn is_replica(error: &ServerError) -> bool {
+    code(error) == "READONLY"
 }
 
-fn io_kind(error: &RedisError) -> Option<io::ErrorKind> {
-    let source = error.source()?;
-    // The client hands out its shared pointer as the source, so that is what has to be looked through.
-    let shared = source.downcast_ref::<Arc<dyn Error + Send + Sync>>().map(|error| &**error as &dyn Error);
-    shared.unwrap_or(source).downcast_ref::<io::Error>().map(io::Error::kind)
+/// Whether the server says of itself that it does not serve.
+pub(super) fn is_no_service(error: &ServerError) -> bool {
+    matches!(code(error), "BUSY" | "LOADING" | "MISCONF" | "MASTERDOWN")
+}
+
+/// A reply that no command or script of this crate gives.
+pub(super) fn unexpected_reply() -> StoreError {
+    StoreError::unavailable("Redis gave a reply that is not a decision")
+}
+
+/// A key that something else has written.
+pub(super) fn foreign_key() -> StoreError {
+    StoreError::misconfigured("a key of the rate limiter holds something else: set a prefix of its own")
 }
 
 #[cfg(test)]
@@ -191,14 +180,13 @@ mod tests {
             (Unavailable, "TRYAGAIN", "TRYAGAIN Multiple keys request during rehashing of slot"),
             (Unavailable, "ERR", "ERR max number of clients reached"),
             (Unavailable, "ERR", "ERR Script killed by user with SCRIPT KILL... script: 6b1b, on @user_script:1."),
-            (Unavailable, "NOVEL", "NOVEL something that this version does not know"),
+            (Misconfigured, "DENIED", "DENIED Redis is running in protected mode because protected mode is enabled"),
+            (Misconfigured, "NOVEL", "NOVEL something that this version does not know"),
         ];
         for (kind, expected, wire) in table {
             let error = reply(wire);
             assert_eq!(code(&error), expected, "{wire}");
             assert_eq!(from_server(&error).kind(), kind, "{wire}");
-            let error = RedisError::from(error);
-            assert_eq!(from_client(error, "h:1").kind(), kind, "{wire}, while connecting");
         }
     }
 
@@ -206,18 +194,5 @@ mod tests {
     fn quoted_arguments_stay_out_of_the_message() {
         let error = from_server(&reply("ERR unknown command 'EVALSHA', with args beginning with: 'ab' '1' 'alice' "));
         assert!(!format!("{error} {error:?}").contains("alice"), "{error:?}");
-    }
-
-    #[test]
-    fn failures_of_the_connection() {
-        let io = |kind: io::ErrorKind| RedisError::from(io::Error::from(kind));
-        let kind = |error| from_client(error, "h:1").kind();
-        assert_eq!(kind(io(io::ErrorKind::ConnectionRefused)), Unavailable);
-        assert_eq!(kind(io(io::ErrorKind::TimedOut)), Unavailable);
-        assert_eq!(kind(io(io::ErrorKind::BrokenPipe)), Unavailable);
-        assert_eq!(kind(io(io::ErrorKind::InvalidData)), Misconfigured);
-        assert_eq!(kind((ErrorKind::AuthenticationFailed, "no").into()), Misconfigured);
-        assert_eq!(kind((ErrorKind::RESP3NotSupported, "no").into()), Misconfigured);
-        assert!(from_client(io(io::ErrorKind::ConnectionRefused), "h:1").message().contains("h:1"));
     }
 }

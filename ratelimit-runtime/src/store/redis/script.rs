@@ -4,12 +4,8 @@ use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use hmac::digest::Digest as _;
-use redis::{Cmd, ServerError, ServerErrorKind, Value};
+use redis::{Cmd, ServerError, ServerErrorKind};
 use sha1::Sha1;
-
-use super::errors;
-use super::link::Link;
-use crate::error::StoreError;
 
 /// A script, and the name that Redis knows it by.
 pub(super) struct Script {
@@ -22,25 +18,20 @@ impl Script {
         Self { source, sha1: LazyLock::new(sha1) }
     }
 
-    /// Runs the script on `keys`; `args` appends its arguments.
-    ///
-    /// A server without the script is given its text in the same call. `SCRIPT LOAD` would be one round trip more, and
-    /// in a cluster would go to nodes that the keys have nothing to do with.
-    pub(super) async fn run(
-        &self,
-        link: &Link,
-        keys: &[&[u8]],
-        args: impl Fn(&mut Cmd) + Sync,
-    ) -> Result<Value, StoreError> {
-        let answer = match link.send(&command("EVALSHA", &self.sha1, keys, &args)).await? {
-            Err(error) if is_unknown(&error) => link.send(&command("EVAL", self.source, keys, &args)).await?,
-            answer => answer,
-        };
-        answer.map_err(|error| errors::from_server(&error))
+    /// Runs the script on `keys`, if the server knows it; `args` appends its arguments.
+    pub(super) fn call(&self, keys: &[&[u8]], args: impl Fn(&mut Cmd)) -> Cmd {
+        command("EVALSHA", &self.sha1, keys, args)
+    }
+
+    /// Runs it on a server that does not know it, and does from then on. `SCRIPT LOAD` would be one round trip more,
+    /// and in a cluster would go to nodes that the keys have nothing to do with.
+    pub(super) fn first_call(&self, keys: &[&[u8]], args: impl Fn(&mut Cmd)) -> Cmd {
+        command("EVAL", self.source, keys, args)
     }
 }
 
-fn is_unknown(error: &ServerError) -> bool {
+/// Whether the server does not know the script.
+pub(super) fn is_unknown(error: &ServerError) -> bool {
     error.kind() == Some(ServerErrorKind::NoScript)
 }
 
@@ -67,7 +58,7 @@ macro_rules! scripts {
     ($($(#[$doc:meta])* $name:ident: $($file:literal)+, $last:expr;)*) => {$(
         $(#[$doc])*
         pub(super) static $name: Script = {
-            const SOURCE: &str = concat!($(include_str!(concat!("lua/", $file)), "\n",)+ $last);
+            const SOURCE: &str = concat!($(include_str!(concat!("scripts/", $file)), "\n",)+ $last);
             Script::new(SOURCE, || hash(SOURCE))
         };
     )*};
@@ -77,17 +68,22 @@ scripts! {
     /// The log of calls that all weigh 1.
     ZSET: "common.lua" "zset.lua", "return zset(KEYS[1], next_request())";
     /// The log of calls that may weigh anything.
-    RING: "common.lua" "ring.lua", "return ring(KEYS[1], next_request())";
-    FIXED_WINDOW: "common.lua" "cells.lua" "fixed_window.lua", "return fixed_window(KEYS[1], next_request())";
-    SLIDING_COUNTER: "common.lua" "cells.lua" "sliding_counter.lua", "return sliding_counter(KEYS[1], next_request())";
-    TOKEN_BUCKET: "common.lua" "cells.lua" "token_bucket.lua", "return token_bucket(KEYS[1], next_request())";
+    RING: "common.lua" "ring_log.lua" "ring_write.lua" "ring.lua", "return ring(KEYS[1], next_request())";
+    FIXED_WINDOW: "common.lua" "counters.lua" "fixed_window.lua", "return fixed_window(KEYS[1], next_request())";
+    SLIDING_COUNTER:
+        "common.lua" "arithmetic.lua" "counters.lua" "sliding_counter.lua",
+        "return sliding_counter(KEYS[1], next_request())";
+    TOKEN_BUCKET:
+        "common.lua" "arithmetic.lua" "counters.lua" "token_bucket.lua",
+        "return token_bucket(KEYS[1], next_request())";
     LEAKY_BUCKET:
-        "common.lua" "cells.lua" "token_bucket.lua" "leaky_bucket.lua", "return leaky_bucket(KEYS[1], next_request())";
-    /// Several keys, of any kind, together.
-    MANY:
-        "common.lua" "zset.lua" "ring.lua" "cells.lua" "fixed_window.lua" "sliding_counter.lua" "token_bucket.lua"
-        "leaky_bucket.lua",
-        include_str!("lua/many.lua");
+        "common.lua" "arithmetic.lua" "counters.lua" "leaky_bucket.lua",
+        "return leaky_bucket(KEYS[1], next_request())";
+    /// Several keys, of any kind: all of them are charged, or none.
+    ALL_OR_NONE:
+        "common.lua" "zset.lua" "ring_log.lua" "ring_write.lua" "ring.lua" "arithmetic.lua" "counters.lua" "fixed_window.lua" "sliding_counter.lua"
+        "token_bucket.lua" "leaky_bucket.lua",
+        include_str!("scripts/all_or_none.lua");
 }
 
 #[cfg(test)]

@@ -1,0 +1,158 @@
+//! Algorithms that keep a few numbers per limit: what they have in common.
+
+use smallvec::SmallVec;
+
+use super::question::Question;
+use super::reservations::Reservations;
+use super::state::{AlgorithmState, Statuses};
+use super::status::LimitStatus;
+use crate::rule::Limit;
+
+/// The numbers of one limit, as a value: bringing them to a later time makes another, and only what is written keeps
+/// it. So a refusal changes nothing, in memory as in Redis.
+pub(crate) trait Counter: Copy + Default {
+    /// The numbers at `now`.
+    fn at(self, limit: &Limit, now: u64) -> Self;
+
+    /// Where the limit stands; the numbers are at `now`.
+    fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus;
+
+    /// Charges; the numbers are at `now`.
+    fn charge(&mut self, limit: &Limit, cost: u64, now: u64);
+
+    /// Gives back up to `cost` of a charge made at `ticket`, as far as it still counts; the newest charge was made
+    /// at `newest`, and the numbers are at `now`. Says whether anything of it did.
+    fn refund(&mut self, limit: &Limit, cost: u64, ticket: u64, newest: u64, now: u64) -> bool;
+
+    /// How long the numbers matter; they are at `now`.
+    fn life(&self, limit: &Limit, now: u64) -> u64;
+}
+
+/// The numbers of all limits, in their order, and what is reserved.
+#[derive(Debug, Clone)]
+pub(crate) struct Counters<C> {
+    each: SmallVec<[C; 1]>,
+    /// The time of the newest charge.
+    charged: u64,
+    reservations: Reservations,
+}
+
+impl<C> Default for Counters<C> {
+    fn default() -> Self {
+        Self { each: SmallVec::new(), charged: 0, reservations: Reservations::default() }
+    }
+}
+
+/// How long a reservation counts at least. What is forgotten has not drained, so this is never less than a window.
+fn span(question: &Question<'_>) -> u64 {
+    let windows = question.limits.iter().map(Limit::window_us);
+    windows.fold(question.horizon_us(), u64::max)
+}
+
+impl<C: Counter> Counters<C> {
+    fn brought<'a>(&'a self, limits: &'a [Limit], now: u64) -> impl Iterator<Item = (&'a Limit, C)> {
+        limits.iter().enumerate().map(move |(index, limit)| {
+            let counter = self.each.get(index).copied().unwrap_or_default();
+            (limit, counter.at(limit, now))
+        })
+    }
+
+    /// Most keys have none, and a span takes a division.
+    fn reservations(&self, question: &Question<'_>, now: u64) -> Reservations {
+        if self.reservations.open() == 0 {
+            return Reservations::default();
+        }
+        self.reservations.at(now, span(question))
+    }
+
+    /// Brings everything to `now` and keeps it.
+    fn keep(&mut self, question: &Question<'_>, reservations: Reservations, now: u64, change: impl Fn(&mut C, &Limit)) {
+        let changed = self.brought(question.limits, now).map(|(limit, mut counter)| {
+            change(&mut counter, limit);
+            counter
+        });
+        self.each = changed.collect();
+        self.reservations = reservations;
+    }
+}
+
+impl<C: Counter> AlgorithmState for Counters<C> {
+    fn status(&mut self, question: &Question<'_>, cost: u64, now: u64) -> Statuses {
+        let reserved = self.reservations(question, now).open();
+        let status = |(limit, counter): (&Limit, C)| {
+            let own = counter.status(limit, cost, now);
+            if reserved == 0 {
+                return own;
+            }
+            let fits = cost + reserved <= question.algorithm.capacity(limit);
+            let with = fits.then(|| counter.status(limit, cost + reserved, now).wait);
+            // The limit is whole again when it would be if all reservations were committed now.
+            let mut committed = counter;
+            committed.charge(limit, reserved, now);
+            LimitStatus {
+                wait: LimitStatus::wait_behind_reservations(with, own.wait),
+                exceeded: own.exceeded,
+                remaining: own.remaining.saturating_sub(reserved),
+                reset: committed.status(limit, 0, now).reset,
+            }
+        };
+        self.brought(question.limits, now).map(status).collect()
+    }
+
+    fn charge(&mut self, question: &Question<'_>, now: u64) -> u64 {
+        let reservations = self.reservations(question, now);
+        self.keep(question, reservations, now, |counter, limit| counter.charge(limit, question.cost, now));
+        self.charged = now;
+        now
+    }
+
+    fn reserve(&mut self, question: &Question<'_>, now: u64) -> u64 {
+        let mut reservations = self.reservations(question, now);
+        reservations.add(question.cost, now);
+        self.keep(question, reservations, now, |_, _| {});
+        now
+    }
+
+    fn life(&self, question: &Question<'_>, now: u64) -> u64 {
+        let own = question.limits.iter().zip(&self.each).map(|(limit, counter)| counter.life(limit, now)).max();
+        let reserved = if self.reservations.open() == 0 { 0 } else { self.reservations.life(now, span(question)) };
+        own.unwrap_or(0).max(reserved)
+    }
+
+    fn refund(&mut self, question: &Question<'_>, ticket: u64, now: u64) -> bool {
+        let mut any = false;
+        let refunded = self.brought(question.limits, now).map(|(limit, mut counter)| {
+            any |= counter.refund(limit, question.cost, ticket, self.charged, now);
+            counter
+        });
+        let refunded = refunded.collect();
+        if any {
+            self.reservations = self.reservations(question, now);
+            self.each = refunded;
+        }
+        any
+    }
+
+    fn commit(&mut self, question: &Question<'_>, ticket: u64, now: u64) -> bool {
+        let mut reservations = self.reservations(question, now);
+        let there = reservations.take(question.cost, ticket);
+        if there {
+            self.keep(question, reservations, now, |counter, limit| counter.charge(limit, question.cost, now));
+            self.charged = now;
+        }
+        there
+    }
+
+    fn release(&mut self, question: &Question<'_>, ticket: u64, now: u64) -> bool {
+        let mut reservations = self.reservations(question, now);
+        let there = reservations.take(question.cost, ticket);
+        if there {
+            self.keep(question, reservations, now, |_, _| {});
+        }
+        there
+    }
+
+    fn copy(&mut self, _: &Question<'_>, now: u64) -> (Self, u64) {
+        (self.clone(), now)
+    }
+}

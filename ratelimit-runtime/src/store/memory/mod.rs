@@ -1,0 +1,187 @@
+//! [`MemoryStore`]: limits in this process.
+
+use std::fmt;
+use std::hash::BuildHasher;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use foldhash::quality::RandomState;
+
+use self::group::Member;
+use self::shard::Shard;
+use super::{Answer, Capabilities, Request, Store, StoreError, StoreErrorKind, Verdict};
+use crate::clock::{Clock, TokioClock};
+
+mod block;
+mod bucket;
+mod group;
+mod shard;
+
+/// Keeps limits in memory: exact, bounded, without a background task.
+///
+/// Expired keys are let go of while new ones come in. When as many keys are live as the capacity allows, newcomers
+/// share overflow buckets, per rule. Once there is room again, a newcomer gets a bucket of its own, in which what its
+/// overflow bucket held still counts, for a window at most: whoever floods the store with keys neither locks others out
+/// nor earns a fresh quota.
+pub struct MemoryStore {
+    shards: Box<[Mutex<Shard>]>,
+    hasher: RandomState,
+    clock: Box<dyn Clock>,
+}
+
+const DEFAULT_CAPACITY: usize = 100_000;
+const MAX_SHARDS: usize = 64;
+/// A clock that is later stands still here, 146,000 years after its start, so that no sum of times overflows.
+const LATEST: u64 = 1 << 62;
+
+impl MemoryStore {
+    /// A store for 100,000 live keys, on tokio's clock.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_capacity(DEFAULT_CAPACITY)
+    }
+
+    /// A store for about `keys` live keys (at least one). A key of a sliding window takes some 250 bytes and 32 for
+    /// each admission in the window.
+    #[must_use]
+    pub fn with_capacity(keys: usize) -> Self {
+        let shards = (keys / 64).clamp(1, MAX_SHARDS).next_power_of_two().min(MAX_SHARDS);
+        let capacity = keys.div_ceil(shards).max(1);
+        let shard = || Mutex::new(Shard::new(capacity));
+        Self {
+            shards: (0..shards).map(|_| shard()).collect(),
+            hasher: RandomState::default(),
+            clock: Box::new(TokioClock::new()),
+        }
+    }
+
+    /// The same store on another clock.
+    #[must_use]
+    pub fn with_clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Box::new(clock);
+        self
+    }
+
+    /// How many keys are held now, those included that have expired and not been let go of yet.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shards.iter().map(|shard| lock(shard).len()).sum()
+    }
+
+    /// Whether no key is held.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.clock.now().as_micros()).map_or(LATEST, |now| now.min(LATEST))
+    }
+
+    fn shard_index(&self, hash: u64) -> usize {
+        // The number of shards is a power of two.
+        #[allow(clippy::cast_possible_truncation, reason = "masked to the number of shards")]
+        let index = hash as usize & (self.shards.len() - 1);
+        index
+    }
+
+    /// Runs `work` on the key's shard, under its lock. The clock is read under the lock too, so that calls on one key
+    /// see times in the order in which they are decided.
+    fn with<T>(&self, request: &Request<'_>, work: impl FnOnce(&mut Shard, u64, u64) -> T) -> T {
+        let hash = self.hasher.hash_one(request.key());
+        #[allow(clippy::indexing_slicing, reason = "there is at least one shard, and the index is below their number")]
+        let mut shard = lock(&self.shards[self.shard_index(hash)]);
+        let now = self.now();
+        work(&mut shard, hash >> 32, now)
+    }
+
+    fn decide(&self, request: &Request<'_>) -> Verdict {
+        self.with(request, |shard, hash, now| shard.acquire(request, hash, now))
+    }
+}
+
+impl Store for MemoryStore {
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        Answer::ready(Ok(self.decide(&request)))
+    }
+
+    fn acquire_now(&self, request: Request<'_>) -> Option<Result<Verdict, StoreError>> {
+        Some(Ok(self.decide(&request)))
+    }
+
+    fn decides_together(&self, _: &[Request<'_>]) -> bool {
+        true
+    }
+
+    fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
+        let hashes: Vec<u64> = requests.iter().map(|request| self.hasher.hash_one(request.key())).collect();
+        // All locks, always in the same order.
+        let mut indices: Vec<usize> = hashes.iter().map(|hash| self.shard_index(*hash)).collect();
+        indices.sort_unstable();
+        indices.dedup();
+        let members: Vec<Member<'_>> = requests
+            .iter()
+            .zip(hashes)
+            .map(|(request, hash)| Member {
+                request: *request,
+                hash: hash >> 32,
+                shard: indices.partition_point(|index| *index < self.shard_index(hash)),
+            })
+            .collect();
+        let mut shards: Vec<MutexGuard<'_, Shard>> =
+            indices.into_iter().filter_map(|index| self.shards.get(index)).map(lock).collect();
+        Answer::ready(Ok(group::decide(&mut shards, &members, self.now())))
+    }
+
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        Answer::ready(Ok(self.with(&request, |shard, hash, now| shard.peek(&request, hash, now))))
+    }
+
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        Answer::ready(Ok(self.with(&request, |shard, _, now| shard.reset(&request, now))))
+    }
+
+    fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+        Answer::ready(Ok(self.with(&request, |shard, hash, now| shard.give_back(&request, hash, ticket, now))))
+    }
+
+    fn commit<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+        Answer::ready(Ok(self.with(&request, |shard, hash, now| shard.commit(&request, hash, ticket, now))))
+    }
+
+    fn release<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+        self.refund(request.reserving(), ticket)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::all()
+    }
+
+    fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
+        let duration = request.with_block(duration).block_us();
+        let blocked = self.with(&request, |shard, hash, now| shard.block(&request, hash, duration, now));
+        let full = || StoreError::new(StoreErrorKind::Full, "the memory store has no room for another block");
+        Answer::ready(blocked.then_some(()).ok_or_else(full))
+    }
+
+    fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        Answer::ready(Ok(self.with(&request, |shard, _, now| shard.unblock(&request, now))))
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore").field("keys", &self.len()).finish_non_exhaustive()
+    }
+}
+
+/// Nothing under the lock can leave a log half-changed, so a panic elsewhere does not poison it.
+fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}

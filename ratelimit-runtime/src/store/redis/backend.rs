@@ -1,0 +1,167 @@
+//! [`Backend`]: takes a request the way it goes, and brings back what came of it.
+
+use std::borrow::Cow;
+
+use redis::{Cmd, Value};
+
+use super::connection::{Calls, Connections};
+use super::errors::{self, unexpected_reply};
+use super::layout::Layout;
+use super::operation::Operation;
+use super::route::{GroupRoute, Route, Settings, unsupported};
+use super::script::{self, Script};
+use super::{commands, protocol, redis_cell};
+use crate::clock::Clock;
+use crate::error::StoreError;
+use crate::rule::{MAX_COUNT, MAX_WINDOW};
+use crate::store::{Request, Verdict};
+
+pub(super) struct Backend {
+    pub(super) connections: Connections,
+    pub(super) settings: Settings,
+    pub(super) clock: Option<Box<dyn Clock>>,
+}
+
+impl Backend {
+    pub(super) fn route(&self, request: &Request<'_>) -> Result<Route, StoreError> {
+        self.settings.route(request, self.clock.is_some())
+    }
+
+    /// How several requests are decided together.
+    pub(super) fn group(&self, requests: &[Request<'_>]) -> Result<GroupRoute, StoreError> {
+        self.settings.group(requests, self.clock.is_some())
+    }
+
+    pub(super) async fn decide(&self, operation: Operation, request: Request<'_>) -> Result<Verdict, StoreError> {
+        let calls = self.calls(&request);
+        match (self.route(&request)?, operation) {
+            (Route::Script(layout), _) => {
+                let reply = self.ask(layout, operation, &request, protocol::is_verdict).await?;
+                let verdict = protocol::verdict(&reply).filter(|verdict| protocol::fits(verdict, &request));
+                verdict.ok_or_else(|| distrust(calls))
+            }
+            (Route::LogCommands, _) => {
+                let mut verdicts = commands::decide(calls, || self.now(), operation, &[request]).await?;
+                verdicts.pop().ok_or_else(unexpected_reply)
+            }
+            (Route::CounterCommands, _) => commands::fixed_window(calls, operation, &request).await,
+            (Route::RedisCell, Operation::Peek) => redis_cell::peek(calls, &request).await,
+            (Route::RedisCell, _) => redis_cell::acquire(calls, &request).await,
+        }
+    }
+
+    /// Changes what is kept, without deciding on a call; says whether there was anything to change.
+    pub(super) async fn change(&self, operation: Operation, request: Request<'_>) -> Result<bool, StoreError> {
+        let calls = self.calls(&request);
+        match (self.route(&request)?, operation) {
+            (Route::Script(layout), _) => {
+                let reply = self.ask(layout, operation, &request, protocol::is_flag).await?;
+                protocol::flag(&reply).ok_or_else(|| distrust(calls))
+            }
+            (Route::LogCommands, Operation::Refund(_) | Operation::Block(_) | Operation::Unblock) => {
+                commands::change(calls, || self.now(), operation, request).await
+            }
+            (Route::CounterCommands, Operation::Refund(ticket)) => {
+                commands::refund_fixed_window(calls, &request, ticket).await
+            }
+            (Route::RedisCell, _) => unsupported("CL.THROTTLE can neither give back nor block: leave redis_cell off"),
+            _ => unsupported("without scripts this cannot be done: allow them with `RedisStore::scripts(true)`"),
+        }
+    }
+
+    /// Decides several requests in one step.
+    pub(super) async fn decide_scripts(
+        &self,
+        layouts: &[Layout],
+        requests: &[Request<'_>],
+    ) -> Result<Vec<Verdict>, StoreError> {
+        let now = self.now()?;
+        let calls = self.calls_of_all(requests);
+        let keys: Vec<Cow<'_, [u8]>> =
+            layouts.iter().zip(requests).map(|(layout, request)| layout.key(request)).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
+        let args = |command: &mut Cmd| {
+            protocol::clock(command, now);
+            for (layout, request) in layouts.iter().zip(requests) {
+                protocol::request(command, *layout, Operation::charging(request), request);
+            }
+        };
+        let reply = run(calls, &script::ALL_OR_NONE, &keys, args, protocol::are_verdicts).await?;
+        let verdicts = protocol::verdicts(&reply).unwrap_or_default();
+        let fit = verdicts.iter().zip(requests).all(|(verdict, request)| protocol::fits(verdict, request));
+        if verdicts.len() == requests.len() && fit { Ok(verdicts) } else { Err(distrust(calls)) }
+    }
+
+    /// The same, for logs that are kept without scripts.
+    pub(super) async fn decide_logs(&self, requests: &[Request<'_>]) -> Result<Vec<Verdict>, StoreError> {
+        commands::decide(self.calls_of_all(requests), || self.now(), Operation::Acquire, requests).await
+    }
+
+    /// Forgets a key; says whether there was anything.
+    pub(super) async fn forget(&self, request: &Request<'_>) -> Result<bool, StoreError> {
+        let mut command = redis::cmd("UNLINK");
+        command.arg(&*self.route(request)?.key(request));
+        let is_number = |reply: &Value| matches!(reply, Value::Int(_));
+        match self.calls(request).send_for(&command, is_number).await? {
+            Ok(reply) => Ok(reply != Value::Int(0)),
+            Err(error) => Err(errors::from_server(&error)),
+        }
+    }
+
+    /// Has the script of a layout do something, and gives its reply.
+    async fn ask(
+        &self,
+        layout: Layout,
+        operation: Operation,
+        request: &Request<'_>,
+        is_like: fn(&Value) -> bool,
+    ) -> Result<Value, StoreError> {
+        let now = self.now()?;
+        let args = |command: &mut Cmd| {
+            protocol::clock(command, now);
+            protocol::request(command, layout, operation, request);
+        };
+        run(self.calls(request), protocol::script(layout), &[&layout.key(request)], args, is_like).await
+    }
+
+    fn calls(&self, request: &Request<'_>) -> Calls<'_> {
+        self.connections.until(request.timeout_at())
+    }
+
+    fn calls_of_all(&self, requests: &[Request<'_>]) -> Calls<'_> {
+        self.connections.until(requests.iter().filter_map(Request::timeout_at).min())
+    }
+
+    /// The caller's time in microseconds; `None` for the server's.
+    fn now(&self) -> Result<Option<u64>, StoreError> {
+        let Some(clock) = &self.clock else { return Ok(None) };
+        let now = clock.now().as_micros();
+        match u64::try_from(now) {
+            // Beyond this, the script could not add a window exactly.
+            Ok(now) if u128::from(now) + MAX_WINDOW.as_micros() <= u128::from(MAX_COUNT) => Ok(Some(now)),
+            _ => Err(StoreError::misconfigured("the clock of the Redis store is more than 284 years past its start")),
+        }
+    }
+}
+
+/// Runs a script; a server that does not know it is given its text in the same call.
+async fn run(
+    calls: Calls<'_>,
+    script: &Script,
+    keys: &[&[u8]],
+    args: impl Fn(&mut Cmd) + Sync,
+    is_like: fn(&Value) -> bool,
+) -> Result<Value, StoreError> {
+    let answer = match calls.send_for(&script.call(keys, &args), is_like).await? {
+        Err(error) if script::is_unknown(&error) => calls.send_for(&script.first_call(keys, &args), is_like).await?,
+        answer => answer,
+    };
+    answer.map_err(|error| errors::from_server(&error))
+}
+
+/// Such a reply cannot be the one to the question: what else comes on that connection cannot be trusted either.
+fn distrust(calls: Calls<'_>) -> StoreError {
+    let error = unexpected_reply();
+    calls.end(&error);
+    error
+}

@@ -1,0 +1,74 @@
+//! Optimistic transactions: read under WATCH, decide here, write in MULTI … EXEC; again if somebody else wrote in
+//! between.
+//!
+//! Whoever dies on the way leaves nothing behind: until EXEC nothing is written, and EXEC writes all of it.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use redis::{Cmd, Pipeline, Value};
+
+use crate::error::StoreError;
+use crate::store::redis::connection::Calls;
+use crate::store::redis::errors::unexpected_reply;
+
+/// The longest pause between two attempts is twice this to the power of that, in milliseconds.
+const LONGEST_PAUSE: u32 = 4;
+
+/// What one attempt decided, and what it takes to make it so. Without commands it is so already.
+pub(super) struct Attempt<D> {
+    pub(super) commands: Vec<Cmd>,
+    pub(super) decided: D,
+}
+
+/// Reads with `read`, decides with `decide` from the replies, and writes; then `finish` turns the replies to what was
+/// written into the answer.
+///
+/// It goes on until it succeeds: each time it fails, somebody else's transaction on the same key went through. The
+/// caller's deadline ends it by dropping it.
+pub(super) async fn run<D, T>(
+    calls: Calls<'_>,
+    keys: &[&[u8]],
+    read: &[Cmd],
+    decide: impl Fn(&[Value]) -> Result<Attempt<D>, StoreError>,
+    finish: impl Fn(D, &[Value]) -> Option<T>,
+) -> Result<T, StoreError> {
+    let exclusive = calls.exclusive().await?;
+    let _line = exclusive.pool().stand_in_line(keys).await;
+    let mut lease = exclusive.lease().await?;
+    // The last user of the connection may have decided to write nothing.
+    let mut reading = Pipeline::with_capacity(read.len() + 2);
+    reading.cmd("UNWATCH").cmd("WATCH").arg(keys);
+    for command in read {
+        reading.add_command(command.clone());
+    }
+    for failures in 0_u32.. {
+        let replies = lease.exchange(&reading).await?;
+        let attempt = decide(replies.get(2..).unwrap_or_default())?;
+        if attempt.commands.is_empty() {
+            return finish(attempt.decided, &[]).ok_or_else(unexpected_reply);
+        }
+        let mut writing = Pipeline::with_capacity(attempt.commands.len() + 2);
+        writing.cmd("MULTI");
+        for command in attempt.commands {
+            writing.add_command(command);
+        }
+        writing.cmd("EXEC");
+        match lease.exchange(&writing).await?.pop() {
+            Some(Value::Nil) => pause(failures).await,
+            Some(Value::Array(replies)) => return finish(attempt.decided, &replies).ok_or_else(unexpected_reply),
+            _ => return Err(unexpected_reply()),
+        }
+    }
+    Err(unexpected_reply())
+}
+
+/// Not at all at first, then longer and longer, and never in step with others.
+async fn pause(failures: u32) {
+    if failures == 0 {
+        return tokio::task::yield_now().await;
+    }
+    let longest = 2_u64 << failures.min(LONGEST_PAUSE);
+    let micros = RandomState::new().hash_one(failures) % (longest * 1000);
+    tokio::time::sleep(Duration::from_micros(micros)).await;
+}

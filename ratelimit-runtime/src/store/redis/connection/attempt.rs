@@ -1,0 +1,55 @@
+//! Attempts to connect. They have their own time: a slow handshake is not cut short by requests that give up.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+
+use super::race::{Either, either};
+use super::standalone::Server;
+use super::stream::Stream;
+use crate::error::StoreError;
+use crate::error::StoreErrorKind::Unavailable;
+use crate::real_time;
+
+/// For one attempt: looking up the name, connecting, TLS, logging in and the first reply.
+const CONNECT: Duration = Duration::from_secs(5);
+/// A packet that was swallowed is waited for no longer than this before another attempt starts beside.
+const HANGING: Duration = Duration::from_secs(1);
+/// Attempts at the same time.
+const ABREAST: usize = 5;
+
+pub(super) type Connection = (Stream, Option<StoreError>);
+
+/// One attempt.
+pub(super) async fn connect_within(server: &Server) -> Result<Connection, StoreError> {
+    match real_time::timeout_at(Instant::now() + CONNECT, server.connect()).await {
+        Ok(connection) => connection,
+        Err(_) => Err(StoreError::unavailable(format!("no answer from Redis at {server} within {CONNECT:?}"))),
+    }
+}
+
+/// As many attempts as it takes for one to succeed, or to fail at once. While they hang, `hangs` says whether to go on.
+pub(super) async fn connect(server: &Arc<Server>, mut hangs: impl FnMut() -> bool) -> Result<Connection, StoreError> {
+    let mut attempts = JoinSet::new();
+    loop {
+        if attempts.len() < ABREAST {
+            let server = Arc::clone(server);
+            attempts.spawn(async move { connect_within(&server).await });
+        }
+        match either(attempts.join_next(), real_time::sleep(HANGING)).await {
+            // One that hung has ended; those beside it may still succeed.
+            Either::First(Some(Ok(Err(error)))) if error.kind() == Unavailable && !attempts.is_empty() => {}
+            Either::First(Some(Ok(result))) => return result,
+            Either::First(Some(Err(error))) if error.is_panic() => {
+                return Err(StoreError::misconfigured(
+                    "connecting to Redis panicked: the tokio runtime needs `enable_all()`, and `rediss://` needs a \
+                     rustls crypto provider to be installed first",
+                ));
+            }
+            Either::First(_) => return Err(StoreError::unavailable("connecting to Redis was cut short")),
+            Either::Second(()) if hangs() => {}
+            Either::Second(()) => return Err(StoreError::unavailable("nobody waits for Redis any more")),
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! [`Node`]: one server as one runtime sees it: what its supervisor makes known, and callers go by.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use redis::{ServerError, Value};
+use tokio::sync::{mpsc, watch};
+
+use super::exchange::Exchange;
+use super::pool::Pool;
+use super::question::{NoAnswer, Question};
+use super::standalone::Server;
+use crate::error::{StoreError, StoreErrorKind};
+use crate::store::Health;
+use crate::store::redis::errors;
+
+/// Only the supervisor changes it.
+#[derive(Clone)]
+pub(super) enum Status {
+    /// Nobody has failed yet: whoever comes waits.
+    Connecting,
+    Up(Connected),
+    /// Connected to a server that does not serve.
+    Slow(StoreError),
+    Down(StoreError),
+}
+
+#[derive(Clone)]
+pub(super) struct Connected {
+    pub(super) exchange: Exchange,
+    /// Further connections, as long as this one lasts.
+    pub(super) pool: Pool,
+}
+
+/// What callers tell the supervisor.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Report {
+    /// A call waited for so long in vain.
+    Overdue(Duration),
+    /// The server said itself that it does not serve.
+    Refused,
+    /// Somebody wants to be connected.
+    Wanted,
+}
+
+pub(super) struct Node {
+    pub(super) status: watch::Sender<Status>,
+    reports: mpsc::Sender<Report>,
+    born: Instant,
+    /// Milliseconds after `born` of the last call that found no connection.
+    missed_ms: AtomicU64,
+}
+
+impl Node {
+    /// The receiver is the supervisor's; it ends with the node.
+    pub(super) fn new() -> (Self, mpsc::Receiver<Report>) {
+        let (reports, receiver) = mpsc::channel(1);
+        let status = watch::Sender::new(Status::Connecting);
+        (Self { status, reports, born: Instant::now(), missed_ms: AtomicU64::new(0) }, receiver)
+    }
+
+    /// One that never was, and never will be, connected.
+    pub(super) fn hopeless(error: StoreError) -> Self {
+        let node = Self::new().0;
+        node.status.send_replace(Status::Down(error));
+        node
+    }
+
+    pub(super) fn health(&self) -> Health {
+        match &*self.status.borrow() {
+            Status::Up(_) => Health::Up,
+            Status::Slow(_) => Health::Slow,
+            Status::Connecting | Status::Down(_) => Health::Down,
+        }
+    }
+
+    /// Tells the supervisor, unless it has not heard the last report yet.
+    pub(super) fn report(&self, report: Report) {
+        let _ = self.reports.try_send(report);
+    }
+
+    /// The connection; waits for one while that can be hoped for.
+    pub(super) async fn connected(&self) -> Result<Connected, StoreError> {
+        match &*self.status.borrow() {
+            Status::Up(connected) => return Ok(connected.clone()),
+            Status::Slow(error) => return Err(error.clone()),
+            Status::Down(error) => {
+                self.missed();
+                return Err(error.clone());
+            }
+            Status::Connecting => {}
+        }
+        self.report(Report::Wanted);
+        self.wait(|status| !matches!(status, Status::Connecting)).await
+    }
+
+    /// Waits until the server serves, or for what no waiting will cure.
+    pub(super) async fn ready(&self) -> Result<(), StoreError> {
+        self.report(Report::Wanted);
+        let is_final = |status: &Status| match status {
+            Status::Connecting => false,
+            Status::Up(_) => true,
+            Status::Slow(error) | Status::Down(error) => error.kind() == StoreErrorKind::Misconfigured,
+        };
+        self.wait(is_final).await.map(drop)
+    }
+
+    async fn wait(&self, enough: impl Fn(&Status) -> bool) -> Result<Connected, StoreError> {
+        let mut statuses = self.status.subscribe();
+        match statuses.wait_for(enough).await.as_deref() {
+            Ok(Status::Up(connected)) => Ok(connected.clone()),
+            Ok(Status::Slow(error) | Status::Down(error)) => Err(error.clone()),
+            Ok(Status::Connecting) | Err(_) => Err(StoreError::unavailable("the connection to Redis is closed")),
+        }
+    }
+
+    /// Asks, and asks again where the question did not leave this process.
+    pub(super) async fn ask(&self, question: impl Fn() -> Question) -> Result<Value, StoreError> {
+        loop {
+            let connected = self.connected().await?;
+            match connected.exchange.ask(question()).await {
+                Ok(reply) => {
+                    self.look_at(&connected, &reply);
+                    return Ok(reply);
+                }
+                // The connection is over, which the supervisor may not have made known yet.
+                Err(NoAnswer::NotAsked) => self.changed(&connected).await,
+                Err(NoAnswer::Lost(error) | NoAnswer::Refused(error)) => return Err(error),
+                Err(NoAnswer::TooLate) => {
+                    return Err(StoreError::new(
+                        StoreErrorKind::TimedOut,
+                        "too many calls are waiting for Redis to be answered in time",
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Waits until this connection is not offered any more.
+    async fn changed(&self, connected: &Connected) {
+        let mut statuses = self.status.subscribe();
+        let is_other = |status: &Status| match status {
+            Status::Up(offered) => !offered.exchange.is_same(&connected.exchange),
+            _ => true,
+        };
+        let _ = statuses.wait_for(is_other).await;
+    }
+
+    /// What the errors of a server say about the connection to it.
+    fn look_at(&self, connected: &Connected, reply: &Value) {
+        match reply {
+            Value::ServerError(error) => self.look_at_error(connected, error),
+            Value::Array(replies) => {
+                for reply in replies.iter().filter(|reply| matches!(reply, Value::ServerError(_) | Value::Array(_))) {
+                    self.look_at(connected, reply);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn look_at_error(&self, connected: &Connected, error: &ServerError) {
+        if errors::is_replica(error) {
+            // The name may lead to another server by now.
+            connected.exchange.close(errors::from_server(error), false);
+        } else if errors::is_no_service(error) {
+            // The supervisor sees for itself.
+            self.report(Report::Refused);
+        }
+    }
+
+    /// Ends the connection, on which replies and questions have come apart.
+    pub(super) fn end(&self, error: &StoreError) {
+        let exchange = match &*self.status.borrow() {
+            Status::Up(connected) => connected.exchange.clone(),
+            _ => return,
+        };
+        exchange.close(error.clone(), true);
+    }
+
+    /// From now on nobody waits for an attempt to connect.
+    pub(super) fn fail_waiting(&self, server: &Server) {
+        self.status.send_if_modified(|status| {
+            let waiting = matches!(status, Status::Connecting);
+            if waiting {
+                let error = format!("no connection to Redis at {server} yet; still trying");
+                *status = Status::Down(StoreError::unavailable(error));
+            }
+            waiting
+        });
+    }
+
+    /// Whether somebody wants a connection, or did within `span`.
+    pub(super) fn is_wanted(&self, span: Duration) -> bool {
+        let missed = Duration::from_millis(self.missed_ms.load(Ordering::Relaxed));
+        self.status.receiver_count() > 0 || self.born.elapsed().saturating_sub(missed) < span
+    }
+
+    /// Notes that somebody wanted a connection.
+    pub(super) fn missed(&self) {
+        let now = u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.missed_ms.store(now, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,53 @@
+//! [`Nodes`]: the server as each runtime sees it. A connection lives and dies with the runtime that drives it.
+
+use std::sync::{Arc, PoisonError, RwLock, Weak};
+
+use tokio::runtime::Id;
+
+use super::node::Node;
+
+#[derive(Default)]
+pub(super) struct Nodes {
+    all: RwLock<Vec<(Id, Arc<Node>)>>,
+}
+
+impl Nodes {
+    pub(super) fn find(&self, runtime: Id) -> Option<Arc<Node>> {
+        find(&self.all.read().unwrap_or_else(PoisonError::into_inner), runtime)
+    }
+
+    /// The node of a runtime; `start` is called if it is a new one.
+    pub(super) fn find_or_add(&self, runtime: Id, node: Node, start: impl FnOnce(&Arc<Node>)) -> Arc<Node> {
+        let node = {
+            let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+            if let Some(known) = find(&all, runtime) {
+                return known;
+            }
+            let node = Arc::new(node);
+            all.push((runtime, Arc::clone(&node)));
+            node
+        };
+        start(&node);
+        node
+    }
+
+    /// Takes a node out; the next call of its runtime starts afresh.
+    pub(super) fn forget(&self, node: &Weak<Node>) {
+        let forgotten = {
+            let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+            let index = all.iter().position(|known| std::ptr::eq(Arc::as_ptr(&known.1), node.as_ptr()));
+            index.map(|index| all.swap_remove(index))
+        };
+        // Dropping a connection runs foreign code: not under the lock.
+        drop(forgotten);
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.all.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+}
+
+fn find(all: &[(Id, Arc<Node>)], runtime: Id) -> Option<Arc<Node>> {
+    all.iter().find(|known| known.0 == runtime).map(|known| Arc::clone(&known.1))
+}

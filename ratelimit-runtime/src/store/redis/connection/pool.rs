@@ -1,0 +1,165 @@
+//! Connections for transactions. Between WATCH and EXEC a connection belongs to one caller, so these are apart from the
+//! one that all share.
+//!
+//! There are few of them per runtime, they are opened when first needed, and they go with the shared connection: when
+//! that one is over, so are they. What happens to one of them says nothing about any other.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use redis::{Pipeline, Value};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::AbortHandle;
+
+use super::attempt::connect_within;
+use super::exchange::Exchange;
+use super::question::{Expected, NoAnswer, Question};
+use super::standalone::Server;
+use crate::error::StoreError;
+use crate::store::redis::errors;
+
+/// Transactions at once, per runtime. Further ones wait.
+const SIZE: usize = 8;
+/// More than there are connections, so that it is rare for two keys to share a line.
+const LINES: usize = 64;
+
+#[derive(Clone)]
+pub(in super::super) struct Pool {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    server: Arc<Server>,
+    /// The connection that all share.
+    main: Exchange,
+    idle: Mutex<Vec<Connection>>,
+    permits: Arc<Semaphore>,
+    /// Callers of one runtime with the same key go one after the other: they would only undo each other's work.
+    lines: Vec<tokio::sync::Mutex<()>>,
+    hasher: RandomState,
+}
+
+/// An open connection; dropping it closes it.
+struct Connection {
+    exchange: Exchange,
+    task: AbortHandle,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Pool {
+    pub(super) fn new(server: Arc<Server>, main: Exchange) -> Self {
+        let shared = Shared {
+            server,
+            main,
+            idle: Mutex::default(),
+            permits: Arc::new(Semaphore::new(SIZE)),
+            lines: (0..LINES).map(|_| tokio::sync::Mutex::default()).collect(),
+            hasher: RandomState::new(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Waits in the lines of these keys. Everybody takes the lines in the same order, so nobody waits in a circle.
+    pub(in super::super) async fn stand_in_line(&self, keys: &[&[u8]]) -> Vec<tokio::sync::MutexGuard<'_, ()>> {
+        let line = |key: &&[u8]| usize::try_from(self.shared.hasher.hash_one(key)).unwrap_or_default() % LINES;
+        let mut wanted: Vec<usize> = keys.iter().map(line).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let mut guards = Vec::with_capacity(wanted.len());
+        for line in wanted.into_iter().filter_map(|line| self.shared.lines.get(line)) {
+            guards.push(line.lock().await);
+        }
+        guards
+    }
+
+    /// A connection of one's own.
+    pub(in super::super) async fn lease(&self) -> Result<Lease, StoreError> {
+        let permit = Arc::clone(&self.shared.permits).acquire_owned().await;
+        let permit = permit.map_err(|_| StoreError::unavailable("the connections to Redis are closed"))?;
+        let pool = self.clone();
+        loop {
+            // Not in the condition: the lock is for a moment only.
+            let idle = self.shared.idle().pop();
+            match idle {
+                Some(connection) if connection.exchange.is_open() => {
+                    return Ok(Lease { connection: Some(connection), pool, _permit: permit });
+                }
+                Some(closed) => drop(closed),
+                None => break,
+            }
+        }
+        // On a task of its own, so that a slow handshake outlives a caller who gives up: the next one finds it done.
+        let connecting = tokio::spawn(async move {
+            let (stream, says) = connect_within(&pool.shared.server).await?;
+            if let Some(error) = says {
+                return Err(error);
+            }
+            let (exchange, task) = Exchange::start(stream);
+            let connection = Connection { exchange, task: tokio::spawn(task).abort_handle() };
+            Ok(Lease { connection: Some(connection), pool, _permit: permit })
+        });
+        connecting.await.unwrap_or_else(|_| Err(StoreError::unavailable("connecting to Redis was cut short")))
+    }
+}
+
+impl Shared {
+    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection that nobody else uses. It goes back when the lease is dropped, unless a reply is outstanding: then it
+/// is closed.
+pub(in super::super) struct Lease {
+    connection: Option<Connection>,
+    pool: Pool,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Lease {
+    /// Sends several commands at once, and gives their replies.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection, and the first that the server replies.
+    pub(in super::super) async fn exchange(&mut self, commands: &Pipeline) -> Result<Vec<Value>, StoreError> {
+        let closed = || StoreError::unavailable("the connection to Redis is closed");
+        let connection = self.connection.take().ok_or_else(closed)?;
+        let question = Question {
+            packed: commands.get_packed_pipeline(),
+            replies: commands.len(),
+            expected: Expected::Anything,
+            timeout_at: None,
+        };
+        let replies = match connection.exchange.ask(question).await {
+            Ok(Value::Array(replies)) if commands.len() > 1 => replies,
+            Ok(reply) => vec![reply],
+            Err(NoAnswer::Lost(error) | NoAnswer::Refused(error)) => return Err(error),
+            Err(NoAnswer::NotAsked | NoAnswer::TooLate) => return Err(closed()),
+        };
+        self.connection = Some(connection);
+        match errors::first(&replies) {
+            None => Ok(replies),
+            Some(error) => {
+                if errors::is_replica(error) {
+                    // The name may lead to another server by now.
+                    self.pool.shared.main.close(errors::from_server(error), false);
+                }
+                Err(errors::from_server(error))
+            }
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            self.pool.shared.idle().push(connection);
+        }
+    }
+}

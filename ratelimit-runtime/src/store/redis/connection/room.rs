@@ -1,0 +1,199 @@
+//! How many questions may be on their way to a server at once: about as many as it answers in a quarter of the time that
+//! callers give it, and in what the way there and back takes.
+//!
+//! More would not be answered sooner, only wait where nobody can take them back. By Little's law the time that an answer
+//! takes is proportional to how many are on their way, so that time is steered.
+
+use std::time::Duration;
+
+/// Enough for a distant server, and for one that has not been measured.
+const FEWEST: usize = 32;
+const FIRST: usize = 128;
+const MOST: usize = 8192;
+/// How long callers wait unless they have said so.
+const TIMEOUT: Duration = Duration::from_millis(100);
+/// Callers who wait longer than this do not make others wait so long.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
+const SHORTEST_TIMEOUT: Duration = Duration::from_millis(4);
+
+#[derive(Debug)]
+pub(super) struct Room {
+    most: usize,
+    /// How long callers wait, about.
+    timeout: Duration,
+    /// How long an answer takes when nothing is in front of it.
+    alone: Duration,
+    /// How long answers took in the last round.
+    takes: Duration,
+    round: Round,
+}
+
+/// As many answers as there may be questions on their way.
+#[derive(Debug, Default)]
+struct Round {
+    answers: u32,
+    took: Duration,
+    /// Whether somebody had to wait for room.
+    was_full: bool,
+}
+
+impl Room {
+    pub(super) fn new() -> Self {
+        Self { most: FIRST, timeout: TIMEOUT, alone: Duration::MAX, takes: Duration::ZERO, round: Round::default() }
+    }
+
+    pub(super) fn is_left(&self, on_the_way: usize) -> bool {
+        on_the_way < self.most
+    }
+
+    /// Somebody comes, and is going to wait for this long.
+    pub(super) fn asked(&mut self, left: Duration) {
+        let left = left.clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT);
+        self.timeout = (self.timeout * 15 + left) / 16;
+    }
+
+    /// Somebody waits for room.
+    pub(super) fn full(&mut self) {
+        self.round.was_full = true;
+    }
+
+    /// An answer has come.
+    pub(super) fn answered(&mut self, took: Duration) {
+        self.alone = self.alone.min(took);
+        self.round.answers += 1;
+        self.round.took += took;
+        if usize::try_from(self.round.answers).is_ok_and(|answers| answers >= self.most) {
+            self.end_round();
+        }
+    }
+
+    /// Somebody waits, and everything has been answered: the server is waiting for this process, which could have asked
+    /// for more. How long answers take then says how busy this process is, and nothing of the server.
+    pub(super) fn ran_dry(&mut self) {
+        self.most = (self.most * 2).min(MOST);
+        self.round = Round::default();
+    }
+
+    fn end_round(&mut self) {
+        let round = std::mem::take(&mut self.round);
+        let takes = round.took / round.answers.max(1);
+        self.takes = takes;
+        let wanted = self.wanted();
+        if !round.was_full && takes <= wanted {
+            return;
+        }
+        // By no more than half or twice at once.
+        let wanted = wanted.clamp(takes / 2, takes * 2).as_nanos();
+        let most = u128::try_from(self.most).unwrap_or(u128::MAX).saturating_mul(wanted) / takes.as_nanos().max(1);
+        self.most = usize::try_from(most).unwrap_or(MOST).clamp(FEWEST, MOST);
+        // The way may have become longer; under load that is not to be told from waiting.
+        self.alone += takes.saturating_sub(self.alone) / 256;
+    }
+
+    /// How long an answer may take, including the way.
+    fn wanted(&self) -> Duration {
+        self.alone.min(self.timeout / 2) + self.timeout / 4
+    }
+
+    /// Whether an answer would come too late for somebody who has waited for room and has this much time left.
+    pub(super) fn is_late(&self, left: Duration) -> bool {
+        left < self.takes + self.timeout / 8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    /// A server that answers `rate` questions a millisecond over a way of `alone`, always asked for all that there is
+    /// room for: how many that is in the end, and how long they take.
+    fn settled(room: &mut Room, rate: usize, alone: Duration) -> (usize, Duration) {
+        for _ in 0..40 {
+            let most = room.most;
+            let nanos = u64::try_from(most * 1_000_000 / rate).unwrap_or(u64::MAX);
+            let takes = alone.max(Duration::from_nanos(nanos));
+            room.full();
+            for _ in 0..most {
+                room.answered(takes);
+            }
+        }
+        (room.most, room.takes)
+    }
+
+    #[test]
+    fn a_quarter_of_the_time_is_spent_on_the_way() {
+        let mut room = Room::new();
+        room.answered(ms(0));
+        for _ in 0..100 {
+            room.asked(ms(100));
+        }
+        let (most, takes) = settled(&mut room, 100, ms(0));
+        assert!((2_300..=3_200).contains(&most), "{most}");
+        assert!((ms(23)..=ms(32)).contains(&takes), "{takes:?}");
+        // A server that has become slower is not buried.
+        let (most, takes) = settled(&mut room, 10, ms(0));
+        assert!((230..=400).contains(&most), "{most}");
+        assert!((ms(23)..=ms(40)).contains(&takes), "{takes:?}");
+    }
+
+    #[test]
+    fn a_distant_server_is_asked_as_much_as_a_near_one() {
+        let mut room = Room::new();
+        room.answered(ms(40));
+        let (most, takes) = settled(&mut room, 50, ms(40));
+        assert!((3_000..=4_500).contains(&most), "{most}");
+        assert!(takes <= ms(80), "{takes:?}");
+    }
+
+    /// Answers wait until this process comes to read them, which takes longer than they may.
+    #[test]
+    fn a_busy_process_asks_for_more_at_once_instead_of_less() {
+        let mut room = Room::new();
+        room.answered(ms(0));
+        for _ in 0..8 {
+            let most = room.most;
+            for _ in 0..most {
+                room.full();
+                room.answered(ms(40));
+            }
+            room.ran_dry();
+        }
+        assert!(room.most > 1_000, "{}", room.most);
+    }
+
+    #[test]
+    fn it_stays_within_bounds() {
+        let mut room = Room::new();
+        room.answered(ms(1));
+        let (most, _) = settled(&mut room, 1_000_000, ms(1));
+        assert_eq!(most, MOST);
+        let mut room = Room::new();
+        room.answered(ms(1));
+        let (most, _) = settled(&mut room, 1, ms(1));
+        assert!((FEWEST..=FEWEST + 8).contains(&most), "{most}");
+    }
+
+    #[test]
+    fn whoever_has_too_little_time_left_is_not_sent() {
+        let mut room = Room::new();
+        room.answered(ms(0));
+        settled(&mut room, 100, ms(0));
+        assert!(room.is_late(ms(25)));
+        assert!(!room.is_late(ms(60)));
+    }
+
+    /// Callers in a hurry shorten the way for all; they cannot make it so short that nothing gets through.
+    #[test]
+    fn hurry_is_bounded() {
+        let mut room = Room::new();
+        for _ in 0..1_000 {
+            room.asked(Duration::ZERO);
+        }
+        assert!(room.timeout >= SHORTEST_TIMEOUT && room.timeout < 2 * SHORTEST_TIMEOUT);
+        assert!(room.is_left(FEWEST - 1));
+    }
+}

@@ -1,0 +1,37 @@
+//! A stream of bytes to a server and back, over whatever it runs.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+
+use redis::io::tcp::socket2::{SockRef, Socket};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+pub(super) type Reader = Pin<Box<dyn AsyncRead + Send>>;
+pub(super) type Writer = Pin<Box<dyn AsyncWrite + Send>>;
+
+pub(super) struct Stream {
+    pub(super) reader: Reader,
+    pub(super) writer: Writer,
+    pub(super) socket: Handle,
+}
+
+/// The socket beneath, to look at it past everything that is above it.
+#[derive(Debug)]
+pub(super) struct Handle(Option<Socket>);
+
+impl Handle {
+    pub(super) fn of(socket: &SockRef<'_>) -> Self {
+        Self(socket.try_clone().ok())
+    }
+
+    /// Whether nothing has come, not even the end: of an idle connection anything that has come is its end. The system
+    /// is asked itself, for the runtime may not have been told yet.
+    pub(super) fn is_quiet(&self) -> bool {
+        let Some(socket) = &self.0 else { return true };
+        match socket.peek(&mut [MaybeUninit::uninit()]) {
+            Err(error) => matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
+            Ok(_) => false,
+        }
+    }
+}

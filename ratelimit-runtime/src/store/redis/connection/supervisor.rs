@@ -1,0 +1,306 @@
+//! The supervisor of a [`Node`]: a task on the runtime whose calls use the connection. It connects, watches over the
+//! connection, and connects again. It alone says how well the server is.
+//!
+//! It ends with its runtime or its store, or when it has been failing for a minute and nobody asks any more; however it
+//! ends, it takes its node along, and the next call starts another.
+
+use std::future::Future;
+use std::hash::{BuildHasher, RandomState};
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+
+use super::attempt::{self, connect};
+use super::exchange::{Ended, Exchange};
+use super::node::{Connected, Node, Report, Status};
+use super::nodes::Nodes;
+use super::pool::Pool;
+use super::question::{Answer, NoAnswer};
+use super::race::{Either, either};
+use super::standalone::{Server, serves};
+use super::state::{Action, Phase, Pong, State};
+use crate::error::StoreError;
+use crate::real_time;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// A connection that lasts as long was good: what ended it may be over already.
+const GOOD: Duration = Duration::from_millis(100);
+/// How long it goes on trying for nobody.
+const UNWANTED: Duration = Duration::from_secs(60);
+
+/// Starts the supervisor of a new node.
+pub(super) fn start(
+    runtime: &Handle,
+    server: &Arc<Server>,
+    nodes: &Arc<Nodes>,
+    node: &Arc<Node>,
+    reports: mpsc::Receiver<Report>,
+) {
+    let supervisor = Supervisor {
+        server: Arc::clone(server),
+        nodes: Arc::downgrade(nodes),
+        node: Arc::downgrade(node),
+        reports,
+        outage: None,
+    };
+    runtime.spawn(supervisor.run());
+}
+
+struct Supervisor {
+    server: Arc<Server>,
+    nodes: Weak<Nodes>,
+    node: Weak<Node>,
+    reports: mpsc::Receiver<Report>,
+    /// Since when the server does not serve.
+    outage: Option<Instant>,
+}
+
+/// The store is gone, or nobody wants to be connected any more.
+struct Over;
+
+impl Supervisor {
+    async fn run(mut self) {
+        let mut pause = Duration::ZERO;
+        loop {
+            let server = Arc::clone(&self.server);
+            let lasted = match connect(&server, || self.hangs().is_ok()).await {
+                Ok(connection) => self.serve(connection).await,
+                Err(error) => self.fail(error).map(|()| Duration::ZERO),
+            };
+            let Ok(lasted) = lasted else { return };
+            if lasted > GOOD {
+                pause = Duration::ZERO;
+            }
+            if let Some(node) = self.node.upgrade() {
+                let is_hopeful = pause.is_zero() && matches!(*node.status.borrow(), Status::Connecting);
+                if !is_hopeful {
+                    node.fail_waiting(&self.server);
+                    pause = pause.max(FIRST_PAUSE);
+                }
+            }
+            if !pause.is_zero() {
+                real_time::sleep(jittered(pause)).await;
+            }
+            pause = (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        }
+    }
+
+    /// Lets calls use the connection while the server serves. Says for how long the connection was good.
+    async fn serve(&mut self, (stream, says): attempt::Connection) -> Result<Duration, Over> {
+        let start = Instant::now();
+        let (exchange, task) = Exchange::start(stream);
+        let task = AbortOnDrop(tokio::spawn(task).abort_handle());
+        let connected =
+            Connected { exchange: exchange.clone(), pool: Pool::new(Arc::clone(&self.server), exchange.clone()) };
+        let mut state = State::new(if says.is_some() { Pong::Refuses } else { Pong::Serves });
+        self.publish(&connected, &state, says)?;
+        let (mut pong, mut tick, mut looked) = (None, None, exchange.look());
+        let ended = loop {
+            let ended = exchange.ended();
+            // It goes on over whatever else happens: reports would put it off for ever.
+            if tick.is_none() {
+                tick = state.tick_in().map(|tick| Box::pin(real_time::sleep(tick)));
+            }
+            let action = match self.next(ended, &mut pong, &mut tick).await {
+                Event::Ended(ended) => break ended,
+                Event::Report(None) => return Err(Over),
+                Event::Report(Some(Report::Wanted)) => Action::Nothing,
+                Event::Report(Some(Report::Overdue(timeout))) => state.doubt(Some(timeout)),
+                Event::Report(Some(Report::Refused)) => state.doubt(None),
+                Event::Tick => {
+                    tick = None;
+                    let now = exchange.look();
+                    // Until this process has looked, no time has passed.
+                    if state.is_waiting() && now.1 == looked.1 {
+                        continue;
+                    }
+                    let last = std::mem::replace(&mut looked, now);
+                    let action = state.tick(last.0 != now.0);
+                    self.publish(&connected, &state, None)?;
+                    action
+                }
+                Event::Pong(answer) => {
+                    (pong, tick) = (None, None);
+                    // Without an answer, the connection is over; that is the next event.
+                    if let Ok(reply) = answer {
+                        let says = serves(&reply).err();
+                        state.pong(if says.is_some() { Pong::Refuses } else { Pong::Serves });
+                        self.publish(&connected, &state, says)?;
+                    }
+                    Action::Nothing
+                }
+            };
+            match action {
+                Action::Nothing => {}
+                Action::SendPing => {
+                    (pong, tick) = (Some(exchange.ping()), None);
+                    looked = exchange.look();
+                }
+                Action::GiveUp => exchange.close(silent(), false),
+            }
+        };
+        drop(task);
+        self.lost(ended, start.elapsed()).await
+    }
+
+    /// Waits for whatever happens next to a connection.
+    async fn next(
+        &mut self,
+        ended: impl Future<Output = Ended>,
+        pong: &mut Option<oneshot::Receiver<Answer>>,
+        tick: &mut Option<Pin<Box<impl Future<Output = ()>>>>,
+    ) -> Event {
+        let pong = async {
+            match pong {
+                Some(pong) => pong.await,
+                None => std::future::pending().await,
+            }
+        };
+        let tick = async {
+            match tick {
+                Some(tick) => tick.await,
+                None => std::future::pending().await,
+            }
+        };
+        match either(either(ended, pong), either(tick, self.reports.recv())).await {
+            Either::First(Either::First(ended)) => Event::Ended(ended),
+            Either::First(Either::Second(answer)) => Event::Pong(answer.unwrap_or(Err(NoAnswer::NotAsked))),
+            Either::Second(Either::First(())) => Event::Tick,
+            Either::Second(Either::Second(report)) => Event::Report(report),
+        }
+    }
+
+    /// Makes known how the server is, if that has changed.
+    fn publish(&mut self, connected: &Connected, state: &State, says: Option<StoreError>) -> Result<(), Over> {
+        let node = self.node.upgrade().ok_or(Over)?;
+        let is_known = matches!(
+            (&*node.status.borrow(), state.phase()),
+            (Status::Up(_), Phase::Up) | (Status::Slow(_), Phase::Slow)
+        );
+        if is_known {
+            return Ok(());
+        }
+        match state.phase() {
+            Phase::Up => {
+                connected.exchange.refuse(None);
+                node.status.send_replace(Status::Up(connected.clone()));
+                self.recovered();
+            }
+            Phase::Slow => {
+                let error = says.unwrap_or_else(silent);
+                node.status.send_replace(Status::Slow(error.clone()));
+                connected.exchange.refuse(Some(error.clone()));
+                self.failing(&error);
+            }
+        }
+        Ok(())
+    }
+
+    /// The connection is over.
+    async fn lost(&mut self, ended: Ended, lasted: Duration) -> Result<Duration, Over> {
+        let was_slow = {
+            let node = self.node.upgrade().ok_or(Over)?;
+            node.missed();
+            let was_slow = matches!(*node.status.borrow(), Status::Slow(_));
+            let hopeful = ended.hopeful && !was_slow;
+            node.status.send_replace(if hopeful { Status::Connecting } else { Status::Down(ended.error.clone()) });
+            was_slow
+        };
+        if !ended.hopeful || was_slow {
+            self.failing(&ended.error);
+            return Ok(lasted);
+        }
+        // One that nobody used before it was closed, as servers do with idle ones, is made again when it is wanted.
+        if ended.was_used {
+            return Ok(lasted);
+        }
+        self.reports.recv().await.ok_or(Over).map(|_| Duration::MAX)
+    }
+
+    /// An attempt takes long: from now on nobody waits for it. Goes on unless nobody has asked for long.
+    fn hangs(&mut self) -> Result<(), Over> {
+        let error = StoreError::unavailable(format!("Redis at {} does not answer; still trying", self.server));
+        self.fail(error)
+    }
+
+    /// An attempt has failed. Goes on unless nobody has asked for long.
+    fn fail(&mut self, error: StoreError) -> Result<(), Over> {
+        let node = self.node.upgrade().ok_or(Over)?;
+        self.failing(&error);
+        node.status.send_replace(Status::Down(error));
+        if node.is_wanted(UNWANTED) { Ok(()) } else { Err(Over) }
+    }
+
+    fn failing(&mut self, error: &StoreError) {
+        if self.outage.is_none() {
+            self.outage = Some(Instant::now());
+            tracing::warn!(server = %self.server, %error, "Redis does not serve; calls are answered by policy");
+        }
+    }
+
+    fn recovered(&mut self) {
+        if let Some(since) = self.outage.take() {
+            tracing::info!(server = %self.server, after = ?since.elapsed(), "Redis serves again");
+        }
+    }
+}
+
+enum Event {
+    Ended(Ended),
+    Pong(Answer),
+    Tick,
+    Report(Option<Report>),
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        if let Some(node) = self.node.upgrade() {
+            node.status.send_replace(Status::Down(StoreError::unavailable("the connection to Redis is closed")));
+        }
+        if let Some(nodes) = self.nodes.upgrade() {
+            nodes.forget(&self.node);
+        }
+    }
+}
+
+/// Forgets a node when its runtime ends.
+pub(super) fn end_with_runtime(nodes: Weak<Nodes>, node: Weak<Node>) -> impl Future<Output = ()> + Send {
+    struct Forget(Weak<Nodes>, Weak<Node>);
+
+    impl Drop for Forget {
+        fn drop(&mut self) {
+            if let Some(nodes) = self.0.upgrade() {
+                nodes.forget(&self.1);
+            }
+        }
+    }
+
+    // Dropped with the future, whether that ever ran or not.
+    let forget = Forget(nodes, node);
+    async move {
+        let _forget = forget;
+        std::future::pending::<()>().await;
+    }
+}
+
+struct AbortOnDrop(tokio::task::AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn silent() -> StoreError {
+    StoreError::unavailable("Redis is connected, and does not answer in time")
+}
+
+/// Between half and all of the pause, so that clients that lost one server do not return in step.
+fn jittered(pause: Duration) -> Duration {
+    let random = RandomState::new().hash_one(0) % 1024;
+    pause / 2 + pause / 2 * u32::try_from(random).unwrap_or_default() / 1024
+}

@@ -1,0 +1,143 @@
+//! The leaky bucket by `CL.THROTTLE`, the command of the module redis-cell.
+//!
+//! It answers in whole seconds, rounded down, so the wait of a refusal is up to a second longer than it has to be. And it
+//! counts in nanoseconds rounded down, so a rate that does not divide runs fast, by less than one part in a million.
+
+use std::fmt::Write as _;
+
+use redis::{Cmd, ServerError, Value, cmd};
+
+use super::connection::Calls;
+use super::errors::{self, unexpected_reply};
+use crate::error::StoreError;
+use crate::rule::{Limit, MAX_WINDOW};
+use crate::store::{Request, Verdict};
+
+const SECOND: u64 = 1_000_000;
+/// In microseconds: twice as long as any bucket takes to run empty.
+const ROOM: u64 = 2 * MAX_WINDOW.as_secs() * SECOND;
+
+pub(super) async fn acquire(calls: Calls<'_>, request: &Request<'_>) -> Result<Verdict, StoreError> {
+    let limit = limit(request)?;
+    let said = Throttle::ask(calls, request, limit, request.cost()).await?;
+    let left = said.left(limit);
+    Ok(said.verdict(limit, left, request.cost()))
+}
+
+/// Asks for nothing, and decides as the module would.
+///
+/// The module keeps one time for a key, when its bucket runs empty. How far that is ahead is told exactly to whoever asks
+/// with a bucket that drains a unit per microsecond, and has room for any wait.
+pub(super) async fn peek(calls: Calls<'_>, request: &Request<'_>) -> Result<Verdict, StoreError> {
+    let limit = limit(request)?;
+    let mut command = cmd("CL.THROTTLE");
+    command.arg(key(request)).arg(ROOM - 1).arg(SECOND).arg(1).arg(0);
+    let said = Throttle::send(calls, &command).await?;
+    let empty_in = ROOM.saturating_sub(said.remaining);
+    // As the module counts: nanoseconds for one unit of cost, rounded down.
+    let unit = (u128::from(limit.window_us()) * 1000 / u128::from(limit.max().max(1))).max(1);
+    let room = unit * u128::from(limit.capacity());
+    let filled = u128::from(empty_in) * 1000;
+    let left = u64::try_from(room.saturating_sub(filled) / unit).unwrap_or(u64::MAX);
+    let wait = (unit * u128::from(request.cost()) + filled).saturating_sub(room).div_ceil(1000);
+    let wait = u64::try_from(wait).unwrap_or(u64::MAX);
+    Ok(Verdict::new(wait == 0, left, wait, empty_in.max(wait)))
+}
+
+/// What the module keeps is not the state of the script, so it has a key of its own. The module brings the server down
+/// if a key is not UTF-8, so such a key is written in hexadecimal.
+pub(super) fn key(request: &Request<'_>) -> Vec<u8> {
+    if std::str::from_utf8(request.key()).is_ok() {
+        return [request.key(), b"%cell"].concat();
+    }
+    let mut hex = String::with_capacity(request.key().len() * 2 + 8);
+    for byte in request.key() {
+        let _ = write!(hex, "{byte:02x}");
+    }
+    hex.push_str("%cellhex");
+    hex.into_bytes()
+}
+
+fn limit<'a>(request: &Request<'a>) -> Result<&'a Limit, StoreError> {
+    request.limits().first().ok_or_else(unexpected_reply)
+}
+
+/// The module's answer.
+struct Throttle {
+    allowed: bool,
+    remaining: u64,
+    /// In seconds.
+    retry_after: u64,
+    reset_after: u64,
+}
+
+impl Throttle {
+    async fn ask(calls: Calls<'_>, request: &Request<'_>, limit: &Limit, cost: u64) -> Result<Self, StoreError> {
+        let mut command = cmd("CL.THROTTLE");
+        command.arg(key(request)).arg(limit.capacity().max(1) - 1);
+        command.arg(limit.max().max(1)).arg(limit.window_us() / SECOND).arg(cost);
+        Self::send(calls, &command).await
+    }
+
+    async fn send(calls: Calls<'_>, command: &Cmd) -> Result<Self, StoreError> {
+        let is_like = |reply: &Value| Self::of(reply).is_some();
+        let reply = calls.send_for(command, is_like).await?.map_err(|error| refused(&error))?;
+        Self::of(&reply).ok_or_else(unexpected_reply)
+    }
+
+    fn of(reply: &Value) -> Option<Self> {
+        let Value::Array(reply) = reply else { return None };
+        let number = |value: &Value| match value {
+            // -1 stands for nothing to wait for.
+            Value::Int(number) => Some(u64::try_from(*number).unwrap_or(0)),
+            _ => None,
+        };
+        let numbers = reply.iter().map(number).collect::<Option<Vec<u64>>>()?;
+        let [limited, _, remaining, retry_after, reset_after] = *numbers.as_slice() else { return None };
+        Some(Self { allowed: limited == 0, remaining, retry_after, reset_after })
+    }
+
+    /// What is left. The module divides by microseconds rounded down, and so may say too much.
+    fn left(&self, limit: &Limit) -> u64 {
+        let max = u128::from(limit.max().max(1));
+        let window = u128::from(limit.window_us());
+        let left = u128::from(self.remaining) * (window / max) * max / window;
+        u64::try_from(left).unwrap_or(u64::MAX)
+    }
+
+    fn verdict(&self, limit: &Limit, left: u64, cost: u64) -> Verdict {
+        let reset = (self.reset_after + 1) * SECOND;
+        if self.allowed {
+            let whole = if left >= limit.capacity() && self.reset_after == 0 { 0 } else { reset };
+            return Verdict::new(true, left, 0, whole);
+        }
+        // At most what is missing takes to drain, and never less than the module said.
+        let missing = u128::from(cost.saturating_sub(left)) * u128::from(limit.window_us());
+        let drained = u64::try_from(missing.div_ceil(u128::from(limit.max().max(1)))).unwrap_or(u64::MAX);
+        let said = self.retry_after * SECOND;
+        let retry = drained.min(said + SECOND).max(said).max(1);
+        Verdict::new(false, left, retry, reset.max(retry))
+    }
+}
+
+fn refused(error: &ServerError) -> StoreError {
+    if error.details().is_some_and(|details| details.contains("unknown command")) {
+        return StoreError::misconfigured(
+            "the Redis server has not loaded redis-cell: load it, or leave redis_cell off",
+        );
+    }
+    errors::from_server(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Algorithm;
+
+    #[test]
+    fn keys_are_utf8() {
+        let key = |bytes: &[u8]| String::from_utf8(key(&Request::new(bytes, Algorithm::LeakyBucket, &[])));
+        assert_eq!(key(b"rl1:lb-60s:a:<x>").as_deref(), Ok("rl1:lb-60s:a:<x>%cell"));
+        assert_eq!(key(b"a\xff").as_deref(), Ok("61ff%cellhex"));
+    }
+}

@@ -1,0 +1,197 @@
+//! Which way a request goes: to a script, or, where those are not to be used, to what the server does without.
+
+use std::borrow::Cow;
+
+use super::layout::{Layout, LogLayout};
+use super::{commands, redis_cell};
+use crate::error::StoreError;
+use crate::rule::Algorithm;
+use crate::store::{Capabilities, Feature, Request};
+
+/// What a store is to use.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Settings {
+    pub(super) scripts: bool,
+    /// The module redis-cell.
+    pub(super) redis_cell: bool,
+    pub(super) log_layout: Option<LogLayout>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Route {
+    Script(Layout),
+    /// The log as a sorted set, in transactions.
+    LogCommands,
+    /// A counter that expires.
+    CounterCommands,
+    /// `CL.THROTTLE`.
+    RedisCell,
+}
+
+/// How several requests are decided together.
+pub(super) enum GroupRoute {
+    /// By one script.
+    Scripts(Vec<Layout>),
+    /// In one transaction.
+    Logs,
+    /// One after the other, and given back if one refuses.
+    Each,
+}
+
+impl Route {
+    /// The key as stored.
+    pub(super) fn key<'a>(self, request: &Request<'a>) -> Cow<'a, [u8]> {
+        match self {
+            Self::Script(layout) => layout.key(request),
+            Self::LogCommands => Cow::Borrowed(request.key()),
+            Self::CounterCommands => Cow::Owned(commands::counter_key(request)),
+            Self::RedisCell => Cow::Owned(redis_cell::key(request)),
+        }
+    }
+}
+
+/// A member each has to be written at once.
+const LARGEST_COST: u64 = 1_000;
+
+impl Settings {
+    pub(super) fn capabilities(self, own_clock: bool) -> Capabilities {
+        use Feature::{Block, Limits, Refund, Together};
+        let log = &[Limits, Refund, Block, Together];
+        let mut all = if self.scripts {
+            let all = Capabilities::all();
+            if self.log_layout == Some(LogLayout::Zset) {
+                all.without(Algorithm::SlidingWindow, Feature::Reserve)
+            } else {
+                all
+            }
+        } else {
+            let mut some = Capabilities::none();
+            if self.log_layout != Some(LogLayout::Ring) {
+                some = some.with(Algorithm::SlidingWindow, log);
+            }
+            // A fixed window without scripts goes by the server's clock.
+            if own_clock { some } else { some.with(Algorithm::FixedWindow, &[Refund]) }
+        };
+        if self.redis_cell {
+            all = all.without_algorithm(Algorithm::LeakyBucket);
+            if !own_clock {
+                all = all.with(Algorithm::LeakyBucket, &[]);
+            }
+        }
+        all
+    }
+
+    /// # Errors
+    ///
+    /// `Unsupported`, with what to allow or to choose instead.
+    pub(super) fn route(self, request: &Request<'_>, own_clock: bool) -> Result<Route, StoreError> {
+        match request.algorithm() {
+            Algorithm::LeakyBucket if self.redis_cell => throttled(request, own_clock).map(|()| Route::RedisCell),
+            _ if self.scripts => {
+                let layout = Layout::of(request, self.log_layout);
+                // Left to itself, the store keeps a log of units only for rules that are nothing else.
+                if layout == Layout::Zset {
+                    in_a_zset(request, "LogLayout::Ring")?;
+                }
+                Ok(Route::Script(layout))
+            }
+            Algorithm::SlidingWindow if self.log_layout == Some(LogLayout::Ring) => {
+                unsupported("`LogLayout::Ring` needs scripts: allow them with `RedisStore::scripts(true)`")
+            }
+            Algorithm::SlidingWindow => in_a_zset(request, "scripts(true)").map(|()| Route::LogCommands),
+            Algorithm::FixedWindow => counted(request, own_clock).map(|()| Route::CounterCommands),
+            other => unsupported(format!(
+                "on Redis, {other:?} needs scripts: allow them with `RedisStore::scripts(true)`, or choose \
+                 sliding_window or fixed_window"
+            )),
+        }
+    }
+}
+
+impl Settings {
+    /// # Errors
+    ///
+    /// `Unsupported` if one of the requests is, or is of a sort that cannot be given back.
+    pub(super) fn group(self, requests: &[Request<'_>], own_clock: bool) -> Result<GroupRoute, StoreError> {
+        let mut routes = Vec::with_capacity(requests.len());
+        for request in requests {
+            routes.push(self.route(request, own_clock)?);
+        }
+        let layouts: Vec<Layout> = routes
+            .iter()
+            .filter_map(|route| match route {
+                Route::Script(layout) => Some(*layout),
+                _ => None,
+            })
+            .collect();
+        if layouts.len() == routes.len() {
+            return Ok(GroupRoute::Scripts(layouts));
+        }
+        if routes.len() > 1 && routes.contains(&Route::RedisCell) {
+            return unsupported("CL.THROTTLE decides on one key alone: leave redis_cell off, or do not stack the rule");
+        }
+        let mut keys: Vec<&[u8]> = requests.iter().map(Request::key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let distinct = keys.len() == routes.len();
+        Ok(if distinct && routes.iter().all(|route| *route == Route::LogCommands) {
+            GroupRoute::Logs
+        } else {
+            GroupRoute::Each
+        })
+    }
+}
+
+fn in_a_zset(request: &Request<'_>, instead: &str) -> Result<(), StoreError> {
+    if request.is_reservation() {
+        return unsupported(format!(
+            "`count` needs reservations, and a log that is a sorted set cannot tell them apart: use {instead}"
+        ));
+    }
+    if request.cost() > LARGEST_COST {
+        return unsupported(format!(
+            "a call of cost {} is above {LARGEST_COST}, the most that a log as a sorted set takes: use {instead}",
+            request.cost()
+        ));
+    }
+    Ok(())
+}
+
+fn counted(request: &Request<'_>, own_clock: bool) -> Result<(), StoreError> {
+    if own_clock {
+        unsupported(
+            "a fixed window without scripts goes by the server's clock: allow scripts, or choose sliding_window",
+        )
+    } else if request.limits().len() > 1 {
+        unsupported("a fixed window without scripts has one limit: allow scripts, or choose sliding_window")
+    } else if request.is_reservation() {
+        unsupported("`count` needs reservations, and without scripts there are none: use `RedisStore::scripts(true)`")
+    } else if !request.block().is_zero() {
+        unsupported("a fixed window without scripts has no bans: allow scripts, or choose sliding_window")
+    } else {
+        Ok(())
+    }
+}
+
+/// The module counts in whole seconds, and takes a unit of cost for whole nanoseconds.
+fn throttled(request: &Request<'_>, own_clock: bool) -> Result<(), StoreError> {
+    let [limit] = request.limits() else {
+        return unsupported("CL.THROTTLE keeps one limit a key: leave redis_cell off, or give the rule one limit");
+    };
+    let (max, window) = (limit.max().max(1), limit.window_us());
+    if window % 1_000_000 != 0 {
+        unsupported("CL.THROTTLE takes windows of whole seconds: leave redis_cell off, or change the window")
+    } else if window / max < 1000 && window % max != 0 || window < max {
+        unsupported("CL.THROTTLE is inexact at rates above 1,000 a second: leave redis_cell off, or lower `max`")
+    } else if request.is_reservation() || !request.block().is_zero() {
+        unsupported("CL.THROTTLE has neither reservations (`count`) nor bans (`block`): leave redis_cell off")
+    } else if own_clock {
+        unsupported("CL.THROTTLE goes by the server's clock: leave redis_cell off")
+    } else {
+        Ok(())
+    }
+}
+
+pub(super) fn unsupported<T>(message: impl Into<Cow<'static, str>>) -> Result<T, StoreError> {
+    Err(StoreError::unsupported(message))
+}

@@ -1,0 +1,209 @@
+-- What is done to a ring: `ring_log` says what it is.
+--
+-- needs: common ring_log ring_write
+
+-- Refunds the entry with this ticket, or makes it an ordinary one.
+local function ring_change(log, operation, ticket)
+  local function sums_at(block)
+    return log.start + log.cap * log.slot.size + block * SUMS.size
+  end
+
+  local function sums_of(block)
+    return struct.unpack(SUMS.format, call('GETRANGE', log.key, sums_at(block), sums_at(block + 1) - 1))
+  end
+
+  local function find()
+    local from, to = log.skip[1], log.n - 1
+    for i = 2, log.limits do
+      from = math.min(from, log.skip[i])
+    end
+    while from <= to do
+      local middle = math.floor((from + to) / 2)
+      local at, cost, reserved, found = ring_entry(log, middle, 1)
+      if found == ticket then
+        return middle, at, cost, reserved
+      elseif found < ticket then
+        from = middle + 1
+      else
+        to = middle - 1
+      end
+    end
+  end
+
+  -- Takes `cost` and `reserved` out of all sums that the entry is in.
+  local function lessen(i, cost, reserved)
+    for view = 1, log.limits do
+      if i >= log.skip[view] then
+        log.used[view], log.reserved[view] = log.used[view] - cost, log.reserved[view] - reserved
+      end
+    end
+    if log.cap >= BLOCK then
+      if log.n - i <= (log.head + log.n) % log.cap % BLOCK then
+        log.open, log.open_reserved = log.open - cost, log.open_reserved - reserved
+      else
+        local block = math.floor((log.head + i) % log.cap / BLOCK)
+        local last, all, all_reserved = sums_of(block)
+        call('SETRANGE', log.key, sums_at(block), struct.pack(SUMS.format, last, all - cost, all_reserved - reserved))
+      end
+    end
+  end
+
+  -- Takes from the end what is dead.
+  local function pop()
+    log.from, log.to = 0, 0
+    while log.n > 0 do
+      local tail = (log.head + log.n - 1) % log.cap + 1
+      local edge = log.cap >= BLOCK and tail % BLOCK == 0
+      local all, all_reserved, _
+      if edge then
+        _, all, all_reserved = sums_of(tail / BLOCK - 1)
+      end
+      if edge and all == 0 and log.n >= BLOCK then
+        log.n = log.n - BLOCK
+      else
+        local at, cost = ring_entry(log, log.n - 1, 1)
+        if cost > 0 then
+          log.last = at
+          break
+        end
+        if edge then
+          log.open, log.open_reserved = all, all_reserved
+        end
+        log.n = log.n - 1
+      end
+    end
+    if log.n == 0 then
+      log.head, log.last, log.open, log.open_reserved = 0, 0, 0, 0
+    end
+    for view = 1, log.limits do
+      log.skip[view] = math.min(log.skip[view], log.n)
+    end
+  end
+
+  local i, at, cost, reserved = find()
+  if not i or cost == 0 or operation == 'commit' and reserved == 0 then
+    return { 0 }
+  end
+  local kept = operation == 'commit' and cost or 0
+  local slot = (log.head + i) % log.cap
+  call('SETRANGE', log.key, log.start + slot * log.slot.size, ring_slot(log.slot, log.base, at, ticket, kept, false))
+  lessen(i, cost - kept, reserved)
+  if kept == 0 then
+    log.refunds = log.refunds + 1
+    if i == log.n - 1 then
+      pop()
+    end
+  end
+  call('SETRANGE', log.key, 0, ring_header(log))
+  return { 1 }
+end
+
+local function ring_block(log, blocked_until, block, longest)
+  log.blocked_until, log.block = blocked_until, block
+  local lasts = math.max(left_of_block(blocked_until, block), math.min(log.newest + longest - now, longest))
+  if log.exists then
+    call('SETRANGE', log.key, 0, ring_header(log))
+    expire(log.key, lasts)
+  else
+    set(log.key, ring_header(log), lasts)
+  end
+end
+
+local function ring(key, request)
+  local operation, n, cost, longest = request.operation, request.n, request.cost, request.longest
+  local log = ring_load(key, request.n)
+  if not log then
+    return redis.error_reply('WRONGTYPE the key does not hold a rate limiter log of these limits')
+  end
+
+  -- A clock that has stepped back is read as standing still, so that nothing is admitted twice.
+  local at = math.max(now, log.newest)
+  local life = math.huge
+  local blocked_for = left_of_block(log.blocked_until, log.block)
+  if log.blocked_until - now > blocked_for then
+    ring_block(log, now + log.block, log.block, longest)
+  end
+  if log.newest > now then
+    life = life_of(key, math.max(longest, blocked_for))
+  end
+  if operation == 'block' then
+    ring_block(log, now + request.block, request.block, longest)
+    return { 1 }
+  end
+  if operation == 'unblock' then
+    if blocked_for > 0 then
+      log.blocked_until, log.block = 0, 0
+      call('SETRANGE', key, 0, ring_header(log))
+      if call('PTTL', key) > lasting_millis(longest) then
+        expire(key, longest)
+      end
+    end
+    return { blocked_for > 0 and 1 or 0 }
+  end
+
+  local skip, used, reserved = log.skip, log.used, log.reserved
+  if log.last + longest <= at then
+    -- All of it has expired.
+    log.head, log.n, log.refunds, log.last, log.open, log.open_reserved = 0, 0, 0, 0, 0, 0
+    for i = 1, n do
+      skip[i], used[i], reserved[i] = 0, 0, 0
+    end
+  else
+    for i = 1, n do
+      local first, c, h = ring_walk(log, skip[i], at - request.window[i], math.huge)
+      skip[i], used[i], reserved[i] = first, used[i] - c, reserved[i] - h
+    end
+  end
+  if operation == 'refund' or operation == 'release' or operation == 'commit' then
+    return ring_change(log, operation, request.ticket)
+  end
+  if operation ~= 'acquire' and operation ~= 'reserve' and operation ~= 'peek' then
+    return unknown(request)
+  end
+
+  local wait, left, reset = {}, {}, {}
+  local refused = false
+  for i = 1, n do
+    local max, window = request.max[i], request.window[i]
+    local over = used[i] + cost - max
+    wait[i], left[i] = 0, math.max(max - used[i], 0)
+    reset[i] = log.n > 0 and math.max(log.last + window - at, 0) or 0
+    if over > 0 then
+      local _, _, _, frees = ring_walk(log, skip[i], math.huge, over)
+      wait[i] = frees + window - at
+      refused = true
+    end
+  end
+  if refused then
+    -- Without the open reservations, what would be in the way?
+    local exceeded = false
+    for i = 1, n do
+      local over = used[i] + cost - request.max[i]
+      local unreserved = over > 0 and reserved[i] == 0 and wait[i] or 0
+      if over > reserved[i] and reserved[i] > 0 then
+        local _, _, _, frees = ring_walk(log, skip[i], math.huge, over - reserved[i], true)
+        unreserved = frees + request.window[i] - at
+      end
+      exceeded = exceeded or unreserved > 0
+      wait[i] = math.min(wait[i], math.max(unreserved, RESERVED_WAIT))
+    end
+    if exceeded and operation ~= 'peek' and request.block > 0 and blocked_for == 0 then
+      ring_block(log, now + request.block, request.block, longest)
+      blocked_for = request.block
+    end
+    return verdict(wait, left, reset, at, blocked_for, life, 0)
+  end
+  if operation == 'peek' or blocked_for > 0 or cost == 0 then
+    return verdict(wait, left, reset, at, blocked_for, life, 0)
+  end
+
+  local most = 0
+  for i = 1, n do
+    if request.window[i] == longest then
+      most = math.max(most, request.max[i])
+    end
+    left[i], reset[i] = left[i] - cost, request.window[i]
+  end
+  local ticket = ring_append(log, at, cost, operation == 'reserve' and cost or 0, most, longest)
+  return verdict(wait, left, reset, at, 0, longest, ticket)
+end

@@ -1,0 +1,133 @@
+-- An exact sliding window of calls of any weight, as one string: a header, slots in a ring, and sums of blocks of them.
+--
+--   header   format (1), whether the slots are wide, how many limits; slots in the ring, the slot of the first entry, how
+--            many entries, refunds since the dead were swept out; newest time, time of the last entry that counts, newest
+--            ticket, end of the block of the key and how long it was given, first ticket, cost and reservations in the
+--            open block of slots, which is the one that is being written
+--   views    per limit: how many of the first entries have left its window; cost and reservations of all others
+--   slots    ticket (from the first ticket on), how far it is ahead of the entry's time, cost (and a bit if reserved);
+--            wide once there is a number that narrow ones do not hold
+--   sums     per 256 slots, once all of them are written: last time, cost and reservations
+--
+-- A ticket is the entry's time, or one more than the last ticket; none is given twice while the key lives. A refunded
+-- entry stays where it is with a cost of 0, unless it is the last.
+--
+-- Up to 16 entries fill their slots from the first on, and are read and written whole. The sums keep every other call
+-- short as well: whoever has to get past many entries takes them by 256.
+--
+-- A call runs the whole file, and Lua makes every function anew: what few calls need is made inside of what needs it.
+--
+-- needs: common
+
+local SMALL, BLOCK = 16, 256
+local HEADER = { format = '<BBBI4I4I4I4dddddddd', size = 83 }
+local VIEW = { format = '<I4dd', size = 20 }
+local SUMS = { format = '<ddd', size = 24 }
+local NARROW = {
+  wide = 0, format = '<I6I2I4', size = 12, reserved = 2 ^ 31, largest_lead = 2 ^ 16, largest_ticket = 2 ^ 48,
+}
+local WIDE = {
+  wide = 1, format = '<I7I7I7', size = 21, reserved = 2 ^ 52, largest_lead = 2 ^ 56, largest_ticket = 2 ^ 56,
+}
+
+-- Nil if the key holds something else.
+local function ring_load(key, limits)
+  local start = HEADER.size + limits * VIEW.size
+  local bytes = call('GETRANGE', key, 0, start + SMALL * NARROW.size - 1)
+  local skip, used, reserved = {}, {}, {}
+  if bytes == '' then
+    for i = 1, limits do
+      skip[i], used[i], reserved[i] = 0, 0, 0
+    end
+    return {
+      key = key, limits = limits, start = start, exists = false, slot = NARROW,
+      cap = 0, head = 0, n = 0, refunds = 0, newest = 0, last = 0, ticket = 0, blocked_until = 0, block = 0,
+      base = 0, open = 0, open_reserved = 0, skip = skip, used = used, reserved = reserved,
+      bytes = '', shift = 0, from = 0, to = 0,
+    }
+  end
+  if #bytes < start or string.byte(bytes) ~= 1 or string.byte(bytes, 3) ~= limits then
+    return nil
+  end
+  local _, wide, _, cap, head, n, refunds, newest, last, ticket, blocked_until, block, base, open, open_reserved, at =
+    struct.unpack(HEADER.format, bytes)
+  for i = 1, limits do
+    skip[i], used[i], reserved[i], at = struct.unpack(VIEW.format, bytes, at)
+  end
+  local slot = wide == 1 and WIDE or NARROW
+  return {
+    key = key, limits = limits, start = start, exists = true, slot = slot,
+    cap = cap, head = head, n = n, refunds = refunds, newest = newest, last = last, ticket = ticket,
+    blocked_until = blocked_until, block = block,
+    base = base, open = open, open_reserved = open_reserved, skip = skip, used = used, reserved = reserved,
+    -- The slots from `from` to before `to` are in `bytes`, after `shift` others.
+    bytes = bytes, shift = start, from = 0, to = math.min(math.floor((#bytes - start) / slot.size), cap),
+  }
+end
+
+local function ring_header(log)
+  local bytes = struct.pack(HEADER.format, 1, log.slot.wide, log.limits, log.cap, log.head, log.n, log.refunds,
+    log.newest, log.last, log.ticket, log.blocked_until, log.block, log.base, log.open, log.open_reserved)
+  for i = 1, log.limits do
+    bytes = bytes .. struct.pack(VIEW.format, log.skip[i], log.used[i], log.reserved[i])
+  end
+  return bytes
+end
+
+local function ring_slot(slot, base, at, ticket, cost, is_reserved)
+  return struct.pack(slot.format, ticket - base, ticket - at, is_reserved and cost + slot.reserved or cost)
+end
+
+-- Time, cost, reserved cost and ticket of an entry. If it has to be read, so are up to `ahead` from it on.
+local function ring_entry(log, i, ahead)
+  local size = log.slot.size
+  local slot = (log.head + i) % log.cap
+  local from = log.from
+  if slot < from or slot >= log.to then
+    local to = math.min(slot + ahead, log.cap)
+    log.bytes = call('GETRANGE', log.key, log.start + slot * size, log.start + to * size - 1)
+    log.from, log.to, log.shift = slot, to, 0
+    from = slot
+  end
+  local ticket, lead, cost = struct.unpack(log.slot.format, log.bytes, log.shift + (slot - from) * size + 1)
+  ticket = ticket + log.base
+  if cost >= log.slot.reserved then
+    cost = cost - log.slot.reserved
+    return ticket - lead, cost, cost, ticket
+  end
+  return ticket - lead, cost, 0, ticket
+end
+
+-- Goes past entries, from `i` on, up to the first that is newer than `cut`, or with which their cost, or if `unreserved`
+-- what of it is not reserved, reaches `enough`. Returns that entry, cost and reservations of those before, its time.
+local function ring_walk(log, i, cut, enough, unreserved)
+  local cost, reserved = 0, 0
+  local n = log.n
+  local ahead = 2
+  local stop = 0 -- up to here, entry by entry
+  while i < n do
+    local at, c, h = ring_entry(log, i, ahead)
+    if at > cut or cost + c - (unreserved and reserved + h or 0) >= enough then
+      return i, cost, reserved, at
+    end
+    local slot = (log.head + i) % log.cap
+    if i >= stop and slot % BLOCK == 0 and n - i >= BLOCK then
+      local blocks = math.floor(math.min(n - i, log.cap - slot) / BLOCK)
+      local first = log.start + log.cap * log.slot.size + slot / BLOCK * SUMS.size
+      local sums = call('GETRANGE', log.key, first, first + blocks * SUMS.size - 1)
+      for block = 0, blocks - 1 do
+        at, c, h = struct.unpack(SUMS.format, sums, block * SUMS.size + 1)
+        if at > cut or cost + c - (unreserved and reserved + h or 0) >= enough then
+          stop = i + BLOCK
+          break
+        end
+        cost, reserved, i = cost + c, reserved + h, i + BLOCK
+      end
+    else
+      cost, reserved, i = cost + c, reserved + h, i + 1
+      ahead = math.min(ahead * 4, BLOCK)
+    end
+  end
+  return i, cost, reserved
+end
+

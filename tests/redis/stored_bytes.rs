@@ -1,0 +1,245 @@
+//! The bytes of every form in which a key is kept on Redis, as docs/redis-format.md describes them. Frozen from the
+//! first release on: a test here that fails is a new format.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+#![allow(clippy::string_slice, reason = "hexadecimal digits")]
+
+use std::time::Duration;
+
+use crate::support::redis::shared;
+use crate::support::unique;
+use ratelimit_runtime::store::Request;
+use ratelimit_runtime::testkit::FakeClock;
+use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
+
+/// What a fake clock shows first.
+const START: u64 = 1_700_000_000_000_000;
+const MINUTE: u64 = 60_000_000;
+
+struct Key {
+    store: RedisStore,
+    clock: FakeClock,
+    name: String,
+    algorithm: Algorithm,
+    units: bool,
+    limits: Vec<Limit>,
+}
+
+impl Key {
+    fn new(algorithm: Algorithm, limits: &[Limit]) -> Self {
+        let clock = FakeClock::new();
+        let store = RedisStore::new(&shared().url()).unwrap().with_clock(clock.clone());
+        Self { store, clock, name: unique("bytes"), algorithm, units: false, limits: limits.to_vec() }
+    }
+
+    fn request(&self, cost: u64) -> Request<'_> {
+        Request::new(self.name.as_bytes(), self.algorithm, &self.limits).with_cost(cost).with_unit_log(self.units)
+    }
+
+    async fn acquire(&self, cost: u64) -> u64 {
+        let verdict = self.store.acquire(self.request(cost)).await.unwrap();
+        assert!(verdict.allowed);
+        verdict.ticket
+    }
+
+    async fn reserve(&self, cost: u64) -> u64 {
+        self.store.acquire(self.request(cost).reserving()).await.unwrap().ticket
+    }
+
+    async fn block(&self, micros: u64) {
+        self.store.block(self.request(1), Duration::from_micros(micros)).await.unwrap();
+    }
+
+    fn pass(&self, micros: u64) {
+        self.clock.advance(Duration::from_micros(micros));
+    }
+
+    /// The string, in hexadecimal.
+    fn hex(&self, suffix: &str) -> String {
+        let script = "return (string.gsub(redis.call('GET', KEYS[1]), '.', \
+                      function(byte) return string.format('%02x', string.byte(byte)) end))";
+        shared().cli(&["EVAL", script, "1", &format!("{}{suffix}", self.name)])
+    }
+
+    fn bytes(&self, suffix: &str) -> Vec<u8> {
+        let hex = self.hex(suffix);
+        (0..hex.len() / 2).map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap()).collect()
+    }
+
+    /// The string as little-endian doubles.
+    fn numbers(&self) -> Vec<u64> {
+        let bytes = self.bytes("");
+        assert_eq!(bytes.len() % 8, 0);
+        let number = |bytes: &[u8]| f64::from_le_bytes(bytes.try_into().unwrap());
+        bytes
+            .chunks(8)
+            .map(|bytes| {
+                let number = number(bytes);
+                assert!(number >= 0.0 && number.fract() == 0.0, "{number}");
+                format!("{number}").parse().unwrap()
+            })
+            .collect()
+    }
+
+    /// The sorted set: members and scores.
+    fn members(&self) -> Vec<String> {
+        let all = shared().cli(&["ZRANGE", &self.name, "0", "-1", "WITHSCORES"]);
+        all.lines().map(str::to_owned).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_sorted_set() {
+    let mut key = Key::new(Algorithm::SlidingWindow, &[Limit::per_minute(5)]);
+    key.units = true;
+    let _ = key.acquire(1).await;
+    let newest = key.acquire(1).await;
+    assert_eq!(key.members(), ["1700000000000000", "1700000000000000", "1700000000000001", "1700000000000000"]);
+    key.block(600).await;
+    let block = ["meta:0000000000000600:0000000000000000", "6700000000000600"];
+    assert_eq!(key.members()[4..], block);
+    assert!(key.store.refund(key.request(1), newest).await.unwrap());
+    let both = ["meta:0000000000000600:1700000000000001", "6700000000000600"];
+    assert_eq!(key.members(), [&["1700000000000000"; 2][..], &both[..]].concat());
+    assert!(key.store.unblock(key.request(1)).await.unwrap());
+    assert_eq!(key.members()[2..], ["meta:0000000000000000:1700000000000001", "5000000000000000"]);
+    assert_eq!(key.acquire(1).await, START + 2);
+    assert_eq!(key.members().len(), 4);
+
+    // A clock that begins late: as wide as any other.
+    let mut early = Key::new(Algorithm::SlidingWindow, &[Limit::per_minute(5)]);
+    early.units = true;
+    early.clock.step_back(Duration::from_micros(START - 7));
+    let _ = early.acquire(1).await;
+    assert_eq!(early.members(), ["0000000000000007", "7"]);
+}
+
+#[tokio::test]
+async fn a_ring() {
+    let key = Key::new(Algorithm::SlidingWindow, &[Limit::per_minute(100), Limit::per_hour(1_000)]);
+    let _ = key.acquire(3).await;
+    let _ = key.reserve(5).await;
+    let start = hex(START);
+    let newest = hex(START + 1);
+    let header = [
+        "010002",           // version, slots narrow, two limits
+        "02000000",         // slots
+        "00000000",         // the first entry's
+        "02000000",         // entries
+        "00000000",         // refunds
+        &start,             // newest time
+        &start,             // last entry that counts
+        &newest,            // newest ticket
+        "0000000000000000", // no block
+        "0000000000000000",
+        &start,             // first ticket
+        "0000000000000000", // in the open block of slots: it has none yet
+        "0000000000000000",
+    ];
+    let view = ["00000000", &hex(8), &hex(5)].concat();
+    let slots = ["0000000000000000", "03000000", "0100000000000100", "05000080"];
+    assert_eq!(key.hex("%ring"), [header.concat(), view.clone(), view, slots.concat()].concat());
+
+    key.block(600).await;
+    let stored = key.hex("%ring");
+    assert_eq!(stored[2 * 43..2 * 59], [hex(START + 600), hex(600)].concat());
+
+    let wide = Key::new(Algorithm::SlidingWindow, &[Limit::per_minute(1 << 40)]);
+    let _ = wide.acquire(1 << 39).await;
+    let stored = wide.bytes("%ring");
+    assert_eq!((stored[1], stored.len()), (1, 83 + 20 + 21));
+    assert_eq!(stored[103..], [&[0; 14][..], &[0, 0, 0, 0, 0x80, 0, 0][..]].concat());
+}
+
+#[allow(clippy::cast_precision_loss, reason = "below 2^53")]
+fn hex(number: u64) -> String {
+    (number as f64).to_le_bytes().iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"))
+}
+
+const NONE: u64 = 1 << 52;
+
+#[tokio::test]
+async fn windows() {
+    for (algorithm, horizon) in [(Algorithm::FixedWindow, MINUTE), (Algorithm::SlidingCounter, 2 * MINUTE)] {
+        let key = Key::new(algorithm, &[Limit::per_minute(10)]);
+        let _ = key.acquire(3).await;
+        key.pass(7);
+        let _ = key.acquire(2).await;
+        let header = [START + 7, 0, 0, START + horizon, START, START + 7];
+        assert_eq!(key.numbers(), [&header[..], &[START, 5, 0]].concat(), "{algorithm:?}");
+        key.block(600).await;
+        let header = [START + 7, START + 607, 600, START + horizon, START, START + 7];
+        assert_eq!(key.numbers(), [&header[..], &[START, 5, 0]].concat(), "{algorithm:?}");
+    }
+    // The window before last is forgotten, the last one is not.
+    let key = Key::new(Algorithm::SlidingCounter, &[Limit::per_minute(10), Limit::per_hour(20)]);
+    let _ = key.acquire(3).await;
+    key.pass(MINUTE + 1);
+    let _ = key.acquire(2).await;
+    let now = START + MINUTE + 1;
+    let header = [now, 0, 0, START + 120 * MINUTE, START, now];
+    assert_eq!(key.numbers(), [&header[..], &[START + MINUTE, 2, 3, START, 5, 0]].concat());
+}
+
+#[tokio::test]
+async fn buckets() {
+    // A token takes 6 seconds; in 7 microseconds, 70 of 60,000,000 parts of one come.
+    let key = Key::new(Algorithm::TokenBucket, &[Limit::per_minute(10)]);
+    let _ = key.acquire(3).await;
+    key.pass(7);
+    let _ = key.acquire(2).await;
+    let header = [START + 7, 0, 0, START + 30_000_000, START, START + 7];
+    let state = [4, MINUTE - 70, START + 7];
+    let low_water = [START, 2, MINUTE - 70, START, 2, MINUTE - 70];
+    assert_eq!(key.numbers(), [&header[..], &state, &low_water].concat());
+
+    let key = Key::new(Algorithm::LeakyBucket, &[Limit::per_minute(7)]);
+    let _ = key.acquire(3).await;
+    key.pass(7);
+    let _ = key.acquire(2).await;
+    // 3 and 5 times 60,000,000 / 7.
+    let header = [START + 7, 0, 0, START + 42_857_143, START, START + 7];
+    let state = [START + 42_857_142, 6, 7];
+    let low_water = [START, 25_714_285 - 7, 5, START, 25_714_285 - 7, 5];
+    assert_eq!(key.numbers(), [&header[..], &state, &low_water].concat());
+    // A window later, there is a newer mark.
+    key.pass(40_000_000);
+    let _ = key.acquire(5).await;
+    key.pass(MINUTE / 3);
+    let _ = key.acquire(1).await;
+    let now = START + 60_000_007;
+    assert_eq!(key.numbers()[9..], [START, 2_857_135, 6, now, NONE, 0]);
+    // 11 times 60,000,000 / 7.
+    assert_eq!(key.numbers()[6..9], [START + 94_285_714, 2, 7]);
+}
+
+#[tokio::test]
+async fn reservations_beside_counters() {
+    let key = Key::new(Algorithm::FixedWindow, &[Limit::per_minute(10)]);
+    let _ = key.reserve(3).await;
+    key.pass(MINUTE / 2);
+    let _ = key.reserve(2).await;
+    let now = START + MINUTE / 2;
+    let header = [now, 0, 0, now + MINUTE, START, 0];
+    assert_eq!(key.numbers(), [&header[..], &[now, 0, 0], &[5, START, 0, START, now]].concat());
+    key.pass(MINUTE / 2);
+    let newest = key.reserve(1).await;
+    let then = START + MINUTE;
+    let header = [then, 0, 0, then + MINUTE, START, 0];
+    assert_eq!(key.numbers(), [&header[..], &[then, 0, 0], &[1, then, 5, START, then]].concat());
+    assert!(key.store.commit(key.request(1).reserving(), newest).await.unwrap());
+    let header = [then, 0, 0, then + MINUTE, START, then];
+    assert_eq!(key.numbers(), [&header[..], &[then, 1, 0], &[0, then, 5, START, then]].concat());
+    assert!(key.store.release(key.request(5).reserving(), now).await.unwrap());
+    assert_eq!(key.numbers(), [&header[..], &[then, 1, 0]].concat());
+}
+
+#[tokio::test]
+async fn a_counter_without_scripts() {
+    let mut key = Key::new(Algorithm::FixedWindow, &[Limit::per_minute(10)]);
+    key.store = RedisStore::new(&shared().url()).unwrap().scripts(false);
+    let ticket = key.acquire(3).await;
+    let stored = key.bytes("%plain");
+    assert_eq!(stored, [3_u64.to_be_bytes(), ticket.to_be_bytes()].concat());
+    assert!(0 < ticket && ticket < NONE);
+}

@@ -1,0 +1,60 @@
+//! A block lasts as long as it was given: no call and no clock shortens or extends it.
+
+use super::*;
+
+#[tokio::test]
+async fn a_clock_that_steps_back_leaves_a_block_by_hand_as_long_as_it_was() {
+    for algorithm in ALGORITHMS {
+        for subject in Subject::everywhere(algorithm, per(5, MINUTE)) {
+            let what = subject.what();
+            assert!(subject.store.acquire(subject.request()).await.unwrap().allowed);
+            subject.store.block(subject.request(), micros(30 * DAY)).await.unwrap();
+            subject.pass(SECOND);
+            subject.step_back(3_600 * SECOND);
+            let refused = subject.store.acquire(subject.request()).await.unwrap();
+            assert!(refused.blocked, "{what}");
+            assert!(refused.retry_after_us <= 30 * DAY, "{what}: longer than it was given: {refused:?}");
+            assert!(refused.retry_after_us >= 30 * DAY - SECOND, "{what}: cut short: {refused:?}");
+            subject.pass(refused.retry_after_us - 1);
+            assert!(subject.store.peek(subject.request()).await.unwrap().blocked, "{what}");
+            subject.pass(1);
+            assert!(!subject.store.peek(subject.request()).await.unwrap().blocked, "{what}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_clock_that_steps_back_never_lengthens_a_block_of_an_unused_key() {
+    for algorithm in ALGORITHMS {
+        for subject in Subject::everywhere(algorithm, per(5, MINUTE)) {
+            subject.store.block(subject.request(), micros(2 * MINUTE)).await.unwrap();
+            subject.step_back(DAY);
+            for _ in 0..3 {
+                let refused = subject.store.acquire(subject.request()).await.unwrap();
+                assert!(refused.blocked && refused.retry_after_us <= 2 * MINUTE, "{}: {refused:?}", subject.what());
+                subject.pass(40 * SECOND);
+            }
+            assert!(subject.store.acquire(subject.request()).await.unwrap().allowed, "{}", subject.what());
+        }
+    }
+}
+
+/// Steps by more than the block lasts: in a sorted set it once was no longer found among the entries.
+#[tokio::test]
+async fn a_block_that_is_set_while_the_clock_is_behind_is_kept() {
+    for algorithm in ALGORITHMS {
+        for subject in Subject::everywhere(algorithm, per(1, MINUTE)) {
+            assert!(subject.store.acquire(subject.request()).await.unwrap().allowed);
+            subject.step_back(DAY);
+            let blocking = subject.request().with_block(micros(2 * MINUTE));
+            assert!(subject.store.acquire(blocking).await.unwrap().blocked, "{}", subject.what());
+            subject.pass(SECOND);
+            let refused = subject.store.acquire(blocking).await.unwrap();
+            // A log whose key lives as long as the block counts as long: to the end of the last millisecond.
+            let left = 2 * MINUTE - SECOND;
+            assert!(refused.blocked && (left..left + 2_000).contains(&refused.retry_after_us), "{}", subject.what());
+            assert!(subject.store.unblock(subject.request()).await.unwrap(), "{}", subject.what());
+            assert!(!subject.store.peek(subject.request()).await.unwrap().blocked, "{}", subject.what());
+        }
+    }
+}

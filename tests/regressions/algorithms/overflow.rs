@@ -1,0 +1,169 @@
+//! The memory store during and after a flood of keys.
+
+use super::*;
+
+const CAPACITY: usize = 1_000;
+
+struct Flooded {
+    store: MemoryStore,
+    clock: FakeClock,
+    algorithm: Algorithm,
+    limits: [Limit; 1],
+}
+
+impl Flooded {
+    async fn new(algorithm: Algorithm, keys: u32) -> Self {
+        let clock = FakeClock::new();
+        let store = MemoryStore::with_capacity(CAPACITY).with_clock(clock.clone());
+        let flooded = Self { store, clock, algorithm, limits: [per(5, MINUTE)] };
+        for key in 0..keys {
+            let _ = flooded.acquire(format!("flood {key}").as_bytes()).await;
+        }
+        flooded
+    }
+
+    fn request<'a>(&'a self, key: &'a [u8]) -> Request<'a> {
+        Request::new(key, self.algorithm, &self.limits)
+    }
+
+    async fn acquire(&self, key: &[u8]) -> ratelimit_runtime::store::Verdict {
+        self.store.acquire(self.request(key)).await.unwrap()
+    }
+}
+
+/// 600 keys live at a time, each of which comes once, and so for six minutes.
+#[tokio::test]
+async fn newcomers_have_a_limit_of_their_own_once_a_flood_is_over() {
+    for algorithm in ALGORITHMS {
+        let flooded = Flooded::new(algorithm, 20_000).await;
+        let mut refused = 0;
+        // The keys of a sliding counter live for two windows.
+        let pause = if algorithm == Algorithm::SlidingCounter { SECOND / 5 } else { SECOND / 10 };
+        for guest in 0..6 * MINUTE / pause {
+            flooded.clock.advance(micros(pause));
+            let verdict = flooded.acquire(format!("guest {guest}").as_bytes()).await;
+            // The first minutes are the flood's.
+            refused += u32::from(guest * pause >= 5 * MINUTE && !verdict.allowed);
+        }
+        assert_eq!(refused, 0, "first calls refused under {algorithm:?}, five minutes after a flood");
+    }
+}
+
+/// Whoever used up an overflow bucket finds that in the bucket of its own that it gets later.
+#[tokio::test]
+async fn room_is_no_fresh_quota_for_whoever_used_up_an_overflow_bucket() {
+    for algorithm in ALGORITHMS {
+        let flooded = Flooded::new(algorithm, 999).await;
+        // One shard has 63 keys or so: fill them all with keys that live on, and let those of the flood expire.
+        flooded.clock.advance(micros(50 * SECOND));
+        for key in 0..20_000 {
+            let _ = flooded.acquire(format!("late {key}").as_bytes()).await;
+        }
+        let mut admitted = 0;
+        for _ in 0..30 {
+            for _ in 0..5 {
+                admitted += u32::from(flooded.acquire(b"attacker").await.allowed);
+            }
+            // In the middle of this the first keys are gone, and there is room.
+            flooded.clock.advance(micros(SECOND));
+        }
+        let most = match algorithm {
+            Algorithm::SlidingWindow | Algorithm::FixedWindow => 5,
+            _ => 8,
+        };
+        assert!(admitted <= most, "{admitted} of 5 in half a minute under {algorithm:?}");
+    }
+}
+
+/// A store for one key, in which two share the overflow bucket as soon as a third is there.
+fn tiny(algorithm: Algorithm) -> Flooded {
+    let clock = FakeClock::new();
+    let store = MemoryStore::with_capacity(1).with_clock(clock.clone());
+    Flooded { store, clock, algorithm, limits: [per(5, MINUTE)] }
+}
+
+/// Two keys that share an overflow bucket.
+async fn neighbours(flooded: &Flooded) -> (Vec<u8>, Vec<u8>) {
+    assert!(flooded.acquire(b"tenant").await.allowed);
+    let stranger = b"stranger".to_vec();
+    for _ in 0..3 {
+        assert!(flooded.acquire(&stranger).await.allowed);
+    }
+    for candidate in 0..1_000 {
+        let candidate = format!("candidate {candidate}").into_bytes();
+        if flooded.store.peek(flooded.request(&candidate)).await.unwrap().remaining == 2 {
+            return (stranger, candidate);
+        }
+    }
+    panic!("no key shares an overflow bucket with the stranger");
+}
+
+#[tokio::test]
+async fn nobody_gives_back_what_strangers_used_before_the_copy() {
+    for algorithm in ALGORITHMS {
+        let flooded = tiny(algorithm);
+        let (_, key) = neighbours(&flooded).await;
+        let shared = flooded.acquire(&key).await;
+        assert!(shared.allowed, "{algorithm:?}");
+        assert!(flooded.store.reset(flooded.request(b"tenant")).await.unwrap());
+        // Now there is room: a bucket of its own, that holds the three of the stranger and its own one.
+        let own = flooded.acquire(&key).await;
+        assert_eq!((own.allowed, own.remaining), (true, 0), "{algorithm:?}");
+        for _ in 0..5 {
+            let _ = flooded.store.refund(flooded.request(&key), own.ticket).await.unwrap();
+            let _ = flooded.store.refund(flooded.request(&key), shared.ticket).await.unwrap();
+        }
+        let left = flooded.store.peek(flooded.request(&key)).await.unwrap().remaining;
+        assert_eq!(left, 1, "{algorithm:?}: only what it was charged itself, since the copy");
+        flooded.clock.advance(micros(3 * MINUTE));
+        assert_eq!(flooded.store.peek(flooded.request(&key)).await.unwrap().remaining, 5, "{algorithm:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_newcomer_takes_no_room_and_is_not_blocked_for_strangers() {
+    for algorithm in ALGORITHMS {
+        let flooded = tiny(algorithm);
+        let (stranger, key) = neighbours(&flooded).await;
+        for _ in 0..2 {
+            assert!(flooded.acquire(&stranger).await.allowed);
+        }
+        assert!(flooded.store.reset(flooded.request(b"tenant")).await.unwrap());
+        let blocking = flooded.request(&key).with_block(micros(DAY));
+        for _ in 0..3 {
+            let refused = flooded.store.acquire(blocking).await.unwrap();
+            assert_eq!((refused.allowed, refused.blocked), (false, false), "{algorithm:?}");
+        }
+        assert_eq!(flooded.store.len(), 1, "{algorithm:?}: the overflow bucket alone");
+        // Once what the strangers used is void, the key can be blocked for what it does itself.
+        flooded.clock.advance(micros(3 * MINUTE));
+        for _ in 0..5 {
+            assert!(flooded.store.acquire(blocking).await.unwrap().allowed, "{algorithm:?}");
+        }
+        assert!(flooded.store.acquire(blocking).await.unwrap().blocked, "{algorithm:?}");
+    }
+}
+
+/// The time of a refusal by a log, in nanoseconds.
+async fn refusal(limit: Limit, entries: u64, reserved: bool) -> u128 {
+    let subject = Subject::memory(Algorithm::SlidingWindow, limit);
+    for entry in 0..entries {
+        let request = if reserved && entry % 2 == 0 { subject.request().reserving() } else { subject.request() };
+        assert!(subject.store.acquire(request).await.unwrap().allowed);
+        subject.pass(1);
+    }
+    let started = std::time::Instant::now();
+    for _ in 0..200 {
+        assert!(!subject.store.acquire(subject.request()).await.unwrap().allowed);
+    }
+    started.elapsed().as_nanos() / 200
+}
+
+#[tokio::test]
+async fn a_refusal_takes_as_long_whatever_is_in_the_log() {
+    for reserved in [false, true] {
+        let short = refusal(per(10, MINUTE), 10, reserved).await;
+        let long = refusal(per(100_000, MINUTE), 100_000, reserved).await;
+        assert!(long < 20 * short.max(1_000), "{long} ns with 100,000 entries, {short} ns with 10");
+    }
+}

@@ -1,0 +1,121 @@
+//! A flood does not make its own outage.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use ratelimit_runtime::store::Health;
+use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimiter, RedisStore, Rule, Source};
+
+use super::asking::{Outcome, ask, connected, connections_since, connections_taken, health};
+use crate::support::redis::RedisServer;
+
+#[derive(Debug, Default)]
+struct Count {
+    answered: AtomicU64,
+    unchecked: AtomicU64,
+    others: AtomicU64,
+}
+
+impl Count {
+    fn add(&self, outcome: &Outcome) {
+        let counter = match outcome {
+            Outcome::Answered(_) => &self.answered,
+            outcome if outcome.is_unchecked() => &self.unchecked,
+            _ => &self.others,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> (u64, u64, u64) {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        (get(&self.answered), get(&self.unchecked), get(&self.others))
+    }
+}
+
+#[tokio::test]
+async fn thirty_thousand_calls_at_once() {
+    let server = RedisServer::start();
+    let store = Arc::new(connected(&server.url()).await);
+    assert!(ask(&store, "one key", Limit::per_hour(5)).await.is_answered());
+    let taken = connections_taken(&server);
+    let count = Arc::new(Count::default());
+    let calls = (0..30_000).map(|_| {
+        let (store, count) = (Arc::clone(&store), Arc::clone(&count));
+        tokio::spawn(async move { count.add(&ask(&store, "one key", Limit::per_hour(5)).await) })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        call.await.unwrap();
+    }
+    let (answered, unchecked, others) = count.get();
+    println!("answered {answered}, unchecked {unchecked}, judged elsewhere {others}");
+    assert_eq!(unchecked, 0);
+    assert!(answered >= 500, "{answered}");
+    assert_eq!(health(&store), Health::Up);
+    assert_eq!(connections_since(&server, taken), 0, "the connection was kept");
+}
+
+/// So many callers, each of whom asks again as soon as it is answered: answers a second, and what else came.
+async fn closed_loop(store: &Arc<RedisStore>, callers: usize, time: Duration) -> (f64, u64, u64) {
+    let count = Arc::new(Count::default());
+    let end = Instant::now() + time;
+    let calls = (0..callers).map(|_| {
+        let (store, count) = (Arc::clone(store), Arc::clone(&count));
+        tokio::spawn(async move {
+            while Instant::now() < end {
+                let outcome = ask(&store, "one key", Limit::per_hour(5)).await;
+                count.add(&outcome);
+                if !outcome.is_answered() {
+                    tokio::task::yield_now().await;
+                }
+            }
+        })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        call.await.unwrap();
+    }
+    let (answered, unchecked, others) = count.get();
+    #[allow(clippy::cast_precision_loss, reason = "a rate")]
+    (answered as f64 / time.as_secs_f64(), unchecked, others)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_times_the_load_is_answered_as_fast_as_the_load() {
+    let server = RedisServer::start();
+    let store = Arc::new(connected(&server.url()).await);
+    assert!(ask(&store, "one key", Limit::per_hour(5)).await.is_answered());
+    let taken = connections_taken(&server);
+    closed_loop(&store, 1_000, Duration::from_secs(1)).await;
+    let (capacity, unchecked, _) = closed_loop(&store, 1_000, Duration::from_secs(2)).await;
+    assert_eq!(unchecked, 0);
+    let (goodput, unchecked, others) = closed_loop(&store, 10_000, Duration::from_secs(4)).await;
+    println!("1,000 callers {capacity:.0}/s, 10,000 callers {goodput:.0}/s, judged elsewhere {others}");
+    assert_eq!(unchecked, 0);
+    assert!(goodput > 0.5 * capacity, "{goodput:.0} of {capacity:.0} a second");
+    assert_eq!(health(&store), Health::Up);
+    assert_eq!(connections_since(&server, taken), 0, "the connection was kept");
+}
+
+/// What a flood is let through under `allow`: what the store and this process admit, and nothing unchecked.
+#[tokio::test]
+async fn a_flood_is_not_let_through_unchecked() {
+    let server = RedisServer::start();
+    let limiter = RateLimiter::builder().redis(&server.url()).on_unavailable(OnUnavailable::Allow).build().unwrap();
+    limiter.ready().await.unwrap();
+    let rule = Rule::new("guess", Limit::per_hour(5));
+    assert!(limiter.acquire(&rule, &Key::global()).await.is_ok());
+    let calls = (0..30_000).map(|_| {
+        let (limiter, rule) = (limiter.clone(), rule.clone());
+        tokio::spawn(async move { limiter.acquire(&rule, &Key::global()).await })
+    });
+    let (mut admitted, mut unchecked) = (0, 0);
+    for call in calls.collect::<Vec<_>>() {
+        if let Ok(decision) = call.await.unwrap() {
+            admitted += 1;
+            unchecked += u32::from(decision.source() == Source::Nobody);
+        }
+    }
+    println!("admitted {admitted}, of them unchecked {unchecked}");
+    assert_eq!(unchecked, 0);
+    assert!(admitted <= 4 + 5, "{admitted}: the store's, and this process's");
+}

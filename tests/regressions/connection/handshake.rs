@@ -1,0 +1,64 @@
+//! Connecting has its own time.
+
+use std::time::{Duration, Instant};
+
+use ratelimit_runtime::Limit;
+use ratelimit_runtime::RedisStore;
+use ratelimit_runtime::store::Health;
+
+use super::asking::{ask, become_like, connected};
+use super::proxy::Proxy;
+use crate::support::redis::RedisServer;
+
+/// A fault of 300 ms that takes the connection along and swallows the handshake of the next one.
+#[tokio::test]
+async fn a_swallowed_handshake_costs_about_a_second() {
+    let mut server = RedisServer::start();
+    let proxy = Proxy::start(server.port()).await;
+    let store = connected(&proxy.url()).await;
+    proxy.swallow(true);
+    // The proxy hangs up when the server does.
+    server.restart();
+    become_like(&store, Health::Down, Duration::from_secs(1)).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    proxy.swallow(false);
+    let took = become_like(&store, Health::Up, Duration::from_secs(3)).await;
+    println!("up again after {took:?}");
+    assert!(took < Duration::from_millis(1_500), "{took:?}");
+}
+
+/// A handshake takes longer than any call waits.
+#[tokio::test]
+async fn a_slow_handshake_is_not_cut_short_by_its_callers() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port()).await;
+    proxy.delay(Duration::from_millis(100));
+    let store = RedisStore::new(&proxy.url()).unwrap();
+    let start = Instant::now();
+    while !ask(&store, "key", Limit::per_hour(1_000)).await.is_answered() {
+        proxy.delay(if proxy.accepted() == 1 && start.elapsed() > Duration::from_millis(220) {
+            Duration::ZERO
+        } else {
+            Duration::from_millis(100)
+        });
+        assert!(start.elapsed() < Duration::from_secs(2));
+    }
+    assert_eq!(proxy.accepted(), 1, "one attempt was enough");
+}
+
+/// An attempt that takes longer than a second may still be the one that succeeds.
+#[tokio::test]
+async fn attempts_beside_a_slow_one_do_not_end_it() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port()).await;
+    proxy.delay(Duration::from_millis(700));
+    let store = RedisStore::new(&proxy.url()).unwrap();
+    let start = Instant::now();
+    tokio::time::timeout(Duration::from_secs(5), store_ready(&store)).await.unwrap();
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+}
+
+async fn store_ready(store: &RedisStore) {
+    let _ = ask(store, "key", Limit::per_hour(1)).await;
+    become_like(store, Health::Up, Duration::from_secs(5)).await;
+}

@@ -1,0 +1,73 @@
+//! A reply too many must not answer somebody else's question.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use ratelimit_runtime::store::{Health, Request};
+use ratelimit_runtime::{Algorithm, Limit, Store as _};
+
+use super::asking::{become_like, connected};
+use super::proxy::Proxy;
+use crate::support::redis::RedisServer;
+
+/// Keys with a quota each that tells them apart. How many of the answers were those of another key while this was said
+/// in between, and after how long no more were.
+async fn wrong_answers(stray: &'static str) -> (u64, u64, Duration) {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port()).await;
+    let store = Arc::new(connected(&proxy.url()).await);
+    let (right, wrong) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let start = Instant::now();
+    let last_wrong = Arc::new(AtomicU64::new(0));
+    let callers = (0..64_u64).map(|caller| {
+        let (store, right, wrong, last) =
+            (Arc::clone(&store), Arc::clone(&right), Arc::clone(&wrong), Arc::clone(&last_wrong));
+        tokio::spawn(async move {
+            let key = format!("key {caller}");
+            let limits = [Limit::per_hour(1_000 + caller)];
+            while start.elapsed() < Duration::from_secs(4) {
+                let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits).with_unit_log(true);
+                match store.peek(request).await {
+                    Ok(verdict) if verdict.remaining == 1_000 + caller => {
+                        right.fetch_add(1, Ordering::Relaxed);
+                    }
+                    Ok(_) => {
+                        wrong.fetch_add(1, Ordering::Relaxed);
+                        last.store(u64::try_from(start.elapsed().as_millis()).unwrap(), Ordering::Relaxed);
+                    }
+                    Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+                }
+            }
+        })
+    });
+    let callers: Vec<_> = callers.collect();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    proxy.say(stray.as_bytes());
+    for caller in callers {
+        caller.await.unwrap();
+    }
+    assert!(proxy.has_said());
+    assert_eq!(proxy.accepted(), 2, "that connection was ended, and one was made in its place");
+    become_like(&store, Health::Up, Duration::from_secs(1)).await;
+    let last = Duration::from_millis(last_wrong.load(Ordering::Relaxed)).saturating_sub(Duration::from_secs(1));
+    (right.load(Ordering::Relaxed), wrong.load(Ordering::Relaxed), last)
+}
+
+#[tokio::test]
+async fn what_is_not_a_decision_answers_nobody() {
+    for stray in ["+OK\r\n", ":1\r\n", "$-1\r\n", "*2\r\n:1\r\n:2\r\n"] {
+        let (right, wrong, _) = wrong_answers(stray).await;
+        println!("{stray:?}: {wrong} wrong of {right}");
+        assert_eq!(wrong, 0, "{stray:?}");
+        assert!(right > 1_000);
+    }
+}
+
+/// A decision too many is not to be told from one that was asked for; it does not go on for long.
+#[tokio::test]
+async fn a_decision_too_many_is_noticed_within_a_second() {
+    let (right, wrong, last) = wrong_answers("*7\r\n:1\r\n:0\r\n:7\r\n:0\r\n:0\r\n:0\r\n:0\r\n").await;
+    println!("{wrong} wrong of {right}, the last after {last:?}");
+    assert!(last < Duration::from_millis(1_500), "{last:?}");
+}

@@ -1,0 +1,7 @@
+//! What this library once got wrong, and does no more.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod algorithms;
+mod connection;
