@@ -5,6 +5,7 @@
 //! is to be generated (`plan`), as tokens (`expand`). A stage uses what earlier ones made, never a later one. Only the
 //! last quotes, and it cannot fail. What several stages share stands beside the folders.
 
+mod async_blocks;
 mod check;
 mod diagnostics;
 mod duration;
@@ -52,7 +53,7 @@ use proc_macro::TokenStream;
 /// | `shadow`, `shadow = <bool>` | decide and record, never refuse, wait or block | off |
 /// | `name = "send_code"` | the namespace of the keys: functions that share a name share budgets. At most 128 bytes, no braces | the function's path, with the type it belongs to |
 /// | `limiter = <expr>` | a `RateLimiter`, a reference to one, or an `Arc` of one | the scoped one, else the installed one |
-/// | `crate = ::path` | where the runtime crate is, as an absolute path | `::ratelimit_runtime` |
+/// | `crate = ::path` | where the runtime crate is, as an absolute path: for who calls it something else in `Cargo.toml` | `::ratelimit_runtime` |
 ///
 /// Expressions are evaluated at each call before its first `.await`, in the order `when`, `limiter`, `max`, `cost`,
 /// `shadow`, `key`; `on_refused` only for a refused call, `count` once the body has returned. They see the function's
@@ -72,9 +73,12 @@ use proc_macro::TokenStream;
 /// cannot pass a limit of five, and gives it back if the outcome does not count. A call that is cancelled or panics
 /// counts. Calls that are still running occupy their slots, but only those that have counted lead to a block.
 ///
-/// `"ok"` and `"err"` are for functions that return a `Result`. The body becomes an async block: arguments that it uses
-/// are moved into it, so a closure of `count` sees of them only what is `Copy` or what the body leaves alone. Without
-/// `count` the body stays where it is.
+/// `"ok"` and `"err"` are for functions that return a `Result`. The body becomes an async block, because a `return` in
+/// it must not end the function before the outcome is judged. Without `count` the body stays where it is. So with it
+/// - arguments that the body uses are moved into the block: a closure of `count` sees of them only what is `Copy` or what
+///   the body leaves alone, and they are dropped with the block, before arguments that the body does not use;
+/// - the compiler says of an argument that was moved twice where, but not its name; it may call a `mut` argument that is
+///   only written to unused; and `clippy::needless_return` is silent about the last `return`.
 ///
 /// # Key templates
 ///
@@ -85,12 +89,17 @@ use proc_macro::TokenStream;
 ///
 /// # Functions
 ///
-/// Async functions and methods of every kind, methods under `#[async_trait]`, and functions whose last expression is
-/// `async move { … }` or hands one on, as `Box::pin(async move { … })` does. The return type implements
-/// `FromRateLimitError`, as `Result<_, E>` does for `E: From<RateLimitError>`; a function that returns nothing needs
-/// `on_refused` or `shadow`.
+/// Async functions and methods of every kind, methods under `#[async_trait]`, and functions that do nothing but return
+/// `async move { … }`, or hand it on as it is: `Box::pin(async move { … })`, `async move { … }.boxed()`. The limit is
+/// asked inside of the block, so nothing may go past it: before it stands at most a `let` that copies what the block
+/// needs, as `let email = email.to_owned();`. The return type implements `FromRateLimitError`, as `Result<_, E>` does for
+/// `E: From<RateLimitError>`; a function that returns nothing needs `on_refused` or `shadow`.
 ///
-/// Several attributes on one function make one guard: each has its own bucket. They are consulted together, and a call is
+/// The limit is that of the body it stands above. A default method of a trait has it, an implementation that replaces
+/// that method has not. Other attributes may stand above and below, but one that makes a blocking function of an async
+/// one, as `#[tokio::main]` does, stands below.
+///
+/// Several attributes on one function, all under the name `rate_limit`, make one guard: each has its own bucket. They are consulted together, and a call is
 /// charged to all of them or to none. Of several refusals, the one that lasts longest is returned. `on_refused` is written once
 /// and applies to all of them; with `wait` on several of them, a call waits no longer than the shortest says.
 ///
@@ -122,7 +131,8 @@ pub fn key(input: TokenStream) -> TokenStream {
 /// ```
 ///
 /// A struct is its fields in order, a newtype is the same key as what it wraps, an enum is its variant's name and fields.
-/// Names of structs and fields are not part of the key. Every field implements `KeyPart`.
+/// Names of structs and fields are not part of the key. Every field implements `KeyPart`, but for a `PhantomData`: that
+/// is no part of the key.
 /// `#[key(crate = ::path)]` says where the runtime crate is, if it has another name.
 #[proc_macro_derive(KeyPart, attributes(key))]
 pub fn derive_key_part(input: TokenStream) -> TokenStream {

@@ -1,11 +1,19 @@
 //! Literals inside expressions.
 
-use syn::{Expr, Lit, LitInt, LitStr};
+use proc_macro2::{TokenStream, TokenTree};
+use quote::ToTokens as _;
+use syn::{Expr, Lit, LitInt, LitStr, Stmt};
 
-/// `expr` without the invisible brackets that `macro_rules!` puts around what it passes on.
+/// `expr` without what is only around it: parentheses, a block, and the invisible brackets that `macro_rules!` puts
+/// around what it passes on.
 pub(crate) fn bare(expr: &Expr) -> &Expr {
     match expr {
         Expr::Group(group) if group.attrs.is_empty() => bare(&group.expr),
+        Expr::Paren(paren) if paren.attrs.is_empty() => bare(&paren.expr),
+        Expr::Block(block) if block.attrs.is_empty() && block.label.is_none() => match block.block.stmts.as_slice() {
+            [Stmt::Expr(only, None)] => bare(only),
+            _ => expr,
+        },
         _ => expr,
     }
 }
@@ -32,4 +40,17 @@ pub(crate) fn as_int(expr: &Expr) -> Option<&LitInt> {
         Lit::Int(number) => Some(number),
         _ => None,
     }
+}
+
+/// The string literals among `tokens`, at any depth.
+pub(crate) fn strings(tokens: TokenStream) -> Vec<LitStr> {
+    let mut found = Vec::new();
+    for tree in tokens {
+        match tree {
+            TokenTree::Literal(literal) => found.extend(syn::parse2::<LitStr>(literal.into_token_stream())),
+            TokenTree::Group(group) => found.extend(strings(group.stream())),
+            _ => {}
+        }
+    }
+    found
 }

@@ -7,10 +7,12 @@ use crate::literal::{as_str, bare};
 /// Reads the value of `crate = …`: an absolute path, in quotes or not.
 pub(crate) fn read(expr: &Expr) -> syn::Result<Path> {
     let path = match (bare(expr), as_str(expr)) {
-        (_, Some(text)) => text.parse::<Path>()?,
-        (Expr::Path(ExprPath { qself: None, path, .. }), _) => path.clone(),
-        _ => return Err(Error::new_spanned(expr, "`crate` is the path of the runtime crate: write `crate = ::path`")),
+        (_, Some(text)) => text.parse::<Path>().ok(),
+        (Expr::Path(ExprPath { qself: None, path, .. }), _) => Some(path.clone()),
+        _ => None,
     };
+    let message = "`crate` is the path of the runtime crate: write `crate = ::path`";
+    let path = path.ok_or_else(|| Error::new_spanned(expr, message))?;
     let absolute = path.leading_colon.is_some()
         || path.segments.first().is_some_and(|first| first.ident == "crate" || first.ident == "$crate");
     if absolute {
@@ -35,7 +37,12 @@ mod tests {
             let path = read(&syn::parse_str(text).unwrap()).unwrap();
             assert_eq!(path.to_token_stream().to_string(), expected);
         }
-        for (text, part) in [("a::b", "write `::a::b`"), ("self", "write `::self`"), ("1", "write `crate = ::path`")] {
+        for (text, part) in [
+            ("a::b", "write `::a::b`"),
+            ("self", "write `::self`"),
+            ("1", "write `crate = ::path`"),
+            ("\"60s\"", "write `crate = ::path`"),
+        ] {
             let error = read(&syn::parse_str(text).unwrap()).err().unwrap().to_string();
             assert!(error.contains(part), "{error}");
         }

@@ -1,8 +1,8 @@
 //! The stages in order, for each of the three macros.
 
 use proc_macro2::TokenStream;
-use quote::ToTokens as _;
 
+use crate::check::mentioned;
 use crate::diagnostics::Diagnostics;
 use crate::parse::key_macro::KeyInput;
 use crate::{check, expand, parse, plan};
@@ -10,13 +10,16 @@ use crate::{check, expand, parse, plan};
 /// `#[rate_limit(arguments)] item`.
 pub(crate) fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let mut diagnostics = Diagnostics::default();
+    let written = mentioned::words(&arguments, &item);
     let annotated = match parse::annotated::parse(arguments, item.clone(), &mut diagnostics) {
         Ok(annotated) => annotated,
         Err(errors) => return expand::errors::beside(&errors, item),
     };
     match check::checked::check(annotated, diagnostics) {
         Ok(checked) => expand::function::expand(plan::function::plan(checked)),
-        Err((errors, function)) => expand::errors::beside(&errors, function.into_token_stream()),
+        Err((errors, function)) => {
+            expand::errors::beside_function(&errors, &function, &mentioned::by(&written, &function))
+        }
     }
 }
 

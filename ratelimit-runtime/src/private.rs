@@ -176,6 +176,18 @@ macro_rules! pointers_to_limiters {
 
 pointers_to_limiters!(&T &mut T Box<T> std::rc::Rc<T> Arc<T>);
 
+impl<T: AsLimiter, F: FnOnce() -> T> AsLimiter for std::sync::LazyLock<T, F> {
+    fn as_limiter(&self) -> &RateLimiter {
+        (**self).as_limiter()
+    }
+}
+
+impl<T: AsLimiter, F: FnOnce() -> T> AsLimiter for once_cell::sync::Lazy<T, F> {
+    fn as_limiter(&self) -> &RateLimiter {
+        (**self).as_limiter()
+    }
+}
+
 /// The limiter of `limiter = …`.
 pub fn limiter<T: AsLimiter + ?Sized>(limiter: &T) -> RateLimiter {
     limiter.as_limiter().clone()
@@ -221,7 +233,7 @@ macro_rules! non_zero_counts {
     )*};
 }
 
-non_zero_counts!(u8 u16 u32 u64 u128 usize);
+non_zero_counts!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize);
 
 /// The number of `max = …` or `cost = …` as the store counts it.
 pub fn count<T: Count>(number: T) -> u64 {

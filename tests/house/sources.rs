@@ -147,6 +147,9 @@ impl Visit<'_> for Reader {
         self.tree(&item.tree, &mut Vec::new(), handed_on);
     }
 
+    /// `pub(super)` says who may use an item, and uses nothing.
+    fn visit_visibility(&mut self, _: &Visibility) {}
+
     fn visit_path(&mut self, path: &Path) {
         let segments: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
         if let Some(absolute) = self.absolute(&segments) {

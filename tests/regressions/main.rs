@@ -4,4 +4,5 @@
 mod support;
 
 mod algorithms;
+mod attribute;
 mod connection;

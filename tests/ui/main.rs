@@ -63,6 +63,8 @@ pass! {
     algorithm
     aliased_result
     associated_function
+    associated_types
+    async_closures
     async_trait
     attribute_by_its_path
     block
@@ -98,9 +100,12 @@ pass! {
     items_in_the_body_do_not_meet_the_guard
     lifetimes
     limits
+    macro_styles
     made_by_a_macro
     mutable_argument
+    no_prelude
     on_refused_without_a_result
+    other_attributes
     patterns
     policy
     raw_identifier
@@ -108,9 +113,11 @@ pass! {
     receiver_by_mutable_reference
     receiver_by_reference
     receiver_by_value
+    receivers_of_all_kinds
     response_of_its_own
     returns_boxed_future
     returns_impl_future
+    shadowed_names
     trait_method
     trait_method_with_default_body
     unused_argument

@@ -1,8 +1,11 @@
 //! The function's body: its shape, and what is known where the guard goes.
 
+use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens as _;
-use syn::{Block, Error};
+use syn::Error;
 
+use crate::async_blocks;
+use crate::check::async_trait::Place;
 use crate::check::output::Output;
 use crate::check::scope::Scope;
 use crate::check::{async_block, async_trait};
@@ -20,40 +23,82 @@ pub(crate) struct Body {
 pub(crate) enum Shape {
     /// `async fn`: at the head of the body.
     AsyncFn,
-    /// `fn … -> impl Future { async move { … } }`, boxed or not: at the head of the async block.
-    Future(Block),
+    /// `fn … -> impl Future { async move { … } }`, boxed or not: at the head of the async block of this number.
+    Future(usize),
     /// What `#[async_trait]` made of an async method: before its `let __ret: R = { … };`.
-    AsyncTrait(Block),
+    AsyncTrait(Place),
 }
 
 impl Body {
     pub(crate) fn of(function: &Function) -> syn::Result<Self> {
         let signature = &function.signature;
-        let scope = Scope::of(signature);
+        let body = function.body.stream();
+        if has_guard(body.clone()) {
+            return Err(Error::new_spanned(&signature.ident, GUARDED));
+        }
+        let mut scope = Scope::of(signature);
         if signature.asyncness.is_some() {
             return Ok(Self { shape: Shape::AsyncFn, output: Output::of_async_fn(signature), scope });
         }
-        let mut block: Block = syn::parse2(function.body.to_token_stream())?;
         if async_trait::made(signature)
-            && let Some((inner, index)) = async_trait::find(&mut block)
+            && let Some((place, ret)) = async_trait::find(&body)
         {
-            let output = async_trait::output(inner, index, signature);
-            let scope = async_trait::scope(inner, index, scope);
-            return Ok(Self { shape: Shape::AsyncTrait(block), output, scope });
+            let output = ret.output(signature);
+            return Ok(Self { shape: Shape::AsyncTrait(place), output, scope: ret.scope(scope) });
         }
-        let Some(future) = async_block::find(&mut block) else {
+        let (outside, _) = async_blocks::numbered(body.clone());
+        let blocking = mentions(&outside, "block_on");
+        let Some(future) = async_block::find(body).filter(|_| !blocking) else {
+            if blocking {
+                return Err(Error::new_spanned(&signature.ident, BLOCKING));
+            }
             let mut tokens = signature.fn_token.to_token_stream();
             signature.ident.to_tokens(&mut tokens);
-            let message =
-                "`#[rate_limit]` goes on an async function: write `async fn`, or end the body with `async move { … }`";
-            return Err(Error::new_spanned(tokens, message));
+            return Err(Error::new_spanned(tokens, NOT_ASYNC));
         };
-        if future.capture.is_none() {
-            let message = "the limit needs the arguments inside the future: write `async move`";
-            return Err(Error::new_spanned(future.async_token, message));
-        }
-        Ok(Self { shape: Shape::Future(block), output: Output::of_future(&signature.output), scope })
+        let future = future?;
+        scope.hide(&future.locals);
+        Ok(Self { shape: Shape::Future(future.number), output: Output::of_future(&signature.output), scope })
     }
+}
+
+const NOT_ASYNC: &str =
+    "`#[rate_limit]` goes on an async function: write `async fn`, or end the body with `async move { … }`";
+
+/// What `#[tokio::main]`, `#[tokio::test]` and the like leave of an async function.
+const BLOCKING: &str = "this is no longer an async function where `#[rate_limit]` sees it, because an attribute above it has \
+                        made it one that blocks: swap them, so that `#[rate_limit]` stands above, as in \
+                        `#[rate_limit(…)] #[tokio::main]`";
+
+/// An attribute takes the ones below it along, if it knows them: not under another name.
+const GUARDED: &str = "this function already has the guard of another `#[rate_limit]`, which did not know this one: a call that \
+                       one of them refuses would still be charged to the other. Write both as `#[rate_limit(…)]`, not under \
+                       a name of your own";
+
+/// Whether a guard is among `tokens`, at any depth: `let __ratelimit_run =`.
+fn has_guard(tokens: TokenStream) -> bool {
+    let mut words = [String::new(), String::new()];
+    tokens.into_iter().any(|tree| {
+        if let TokenTree::Group(group) = &tree
+            && has_guard(group.stream())
+        {
+            return true;
+        }
+        let [before, last] = &mut words;
+        let word = tree.to_string();
+        let found = before == "let" && last == "__ratelimit_run" && word == "=";
+        *before = std::mem::replace(last, word);
+        found
+    })
+}
+
+/// Whether `word` is among `tokens`, at any depth.
+fn mentions(tokens: &TokenStream, word: &str) -> bool {
+    tokens.clone().into_iter().any(|tree| match tree {
+        TokenTree::Ident(ident) => ident == word,
+        TokenTree::Group(group) => mentions(&group.stream(), word),
+        _ => false,
+    })
 }
 
 #[cfg(test)]
@@ -73,8 +118,11 @@ mod tests {
         assert_eq!(of_async_fn.scope.texts(), ["a"]);
         for text in [
             "fn f() -> impl Future<Output = R> + Send { async move { b } }",
-            "fn f() -> BoxFuture<'static, R> { x(); async move { b }.boxed() }",
+            "fn f() -> BoxFuture<'static, R> { const X: u8 = 1; async move { b }.boxed() }",
             "fn f() -> Alias { return Box::pin(async move { b }) as Alias; }",
+            "fn f() -> R { #![allow(x)] use a::b; fn c() { return } { async move { #![allow(y)] half. } } }",
+            "fn f() -> R { let a = a.to_owned(); let n = Arc::clone(&self.n); async move { b }.instrument(info_span!(\"x\")) }",
+            "fn f() -> R { let request = Request { email, id: self.id }; Either::Left(Box::pin(async move { b })) }",
         ] {
             assert!(matches!(body(text).shape, Shape::Future(_)), "{text}");
         }
@@ -107,7 +155,32 @@ mod tests {
     fn refused() {
         for (text, part) in [
             ("fn f() { body }", "goes on an async function"),
+            ("fn f() -> R { email. }", "goes on an async function"),
             ("fn f() -> impl Future { async { body } }", "write `async move`"),
+            (
+                "fn f() -> R { if fast { return Box::pin(async move { a }) } Box::pin(async move { b }) }",
+                "may leave the function",
+            ),
+            ("fn f() -> R { let x = y?; async move { b } }", "may leave the function"),
+            ("fn f() -> R { bail!(x); async move { b } }", "may leave the function"),
+            ("fn f() -> R { bail! { x } async move { b } }", "may leave the function"),
+            ("fn f() -> R { let Some(x) = y else { return z }; async move { b } }", "may leave the function"),
+            ("fn f() -> R { let x = charge(); async move { b } }", "for refused calls too"),
+            ("fn f() -> R { let x = self.charge(); async move { b } }", "for refused calls too"),
+            ("fn f() -> R { let _ = { charge() }; async move { b } }", "for refused calls too"),
+            ("fn f() -> R { charge(); async move { b } }", "for refused calls too"),
+            ("fn f() -> R { { charge(); async move { b } } }", "for refused calls too"),
+            ("fn f() -> R { if fast { async move { a } } else { async move { b } } }", "one of several futures"),
+            ("fn f() -> R { match x { _ => async move { b } } }", "one of several futures"),
+            ("fn f() -> R { retry(async move { b }) }", "`retry` is given the future"),
+            ("fn f() -> R { tokio::spawn(async move { b }) }", "`tokio::spawn` is given the future"),
+            ("fn f() -> R { Box::pin(retry(async move { b })) }", "`retry` is given the future"),
+            ("fn f() -> R { async move { b }.map(f) }", "`map` is given the future"),
+            ("fn f() -> R { async move { b }.instrument(x?) }", "`instrument` is given the future"),
+            ("fn f() -> R { select(async move { a }, async move { b }) }", "`select` is given the future"),
+            ("fn f() -> R { 'a: { break 'a async move { a }; async move { b } } }", "to be what the function returns"),
+            ("fn f() -> R { Runtime::new().block_on(async { b }) }", "swap them"),
+            ("async fn f() -> R { { let __ratelimit_run = x; } }", "already has the guard"),
         ] {
             let error = Body::of(&syn::parse_str(text).unwrap()).err().unwrap().to_string();
             assert!(error.contains(part), "{error}");

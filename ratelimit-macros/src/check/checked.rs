@@ -48,7 +48,7 @@ fn rules(attributes: &[Arguments], body: &Body, diagnostics: &mut Diagnostics) -
         .zip(attributes)
         .map(|(nth, arguments)| rule::check(arguments, nth, &body.scope, diagnostics))
         .collect();
-    if let Output::Nothing(_) = &body.output {
+    if let Output::Nothing(_) | Output::Never(_) = &body.output {
         stack::must_count_all(attributes, &rules, diagnostics);
     }
     rules.into_iter().collect()
@@ -109,6 +109,16 @@ mod tests {
             (ONE, "async fn f() {}", "returns nothing"),
             (ONE, "async fn f() -> () {}", "returns nothing"),
             (ONE, "fn f() -> impl Future<Output = ()> { async move {} }", "returns nothing"),
+            (ONE, "async fn f() -> ! {}", "never returns"),
+            (r#"window = "1s", max = 1, on_refused = "deny""#, "async fn f() -> R {}", "write a closure"),
+            (
+                r#"window = "1s", max = 1, when = "true""#,
+                "async fn f() -> R {}",
+                "write `when = true`, without the quotes",
+            ),
+            (r#"window = "1s", max = 1, when = 1"#, "async fn f() -> R {}", "`when` is a condition"),
+            (r#"window = "1s", max = 1, shadow = "on""#, "async fn f() -> R {}", "`shadow` is a condition"),
+            (r#"window = "1s", max = 1, limiter = "main""#, "async fn f() -> R {}", "`limiter` is a `RateLimiter`"),
             (ONE, "fn f() -> R {}", "goes on an async function"),
             (ONE, "#[rate_limit = 1] async fn f() -> R {}", "in parentheses"),
             (r#"window = "1s", max = 1, crate = x"#, "async fn f() -> R {}", "write `::x`"),

@@ -2,9 +2,12 @@
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
+use syn::parse::Parser as _;
+use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
-use syn::{Error, Expr, Item};
+use syn::{Error, Expr, Item, Macro, Token};
 
+use crate::check::standard_macros::is_standard;
 use crate::diagnostics::Diagnostics;
 
 /// Reports every `.await`, `return`, `?`, `break`, `continue` and `yield` of `expr`, the value of
@@ -65,29 +68,59 @@ impl<'ast> Visit<'ast> for Scanner<'_> {
 
     fn visit_item(&mut self, _: &'ast Item) {}
 
-    fn visit_macro(&mut self, mac: &'ast syn::Macro) {
-        if let Some(wait) = awaits(mac.tokens.clone()) {
-            self.refuse(wait, "`.await`", NO_WAIT);
+    fn visit_macro(&mut self, mac: &'ast Macro) {
+        // What reads as expressions is looked at as such; in anything else every word that could leave is refused.
+        let arguments = Punctuated::<Expr, Token![,]>::parse_terminated.parse2(mac.tokens.clone());
+        match arguments {
+            Ok(arguments) => arguments.iter().for_each(|argument| self.visit_expr(argument)),
+            Err(_) => self.tokens(mac.tokens.clone()),
         }
     }
 }
 
-/// The `await` of a `.await` among the tokens that a macro is given.
-fn awaits(tokens: TokenStream) -> Option<TokenTree> {
-    let mut after_dot = false;
-    for tree in tokens {
-        match &tree {
-            TokenTree::Ident(ident) if after_dot && ident == "await" => return Some(tree),
-            TokenTree::Group(group) => {
-                if let Some(wait) = awaits(group.stream()) {
-                    return Some(wait);
+impl Scanner<'_> {
+    /// Reports every word among `tokens` that may wait or leave the function.
+    fn tokens(&mut self, tokens: TokenStream) {
+        let mut after_dot = false;
+        let mut after_value = false;
+        for tree in tokens {
+            match &tree {
+                TokenTree::Ident(word) if after_dot && word == "await" => self.refuse(word, "`.await`", NO_WAIT),
+                TokenTree::Ident(word) if EXITS.iter().any(|exit| word == exit) => {
+                    self.refuse(word, &format!("`{word}`"), NO_EXIT);
                 }
+                TokenTree::Punct(punct) if after_value && punct.as_char() == '?' => {
+                    self.refuse(punct, "`?`", NO_EXIT);
+                }
+                TokenTree::Group(group) => self.tokens(group.stream()),
+                _ => {}
             }
-            _ => {}
+            after_dot = matches!(&tree, TokenTree::Punct(punct) if punct.as_char() == '.');
+            after_value = !matches!(&tree, TokenTree::Punct(_));
         }
-        after_dot = matches!(&tree, TokenTree::Punct(punct) if punct.as_char() == '.');
     }
-    None
+}
+
+const EXITS: [&str; 4] = ["return", "break", "continue", "yield"];
+
+/// Whether `expr` calls a macro that only the compiler can look into, outside of closures and async blocks. One of the
+/// standard library does what is written in its arguments.
+pub(crate) fn is_hidden(expr: &Expr) -> bool {
+    struct Finder(bool);
+    impl<'ast> Visit<'ast> for Finder {
+        fn visit_expr(&mut self, expr: &'ast Expr) {
+            if !matches!(expr, Expr::Async(_) | Expr::Closure(_) | Expr::Const(_)) {
+                visit::visit_expr(self, expr);
+            }
+        }
+        fn visit_item(&mut self, _: &'ast Item) {}
+        fn visit_macro(&mut self, mac: &'ast Macro) {
+            self.0 |= !is_standard(mac);
+        }
+    }
+    let mut finder = Finder(false);
+    finder.visit_expr(expr);
+    finder.0
 }
 
 #[cfg(test)]
@@ -111,12 +144,32 @@ mod tests {
             ("{ break; }", "`break`"),
             ("match x { A => continue, _ => 1 }", "`continue`"),
             ("format!(\"{}\", f(g.await))", "`.await`"),
+            ("format!(\"{}\", f(g?))", "`?`"),
+            ("vec![if a { return b } else { 1 }]", "`return`"),
+            ("matches!(a?, B if c)", "`?`"),
+            ("mine!(a => return b)", "`return`"),
+            ("mine!(a; { b => break })", "`break`"),
+            ("mine!(a => b.await)", "`.await`"),
         ] {
             let errors = errors(text);
             assert_eq!(errors.len(), 1, "{text}: {errors:?}");
             assert!(errors.iter().all(|e| e.contains(part)), "{text}: {errors:?}");
         }
         assert_eq!(errors("a.await + b?").len(), 2);
+    }
+
+    #[test]
+    fn hidden() {
+        for (text, hidden) in [
+            ("mine!(a)", true),
+            ("(a, x::mine!())", true),
+            ("{ mine!(a); b }", true),
+            ("a.map(|a| mine!(a))", false),
+            ("format!(\"{a}\")", false),
+            ("std::matches!(a, B)", false),
+        ] {
+            assert_eq!(is_hidden(&syn::parse_str(text).unwrap()), hidden, "{text}");
+        }
     }
 
     #[test]
@@ -127,6 +180,9 @@ mod tests {
             "loop { break 1; }",
             "{ fn g() -> u8 { return 1 } g() }",
             "<T as Trait<dyn A>>::f(await_time)",
+            "format!(\"{x:?}\", x = a.map(|a| { return a }))",
+            "vec![ready(async { f().await? })]",
+            "mine!(T: ?Sized => a)",
         ] {
             assert!(errors(text).is_empty(), "{text}: {:?}", errors(text));
         }

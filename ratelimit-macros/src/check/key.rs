@@ -5,9 +5,9 @@ use std::ops::Range;
 use proc_macro2::Span;
 use syn::{Error, Expr};
 
-use crate::check::control_flow;
-use crate::check::scope::Scope;
+use crate::check::scope::{Scope, hidden};
 use crate::check::value::Value;
+use crate::check::{control_flow, key_expr};
 use crate::diagnostics::{Diagnostics, list};
 use crate::literal::as_str;
 use crate::parse::argument::Argument;
@@ -26,6 +26,7 @@ pub(crate) fn read(argument: Option<&Argument>, scope: &Scope, diagnostics: &mut
     let Some(Argument { value, .. }) = argument else { return Some(Key::None) };
     let Some(literal) = as_str(value) else {
         control_flow::check("key", value, diagnostics);
+        key_expr::check(value, scope, diagnostics);
         return Some(Key::Expr(value.clone()));
     };
     if literal.value().is_empty() {
@@ -44,6 +45,7 @@ pub(crate) fn read(argument: Option<&Argument>, scope: &Scope, diagnostics: &mut
         diagnostics.push(Error::new(literal.span(), text.point(&at, &message)));
         return None;
     }
+    let placeholders = pieces.iter().filter(|piece| matches!(piece, Piece::Placeholder(_))).count();
     let mut resolved = Vec::new();
     for piece in pieces {
         let placeholder = match piece {
@@ -54,7 +56,7 @@ pub(crate) fn read(argument: Option<&Argument>, scope: &Scope, diagnostics: &mut
             Piece::Placeholder(placeholder) => placeholder,
         };
         let at = placeholder.at.clone();
-        match resolve(placeholder, literal.span(), scope) {
+        match resolve(placeholder, literal.span(), placeholders == 1, scope) {
             Ok(value) => resolved.push(Piece::Placeholder(value)),
             Err(fault) => {
                 faultless = false;
@@ -65,26 +67,31 @@ pub(crate) fn read(argument: Option<&Argument>, scope: &Scope, diagnostics: &mut
     faultless.then_some(Key::Template(resolved))
 }
 
-/// The value that `placeholder` names, or what is wrong with it.
-fn resolve(placeholder: Placeholder, literal: Span, scope: &Scope) -> Result<Value, String> {
+/// The value that `placeholder` names, or what is wrong with it. An error of the compiler about the value can underline
+/// all of the literal, if the placeholder is the only one there, or else the argument.
+fn resolve(placeholder: Placeholder, literal: Span, only: bool, scope: &Scope) -> Result<Value, String> {
     let name = &placeholder.root;
     let root = if name == "self" {
-        scope.receiver_at(literal).ok_or_else(|| format!("this function has no `self`{}", choice(scope)))?
+        scope.receiver.as_ref().ok_or_else(|| format!("this function has no `self`{}", choice(scope)))?
     } else {
         let Some(binding) = scope.find(name) else { return Err(unknown(name, scope)) };
+        if scope.hides(name) {
+            return Err(hidden(name));
+        }
         if binding.conditional {
             return Err(format!(
                 "`{name}` is not always there: its argument is under `#[cfg]`, so it cannot be part of a key"
             ));
         }
-        let mut ident = binding.ident.clone();
-        // Located in the literal, resolved where the argument was written.
-        ident.set_span(literal.resolved_at(ident.span()));
-        ident
+        &binding.ident
     };
+    let span = if only { literal } else { root.span() };
+    let mut root = root.clone();
+    // Located where errors are to be, resolved where the argument was written.
+    root.set_span(span.resolved_at(root.span()));
     // Fields and methods are found whatever the hygiene. As a macro's own, they get no suggestion from the compiler to
     // replace the whole template.
-    Ok(Value::new(placeholder, root, literal.resolved_at(Span::mixed_site())))
+    Ok(Value::new(placeholder, root, span.resolved_at(Span::mixed_site())))
 }
 
 fn unknown(name: &str, scope: &Scope) -> String {
@@ -105,15 +112,25 @@ fn choice(scope: &Scope) -> String {
     if names.is_empty() { String::new() } else { format!(" (the arguments: {})", list(&names)) }
 }
 
-/// An argument's name in a template without placeholders, `chars`: surely meant to be one.
+/// An argument's name in a template without placeholders, `chars`: surely meant to be one. `self` is a word as well, so
+/// only what is in it counts.
 fn spelled_argument(chars: &[char], scope: &Scope) -> Option<(String, Range<usize>)> {
     let mut start = 0;
     for word in chars.split(|c| !(c.is_alphanumeric() || *c == '_')) {
         let text: String = word.iter().collect();
-        if scope.find(&text).is_some() {
-            return Some((text, start..start + word.len()));
+        let end = start + word.len();
+        let of_self = text == "self" && scope.receiver.is_some() && chars.get(end) == Some(&'.');
+        if of_self {
+            let path = chars.get(start..).unwrap_or_default();
+            let path: String = path.iter().take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '.')).collect();
+            let path = path.trim_end_matches('.').to_owned();
+            let length = path.chars().count();
+            return Some((path, start..start + length));
         }
-        start += word.len() + 1;
+        if scope.find(&text).is_some() {
+            return Some((text, start..end));
+        }
+        start = end + 1;
     }
     None
 }
@@ -140,7 +157,10 @@ mod tests {
             unreachable!("a string literal is a template")
         };
         assert_eq!(pieces.len(), 3);
-        for text in ["\"login\"", "\"<<email>>-<type>\"", "\"e-mail\""] {
+        for text in ["\"login\"", "\"<<email>>-<type>\"", "\"e-mail\"", "\"self-service\""] {
+            assert!(matches!(key(text, SIGNATURE), Ok(Key::Template(_))), "{text}");
+        }
+        for text in ["(\"<email>\")", "{ (\"<email>\") }"] {
             assert!(matches!(key(text, SIGNATURE), Ok(Key::Template(_))), "{text}");
         }
         for text in ["(email, type_)", "email"] {
@@ -157,8 +177,12 @@ mod tests {
             ("\"email\"", "did you mean `<email>`?"),
             ("\"login:#email\"", "did you mean `<email>`?"),
             ("\"<<email>>\"", "did you mean `<email>`?"),
+            ("\"self.tenant.id\"", "did you mean `<self.tenant.id>`?"),
+            ("\"login:$self.tenant\"", "did you mean `<self.tenant>`?"),
             ("\"\"", "an empty key"),
             ("f(email).await", "`.await` cannot be used in `key`"),
+            ("(\"<emial>\")", "did you mean `email`?"),
+            ("{ \"email\" }", "did you mean `<email>`?"),
         ] {
             let errors = key(text, SIGNATURE).err().unwrap();
             assert_eq!(errors.len(), 1, "{text}: {errors:?}");

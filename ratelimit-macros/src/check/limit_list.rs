@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use syn::{Error, Expr, LitStr};
 
+use crate::check::algorithm::Algorithm;
 use crate::check::number;
 use crate::diagnostics::Diagnostics;
 use crate::duration;
@@ -55,6 +56,33 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
     faultless.then_some(read)
 }
 
+/// Reports each limit, of the value of `argument`, that another one makes useless: over a longer time, that admits no
+/// more calls. A window that starts anew at once may admit twice its limit around that moment.
+pub(crate) fn must_all_decide(
+    argument: &Argument,
+    limits: &[Limit],
+    algorithm: Option<Algorithm>,
+    diagnostics: &mut Diagnostics,
+) {
+    let Expr::Array(array) = bare(&argument.value) else { return };
+    let most = match algorithm {
+        Some(Algorithm::FixedWindow | Algorithm::SlidingCounter) => 2,
+        _ => 1,
+    };
+    for (element, limit) in array.elems.iter().zip(limits) {
+        let useless =
+            |other: &&Limit| other.window_micros > limit.window_micros && other.max.saturating_mul(most) <= limit.max;
+        if let Some(other) = limits.iter().find(useless) {
+            let message = format!(
+                "this limit never decides, because another one admits {} in a longer window: remove one, or swap their \
+                 numbers",
+                other.max
+            );
+            diagnostics.error(element, message);
+        }
+    }
+}
+
 fn limit(element: &Expr, diagnostics: &mut Diagnostics) -> Option<Limit> {
     let Some(literal) = as_str(element) else {
         diagnostics.error(element, "a limit is a string literal, `max/window`: write \"3/60s\"");
@@ -81,7 +109,7 @@ fn spelled(literal: &LitStr) -> Result<Limit, (Range<usize>, String)> {
         return Err((all, format!("the number comes first: did you mean \"{window}/{max}\"?")));
     }
     let max = if is_number(max) {
-        let max = max.parse().map_err(|_| (max_at.clone(), number::too_large("limit")))?;
+        let max = max.replace('_', "").parse().map_err(|_| (max_at.clone(), number::too_large("limit")))?;
         let zero = "a limit of 0 refuses every call: write 1 or more";
         number::fault(max, "limit", zero).map_or(Ok(max), |fault| Err((max_at, fault)))?
     } else {
@@ -101,8 +129,10 @@ fn spelled(literal: &LitStr) -> Result<Limit, (Range<usize>, String)> {
     }
 }
 
+/// Whether `text` is digits, with underscores between them as in Rust.
 fn is_number(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+    text.starts_with(|first: char| first.is_ascii_digit())
+        && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_')
 }
 
 /// Where `part` is without the spaces around it, if it starts at `start`; all of it if there is nothing else.
@@ -135,6 +165,7 @@ mod tests {
     fn accepted() {
         assert_eq!(parse(r#"["3/60s"]"#), Ok(vec![(3, 60_000_000)]));
         assert_eq!(parse(r#"["20 / 1d", " 3/1m 30s",]"#), Ok(vec![(20, 86_400_000_000), (3, 90_000_000)]));
+        assert_eq!(parse(r#"["1_000/1d", "10_/1s"]"#), Ok(vec![(1000, 86_400_000_000), (10, 1_000_000)]));
         let eight: Vec<String> = (1..=8).map(|n| format!("\"{n}/{n}s\"")).collect();
         assert_eq!(parse(&format!("[{}]", eight.join(","))).unwrap().len(), 8);
     }
@@ -152,6 +183,7 @@ mod tests {
             (r#"["3/minute"]"#, "write \"3/1minute\"\n    \"3/minute\"\n       ^^^^^^"),
             (r#"["0/60s"]"#, "refuses every call: write 1 or more\n    \"0/60s\"\n     ^"),
             (r#"["-3/60s"]"#, "cannot be negative"),
+            (r#"["_1/60s"]"#, "`_1` is not a number of calls"),
             (r#"["three/60s"]"#, "`three` is not a number of calls"),
             (r#"["1.5/60s"]"#, "`1.5` is not a number of calls"),
             (r#"["/60s"]"#, "how many calls? write a number before the `/`"),
@@ -173,5 +205,25 @@ mod tests {
         let nine: Vec<String> = (1..=9).map(|n| format!("\"{n}/{n}s\"")).collect();
         assert!(parse(&format!("[{}]", nine.join(","))).unwrap_err().join("").contains("at most 8 limits"));
         assert_eq!(parse(r#"["0/60s", "3", "3/1x"]"#).unwrap_err().len(), 3);
+    }
+
+    #[test]
+    fn limits_that_never_decide() {
+        for (text, algorithm, useless) in [
+            (r#"["10/60s", "5/1h"]"#, None, 1),
+            (r#"["5/1h", "5/60s"]"#, None, 1),
+            (r#"["9/1s", "8/1m", "7/1h"]"#, None, 2),
+            (r#"["10/60s", "5/1h"]"#, Some(Algorithm::TokenBucket), 1),
+            (r#"["9/60s", "5/1h"]"#, Some(Algorithm::FixedWindow), 0),
+            (r#"["10/60s", "5/1h"]"#, Some(Algorithm::SlidingCounter), 1),
+            (r#"["4/60s", "5/1h"]"#, None, 0),
+        ] {
+            let argument = Argument { name: syn::parse_quote!(limits), value: syn::parse_str(text).unwrap() };
+            let mut diagnostics = Diagnostics::default();
+            let limits = read(&argument, &mut diagnostics).unwrap();
+            must_all_decide(&argument, &limits, algorithm, &mut diagnostics);
+            let errors = diagnostics.messages();
+            assert_eq!(errors.len(), useless, "{text}: {errors:?}");
+        }
     }
 }

@@ -27,6 +27,9 @@ pub(crate) fn read(
 ) -> Option<Limits> {
     let policy = arguments.policy.as_ref().and_then(|argument| label::read(argument, "login", diagnostics));
     let several = arguments.limits.as_ref().and_then(|argument| limit_list::read(argument, diagnostics));
+    if let (Some(argument), Some(limits)) = (&arguments.limits, &several) {
+        limit_list::must_all_decide(argument, limits, algorithm, diagnostics);
+    }
     let window_micros = arguments.window.as_ref().and_then(|argument| duration::read(argument, &WINDOW, diagnostics));
     let max = arguments.max.as_ref().and_then(|argument| number::max(argument, diagnostics));
     let burst = arguments.burst.as_ref().and_then(|argument| burst::read(argument, diagnostics));

@@ -134,6 +134,8 @@ mod tests {
         for (name, read) in readers {
             for (text, part) in [
                 ("-1", "cannot be negative"),
+                ("(-(1))", "cannot be negative"),
+                ("({ 3.5 })", "whole number"),
                 ("3.5", "whole number"),
                 ("\"3\"", "= 3`, without the quotes"),
                 ("\"three\"", "whole number"),
@@ -152,6 +154,7 @@ mod tests {
     #[test]
     fn zero() {
         let said_of_zero = |read| said(read, "0").err().unwrap_or_default();
+        assert!(said(max, "({ (0) })").err().unwrap_or_default().contains("refuses every call"));
         assert!(said_of_zero(max).contains("refuses every call"));
         assert!(said_of_zero(cost).contains("charges nothing: leave the attribute out"));
         assert!(said_of_zero(burst).contains("refuses every call"));

@@ -9,8 +9,10 @@ use syn::{
 
 /// The output of the function's future.
 pub(crate) enum Output {
-    /// `()` or `!`, with the tokens that say so.
+    /// `()`, with the tokens that say so.
     Nothing(TokenStream),
+    /// `!`, with the tokens that say so.
+    Never(TokenStream),
     Type(Box<Type>),
     /// Hidden behind an alias of some future: left to inference.
     Unknown,
@@ -19,7 +21,11 @@ pub(crate) enum Output {
 impl Output {
     /// The output `ty`. An error that says it is nothing underlines `at`.
     pub(crate) fn of_type(ty: &Type, at: TokenStream) -> Self {
-        if is_unit(ty) || matches!(ty, Type::Never(_)) { Self::Nothing(at) } else { Self::Type(Box::new(ty.clone())) }
+        match ty {
+            Type::Never(_) => Self::Never(at),
+            _ if is_unit(ty) => Self::Nothing(at),
+            _ => Self::Type(Box::new(ty.clone())),
+        }
     }
 
     /// What an `async fn` declares.
@@ -90,6 +96,7 @@ mod tests {
     fn shown(output: Output) -> String {
         match output {
             Output::Nothing(_) => "nothing".to_owned(),
+            Output::Never(_) => "never".to_owned(),
             Output::Type(ty) => ty.to_token_stream().to_string(),
             Output::Unknown => "unknown".to_owned(),
         }
@@ -101,7 +108,7 @@ mod tests {
             ("async fn f() -> R", "R"),
             ("async fn f()", "nothing"),
             ("async fn f() -> ()", "nothing"),
-            ("async fn f() -> !", "nothing"),
+            ("async fn f() -> !", "never"),
         ] {
             assert_eq!(shown(Output::of_async_fn(&syn::parse_str(text).unwrap())), expected, "{text}");
         }

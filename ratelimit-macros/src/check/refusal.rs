@@ -6,6 +6,7 @@ use crate::check::control_flow;
 use crate::check::output::Output;
 use crate::check::shadow::{self, Shadow};
 use crate::diagnostics::Diagnostics;
+use crate::literal::as_literal;
 use crate::parse::argument::Argument;
 use crate::parse::arguments::Arguments;
 
@@ -24,6 +25,11 @@ pub(crate) fn read(attributes: Vec<Arguments>, output: &Output, diagnostics: &mu
     let refuses = attributes.iter().any(|arguments| !matches!(shadow::read(arguments.shadow.as_ref()), Shadow::On));
     let mut on_refused: Option<Argument> = None;
     for given in attributes.into_iter().filter_map(|arguments| arguments.on_refused) {
+        if as_literal(&given.value).is_some() {
+            let message = "`on_refused` makes the returned value of the error: write a closure, \
+                `on_refused = |error| …`, or the path of a function";
+            diagnostics.error(&given.value, message);
+        }
         control_flow::check("on_refused", &given.value, diagnostics);
         if on_refused.is_some() {
             let message = "stacked attributes share one guard: give `on_refused` once, for all of them";
@@ -40,6 +46,11 @@ pub(crate) fn read(attributes: Vec<Arguments>, output: &Output, diagnostics: &mu
         Some(given) => Refusal::By(given.value),
         None if !refuses => Refusal::Never,
         None => {
+            if let Output::Never(tokens) = output {
+                let message = "this function never returns, so it cannot carry a refusal: \
+                    add `on_refused = |error| panic!(\"{error}\")`, or `shadow`";
+                diagnostics.error(tokens, message);
+            }
             if let Output::Nothing(tokens) = output {
                 let message = "this function returns nothing, so it cannot carry a refusal: \
                     return `Result<_, E>` with `E: From<RateLimitError>`, or add `on_refused = |_error| ()`";

@@ -1,5 +1,6 @@
 //! One rule: the arguments of one attribute, judged one by one and against each other.
 
+use quote::ToTokens as _;
 use syn::{Expr, LitStr};
 
 use crate::check::algorithm::{self, Algorithm};
@@ -10,9 +11,10 @@ use crate::check::number::{self, Number};
 use crate::check::on_unavailable::{self, OnUnavailable};
 use crate::check::scope::Scope;
 use crate::check::shadow::{self, Shadow};
-use crate::check::{conflicts, control_flow, cost, duration, label};
+use crate::check::{condition, conflicts, control_flow, cost, duration, label};
 use crate::diagnostics::Diagnostics;
 use crate::duration::{BLOCK, TIMEOUT, WAIT};
+use crate::literal::as_literal;
 use crate::parse::arguments::Arguments;
 
 pub(crate) struct Rule {
@@ -44,6 +46,16 @@ pub(crate) fn check(arguments: &Arguments, nth: u8, scope: &Scope, diagnostics: 
         if let Some(argument) = argument {
             control_flow::check(name, &argument.value, diagnostics);
         }
+    }
+    condition::must_be_one(arguments.when.as_ref(), "when = !user.is_admin", diagnostics);
+    condition::must_be_one(arguments.shadow.as_ref(), "shadow = user.is_tester", diagnostics);
+    if let Some(limiter) = arguments.limiter.as_ref().filter(|limiter| as_literal(&limiter.value).is_some()) {
+        let message = "`limiter` is a `RateLimiter`: write where it is, as in `limiter = self.limiter`";
+        diagnostics.error(&limiter.value, message);
+    }
+    let expressions = [&arguments.when, &arguments.limiter, &arguments.max, &arguments.cost, &arguments.shadow];
+    for argument in expressions.into_iter().chain([&arguments.key, &arguments.count]).flatten() {
+        scope.must_not_hide(argument.value.to_token_stream(), diagnostics);
     }
     let shadow = shadow::read(arguments.shadow.as_ref());
     if let Shadow::If(expr) = &shadow {
@@ -238,7 +250,7 @@ mod tests {
     fn costs_above_the_limit() {
         for (arguments, part) in [
             (r#"window = "1s", max = 3, cost = 4"#, "a cost of 4 is above the limit of 3"),
-            (r#"limits = ["9/1s", "5/1m"], cost = 6"#, "a cost of 6 is above the limit of 5"),
+            (r#"limits = ["5/1s", "9/1m"], cost = 6"#, "a cost of 6 is above the limit of 5"),
             (
                 r#"window = "1s", max = 30, burst = 5, algorithm = "leaky_bucket", cost = 6"#,
                 "a cost of 6 is above the burst of 5",

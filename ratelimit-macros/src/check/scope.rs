@@ -1,8 +1,11 @@
 //! The names that a template may use: what the function's arguments bind.
 
-use proc_macro2::Span;
+use proc_macro2::{TokenStream, TokenTree};
 use syn::ext::IdentExt as _;
-use syn::{Attribute, FnArg, Ident, Pat, Signature};
+use syn::{Attribute, FnArg, Ident, Meta, Pat, Signature};
+
+use crate::check::preparation::Prepared;
+use crate::diagnostics::Diagnostics;
 
 /// A name that an argument binds.
 pub(crate) struct Binding {
@@ -24,11 +27,17 @@ pub(crate) struct Scope {
     pub(crate) bindings: Vec<Binding>,
     /// What `self` is called where the guard stands, and where that was written.
     pub(crate) receiver: Option<Ident>,
+    /// Arguments that are hidden there by locals that are something else.
+    hidden: Vec<String>,
+    /// Other names whose value is not the same for every call: locals that stand before the guard, type parameters.
+    others: Vec<String>,
 }
 
 impl Scope {
     pub(crate) fn of(signature: &Signature) -> Self {
         let mut scope = Self::default();
+        scope.others.extend(signature.generics.type_params().map(|parameter| parameter.ident.to_string()));
+        scope.others.extend(signature.generics.const_params().map(|parameter| parameter.ident.to_string()));
         for argument in &signature.inputs {
             match argument {
                 FnArg::Receiver(receiver) => {
@@ -80,6 +89,45 @@ impl Scope {
         }
     }
 
+    /// Takes note of the locals that stand before the guard. A copy of an argument may have its name.
+    pub(crate) fn hide(&mut self, locals: &[Prepared]) {
+        for local in locals {
+            let text = local.name.unraw().to_string();
+            let copy = local.copy_of.as_ref().is_some_and(|original| *original == local.name);
+            if self.find(&text).is_some() && !copy {
+                self.hidden.push(text.clone());
+            }
+            self.others.push(text);
+        }
+    }
+
+    /// Whether what `text` names may differ between calls.
+    pub(crate) fn varies(&self, text: &str) -> bool {
+        matches!(text, "self" | "Self" | "__self")
+            || self.find(text).is_some()
+            || self.others.iter().any(|other| other == text)
+    }
+
+    /// Reports every name among `tokens` that is meant for an argument and finds a local.
+    pub(crate) fn must_not_hide(&self, tokens: TokenStream, diagnostics: &mut Diagnostics) {
+        let mut after_dot = false;
+        for tree in tokens {
+            match &tree {
+                TokenTree::Ident(name) if !after_dot && self.hides(&name.unraw().to_string()) => {
+                    diagnostics.error(name, hidden(&name.unraw().to_string()));
+                }
+                TokenTree::Group(group) => self.must_not_hide(group.stream(), diagnostics),
+                _ => {}
+            }
+            after_dot = matches!(&tree, TokenTree::Punct(punct) if punct.as_char() == '.');
+        }
+    }
+
+    /// Whether a local hides the argument of this name.
+    pub(crate) fn hides(&self, text: &str) -> bool {
+        self.hidden.iter().any(|hidden| hidden == text)
+    }
+
     pub(crate) fn find(&self, text: &str) -> Option<&Binding> {
         self.bindings.iter().find(|binding| binding.text() == text)
     }
@@ -89,17 +137,39 @@ impl Scope {
         let receiver = self.receiver.iter().map(|_| "self".to_owned());
         receiver.chain(self.bindings.iter().map(Binding::text)).collect()
     }
+}
 
-    /// The identifier for `self`, located at `span`.
-    pub(crate) fn receiver_at(&self, span: Span) -> Option<Ident> {
-        let mut ident = self.receiver.clone()?;
-        ident.set_span(span.resolved_at(ident.span()));
-        Some(ident)
-    }
+/// What is wrong where a local hides the argument called `name`.
+pub(crate) fn hidden(name: &str) -> String {
+    format!(
+        "`{name}` is not the argument where the limit is asked, because a `let` before the `async move` block hides it: \
+         give the local another name"
+    )
 }
 
 fn conditional(attributes: &[Attribute]) -> bool {
-    attributes.iter().any(|attribute| attribute.path().is_ident("cfg") || attribute.path().is_ident("cfg_attr"))
+    attributes.iter().any(|attribute| match &attribute.meta {
+        Meta::List(list) if list.path.is_ident("cfg_attr") => applies_cfg(list.tokens.clone()),
+        meta => meta.path().is_ident("cfg"),
+    })
+}
+
+/// Whether a `cfg` is among what a `cfg_attr` with these tokens applies: after its condition, or in a `cfg_attr` there.
+fn applies_cfg(tokens: TokenStream) -> bool {
+    let comma = |tree: &TokenTree| matches!(tree, TokenTree::Punct(punct) if punct.as_char() == ',');
+    let mut trees = tokens.into_iter().skip_while(|tree| !comma(tree)).peekable();
+    while let Some(tree) = trees.next() {
+        match (tree, trees.peek()) {
+            (TokenTree::Ident(name), Some(TokenTree::Group(_))) if name == "cfg" => return true,
+            (TokenTree::Ident(name), Some(TokenTree::Group(group)))
+                if name == "cfg_attr" && applies_cfg(group.stream()) =>
+            {
+                return true;
+            }
+            _ => {}
+        }
+    }
+    false
 }
 
 #[cfg(test)]
@@ -122,5 +192,20 @@ mod tests {
         assert!(!scope.find("a").unwrap().conditional);
         assert_eq!(scope.find("type").unwrap().ident.to_string(), "r#type");
         assert!(scope.find("f").is_none());
+    }
+
+    #[test]
+    fn conditional_arguments() {
+        for (attribute, expected) in [
+            ("#[cfg(x)]", true),
+            ("#[cfg_attr(x, cfg(y))]", true),
+            ("#[cfg_attr(x, allow(z), cfg_attr(y, cfg(z)))]", true),
+            ("#[cfg_attr(x, allow(unused_variables))]", false),
+            ("#[cfg_attr(cfg(x), allow(unused_variables))]", false),
+            ("#[allow(unused_variables)]", false),
+        ] {
+            let signature: Signature = syn::parse_str(&format!("fn f({attribute} a: A)")).unwrap();
+            assert_eq!(Scope::of(&signature).find("a").unwrap().conditional, expected, "{attribute}");
+        }
     }
 }

@@ -3,55 +3,65 @@
 use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::ToTokens as _;
 use syn::parse::{ParseStream, Parser as _};
-use syn::{Attribute, Block, Expr, Stmt};
+use syn::{Attribute, Expr};
 
+use crate::async_blocks::{replaced, with_stream};
+use crate::check::async_trait::{self, Ret};
 use crate::check::body::Shape;
-use crate::check::{async_block, async_trait};
 
 /// Makes statements and a last expression of a block.
 pub(crate) type Wrap<'a> = dyn Fn(TokenStream) -> TokenStream + 'a;
 
 /// The function's body, `braces`, with `guard` where it goes, and `wrap` around what it guards.
-pub(crate) fn guarded(shape: Shape, braces: &Group, guard: TokenStream, wrap: Option<&Wrap<'_>>) -> Group {
+pub(crate) fn guarded(shape: &Shape, braces: &Group, guard: &TokenStream, wrap: Option<&Wrap<'_>>) -> Group {
     match shape {
         Shape::AsyncFn => prepended(braces, guard, wrap),
-        Shape::Future(mut block) => {
-            if let Some(future) = async_block::find(&mut block) {
-                let body = group(&future.block, future.block.brace_token.span.join());
-                let stream = prepended(&body, guard, wrap).stream();
-                future.block.stmts = vec![Stmt::Expr(Expr::Verbatim(stream), None)];
-            }
-            group(&block, braces.span())
+        Shape::Future(number) => {
+            let change = |block: &Group| prepended(block, guard, wrap);
+            with_stream(braces, replaced(braces.stream(), *number, &change))
         }
-        Shape::AsyncTrait(mut block) => {
-            if let Some((inner, index)) = async_trait::find(&mut block) {
-                if let (Some(wrap), Some(Stmt::Local(ret))) = (wrap, inner.stmts.get_mut(index))
-                    && let Some(init) = &mut ret.init
-                {
-                    let mut wrapped = Group::new(Delimiter::Brace, wrap(init.expr.to_token_stream()));
-                    wrapped.set_span(Span::mixed_site());
-                    *init.expr = Expr::Verbatim(TokenTree::Group(wrapped).into());
-                }
-                inner.stmts.insert(index, Stmt::Expr(Expr::Verbatim(guard), None));
-            }
-            group(&block, braces.span())
-        }
+        Shape::AsyncTrait(place) => before_ret(place, braces, guard, wrap),
     }
+}
+
+/// `block` with the guard before the statement at `place` in it, `let __ret: R = { … };`.
+fn before_ret(place: &[usize], block: &Group, guard: &TokenStream, wrap: Option<&Wrap<'_>>) -> Group {
+    if let Some((number, rest)) = place.split_first() {
+        let change = |inner: &Group| before_ret(rest, inner, guard, wrap);
+        return with_stream(block, replaced(block.stream(), *number, &change));
+    }
+    let Some(Ret { before, declared, body, after, .. }) = async_trait::ret(&block.stream()) else {
+        return block.clone();
+    };
+    let body = match wrap {
+        Some(wrap) => {
+            let mut wrapped = Group::new(Delimiter::Brace, wrap(TokenTree::Group(body).into()));
+            wrapped.set_span(Span::mixed_site());
+            wrapped
+        }
+        None => body,
+    };
+    let mut stream = before;
+    stream.extend(guard.clone());
+    stream.extend(declared);
+    stream.extend([TokenTree::Group(body)]);
+    stream.extend(after);
+    with_stream(block, stream)
 }
 
 /// `{ inner attributes, guard, { the rest } }`.
 ///
 /// The user's braces stay outermost, so that lints see the user's function; the inner ones look macro-made, so that no
 /// lint calls them unnecessary. The body has its own scope: an item in it must not capture a name of the guard.
-fn prepended(body: &Group, guard: TokenStream, wrap: Option<&Wrap<'_>>) -> Group {
+pub(crate) fn prepended(body: &Group, guard: &TokenStream, wrap: Option<&Wrap<'_>>) -> Group {
     let split = |input: ParseStream<'_>| {
         let inner = input.call(Attribute::parse_inner)?;
         Ok((inner, input.parse::<TokenStream>()?))
     };
     let (inner_attributes, rest) = split.parse2(body.stream()).unwrap_or_else(|_| (Vec::new(), body.stream()));
-    // One expression holds no items, and needs no scope. Anything else keeps the user's braces, and with them the
+    // One expression holds no items, unless a macro makes them, and needs no scope. Anything else keeps the user's braces, and with them the
     // user's edition: it decides when the last expression's temporaries are dropped.
-    let lone = syn::parse2::<Expr>(rest.clone()).is_ok_and(|expr| !matches!(expr, Expr::Block(_)));
+    let lone = syn::parse2::<Expr>(rest.clone()).is_ok_and(|expr| !matches!(expr, Expr::Block(_) | Expr::Macro(_)));
     let mut scoped = Group::new(Delimiter::Brace, rest.clone());
     scoped.set_span(body.span());
     let rest = if lone { rest } else { TokenTree::Group(scoped).into() };
@@ -59,7 +69,7 @@ fn prepended(body: &Group, guard: TokenStream, wrap: Option<&Wrap<'_>>) -> Group
     for attribute in inner_attributes {
         attribute.to_tokens(&mut stream);
     }
-    stream.extend(guard);
+    stream.extend(guard.clone());
     stream.extend(match wrap {
         Some(wrap) => wrap(rest),
         None => rest,
@@ -67,17 +77,6 @@ fn prepended(body: &Group, guard: TokenStream, wrap: Option<&Wrap<'_>>) -> Group
     let mut outer = Group::new(Delimiter::Brace, stream);
     outer.set_span(body.span());
     outer
-}
-
-/// `block`, with its braces located at `span`.
-fn group(block: &Block, span: Span) -> Group {
-    let mut stream = TokenStream::new();
-    for statement in &block.stmts {
-        statement.to_tokens(&mut stream);
-    }
-    let mut group = Group::new(Delimiter::Brace, stream);
-    group.set_span(span);
-    group
 }
 
 #[cfg(test)]
@@ -93,7 +92,7 @@ mod tests {
     fn guard(text: &str, wrap: Option<&Wrap<'_>>) -> String {
         let function: Function = syn::parse_str(text).unwrap();
         let shape = Body::of(&function).unwrap().shape;
-        guarded(shape, &function.body, quote!(GUARD;), wrap).to_token_stream().to_string()
+        guarded(&shape, &function.body, &quote!(GUARD;), wrap).to_token_stream().to_string()
     }
 
     #[test]
@@ -102,10 +101,11 @@ mod tests {
             ("async fn f(a: A) -> R { #![allow(x)] b; c }", "{ # ! [allow (x)] GUARD ; { b ; c } }"),
             ("async fn f() -> R { b }", "{ GUARD ; b }"),
             ("async fn f() -> R { { b } }", "{ GUARD ; { { b } } }"),
+            ("async fn f() -> R { b! { c } }", "{ GUARD ; { b ! { c } } }"),
             ("fn f() -> impl Future<Output = R> + Send { async move { b } }", "{ async move { GUARD ; b } }"),
             (
-                "fn f() -> Pin<Box<dyn Future<Output = R>>> { x(); Box::pin(async move { b }) }",
-                "{ x () ; Box :: pin (async move { GUARD ; b }) }",
+                "fn f() -> Pin<Box<dyn Future<Output = R>>> { let x = x.clone(); Box::pin(async move { #![a] b }) }",
+                "{ let x = x . clone () ; Box :: pin (async move { # ! [a] GUARD ; b }) }",
             ),
             ("fn f() -> BoxFuture<'static, R> { async move { b }.boxed() }", "{ async move { GUARD ; b } . boxed () }"),
             ("fn f() -> Alias { async move { b } }", "{ async move { GUARD ; b } }"),

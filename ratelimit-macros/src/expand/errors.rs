@@ -1,13 +1,27 @@
 //! Errors as tokens, where the user's code still has to make sense.
 
-use proc_macro2::TokenStream;
-use quote::quote;
-use syn::Error;
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens as _, quote, quote_spanned};
+use syn::{Error, Ident};
+
+use crate::expand::body;
+use crate::parse::function::Function;
 
 /// The errors, and `item` as it was, so that what uses it still compiles.
 pub(crate) fn beside(errors: &Error, item: TokenStream) -> TokenStream {
     let mut tokens = errors.to_compile_error();
     tokens.extend(item);
+    tokens
+}
+
+/// The errors, and `function` as it was, but that its arguments `used` count as used.
+pub(crate) fn beside_function(errors: &Error, function: &Function, used: &[Ident]) -> TokenStream {
+    let mut tokens = errors.to_compile_error();
+    let statement = (!used.is_empty()).then(|| quote_spanned!(Span::mixed_site()=> let _ = (#(&#used,)*);));
+    tokens.extend(match statement {
+        Some(statement) => function.with_body(&body::prepended(&function.body, &statement, None)),
+        None => function.to_token_stream(),
+    });
     tokens
 }
 

@@ -16,12 +16,12 @@ pub(crate) fn expand(plan: Plan) -> TokenStream {
     let refusal = refusal::expand(&refusal, &context);
     let refusal = refusal.as_ref();
     let body = match guard {
-        Guard::One(check) => body::guarded(shape, &function.body, guard::one(&check, refusal, &context), None),
-        Guard::All(checks) => body::guarded(shape, &function.body, guard::all(&checks, refusal, &context), None),
+        Guard::One(check) => body::guarded(&shape, &function.body, &guard::one(&check, refusal, &context), None),
+        Guard::All(checks) => body::guarded(&shape, &function.body, &guard::all(&checks, refusal, &context), None),
         Guard::Reserve(checks, counts) => {
             let guard = reservation::before(&checks, refusal, &context);
             let wrap = |body| reservation::around(&body, &counts, refusal.is_some(), &context);
-            body::guarded(shape, &function.body, guard, Some(&wrap))
+            body::guarded(&shape, &function.body, &guard, Some(&wrap))
         }
     };
     function.with_body(&body)

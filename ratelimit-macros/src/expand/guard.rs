@@ -12,7 +12,7 @@ pub(crate) fn one(only: &Check, refusal: Option<&TokenStream>, context: &Context
     let mixed = Span::mixed_site();
     let run = context.runtime.run(mixed);
     let check = check::expand(only, context);
-    awaited(&quote_spanned!(mixed=> #run(#check)), refusal)
+    awaited(&quote_spanned!(mixed=> #run(#check)), refusal, context)
 }
 
 /// Several checks, each of which `when` may leave out.
@@ -20,13 +20,14 @@ pub(crate) fn all(checks: &[Check], refusal: Option<&TokenStream>, context: &Con
     let mixed = Span::mixed_site();
     let run_all = context.runtime.run_all(mixed);
     let checks = checks.iter().map(|check| check::optional(check, context));
-    awaited(&quote_spanned!(mixed=> #run_all([#(#checks),*])), refusal)
+    awaited(&quote_spanned!(mixed=> #run_all([#(#checks),*])), refusal, context)
 }
 
 /// A statement that runs `run` and returns `refusal` from a refused call. What `run` borrows from the arguments is given
 /// back before the first `.await`.
-fn awaited(run: &TokenStream, refusal: Option<&TokenStream>) -> TokenStream {
+fn awaited(run: &TokenStream, refusal: Option<&TokenStream>, context: &Context) -> TokenStream {
     let mixed = Span::mixed_site();
+    let import = context.runtime.import();
     let decision = if let Some(refusal) = refusal {
         quote_spanned! {mixed=>
             if let ::core::result::Result::Err(__ratelimit_error) = __ratelimit_run.await {
@@ -38,6 +39,7 @@ fn awaited(run: &TokenStream, refusal: Option<&TokenStream>) -> TokenStream {
     };
     quote_spanned! {mixed=>
         {
+            #import
             let __ratelimit_run = #run;
             #decision
         }

@@ -24,9 +24,11 @@ pub(crate) fn expand(pieces: &[Piece<Value>], krate: Option<Path>) -> TokenStrea
             quote_spanned!(span=> #builder_part(&mut __ratelimit_key, &#part);)
         }
     });
+    let import = runtime.import();
     let (new, finish) = (runtime.key_builder(mixed), runtime.builder_finish(mixed));
     quote_spanned! {mixed=>
         {
+            #import
             let mut __ratelimit_key = #new();
             #(#steps)*
             #finish(__ratelimit_key)

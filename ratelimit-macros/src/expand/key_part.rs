@@ -7,7 +7,7 @@ use syn::spanned::Spanned as _;
 use syn::{DataEnum, Field, Fields, Generics, Ident, Index, Member};
 
 use crate::expand::runtime::{Runtime, method};
-use crate::parse::key_part::{KeyPartData, KeyPartInput};
+use crate::parse::key_part::{KeyPartData, KeyPartInput, is_marker};
 
 /// The implementation of `KeyPart`, for which the types in `bounds` have to be `KeyPart`.
 pub(crate) fn expand(input: KeyPartInput, bounds: &[TokenStream]) -> TokenStream {
@@ -19,26 +19,31 @@ pub(crate) fn expand(input: KeyPartInput, bounds: &[TokenStream]) -> TokenStream
         KeyPartData::Enum(data) => of_enum(data, &runtime),
     };
     bound(&mut generics, bounds, &runtime);
+    let name = ours(&name);
     let (parameters, arguments, conditions) = generics.split_for_impl();
     let (key_part, key_writer, write_key) = (runtime.key_part(mixed), runtime.key_writer(mixed), method::write_key());
+    let import = runtime.import();
     quote_spanned! {mixed=>
-        #[automatically_derived]
-        impl #parameters #key_part for #name #arguments #conditions {
-            fn #write_key(&self, __ratelimit_writer: &mut #key_writer<'_>) {
-                #body
+        const _: () = {
+            #import
+            #[automatically_derived]
+            impl #parameters #key_part for #name #arguments #conditions {
+                fn #write_key(&self, __ratelimit_writer: &mut #key_writer<'_>) {
+                    #body
+                }
             }
-        }
+        };
     }
 }
 
 fn of_struct(fields: &Fields, runtime: &Runtime) -> TokenStream {
-    if let Fields::Unnamed(unnamed) = fields
-        && let [only] = unnamed.unnamed.iter().collect::<Vec<_>>().as_slice()
+    if let Fields::Unnamed(_) = fields
+        && let [(member, only)] = members(fields).collect::<Vec<_>>().as_slice()
     {
         // A newtype is the same key as what it wraps.
         let span = only.ty.span().resolved_at(Span::mixed_site());
         let write_key = runtime.write_key(span);
-        return quote_spanned!(span=> #write_key(&self.0, __ratelimit_writer));
+        return quote_spanned!(span=> #write_key(&self.#member, __ratelimit_writer));
     }
     let parts = members(fields).map(|(member, field)| {
         let span = field.ty.span().resolved_at(Span::mixed_site());
@@ -54,27 +59,45 @@ fn of_enum(data: &DataEnum, runtime: &Runtime) -> TokenStream {
         return quote_spanned!(mixed=> match *self {});
     }
     let arms = data.variants.iter().map(|variant| {
-        let name = &variant.ident;
+        // Where it is deprecated, its own definition is no use of it.
+        let name = ours(&variant.ident);
+        let (named, fields): (Vec<_>, Vec<_>) = members(&variant.fields).unzip();
         let bound: Vec<Ident> =
-            (0..variant.fields.len()).map(|index| format_ident!("__ratelimit_field{index}", span = mixed)).collect();
-        let named = members(&variant.fields).map(|(member, _)| member);
-        let pattern = quote_spanned!(mixed=> Self::#name { #(#named: #bound),* });
-        let parts = variant.fields.iter().zip(&bound).map(|(field, value)| {
+            (0..fields.len()).map(|index| format_ident!("__ratelimit_field{index}", span = mixed)).collect();
+        let rest = (fields.len() < variant.fields.len()).then(|| quote_spanned!(mixed=> ..));
+        let pattern = quote_spanned!(mixed=> Self::#name { #(#named: #bound,)* #rest });
+        let parts = fields.iter().zip(&bound).map(|(field, value)| {
             let mut value = value.clone();
             value.set_span(field.ty.span().resolved_at(mixed));
             part(field, &value.to_token_stream(), runtime)
         });
-        let written = group(&name.unraw().to_string(), parts, runtime);
+        let written = group(&variant.ident.unraw().to_string(), parts, runtime);
         quote_spanned!(mixed=> #pattern => #written)
     });
     quote_spanned!(mixed=> match self { #(#arms),* })
 }
 
+/// The fields that are part of the key, each located at its type.
 fn members(fields: &Fields) -> impl Iterator<Item = (Member, &Field)> {
-    (0..).zip(fields).map(|(index, field)| {
-        let unnamed = || Member::Unnamed(Index { index, span: Span::mixed_site() });
-        (field.ident.clone().map_or_else(unnamed, Member::Named), field)
+    (0..).zip(fields).filter(|(_, field)| !is_marker(field)).map(|(index, field)| {
+        let span = field.ty.span().resolved_at(Span::mixed_site());
+        let member = match &field.ident {
+            Some(name) => {
+                let mut name = name.clone();
+                name.set_span(span);
+                Member::Named(name)
+            }
+            None => Member::Unnamed(Index { index, span }),
+        };
+        (member, field)
     })
+}
+
+/// `name`, located where it is written, as a name in this expansion.
+fn ours(name: &Ident) -> Ident {
+    let mut name = name.clone();
+    name.set_span(name.span().resolved_at(Span::mixed_site()));
+    name
 }
 
 /// One field, located at its type, so that a missing `KeyPart` is reported there.

@@ -20,6 +20,8 @@ impl OutputType {
         let (ty, span) = match output {
             Output::Type(ty) => (named(ty).into_token_stream(), ty.span().resolved_at(mixed)),
             Output::Nothing(tokens) => (quote_spanned!(mixed=> ()), tokens.span().resolved_at(mixed)),
+            // `!` cannot be written here, but inferred.
+            Output::Never(tokens) => (quote_spanned!(mixed=> _), tokens.span().resolved_at(mixed)),
             Output::Unknown => (quote_spanned!(mixed=> _), mixed),
         };
         Self { ty, span }

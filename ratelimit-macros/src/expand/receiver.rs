@@ -1,39 +1,48 @@
 //! The user's expressions, as they may stand in the guard: with `self` called what it is called there.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
-use quote::ToTokens;
+use quote::{ToTokens, quote_spanned};
 use syn::Expr;
 use syn::spanned::Spanned as _;
+
+use crate::check::control_flow;
 
 /// What `self` is called where the guard stands, if there is one.
 pub(crate) struct Receiver(pub(crate) Option<Ident>);
 
 impl Receiver {
-    /// The user's expression, as an argument of a call.
+    /// The user's expression, as an argument of a call. Where a macro of the user's hides what is in it, it is a closure's:
+    /// a `return` or `?` there would leave the function past the limit.
     pub(crate) fn expression(&self, expr: &Expr) -> TokenStream {
         let tokens = expr.to_token_stream();
-        match &self.0 {
+        let tokens = match &self.0 {
             Some(receiver) if receiver != "self" => rename_self(tokens, receiver),
             _ => tokens,
+        };
+        if !control_flow::is_hidden(expr) {
+            return tokens;
         }
+        let span = expr.span().resolved_at(Span::mixed_site());
+        quote_spanned!(span=> (|| #tokens)())
     }
 
     /// The user's expression, as an operand.
     pub(crate) fn operand(&self, expr: &Expr) -> TokenStream {
         let tokens = self.expression(expr);
-        let tight = matches!(
-            expr,
-            Expr::Path(_)
-                | Expr::Field(_)
-                | Expr::MethodCall(_)
-                | Expr::Call(_)
-                | Expr::Lit(_)
-                | Expr::Paren(_)
-                | Expr::Tuple(_)
-                | Expr::Macro(_)
-                | Expr::Index(_)
-                | Expr::Array(_)
-        );
+        let tight = control_flow::is_hidden(expr)
+            || matches!(
+                expr,
+                Expr::Path(_)
+                    | Expr::Field(_)
+                    | Expr::MethodCall(_)
+                    | Expr::Call(_)
+                    | Expr::Lit(_)
+                    | Expr::Paren(_)
+                    | Expr::Tuple(_)
+                    | Expr::Macro(_)
+                    | Expr::Index(_)
+                    | Expr::Array(_)
+            );
         if tight {
             return tokens;
         }

@@ -17,6 +17,7 @@ use crate::plan::check::Check;
 /// Statements that reserve before the body.
 pub(crate) fn before(checks: &[Check], refusal: Option<&TokenStream>, context: &Context) -> TokenStream {
     let mixed = Span::mixed_site();
+    let import = context.runtime.import();
     let reserve = context.runtime.reserve(mixed);
     let checks = checks.iter().map(|check| check::optional(check, context));
     let reservation = if let Some(refusal) = refusal {
@@ -30,6 +31,7 @@ pub(crate) fn before(checks: &[Check], refusal: Option<&TokenStream>, context: &
         quote_spanned!(mixed=> ::core::result::Result::ok(__ratelimit_run.await))
     };
     quote_spanned! {mixed=>
+        #import
         let __ratelimit_reservation = {
             let __ratelimit_run = #reserve([#(#checks),*]);
             #reservation

@@ -14,16 +14,21 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
-    /// The path of what expansions may use. It is located at `span`, so that an error about a call of it underlines
-    /// nothing else; a path that the user gave stays where it was written.
-    fn private(&self, span: Span) -> TokenStream {
+    /// A statement that gives the expansion its name for what it may use. Where there is no runtime crate, this is the one
+    /// place where the compiler says so. A path that the user gave stays where it was written.
+    pub(crate) fn import(&self) -> TokenStream {
         let mixed = Span::mixed_site();
         let Some(krate) = &self.krate else {
-            let span = span.resolved_at(mixed);
-            return quote_spanned!(span=> ::ratelimit_runtime::__private);
+            return quote_spanned!(mixed=> use ::ratelimit_runtime::__private as __ratelimit;);
         };
         let span = krate.segments.last().map_or(mixed, |last| last.ident.span().resolved_at(mixed));
-        quote_spanned!(span=> #krate::__private)
+        quote_spanned!(span=> use #krate::__private as __ratelimit;)
+    }
+
+    /// The name that the import gives. It is located at `span`, so that an error about a call underlines nothing else.
+    fn private(span: Span) -> TokenStream {
+        let span = span.resolved_at(Span::mixed_site());
+        quote_spanned!(span=> __ratelimit)
     }
 
     pub(crate) fn algorithm(&self, algorithm: Algorithm) -> TokenStream {
@@ -52,7 +57,7 @@ macro_rules! paths {
     ($($ours:ident => $($segment:ident)::+;)*) => {
         impl Runtime {
             $(pub(crate) fn $ours(&self, span: Span) -> TokenStream {
-                let private = self.private(span);
+                let private = Self::private(span);
                 let span = span.resolved_at(Span::mixed_site());
                 quote_spanned!(span=> #private::$($segment)::+)
             })*

@@ -14,6 +14,8 @@ use crate::suggest::nearest;
 pub(crate) fn read(tokens: TokenStream, whole: Span, diagnostics: &mut Diagnostics) -> Arguments {
     let mut reader = Reader { arguments: Arguments::default(), attempted: Vec::new(), diagnostics };
     let parsed = Parser::parse2(|input: ParseStream<'_>| reader.all(input), tokens);
+    // The one thing that is found only at the end: what an expression has left over inside of brackets.
+    let parsed = parsed.map_err(|error| Error::new(error.span(), format!("{error}, in the value of an argument")));
     reader.diagnostics.keep(parsed);
     reader.report_missing(whole);
     reader.arguments

@@ -1,7 +1,7 @@
 //! The input of `#[derive(KeyPart)]`.
 
 use proc_macro2::TokenStream;
-use syn::{Attribute, Data, DataEnum, DeriveInput, Expr, Field, Fields, Generics, Ident, Path, Token};
+use syn::{Attribute, Data, DataEnum, DeriveInput, Expr, Field, Fields, Generics, Ident, Path, Token, Type};
 
 use crate::diagnostics::Diagnostics;
 use crate::runtime_path;
@@ -20,6 +20,7 @@ pub(crate) enum KeyPartData {
 }
 
 impl KeyPartData {
+    /// All of them, markers too.
     pub(crate) fn fields(&self) -> Vec<&Field> {
         match self {
             Self::Struct(fields) => fields.iter().collect(),
@@ -62,6 +63,11 @@ fn runtime_crate(attributes: &[Attribute], diagnostics: &mut Diagnostics) -> Opt
         diagnostics.keep(read);
     }
     krate
+}
+
+/// Whether `field` only marks a type parameter as used: it has no value, and is no part of the key.
+pub(crate) fn is_marker(field: &Field) -> bool {
+    matches!(&field.ty, Type::Path(path) if path.path.segments.last().is_some_and(|name| name.ident == "PhantomData"))
 }
 
 /// Variants and fields have no options.

@@ -121,11 +121,13 @@ impl Inside<'_> {
         if raw {
             self.at += 2;
         }
-        let name = self.take_while(|c| c.is_alphanumeric() || c == '_');
+        let name = self.take_while(|c| c.is_alphanumeric() || c == '_' || combines(c));
         let at = start..self.at;
+        // The compiler composes the characters of names (NFC), and so does it here.
+        let composed = Ident::parse_any.parse_str(&name).map(|ident| ident.to_string());
         match self.peek() {
             _ if name == "_" => Err(Fault { at, message: "`_` has no value: give the argument a name".to_owned() }),
-            _ if Ident::parse_any.parse_str(&name).is_ok() => Ok((name, at)),
+            _ if composed.is_ok() => Ok((composed.unwrap_or(name), at)),
             Some(c) if name.is_empty() => Err(self.unexpected(c)),
             None if name.is_empty() => {
                 let message = "the placeholder ends too early: write `.field`, `.0` or `.method()` after the dot";
@@ -148,6 +150,11 @@ impl Inside<'_> {
         };
         Fault { at: self.here(), message }
     }
+}
+
+/// Whether `c` is a mark that is part of the character before it.
+fn combines(c: char) -> bool {
+    matches!(c, '\u{300}'..='\u{36f}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}' | '\u{3099}' | '\u{309a}')
 }
 
 /// The identifier called `name`, raw if it has to be. `None` for what cannot be one.

@@ -5,13 +5,13 @@ use quote::ToTokens;
 use syn::visit::{self, Visit};
 use syn::{Ident, Path, Type};
 
-use crate::parse::key_part::KeyPartInput;
+use crate::parse::key_part::{KeyPartInput, is_marker};
 
 /// The type of each field that mentions a type parameter.
 pub(crate) fn plan(input: &KeyPartInput) -> Vec<TokenStream> {
     let parameters: Vec<&Ident> = input.generics.type_params().map(|parameter| &parameter.ident).collect();
     let mut bounded = Vec::new();
-    for field in input.data.fields() {
+    for field in input.data.fields().into_iter().filter(|field| !is_marker(field)) {
         let mentioned = Mentioned::in_type(&field.ty);
         let used = parameters.iter().filter(|parameter| mentioned.0.contains(parameter));
         if mentioned.0.contains(&&input.name) {

@@ -13,24 +13,25 @@ fn the_guard_stands_before_the_untouched_body() {
         /// doc
         pub async fn f(email: &str, a: A) -> Result<(), E> {
             {
-                let __ratelimit_run = ::ratelimit_runtime::__private::run({
+                use ::ratelimit_runtime::__private as __ratelimit;
+                let __ratelimit_run = __ratelimit::run({
                     let __ratelimit_rule = {
                         struct __RatelimitHere;
-                        static __RATELIMIT_RULE: ::ratelimit_runtime::__private::Rule =
-                            ::ratelimit_runtime::__private::Rule::derived(
+                        static __RATELIMIT_RULE: __ratelimit::Rule =
+                            __ratelimit::Rule::derived(
                                 || ::core::any::type_name::<__RatelimitHere>(),
-                                ::ratelimit_runtime::__private::Limit::new(
+                                __ratelimit::Limit::new(
                                     3u64, ::core::time::Duration::from_micros(60000000u64)));
                         &__RATELIMIT_RULE
                     };
-                    let mut __ratelimit_check = ::ratelimit_runtime::__private::CheckBuilder::new(__ratelimit_rule);
-                    ::ratelimit_runtime::__private::CheckBuilder::part(&mut __ratelimit_check, &email);
-                    ::ratelimit_runtime::__private::CheckBuilder::text(&mut __ratelimit_check, ":");
-                    ::ratelimit_runtime::__private::CheckBuilder::part(&mut __ratelimit_check, &a.0);
+                    let mut __ratelimit_check = __ratelimit::CheckBuilder::new(__ratelimit_rule);
+                    __ratelimit::CheckBuilder::part(&mut __ratelimit_check, &email);
+                    __ratelimit::CheckBuilder::text(&mut __ratelimit_check, ":");
+                    __ratelimit::CheckBuilder::part(&mut __ratelimit_check, &a.0);
                     __ratelimit_check
                 });
                 if let ::core::result::Result::Err(__ratelimit_error) = __ratelimit_run.await {
-                    return ::ratelimit_runtime::__private::refuse::<Result<(), E> >(__ratelimit_error);
+                    return __ratelimit::refuse::<Result<(), E> >(__ratelimit_error);
                 }
             }
             { body; here }
@@ -44,14 +45,15 @@ fn what_is_asked_for_is_there() {
     for (arguments, function, parts) in [
         (
             r#"window = "1s", max = n + 1, cost = c, limiter = &self.l, shadow = s, key = &a + b, timeout = "5ms", name = "x", on_unavailable = "deny", crate = ::y"#,
-            "async fn f() -> R {}",
+            "async fn f(a: A, b: B) -> R {}",
             vec![
-                "::y::__private::Rule::new(\"x\",",
+                "{use::y::__privateas__ratelimit;let__ratelimit_run",
+                "__ratelimit::Rule::new(\"x\",",
                 "Limit::new(1u64,",
-                ".weighted().with_timeout(::core::time::Duration::from_micros(5000u64)).with_on_unavailable(::y::__private::OnUnavailable::Deny);",
-                "CheckBuilder::on(__ratelimit_rule,::y::__private::limiter(&(&self.l)))",
-                "CheckBuilder::max(&mut__ratelimit_check,::y::__private::count(n+1));",
-                "CheckBuilder::cost(&mut__ratelimit_check,::y::__private::count(c));",
+                ".weighted().with_timeout(::core::time::Duration::from_micros(5000u64)).with_on_unavailable(__ratelimit::OnUnavailable::Deny);",
+                "CheckBuilder::on(__ratelimit_rule,__ratelimit::limiter(&(&self.l)))",
+                "CheckBuilder::max(&mut__ratelimit_check,__ratelimit::count(n+1));",
+                "CheckBuilder::cost(&mut__ratelimit_check,__ratelimit::count(c));",
                 "let__ratelimit_shadow:::core::primitive::bool=s;",
                 "CheckBuilder::part(&mut__ratelimit_check,&(&a+b));",
             ],

@@ -15,15 +15,22 @@ fn shapes() {
         ("enum A {}", "match*self{}"),
         ("enum A { B, C(u8) }", "Self::B{}=>"),
         ("enum A { r#Box(u8) }", "KeyWriter::group(__ratelimit_writer,\"Box\","),
-        ("enum A { B { x: u8 } }", "Self::B{x:__ratelimit_field0}=>"),
-        ("enum A { B(u8, u8) }", "Self::B{0:__ratelimit_field0,1:__ratelimit_field1}=>"),
+        ("enum A { B { x: u8 } }", "Self::B{x:__ratelimit_field0,}=>"),
+        ("enum A { B(u8, u8) }", "Self::B{0:__ratelimit_field0,1:__ratelimit_field1,}=>"),
+        ("struct A<T: X, const N: usize>(Vec<T>, u8);", "forA<T,N>whereVec<T>:__ratelimit::KeyPart{"),
+        ("struct A<T>(Option<Box<A<T>>>, u8);", "whereT:__ratelimit::KeyPart{"),
+        ("struct A<T>(u64, PhantomData<T>);", "forA<T>{"),
+        ("struct A<T>(PhantomData<T>, u64);", "KeyPart::write_key(&self.1,__ratelimit_writer)"),
         (
-            "struct A<T: X, const N: usize>(Vec<T>, u8);",
-            "forA<T,N>whereVec<T>:::ratelimit_runtime::__private::KeyPart{",
+            "struct A<T> { b: B, m: marker::PhantomData<T> }",
+            "|__ratelimit_writer|{__ratelimit::KeyWriter::part(__ratelimit_writer,&self.b);})",
         ),
-        ("struct A<T>(Option<Box<A<T>>>, u8);", "whereT:::ratelimit_runtime::__private::KeyPart{"),
-        ("#[key(crate = ::x)] struct A;", "impl::x::__private::KeyPartforA"),
-        ("#[key(crate = \"::x\")] struct A;", "impl::x::__private::KeyPartforA"),
+        ("enum A<T> { B(u8, PhantomData<T>, u8) }", "Self::B{0:__ratelimit_field0,2:__ratelimit_field1,..}=>"),
+        (
+            "#[key(crate = ::x)] struct A;",
+            "const_:()={use::x::__privateas__ratelimit;#[automatically_derived]impl__ratelimit::KeyPartforA",
+        ),
+        ("#[key(crate = \"::x\")] struct A;", "use::x::__privateas__ratelimit;"),
     ] {
         let actual = normal(&stages::key_part(item.parse().unwrap()));
         assert!(actual.contains(part), "{item}\n{actual}");

@@ -1,7 +1,8 @@
 //! What goes through all the stages.
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod expansion_doc;
+mod generated;
 mod guard;
 mod key_macro;
 mod key_part;

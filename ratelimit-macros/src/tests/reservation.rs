@@ -2,14 +2,15 @@
 
 use super::support::expanded;
 
-const RESERVED: &str = "{let__ratelimit_reservation={let__ratelimit_run=::ratelimit_runtime::__private::run_reserved([";
+const RESERVED: &str = "{use::ratelimit_runtime::__privateas__ratelimit;\
+    let__ratelimit_reservation={let__ratelimit_run=__ratelimit::run_reserved([";
 
 #[test]
 fn the_body_is_one_async_block() {
     let actual = expanded(r#"window = "1s", max = 1, count = "err""#, "async fn f() -> Result<A, E> { body; here }");
     let finished: String = r"
         ::core::result::Result::Err(__ratelimit_error) => return
-            ::ratelimit_runtime::__private::refuse::<Result<A, E>>(__ratelimit_error),
+            __ratelimit::refuse::<Result<A, E>>(__ratelimit_error),
         } };
         let __ratelimit_outcome: Result<A, E> = async move {
             if let ::core::option::Option::Some(__ratelimit_never) = ::core::option::Option::None::<Result<A, E>> {
@@ -17,8 +18,8 @@ fn the_body_is_one_async_block() {
             }
             { body; here }
         }.await;
-        ::ratelimit_runtime::__private::Reservations::settle(__ratelimit_reservation, [
-            ::ratelimit_runtime::__private::counts_err(&__ratelimit_outcome)]);
+        __ratelimit::Reservations::settle(__ratelimit_reservation, [
+            __ratelimit::counts_err(&__ratelimit_outcome)]);
         __ratelimit_outcome }"
         .split_whitespace()
         .collect();
@@ -36,9 +37,9 @@ fn what_is_asked_for_is_there() {
                async fn f() -> Result<impl X, E> {}"#,
             vec![
                 "settle(__ratelimit_reservation,[\
-                 ::ratelimit_runtime::__private::counts(&__ratelimit_outcome,|r|judge(r)),\
+                 __ratelimit::counts(&__ratelimit_outcome,|r|judge(r)),\
                  true,\
-                 ::ratelimit_runtime::__private::counts_ok(&__ratelimit_outcome)]);",
+                 __ratelimit::counts_ok(&__ratelimit_outcome)]);",
                 "let__ratelimit_outcome:Result<_,E>=asyncmove{",
             ],
         ),
@@ -47,13 +48,13 @@ fn what_is_asked_for_is_there() {
             "async fn f() -> R {}",
             vec![
                 "::core::result::Result::ok(__ratelimit_run.await)",
-                "iflet::core::option::Option::Some(__ratelimit_reservation)=__ratelimit_reservation{::ratelimit",
+                "iflet::core::option::Option::Some(__ratelimit_reservation)=__ratelimit_reservation{__ratelimit",
             ],
         ),
         (
             r#"window = "1s", max = 1, count = "all""#,
             "async fn f() -> R { body }",
-            vec!["__private::run({", "(__ratelimit_error);}}body}"],
+            vec!["__ratelimit::run({", "(__ratelimit_error);}}body}"],
         ),
     ] {
         let actual = expanded(arguments, function);

@@ -44,7 +44,7 @@ async fn weighs_five() -> Outcome {
     Ok(())
 }
 
-#[rate_limit(limits = ["10/60s", "4/1d"], cost = bytes.len() as u128)]
+#[rate_limit(limits = ["10/1d", "4/60s"], cost = bytes.len() as u128)]
 async fn weighs_its_bytes(bytes: &[u8]) -> Outcome {
     Ok(())
 }

@@ -141,8 +141,8 @@ async fn what_functions_take_and_return() {
 
 #[rate_limit(window = "60s", max = 1, count = "err")]
 fn future(fails: bool) -> impl Future<Output = Outcome> + Send {
-    let outcome = fail(fails);
-    async move { outcome }
+    let wanted = fails;
+    async move { fail(wanted) }
 }
 
 #[rate_limit(window = "60s", max = 1, count = "err")]

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use redis::Value;
 use tokio::io::ReadBuf;
 use tokio::sync::{oneshot, watch};
 
@@ -74,7 +75,13 @@ impl Exchange {
         let queue = Queue::new(now);
         let inner =
             Inner { queue, writer, task: None, woken: now, heard: now, turns: 0, was_used: false, ended: false };
-        let io = Io { reader, chunk: vec![0; CHUNK].into(), buffer: Vec::new(), deliveries: Vec::new() };
+        let io = Io {
+            reader,
+            chunk: vec![0; CHUNK].into(),
+            buffer: Vec::new(),
+            replies: Vec::new(),
+            deliveries: Vec::new(),
+        };
         let (io, inner) = (Mutex::new(io), Mutex::new(inner));
         let shared = Arc::new(Shared { io, inner, ended: watch::Sender::new(None), socket });
         let task = Task(Arc::clone(&shared));
@@ -266,6 +273,7 @@ struct Io {
     chunk: Box<[u8]>,
     /// What has been read, and is no whole reply yet.
     buffer: Vec<u8>,
+    replies: Vec<Value>,
     deliveries: Vec<Delivery>,
 }
 
@@ -321,25 +329,35 @@ impl Io {
 
     /// Takes in the replies that have come.
     fn take_in(&mut self, shared: &Shared) -> Result<(), StoreError> {
-        let now = Instant::now();
-        let mut inner = shared.lock();
-        inner.heard = now;
+        // Read first, so that callers are kept waiting for a moment only.
         let mut rest = self.buffer.as_slice();
-        let result = loop {
+        let is_malformed = loop {
             let taken = match parse(rest) {
-                Parsed::Reply(reply, taken) => match inner.queue.reply(reply, now, &mut self.deliveries) {
-                    Ok(()) => taken,
-                    Err(_) => break Err("Redis gave a reply that nobody asked for"),
-                },
+                Parsed::Reply(reply, taken) => {
+                    self.replies.push(reply);
+                    taken
+                }
                 Parsed::Push(taken) => taken,
-                Parsed::Incomplete => break Ok(()),
-                Parsed::Malformed => break Err("what answers at this address does not speak the protocol of Redis"),
+                Parsed::Incomplete => break false,
+                Parsed::Malformed => break true,
             };
             rest = rest.get(taken..).unwrap_or_default();
         };
         let taken = self.buffer.len() - rest.len();
         self.buffer.drain(..taken);
-        result.map_err(StoreError::unavailable)
+
+        let now = Instant::now();
+        let mut inner = shared.lock();
+        inner.heard = now;
+        for reply in self.replies.drain(..) {
+            if inner.queue.reply(reply, now, &mut self.deliveries).is_err() {
+                return Err(StoreError::unavailable("Redis gave a reply that nobody asked for"));
+            }
+        }
+        if is_malformed {
+            return Err(StoreError::unavailable("what answers at this address does not speak the protocol of Redis"));
+        }
+        Ok(())
     }
 }
 

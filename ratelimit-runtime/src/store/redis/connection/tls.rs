@@ -15,7 +15,9 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 /// `InvalidData` for what no waiting will cure.
 pub(super) async fn connect(host: &str, tcp: TcpStream) -> io::Result<TlsStream<TcpStream>> {
     let name = ServerName::try_from(host.to_owned()).map_err(|_| wrong("this host name cannot be in a certificate"))?;
-    TlsConnector::from(Arc::new(config()?)).connect(name, tcp).await
+    // It reads many files.
+    let config = tokio::task::spawn_blocking(config).await.map_err(|_| wrong("rustls needs a crypto provider"))??;
+    TlsConnector::from(Arc::new(config)).connect(name, tcp).await
 }
 
 /// Read anew for each connection: certificates are replaced while a service runs.

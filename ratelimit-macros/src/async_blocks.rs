@@ -1,0 +1,97 @@
+//! The async blocks among tokens, found without reading what is in them: that may be anything the compiler reads, inner
+//! attributes and newer syntax too, and stays as it is.
+
+use proc_macro2::{Delimiter, Group, Ident, Literal, TokenStream, TokenTree};
+
+/// `tokens` with each async block in them emptied but for its number, from 0. What is inside of one is not looked at.
+pub(crate) fn numbered(tokens: TokenStream) -> (TokenStream, Vec<Group>) {
+    let mut blocks = Vec::new();
+    let (tokens, _) = walk(tokens, &mut |block| {
+        let mut number = Literal::usize_unsuffixed(blocks.len());
+        number.set_span(block.span());
+        blocks.push(block.clone());
+        Some(with_stream(block, TokenTree::Literal(number).into()))
+    });
+    (tokens, blocks)
+}
+
+/// `tokens` with the async block of this number replaced by what `change` makes of it. All others stay what they are,
+/// with the places of their brackets.
+pub(crate) fn replaced(tokens: TokenStream, number: usize, change: &dyn Fn(&Group) -> Group) -> TokenStream {
+    let mut at = 0;
+    let (tokens, _) = walk(tokens, &mut |block| {
+        at += 1;
+        (at == number + 1).then(|| change(block))
+    });
+    tokens
+}
+
+/// `group` with other tokens in it.
+pub(crate) fn with_stream(group: &Group, stream: TokenStream) -> Group {
+    let mut other = Group::new(group.delimiter(), stream);
+    other.set_span(group.span());
+    other
+}
+
+/// `tokens` with what `change` makes of each async block, and whether it made anything.
+fn walk(tokens: TokenStream, change: &mut dyn FnMut(&Group) -> Option<Group>) -> (TokenStream, bool) {
+    let mut walked = TokenStream::new();
+    let mut any = false;
+    let mut head = Head::Other;
+    for tree in tokens {
+        let before = std::mem::replace(&mut head, Head::Other);
+        let replacement = match &tree {
+            TokenTree::Group(group) if group.delimiter() == Delimiter::Brace && before != Head::Other => change(group),
+            TokenTree::Group(group) => {
+                let (stream, changed) = walk(group.stream(), change);
+                changed.then(|| with_stream(group, stream))
+            }
+            TokenTree::Ident(word) => {
+                head = before.and(word);
+                None
+            }
+            _ => None,
+        };
+        any |= replacement.is_some();
+        walked.extend([replacement.map_or(tree, TokenTree::Group)]);
+    }
+    (walked, any)
+}
+
+/// What was read last.
+#[derive(PartialEq)]
+enum Head {
+    Async,
+    AsyncMove,
+    Other,
+}
+
+impl Head {
+    fn and(self, word: &Ident) -> Self {
+        match self {
+            _ if word == "async" => Self::Async,
+            Self::Async if word == "move" => Self::AsyncMove,
+            _ => Self::Other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn blocks_are_numbered_in_written_order() {
+        let text =
+            "f(async { a }); async move { async { b } } async fn g() { async move { #![c] } } async move || { d }";
+        let (tokens, blocks) = numbered(text.parse().unwrap());
+        let plain = |tokens: TokenStream| tokens.to_string().replace(' ', "");
+        assert_eq!(plain(tokens), "f(async{0});asyncmove{1}asyncfng(){asyncmove{2}}asyncmove||{d}");
+        assert_eq!(blocks.len(), 3);
+        let change = |block: &Group| with_stream(block, "x".parse().unwrap());
+        let expected = "f(async{a});asyncmove{x}asyncfng(){asyncmove{#![c]}}asyncmove||{d}";
+        assert_eq!(plain(replaced(text.parse().unwrap(), 1, &change)), expected);
+    }
+}

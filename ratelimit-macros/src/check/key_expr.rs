@@ -1,0 +1,159 @@
+//! A key that is an expression: it must not be the same for every call, nor hold a template as mere text.
+
+use syn::{Error, Expr};
+
+use crate::check::scope::Scope;
+use crate::check::{key_text, key_varies};
+use crate::diagnostics::Diagnostics;
+use crate::suggest::nearest;
+
+/// Reports what makes `expr` the same key for everybody.
+pub(crate) fn check(expr: &Expr, scope: &Scope, diagnostics: &mut Diagnostics) {
+    let texts = key_text::placeholders(expr, scope);
+    if !texts.is_empty() {
+        for (literal, placeholder, root) in texts {
+            let names = scope.texts();
+            let known = nearest(&root, names.iter().map(String::as_str));
+            let meant = known.map_or_else(|| "the argument".to_owned(), |name| format!("`{name}`"));
+            let message = format!(
+                "`{placeholder}` is only text here, because the key is an expression: write {meant} itself, or make all \
+                 of the key one template, as in `key = \"<email>:<ip>\"`"
+            );
+            diagnostics.push(Error::new(literal.span(), message));
+        }
+        return;
+    }
+    if !key_varies::varies(expr, scope) {
+        let message = "this key is the same for every call: write what tells callers apart, as in `key = \"<email>\"`, or \
+                       leave `key` out for one bucket for everybody";
+        diagnostics.error(expr, message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn errors(text: &str) -> Vec<String> {
+        let signature = "fn f<T: Id, const N: u8>(&self, email: &str, ip: IpAddr, r#type: u8)";
+        let scope = Scope::of(&syn::parse_str(signature).unwrap());
+        let mut diagnostics = Diagnostics::default();
+        check(&syn::parse_str(text).unwrap(), &scope, &mut diagnostics);
+        diagnostics.messages()
+    }
+
+    #[test]
+    fn constant_keys() {
+        for text in [
+            "EMAIL_KEY",
+            "keys::EMAIL",
+            "42",
+            "b\"<email>\"",
+            "'c'",
+            "true",
+            "()",
+            "(1, \"a\")",
+            "[1, 2]",
+            "&KEY",
+            "-1",
+            "concat!(\"a\", 1)",
+            "concat!(\"<emial>\")",
+            "format!(\"a\")",
+            "format!(\"{}\", 1)",
+            "format!(\"{KEY}\")",
+            "format!(\"{{email}}\")",
+            "stringify!(email)",
+            "cfg!(debug_assertions)",
+            "KEY.to_owned()",
+            "\"a\".to_string()",
+            "String::from(\"a\")",
+            "Id(3)",
+            "Key::of(&42)",
+            "Some(KEY)",
+            "KEYS[0]",
+            "CONFIG.tenant",
+            "{ let a = 1; a }",
+            "if A { 1 } else { 2 }",
+            "Id { tenant: 1 }",
+            "unsafe { KEY }",
+            "1 + 2",
+            "1 as u8",
+            "b'a'",
+            "c\"<email>\"",
+        ] {
+            let errors = errors(text);
+            assert_eq!(errors.len(), 1, "{text}: {errors:?}");
+            assert!(errors.iter().all(|e| e.contains("the same for every call")), "{text}: {errors:?}");
+        }
+    }
+
+    #[test]
+    fn templates_as_text() {
+        for (text, part) in [
+            (
+                "(\"<email>\", ip)",
+                "`<email>` is only text here, because the key is an expression: write `email` itself",
+            ),
+            ("(\"{email}\", ip)", "`{email}` is only text"),
+            ("(\"<emial>\", ip)", "`<emial>` is only text"),
+            ("&\"<email>\"", "`<email>` is only text"),
+            ("[\"a:<self.id>\", email]", "write `self` itself"),
+            ("String::from(\"<email>\")", "`<email>` is only text"),
+            ("\"<email>\".to_owned()", "`<email>` is only text"),
+            ("concat!(\"<email>\")", "`<email>` is only text"),
+            ("concat!(\"{email}\")", "`{email}` is only text"),
+            ("format!(\"<email>\")", "`<email>` is only text"),
+            ("format!(\"<email>:{ip}\")", "`<email>` is only text"),
+            ("hash(\"<email>\", ip)", "`<email>` is only text"),
+        ] {
+            let errors = errors(text);
+            assert_eq!(errors.len(), 1, "{text}: {errors:?}");
+            assert!(errors.iter().all(|e| e.contains(part)), "{text}: {errors:?}");
+        }
+    }
+
+    #[test]
+    fn keys_of_the_call() {
+        for text in [
+            "email",
+            "(email, 1)",
+            "(\"login\", ip)",
+            "&*email",
+            "r#type",
+            "self",
+            "self.id",
+            "email.len()",
+            "N",
+            "T::ID",
+            "<T as Id>::ID",
+            "Self::ID",
+            "size_of::<T>()",
+            "tenant()",
+            "TENANT.get()",
+            "ID.with(|id| *id)",
+            "Key::of(email)",
+            "format!(\"{email}\")",
+            "format!(\"{email:?}\")",
+            "format!(\"<{email}>\")",
+            "format!(\"{}\", email)",
+            "format!(\"<b>{}\", email)",
+            "format!(\"{a}\", a = ip)",
+            "my_key!(\"<email>\")",
+            "my_key!()",
+            "my_key!(email)",
+            "vec![ip]",
+            "email.replace(\"<b>\", \"\")",
+            "if email.is_empty() { 1 } else { 2 }",
+            "match ip { V4(_) => 4, _ => 6 }",
+            "{ let a = email.len(); a }",
+            "(\"<<email>>\", ip)",
+            "Id { ip }",
+            "Some(ip)",
+            "matches!(ip, V4(_) if true)",
+        ] {
+            assert!(errors(text).is_empty(), "{text}: {:?}", errors(text));
+        }
+    }
+}

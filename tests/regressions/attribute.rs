@@ -1,0 +1,33 @@
+//! Functions that the attribute once broke, or did not limit as it says. What it must refuse is in `ui/fail`.
+#![allow(clippy::unused_self, clippy::unwrap_used, reason = "tests")]
+
+mod derived_keys;
+mod futures;
+mod inner_attributes;
+mod keys;
+mod neutrality;
+mod shapes;
+mod stacks;
+
+use ratelimit_runtime::{RateLimitError, RateLimiter};
+
+type Outcome = Result<(), RateLimitError>;
+
+/// Runs a test on a limiter of its own.
+async fn alone(test: impl Future<Output = ()>) {
+    RateLimiter::memory().scope(test).await;
+}
+
+/// Admits one call of `first`, none after it, and one of `other`.
+async fn one_each<T>(
+    first: impl AsyncFn() -> Result<T, RateLimitError>,
+    other: impl AsyncFn() -> Result<T, RateLimitError>,
+) {
+    alone(async {
+        assert!(first().await.is_ok());
+        assert!(first().await.is_err());
+        assert!(other().await.is_ok(), "another key");
+        assert!(other().await.is_err());
+    })
+    .await;
+}

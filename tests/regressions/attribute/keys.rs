@@ -1,0 +1,118 @@
+//! Keys that could be taken for something else.
+
+use ratelimit_runtime::{RateLimitError, rate_limit};
+
+use super::{Outcome, one_each};
+
+#[rate_limit(key = ("<email>"), window = ("60s"), max = (1))]
+async fn in_parentheses(email: &str) -> Outcome {
+    Ok(())
+}
+
+#[rate_limit(key = { "<email>" }, window = "60s", max = { 1 })]
+async fn in_a_block(email: &str) -> Outcome {
+    Ok(())
+}
+
+#[rate_limit(key = ("mail", format!("<{email}>")), window = "60s", max = 1)]
+async fn formatted(email: &str) -> Outcome {
+    Ok(())
+}
+
+trait Tenant {
+    const NAME: &'static str;
+
+    #[rate_limit(key = Self::NAME, window = "60s", max = 1, name = "tenants")]
+    async fn send() -> Outcome {
+        Ok(())
+    }
+}
+
+struct A;
+struct B;
+
+impl Tenant for A {
+    const NAME: &'static str = "a";
+}
+
+impl Tenant for B {
+    const NAME: &'static str = "b";
+}
+
+#[rate_limit(key = N, window = "60s", max = 1)]
+async fn by_const_parameter<const N: usize>() -> Outcome {
+    Ok(())
+}
+
+tokio::task_local! {
+    static TENANT: u32;
+}
+
+#[rate_limit(key = TENANT.get(), window = "60s", max = 1)]
+async fn by_a_task_local() -> Outcome {
+    Ok(())
+}
+
+macro_rules! part_of {
+    ($email:ident) => {
+        $email.split('@').next().unwrap_or($email)
+    };
+}
+
+/// What a macro hides is evaluated in a closure.
+#[rate_limit(key = part_of!(email), window = "60s", max = 1)]
+async fn by_a_macro(email: &str) -> Outcome {
+    Ok(())
+}
+
+struct Service {
+    id: u32,
+}
+
+macro_rules! id_of {
+    ($service:expr) => {
+        $service.id
+    };
+}
+
+impl Service {
+    #[rate_limit(key = id_of!(self), window = "60s", max = 1)]
+    async fn by_a_macro(&mut self) -> Result<u32, RateLimitError> {
+        self.id += 0;
+        Ok(self.id)
+    }
+}
+
+macro_rules! whole_body {
+    {$($tokens:tt)*} => {
+        $($tokens)*
+    };
+}
+
+fn digest(email: &str) -> String {
+    email.to_owned()
+}
+
+/// The items of a body that is one macro do not meet what the attribute names.
+#[rate_limit(key = digest(email), window = "60s", max = 1)]
+async fn body_of_one_macro(email: &str) -> Outcome {
+    whole_body! {
+        #[allow(dead_code, reason = "it must not be found")]
+        fn digest(_: &str) -> String { String::new() }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn every_caller_has_a_key_of_its_own() {
+    one_each(async || in_parentheses("a").await, async || in_parentheses("b").await).await;
+    one_each(async || in_a_block("a").await, async || in_a_block("b").await).await;
+    one_each(async || formatted("a").await, async || formatted("b").await).await;
+    one_each(A::send, B::send).await;
+    one_each(by_const_parameter::<1>, by_const_parameter::<2>).await;
+    one_each(async || TENANT.scope(1, by_a_task_local()).await, async || TENANT.scope(2, by_a_task_local()).await)
+        .await;
+    one_each(async || by_a_macro("a@b").await, async || by_a_macro("c@b").await).await;
+    one_each(async || Service { id: 1 }.by_a_macro().await, async || Service { id: 2 }.by_a_macro().await).await;
+    one_each(async || body_of_one_macro("a").await, async || body_of_one_macro("b").await).await;
+}
