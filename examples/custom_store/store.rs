@@ -46,7 +46,7 @@ impl<C: Clock> Store for LogStore<C> {
         keys.sweep(now);
         let log = keys.logs.entry(request.key().to_vec()).or_default();
         let verdict = log.decide(&request, now);
-        if !verdict.allowed {
+        if !verdict.allowed || request.cost() == 0 {
             return Answer::ready(Ok(verdict));
         }
         log.admissions.push_back((now, request.cost()));

@@ -1,5 +1,10 @@
 //! What a guard adds to the size of a future: it lives in every caller's.
 
+#![allow(
+    clippy::large_types_passed_by_value,
+    clippy::print_stdout,
+    reason = "large arguments and figures are the point"
+)]
 use ratelimit_runtime::{RateLimitError, rate_limit};
 
 type Outcome = Result<(), RateLimitError>;

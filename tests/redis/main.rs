@@ -15,6 +15,7 @@ mod redis_cell;
 mod ring;
 mod scriptfree;
 mod settings;
+mod stored_bytes;
 
 use std::time::{Duration, Instant};
 

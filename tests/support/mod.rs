@@ -3,7 +3,6 @@
 #![allow(dead_code, reason = "every test program uses another part")]
 
 pub(crate) mod redis;
-pub(crate) mod units;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;

@@ -2,59 +2,83 @@
 
 use std::time::Duration;
 
+use super::bench::Bench;
+use super::bucket::Bucket;
 use super::random::Random;
-use super::{Bench, Feature};
-use crate::store::{Store, Verdict};
+use crate::rule::{Algorithm, Limit};
+use crate::store::{Feature, Verdict};
 use crate::testkit::Reference;
-use crate::{Algorithm, Limit};
 
-const KEYS: u64 = 12;
+const KEYS: u64 = 25;
 const CALLS: u64 = 80;
+/// The heaviest call: a limit holds twice 40 at most.
+const HEAVIEST: u64 = 80;
 
-/// Calls at random moments, of random cost, under one to three limits whose `max` falls and rises: every field of
-/// every verdict is that of the reference.
-pub async fn random_calls_agree_with_the_model<S: Store>(bench: Bench<S>, algorithm: Algorithm) {
-    let (cost, several) =
-        (bench.capabilities.has(algorithm, Feature::Cost), bench.capabilities.has(algorithm, Feature::Limits));
+/// Calls at random moments, of random cost, under one to three limits whose `max` falls and rises, with resets in
+/// between: every field of every verdict is that of the reference. In the end the clock steps back.
+pub(super) async fn random_calls_agree_with_the_reference(bench: Bench, algorithm: Algorithm) {
+    let (costs, several) = (bench.takes(algorithm, HEAVIEST), bench.has(algorithm, Feature::Limits));
     let mut random = Random(0xa1f0);
     for nth in 0..KEYS {
         let count = if several { random.within(1, 3) } else { 1 };
         let base: Vec<Limit> = (0..count).map(|_| random_limit(&mut random, algorithm)).collect();
-        let mut subject = bench.subject_under(&nth.to_string(), algorithm, &base);
+        let mut bucket = bench.bucket_under(&nth.to_string(), algorithm, &base);
         let mut references = vec![Reference::new(algorithm); base.len()];
         let mut wait = 1;
         for call in 0..CALLS {
-            let span = base.iter().map(Limit::window_us).min().unwrap_or(1);
-            let ahead = match random.within(0, 9) {
-                0 => wait - 1,
-                1 | 2 => wait,
-                3 => random.within(0, 2 * span),
-                4 | 5 => 0,
-                _ => random.within(0, span / 4),
-            };
-            subject.advance(Duration::from_micros(ahead));
+            bucket.advance(Duration::from_micros(random_step(&mut random, &base, wait)));
             // A token bucket is forgotten when it would be full at the rate it was last charged at: a rate that
             // falls is another case's.
             if random.within(0, 9) == 0 && algorithm != Algorithm::TokenBucket {
-                for (limit, base) in subject.limits.iter_mut().zip(&base) {
+                for (limit, base) in bucket.limits.iter_mut().zip(&base) {
                     *limit = limit.with_max(random.within(1, 2 * base.max()));
                 }
             }
-            let least = subject.limits.iter().map(|limit| algorithm.capacity(limit)).min().unwrap_or(1);
-            let weight = if cost && random.within(0, 2) == 0 { random.within(0, least) } else { 1 };
+            if random.within(0, 49) == 0 {
+                bucket.reset().await;
+                references.fill(Reference::new(algorithm));
+            }
+            let least = bucket.limits.iter().map(|limit| algorithm.capacity(limit)).min().unwrap_or(1);
+            let cost = if costs && random.within(0, 2) == 0 { random.within(0, least) } else { 1 };
             let now = bench.now();
             let peek = random.within(0, 4) == 0;
-            let verdict = if peek { subject.peek(weight).await } else { subject.acquire(weight).await };
-            let expected = expect(&mut references, &subject.limits, now, weight, peek);
+            let verdict = if peek { bucket.peek(cost).await } else { bucket.acquire(cost).await };
+            let expected = expect(&mut references, &bucket.limits, now, cost, peek);
             assert_eq!(
                 fields(&verdict),
                 expected,
-                "call {call} on key {nth}: cost {weight} at {now} under {:?}",
-                subject.limits
+                "call {call} on key {nth}: cost {cost} at {now} under {:?}",
+                bucket.limits
             );
             wait = verdict.retry_after_us.max(1);
         }
+        step_back(&bucket, &references, &mut random).await;
     }
+}
+
+fn random_step(random: &mut Random, limits: &[Limit], wait: u64) -> u64 {
+    let span = limits.iter().map(Limit::window_us).min().unwrap_or(1);
+    match random.within(0, 9) {
+        0 => wait - 1,
+        1 | 2 => wait,
+        3 => random.within(0, 2 * span),
+        4 | 5 => 0,
+        _ => random.within(0, span / 4),
+    }
+}
+
+/// After a step back the references still know what is left: that, and not one more, may be admitted.
+async fn step_back(bucket: &Bucket<'_>, references: &[Reference], random: &mut Random) {
+    let (now, limits) = (bucket.bench.now(), &bucket.limits);
+    let left = references.iter().zip(limits).map(|(reference, limit)| reference.remaining(now, *limit)).min();
+    let left = left.unwrap_or(0);
+    let span = limits.iter().map(Limit::window_us).max().unwrap_or(1);
+    bucket.bench.clock.step_back(Duration::from_micros(random.within(1, 2 * span)));
+    let mut admitted = 0;
+    for _ in 0..left + 5 {
+        admitted += u64::from(bucket.acquire(1).await.allowed);
+    }
+    assert!(admitted <= left, "{admitted} admitted where {left} were left under {limits:?}");
 }
 
 fn random_limit(random: &mut Random, algorithm: Algorithm) -> Limit {

@@ -1,129 +1,189 @@
-//! The full suite: which cases there are, and what a store has to be able to do for each.
+//! Which cases there are, what each needs of a store, and how they are run.
 
+use std::any::Any;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
 
-use super::capabilities::assert_unsupported;
-use super::{Bench, Capabilities, Feature, answered};
-use crate::Algorithm;
+use super::bench::{Bench, answered, not_tried};
+use super::undeclared::Need::{self, Costs, Has};
+use super::{agreement, answers, blocks, clocks, costs, counting, limits, refunds, reservations, together, waits};
+use crate::rule::{Algorithm, MAX_COUNT};
+use crate::store::Feature::{Block, Limits, Refund, Reserve, Together};
 use crate::store::Store;
 use crate::testkit::FakeClock;
 
-pub(super) const ALGORITHMS: [Algorithm; 5] = [
-    Algorithm::SlidingWindow,
-    Algorithm::SlidingCounter,
-    Algorithm::FixedWindow,
-    Algorithm::TokenBucket,
-    Algorithm::LeakyBucket,
-];
-
-/// Runs one case of the full suite, or, if the store does not claim what it needs, makes sure that the store says so.
-#[doc(hidden)]
-pub fn run_under<S, F, M, C, T>(
-    name: &str,
-    factory: F,
-    capabilities: Capabilities,
-    algorithm: Algorithm,
-    needs: &[Feature],
-    case: C,
-) where
-    S: Store,
-    F: FnOnce() -> M,
-    M: Future<Output = (S, FakeClock)>,
-    C: FnOnce(Bench<S>, Algorithm) -> T,
-    T: Future<Output = ()>,
-{
-    let runtime = answered(tokio::runtime::Builder::new_current_thread().enable_all().build());
-    runtime.block_on(async {
-        let (store, clock) = Box::pin(factory()).await;
-        let missing = if capabilities.has_algorithm(algorithm) {
-            needs.iter().find(|feature| !capabilities.has(algorithm, **feature)).copied().map(Some)
-        } else {
-            Some(None)
-        };
-        let bench = Bench::new(store, clock, name, capabilities);
-        let Some(missing) = missing else {
-            Box::pin(case(bench, algorithm)).await;
-            return;
-        };
-        #[allow(clippy::print_stdout, reason = "whoever reads the tests' output is told what was not tried")]
-        {
-            println!("not tried: the store does not claim {missing:?} under {algorithm:?}, and has to say so");
-        }
-        Box::pin(assert_unsupported(bench.subject("", algorithm, 5), missing)).await;
-    });
-}
-
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __conformance_algorithms {
-    ($factory:expr, $capabilities:expr; $($module:ident $algorithm:ident,)*) => {$(
-        mod $module {
-            #[allow(unused_imports, reason = "the factory may name what stands around the module")]
-            use super::*;
-
-            $crate::__conformance_cases! { $factory, $capabilities, $crate::Algorithm::$algorithm;
-                at_one_moment_exactly_max_pass []
-                refused_calls_change_nothing []
-                max_may_fall_below_what_is_used []
-                max_may_rise []
-                random_calls_agree_with_the_model []
-                a_clock_that_steps_back_frees_nothing []
-                a_clock_that_goes_to_and_fro_frees_nothing []
-                a_clock_that_steps_back_keeps_no_key_longer []
-                a_clock_that_jumps_ahead_finds_keys_whole []
-                calls_use_what_they_cost [Cost]
-                a_refusal_names_the_exact_moment_for_its_cost [Cost]
-                a_cost_of_0_charges_nothing [Cost]
-                the_largest_counts_are_exact [Cost LargeCost]
-                a_call_is_charged_to_all_limits_or_none [Limits]
-                the_limit_that_decides_is_named [Limits]
-                the_wait_satisfies_all_limits [Limits]
-                eight_limits_are_kept [Limits]
-                a_refund_gives_back_what_was_charged [Refund]
-                a_refund_of_a_heavy_call_gives_back_its_cost [Refund Cost]
-                a_refund_of_nothing_makes_no_key [Refund]
-                what_has_expired_is_not_given_back [Refund]
-                what_was_reset_is_not_given_back [Refund]
-                refunds_never_free_more_than_was_taken [Refund]
-                a_thousand_reservations_cannot_pass_a_limit_of_five [Reserve]
-                a_refusal_by_reservations_alone_is_short [Reserve Block]
-                what_was_committed_counts [Reserve Block]
-                charges_behind_reservations_are_waited_for [Reserve]
-                a_reservation_that_is_given_back_is_free [Reserve]
-                a_commit_of_nothing_is_false [Reserve]
-                a_reservation_that_nobody_settles_expires [Reserve]
-                a_blocked_key_is_refused_until_the_ban_is_over [Block]
-                a_ban_outlives_the_window_and_is_not_extended [Block]
-                peek_bans_nobody [Block]
-                a_ban_leaves_the_charges [Block]
-                a_later_ban_replaces_an_earlier_one [Block]
-                unblock_makes_no_key_and_reset_lifts_a_ban [Block]
-                a_ban_that_is_over_stays_over [Block]
-                all_keys_are_charged_or_none [Together]
-                the_longest_wait_is_enough_for_all [Together]
-                algorithms_may_be_mixed [Together]
-                one_key_twice_is_charged_twice_or_not_at_all [Together]
-                parallel_groups_pass_no_limit [Together]
-                only_those_that_refuse_ban [Together Block]
-            }
-        }
-    )*};
-}
-
+/// Hands the list of cases to a macro: those of every algorithm, and those of one. Behind each stands what it needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance_cases {
-    ($factory:expr, $capabilities:expr, $algorithm:expr; $($case:ident [$($need:ident)*])*) => {$(
-        #[test]
-        fn $case() {
-            $crate::testkit::conformance::run_under(
-                stringify!($case),
-                $factory,
-                $capabilities,
-                $algorithm,
-                &[$($crate::testkit::conformance::Feature::$need),*],
-                $crate::testkit::conformance::$case,
-            );
+    ($then:path, $with:tt) => {
+        $then! {
+            $with
+            every {
+                counting::exactly_max_pass []
+                counting::a_burst_admits_exactly_max []
+                counting::the_largest_max_is_counted_down []
+                counting::peek_changes_nothing []
+                counting::peek_agrees_with_the_next_call []
+                counting::reset_frees_everything []
+                counting::keys_are_independent []
+                counting::hostile_keys_are_keys []
+                counting::refused_calls_change_nothing []
+                counting::max_may_fall_below_what_is_used []
+                counting::max_may_rise []
+                costs::calls_use_what_they_cost [Costs(10)]
+                costs::a_cost_of_0_charges_nothing [Costs(4)]
+                costs::the_largest_counts_are_exact [Costs(MAX_COUNT)]
+                waits::a_refusal_names_the_exact_moment []
+                waits::reset_after_is_exact []
+                waits::a_window_of_a_millisecond []
+                waits::a_window_of_366_days []
+                clocks::a_clock_that_steps_back_frees_nothing []
+                clocks::a_clock_that_goes_to_and_fro_frees_nothing []
+                clocks::a_clock_that_steps_back_keeps_no_key_longer []
+                clocks::a_clock_that_jumps_ahead_finds_keys_whole []
+                agreement::random_calls_agree_with_the_reference []
+                limits::a_call_is_charged_to_all_limits_or_none [Has(Limits)]
+                limits::the_limit_that_decides_is_named [Has(Limits)]
+                limits::the_wait_satisfies_all_limits [Has(Limits)]
+                limits::eight_limits_are_kept [Has(Limits)]
+                refunds::a_refund_gives_back_what_was_charged [Has(Refund)]
+                refunds::a_refund_of_a_heavy_call_gives_back_its_cost [Has(Refund), Costs(6)]
+                refunds::a_refund_of_nothing_makes_no_key [Has(Refund)]
+                refunds::what_has_expired_is_not_given_back [Has(Refund)]
+                refunds::what_was_reset_is_not_given_back [Has(Refund)]
+                refunds::refunds_never_free_more_than_was_taken [Has(Refund)]
+                reservations::a_thousand_reservations_cannot_pass_a_limit_of_five [Has(Reserve)]
+                reservations::a_refusal_by_reservations_alone_is_short [Has(Reserve), Has(Block)]
+                reservations::what_was_committed_counts [Has(Reserve), Has(Block)]
+                reservations::charges_behind_reservations_are_waited_for [Has(Reserve)]
+                reservations::what_is_released_is_free [Has(Reserve)]
+                reservations::a_release_gives_back_all_that_was_reserved [Has(Reserve), Costs(5)]
+                reservations::a_commit_of_nothing_is_false [Has(Reserve)]
+                reservations::a_reservation_that_nobody_settles_expires [Has(Reserve)]
+                blocks::a_blocked_key_is_refused_until_the_block_is_over [Has(Block)]
+                blocks::a_block_outlives_the_window_and_is_not_extended [Has(Block)]
+                blocks::peek_blocks_nobody [Has(Block)]
+                blocks::a_block_leaves_the_charges [Has(Block)]
+                blocks::a_later_block_replaces_an_earlier_one [Has(Block)]
+                blocks::unblock_makes_no_key_and_reset_ends_a_block [Has(Block)]
+                blocks::a_block_that_is_over_stays_over [Has(Block)]
+                together::all_keys_are_charged_or_none [Has(Together)]
+                together::the_longest_wait_is_enough_for_all [Has(Together)]
+                together::algorithms_may_be_mixed [Has(Together)]
+                together::one_key_twice_is_charged_twice_or_not_at_all [Has(Together)]
+                together::parallel_groups_pass_no_limit [Has(Together)]
+                together::only_those_that_refuse_block [Has(Together), Has(Block)]
+                answers::an_answer_nobody_polls_has_done_nothing []
+                answers::an_answer_at_once_is_that_of_acquire []
+                answers::a_refund_nobody_polls_is_still_there_to_be_had [Has(Refund)]
+                answers::a_settlement_nobody_polls_leaves_the_reservation_open [Has(Reserve)]
+                answers::a_block_nobody_polls_blocks_nobody [Has(Block)]
+                answers::a_group_nobody_polls_is_charged_nothing [Has(Together)]
+            }
+            sliding_window {
+                waits::slots_come_free_one_by_one []
+                clocks::what_was_admitted_before_a_step_back_counts_for_its_time []
+            }
         }
-    )*};
+    };
+}
+
+type Playing = Pin<Box<dyn Future<Output = ()>>>;
+
+struct Case {
+    name: &'static str,
+    needs: &'static [Need],
+    play: fn(Bench, Algorithm) -> Playing,
+}
+
+macro_rules! table {
+    (() every { $($room:ident::$case:ident [$($need:expr),*])* }
+        sliding_window { $($sliding_room:ident::$sliding:ident [$($sliding_need:expr),*])* }) => {
+        const EVERY: &[Case] = &[$(Case {
+            name: stringify!($case),
+            needs: &[Need::Keeps, $($need),*],
+            play: |bench, algorithm| Box::pin($room::$case(bench, algorithm)),
+        }),*];
+
+        const SLIDING_WINDOW: &[Case] = &[$(Case {
+            name: stringify!($sliding),
+            needs: &[Need::Keeps, $($sliding_need),*],
+            play: |bench, algorithm| Box::pin($sliding_room::$sliding(bench, algorithm)),
+        }),*];
+    };
+}
+
+__conformance_cases!(table, ());
+
+fn cases(algorithm: Algorithm) -> impl Iterator<Item = &'static Case> {
+    let its_own = if algorithm == Algorithm::SlidingWindow { SLIDING_WINDOW } else { &[] };
+    EVERY.iter().chain(its_own)
+}
+
+/// Runs one case, or, if the store does not declare what it needs, makes sure that whoever asks for that is told.
+#[doc(hidden)]
+pub fn run<S, F, M>(name: &str, algorithm: Algorithm, factory: F)
+where
+    S: Store,
+    F: FnOnce() -> M,
+    M: Future<Output = (S, FakeClock)>,
+{
+    let case = cases(algorithm).find(|case| case.name == name);
+    #[allow(clippy::panic, reason = "the macro names the cases of the table")]
+    let Some(case) = case else { panic!("there is no case `{name}` under `{algorithm}`") };
+    let runtime = answered(tokio::runtime::Builder::new_current_thread().enable_all().build());
+    runtime.block_on(async {
+        let (store, clock) = Box::pin(factory()).await;
+        let bench = Bench::new(Arc::new(store), clock, case.name);
+        match case.needs.iter().find(|need| !need.is_met(&bench, algorithm)) {
+            None => (case.play)(bench, algorithm).await,
+            Some(missing) => {
+                not_tried(&format!(
+                    "under `{algorithm}` the store has no {missing:?}, and whoever asks for it is told"
+                ));
+                Box::pin(missing.assert_refused(&bench, algorithm)).await;
+            }
+        }
+    });
+}
+
+/// Runs every case under every algorithm, as [`conformance!`](crate::conformance!) does, in one test. `factory` is
+/// called once per case; each runs on a tokio runtime of its own, so this must be called outside of one.
+///
+/// ```
+/// use ratelimit_runtime::MemoryStore;
+/// use ratelimit_runtime::testkit::{FakeClock, conformance};
+///
+/// conformance::all(async || {
+///     let clock = FakeClock::new();
+///     (MemoryStore::new().with_clock(clock.clone()), clock)
+/// });
+/// ```
+///
+/// # Panics
+///
+/// If the store fails a case: with the name, the algorithm and the words of each that it failed.
+pub fn all<S, F, M>(factory: F)
+where
+    S: Store,
+    F: Fn() -> M,
+    M: Future<Output = (S, FakeClock)>,
+{
+    let mut failed = Vec::new();
+    for algorithm in Algorithm::ALL {
+        for case in cases(algorithm) {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| run(case.name, algorithm, &factory))) {
+                failed.push(format!("`{}` under `{algorithm}`: {}", case.name, words(&*panic)));
+            }
+        }
+    }
+    assert!(failed.is_empty(), "the store fails {} conformance cases:\n{}", failed.len(), failed.join("\n"));
+}
+
+fn words(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked")
 }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use ratelimit_runtime::store::{Health, Request};
 use ratelimit_runtime::{Algorithm, Limit, Store as _};
 
-use crate::asking::{become_like, connected};
-use crate::proxy::Proxy;
+use super::asking::{become_like, connected};
+use super::proxy::Proxy;
 use crate::support::redis::RedisServer;
 
 /// Keys with a quota each that tells them apart. How many of the answers were those of another key while this was said

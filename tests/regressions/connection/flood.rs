@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use ratelimit_runtime::store::Health;
 use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimiter, RedisStore, Rule, Source};
 
-use crate::asking::{Outcome, ask, connected, connections_since, connections_taken, health};
+use super::asking::{Outcome, ask, connected, connections_since, connections_taken, health};
 use crate::support::redis::RedisServer;
 
 #[derive(Debug, Default)]

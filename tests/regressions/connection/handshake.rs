@@ -6,8 +6,8 @@ use ratelimit_runtime::Limit;
 use ratelimit_runtime::RedisStore;
 use ratelimit_runtime::store::Health;
 
-use crate::asking::{ask, become_like, connected};
-use crate::proxy::Proxy;
+use super::asking::{ask, become_like, connected};
+use super::proxy::Proxy;
 use crate::support::redis::RedisServer;
 
 /// A fault of 300 ms that takes the connection along and swallows the handshake of the next one.

@@ -20,7 +20,7 @@ async fn a_clock_that_stands_where_digits_are_added_admits_no_more() {
 
 #[tokio::test]
 async fn members_of_somebody_else_are_an_error_in_every_operation() {
-    let server = support::redis::shared();
+    let server = crate::support::redis::shared();
     for scripts in [true, false] {
         let foreign =
             [("1e18", "1"), ("nan", "1"), ("alice", "1e17"), ("9999998", "1"), ("meta:1:2", "6e15"), ("ban", "inf")];
@@ -58,7 +58,7 @@ async fn a_ticket_is_never_given_twice() {
     for scripts in [true, false] {
         for other in [scripts, !scripts] {
             let subject = Subject::sorted_set(scripts, per(3, MINUTE));
-            let url = support::redis::shared().url();
+            let url = crate::support::redis::shared().url();
             let other = RedisStore::new(&url).unwrap().with_clock(subject.clock.clone()).scripts(other);
             let (store, request) = (&subject.store, subject.request());
             let first = store.acquire(request).await.unwrap().ticket;

@@ -2,23 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
-mod support;
-
-#[path = "regressions_algo/blocks.rs"]
 mod blocks;
-#[path = "regressions_algo/clocks.rs"]
 mod clocks;
-#[path = "regressions_algo/overflow.rs"]
 mod overflow;
-#[path = "regressions_algo/redis_cell.rs"]
 mod redis_cell;
-#[path = "regressions_algo/refunds.rs"]
 mod refunds;
-#[path = "regressions_algo/reservations.rs"]
 mod reservations;
-#[path = "regressions_algo/scripts.rs"]
 mod scripts;
-#[path = "regressions_algo/sorted_set.rs"]
 mod sorted_set;
 
 use std::time::Duration;
@@ -67,14 +57,14 @@ impl Subject {
 
     fn redis(algorithm: Algorithm, limit: Limit) -> Self {
         let clock = FakeClock::new();
-        let url = support::redis::shared().url();
+        let url = crate::support::redis::shared().url();
         let store = Box::new(RedisStore::new(&url).unwrap().with_clock(clock.clone()));
         Self::of("Redis", store, clock, algorithm, limit)
     }
 
     fn sorted_set(scripts: bool, limit: Limit) -> Self {
         let clock = FakeClock::new();
-        let url = support::redis::shared().url();
+        let url = crate::support::redis::shared().url();
         let store = Box::new(RedisStore::new(&url).unwrap().with_clock(clock.clone()).scripts(scripts));
         let name = if scripts { "a sorted set" } else { "a sorted set without scripts" };
         Self { units: true, ..Self::of(name, store, clock, Algorithm::SlidingWindow, limit) }
@@ -90,7 +80,7 @@ impl Subject {
     }
 
     fn of(name: &'static str, store: Box<dyn Store>, clock: FakeClock, algorithm: Algorithm, limit: Limit) -> Self {
-        Self { name, store, clock, key: support::unique("algo"), algorithm, units: false, limits: vec![limit] }
+        Self { name, store, clock, key: crate::support::unique("algo"), algorithm, units: false, limits: vec![limit] }
     }
 
     fn request(&self) -> Request<'_> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ratelimit_runtime::store::{Health, Request};
 use ratelimit_runtime::{Algorithm, Limit, Store as _};
 
-use crate::asking::{ask, connected, connections_since, connections_taken, health};
+use super::asking::{ask, connected, connections_since, connections_taken, health};
 use crate::support::redis::RedisServer;
 
 async fn calls_with_pauses(query: &str) {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use ratelimit_runtime::store::{Health, Request, StoreErrorKind};
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store as _};
 
-use crate::asking::{become_like, health};
+use super::asking::{become_like, health};
 use crate::support::redis::RedisServer;
 
 const LIMITS: [Limit; 1] = [Limit::per_hour(1_000)];

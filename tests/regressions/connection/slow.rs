@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use ratelimit_runtime::Limit;
 use ratelimit_runtime::store::{Health, StoreErrorKind};
 
-use crate::asking::{Outcome, TIMEOUT, ask, become_like, connected, connections_since, connections_taken, health};
+use super::asking::{Outcome, TIMEOUT, ask, become_like, connected, connections_since, connections_taken, health};
 use crate::support::redis::RedisServer;
 
 const LIMIT: Limit = Limit::per_hour(1_000);

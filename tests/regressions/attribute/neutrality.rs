@@ -64,7 +64,7 @@ fn lints_are_the_same_with_the_attribute() {
     let path = |path: &str| here.join(path).display().to_string();
     let manifest = MANIFEST
         .replace("RUNTIME", &path("../ratelimit-runtime"))
-        .replace("SOURCE", &path("regressions_attr/neutrality/functions.rs"));
+        .replace("SOURCE", &path("regressions/attribute/neutrality/functions.rs"));
     fs::write(folder.join("Cargo.toml"), manifest).unwrap();
     fs::copy(here.join("../Cargo.lock"), folder.join("Cargo.lock")).unwrap();
 
@@ -72,7 +72,7 @@ fn lints_are_the_same_with_the_attribute() {
     let lost = without.difference(&with).map(|lint| format!("- {lint}\n"));
     let gained = with.difference(&without).map(|lint| format!("+ {lint}\n"));
     let differences: String = lost.chain(gained).collect();
-    let written = here.join("regressions_attr/neutrality/differences.txt");
+    let written = here.join("regressions/attribute/neutrality/differences.txt");
     if env::var_os("NEUTRALITY").is_some_and(|value| value == "overwrite") {
         fs::write(written, differences).unwrap();
         return;

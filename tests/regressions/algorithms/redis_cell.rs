@@ -6,7 +6,7 @@ use std::process::Command;
 use super::*;
 use crate::support::redis::RedisServer;
 
-/// As in `tests/redis_cell.rs`.
+/// As in `tests/redis/redis_cell.rs`.
 fn server() -> Option<RedisServer> {
     let module = std::env::var_os("RATELIMIT_TEST_REDIS_CELL").map(PathBuf::from).or_else(|| {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/redis-cell.sh");
@@ -29,7 +29,7 @@ async fn peek_and_acquire_decide_alike_where_max_does_not_divide_the_window() {
         for window in [60, 61, 3_600, 86_400] {
             for used in [0, max / 2, max - 1] {
                 let limits = [per(max, window * SECOND)];
-                let key = support::unique("cell");
+                let key = crate::support::unique("cell");
                 let request = |cost| Request::new(key.as_bytes(), Algorithm::LeakyBucket, &limits).with_cost(cost);
                 if used > 0 {
                     assert!(store.acquire(request(used)).await.unwrap().allowed);

@@ -4,8 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use super::*;
-
 /// Every file of the folder by its name.
 fn files() -> BTreeMap<String, String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ratelimit-runtime/src/store/redis/scripts");
@@ -85,7 +83,7 @@ fn script(files: &BTreeMap<String, String>, file: &str) -> String {
 const OPERATIONS: [&str; 8] = ["acquire", "reserve", "peek", "refund", "release", "commit", "block", "unblock"];
 
 fn run(source: &str, key: &str, kind: &str, operation: &str) -> String {
-    let server = support::redis::shared();
+    let server = crate::support::redis::shared();
     let asked = [kind, operation, "1", "1000000", "1700000000000000", "1", "3", "60000000", "3"];
     let command = ["EVAL", source, "1", key, "1700000000000000"].into_iter().chain(asked);
     server.cli(&command.collect::<Vec<_>>())
@@ -94,12 +92,12 @@ fn run(source: &str, key: &str, kind: &str, operation: &str) -> String {
 #[test]
 fn an_operation_that_a_script_does_not_know_is_an_error_and_never_a_charge() {
     let files = files();
-    let server = support::redis::shared();
+    let server = crate::support::redis::shared();
     for kind in ["zset", "ring", "fixed_window", "sliding_counter", "token_bucket", "leaky_bucket"] {
         let source = script(&files, kind) + &format!("return {kind}(KEYS[1], next_request())");
         let without: &[&str] = if kind == "zset" { &["reserve", "release", "commit"] } else { &[] };
         for operation in OPERATIONS.into_iter().chain(["hold", "return", "Acquire", "", "none"]) {
-            let key = support::unique("operation");
+            let key = crate::support::unique("operation");
             let reply = run(&source, &key, kind, operation);
             let known = OPERATIONS.contains(&operation) && !without.contains(&operation);
             assert_eq!(!reply.starts_with('-'), known, "{kind}, {operation}: {reply}");
@@ -109,7 +107,7 @@ fn an_operation_that_a_script_does_not_know_is_an_error_and_never_a_charge() {
         }
         let together = script(&files, "all_or_none");
         for operation in OPERATIONS.into_iter().chain(["hold", ""]) {
-            let key = support::unique("operation");
+            let key = crate::support::unique("operation");
             let reply = run(&together, &key, kind, operation);
             let known = operation == "acquire" || operation == "reserve" && kind != "zset";
             // A sorted set says so when it comes to the charge, before which nothing is written.

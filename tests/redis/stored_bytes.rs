@@ -4,15 +4,13 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 #![allow(clippy::string_slice, reason = "hexadecimal digits")]
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::redis::shared;
+use crate::support::unique;
 use ratelimit_runtime::store::Request;
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
-use support::redis::shared;
-use support::unique;
 
 /// What a fake clock shows first.
 const START: u64 = 1_700_000_000_000_000;

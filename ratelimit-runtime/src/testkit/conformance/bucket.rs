@@ -1,35 +1,35 @@
-//! One key under an algorithm, for cases that hold for every algorithm.
+//! One key under an algorithm.
 
 use std::time::Duration;
 
-use super::{Bench, answered};
-use crate::store::{Request, Store, Verdict};
-use crate::{Algorithm, Limit};
+use super::bench::{Bench, MICROSECOND, answered};
+use crate::rule::{Algorithm, Limit};
+use crate::store::{Request, Verdict};
 
 /// An unused key, and the limits that its calls are held against.
 ///
 /// At one moment all algorithms do the same, and after [`horizon`](Self::horizon) nothing is left of anything: most
 /// cases need no more.
-pub(super) struct Subject<'a, S> {
-    pub(super) bench: &'a Bench<S>,
+pub(super) struct Bucket<'a> {
+    pub(super) bench: &'a Bench,
     pub(super) algorithm: Algorithm,
     pub(super) limits: Vec<Limit>,
     key: Vec<u8>,
 }
 
-impl<S: Store> Bench<S> {
+impl Bench {
     /// An unused key under `max` per minute.
-    pub(super) fn subject(&self, suffix: &str, algorithm: Algorithm, max: u64) -> Subject<'_, S> {
-        self.subject_under(suffix, algorithm, &[Limit::per_minute(max)])
+    pub(super) fn bucket(&self, suffix: &str, algorithm: Algorithm, max: u64) -> Bucket<'_> {
+        self.bucket_under(suffix, algorithm, &[Limit::per_minute(max)])
     }
 
-    pub(super) fn subject_under(&self, suffix: &str, algorithm: Algorithm, limits: &[Limit]) -> Subject<'_, S> {
+    pub(super) fn bucket_under(&self, suffix: &str, algorithm: Algorithm, limits: &[Limit]) -> Bucket<'_> {
         let key = self.key(format!("{suffix}:{algorithm:?}").as_bytes());
-        Subject { bench: self, algorithm, limits: limits.to_vec(), key }
+        Bucket { bench: self, algorithm, limits: limits.to_vec(), key }
     }
 }
 
-impl<S: Store> Subject<'_, S> {
+impl Bucket<'_> {
     pub(super) fn request(&self, cost: u64) -> Request<'_> {
         Request::new(&self.key, self.algorithm, &self.limits).with_cost(cost)
     }
@@ -42,6 +42,7 @@ impl<S: Store> Subject<'_, S> {
     pub(super) async fn admitted(&self, cost: u64) -> Verdict {
         let verdict = self.acquire(cost).await;
         assert!(verdict.allowed, "there is room for {cost} under {:?}: {verdict:?}", self.limits);
+        assert_eq!(verdict.retry_after_us, 0, "what is admitted need not wait: {verdict:?}");
         verdict
     }
 
@@ -61,9 +62,9 @@ impl<S: Store> Subject<'_, S> {
         let _ = self.refused(cost).await;
     }
 
-    /// A call that bans whoever is refused.
-    pub(super) async fn acquire_or_ban(&self, ban: Duration) -> Verdict {
-        answered(self.bench.store.acquire(self.request(1).with_block(ban)).await)
+    /// A call that blocks the key if it is refused.
+    pub(super) async fn acquire_or_block(&self, block: Duration) -> Verdict {
+        answered(self.bench.store.acquire(self.request(1).with_block(block)).await)
     }
 
     pub(super) async fn peek(&self, cost: u64) -> Verdict {
@@ -78,7 +79,7 @@ impl<S: Store> Subject<'_, S> {
         answered(self.bench.store.refund(self.request(cost), ticket).await)
     }
 
-    pub(super) async fn hold(&self, cost: u64) -> Verdict {
+    pub(super) async fn reserve(&self, cost: u64) -> Verdict {
         answered(self.bench.store.acquire(self.request(cost).reserving()).await)
     }
 
@@ -86,12 +87,12 @@ impl<S: Store> Subject<'_, S> {
         answered(self.bench.store.commit(self.request(cost).reserving(), ticket).await)
     }
 
-    pub(super) async fn give_back(&self, cost: u64, ticket: u64) -> bool {
+    pub(super) async fn release(&self, cost: u64, ticket: u64) -> bool {
         answered(self.bench.store.release(self.request(cost).reserving(), ticket).await)
     }
 
-    pub(super) async fn block(&self, ban: Duration) {
-        answered(self.bench.store.block(self.request(1), ban).await);
+    pub(super) async fn block(&self, block: Duration) {
+        answered(self.bench.store.block(self.request(1), block).await);
     }
 
     pub(super) async fn unblock(&self) -> bool {
@@ -117,7 +118,7 @@ impl<S: Store> Subject<'_, S> {
         self.advance(Duration::from_micros(refusal.retry_after_us - 1));
         let early = self.peek(cost).await;
         assert!(!early.allowed && early.retry_after_us == 1, "{refusal:?}, and a microsecond early: {early:?}");
-        self.advance(super::MICROSECOND);
+        self.advance(MICROSECOND);
         let verdict = self.peek(cost).await;
         assert!(verdict.allowed, "{refusal:?}, and at that moment: {verdict:?}");
     }

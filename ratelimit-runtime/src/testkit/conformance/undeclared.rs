@@ -1,0 +1,88 @@
+//! What a store does not declare: whoever asks a limiter for it is told, and nothing of it is dropped in silence.
+//!
+//! It is asked through a limiter, because that refuses what is not declared before it asks: a store need not look at
+//! what it never offered.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::bench::{Bench, MINUTE, answered};
+use crate::error::{RateLimitError, StoreErrorKind};
+use crate::key::Key;
+use crate::limiter::RateLimiter;
+use crate::rule::{Algorithm, Limit, OnUnavailable, Rule};
+use crate::store::{Feature, Request, StoreError};
+
+/// What a case needs of a store.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Need {
+    /// The algorithm.
+    Keeps,
+    /// A feature under the algorithm.
+    Has(Feature),
+    /// Calls of this cost.
+    Costs(u64),
+}
+
+impl Need {
+    pub(super) fn is_met(self, bench: &Bench, algorithm: Algorithm) -> bool {
+        match self {
+            Self::Keeps => bench.store.capabilities().has_algorithm(algorithm),
+            Self::Has(feature) => bench.has(algorithm, feature),
+            Self::Costs(cost) => bench.takes(algorithm, cost),
+        }
+    }
+
+    /// Makes sure that who needs it is told.
+    pub(super) async fn assert_refused(self, bench: &Bench, algorithm: Algorithm) {
+        let limiter = RateLimiter::builder().store(Arc::clone(&bench.store)).on_unavailable(OnUnavailable::Deny);
+        let limiter = answered(limiter.timeout(MINUTE).build());
+        let key = Key::global();
+        let name = String::from_utf8_lossy(&bench.key(b"undeclared")).into_owned();
+        let rule = Rule::named(name, Limit::per_minute(5)).with_algorithm(algorithm);
+        match self {
+            Self::Keeps => assert_misconfigured(self, &limiter.acquire(&rule, &key).await),
+            Self::Has(Feature::Limits) => {
+                assert_misconfigured(self, &limiter.acquire(&rule.and(Limit::per_hour(9)), &key).await);
+            }
+            Self::Has(Feature::Refund) => {
+                let admission = answered(limiter.acquire(&rule, &key).await);
+                assert_misconfigured(self, &limiter.refund(&rule, &key, &admission).await);
+            }
+            Self::Has(Feature::Block) => {
+                assert_misconfigured(self, &limiter.block(&rule, &key, MINUTE).await);
+                assert_misconfigured(self, &limiter.unblock(&rule, &key).await);
+                assert_misconfigured(self, &limiter.acquire(&rule.with_block(Duration::from_secs(1)), &key).await);
+            }
+            Self::Has(Feature::Reserve) => {
+                let limits = [Limit::per_minute(5)];
+                let request = Request::new(b"", algorithm, &limits).reserving();
+                assert_unsupported(self, &bench.store.capabilities().cover(&request));
+            }
+            // A limiter does without, and asks for one key after the other.
+            Self::Has(Feature::Together) => {
+                let (one, other) = (bench.bucket("one", algorithm, 5), bench.bucket("other", algorithm, 5));
+                let together = bench.store.decides_together(&[one.request(1), other.request(1)]);
+                assert!(!together, "what the store decides in one step it has to declare");
+            }
+            Self::Costs(cost) => {
+                let bucket = bench.bucket("", algorithm, cost);
+                assert_unsupported(self, &bench.store.acquire(bucket.request(cost)).await);
+            }
+        }
+    }
+}
+
+fn assert_misconfigured<T: Debug>(need: Need, answer: &Result<T, RateLimitError>) {
+    let kind = match answer {
+        Err(RateLimitError::Misconfigured(error)) => Some(error.kind()),
+        _ => None,
+    };
+    assert_eq!(kind, Some(StoreErrorKind::Unsupported), "who asks for {need:?} has to be told: {answer:?}");
+}
+
+fn assert_unsupported<T: Debug>(need: Need, answer: &Result<T, StoreError>) {
+    let kind = answer.as_ref().err().map(StoreError::kind);
+    assert_eq!(kind, Some(StoreErrorKind::Unsupported), "who asks for {need:?} has to be told: {answer:?}");
+}
