@@ -1,6 +1,7 @@
 //! What once went wrong between this library and its Redis server, on servers that run.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![allow(clippy::print_stdout, reason = "figures, for those who ask for them")]
 
 #[path = "../support/mod.rs"]
 mod support;
