@@ -19,7 +19,7 @@ async fn a_frozen_server_is_slow_then_down_and_up_again_when_it_goes_on() {
     let start = Instant::now();
     assert!(matches!(ask(&store, "key", LIMIT).await, Outcome::Silent(Health::Up)));
     become_like(&store, Health::Slow, TIMEOUT * 3).await;
-    assert!(start.elapsed() >= TIMEOUT * 2 - Duration::from_millis(5), "{:?}", start.elapsed());
+    assert!(start.elapsed() >= Duration::from_millis(195), "{:?}", start.elapsed());
     let asked = Instant::now();
     assert!(matches!(ask(&store, "key", LIMIT).await, Outcome::Failed(StoreErrorKind::Unavailable)));
     assert!(asked.elapsed() < TIMEOUT / 4, "nobody waits");

@@ -123,9 +123,7 @@ impl Queue {
 
     /// Moves up those who wait, as far as there is room.
     pub(super) fn move_up(&mut self, now: Instant, deliveries: &mut Vec<Delivery>) {
-        if self.asked.is_empty() && !self.waiting.is_empty() {
-            self.room.ran_dry();
-        }
+        self.room.taken_in(self.asked.is_empty(), !self.waiting.is_empty());
         while self.room.is_left(self.asked.len()) {
             let Some(Waiting { question, answer }) = self.waiting.pop_front() else {
                 // What a flood took is given back.

@@ -62,16 +62,24 @@ impl Room {
         self.alone = self.alone.min(took);
         self.round.answers += 1;
         self.round.took += took;
-        if usize::try_from(self.round.answers).is_ok_and(|answers| answers >= self.most) {
-            self.end_round();
-        }
     }
 
-    /// Somebody waits, and everything has been answered: the server is waiting for this process, which could have asked
-    /// for more. How long answers take then says how busy this process is, and nothing of the server.
-    pub(super) fn ran_dry(&mut self) {
-        self.most = (self.most * 2).min(MOST);
-        self.round = Round::default();
+    /// All answers that have come have been taken in. `is_dry` if nothing is on its way any more, `waits` if somebody
+    /// waits for room.
+    pub(super) fn taken_in(&mut self, is_dry: bool, waits: bool) {
+        if is_dry {
+            // The server is waiting for this process. How long answers take then says how busy this process is, and
+            // nothing of the server.
+            if let Some(takes) = self.round.took.checked_div(self.round.answers) {
+                self.takes = takes;
+                self.round = Round::default();
+                if waits {
+                    self.most = (self.most * 2).min(MOST);
+                }
+            }
+        } else if usize::try_from(self.round.answers).is_ok_and(|answers| answers >= self.most) {
+            self.end_round();
+        }
     }
 
     fn end_round(&mut self) {
@@ -120,6 +128,7 @@ mod tests {
             for _ in 0..most {
                 room.answered(takes);
             }
+            room.taken_in(false, true);
         }
         (room.most, room.takes)
     }
@@ -160,7 +169,7 @@ mod tests {
                 room.full();
                 room.answered(ms(40));
             }
-            room.ran_dry();
+            room.taken_in(true, true);
         }
         assert!(room.most > 1_000, "{}", room.most);
     }
