@@ -16,24 +16,13 @@ mod waiting;
 use std::time::Duration;
 
 use crate::support::redis::shared;
-use crate::support::unique;
+use crate::support::{strict, unique};
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Algorithm, Key, MemoryStore, OnUnavailable, RateLimiter, RateLimiterBuilder, RedisStore, key};
+use ratelimit_runtime::{Algorithm, Key, MemoryStore, RateLimiter, RateLimiterBuilder, RedisStore, key};
 
-const ALGORITHMS: [Algorithm; 5] = [
-    Algorithm::SlidingWindow,
-    Algorithm::SlidingCounter,
-    Algorithm::FixedWindow,
-    Algorithm::TokenBucket,
-    Algorithm::LeakyBucket,
-];
+const ALGORITHMS: [Algorithm; 5] = Algorithm::ALL;
 
 const MINUTE: Duration = Duration::from_secs(60);
-
-/// A limiter that never answers by itself: without its store a check fails, and with it the test.
-fn strict() -> RateLimiterBuilder {
-    RateLimiter::builder().timeout(Duration::from_secs(30)).on_unavailable(OnUnavailable::Deny)
-}
 
 fn in_memory(clock: &FakeClock) -> RateLimiterBuilder {
     strict().store(MemoryStore::new().with_clock(clock.clone()))

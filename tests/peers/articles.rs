@@ -15,31 +15,19 @@ mod zset_pipeline;
 use std::time::Duration;
 
 use crate::support::redis::{RedisServer, shared};
-use crate::support::unique;
+use crate::support::{strict, unique};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{
-    Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RateLimiterBuilder, RedisStore,
-    Rule, rate_limit,
+    Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, rate_limit,
 };
 
-const ALGORITHMS: [Algorithm; 5] = [
-    Algorithm::SlidingWindow,
-    Algorithm::SlidingCounter,
-    Algorithm::FixedWindow,
-    Algorithm::TokenBucket,
-    Algorithm::LeakyBucket,
-];
+const ALGORITHMS: [Algorithm; 5] = Algorithm::ALL;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const MICROSECOND: Duration = Duration::from_micros(1);
 
 type Outcome = Result<(), RateLimitError>;
-
-/// A limiter that never answers by itself: without its store a check fails, and with it the test.
-fn strict() -> RateLimiterBuilder {
-    RateLimiter::builder().timeout(Duration::from_secs(30)).on_unavailable(OnUnavailable::Deny)
-}
 
 /// A limiter on a server and its clock, and the prefix of its keys.
 fn on_redis(server: &RedisServer) -> (RateLimiter, String) {

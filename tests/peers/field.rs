@@ -13,20 +13,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::redis::{RedisServer, shared};
-use crate::support::unique;
+use crate::support::{strict, unique};
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{
-    Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RateLimiterBuilder, RedisStore, Rule,
-};
+use ratelimit_runtime::{Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule};
 use tokio::task::JoinSet;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const MICROSECOND: Duration = Duration::from_micros(1);
-
-/// A limiter that never answers by itself: without its store, a check fails, and with it the test.
-fn strict() -> RateLimiterBuilder {
-    RateLimiter::builder().timeout(Duration::from_secs(30)).on_unavailable(OnUnavailable::Deny)
-}
 
 /// A limiter on a server and its clock, and the prefix of its keys.
 fn on_redis(server: &RedisServer) -> (RateLimiter, String) {
@@ -85,16 +78,10 @@ async fn burst(limiters: &[&RateLimiter], rule: Rule, key: &Key, calls: usize) -
     tasks.join_all().await.into_iter().sum()
 }
 
-fn number(server: &RedisServer, command: &[&str]) -> i64 {
-    let reply = server.cli(command);
-    reply.parse().unwrap_or_else(|_| panic!("{command:?} gave {reply:?}"))
-}
-
 /// The number in one field of INFO.
 fn info(server: &RedisServer, section: &str, field: &str) -> u64 {
-    let info = server.cli(&["INFO", section]);
-    let value = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-    value.unwrap_or_default().trim().parse().unwrap_or_else(|_| panic!("{field} in {info}"))
+    let value = server.info(section, field);
+    value.parse().unwrap_or_else(|_| panic!("{field}: {value:?}"))
 }
 
 /// Calls, and microseconds spent, of one command since the start or `CONFIG RESETSTAT`.

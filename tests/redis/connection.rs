@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use super::{MINUTE, acquire, eventually, info, number, number_of};
+use super::{MINUTE, acquire, number_of};
+use crate::support::eventually;
 use crate::support::redis::{RedisServer, shared};
 use crate::support::unique;
 use ratelimit_runtime::store::{Request, StoreErrorKind};
@@ -16,7 +17,7 @@ async fn a_flushed_script_cache_costs_one_more_command_and_no_error() {
     let store = RedisStore::new(&server.url()).unwrap();
     let (key, limit) = (unique("flush"), Limit::new(100, MINUTE));
     let calls = |command: &str| {
-        let stats = info(&server, "commandstats", &format!("cmdstat_{command}"));
+        let stats = server.info("commandstats", &format!("cmdstat_{command}"));
         stats.strip_prefix("calls=").and_then(|s| s.split(',').next()?.parse().ok()).unwrap_or(0)
     };
     for flush in 1..=3 {
@@ -44,7 +45,7 @@ fn each_runtime_has_its_connection_and_takes_it_along() {
     let (key, limit) = (unique("runtimes"), Limit::new(1_000, MINUTE));
     let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     // One of them is the one that asks.
-    let clients = || number_of(&info(&server, "clients", "connected_clients")) - 1;
+    let clients = || number_of(&server.info("clients", "connected_clients")) - 1;
 
     let (first, second) = (runtime(), runtime());
     for runtime in [&first, &second, &first] {
@@ -60,7 +61,7 @@ fn each_runtime_has_its_connection_and_takes_it_along() {
     assert!(eventually(|| clients() == 1));
     drop(store);
     assert!(eventually(|| clients() == 0), "the store closes its connections");
-    assert_eq!(number(&server, &["ZCARD", &key]), 7);
+    assert_eq!(server.number(&["ZCARD", &key]), 7);
 }
 
 #[test]

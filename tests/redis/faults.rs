@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{DEADLINE, MINUTE, PATIENCE, acquire, acquire_in_time, info, number_of, peek, recovered};
+use super::{DEADLINE, MINUTE, PATIENCE, acquire, acquire_in_time, number_of, peek, recovered};
 use crate::support::redis::RedisServer;
 use crate::support::unique;
 use ratelimit_runtime::store::StoreErrorKind;
@@ -180,7 +180,7 @@ async fn callers_who_give_up_in_a_hurry_do_not_cost_the_connection() {
     let store = RedisStore::new(&server.url()).unwrap();
     let key = unique("hurry");
     store.ready().await.unwrap();
-    let connections = || info(&server, "stats", "total_connections_received");
+    let connections = || server.info("stats", "total_connections_received");
     let before = number_of(&connections());
     for _ in 0..200 {
         // Polled once, so that it is sent, and dropped.
@@ -201,7 +201,7 @@ async fn a_read_only_replica_is_unavailable_until_it_is_promoted() {
     let mut gone = RedisServer::start();
     gone.stop();
     assert_eq!(server.cli(&["REPLICAOF", "127.0.0.1", &gone.port().to_string()]), "OK");
-    let own = || number_of(&info(&server, "stats", "total_connections_received"));
+    let own = || number_of(&server.info("stats", "total_connections_received"));
     let before = own();
     let error = acquire_in_time(&store, &key).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unavailable);

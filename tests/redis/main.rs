@@ -19,7 +19,7 @@ mod stored_bytes;
 
 use std::time::{Duration, Instant};
 
-use crate::support::redis::{RedisServer, shared};
+use crate::support::redis::shared;
 use ratelimit_runtime::store::{Request, StoreError, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
@@ -68,29 +68,6 @@ async fn recovered(store: &RedisStore, key: &str) -> Duration {
     }
 }
 
-fn number(server: &RedisServer, command: &[&str]) -> i64 {
-    let reply = server.cli(command);
-    reply.parse().unwrap_or_else(|_| panic!("{command:?} gave {reply}"))
-}
-
-/// One field of a section of INFO.
-fn info(server: &RedisServer, section: &str, field: &str) -> String {
-    let info = server.cli(&["INFO", section]);
-    let value = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-    value.unwrap_or_default().trim().to_owned()
-}
-
 fn number_of(text: &str) -> i64 {
     text.parse().unwrap()
-}
-
-fn eventually(done: impl Fn() -> bool) -> bool {
-    let start = Instant::now();
-    while start.elapsed() < PATIENCE {
-        if done() {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    false
 }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::support::redis::{RedisServer, shared};
-use crate::support::unique;
+use crate::support::{eventually, unique};
 use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, Rule, rate_limit};
 use tokio::runtime::{Builder, Runtime};
 
@@ -130,16 +130,6 @@ fn assert_keys_expire(server: &RedisServer, at_least: u64) {
     let (keys, expires) = (field("keys="), field("expires="));
     assert!(keys >= at_least, "{keyspace}");
     assert_eq!(keys, expires, "{keyspace}");
-}
-
-fn eventually(done: impl Fn() -> bool) -> bool {
-    for _ in 0..4_000 {
-        if done() {
-            return true;
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    false
 }
 
 /// A fallback that remembers every key it lets through grows for as long as the outage lasts.

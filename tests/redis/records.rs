@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{MICROSECOND, MINUTE, PATIENCE, acquire, info, number, peek, store_with_fake_clock};
+use super::{MICROSECOND, MINUTE, PATIENCE, acquire, peek, store_with_fake_clock};
 use crate::support::redis::{RedisServer, shared};
 use crate::support::unique;
 use ratelimit_runtime::store::Request;
@@ -24,7 +24,7 @@ async fn twenty_thousand_concurrent_calls_are_counted_exactly() {
     }
     let admitted = calls.join_all().await.into_iter().filter(|allowed| *allowed).count();
     assert_eq!(admitted, 7_000);
-    assert_eq!(number(server, &["ZCARD", &key]), 7_000);
+    assert_eq!(server.number(&["ZCARD", &key]), 7_000);
 }
 
 #[tokio::test]
@@ -67,9 +67,9 @@ async fn the_log_never_outgrows_max_or_outlives_the_window() {
         if call % 7 == 0 {
             let _ = peek(&store, &key, limit).await.unwrap();
         }
-        let card = number(server, &["ZCARD", &key]);
+        let card = server.number(&["ZCARD", &key]);
         assert!(card <= i64::try_from(max).unwrap(), "{card} entries after call {call}, {verdict:?}");
-        let ttl = number(server, &["PTTL", &key]);
+        let ttl = server.number(&["PTTL", &key]);
         assert!((1..=60_000).contains(&ttl), "{ttl} ms left after call {call}");
         // On average a little less than `max` calls come in a minute, at times in the same microsecond.
         clock.advance(Duration::from_micros(call * 7_919_993 % 1_100_000 * (call % 3)));
@@ -88,9 +88,9 @@ async fn a_log_whose_newest_entry_has_expired_starts_anew() {
     assert_eq!(server.cli(&["OBJECT", "ENCODING", &key]), "skiplist");
     clock.advance(MINUTE + MICROSECOND * 300);
     assert_eq!(peek(&store, &key, limit).await.unwrap().remaining, 300);
-    assert_eq!(number(server, &["ZCARD", &key]), 300, "a peek writes nothing");
+    assert_eq!(server.number(&["ZCARD", &key]), 300, "a peek writes nothing");
     assert_eq!(acquire(&store, &key, limit).await.unwrap().remaining, 299);
-    assert_eq!(number(server, &["ZCARD", &key]), 1);
+    assert_eq!(server.number(&["ZCARD", &key]), 1);
     assert_ne!(server.cli(&["OBJECT", "ENCODING", &key]), "skiplist");
 }
 
@@ -107,7 +107,7 @@ async fn expired_entries_go_in_bounded_portions() {
     clock.advance(MINUTE / 2 + MICROSECOND * 500);
     // 499 of 500 have expired.
     assert_eq!(acquire(&store, &key, limit).await.unwrap().remaining, 498);
-    assert_eq!(number(server, &["ZCARD", &key]), 500 + 1 - 64);
+    assert_eq!(server.number(&["ZCARD", &key]), 500 + 1 - 64);
 }
 
 #[tokio::test]
@@ -133,7 +133,7 @@ async fn a_heavy_call_takes_as_many_members() {
     assert_eq!(store.acquire(request).await.unwrap().remaining, 1_000);
     assert_eq!(store.acquire(request).await.unwrap().remaining, 0);
     assert!(!store.acquire(request).await.unwrap().allowed);
-    assert_eq!(number(server, &["ZCARD", &key]), 2_000);
+    assert_eq!(server.number(&["ZCARD", &key]), 2_000);
 }
 
 #[tokio::test]
@@ -144,14 +144,14 @@ async fn refusals_and_peeks_write_nothing() {
     for _ in 0..2 {
         assert!(acquire(&store, &key, limit).await.unwrap().allowed);
     }
-    let before = info(&server, "persistence", "rdb_changes_since_last_save");
+    let before = server.info("persistence", "rdb_changes_since_last_save");
     assert_ne!(before, "0");
     for _ in 0..10 {
         assert!(!acquire(&store, &key, limit).await.unwrap().allowed);
         assert!(!peek(&store, &key, limit).await.unwrap().allowed);
         assert!(peek(&store, &unique("nobody"), limit).await.unwrap().allowed);
     }
-    assert_eq!(info(&server, "persistence", "rdb_changes_since_last_save"), before);
+    assert_eq!(server.info("persistence", "rdb_changes_since_last_save"), before);
 }
 
 #[tokio::test]
@@ -168,7 +168,7 @@ async fn a_clock_that_steps_back_never_lengthens_a_keys_life() {
         // A server whose clock is set back by ten minutes shows such a key with that much more to live.
         assert_eq!(server.cli(&["PEXPIRE", key, "660000"]), "1");
         let verdict = peek(&store, key, limit).await.unwrap();
-        let ttl = number(server, &["PTTL", key]);
+        let ttl = server.number(&["PTTL", key]);
         assert!((1..=60_000).contains(&ttl), "{ttl} ms left");
         assert!(verdict.retry_after_us <= 60_001_000, "{verdict:?}");
         assert!(verdict.reset_after_us <= 60_001_000, "{verdict:?}");

@@ -17,13 +17,7 @@ use ratelimit_runtime::store::{Answer, Request, Store as _, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, MAX_COUNT, MemoryStore};
 
-const ALGORITHMS: [Algorithm; 5] = [
-    Algorithm::SlidingWindow,
-    Algorithm::SlidingCounter,
-    Algorithm::FixedWindow,
-    Algorithm::TokenBucket,
-    Algorithm::LeakyBucket,
-];
+const ALGORITHMS: [Algorithm; 5] = Algorithm::ALL;
 
 /// One key in memory, its clock, and what it admitted.
 struct Key {

@@ -5,11 +5,31 @@
 pub(crate) mod redis;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use ratelimit_runtime::{OnUnavailable, RateLimiter, RateLimiterBuilder};
 
 /// `name` with a suffix that no other call, process or earlier run has: tests that share a server never share a key.
 pub(crate) fn unique(name: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     format!("{name}-{}-{nanos:x}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A limiter that never answers by itself: without its store a check fails, and with it the test.
+pub(crate) fn strict() -> RateLimiterBuilder {
+    RateLimiter::builder().timeout(Duration::from_secs(30)).on_unavailable(OnUnavailable::Deny)
+}
+
+/// Waits for what the clock of a test cannot bring about; says whether it came. It gives up late, for slow machines.
+pub(crate) fn eventually(done: impl Fn() -> bool) -> bool {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(20) {
+        if done() {
+            return true;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    false
 }

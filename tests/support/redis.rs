@@ -124,6 +124,19 @@ impl RedisServer {
         link.send(command).expect("the server answers")
     }
 
+    /// The number that a command gives.
+    pub(crate) fn number(&self, command: &[&str]) -> i64 {
+        let reply = self.cli(command);
+        reply.parse().unwrap_or_else(|_| panic!("{command:?} gave {reply:?}"))
+    }
+
+    /// One field of a section of INFO.
+    pub(crate) fn info(&self, section: &str, field: &str) -> String {
+        let info = self.cli(&["INFO", section]);
+        let value = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        value.unwrap_or_default().trim().to_owned()
+    }
+
     /// The version, such as `7.0.15`; of Valkey its own, not the Redis version it stands for.
     pub(crate) fn version(&self) -> String {
         let info = self.cli(&["INFO", "server"]);

@@ -116,7 +116,7 @@ async fn windows_of_25_and_366_days_do_not_overflow() {
         let (limiter, prefix) = on_redis(server);
         assert!(admits(&limiter, &rule, &Key::global()).await);
         let stored = format!("{prefix}:rl1:sw-{}s:{days} days:", window.as_secs());
-        let ttl = Duration::from_millis(u64::try_from(number(server, &["PTTL", &stored])).unwrap());
+        let ttl = Duration::from_millis(u64::try_from(server.number(&["PTTL", &stored])).unwrap());
         assert!(ttl > window - MINUTE && ttl <= window, "{ttl:?} of {window:?}");
     }
 }
@@ -130,7 +130,7 @@ async fn every_write_leaves_a_key_that_expires() {
     let stored = format!("{prefix}:rl1:sw-60s:expires:");
     for call in 0..40_u32 {
         let _ = limiter.acquire(&rule, &Key::global()).await;
-        let ttl = number(server, &["PTTL", &stored]);
+        let ttl = server.number(&["PTTL", &stored]);
         assert!((1..=60_000).contains(&ttl), "{ttl} ms are left after call {call}");
         // A refusal, an admission beside others, one that trims, and one that starts the log anew.
         clock.advance(MINUTE / 7 * (call % 9));
@@ -139,7 +139,7 @@ async fn every_write_leaves_a_key_that_expires() {
     clock.advance(MINUTE / 2);
     limiter.reset(&rule, &Key::global()).await.unwrap();
     assert!(admits(&limiter, &rule, &Key::global()).await);
-    assert_eq!(number(server, &["PERSIST", &stored]), 1);
+    assert_eq!(server.number(&["PERSIST", &stored]), 1);
     assert!(admits(&limiter, &rule, &Key::global()).await);
-    assert!((1..=60_000).contains(&number(server, &["PTTL", &stored])));
+    assert!((1..=60_000).contains(&server.number(&["PTTL", &stored])));
 }

@@ -12,7 +12,7 @@ async fn fifty_thousand_calls_in_a_burst_all_count() {
     let rule = |max| Rule::new("burst", Limit::per_hour(max));
     assert_eq!(burst(&[&limiter], rule(50_002), &Key::global(), CALLS).await, CALLS);
     assert_eq!(limiter.peek(&rule(50_002), &Key::global()).await.unwrap().remaining(), 2);
-    let bytes = number(server, &["STRLEN", &format!("{prefix}:rl1:sw-3600s:burst:%ring")]);
+    let bytes = server.number(&["STRLEN", &format!("{prefix}:rl1:sw-3600s:burst:%ring")]);
     assert!(bytes > 12 * 50_000, "50,000 entries do not fit into {bytes} bytes");
     assert_eq!(limiter.acquire(&rule(50_002), &Key::global()).await.unwrap().remaining(), 1);
     assert!(admits(&limiter, &rule(50_002), &Key::global()).await);
@@ -144,13 +144,13 @@ async fn refused_calls_are_not_recorded() {
     for _ in 0..5 {
         assert!(admits(&limiter, &rule, &Key::global()).await);
     }
-    let memory = number(server, &["MEMORY", "USAGE", &stored]);
+    let memory = server.number(&["MEMORY", "USAGE", &stored]);
     let log = server.cli(&["ZRANGE", &stored, "0", "-1"]);
     for _ in 0..599 {
         clock.advance(MINUTE / 600);
         assert!(!admits(&limiter, &rule, &Key::global()).await);
     }
-    assert_eq!(number(server, &["MEMORY", "USAGE", &stored]), memory);
+    assert_eq!(server.number(&["MEMORY", "USAGE", &stored]), memory);
     assert_eq!(server.cli(&["ZRANGE", &stored, "0", "-1"]), log);
     clock.advance(MINUTE / 600);
     assert!(admits(&limiter, &rule, &Key::global()).await, "the window opens although somebody kept trying");

@@ -190,7 +190,7 @@ async fn hostile_values_are_bounded_harmless_and_apart() {
     for key in keys {
         assert!(key.len() < 300, "{} bytes", key.len());
         assert!(!key.contains(['{', '}']) && !key.contains(char::is_control), "{key:?}");
-        let memory = number(server, &["MEMORY", "USAGE", &key]);
+        let memory = server.number(&["MEMORY", "USAGE", &key]);
         assert!(memory < 1_000, "{memory} bytes for {key}");
     }
 }

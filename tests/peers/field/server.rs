@@ -139,7 +139,7 @@ async fn a_long_log_that_expires_by_itself_does_not_stall_the_server() {
     let rule = Rule::new("by itself", Limit::new(1_000_000, Duration::from_secs(5)));
     assert_eq!(burst(&[&limiter], rule, &Key::global(), 70_000).await, 70_000);
     server.cli(&["LATENCY", "RESET"]);
-    while number(&server, &["DBSIZE"]) > 0 {
+    while server.number(&["DBSIZE"]) > 0 {
         // The server's own clock and its own expiry: nothing here can move them.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

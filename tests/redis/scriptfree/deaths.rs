@@ -11,6 +11,8 @@ use std::time::Duration;
 use ratelimit_runtime::store::{Request, StoreErrorKind};
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
 
+use crate::support::eventually;
+
 use super::{RedisServer, unique, url, without_scripts};
 
 /// `tests/bin/plain_worker.rs`.
@@ -48,13 +50,6 @@ fn expiring_keys(server: &RedisServer) -> u64 {
     };
     assert_eq!(field("keys="), field("expires="), "{keyspace}");
     field("keys=").unwrap_or(0)
-}
-
-fn eventually(done: impl Fn() -> bool) -> bool {
-    (0..2_000).any(|_| {
-        thread::sleep(Duration::from_millis(5));
-        done()
-    })
 }
 
 fn used(server: &RedisServer, algorithm: &str, key: &str) -> usize {
