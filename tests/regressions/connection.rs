@@ -8,7 +8,6 @@ mod asking;
 mod proxy;
 
 mod cancelled;
-mod flood;
 mod handshake;
 mod idle;
 mod refusals;
