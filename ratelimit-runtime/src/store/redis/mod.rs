@@ -13,7 +13,7 @@ use self::connection::{Connections, Server};
 use self::operation::Operation;
 use self::route::{GroupRoute, Settings, unsupported};
 use super::{Answer, Capabilities, Health, Request, Store, Verdict};
-use crate::clock::Clock;
+use crate::clock::WallClock;
 use crate::error::StoreError;
 
 mod backend;
@@ -114,7 +114,7 @@ impl RedisStore {
     /// free *d* early for its own calls, and its admissions last *d* longer for the others. Keys still expire by the
     /// server's clock.
     #[must_use]
-    pub fn with_clock(mut self, clock: impl Clock) -> Self {
+    pub fn with_clock(mut self, clock: impl WallClock) -> Self {
         self.backend.clock = Some(Box::new(clock));
         self
     }
