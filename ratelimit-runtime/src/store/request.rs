@@ -145,8 +145,9 @@ impl<'a> Request<'a> {
         self.unit_log
     }
 
-    /// The longest that anything written for this request may live: the longest window; two for a sliding counter;
-    /// what a full bucket takes to drain.
+    /// The longest that a charge may live: the longest window; two for a sliding counter; what a full bucket takes to
+    /// drain. A reservation that is never settled may live for this or the longest window, whichever is longer; a block
+    /// lives as long as it was given.
     #[must_use]
     pub fn horizon(&self) -> Duration {
         Duration::from_micros(self.horizon_us())
