@@ -74,3 +74,14 @@ async fn a_paused_clock_does_not_end_a_check_at_once() {
     assert!(decision.is_degraded());
     assert!(start.elapsed() + Duration::from_millis(3) >= TIMEOUT, "{:?}", start.elapsed());
 }
+
+#[tokio::test]
+async fn the_longest_timeout_and_wait_there_are_overflow_nothing() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let limiter = RateLimiter::with_store(store.clone());
+    let rule = Rule::new("longest", Limit::per_hour(1)).with_timeout(Duration::MAX).with_wait(Duration::MAX);
+    assert!(limiter.acquire(&rule, &Key::global()).await.unwrap().is_allowed());
+    assert!(!limiter.peek(&rule, &Key::global()).await.unwrap().is_allowed());
+    store.fail();
+    assert!(limiter.acquire(&rule, &Key::global()).await.unwrap().is_degraded());
+}
