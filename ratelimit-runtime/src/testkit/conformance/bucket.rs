@@ -6,7 +6,7 @@ use super::bench::{Bench, MICROSECOND, answered};
 use crate::rule::{Algorithm, Limit};
 use crate::store::{Request, Verdict};
 
-/// An unused key, and the limits that its calls are held against.
+/// An unused key, and the limits that apply to its calls.
 ///
 /// At one moment all algorithms do the same, and after [`horizon`](Self::horizon) nothing is left of anything: most
 /// cases need no more.
