@@ -6,8 +6,8 @@
 //! exactly, to the microsecond.
 //!
 //! A store [declares](crate::store::Store::capabilities) what it can do. A case that needs more is not passed over in
-//! silence: it makes sure that whoever asks a limiter for it is told, and prints what was not tried. For costs,
-//! [`Store::supports`](crate::store::Store::supports) is asked.
+//! silence: it makes sure that a limiter reports the lack as an error, and prints what was not tried. Whether a store
+//! takes a cost is asked by [`Store::supports`](crate::store::Store::supports).
 
 #![allow(clippy::unchecked_time_subtraction, reason = "shorter from longer constants")]
 
@@ -49,8 +49,8 @@ pub use self::suite::{all, run};
 /// # fn main() { let _ = memory_store; }
 /// ```
 ///
-/// What the store does not [declare](crate::store::Store::capabilities) is not tried; then the test makes sure that a
-/// limiter refuses it.
+/// A feature that the store does not [declare](crate::store::Store::capabilities) is not tried; instead the test makes
+/// sure that a limiter refuses it.
 #[macro_export]
 macro_rules! conformance {
     ($name:ident, $factory:expr $(,)?) => {

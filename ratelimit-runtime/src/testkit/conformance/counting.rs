@@ -30,7 +30,7 @@ pub(super) async fn exactly_max_pass(bench: Bench, algorithm: Algorithm) {
     }
 }
 
-/// Of 1,000 calls at once, exactly `max` are admitted, and each is told another number of what is left.
+/// Of 1,000 calls at once, exactly `max` are admitted, and each is told a different number of what is left.
 pub(super) async fn a_burst_admits_exactly_max(bench: Bench, algorithm: Algorithm) {
     const MAX: u64 = 100;
     let key: Arc<[u8]> = bench.key(b"").into();
@@ -63,7 +63,7 @@ pub(super) async fn the_largest_max_is_counted_down(bench: Bench, algorithm: Alg
     }
 }
 
-/// An unused key is whole, and looking at a key leaves it as it is.
+/// An unused key has its full limit, and looking at a key leaves it as it is.
 pub(super) async fn peek_changes_nothing(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 3);
     for _ in 0..10 {

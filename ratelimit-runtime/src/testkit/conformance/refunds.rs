@@ -1,4 +1,4 @@
-//! What is given back.
+//! Refunds: what can be given back, how often, and for how long.
 
 use super::bench::{Bench, MICROSECOND, SECOND};
 use crate::rule::Algorithm;
@@ -61,7 +61,7 @@ pub(super) async fn what_has_expired_is_not_given_back(bench: Bench, algorithm: 
     }
 }
 
-/// A reset takes the tickets along.
+/// After a reset, earlier tickets are void.
 pub(super) async fn what_was_reset_is_not_given_back(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 3);
     let old = bucket.admitted(1).await;
