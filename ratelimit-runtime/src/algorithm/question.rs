@@ -2,7 +2,7 @@
 
 use crate::rule::{Algorithm, Limit};
 
-/// The limits that a call is held against, and what it weighs.
+/// The limits that apply to a call, and what it weighs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Question<'a> {
     pub(crate) algorithm: Algorithm,

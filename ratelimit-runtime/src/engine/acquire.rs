@@ -1,4 +1,5 @@
-//! One check: the store by the time limit, and where it gives no answer, whoever answers instead.
+//! One check: asks the store within the time limit, and if it gives no answer, lets the rule's `on_unavailable` policy
+//! decide who answers instead.
 
 use std::time::Instant;
 
@@ -20,7 +21,7 @@ impl Asked {
         }
     }
 
-    /// The time limit of the check, had it begun then.
+    /// The time limit of the check if it began at `start`.
     pub(super) fn limit_after(&self, start: Instant) -> TimeLimit {
         TimeLimit::after(start, self.check.timeout)
     }
@@ -39,7 +40,7 @@ impl Asked {
         self.conclude(&request, verdict)
     }
 
-    /// The answer, if it takes no waiting at all; what could not be answered so has not been asked.
+    /// The answer, if it takes no waiting at all; `None` if it does, and then nothing has been asked.
     pub(super) fn acquire_now(&self) -> Option<Result<Decision, RateLimitError>> {
         let request = match self.request(None) {
             Ok(request) => request,
@@ -69,7 +70,7 @@ impl Asked {
         }
     }
 
-    /// Waits for an answer, and says to the store if it made somebody wait for as long as the limiter waits.
+    /// Waits for an answer. If none came within the limiter's full timeout, tells the store that it is overdue.
     pub(super) async fn by<T: Unpin>(
         &self,
         limit: TimeLimit,
@@ -178,7 +179,7 @@ pub(crate) async fn peek(asked: &Asked) -> Result<Decision, RateLimitError> {
     asked.peek(TimeLimit::new(asked.check.timeout)).await
 }
 
-/// Has the store change something about a key; no policy answers for it.
+/// Asks the store to change something about a key. `on_unavailable` does not apply: if the store fails, so does this.
 pub(crate) async fn change<T: Unpin>(
     asked: &Asked,
     change: impl for<'a> FnOnce(&'a (dyn Store + 'static), Request<'a>) -> Answer<'a, T>,

@@ -21,7 +21,7 @@ impl Asked {
         self.check.reservation
     }
 
-    /// What is asked of a store to change something about the key.
+    /// The request that a store gets to change something about the key.
     pub(crate) fn key_request(&self) -> Result<Request<'_>, RateLimitError> {
         self.check.key_request()
     }
@@ -31,7 +31,7 @@ impl Asked {
         Ok(self.engine.capabilities.need(self.check.algorithm, feature)?)
     }
 
-    /// Has whoever made the charge do something about it; `None` if there was none.
+    /// Calls `what` on the store that made the charge, be it the engine's or the fallback; `None` if nothing was charged.
     pub(super) fn charged_by<'a, T>(
         &'a self,
         charge: Charge,

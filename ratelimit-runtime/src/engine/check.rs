@@ -1,4 +1,4 @@
-//! [`Check`]: one question, without the one who answers it.
+//! [`Check`]: everything that one check asks, apart from the engine that answers it.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::store::Request;
 /// Beyond this, times could not be added exactly on Redis. 2⁵² µs are 142 years.
 const MAX_HORIZON_US: u64 = 1 << 52;
 
-/// One question. It owns its key, so that nothing of the caller's is held across an `.await`.
+/// One check. It owns its key, so that it borrows nothing from the caller across an `.await`.
 #[derive(Clone)]
 pub(crate) struct Check {
     pub(super) name: Name,
@@ -29,18 +29,18 @@ pub(crate) struct Check {
     pub(super) shadow: bool,
     pub(super) unit_log: bool,
     pub(super) key: KeyBuf,
-    /// How much of the key all keys of the rule share.
+    /// The length of the part of the key that all keys of the rule share.
     pub(super) rule_len: usize,
-    /// What is wrong with the question itself, to be said when it is asked.
+    /// What is wrong with the check itself; it is reported when the check is made.
     pub(super) broken: Option<RateLimitError>,
 }
 
 impl Check {
-    /// What is asked of a store to decide on a call. The store is told until when somebody waits.
+    /// The request that a store gets to decide on a call. `timeout_at` tells it until when the caller waits.
     ///
     /// # Errors
     ///
-    /// What no store has to be asked for: an unknown policy, two meanings of a name, a cost that no window admits.
+    /// What is known without asking a store: an unknown policy, two meanings of a name, a cost that no window admits.
     pub(super) fn request(&self, timeout_at: Option<Instant>) -> Result<Request<'_>, RateLimitError> {
         let limit = self.capacity();
         if self.broken.is_none() && (self.cost > limit || limit == 0) {
@@ -59,11 +59,11 @@ impl Check {
         })
     }
 
-    /// What is asked of a store to change something about the key, whatever the call would cost.
+    /// The request that a store gets to change something about the key, whatever the call would cost.
     ///
     /// # Errors
     ///
-    /// Those of the question itself: an unknown policy, two meanings of a name.
+    /// Those of the check itself: an unknown policy, two meanings of a name.
     pub(super) fn key_request(&self) -> Result<Request<'_>, RateLimitError> {
         if let Some(error) = &self.broken {
             return Err(error.clone());

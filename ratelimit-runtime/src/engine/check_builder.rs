@@ -1,4 +1,4 @@
-//! [`CheckBuilder`]: from a rule and the values of a call to a [`Check`].
+//! [`CheckBuilder`]: makes a [`Check`] from a rule and the values of a call.
 
 use std::fmt;
 use std::sync::Arc;

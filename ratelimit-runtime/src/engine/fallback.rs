@@ -1,4 +1,5 @@
-//! [`Fallback`]: what becomes of a check that the store did not answer, and the memory in which limits go on meanwhile.
+//! What becomes of a check that the store did not answer ([`Instead`]), and the memory in which limits go on meanwhile
+//! ([`Fallback`]).
 //!
 //! The limits are the same and the memory is bounded. What is charged there is unknown to the store, and forgotten by
 //! itself; a block that was set there goes on refusing in this process once the store is back.
@@ -26,7 +27,7 @@ pub(super) enum Instead {
 }
 
 impl Instead {
-    /// The table of [`OnUnavailable`].
+    /// The rows of the table at [`OnUnavailable`].
     pub(super) fn of(policy: OnUnavailable, kind: StoreErrorKind, health: Health) -> Self {
         let serves = match kind {
             StoreErrorKind::Unavailable => false,
@@ -54,7 +55,7 @@ pub(crate) struct Fallback {
 struct Memory {
     store: MemoryStore,
     since: Instant,
-    /// When the last block is over that was set here, in milliseconds after `since`.
+    /// When the last block that was set here ends, in milliseconds after `since`.
     blocked_until_ms: AtomicU64,
 }
 

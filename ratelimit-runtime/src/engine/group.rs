@@ -12,15 +12,15 @@ use crate::store::{Request, Verdict};
 /// Why a group was not let through.
 #[derive(Debug)]
 pub(super) struct Refused {
-    /// Which of the checks refused, for [`RateLimitError::Exceeded`]; else which gave the error.
+    /// The index of the check that refused or failed.
     pub(super) by: usize,
     pub(super) error: RateLimitError,
 }
 
 /// Asks several checks together; the decisions are in their order.
 ///
-/// Checks of one limiter whose store can do it are decided in one step. Between steps, what was charged is given back
-/// when a later step refuses or fails, and when the caller drops this future. All steps share the time of the check.
+/// Checks of one limiter are decided in one step if its store can do that. What one step has charged is given back when
+/// a later step refuses or fails, and when the caller drops this future. All steps share the time of the check.
 ///
 /// A check in shadow mode has no say. It is asked once the others have admitted the call.
 pub(super) async fn acquire(group: &[Asked], start: Instant) -> Result<Vec<Decision>, Refused> {
@@ -79,7 +79,8 @@ impl Drop for Charged<'_> {
 /// Checks that are decided in one step, with their places in the group.
 type Step<'a> = Vec<(usize, &'a Asked)>;
 
-/// The checks that have a say, in the order in which they are asked: those that one store decides in one step are one.
+/// The checks that have a say, as the steps in which they are asked; checks that one store can decide together are one
+/// step.
 fn steps(group: &[Asked]) -> Vec<Step<'_>> {
     let mut by_engine: Vec<Step<'_>> = Vec::new();
     for (at, asked) in group.iter().enumerate().filter(|(_, asked)| !asked.check.shadow) {
@@ -124,8 +125,8 @@ async fn together(step: &Step<'_>, start: Instant) -> Result<Vec<Decision>, Refu
     }
 }
 
-/// The answers instead of those of a store that gave none: what the memory of this process decides is charged all or
-/// none.
+/// The answers for a step whose store gave none. Those that the memory of this process decides are charged together:
+/// all or none.
 fn without_store(step: &Step<'_>, requests: &[Request<'_>], error: StoreError) -> Result<Vec<Decision>, Refused> {
     let mut instead = Vec::with_capacity(step.len());
     for (&(by, asked), request) in step.iter().zip(requests) {

@@ -1,4 +1,4 @@
-//! The check of a call: asked once, or as long as its rule waits; whatever comes of it is observed here, once.
+//! The check of a call: asked once, or again and again for as long as its rule waits. Its outcome is observed here, once.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::observe;
 use crate::real_time;
 use crate::store::{Health, Store as _};
 
-/// The outcome of a check, if it takes no waiting at all; what could not be answered so has not been asked.
+/// The outcome of a check, if it takes no waiting at all; `None` if it does, and then nothing has been asked.
 pub(crate) fn acquire_now(asked: &Asked) -> Option<Result<Decision, RateLimitError>> {
     if asked.check.waits() {
         return None;
@@ -30,7 +30,7 @@ pub(crate) async fn acquire(asked: &Asked) -> Result<Decision, RateLimitError> {
     decisions.pop().ok_or_else(|| RateLimitError::misconfigured("nothing was asked"))
 }
 
-/// Asks several checks together, and waits for slots as long as those that refuse say.
+/// Asks several checks together, and waits for slots for as long as the rules that refuse allow.
 pub(crate) async fn acquire_all(group: &[Asked]) -> Result<Vec<Decision>, RateLimitError> {
     if let [asked] = group {
         return Ok(vec![acquire(asked).await?]);

@@ -1,4 +1,4 @@
-//! The engine: one check, or a stacked group of them, to decisions.
+//! The engine: turns one check, or a group of stacked ones, into decisions.
 //!
 //! ```text
 //! check_builder  a rule and the values of a call become a check        parts     what an engine is made of

@@ -1,8 +1,8 @@
 //! What becomes of a charge once its call is over: a reservation is committed or released, a charge given back.
 //!
-//! Nobody waits for it. A store in memory does it at once; for others a task of the current runtime does it, within the
+//! The call does not wait for this. A store in memory does it at once; for others a task of the current runtime does it, within the
 //! limiter's timeout. There are at most [`MAX_OPEN`] such tasks per process; beyond, and where there is no runtime, a
-//! charge stays what it is: it counts until it expires.
+//! charge stays as it is, and counts until it expires.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -41,7 +41,7 @@ pub(crate) async fn refund(asked: &Asked, admission: &Decision) -> Result<bool, 
 
 /// Reservations of one call, to be settled by what it returns.
 ///
-/// Dropped without that, because the call was cancelled or panicked, they count.
+/// If they are dropped unsettled, because the call was cancelled or panicked, they count.
 #[derive(Debug)]
 #[must_use = "dropping it counts the call"]
 pub struct Reservations<const N: usize> {
@@ -53,7 +53,7 @@ impl<const N: usize> Reservations<N> {
         Self { reserved }
     }
 
-    /// Says for each attribute, in written order, whether the call counts.
+    /// Settles them: `counts` says for each attribute, in written order, whether the call counts.
     pub fn settle(mut self, counts: [bool; N]) {
         for (reserved, counts) in self.reserved.iter_mut().zip(counts) {
             if let Some((asked, charge)) = reserved.take() {

@@ -1,4 +1,4 @@
-//! [`TimeLimit`]: until when a check may take, whatever it consists of. It is handed down, never begun anew.
+//! [`TimeLimit`]: when a check has to be over, whatever its parts. It is handed down to them, and never started anew.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::store::Answer;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TimeLimit {
     at: Instant,
-    /// For the words of an error.
+    /// Named in the error message.
     timeout: Duration,
 }
 
@@ -37,7 +37,7 @@ impl TimeLimit {
 }
 
 impl<T: Unpin> Answer<'_, T> {
-    /// The result, by the time limit, whatever the store does meanwhile.
+    /// The result, or an error once the time limit is reached, whatever the store does meanwhile.
     pub(super) async fn within(self, limit: TimeLimit) -> Result<T, StoreError> {
         let answer = match self.known() {
             Ok(result) => return result,

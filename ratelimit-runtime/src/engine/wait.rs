@@ -1,11 +1,11 @@
 //! [`WaitQueues`]: waiting for a slot instead of being refused at once.
 //!
 //! Callers that a key has refused stand in the queue of that key, first come, first served, and only the first of them
-//! tries again, at the moment that its last refusal named: a thousand waiters are one question, not a thousand. A caller
-//! who comes while others wait goes to the end of the queue. Each waits no longer than it was told to, and one that is
-//! dropped leaves its place to the next.
+//! tries again, at the moment that its last refusal named: a thousand waiters ask the store once, not a thousand times. A caller
+//! who comes while others wait goes to the end of the queue. Each waits no longer than its rule allows, and one that is
+//! dropped makes room for the next.
 //!
-//! What is tried is the caller's business: this file knows keys and refusals.
+//! What is tried is up to the caller; this file only knows keys and refusals.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,15 +27,15 @@ pub(super) struct WaitQueues {
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// Held by the first; tokio's mutex is fair.
+    /// Locked by the first in the queue. Tokio's mutex is fair, so the others follow in order.
     turn: Arc<tokio::sync::Mutex<()>>,
-    /// How many stand in it. Changed under the lock of the queues.
+    /// How many callers are in the queue. Changed under the lock of the queues.
     len: AtomicUsize,
     /// When the first may try again.
     retry_at: Mutex<Option<Instant>>,
 }
 
-/// A key that an attempt may be refused by, and how long its rule waits for it; zero for not at all.
+/// A key that may refuse an attempt, and how long its rule waits for a slot; zero for not at all.
 #[derive(Clone, Copy)]
 pub(super) struct Waiter<'a> {
     pub(super) queues: &'a WaitQueues,
@@ -60,14 +60,14 @@ pub(super) enum Attempt<T> {
 
 /// How the wait ended.
 pub(super) enum Waited<T> {
-    /// With the outcome of an attempt.
+    /// It ended with the outcome of an attempt.
     Attempted(T),
-    /// In the queue of this waiter, without a turn: with the caller's own last refusal and how long ago it was said, if
-    /// there was one, and with how long the first in that queue still waits.
+    /// Time was up in the queue of waiter `by`, before its turn came. `refused` is the caller's own last refusal, if there
+    /// was one, and how long ago it came; `front` is how long the first in that queue still waits.
     OutOfTime { by: usize, refused: Option<(T, Duration)>, front: Option<Duration> },
 }
 
-/// Attempts until one is not refused, or until waiting longer than the refusing key allows would be needed.
+/// Tries until an attempt is not refused, or until the next one would come later than the refusing key's wait allows.
 pub(super) async fn wait<A: Attempts>(waiters: &[Waiter<'_>], attempts: &A) -> Waited<A::Outcome> {
     let start = Instant::now();
     let mut place: Option<(usize, Place<'_>)> = None;
@@ -77,7 +77,7 @@ pub(super) async fn wait<A: Attempts>(waiters: &[Waiter<'_>], attempts: &A) -> W
     let mut retry_at = start;
     loop {
         if let Some((by, waiter)) = next.take().and_then(|by| Some((by, waiters.get(by)?))) {
-            // The old place is left first, so that nobody waits for one key while holding another.
+            // The old place is left first, so that nobody waits for one key while keeping the turn of another.
             drop(place.take());
             let Some(mut joined) = waiter.queues.join(waiter.key) else {
                 return Waited::Attempted(match last {

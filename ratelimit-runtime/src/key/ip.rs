@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::writer::{KeyPart, KeyWriter};
 
-/// The very address, for those who count hosts instead of subscribers. Only an IPv4-mapped IPv6 address is read as
-/// the IPv4 address that it is.
+/// The exact address, to count hosts instead of subscribers. Only an IPv4-mapped IPv6 address is changed: it is read
+/// as the IPv4 address in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ExactIp(pub IpAddr);
 
@@ -15,7 +15,7 @@ impl KeyPart for ExactIp {
     }
 }
 
-/// The subscriber: IPv4 as it is, also in its IPv6 disguises; IPv6 by its /64, which is what one customer gets.
+/// The subscriber: IPv4 as it is, also when embedded in an IPv6 address; IPv6 by its /64, which is what one customer gets.
 impl KeyPart for IpAddr {
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         match self {

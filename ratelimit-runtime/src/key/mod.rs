@@ -1,10 +1,10 @@
-//! Keys: what a limit is counted by.
+//! Keys: what calls are counted by, such as a user or an address, and how they are rendered to bytes.
 //!
 //! A key is rendered from values, each in its own brackets: `"<tenant>/<email>"` becomes
 //! `<acme>/<alice@example.com>`. Rendering is
 //!
-//! * **injective**: different values, or different templates, never give the same key, whatever bytes they hold. What
-//!   could be mistaken for the frame is written `%3C`;
+//! * **injective**: different values, or different templates, never give the same key, whatever bytes they contain. A
+//!   byte that could be mistaken for the frame is escaped, as in `%3C`;
 //! * **bounded**: a value whose rendering is longer than 160 bytes becomes `#` and a digest;
 //! * **readable** for ordinary values, and free of braces, which a Redis Cluster would read as a hash tag.
 //!
@@ -43,11 +43,11 @@ impl Key {
         builder.finish()
     }
 
-    /// The key that reads like this: what [`as_bytes`](Self::as_bytes) gives, as tools find it at the end of a stored key.
+    /// The key with this rendering: what [`as_bytes`](Self::as_bytes) gives, and what tools find at the end of a stored key.
     ///
     /// # Errors
     ///
-    /// If no key reads like this: brackets that do not match, a brace, or a character that rendering escapes.
+    /// If no key has this rendering: brackets that do not match, a brace, or a character that rendering escapes.
     ///
     /// ```
     /// use ratelimit_runtime::{Key, key};

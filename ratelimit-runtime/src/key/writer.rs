@@ -1,5 +1,5 @@
-//! [`KeyPart`], what may stand in a key, and [`KeyWriter`], the one way into it. The writer frames what it is given, so
-//! no part can run into another.
+//! [`KeyPart`], a value that can be part of a key, and [`KeyWriter`], which is the only way to write one. The writer
+//! separates and escapes what it is given, so no part can run into another.
 
 use std::fmt;
 
@@ -30,9 +30,9 @@ use super::buf::{KeyBuf, MAX_PART};
 ///
 /// # What counts as the same value
 ///
-/// Values of one type are told apart, all of them, but for these: an IP address stands for its subscriber (IPv4 in
-/// its IPv6 disguises is IPv4, an IPv6 address is its /64; [`ExactIp`](crate::ExactIp) keeps the address). Between
-/// types, what reads the same is the same: `7_u8`, `7_u64` and `"7"`; `"a"`, `String::from("a")` and `b"a"`;
+/// All values of one type are told apart, with one exception: an IP address stands for its subscriber (IPv4 embedded
+/// in IPv6 is IPv4, an IPv6 address is its /64; [`ExactIp`](crate::ExactIp) keeps the address). Between
+/// types, values that read the same are the same: `7_u8`, `7_u64` and `"7"`; `"a"`, `String::from("a")` and `b"a"`;
 /// a reference or a smart pointer and what it points to. Floating-point numbers are not keys.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be part of a rate limit key",
@@ -182,7 +182,7 @@ fn hex(nibble: u8) -> u8 {
     }
 }
 
-/// Where bytes stand, which decides what would be mistaken for the frame.
+/// Where bytes stand, which decides which of them would be mistaken for the frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// Between the values.
@@ -201,7 +201,7 @@ impl Place {
     }
 }
 
-/// Copies bytes; what belongs to the frame, and what is not UTF-8, becomes `%` and two hexadecimal digits.
+/// Copies bytes; those that could be mistaken for the frame, and those that are not UTF-8, become `%` and two hexadecimal digits.
 pub(super) fn escape_into(out: &mut KeyBuf, bytes: &[u8], place: Place) {
     if bytes.is_ascii() && !bytes.iter().any(|&byte| place.escapes(byte)) {
         out.extend_from_slice(bytes);

@@ -1,4 +1,4 @@
-//! [`RateLimiterBuilder`]: what a limiter is made of.
+//! [`RateLimiterBuilder`]: sets up a limiter, and checks its settings.
 
 use std::fmt;
 use std::time::Duration;
@@ -63,13 +63,13 @@ impl RateLimiterBuilder {
     }
 
     /// What every stored key begins with, so that services and stages that share a Redis stay apart: `shop:prod`. At
-    /// most 64 bytes, without braces (they would put all keys on one node of a cluster) and control characters.
+    /// most 64 bytes, without braces (they would put all keys on one node of a cluster), white space or control characters.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
     }
 
-    /// How long a check may take, all of it, from 1 ms to 1 min: 100 ms unless set. Waiting for a slot is not part of it.
+    /// How long a whole check may take, from 1 ms to 1 min: 100 ms unless set. Waiting for a slot is not part of it.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
@@ -88,7 +88,7 @@ impl RateLimiterBuilder {
         self
     }
 
-    /// What rules with `policy = "…"` are held to. A rule whose policy is missing is an error when it is first used.
+    /// The limits of rules with `policy = "…"`. A rule whose policy is missing is an error when it is first used.
     pub fn policy(mut self, name: impl Into<String>, policy: Policy) -> Self {
         self.policies.push((name.into(), policy));
         self
@@ -121,7 +121,7 @@ impl RateLimiterBuilder {
     ///
     /// # Errors
     ///
-    /// `Misconfigured` when the variable is set, but to nothing that could be used.
+    /// `Misconfigured` when the variable is set, but not to a usable value.
     pub fn store_from_env(self) -> Result<Self, RateLimitError> {
         for variable in ["RATELIMIT_URL", "REDIS_URL"] {
             match std::env::var(variable) {
@@ -158,7 +158,7 @@ impl RateLimiterBuilder {
 }
 
 impl RateLimiterBuilder {
-    /// What the limiter is made of, if all of it is right.
+    /// The engine of the limiter, if all settings are valid.
     pub(super) fn build_engine(self) -> Result<Engine, RateLimitError> {
         let store = self.store.unwrap_or_else(|| Ok(Box::new(MemoryStore::new())))?;
         let mut engine = Engine::new(store);

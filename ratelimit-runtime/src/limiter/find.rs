@@ -26,7 +26,7 @@ thread_local! {
 static INSTALLED: ArcSwapOption<Engine> = ArcSwapOption::const_empty();
 static IMPLICIT: OnceCell<Arc<Engine>> = OnceCell::new();
 
-/// The one for a check made here and now: of the task, else of the thread, else the installed one, else one in memory.
+/// The limiter for a check made here and now: that of the task, else of the thread, else the installed one, else one in memory.
 pub(super) fn current() -> Arc<Engine> {
     if let Ok(scoped) = SCOPED.try_with(Clone::clone) {
         return scoped;

@@ -1,4 +1,4 @@
-//! [`RateLimiter`]: what people hold. Its engine does the work.
+//! [`RateLimiter`]: the public handle of a limiter. The engine inside does the work.
 
 mod builder;
 mod find;
@@ -55,7 +55,7 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// [`RateLimitError::Misconfigured`] when the URL is not one of a Redis.
+    /// [`RateLimitError::Misconfigured`] when the URL is not a valid Redis URL.
     #[cfg(feature = "redis")]
     pub fn redis(url: &str) -> Result<Self, RateLimitError> {
         Self::builder().redis(url).build()
@@ -81,7 +81,7 @@ impl RateLimiter {
         find::install(self.engine);
     }
 
-    /// The limiter in force here: that of the [`scope`](Self::scope) around, else the [default](Self::set_default) of the
+    /// The limiter in force here: that of the enclosing [`scope`](Self::scope), else the [default](Self::set_default) of the
     /// thread, else the [installed](Self::install) one, else one in memory for the whole process, with one warning in the
     /// log. Attributes without a `limiter` use it.
     #[must_use]
@@ -115,7 +115,7 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// What [`acquire`](Self::acquire) gives, but for `Exceeded`.
+    /// Those of [`acquire`](Self::acquire), except `Exceeded`.
     pub async fn peek(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
         engine::peek(&self.asked(rule, key)).await
     }
@@ -134,7 +134,7 @@ impl RateLimiter {
 
     /// Gives back what an admission was charged; `rule` and `key` are those it was asked with. Says whether anything of
     /// it was left: it may have expired, been reset, or been given back. With a sliding window a charge is given back
-    /// once; the other algorithms keep sums, and give back at most what they hold.
+    /// once; the other algorithms keep sums, and give back at most what is in them.
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ impl RateLimiter {
     }
 
     /// Refuses the key for everyone on the same store until `duration` has passed, in place of an earlier block.
-    /// Processes that hold the store's answers back see it once they ask again.
+    /// Processes that cache the store's answers see it once they ask again.
     ///
     /// # Errors
     ///
@@ -170,7 +170,7 @@ impl RateLimiter {
         Ok(engine::change(&asked, Store::unblock).await? || here)
     }
 
-    /// Puts other policies in the place of all that the limiter has; checks made from now on use them. A policy with
+    /// Replaces all policies of the limiter with these; checks made from now on use them. A policy with
     /// other windows or another algorithm starts afresh, one with another `max` goes on.
     ///
     /// # Errors

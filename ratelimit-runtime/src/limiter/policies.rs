@@ -1,4 +1,4 @@
-//! The policies of a limiter, put in place of all that it had.
+//! Replaces the policies of a limiter, after checking that its store can keep the new ones.
 
 use std::sync::Arc;
 

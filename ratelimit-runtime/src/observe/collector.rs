@@ -12,7 +12,7 @@ use pin_project_lite::pin_project;
 use super::observation::{Observation, Observed};
 
 thread_local! {
-    /// Of the futures that are being polled on this thread, the innermost one's decisions.
+    /// The decisions of the innermost collector that is being polled on this thread.
     static COLLECTING: RefCell<Option<Vec<Observation>>> = const { RefCell::new(None) };
 }
 
@@ -20,7 +20,8 @@ thread_local! {
 const MOST: usize = 10_000;
 
 /// Runs a future, and gives its output together with the decisions that were made meanwhile, in their order: the last one
-/// of a refused call is its refusal. Tasks that it spawns are not part of it; a collector within it keeps what is its.
+/// of a refused call is its refusal. Tasks that it spawns are not part of it; a collector nested in it keeps its own
+/// decisions.
 ///
 /// ```
 /// use ratelimit_runtime::{RateLimitError, RateLimiter, observe, rate_limit};
@@ -64,7 +65,7 @@ impl<F: Future> Future for Collected<F> {
     }
 }
 
-/// While it lives, decisions go to one collector; it ends with the poll, also if that panics.
+/// While this lives, decisions go to one collector. It is dropped at the end of the poll, also if that panics.
 struct Turn<'a> {
     decisions: &'a mut Vec<Observation>,
     outer: Option<Vec<Observation>>,

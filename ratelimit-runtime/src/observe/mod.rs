@@ -1,4 +1,4 @@
-//! Every decision passes here once, admitted or refused, before anybody acts on it.
+//! Observing decisions: each one passes here once, admitted or refused, before anybody acts on it.
 //!
 //! It goes to the log (`tracing`), and to whoever [collects](collect) the decisions of a future: tests, and adapters that
 //! write response headers.

@@ -1,4 +1,4 @@
-//! [`Observation`]: a decision, with what its rule asked for.
+//! [`Observation`]: a decision, with the limits and the algorithm it was made by.
 
 use smallvec::SmallVec;
 
@@ -44,7 +44,7 @@ impl Observation {
         self.algorithm
     }
 
-    /// All limits of the rule, with the `max` that this call was held against, in written order.
+    /// All limits of the rule, with the `max` that applied to this call, in written order.
     #[must_use]
     pub fn limits(&self) -> &[Limit] {
         &self.limits

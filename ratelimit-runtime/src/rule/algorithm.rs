@@ -36,7 +36,7 @@ impl Algorithm {
         }
     }
 
-    /// What stands for the algorithm in stored keys.
+    /// The abbreviation of the algorithm in stored keys.
     pub(crate) const fn tag(self) -> &'static str {
         match self {
             Self::SlidingWindow => "sw",

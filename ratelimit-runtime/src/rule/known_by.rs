@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// As many limiters as take turns on one rule in practice; what more there are look the rule up each time.
+/// How many limiters a rule remembers. More rarely share one rule; any beyond these look the rule up on every call.
 const LIMITERS: usize = 8;
 
 /// The ids of limiters, from 1 on.

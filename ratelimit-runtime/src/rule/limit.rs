@@ -1,4 +1,4 @@
-//! [`Limit`]: how much, in what time.
+//! [`Limit`]: how many calls are admitted in what time, and the bounds of such numbers.
 
 use std::fmt;
 use std::time::Duration;
@@ -87,7 +87,7 @@ impl Limit {
 
     /// How much a bucket algorithm admits at once; `max` unless set. The other algorithms have no burst.
     ///
-    /// A bucket fills within [`MAX_WINDOW`]: a larger burst means what does.
+    /// A bucket fills within [`MAX_WINDOW`]: a larger burst is cut to what does.
     ///
     /// # Panics
     ///
@@ -132,7 +132,7 @@ impl Limit {
     }
 }
 
-/// Why there is no such [`Limit`].
+/// Why a [`Limit`] could not be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum InvalidLimit {

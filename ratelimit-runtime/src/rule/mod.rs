@@ -1,4 +1,4 @@
-//! [`Rule`]: what is asked. A named limit, and how its checks behave.
+//! [`Rule`]: a named limit, and how its checks behave.
 
 mod algorithm;
 #[cfg(feature = "serde")]

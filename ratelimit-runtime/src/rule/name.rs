@@ -97,7 +97,7 @@ static NAMES: LazyLock<Mutex<HashSet<Name>>> = LazyLock::new(Mutex::default);
 pub(crate) struct Name(&'static &'static str);
 
 impl Name {
-    /// What all names beyond [`MAX_NAMES`] are called.
+    /// The one name that stands for all names beyond [`MAX_NAMES`].
     const OTHER: Self = Self(&"(other)");
 
     /// The interned name.

@@ -19,8 +19,8 @@ pub enum OnUnavailable {
     #[default]
     Local,
     /// Let calls through, unchecked, while the store is slow or down; the decision is degraded. A store that is up and
-    /// answers late, or has no memory left, is not a reason to: whoever can flood it could switch the limit off. Then
-    /// this means [`Local`](Self::Local).
+    /// answers late, or has no memory left, is no reason to let calls through, because whoever can flood it could then
+    /// switch the limit off; in that case `Allow` means [`Local`](Self::Local).
     Allow,
     /// Refuse with [`RateLimitError::Unavailable`](crate::RateLimitError::Unavailable).
     Deny,

@@ -95,8 +95,8 @@ fn one_of<T: Copy + fmt::Display>(what: &str, text: &str, all: &[T]) -> Result<T
     error(format!("there is no {what} `{text}`: {}", names.join(", ")))
 }
 
-/// The units of a duration, each with its names, as the attribute knows them. Months and years are none: nobody knows how
-/// long they are.
+/// The units of a duration, each with its names, as the attribute knows them. Months and years are not among them,
+/// because their length varies.
 const UNITS: [&[&str]; 7] = [
     &["us", "µs", "usec", "usecs"],
     &["ms", "msec", "msecs", "millisecond", "milliseconds"],

@@ -1,4 +1,4 @@
-//! [`Policy`]: limits by name, from the limiter instead of the code.
+//! [`Policy`]: limits that a rule refers to by name, set up on the limiter instead of in the code.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::algorithm::Algorithm;
 use super::limit::{Limit, MAX_LIMITS};
 
-/// What a rule with `policy = "…"` is held to. Replaceable while running: see
+/// The limits of a rule with `policy = "…"`. They can be replaced while running: see
 /// [`RateLimiter::set_policies`](crate::RateLimiter::set_policies).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
@@ -69,7 +69,7 @@ impl Policy {
 /// The policies of a limiter, by name.
 pub(crate) type Policies = HashMap<String, Policy>;
 
-/// The policies by name, if each can be used; else what is wrong.
+/// The policies by name; an error message if one of them cannot be used.
 pub(crate) fn checked(policies: impl IntoIterator<Item = (impl Into<String>, Policy)>) -> Result<Policies, String> {
     let mut checked = Policies::new();
     for (name, policy) in policies {

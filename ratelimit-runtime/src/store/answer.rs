@@ -1,4 +1,4 @@
-//! [`Answer`]: what a store gives, at once or later.
+//! [`Answer`]: what a store returns: a result at once, or a future of one.
 
 use std::fmt;
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! [`Store`]: where limits live. One trait, so that a backend is one type.
+//! [`Store`]: where the state of limits lives. A backend is one type that implements this one trait.
 
 use std::fmt;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub use crate::error::{StoreError, StoreErrorKind};
 ///
 /// 1. **Atomic.** Two calls on one key are decided one after the other, wherever they come from.
 /// 2. **Exact.** With [`Algorithm::SlidingWindow`](crate::Algorithm::SlidingWindow), what was admitted in any `(t − window, t]` is at most `max`; a slot
-///    used at `t` is free at `t + window`. Each call is held against the `max` it brings.
+///    used at `t` is free at `t + window`. Each call is measured against the `max` it brings.
 /// 3. **A refusal consumes nothing and writes nothing.** Several limits are all looked at before any is charged.
 /// 4. **The clock is the store's**, in microseconds. A clock that steps back never admits more, and never keeps a key
 ///    longer than its window from then on.
@@ -43,8 +43,8 @@ pub trait Store: Send + Sync + 'static {
     /// Decides, and charges the cost if it admits.
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict>;
 
-    /// [`acquire`](Self::acquire), where the answer takes no waiting: in memory, or by a layer that knows it already.
-    /// `None` if it does; then nothing has been done.
+    /// [`acquire`](Self::acquire) without waiting: for a store in memory, or a layer that knows the answer already. `None`
+    /// if the answer would take waiting; then nothing has been done.
     fn acquire_now(&self, request: Request<'_>) -> Option<Result<Verdict, StoreError>> {
         let _ = request;
         None
@@ -64,8 +64,8 @@ pub trait Store: Send + Sync + 'static {
         false
     }
 
-    /// Decides several requests together: all of them are charged, or none. Gives one verdict for each, in order; they
-    /// are charged if all of them say `allowed`. Asked only where [`decides_together`](Self::decides_together) says so.
+    /// Decides several requests together: all of them are charged, or none. Gives one verdict for each, in order; the
+    /// requests are charged if all verdicts say `allowed`. Asked only where [`decides_together`](Self::decides_together) says so.
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
         let _ = requests;
         Answer::ready(Err(StoreError::unsupported("this store decides one key at a time")))
@@ -120,16 +120,16 @@ pub trait Store: Send + Sync + 'static {
         Ok(())
     }
 
-    /// How well the part of the store serves that this request goes to.
+    /// How well the part of the store that this request goes to serves.
     fn health(&self, request: &Request<'_>) -> Health {
         let _ = request;
         Health::Up
     }
 
-    /// Says that a request had no answer within `timeout`, the limiter's own. A store that cannot tell a lost answer from
+    /// Tells the store that a request had no answer within `timeout`, the limiter's own. A store that cannot tell a lost answer from
     /// a lost server by itself finds out now, without making anybody wait.
     ///
-    /// It is never said of a request that its caller dropped, or that a rule gave less time.
+    /// It is not called for a request that its caller dropped, or whose rule has a shorter timeout than the limiter.
     fn overdue(&self, request: &Request<'_>, timeout: Duration) {
         let _ = (request, timeout);
     }

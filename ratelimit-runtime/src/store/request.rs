@@ -1,4 +1,4 @@
-//! [`Request`]: what a store is asked.
+//! [`Request`]: what a store is asked: a key, its limits, and what the call weighs.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -48,8 +48,7 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// The same request, which blocks the key for this long if its limits refuse it; longer than [`MAX_WINDOW`] means
-    /// that.
+    /// The same request, which blocks the key for this long if its limits refuse it; at most [`MAX_WINDOW`].
     #[must_use]
     pub fn with_block(mut self, block: Duration) -> Self {
         self.block_us = u64::try_from(block.min(MAX_WINDOW).as_micros()).unwrap_or(0);
@@ -102,7 +101,7 @@ impl<'a> Request<'a> {
         self.algorithm
     }
 
-    /// The limits, all to be met. Their windows are fixed for a key; their `max` may differ from call to call.
+    /// The limits; a call has to meet all of them. Their windows are fixed for a key; their `max` may differ from call to call.
     #[must_use]
     pub fn limits(&self) -> &'a [Limit] {
         self.limits
@@ -115,7 +114,7 @@ impl<'a> Request<'a> {
     }
 
     /// For how long a refusal by the limits blocks the key; zero for not at all. A refusal by a block does not extend it,
-    /// and a call that only open reservations keep out sets none.
+    /// and a call that is refused only because of open reservations sets none.
     #[must_use]
     pub fn block(&self) -> Duration {
         Duration::from_micros(self.block_us)
@@ -157,7 +156,7 @@ impl<'a> Request<'a> {
         self.question().horizon_us()
     }
 
-    /// What an algorithm has to know of it.
+    /// What an algorithm has to know of the request.
     pub(crate) fn question(&self) -> Question<'a> {
         Question { algorithm: self.algorithm, limits: self.limits, cost: self.cost }
     }

@@ -41,7 +41,7 @@ impl Verdict {
         self
     }
 
-    /// The same, said by a block.
+    /// The same, as the refusal by a block.
     pub fn by_block(mut self) -> Self {
         self.blocked = true;
         self

@@ -5,9 +5,9 @@
 //! and use keys that no other case, process or earlier run uses, so a database may be shared. All figures are compared
 //! exactly, to the microsecond.
 //!
-//! What a store can do it [declares](crate::store::Store::capabilities). A case that needs more is not passed over in
-//! silence: it makes sure that whoever asks a limiter for it is told, and prints what was not tried. For costs,
-//! [`Store::supports`](crate::store::Store::supports) is asked.
+//! A store [declares](crate::store::Store::capabilities) what it can do. A case that needs more is not passed over in
+//! silence: it makes sure that a limiter reports the lack as an error, and prints what was not tried. Whether a store
+//! takes a cost is asked by [`Store::supports`](crate::store::Store::supports).
 
 #![allow(clippy::unchecked_time_subtraction, reason = "shorter from longer constants")]
 
@@ -30,7 +30,7 @@ mod waits;
 
 pub use self::suite::{all, run};
 
-/// Makes a module of tests that hold a [`Store`](crate::store::Store) to its contract, one `#[test]` per case and
+/// Makes a module of tests that check a [`Store`](crate::store::Store) against its contract, one `#[test]` per case and
 /// algorithm.
 ///
 /// The second argument is called once per test, without arguments, and gives a future of the store and the
@@ -49,8 +49,8 @@ pub use self::suite::{all, run};
 /// # fn main() { let _ = memory_store; }
 /// ```
 ///
-/// What the store does not [declare](crate::store::Store::capabilities) is not tried; then the test makes sure that a
-/// limiter refuses it.
+/// A feature that the store does not [declare](crate::store::Store::capabilities) is not tried; instead the test makes
+/// sure that a limiter refuses it.
 #[macro_export]
 macro_rules! conformance {
     ($name:ident, $factory:expr $(,)?) => {

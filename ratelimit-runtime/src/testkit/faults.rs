@@ -1,4 +1,4 @@
-//! A store that fails when a test says so.
+//! [`FaultyStore`]: a store that fails when a test says so.
 
 use std::fmt;
 use std::future::{pending, poll_fn};

@@ -1,7 +1,7 @@
-//! The limits once more, as naively as possible: what stores are compared with.
+//! Reference models: every algorithm once more, as naively as possible, for stores to be compared with.
 //!
-//! A model says one thing: how much of the limit is used at a moment, if nobody else comes. That only ever falls, so
-//! the moment at which a call fits is found by trying, not by a formula.
+//! A model says one thing: how much of the limit is used at a moment, if nobody else comes. That amount only ever falls,
+//! so the moment at which a call fits is found by trying, not by a formula.
 
 use crate::{Algorithm, Limit};
 

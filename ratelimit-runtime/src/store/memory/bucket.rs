@@ -24,7 +24,7 @@ pub(super) struct Bucket {
     copied: Option<Copied>,
 }
 
-/// What a copied state holds beside what strangers used.
+/// What is known of a copied state, apart from what strangers used.
 #[derive(Debug, Clone, Copy)]
 struct Copied {
     /// When what strangers used is void.

@@ -19,9 +19,9 @@ mod shard;
 
 /// Keeps limits in memory: exact, bounded, without a background task.
 ///
-/// Expired keys are let go of while new ones come in. When as many keys are live as the capacity allows, newcomers
-/// share overflow buckets, per rule. Once there is room again, a newcomer gets a bucket of its own, in which what its
-/// overflow bucket held still counts, for a window at most: whoever floods the store with keys neither locks others out
+/// Expired keys are removed while new ones come in. When as many keys are live as the capacity allows, newcomers
+/// share overflow buckets, per rule. Once there is room again, a newcomer gets a bucket of its own, in which the usage
+/// of its overflow bucket still counts, for a window at most: whoever floods the store with keys neither locks others out
 /// nor earns a fresh quota.
 pub struct MemoryStore {
     shards: Box<[Mutex<Shard>]>,
@@ -62,13 +62,13 @@ impl MemoryStore {
         self
     }
 
-    /// How many keys are held now, those included that have expired and not been let go of yet.
+    /// How many keys are stored now, including expired ones that have not been removed yet.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| lock(shard).len()).sum()
     }
 
-    /// Whether no key is held.
+    /// Whether no key is stored.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

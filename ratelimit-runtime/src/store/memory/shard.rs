@@ -13,7 +13,7 @@ const OVERFLOW_SLOTS: u64 = 16;
 /// Overflow buckets per shard; further rules share one set.
 const MAX_OVERFLOW: usize = 1024;
 
-/// A part of the keys. When as many are live as it may hold, newcomers are charged to *overflow buckets*, which they
+/// A part of the keys. When it is full of live keys, newcomers are charged to *overflow buckets*, which they
 /// share with strangers.
 ///
 /// Once there is room again, a newcomer gets a bucket of its own that begins as a copy of its overflow bucket: it may be
@@ -100,7 +100,7 @@ impl Shard {
         self.buckets.get_mut(request.key()).is_some_and(|bucket| bucket.unblock(request, now))
     }
 
-    /// Works on the bucket that holds what the key was charged, if there is one.
+    /// Works on the bucket that the key was charged in, if there is one.
     fn on_known<T>(
         &mut self,
         request: &Request<'_>,
@@ -118,7 +118,7 @@ impl Shard {
         self.overflow.get_mut(&shared).map(work)
     }
 
-    /// Forgets the key; says whether there was anything. An overflow bucket stays: it holds what others have used.
+    /// Forgets the key; says whether there was anything. An overflow bucket stays, because others have used it too.
     pub(super) fn reset(&mut self, request: &Request<'_>, now: u64) -> bool {
         self.buckets.remove(request.key()).is_some_and(|bucket| !bucket.is_void(now))
     }

@@ -1,4 +1,5 @@
-//! [`Backend`]: takes a request the way it goes, and brings back what came of it.
+//! [`Backend`]: carries out a request by the route it takes (script, plain commands or redis-cell), and returns the
+//! result.
 
 use std::borrow::Cow;
 
@@ -108,7 +109,7 @@ impl Backend {
         }
     }
 
-    /// Has the script of a layout do something, and gives its reply.
+    /// Runs an operation by the script of a layout, and gives its reply.
     async fn ask(
         &self,
         layout: Layout,
@@ -159,7 +160,7 @@ async fn run(
     answer.map_err(|error| errors::from_server(&error))
 }
 
-/// Such a reply cannot be the one to the question: what else comes on that connection cannot be trusted either.
+/// A reply that cannot answer its question: nothing else on that connection can be trusted either.
 fn distrust(calls: Calls<'_>) -> StoreError {
     let error = unexpected_reply();
     calls.end(&error);

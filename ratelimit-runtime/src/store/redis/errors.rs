@@ -81,7 +81,7 @@ pub(super) fn first(replies: &[Value]) -> Option<&ServerError> {
     })
 }
 
-/// Whether it was a replica that was asked to write.
+/// Whether a replica was asked to write.
 pub(super) fn is_replica(error: &ServerError) -> bool {
     code(error) == "READONLY"
 }

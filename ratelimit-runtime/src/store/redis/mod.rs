@@ -35,7 +35,8 @@ pub use self::layout::LogLayout;
 /// lost; [`ready`](Store::ready) waits for it. While there is none, calls fail at once and the limiter answers by its
 /// `on_unavailable` policy.
 ///
-/// A call that is dropped at its deadline may have been charged; it is never admitted and not charged.
+/// A call that is dropped at its timeout may have been charged although it was not admitted; no call is ever admitted without being
+/// charged.
 ///
 /// The user needs `EVAL`, `EVALSHA`, `UNLINK`, `PING`, and inside of scripts `TIME`, `PEXPIREAT`, `PEXPIRE`, `PTTL`,
 /// `GET`, `SET`, `DEL`, `GETRANGE`, `SETRANGE`, `ZADD`, `ZCARD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZREVRANGE`, `ZREM` and
@@ -66,8 +67,8 @@ impl RedisStore {
     /// Whether to run scripts: yes unless set. Without them no `EVAL` and no `EVALSHA` is ever sent, decisions are as
     /// atomic and as exact, and these are left:
     ///
-    /// - `sliding_window`, with several limits, costs up to 1,000 and bans, as a sorted set, in optimistic transactions:
-    ///   one round trip for a refusal, two for an admission, another two whenever another process was faster. They run
+    /// - `sliding_window`, with several limits, costs up to 1,000 and blocks, as a sorted set, in optimistic transactions:
+    ///   one round trip for a refusal, two for an admission, another two each time another process was faster. They run
     ///   on up to 8 connections of their own per runtime. Where processes with scripts keep the log as a sorted set too
     ///   (all rules of unit cost and limits up to 128; all with [`LogLayout::Zset`]), both share their buckets.
     /// - `fixed_window`, with one limit and any cost, as a counter, in one round trip. A window ends on a whole
@@ -89,7 +90,7 @@ impl RedisStore {
     /// Whether `leaky_bucket` runs on `CL.THROTTLE`, the command of the module redis-cell, which the server has to have
     /// loaded: no unless set. It needs no scripts.
     ///
-    /// The module keeps one limit a key, of whole seconds, on its own keys, and has no refunds, reservations and bans;
+    /// The module keeps one limit per key, of whole seconds, on its own keys, and has no refunds, reservations or blocks;
     /// `peek` asks it for a quantity of 0. It tells waits in whole seconds: `retry_after` is up to a second too long, and
     /// never too short.
     #[must_use]
@@ -100,7 +101,7 @@ impl RedisStore {
 
     /// Keeps all sliding windows in this layout. Unless set, rules of unit cost and limits up to 128 have a
     /// [`Zset`](LogLayout::Zset), the others a [`Ring`](LogLayout::Ring). The layout is part of the key, so changing it
-    /// starts the logs that it is about afresh.
+    /// starts the affected logs afresh.
     #[must_use]
     pub fn log_layout(mut self, layout: LogLayout) -> Self {
         self.backend.settings.log_layout = Some(layout);
@@ -126,7 +127,7 @@ impl Store for RedisStore {
     }
 
     fn decides_together(&self, requests: &[Request<'_>]) -> bool {
-        // What cannot be done at all is said in one step, too.
+        // A group with a request that cannot be done at all counts as one step, so that its error is given at once.
         !matches!(self.backend.group(requests), Ok(GroupRoute::Each))
     }
 

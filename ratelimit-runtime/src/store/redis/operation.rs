@@ -1,4 +1,4 @@
-//! What is asked of a bucket.
+//! [`Operation`]: what is to be done to a bucket: a charge, a refund, a block and so on.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ impl Operation {
         if request.is_reservation() { Self::Reserve } else { Self::Acquire }
     }
 
-    /// The admission that it is about; 0 if it is about none.
+    /// The ticket of the admission that it concerns; 0 if it concerns none.
     pub(super) fn ticket(self) -> u64 {
         match self {
             Self::Refund(ticket) | Self::Release(ticket) | Self::Commit(ticket) => ticket,

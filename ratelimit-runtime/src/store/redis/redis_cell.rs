@@ -24,9 +24,9 @@ pub(super) async fn acquire(calls: Calls<'_>, request: &Request<'_>) -> Result<V
     Ok(said.verdict(limit, left, request.cost()))
 }
 
-/// Asks for nothing, and decides as the module would.
+/// Asks for a quantity of 0, and decides from the reply as the module would.
 ///
-/// The module keeps one time for a key, when its bucket runs empty. How far that is ahead is told exactly to whoever asks
+/// The module keeps one time for a key, when its bucket runs empty. It tells exactly how far ahead that is if it is asked
 /// with a bucket that drains a unit per microsecond, and has room for any wait.
 pub(super) async fn peek(calls: Calls<'_>, request: &Request<'_>) -> Result<Verdict, StoreError> {
     let limit = limit(request)?;

@@ -1,4 +1,4 @@
-//! Which way a request goes: to a script, or, where those are not to be used, to what the server does without.
+//! Which route a request takes: a script, or, where scripts are not to be used, plain commands or redis-cell.
 
 use std::borrow::Cow;
 

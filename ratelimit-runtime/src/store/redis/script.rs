@@ -24,7 +24,7 @@ impl Script {
     }
 
     /// Runs it on a server that does not know it, and does from then on. `SCRIPT LOAD` would be one round trip more,
-    /// and in a cluster would go to nodes that the keys have nothing to do with.
+    /// and in a cluster would reach nodes that do not have the keys.
     pub(super) fn first_call(&self, keys: &[&[u8]], args: impl Fn(&mut Cmd)) -> Cmd {
         command("EVAL", self.source, keys, args)
     }

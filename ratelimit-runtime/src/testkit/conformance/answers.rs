@@ -1,4 +1,4 @@
-//! Answers: at once or for later, and what has been done when.
+//! Answers: a store has done its work if it answers at once, and nothing yet if the answer is for later.
 
 use super::bench::{Bench, HOUR, SECOND, answered};
 use crate::rule::Algorithm;
@@ -23,7 +23,7 @@ pub(super) async fn an_answer_nobody_polls_has_done_nothing(bench: Bench, algori
     assert_eq!(bucket.remaining().await, if reset { 5 } else { left - 1 });
 }
 
-/// Who asks for a refund, goes away before it is under way, and asks again, gets it once.
+/// A refund that is asked for, dropped before it is under way, and asked for again is given once.
 pub(super) async fn a_refund_nobody_polls_is_still_there_to_be_had(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 3);
     let first = bucket.admitted(1).await;

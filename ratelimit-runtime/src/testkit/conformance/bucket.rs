@@ -1,4 +1,4 @@
-//! One key under an algorithm.
+//! [`Bucket`]: one key under an algorithm, and what the cases do to it.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use super::bench::{Bench, MICROSECOND, answered};
 use crate::rule::{Algorithm, Limit};
 use crate::store::{Request, Verdict};
 
-/// An unused key, and the limits that its calls are held against.
+/// An unused key, and the limits that apply to its calls.
 ///
-/// At one moment all algorithms do the same, and after [`horizon`](Self::horizon) nothing is left of anything: most
-/// cases need no more.
+/// At one moment all algorithms do the same, and after [`horizon`](Self::horizon) nothing of it counts any more; most
+/// cases need nothing else.
 pub(super) struct Bucket<'a> {
     pub(super) bench: &'a Bench,
     pub(super) algorithm: Algorithm,

@@ -1,4 +1,4 @@
-//! What the clock may do, under every algorithm.
+//! Clocks that step back or jump ahead, under every algorithm.
 
 use std::time::{Duration, Instant};
 
@@ -61,7 +61,7 @@ pub(super) async fn a_clock_that_steps_back_keeps_no_key_longer(bench: Bench, al
     }
 }
 
-/// A clock that jumps ahead finds every key whole.
+/// After the clock has jumped ahead, every key has its full limit again.
 pub(super) async fn a_clock_that_jumps_ahead_finds_keys_whole(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 3);
     for jump in [bucket.horizon(), MINUTE * 3, HOUR * 24 * 365] {
@@ -74,7 +74,7 @@ pub(super) async fn a_clock_that_jumps_ahead_finds_keys_whole(bench: Bench, algo
     }
 }
 
-/// Of a sliding window: a clock that steps back, by however much, frees nothing before its time has really passed.
+/// For a sliding window: a clock that steps back, by however much, frees nothing before its time has really passed.
 pub(super) async fn what_was_admitted_before_a_step_back_counts_for_its_time(bench: Bench, algorithm: Algorithm) {
     for (nth, step) in [MICROSECOND, SECOND * 30, MINUTE, HOUR, HOUR * 24 * 365].into_iter().enumerate() {
         let bucket = bench.bucket(&nth.to_string(), algorithm, 3);

@@ -1,4 +1,4 @@
-//! What calls of any cost use.
+//! Costs: what calls of cost 0, of large and of different costs use.
 
 use super::bench::Bench;
 use crate::rule::{Algorithm, Limit, MAX_COUNT};

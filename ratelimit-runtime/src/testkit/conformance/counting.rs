@@ -10,7 +10,7 @@ use super::bench::{Bench, HOUR, MICROSECOND, MINUTE, SECOND, answered};
 use crate::rule::{Algorithm, Limit, MAX_COUNT};
 use crate::store::{Request, Verdict};
 
-/// As many calls pass as the limit holds, each leaves one less, and not one more passes; a horizon later all of it is
+/// As many calls pass as the limit admits, each leaves one less, and not one more passes; a horizon later all of it is
 /// free again.
 pub(super) async fn exactly_max_pass(bench: Bench, algorithm: Algorithm) {
     for apart in [Duration::ZERO, MICROSECOND] {
@@ -30,7 +30,7 @@ pub(super) async fn exactly_max_pass(bench: Bench, algorithm: Algorithm) {
     }
 }
 
-/// Of 1,000 calls at once, exactly `max` are admitted, and each is told another number of what is left.
+/// Of 1,000 calls at once, exactly `max` are admitted, and each is told a different number of what is left.
 pub(super) async fn a_burst_admits_exactly_max(bench: Bench, algorithm: Algorithm) {
     const MAX: u64 = 100;
     let key: Arc<[u8]> = bench.key(b"").into();
@@ -63,7 +63,7 @@ pub(super) async fn the_largest_max_is_counted_down(bench: Bench, algorithm: Alg
     }
 }
 
-/// An unused key is whole, and looking at a key leaves it as it is.
+/// An unused key has its full limit, and looking at a key leaves it as it is.
 pub(super) async fn peek_changes_nothing(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 3);
     for _ in 0..10 {
@@ -192,7 +192,7 @@ fn without_ticket(verdict: Verdict) -> Verdict {
     verdict.with_ticket(0)
 }
 
-/// Each call is held against the `max` it brings. One that falls below what is used refuses until enough is free.
+/// Each call is measured against the `max` it brings. One that falls below what is used refuses until enough is free.
 pub(super) async fn max_may_fall_below_what_is_used(bench: Bench, algorithm: Algorithm) {
     let mut bucket = bench.bucket("", algorithm, 8);
     for _ in 0..8 {

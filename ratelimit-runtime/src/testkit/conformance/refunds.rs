@@ -1,10 +1,10 @@
-//! What is given back.
+//! Refunds: what can be given back, how often, and for how long.
 
 use super::bench::{Bench, MICROSECOND, SECOND};
 use crate::rule::Algorithm;
 
 /// A refund frees what its call was charged: of a log once, since it knows its entries; the other algorithms keep
-/// sums, and give back at most what they hold.
+/// sums, and give back at most what is in them.
 pub(super) async fn a_refund_gives_back_what_was_charged(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 3);
     let first = bucket.admitted(1).await;
@@ -61,7 +61,7 @@ pub(super) async fn what_has_expired_is_not_given_back(bench: Bench, algorithm: 
     }
 }
 
-/// A reset takes the tickets along.
+/// After a reset, earlier tickets are void.
 pub(super) async fn what_was_reset_is_not_given_back(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 3);
     let old = bucket.admitted(1).await;
@@ -78,7 +78,7 @@ pub(super) async fn what_was_reset_is_not_given_back(bench: Bench, algorithm: Al
     }
 }
 
-/// However often it is given back, a key never holds more than its limit.
+/// However often it is given back, a key never has more left than its limit.
 pub(super) async fn refunds_never_free_more_than_was_taken(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 4);
     let mut tickets = Vec::new();

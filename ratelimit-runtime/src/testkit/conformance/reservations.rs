@@ -13,7 +13,7 @@ const BLOCK: Duration = Duration::from_secs(600);
 /// What a refusal may say that only reservations have caused: they may be released at any moment.
 const SHORT: Duration = Duration::from_millis(100);
 
-/// Of a thousand reservations at once no more pass than the limit holds.
+/// Of a thousand reservations at once no more pass than the limit admits.
 pub(super) async fn a_thousand_reservations_cannot_pass_a_limit_of_five(bench: Bench, algorithm: Algorithm) {
     let key: Arc<[u8]> = bench.key(format!("{algorithm:?}").as_bytes()).into();
     let mut calls = JoinSet::new();

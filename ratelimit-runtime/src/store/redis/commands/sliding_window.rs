@@ -72,14 +72,14 @@ pub(super) struct LogState<'a> {
     logged: u64,
     /// Whether the first [`trim`] entries are expired.
     trims_all: bool,
-    /// When the charge was made that a refund is about.
+    /// When the charge that is to be refunded was made.
     charged: Option<u64>,
     /// For each limit how long it refuses; 0 where it does not.
     wait: Vec<u64>,
 }
 
 impl<'a> LogState<'a> {
-    /// `None` if the key does not hold a log.
+    /// `None` if the key is not a log.
     pub(super) fn of(
         request: Request<'a>,
         operation: Operation,

@@ -25,7 +25,7 @@ pub(super) struct Attempt<D> {
 /// written into the answer.
 ///
 /// It goes on until it succeeds: each time it fails, somebody else's transaction on the same key went through. The
-/// caller's deadline ends it by dropping it.
+/// caller's timeout ends it by dropping it.
 pub(super) async fn run<D, T>(
     calls: Calls<'_>,
     keys: &[&[u8]],

@@ -1,4 +1,4 @@
-//! Attempts to connect. They have their own time: a slow handshake is not cut short by requests that give up.
+//! Attempts to connect. They have a timeout of their own: a slow handshake is not cut short by requests that give up.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,9 +14,9 @@ use crate::real_time;
 
 /// For one attempt: looking up the name, connecting, TLS, logging in and the first reply.
 const CONNECT: Duration = Duration::from_secs(5);
-/// A packet that was swallowed is waited for no longer than this before another attempt starts beside.
+/// After this long without success, another attempt starts beside, in case a packet was lost.
 const HANGING: Duration = Duration::from_secs(1);
-/// Attempts at the same time.
+/// How many attempts run at the same time.
 const ABREAST: usize = 5;
 
 pub(super) type Connection = (Stream, Option<StoreError>);

@@ -1,8 +1,8 @@
-//! [`Exchange`]: one open connection. Questions go out in order, and so do the answers come back.
+//! [`Exchange`]: one open connection. Questions go out in order, and the answers come back in the same order.
 //!
-//! A task of the connection's own reads, and writes what callers leave to it. A caller who finds the connection idle
-//! writes by itself, so that one caller alone waits for nobody but the server. Where a flood of callers keeps the task
-//! from its turn, they do its work in theirs. Every reply is taken in and looked at in
+//! The connection has a task that reads, and writes what callers leave to it. A caller who finds the connection idle
+//! writes by itself, so that a lone caller waits for nobody but the server. Where a flood of callers keeps the task
+//! from running, the callers do its work while they are polled. Every reply is taken in and looked at in
 //! order, also when its caller has given up: a reply that cannot belong to its question ends the connection before a
 //! later one gets to the wrong caller.
 
@@ -22,18 +22,18 @@ use super::resp::{Parsed, parse};
 use super::stream::{Handle, Reader, Stream, Writer};
 use crate::error::StoreError;
 
-/// After this long without a word, a connection is looked at before it is used.
+/// After this long without traffic, a connection is looked at before it is used.
 const IDLE: Duration = Duration::from_millis(100);
-/// The task has waited for its turn for so long: callers work in its place.
+/// How long the task may wait for its turn before callers do its work.
 const STARVED: Duration = Duration::from_micros(500);
-/// What is read at once.
+/// How many bytes are read at once.
 const CHUNK: usize = 16 * 1024;
 
 /// How a connection ended.
 #[derive(Debug, Clone)]
 pub(super) struct Ended {
     pub(super) error: StoreError,
-    /// Whether the next one can be hoped for at once.
+    /// Whether another connection is likely to succeed at once.
     pub(super) hopeful: bool,
     /// Whether anybody ever asked something on it.
     pub(super) was_used: bool,
@@ -45,7 +45,7 @@ pub(super) struct Exchange {
 }
 
 struct Shared {
-    /// Taken before `inner`, by whoever does the work of the task.
+    /// Locked before `inner`, by whoever does the work of the task.
     io: Mutex<Io>,
     inner: Mutex<Inner>,
     ended: watch::Sender<Option<Ended>>,
@@ -88,7 +88,7 @@ impl Exchange {
         (Self { shared }, async move { poll_fn(|cx| task.poll(cx)).await })
     }
 
-    /// Asks; dropping the returned future takes back what has not been sent.
+    /// Asks a question; dropping the returned future takes back what has not been sent.
     pub(super) fn ask(&self, question: Question) -> impl Future<Output = Answer> + Send + use<> {
         let (sender, receiver) = oneshot::channel();
         let now = Instant::now();
@@ -118,7 +118,7 @@ impl Exchange {
         async move { receiver.await.unwrap_or(Err(NoAnswer::NotAsked)) }
     }
 
-    /// Sends a PING past everyone who waits.
+    /// Sends a PING ahead of all waiting questions.
     pub(super) fn ping(&self) -> oneshot::Receiver<Answer> {
         let (sender, receiver) = oneshot::channel();
         let mut inner = self.shared.lock();
@@ -364,7 +364,7 @@ impl Io {
 impl Drop for Task {
     fn drop(&mut self) {
         self.0.close(StoreError::unavailable("the connection to Redis is closed"), false);
-        // Others may still hold the rest; the socket is given back now.
+        // Others may still have references to the rest; the socket is given back now.
         self.0.io().reader = Box::pin(tokio::io::empty());
     }
 }

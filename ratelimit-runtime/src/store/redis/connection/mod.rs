@@ -1,7 +1,7 @@
 //! [`Connections`]: the way to one Redis server, one connection per tokio runtime.
 //!
-//! A call never connects. Each runtime has a `supervisor`, a task that connects and connects again; calls go by what it
-//! makes known in the `node`. From there a question goes through the `queue` into the `exchange`, which is one open
+//! A call never connects. Each runtime has a `supervisor`, a task that connects and connects again; calls read the state that it
+//! publishes in the `node`. From there a question goes through the `queue` into the `exchange`, which is one open
 //! connection. Transactions take connections of their own from the `pool`.
 
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl Connections {
         &self.server
     }
 
-    /// Calls of somebody who waits until this moment.
+    /// Calls by a caller who waits until this moment.
     pub(super) fn until(&self, timeout_at: Option<Instant>) -> Calls<'_> {
         Calls { connections: self, timeout_at }
     }
@@ -69,7 +69,7 @@ impl Connections {
         }
     }
 
-    /// Resolves once the server serves, or with what no waiting will cure.
+    /// Resolves once the server serves, or with an error that no waiting will cure.
     pub(super) async fn ready(&self) -> Result<(), StoreError> {
         // How long it takes a server that is known to serve to say so.
         const PROBE: Duration = Duration::from_secs(1);
@@ -136,7 +136,7 @@ impl Calls<'_> {
         self.ask(command, Expected::Anything).await
     }
 
-    /// The same, where only a reply like this can be the one.
+    /// The same; a reply of another form shows that replies and questions have come apart.
     pub(super) async fn send_for(
         &self,
         command: &Cmd,
@@ -174,14 +174,14 @@ impl Calls<'_> {
         })
     }
 
-    /// Ends the connection: what it replied cannot have been meant.
+    /// Ends the connection, because its reply cannot belong to the question.
     pub(super) fn end(&self, error: &StoreError) {
         if let Ok(node) = self.connections.node() {
             node.end(error);
         }
     }
 
-    /// A line to stand in, and the way to a connection of one's own.
+    /// A place in the queues of the keys, and the way to a connection that nobody else uses.
     pub(super) async fn exclusive(&self) -> Result<Exclusive, StoreError> {
         Ok(Exclusive { pool: self.connections.node()?.connected().await?.pool })
     }

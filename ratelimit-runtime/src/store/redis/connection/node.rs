@@ -1,4 +1,4 @@
-//! [`Node`]: one server as one runtime sees it: what its supervisor makes known, and callers go by.
+//! [`Node`]: one server as one runtime sees it: the state that its supervisor publishes and callers rely on.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -59,7 +59,7 @@ impl Node {
         (Self { status, reports, born: Instant::now(), missed_ms: AtomicU64::new(0) }, receiver)
     }
 
-    /// One that never was, and never will be, connected.
+    /// A node that never was, and never will be, connected.
     pub(super) fn hopeless(error: StoreError) -> Self {
         let node = Self::new().0;
         node.status.send_replace(Status::Down(error));

@@ -1,4 +1,4 @@
-//! [`Nodes`]: the server as each runtime sees it. A connection lives and dies with the runtime that drives it.
+//! [`Nodes`]: one [`Node`](super::node::Node) per tokio runtime. A connection lives and dies with the runtime that drives it.
 
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 

@@ -20,7 +20,7 @@ use crate::store::redis::errors;
 
 /// Transactions at once, per runtime. Further ones wait.
 const SIZE: usize = 8;
-/// More than there are connections, so that it is rare for two keys to share a line.
+/// More than there are connections, so that two keys rarely share a queue.
 const LINES: usize = 64;
 
 #[derive(Clone)]
@@ -64,7 +64,7 @@ impl Pool {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Waits in the lines of these keys. Everybody takes the lines in the same order, so nobody waits in a circle.
+    /// Waits in the queues of these keys. Everybody takes them in the same order, so there is no deadlock.
     pub(in super::super) async fn stand_in_line(&self, keys: &[&[u8]]) -> Vec<tokio::sync::MutexGuard<'_, ()>> {
         let line = |key: &&[u8]| usize::try_from(self.shared.hasher.hash_one(key)).unwrap_or_default() % LINES;
         let mut wanted: Vec<usize> = keys.iter().map(line).collect();
@@ -77,7 +77,7 @@ impl Pool {
         guards
     }
 
-    /// A connection of one's own.
+    /// A connection that nobody else uses.
     pub(in super::super) async fn lease(&self) -> Result<Lease, StoreError> {
         let permit = Arc::clone(&self.shared.permits).acquire_owned().await;
         let permit = permit.map_err(|_| StoreError::unavailable("the connections to Redis are closed"))?;

@@ -1,4 +1,4 @@
-//! What a connection is asked, and what comes of it.
+//! What a connection is asked, what a reply has to look like, and why there may be no answer.
 
 use std::time::Instant;
 

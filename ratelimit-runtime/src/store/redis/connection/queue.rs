@@ -1,4 +1,5 @@
-//! The place before the wire: questions that may go to the server, in order, and those that wait for their turn.
+//! The queue in front of a connection: questions on their way to the server, in order, and those that wait for their
+//! turn.
 //!
 //! Nothing here is sent or received. Whoever gives up while waiting has asked nothing.
 
@@ -55,7 +56,7 @@ pub(super) struct Queue {
 /// How often, under load, a marker is sent along: its reply shows that replies and questions are still in step.
 const MARK_EVERY: Duration = Duration::from_secs(1);
 
-/// For so many callers the place to wait is kept.
+/// The waiting list keeps room for this many callers; more is given back after a flood.
 const KEPT: usize = 1024;
 
 impl Queue {
@@ -95,7 +96,7 @@ impl Queue {
         false
     }
 
-    /// Asks past everyone who waits, whether the server serves or not.
+    /// Asks ahead of all waiting questions, whether the server serves or not.
     pub(super) fn ping(&mut self, answer: Option<oneshot::Sender<Answer>>, now: Instant) {
         self.mark += 1;
         self.marked = now;
@@ -142,7 +143,7 @@ impl Queue {
         }
     }
 
-    /// So much of [`outgoing`](Self::outgoing) is with the system now.
+    /// Notes how much of [`outgoing`](Self::outgoing) the system has taken.
     pub(super) fn sent(&mut self, bytes: usize) {
         self.sent += u64::try_from(bytes).unwrap_or(u64::MAX);
         if bytes >= self.outgoing.len() {

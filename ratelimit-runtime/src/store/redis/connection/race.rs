@@ -1,4 +1,4 @@
-//! What comes first.
+//! Waits for whichever of two futures is ready first.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;

@@ -1,5 +1,5 @@
 //! How many questions may be on their way to a server at once: about as many as it answers in a quarter of the time that
-//! callers give it, and in what the way there and back takes.
+//! callers give it, plus the time of one round trip.
 //!
 //! More would not be answered sooner, only wait where nobody can take them back. By Little's law the time that an answer
 //! takes is proportional to how many are on their way, so that time is steered.
@@ -10,7 +10,7 @@ use std::time::Duration;
 const FEWEST: usize = 32;
 const FIRST: usize = 128;
 const MOST: usize = 8192;
-/// How long callers wait unless they have said so.
+/// How long callers are taken to wait if they have not said how long.
 const TIMEOUT: Duration = Duration::from_millis(100);
 /// Callers who wait longer than this do not make others wait so long.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
@@ -46,7 +46,7 @@ impl Room {
         on_the_way < self.most
     }
 
-    /// Somebody comes, and is going to wait for this long.
+    /// Notes a new caller, who is going to wait for this long.
     pub(super) fn asked(&mut self, left: Duration) {
         let left = left.clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT);
         self.timeout = (self.timeout * 15 + left) / 16;

@@ -1,4 +1,4 @@
-//! [`State`]: whether a connected server serves. It decides; others send and wait.
+//! [`State`]: decides whether a connected server serves. It does no I/O; others send and wait.
 //!
 //! | state | a call | left when |
 //! | --- | --- | --- |
@@ -13,9 +13,9 @@ use std::time::Duration;
 
 /// Without a byte for this long, a connection on which an answer is due is given up.
 pub(super) const SILENCE: Duration = Duration::from_secs(2);
-/// So many ticks make the time that a PING is given.
+/// How many ticks the timeout of a PING consists of.
 const TICKS: u32 = 10;
-/// The time a PING is given if no limiter has said its own.
+/// The timeout of a PING as long as no limiter has reported its own.
 const TIMEOUT: Duration = Duration::from_millis(100);
 /// Timers count in milliseconds.
 const SHORTEST_TICK: Duration = Duration::from_millis(1);

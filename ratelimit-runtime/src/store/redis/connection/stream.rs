@@ -1,4 +1,4 @@
-//! A stream of bytes to a server and back, over whatever it runs.
+//! A stream of bytes to a server and back, whatever it runs over: TCP, TLS or a Unix socket.
 
 use std::io;
 use std::mem::MaybeUninit;

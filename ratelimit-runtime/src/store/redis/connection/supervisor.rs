@@ -27,9 +27,9 @@ use crate::real_time;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// A connection that lasts as long was good: what ended it may be over already.
+/// A connection that lasts this long was good: what ended it may be over already.
 const GOOD: Duration = Duration::from_millis(100);
-/// How long it goes on trying for nobody.
+/// How long it goes on trying when nobody asks.
 const UNWANTED: Duration = Duration::from_secs(60);
 
 /// Starts the supervisor of a new node.
@@ -174,7 +174,7 @@ impl Supervisor {
         }
     }
 
-    /// Makes known how the server is, if that has changed.
+    /// Publishes the state of the server, if it has changed.
     fn publish(&mut self, connected: &Connected, state: &State, says: Option<StoreError>) -> Result<(), Over> {
         let node = self.node.upgrade().ok_or(Over)?;
         let is_known = matches!(

@@ -33,7 +33,7 @@ local function digits(number)
   return string.format('%.0f', number)
 end
 
--- How long a call waits at most that only open reservations keep out.
+-- The longest wait for a call that is refused only because of open reservations.
 local RESERVED_WAIT = 50000
 
 local cursor = 2

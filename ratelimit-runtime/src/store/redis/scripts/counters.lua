@@ -202,7 +202,7 @@ local function counters(algorithm)
       keep()
     end
 
-    -- Takes out of a bucket the least of what was charged, of what it held ever since, and of what is in it.
+    -- Takes out of a bucket the least of what was charged, of its lowest level since, and of what is in it.
     local function refund_bucket(i)
       local older = HEADER + EACH * (i - 1) + 4
       local newer = older + 3

@@ -1,4 +1,4 @@
--- What is done to a ring: `ring_log` says what it is.
+-- The operations on a ring. `ring_log` describes its format.
 --
 -- needs: common ring_log ring_write
 
