@@ -50,6 +50,12 @@ impl RateLimitError {
         self.decision().map(Decision::retry_after)
     }
 
+    /// The same in whole seconds, rounded up.
+    pub(crate) fn retry_after_seconds(&self) -> Option<u64> {
+        let wait = self.retry_after()?;
+        Some(wait.as_secs() + u64::from(wait.subsec_nanos() > 0))
+    }
+
     /// The decision behind a refusal; `None` where the limit itself was not the reason.
     #[must_use]
     pub fn decision(&self) -> Option<&Decision> {
@@ -63,9 +69,8 @@ impl RateLimitError {
 impl fmt::Display for RateLimitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Exceeded(decision) => {
-                let wait = decision.retry_after();
-                let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+            Self::Exceeded(_) => {
+                let seconds = self.retry_after_seconds().unwrap_or_default();
                 write!(f, "too many requests, try again in {seconds}s")
             }
             Self::CostExceedsLimit { cost, limit, .. } => {

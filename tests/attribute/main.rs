@@ -1,6 +1,7 @@
 //! What the attribute does to functions at run time.
 
 mod arguments;
+mod frameworks;
 mod lints;
 mod outcomes;
 mod shapes;

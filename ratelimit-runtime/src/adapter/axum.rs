@@ -1,32 +1,22 @@
-//! Refusals as axum responses.
+//! Refusals as axum responses, and as what handlers return in their place.
 
 use axum_core::response::{IntoResponse, Response};
-use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
-use http::{StatusCode, header};
+use http::StatusCode;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 
+use super::http_refusal;
 use crate::{FromRateLimitError, RateLimitError};
 
 /// `429`, `503` or `500` with `{"code":…,"message":…,"data":null}`, and `Retry-After` in whole seconds, rounded up,
 /// where waiting helps. What is misconfigured is logged, not told to the client.
 impl IntoResponse for RateLimitError {
     fn into_response(self) -> Response {
-        let (status, message) = match &self {
-            Self::Exceeded(_) | Self::CostExceedsLimit { .. } => (StatusCode::TOO_MANY_REQUESTS, self.to_string()),
-            Self::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, self.to_string()),
-            Self::Misconfigured(error) => {
-                tracing::error!(%error, "the rate limiter is misconfigured");
-                (StatusCode::INTERNAL_SERVER_ERROR, "internal error".to_owned())
-            }
-        };
-        // By hand, because the field order is part of what clients have come to expect.
-        let message = serde_json::Value::from(message);
-        let body = format!(r#"{{"code":{},"message":{message},"data":null}}"#, status.as_u16());
-        let mut response = (status, body).into_response();
+        let mut response = (status(&self), http_refusal::body(&self)).into_response();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if let Some(wait) = self.retry_after() {
-            headers.insert(RETRY_AFTER, HeaderValue::from(wait.as_secs() + u64::from(wait.subsec_nanos() > 0)));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(seconds) = self.retry_after_seconds() {
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
     }
@@ -36,4 +26,30 @@ impl FromRateLimitError for Response {
     fn from_rate_limit_error(error: RateLimitError) -> Self {
         error.into_response()
     }
+}
+
+/// The response that the error is: for handlers that return `Result<_, Response>`.
+impl From<RateLimitError> for Response {
+    fn from(error: RateLimitError) -> Self {
+        error.into_response()
+    }
+}
+
+/// `429`, `503` or `500`, and no more than that: a `Response` says also when to come back.
+impl From<RateLimitError> for StatusCode {
+    fn from(error: RateLimitError) -> Self {
+        let (status, _): (Self, String) = error.into();
+        status
+    }
+}
+
+/// The status and what a client may read: a `Response` says also when to come back.
+impl From<RateLimitError> for (StatusCode, String) {
+    fn from(error: RateLimitError) -> Self {
+        (status(&error), http_refusal::message(&error))
+    }
+}
+
+fn status(error: &RateLimitError) -> StatusCode {
+    StatusCode::from_u16(http_refusal::status(error)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }

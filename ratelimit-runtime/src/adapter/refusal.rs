@@ -4,8 +4,16 @@ use crate::RateLimitError;
 
 /// A return type that can carry a refusal.
 ///
-/// It holds for every `Result<T, E>` whose error is `From<RateLimitError>`, so also for `anyhow::Result`, and with the
-/// feature `axum` for `axum::response::Response`. Implement it for a response type of your own:
+/// It holds for every `Result<T, E>` whose error is `From<RateLimitError>`, so also for `anyhow::Result`. The features
+/// `axum`, `actix-web` and `tonic` bring the types of these frameworks:
+///
+/// | feature | a handler may return |
+/// | --- | --- |
+/// | `axum` | `Response`; `Result<_, E>` with `Response`, `StatusCode` or `(StatusCode, String)` as `E` |
+/// | `actix-web` | `HttpResponse`; `Result<_, actix_web::Error>` |
+/// | `tonic` | `Result<_, tonic::Status>` |
+///
+/// Implement it for a response type of your own:
 ///
 /// ```
 /// use ratelimit_runtime::{FromRateLimitError, RateLimitError};

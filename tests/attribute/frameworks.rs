@@ -1,0 +1,161 @@
+//! Handlers whose return types are their framework's: refused as clients of that framework expect, without `on_refused`.
+
+use actix_web::body::to_bytes as actix_body;
+use actix_web::test::{TestRequest, call_service, init_service};
+use actix_web::{App, HttpResponse, ResponseError as _, web};
+use axum::body::to_bytes;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use ratelimit_runtime::store::StoreError;
+use ratelimit_runtime::{RateLimitError, rate_limit};
+use tonic::{Code, Status};
+
+use crate::alone;
+
+const REFUSED: &str = "too many requests, try again in 60s";
+const BODY: &str = r#"{"code":429,"message":"too many requests, try again in 60s","data":null}"#;
+
+#[rate_limit(window = "60s", max = 1)]
+async fn response() -> Response {
+    "done".into_response()
+}
+
+#[rate_limit(window = "60s", max = 1)]
+async fn result_of_responses() -> Result<Response, Response> {
+    Ok("done".into_response())
+}
+
+#[rate_limit(window = "60s", max = 1)]
+async fn status_code() -> Result<&'static str, StatusCode> {
+    Ok("done")
+}
+
+#[rate_limit(window = "60s", max = 1)]
+async fn status_code_and_text() -> Result<&'static str, (StatusCode, String)> {
+    Ok("done")
+}
+
+#[rate_limit(window = "60s", max = 1)]
+async fn own_error() -> Result<&'static str, RateLimitError> {
+    Ok("done")
+}
+
+/// Status, `Retry-After`, type and body.
+async fn axum_parts(response: impl IntoResponse) -> (u16, Option<String>, Option<String>, String) {
+    let (parts, body) = response.into_response().into_parts();
+    let header = |headers: &HeaderMap, name| headers.get(name).map(|value| value.to_str().unwrap().to_owned());
+    let body = to_bytes(body, 1024).await.unwrap();
+    let text = String::from_utf8(body.to_vec()).unwrap();
+    (parts.status.as_u16(), header(&parts.headers, "retry-after"), header(&parts.headers, "content-type"), text)
+}
+
+fn json(body: &str) -> (u16, Option<String>, Option<String>, String) {
+    (429, Some("60".to_owned()), Some("application/json".to_owned()), body.to_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn axum_handlers_that_return_a_response_are_refused_with_all_of_it() {
+    alone(async {
+        assert_eq!(axum_parts(response().await).await.0, 200);
+        assert_eq!(axum_parts(response().await).await, json(BODY));
+        assert_eq!(axum_parts(result_of_responses().await).await.0, 200);
+        assert_eq!(axum_parts(result_of_responses().await).await, json(BODY));
+        assert_eq!(axum_parts(own_error().await).await.0, 200);
+        assert_eq!(axum_parts(own_error().await).await, json(BODY));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn axum_handlers_that_return_a_status_are_refused_with_it() {
+    alone(async {
+        assert_eq!(status_code().await, Ok("done"));
+        assert_eq!(status_code().await, Err(StatusCode::TOO_MANY_REQUESTS));
+        assert_eq!(status_code_and_text().await, Ok("done"));
+        assert_eq!(status_code_and_text().await, Err((StatusCode::TOO_MANY_REQUESTS, REFUSED.to_owned())));
+    })
+    .await;
+}
+
+#[rate_limit(window = "60s", max = 1)]
+async fn grpc() -> Result<tonic::Response<&'static str>, Status> {
+    Ok(tonic::Response::new("done"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn grpc_methods_are_refused_with_a_status() {
+    alone(async {
+        assert_eq!(grpc().await.unwrap().into_inner(), "done");
+        let status = grpc().await.unwrap_err();
+        assert_eq!((status.code(), status.message()), (Code::ResourceExhausted, REFUSED));
+        assert_eq!(status.metadata().get("retry-after").unwrap(), "60");
+    })
+    .await;
+}
+
+#[rate_limit(window = "60s", max = 1)]
+async fn actix_result() -> Result<&'static str, actix_web::Error> {
+    Ok("done")
+}
+
+#[rate_limit(window = "60s", max = 1)]
+async fn actix_own_error() -> Result<&'static str, RateLimitError> {
+    Ok("done")
+}
+
+#[rate_limit(window = "60s", max = 1)]
+async fn actix_response() -> HttpResponse {
+    HttpResponse::Ok().body("done")
+}
+
+async fn actix_parts(response: HttpResponse) -> (u16, Option<String>, Option<String>, String) {
+    let header = |name| response.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
+    let (status, retry, kind) = (response.status().as_u16(), header("retry-after"), header("content-type"));
+    let body = actix_body(response.into_body()).await.unwrap();
+    (status, retry, kind, String::from_utf8(body.to_vec()).unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn actix_handlers_are_refused_like_axum_handlers() {
+    alone(async {
+        let app = App::new()
+            .route("/result", web::get().to(actix_result))
+            .route("/own_error", web::get().to(actix_own_error))
+            .route("/response", web::get().to(actix_response));
+        let app = init_service(app).await;
+        for path in ["/result", "/own_error", "/response"] {
+            let call = || call_service(&app, TestRequest::get().uri(path).to_request());
+            let (_, admitted) = call().await.into_parts();
+            assert_eq!(actix_parts(admitted.map_into_boxed_body()).await.3, "done", "{path}");
+            let (_, refused) = call().await.into_parts();
+            assert_eq!(actix_parts(refused.map_into_boxed_body()).await, json(BODY), "{path}");
+        }
+    })
+    .await;
+}
+
+/// Where waiting does not help, nothing says when to come back; what is misconfigured is not told.
+#[tokio::test]
+async fn outages_and_mistakes_are_told_apart() {
+    let unavailable = || RateLimitError::Unavailable(StoreError::unavailable("no route to 10.0.0.7"));
+    let misconfigured = || RateLimitError::Misconfigured(StoreError::misconfigured("wrong password"));
+    let errors: [(_, _, _, &dyn Fn() -> RateLimitError); 2] = [
+        (503, "the rate limiter is unavailable", Code::Unavailable, &unavailable),
+        (500, "internal error", Code::Internal, &misconfigured),
+    ];
+    for (status, message, code, error) in errors {
+        let body = format!(r#"{{"code":{status},"message":"{message}","data":null}}"#);
+        let parts = (status, None, Some("application/json".to_owned()), body);
+        assert_eq!(axum_parts(error()).await, parts);
+        assert_eq!(axum_parts(Response::from(error())).await, parts);
+        assert_eq!(actix_parts(error().error_response()).await, parts);
+        assert_eq!(actix_parts(actix_web::Error::from(error()).error_response()).await, parts);
+
+        assert_eq!(StatusCode::from(error()).as_u16(), status);
+        let (with_text, text) = <(StatusCode, String)>::from(error());
+        assert_eq!((with_text.as_u16(), text.as_str()), (status, message));
+
+        let grpc = Status::from(error());
+        assert_eq!((grpc.code(), grpc.message(), grpc.metadata().get("retry-after")), (code, message, None));
+    }
+}
