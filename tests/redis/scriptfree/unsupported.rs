@@ -28,7 +28,7 @@ async fn a_policy_that_needs_scripts_is_refused_when_the_limiter_is_built_or_cha
         (Policy::new(ONE[0]).with_algorithm(Algorithm::LeakyBucket), "scripts(true)"),
         (Policy::new(ONE[0]).with_algorithm(Algorithm::SlidingCounter), "scripts(true)"),
         (Policy::new(ONE[0]).and(hour).with_algorithm(Algorithm::FixedWindow), "one limit"),
-        (Policy::new(ONE[0]).with_algorithm(Algorithm::FixedWindow).with_block(Duration::from_secs(9)), "no bans"),
+        (Policy::new(ONE[0]).with_algorithm(Algorithm::FixedWindow).with_block(Duration::from_secs(9)), "no blocks"),
     ];
     let fine = [
         Policy::new(ONE[0]).and(hour).with_block(Duration::from_secs(9)),

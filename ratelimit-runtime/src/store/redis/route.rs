@@ -167,7 +167,7 @@ fn counted(request: &Request<'_>, own_clock: bool) -> Result<(), StoreError> {
     } else if request.is_reservation() {
         unsupported("`count` needs reservations, and without scripts there are none: use `RedisStore::scripts(true)`")
     } else if !request.block().is_zero() {
-        unsupported("a fixed window without scripts has no bans: allow scripts, or choose sliding_window")
+        unsupported("a fixed window without scripts has no blocks: allow scripts, or choose sliding_window")
     } else {
         Ok(())
     }
@@ -184,7 +184,7 @@ fn throttled(request: &Request<'_>, own_clock: bool) -> Result<(), StoreError> {
     } else if window / max < 1000 && window % max != 0 || window < max {
         unsupported("CL.THROTTLE is inexact at rates above 1,000 a second: leave redis_cell off, or lower `max`")
     } else if request.is_reservation() || !request.block().is_zero() {
-        unsupported("CL.THROTTLE has neither reservations (`count`) nor bans (`block`): leave redis_cell off")
+        unsupported("CL.THROTTLE has neither reservations (`count`) nor blocks (`block`): leave redis_cell off")
     } else if own_clock {
         unsupported("CL.THROTTLE goes by the server's clock: leave redis_cell off")
     } else {
