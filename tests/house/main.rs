@@ -1,7 +1,9 @@
-//! The plan of the house, held: no module of either crate is in an import cycle, and a room uses only rooms above it.
+//! The plan of the house, held: no module of either crate is in an import cycle, a room uses only rooms above it, and
+//! what has to be in two places is the same in both.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 mod graph;
+mod readme;
 mod rooms;
 mod sources;

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Checks that the README's code builds for a reader: a crate outside the workspace, with exactly the README's
+# dependencies (the path aside), and each of its code blocks as a program. Nothing is downloaded.
+#
+#   scripts/readme.sh
+#
+# The first block builds without the dev-dependencies as well: it comes before them.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# Compilers that are asked about themselves read standard input, whatever that happens to be.
+exec </dev/null
+
+fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
+
+checkout=$PWD
+crate=$(mktemp -d)
+trap 'rm -rf -- "$crate"' EXIT
+mkdir "$crate/src" "$crate/examples"
+printf '[package]\nname = "reader"\nversion = "0.0.0"\nedition = "2024"\n\n[workspace]\n\n' >"$crate/Cargo.toml"
+
+# block LANGUAGE N: the Nth code block in that language.
+block() {
+    awk -v open="\`\`\`$1" -v n="$2" '$0 == "```" { on = 0 } on { print } $0 == open { on = ++seen == n }' README.md
+}
+
+block toml 1 >>"$crate/Cargo.toml"
+grep -q '^\[dependencies\]' "$crate/Cargo.toml" || fail 'the first toml block of the README has no [dependencies]'
+printf '\n[patch.crates-io]\nratelimit-runtime = { path = "%s/ratelimit-runtime" }\n' "$checkout" >>"$crate/Cargo.toml"
+cp Cargo.lock "$crate/Cargo.lock"
+
+count=$(grep -c '^```rust$' README.md)
+for n in $(seq "$count"); do
+    program=$crate/examples/block_$n.rs
+    block rust "$n" >"$program"
+    # As rustdoc does: statements alone are the body of main.
+    grep -q 'fn main()' "$program" || printf 'fn main() {\n%s\n}\n' "$(cat "$program")" >"$program"
+done
+block rust 1 >"$crate/src/main.rs"
+
+export CARGO_TARGET_DIR=$checkout/target/readme
+printf '\n==> the first block, with the dependencies of the README\n'
+cargo check --offline --quiet --manifest-path "$crate/Cargo.toml" --bin reader
+printf '\n==> all %s blocks, with its dev-dependencies as well\n' "$count"
+cargo check --offline --quiet --manifest-path "$crate/Cargo.toml" --examples
