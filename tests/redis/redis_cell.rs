@@ -272,7 +272,7 @@ async fn what_the_module_cannot_do_is_said() {
         (request(&parts), "whole seconds"),
         (request(&fast), "1,000 a second"),
         (request(&fine).reserving(), "reservations"),
-        (request(&fine).with_block(Duration::from_secs(1)), "bans"),
+        (request(&fine).with_block(Duration::from_secs(1)), "blocks"),
     ] {
         let error = store.acquire(request).await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Unsupported, "{expected}: {error}");
