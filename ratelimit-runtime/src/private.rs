@@ -65,7 +65,10 @@ impl<T> fmt::Debug for Guard<T> {
 
 /// The guard of a function with one attribute.
 pub fn run(check: CheckBuilder) -> Guard<()> {
-    let asked = check.finish();
+    guard(check.finish())
+}
+
+fn guard(asked: Asked) -> Guard<()> {
     match engine::acquire_now(&asked) {
         Some(outcome) => Guard::decided(outcome.map(drop)),
         None => Guard::asked(async move { engine::acquire(&asked).await.map(drop) }),
@@ -81,10 +84,7 @@ pub fn run_all<const N: usize>(checks: [Option<CheckBuilder>; N]) -> Guard<()> {
     if group.len() == 1
         && let Some(asked) = group.pop()
     {
-        return match engine::acquire_now(&asked) {
-            Some(outcome) => Guard::decided(outcome.map(drop)),
-            None => Guard::asked(async move { engine::acquire(&asked).await.map(drop) }),
-        };
+        return guard(asked);
     }
     Guard::asked(async move { engine::acquire_all(&group).await.map(drop) })
 }
