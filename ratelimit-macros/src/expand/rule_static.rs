@@ -54,7 +54,6 @@ fn settings(rule: &RuleStatic, runtime: &Runtime) -> TokenStream {
     let mut settings = TokenStream::new();
     settings.extend(rule.policy.as_ref().map(|policy| set(method::policy(), quote_spanned!(mixed=> #policy))));
     settings.extend(rule.algorithm.map(|algorithm| set(method::algorithm(), runtime.algorithm(algorithm))));
-    settings.extend(rule.weighted.then(|| set(method::weighted(), TokenStream::new())));
     settings.extend(rule.block_micros.map(|micros| set(method::block(), duration(micros))));
     settings.extend(rule.wait_micros.map(|micros| set(method::wait(), duration(micros))));
     settings.extend(rule.timeout_micros.map(|micros| set(method::timeout(), duration(micros))));

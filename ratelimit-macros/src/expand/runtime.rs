@@ -132,7 +132,6 @@ pub(crate) mod method {
         burst => with_burst;
         policy => with_policy;
         algorithm => with_algorithm;
-        weighted => weighted;
         block => with_block;
         wait => with_wait;
         timeout => with_timeout;

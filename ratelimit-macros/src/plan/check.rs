@@ -38,7 +38,6 @@ pub(crate) fn plan(rule: Rule) -> (Check, Count) {
         burst,
         policy,
         algorithm: rule.algorithm,
-        weighted: max.is_some() || rule.cost.is_some() || reserves,
         block_micros: rule.block_micros,
         wait_micros: rule.wait_micros,
         timeout_micros: rule.timeout_micros,

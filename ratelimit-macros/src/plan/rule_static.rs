@@ -17,8 +17,6 @@ pub(crate) struct RuleStatic {
     pub(crate) burst: Option<u64>,
     pub(crate) policy: Option<LitStr>,
     pub(crate) algorithm: Option<Algorithm>,
-    /// Whether calls may weigh something other than 1, or reserve.
-    pub(crate) weighted: bool,
     pub(crate) block_micros: Option<u64>,
     pub(crate) wait_micros: Option<u64>,
     pub(crate) timeout_micros: Option<u64>,

@@ -50,7 +50,7 @@ fn what_is_asked_for_is_there() {
                 "{use::y::__privateas__ratelimit;let__ratelimit_run",
                 "__ratelimit::Rule::new(\"x\",",
                 "Limit::new(1u64,",
-                ".weighted().with_timeout(::core::time::Duration::from_micros(5000u64)).with_on_unavailable(__ratelimit::OnUnavailable::Deny);",
+                ".with_timeout(::core::time::Duration::from_micros(5000u64)).with_on_unavailable(__ratelimit::OnUnavailable::Deny);",
                 "CheckBuilder::on(__ratelimit_rule,__ratelimit::limiter(&(&self.l)))",
                 "CheckBuilder::max(&mut__ratelimit_check,__ratelimit::count(n+1));",
                 "CheckBuilder::cost(&mut__ratelimit_check,__ratelimit::count(c));",

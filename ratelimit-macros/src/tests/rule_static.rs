@@ -21,13 +21,13 @@ fn settings() {
         (
             r#"window = "1s", max = 3, algorithm = "token_bucket", burst = 10, cost = 2, block = "5ms""#,
             "3u64,::core::time::Duration::from_micros(1000000u64)).with_burst(10u64))",
-            ".with_algorithm(__ratelimit::Algorithm::TokenBucket).weighted()\
+            ".with_algorithm(__ratelimit::Algorithm::TokenBucket)\
              .with_block(::core::time::Duration::from_micros(5000u64))",
         ),
         (
             r#"window = "1s", max = n, algorithm = "leaky_bucket""#,
             "1u64,::core::time::Duration::from_micros(1000000u64)))",
-            ".with_algorithm(__ratelimit::Algorithm::LeakyBucket).weighted()",
+            ".with_algorithm(__ratelimit::Algorithm::LeakyBucket)",
         ),
         (
             r#"window = "1s", max = 3, algorithm = "sliding_counter", timeout = "5ms", on_unavailable = "allow""#,
@@ -39,7 +39,7 @@ fn settings() {
         (
             r#"window = "1s", max = 3, algorithm = "sliding_window", count = "err""#,
             "3u64,::core::time::Duration::from_micros(1000000u64)))",
-            ".with_algorithm(__ratelimit::Algorithm::SlidingWindow).weighted()",
+            ".with_algorithm(__ratelimit::Algorithm::SlidingWindow)",
         ),
     ] {
         let actual = expanded(&format!("name = \"n\", {arguments}"), "async fn f() -> R {}");

@@ -27,7 +27,6 @@ pub(crate) struct Check {
     pub(super) on_unavailable: OnUnavailable,
     pub(super) reservation: bool,
     pub(super) shadow: bool,
-    pub(super) unit_log: bool,
     pub(super) key: KeyBuf,
     /// The length of the part of the key that all keys of the rule share.
     pub(super) rule_len: usize,
@@ -71,7 +70,6 @@ impl Check {
         let request = Request::new(&self.key, self.algorithm, &self.limits)
             .with_cost(self.cost)
             .with_block(if self.shadow { Duration::ZERO } else { self.block })
-            .with_unit_log(self.unit_log)
             .with_rule_len(self.rule_len);
         Ok(if self.reservation { request.reserving() } else { request })
     }

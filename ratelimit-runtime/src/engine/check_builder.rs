@@ -32,7 +32,6 @@ impl CheckBuilder {
             on_unavailable: rule.on_unavailable().unwrap_or(engine.on_unavailable),
             reservation: false,
             shadow: rule.is_shadow(),
-            unit_log: rule.is_unit_log(),
             key: KeyBuf::new(),
             rule_len: 0,
             broken: None,
@@ -107,7 +106,6 @@ fn adopt(check: &mut Check, rule: &Rule, name: &str, engine: &Engine) {
         check.algorithm = policy.algorithm;
         check.limits.clone_from(&policy.limits);
         check.block = policy.block;
-        check.unit_log = false;
     } else {
         check.broken = Some(RateLimitError::misconfigured(format!(
             "the limiter has no policy `{name}`: give it one with `RateLimiter::builder().policy(\"{name}\", …)`"

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 
 use crate::error::RateLimitError;
-use crate::rule::{Algorithm, Rule};
+use crate::rule::Rule;
 
 /// How many names are remembered. Names made at run time must not fill the memory; those beyond are not compared.
 const MAX_NAMES: usize = 16_384;
@@ -19,8 +19,6 @@ pub(super) struct Registry {
 struct Met {
     /// What the stored keys begin with: algorithm, windows, name.
     head: Box<str>,
-    /// Whether its log may be kept in the form for short ones.
-    unit_log: bool,
     /// The address of the rule, for those whose name is derived from a path.
     site: Option<usize>,
     /// Whether a second meaning has been reported.
@@ -32,8 +30,6 @@ enum Difference {
     None,
     /// Two functions have one path.
     Site,
-    /// Their logs are kept in different forms.
-    Layout,
     /// Other windows, or another algorithm.
     Head,
 }
@@ -67,17 +63,11 @@ impl Registry {
                      another name"
                 )));
             }
-            Difference::Site | Difference::Layout if reported => return Ok(()),
+            Difference::Site if reported => return Ok(()),
             Difference::Site => tracing::error!(
                 rule = rule_name,
                 "two functions have the same path, and their rate limits one name: give one of them a name of its own, \
                  `name = \"…\"`"
-            ),
-            Difference::Layout => tracing::error!(
-                rule = rule_name,
-                "rules of one name do not share their budget on Redis: for one the log is kept as a sorted set, for the \
-                 other as a ring (above 128, with `cost`, `count` or a computed `max`); make them alike, or force one \
-                 form with `RedisStore::log_layout`"
             ),
         }
         if let Some(met) = self.names.write().unwrap_or_else(PoisonError::into_inner).get_mut(&*name) {
@@ -89,7 +79,7 @@ impl Registry {
 
 impl Met {
     fn new(rule: &Rule) -> Self {
-        Self { head: rule.resolved().head.clone(), unit_log: rule.is_unit_log(), site: site(rule), reported: false }
+        Self { head: rule.resolved().head.clone(), site: site(rule), reported: false }
     }
 
     fn differs(&self, rule: &Rule) -> Difference {
@@ -97,9 +87,6 @@ impl Met {
             (Some(a), Some(b)) if a == b => Difference::None,
             (Some(_), Some(_)) => Difference::Site,
             (None, None) if self.head != rule.resolved().head => Difference::Head,
-            (None, None) if self.unit_log != rule.is_unit_log() && rule.algorithm() == Algorithm::SlidingWindow => {
-                Difference::Layout
-            }
             // Among others: a rule by hand under the name of a function, which is how its buckets are reached.
             _ => Difference::None,
         }

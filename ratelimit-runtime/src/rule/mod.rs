@@ -24,9 +24,6 @@ pub use self::parse::ParseError;
 pub use self::policy::Policy;
 pub(crate) use self::policy::{Policies, checked};
 
-/// Logs of limits up to this are kept in the form that is best for short ones.
-const SHORT_LOG: u64 = 128;
-
 /// A named limit, or several on one key, and how the checks behave. The attribute makes one per function; by hand it
 /// is a static:
 ///
@@ -36,7 +33,7 @@ const SHORT_LOG: u64 = 128;
 ///
 /// static LOGIN: Rule = Rule::new("login", Limit::per_minute(5)).and(Limit::per_day(50)).with_block(Duration::from_secs(600));
 /// static UPLOAD: Rule =
-///     Rule::new("upload", Limit::per_hour(1000).with_burst(50)).with_algorithm(Algorithm::TokenBucket).weighted();
+///     Rule::new("upload", Limit::per_hour(1000).with_burst(50)).with_algorithm(Algorithm::TokenBucket);
 /// ```
 ///
 /// Rules of one name share their buckets.
@@ -47,7 +44,6 @@ pub struct Rule {
     limits: [Limit; MAX_LIMITS],
     len: usize,
     cost: u64,
-    unit_log: bool,
     policy: Option<&'static str>,
     block: Duration,
     wait: Duration,
@@ -110,7 +106,6 @@ impl Rule {
             limits: [limit; MAX_LIMITS],
             len: 1,
             cost: 1,
-            unit_log: limit.max() <= SHORT_LOG,
             policy: None,
             block: Duration::ZERO,
             wait: Duration::ZERO,
@@ -135,7 +130,6 @@ impl Rule {
             self.limits[self.len] = limit;
         }
         self.len += 1;
-        self.unit_log = self.unit_log && limit.max() <= SHORT_LOG;
         self
     }
 
@@ -143,15 +137,6 @@ impl Rule {
     #[must_use]
     pub const fn with_algorithm(mut self, algorithm: Algorithm) -> Self {
         self.algorithm = algorithm;
-        self
-    }
-
-    /// Says that calls weigh more or less than each other, or that `max` differs between calls: Redis then keeps the
-    /// log of a sliding window in the form for long ones. An attribute with `cost`, `count` or a `max` that is not a
-    /// literal is such a rule, and one made by hand for its buckets has to say so too.
-    #[must_use]
-    pub const fn weighted(mut self) -> Self {
-        self.unit_log = false;
         self
     }
 
@@ -276,10 +261,6 @@ impl Rule {
     #[must_use]
     pub const fn is_shadow(&self) -> bool {
         self.shadow
-    }
-
-    pub(crate) const fn is_unit_log(&self) -> bool {
-        self.unit_log
     }
 
     /// The limiters that have met the rule.

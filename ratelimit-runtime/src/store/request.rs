@@ -20,7 +20,6 @@ pub struct Request<'a> {
     cost: u64,
     block_us: u64,
     reservation: bool,
-    unit_log: bool,
     timeout_at: Option<Instant>,
 }
 
@@ -36,7 +35,6 @@ impl<'a> Request<'a> {
             cost: 1,
             block_us: 0,
             reservation: false,
-            unit_log: false,
             timeout_at: None,
         }
     }
@@ -67,13 +65,6 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn with_timeout_at(mut self, timeout_at: Instant) -> Self {
         self.timeout_at = Some(timeout_at);
-        self
-    }
-
-    /// The same request, of a rule whose calls all cost 1 under limits of at most 128.
-    #[must_use]
-    pub fn with_unit_log(mut self, unit_log: bool) -> Self {
-        self.unit_log = unit_log;
         self
     }
 
@@ -135,13 +126,6 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn timeout_at(&self) -> Option<Instant> {
         self.timeout_at
-    }
-
-    /// Whether every call of this rule costs 1 and its limits are short, so that its log may be kept in a form that is
-    /// good for just that. It is the same for all requests on one key.
-    #[must_use]
-    pub fn is_unit_log(&self) -> bool {
-        self.unit_log
     }
 
     /// The longest that a charge may live: the longest window; two for a sliding counter; what a full bucket takes to

@@ -1,13 +1,10 @@
 //! [`Backend`]: carries out a request by the route it takes (script, plain commands or redis-cell), and returns the
 //! result.
 
-use std::borrow::Cow;
-
 use redis::{Cmd, Value};
 
 use super::connection::{Calls, Connections};
 use super::errors::{self, unexpected_reply};
-use super::layout::Layout;
 use super::operation::Operation;
 use super::route::{GroupRoute, Route, Settings, unsupported};
 use super::script::{self, Script};
@@ -36,8 +33,8 @@ impl Backend {
     pub(super) async fn decide(&self, operation: Operation, request: Request<'_>) -> Result<Verdict, StoreError> {
         let calls = self.calls(&request);
         match (self.route(&request)?, operation) {
-            (Route::Script(layout), _) => {
-                let reply = self.ask(layout, operation, &request, protocol::is_verdict).await?;
+            (Route::Script, _) => {
+                let reply = self.ask(operation, &request).await?;
                 let verdict = protocol::verdict(&reply).filter(|verdict| protocol::fits(verdict, &request));
                 verdict.ok_or_else(|| distrust(calls))
             }
@@ -55,8 +52,8 @@ impl Backend {
     pub(super) async fn change(&self, operation: Operation, request: Request<'_>) -> Result<bool, StoreError> {
         let calls = self.calls(&request);
         match (self.route(&request)?, operation) {
-            (Route::Script(layout), _) => {
-                let reply = self.ask(layout, operation, &request, protocol::is_flag).await?;
+            (Route::Script, _) => {
+                let reply = self.ask(operation, &request).await?;
                 protocol::flag(&reply).ok_or_else(|| distrust(calls))
             }
             (Route::LogCommands, Operation::Refund(_) | Operation::Block(_) | Operation::Unblock) => {
@@ -71,20 +68,14 @@ impl Backend {
     }
 
     /// Decides several requests in one step.
-    pub(super) async fn decide_scripts(
-        &self,
-        layouts: &[Layout],
-        requests: &[Request<'_>],
-    ) -> Result<Vec<Verdict>, StoreError> {
+    pub(super) async fn decide_scripts(&self, requests: &[Request<'_>]) -> Result<Vec<Verdict>, StoreError> {
         let now = self.now()?;
         let calls = self.calls_of_all(requests);
-        let keys: Vec<Cow<'_, [u8]>> =
-            layouts.iter().zip(requests).map(|(layout, request)| layout.key(request)).collect();
-        let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
+        let keys: Vec<&[u8]> = requests.iter().map(Request::key).collect();
         let args = |command: &mut Cmd| {
-            protocol::clock(command, now);
-            for (layout, request) in layouts.iter().zip(requests) {
-                protocol::request(command, *layout, Operation::charging(request), request);
+            clock(command, now);
+            for request in requests {
+                command.arg(&*protocol::question(Operation::charging(request), request, self.settings.log_layout));
             }
         };
         let reply = run(calls, &script::ALL_OR_NONE, &keys, args, protocol::are_verdicts).await?;
@@ -109,20 +100,16 @@ impl Backend {
         }
     }
 
-    /// Runs an operation by the script of a layout, and gives its reply.
-    async fn ask(
-        &self,
-        layout: Layout,
-        operation: Operation,
-        request: &Request<'_>,
-        is_like: fn(&Value) -> bool,
-    ) -> Result<Value, StoreError> {
+    /// Runs an operation by the script of its algorithm, and gives its reply.
+    async fn ask(&self, operation: Operation, request: &Request<'_>) -> Result<Value, StoreError> {
         let now = self.now()?;
+        let question = protocol::question(operation, request, self.settings.log_layout);
         let args = |command: &mut Cmd| {
-            protocol::clock(command, now);
-            protocol::request(command, layout, operation, request);
+            clock(command, now);
+            command.arg(&*question);
         };
-        run(self.calls(request), protocol::script(layout), &[&layout.key(request)], args, is_like).await
+        let script = protocol::script(request.algorithm());
+        run(self.calls(request), script, &[request.key()], args, protocol::is_verdict).await
     }
 
     fn calls(&self, request: &Request<'_>) -> Calls<'_> {
@@ -143,6 +130,14 @@ impl Backend {
             _ => Err(StoreError::misconfigured("the clock of the Redis store is more than 284 years past its start")),
         }
     }
+}
+
+/// The caller's time, or that there is none.
+fn clock(command: &mut Cmd, now: Option<u64>) {
+    match now {
+        Some(now) => command.arg(now),
+        None => command.arg(""),
+    };
 }
 
 /// Runs a script; a server that does not know it is given its text in the same call.

@@ -1,7 +1,7 @@
 //! [`RedisStore`]: limits kept on a Redis server, shared by every process that uses it.
 //!
 //! A decision is one call of a script, so it is atomic and one round trip. From the leaves up: a request is an
-//! `operation` on a bucket that is kept in a `layout`; the `protocol` writes it as the call of a `script` and reads the
+//! `operation` on a bucket; the `protocol` writes it as the call of a `script` and reads the
 //! reply; `connection` brings it there and back; `errors` sorts what goes wrong. Where scripts are not to be used, `route`
 //! knows what is left: plain `commands`, or the module redis-cell (`redis_cell`). The `backend` takes a request its way.
 
@@ -39,8 +39,8 @@ pub use self::layout::LogLayout;
 /// charged.
 ///
 /// The user needs `EVAL`, `EVALSHA`, `UNLINK`, `PING`, and inside of scripts `TIME`, `PEXPIREAT`, `PEXPIRE`, `PTTL`,
-/// `GET`, `SET`, `DEL`, `GETRANGE`, `SETRANGE`, `ZADD`, `ZCARD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZREVRANGE`, `ZREM` and
-/// `ZREMRANGEBYRANK`; without scripts, what [`scripts`](Self::scripts) says instead.
+/// `TYPE`, `GET`, `SET`, `DEL`, `UNLINK`, `GETRANGE`, `SETRANGE`, `ZADD`, `ZCARD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZREVRANGE`,
+/// `ZREM`, `ZREMRANGEBYSCORE` and `ZREMRANGEBYRANK`; without scripts, what [`scripts`](Self::scripts) says instead.
 pub struct RedisStore {
     backend: Backend,
 }
@@ -69,8 +69,8 @@ impl RedisStore {
     ///
     /// - `sliding_window`, with several limits, costs up to 1,000 and blocks, as a sorted set, in optimistic transactions:
     ///   one round trip for a refusal, two for an admission, another two each time another process was faster. They run
-    ///   on up to 8 connections of their own per runtime. Where processes with scripts keep the log as a sorted set too
-    ///   (all rules of unit cost and limits up to 128; all with [`LogLayout::Zset`]), both share their buckets.
+    ///   on up to 8 connections of their own per runtime. Processes with scripts share the buckets if they keep to sorted
+    ///   sets too, with [`LogLayout::Zset`]; a ring is an error here.
     /// - `fixed_window`, with one limit and any cost, as a counter, in one round trip. A window ends on a whole
     ///   millisecond of the server's clock. The counter has a key of its own, so processes with scripts do not share it.
     ///
@@ -99,9 +99,9 @@ impl RedisStore {
         self
     }
 
-    /// Keeps all sliding windows in this layout. Unless set, rules of unit cost and limits up to 128 have a
-    /// [`Zset`](LogLayout::Zset), the others a [`Ring`](LogLayout::Ring). The layout is part of the key, so changing it
-    /// starts the affected logs afresh.
+    /// Begins the log of a sliding window in this layout. Unless set, one whose first call costs 1 under limits up to 126
+    /// begins as a [`Zset`](LogLayout::Zset), and becomes a [`Ring`](LogLayout::Ring) with the first admission that needs
+    /// it; any other begins as a ring. With `Zset` it stays one.
     #[must_use]
     pub fn log_layout(mut self, layout: LogLayout) -> Self {
         self.backend.settings.log_layout = Some(layout);
@@ -134,7 +134,7 @@ impl Store for RedisStore {
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
         Answer::later(async move {
             match self.backend.group(requests)? {
-                GroupRoute::Scripts(layouts) => self.backend.decide_scripts(&layouts, requests).await,
+                GroupRoute::Script => self.backend.decide_scripts(requests).await,
                 GroupRoute::Logs => self.backend.decide_logs(requests).await,
                 GroupRoute::Each => unsupported("these keys cannot be decided in one step"),
             }

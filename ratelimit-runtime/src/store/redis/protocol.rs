@@ -1,105 +1,146 @@
-//! Requests and replies as the scripts speak them; `scripts/common.lua` has the other side.
+//! Questions and replies as the scripts speak them; `scripts/head.lua` has the other side.
 
-use redis::{Cmd, Value};
+use redis::Value;
+use smallvec::SmallVec;
 
-use super::layout::Layout;
+use super::layout::LogLayout;
 use super::operation::Operation;
 use super::script::{self, Script};
+use crate::rule::Algorithm;
 use crate::store::{Request, Verdict};
 
-/// The script that keeps a bucket this way.
-pub(super) fn script(layout: Layout) -> &'static Script {
-    match layout {
-        Layout::Zset => &script::ZSET,
-        Layout::Ring => &script::RING,
-        Layout::FixedWindow => &script::FIXED_WINDOW,
-        Layout::SlidingCounter => &script::SLIDING_COUNTER,
-        Layout::TokenBucket => &script::TOKEN_BUCKET,
-        Layout::LeakyBucket => &script::LEAKY_BUCKET,
+/// The script that answers questions about one key.
+pub(super) fn script(algorithm: Algorithm) -> &'static Script {
+    match algorithm {
+        Algorithm::SlidingWindow => &script::LOG,
+        Algorithm::FixedWindow => &script::FIXED_WINDOW,
+        Algorithm::SlidingCounter => &script::SLIDING_COUNTER,
+        Algorithm::TokenBucket => &script::TOKEN_BUCKET,
+        Algorithm::LeakyBucket => &script::LEAKY_BUCKET,
     }
 }
 
-fn layout_name(layout: Layout) -> &'static str {
-    match layout {
-        Layout::Zset => "zset",
-        Layout::Ring => "ring",
-        Layout::FixedWindow => "fixed_window",
-        Layout::SlidingCounter => "sliding_counter",
-        Layout::TokenBucket => "token_bucket",
-        Layout::LeakyBucket => "leaky_bucket",
+/// Its place among the algorithms of [`script::ALL_OR_NONE`].
+fn number(algorithm: Algorithm) -> u8 {
+    match algorithm {
+        Algorithm::SlidingWindow => 1,
+        Algorithm::FixedWindow => 2,
+        Algorithm::SlidingCounter => 3,
+        Algorithm::TokenBucket => 4,
+        Algorithm::LeakyBucket => 5,
     }
 }
 
-fn operation_name(operation: Operation) -> &'static str {
+fn operation_number(operation: Operation) -> u8 {
     match operation {
-        Operation::Acquire => "acquire",
-        Operation::Reserve => "reserve",
-        Operation::Peek => "peek",
-        Operation::Refund(_) => "refund",
-        Operation::Release(_) => "release",
-        Operation::Commit(_) => "commit",
-        Operation::Block(_) => "block",
-        Operation::Unblock => "unblock",
+        Operation::Acquire => 1,
+        Operation::Reserve => 2,
+        Operation::Peek => 3,
+        Operation::Refund(_) => 4,
+        Operation::Release(_) => 5,
+        Operation::Commit(_) => 6,
+        Operation::Block(_) => 7,
+        Operation::Unblock => 8,
     }
 }
 
-pub(super) fn clock(command: &mut Cmd, now: Option<u64>) {
-    match now {
-        Some(now) => command.arg(now),
-        None => command.arg(""),
-    };
-}
+/// A question, as the argument of a script. One of a single limit fits without allocating.
+pub(super) type Question = SmallVec<[u8; 56]>;
 
-pub(super) fn request(command: &mut Cmd, layout: Layout, operation: Operation, request: &Request<'_>) {
+/// Where a question says how many calls ask it.
+pub(super) const CALLS: std::ops::Range<usize> = 2..4;
+
+/// What one call asks.
+pub(super) fn question(operation: Operation, request: &Request<'_>, log: Option<LogLayout>) -> Question {
     let block = match operation {
         Operation::Block(duration) => request.with_block(duration).block_us(),
         _ => request.block_us(),
     };
-    command
-        .arg(layout_name(layout))
-        .arg(operation_name(operation))
-        .arg(request.cost())
-        .arg(block)
-        .arg(operation.ticket());
-    command.arg(request.limits().len());
+    let layout = match (request.algorithm(), log) {
+        (Algorithm::SlidingWindow, Some(LogLayout::Zset)) => 1,
+        (Algorithm::SlidingWindow, Some(LogLayout::Ring)) => 2,
+        _ => 0,
+    };
+    let mut question = Question::new();
+    question.extend_from_slice(&[operation_number(operation), number(request.algorithm()) << 4 | layout, 1, 0]);
+    let mut push = |number: u64| question.extend_from_slice(&double(number).to_le_bytes());
+    push(request.cost());
+    push(block);
+    push(operation.ticket());
+    question.push(u8::try_from(request.limits().len()).unwrap_or(u8::MAX));
+    let mut push = |number: u64| question.extend_from_slice(&double(number).to_le_bytes());
     for limit in request.limits() {
         // A limit of 0 is never asked whether it admits, only reset and the like; the scripts divide by `max`.
-        command.arg(limit.max().max(1)).arg(limit.window_us()).arg(limit.capacity().max(1));
+        push(limit.max().max(1));
+        push(limit.window_us());
+        push(limit.capacity().max(1));
     }
+    question
 }
 
+/// The numbers of the scripts: exact up to 2⁵³, and nothing here is larger.
+#[allow(clippy::cast_precision_loss, reason = "counts are below 2^52, and so are times")]
+fn double(number: u64) -> f64 {
+    number as f64
+}
+
+/// The scripts answer with whole numbers.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked")]
+fn whole(bytes: &[u8]) -> Option<u64> {
+    let number = f64::from_le_bytes(bytes.try_into().ok()?);
+    (0.0..9_007_199_254_740_992.0).contains(&number).then_some(number as u64)
+}
+
+/// What a script says to some calls of a question.
+pub(super) struct Record {
+    /// Of the last of these calls; the ticket is that of the first.
+    pub(super) verdict: Verdict,
+    pub(super) calls: u16,
+}
+
+pub(super) const RECORD: usize = 36;
+
+/// The first record of a reply, and what follows.
+pub(super) fn record(reply: &[u8]) -> Option<(Record, &[u8])> {
+    let (record, rest) = reply.split_at_checked(RECORD)?;
+    let [flags @ 0..=3, limit, low, high, numbers @ ..] = record else { return None };
+    let (remaining, numbers) = numbers.split_at_checked(8)?;
+    let (retry_after, numbers) = numbers.split_at_checked(8)?;
+    let (reset_after, ticket) = numbers.split_at_checked(8)?;
+    let mut verdict = Verdict::new(flags & 1 == 1, whole(remaining)?, whole(retry_after)?, whole(reset_after)?)
+        .by_limit(usize::from(*limit))
+        .with_ticket(whole(ticket)?);
+    if flags & 2 == 2 {
+        verdict = verdict.by_block();
+    }
+    Some((Record { verdict, calls: u16::from_le_bytes([*low, *high]) }, rest))
+}
+
+/// The reply to one call.
 pub(super) fn verdict(reply: &Value) -> Option<Verdict> {
-    let Value::Array(reply) = reply else { return None };
-    let [allowed, index, remaining, retry_after, reset_after, ticket, blocked] = reply.as_slice() else { return None };
-    let (allowed, index, remaining) = (number(allowed)?, number(index)?, number(remaining)?);
-    let (retry_after, reset_after) = (number(retry_after)?, number(reset_after)?);
-    let (ticket, blocked) = (number(ticket)?, number(blocked)?);
-    let verdict = Verdict::new(allowed == 1, remaining, retry_after, reset_after)
-        .by_limit(usize::try_from(index).ok()?)
-        .with_ticket(ticket);
-    Some(if blocked == 1 { verdict.by_block() } else { verdict })
+    let Value::BulkString(reply) = reply else { return None };
+    match record(reply)? {
+        (Record { verdict, calls: 1 }, []) => Some(verdict),
+        _ => None,
+    }
 }
 
+/// The reply to a change: whether there was anything.
 pub(super) fn flag(reply: &Value) -> Option<bool> {
-    match reply {
-        Value::Array(reply) => reply.first().and_then(number).map(|flag| flag == 1),
-        _ => None,
-    }
+    verdict(reply).map(|verdict| verdict.allowed)
 }
 
-fn number(value: &Value) -> Option<u64> {
-    match value {
-        Value::Int(number) => u64::try_from(*number).ok(),
-        _ => None,
-    }
-}
-
-/// The replies to [`script::ALL_OR_NONE`].
+/// The reply of [`script::ALL_OR_NONE`].
 pub(super) fn verdicts(reply: &Value) -> Option<Vec<Verdict>> {
-    match reply {
-        Value::Array(replies) => replies.iter().map(verdict).collect(),
-        _ => None,
+    let Value::BulkString(reply) = reply else { return None };
+    let mut verdicts = Vec::with_capacity(reply.len() / RECORD);
+    let mut rest = reply.as_slice();
+    while !rest.is_empty() {
+        let (record, following) = record(rest)?;
+        verdicts.push(record.verdict);
+        rest = following;
     }
+    Some(verdicts)
 }
 
 // What a connection is told to expect: a reply that cannot belong to its question shows that replies and questions have
@@ -111,10 +152,6 @@ pub(super) fn is_verdict(reply: &Value) -> bool {
 
 pub(super) fn are_verdicts(reply: &Value) -> bool {
     verdicts(reply).is_some()
-}
-
-pub(super) fn is_flag(reply: &Value) -> bool {
-    flag(reply).is_some()
 }
 
 /// Whether such a verdict can be the one on this request.

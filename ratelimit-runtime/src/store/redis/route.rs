@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::layout::{Layout, LogLayout};
+use super::layout::LogLayout;
 use super::{commands, redis_cell};
 use crate::error::StoreError;
 use crate::rule::Algorithm;
@@ -19,7 +19,7 @@ pub(super) struct Settings {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Route {
-    Script(Layout),
+    Script,
     /// The log as a sorted set, in transactions.
     LogCommands,
     /// A counter that expires.
@@ -31,7 +31,7 @@ pub(super) enum Route {
 /// How several requests are decided together.
 pub(super) enum GroupRoute {
     /// By one script.
-    Scripts(Vec<Layout>),
+    Script,
     /// In one transaction.
     Logs,
     /// One after the other, and given back if one refuses.
@@ -42,8 +42,7 @@ impl Route {
     /// The key as stored.
     pub(super) fn key<'a>(self, request: &Request<'a>) -> Cow<'a, [u8]> {
         match self {
-            Self::Script(layout) => layout.key(request),
-            Self::LogCommands => Cow::Borrowed(request.key()),
+            Self::Script | Self::LogCommands => Cow::Borrowed(request.key()),
             Self::CounterCommands => Cow::Owned(commands::counter_key(request)),
             Self::RedisCell => Cow::Owned(redis_cell::key(request)),
         }
@@ -88,12 +87,10 @@ impl Settings {
         match request.algorithm() {
             Algorithm::LeakyBucket if self.redis_cell => throttled(request, own_clock).map(|()| Route::RedisCell),
             _ if self.scripts => {
-                let layout = Layout::of(request, self.log_layout);
-                // Left to itself, the store keeps a log of units only for rules that are nothing else.
-                if layout == Layout::Zset {
+                if request.algorithm() == Algorithm::SlidingWindow && self.log_layout == Some(LogLayout::Zset) {
                     in_a_zset(request, "LogLayout::Ring")?;
                 }
-                Ok(Route::Script(layout))
+                Ok(Route::Script)
             }
             Algorithm::SlidingWindow if self.log_layout == Some(LogLayout::Ring) => {
                 unsupported("`LogLayout::Ring` needs scripts: allow them with `RedisStore::scripts(true)`")
@@ -117,15 +114,8 @@ impl Settings {
         for request in requests {
             routes.push(self.route(request, own_clock)?);
         }
-        let layouts: Vec<Layout> = routes
-            .iter()
-            .filter_map(|route| match route {
-                Route::Script(layout) => Some(*layout),
-                _ => None,
-            })
-            .collect();
-        if layouts.len() == routes.len() {
-            return Ok(GroupRoute::Scripts(layouts));
+        if routes.iter().all(|route| *route == Route::Script) {
+            return Ok(GroupRoute::Script);
         }
         if routes.len() > 1 && routes.contains(&Route::RedisCell) {
             return unsupported("CL.THROTTLE decides on one key alone: leave redis_cell off, or do not stack the rule");

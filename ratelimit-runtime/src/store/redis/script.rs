@@ -54,36 +54,73 @@ fn hash(source: &str) -> String {
     })
 }
 
+macro_rules! files {
+    ($($file:literal)+) => { concat!($(include_str!(concat!("scripts/", $file)), "\n"),+) };
+}
+
+/// The files of an algorithm, in two parts: its `quick`, and what is made inside of `full`, of which the last expression
+/// is what decides.
+macro_rules! algorithm {
+    (quick log) => { files!("quick/log.lua") };
+    (full log) => {
+        full!("log": "full/zset.lua" "full/ring_log.lua" "full/ring_write.lua" "full/ring.lua" "full/convert.lua" "full/log.lua")
+    };
+    (quick fixed_window) => { files!("quick/fixed_window.lua") };
+    (full fixed_window) => { full!("fixed_window": "full/counters.lua" "full/fixed_window.lua") };
+    (quick sliding_counter) => { files!("quick/sliding_counter.lua") };
+    (full sliding_counter) => {
+        full!("sliding_counter": "full/arithmetic.lua" "full/counters.lua" "full/sliding_counter.lua")
+    };
+    (quick token_bucket) => { files!("quick/token_bucket.lua") };
+    (full token_bucket) => { full!("token_bucket": "full/arithmetic.lua" "full/counters.lua" "full/token_bucket.lua") };
+    (quick leaky_bucket) => { files!("quick/leaky_bucket.lua") };
+    (full leaky_bucket) => { full!("leaky_bucket": "full/arithmetic.lua" "full/counters.lua" "full/leaky_bucket.lua") };
+}
+
+macro_rules! full {
+    ($name:literal: $($file:literal)+) => {
+        concat!("local function full()\n", files!("full/common.lua" $($file)+), "return answering(", $name, ")\nend\n")
+    };
+}
+
+/// The script of one algorithm.
+macro_rules! one {
+    ($algorithm:ident) => {
+        concat!(
+            files!("head.lua"), algorithm!(quick $algorithm), files!("first.lua"), algorithm!(full $algorithm),
+            files!("answer.lua" "each.lua"),
+        )
+    };
+}
+
+/// A function that makes an algorithm and returns its parts.
+macro_rules! made {
+    ($algorithm:ident) => {
+        concat!("function()\n", algorithm!(quick $algorithm), algorithm!(full $algorithm), "return quick, full\nend,\n")
+    };
+}
+
 macro_rules! scripts {
-    ($($(#[$doc:meta])* $name:ident: $($file:literal)+, $last:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident: $source:expr;)*) => {$(
         $(#[$doc])*
         pub(super) static $name: Script = {
-            const SOURCE: &str = concat!($(include_str!(concat!("scripts/", $file)), "\n",)+ $last);
+            const SOURCE: &str = $source;
             Script::new(SOURCE, || hash(SOURCE))
         };
     )*};
 }
 
 scripts! {
-    /// The log of calls that all weigh 1.
-    ZSET: "common.lua" "zset.lua", "return zset(KEYS[1], next_request())";
-    /// The log of calls that may weigh anything.
-    RING: "common.lua" "ring_log.lua" "ring_write.lua" "ring.lua", "return ring(KEYS[1], next_request())";
-    FIXED_WINDOW: "common.lua" "counters.lua" "fixed_window.lua", "return fixed_window(KEYS[1], next_request())";
-    SLIDING_COUNTER:
-        "common.lua" "arithmetic.lua" "counters.lua" "sliding_counter.lua",
-        "return sliding_counter(KEYS[1], next_request())";
-    TOKEN_BUCKET:
-        "common.lua" "arithmetic.lua" "counters.lua" "token_bucket.lua",
-        "return token_bucket(KEYS[1], next_request())";
-    LEAKY_BUCKET:
-        "common.lua" "arithmetic.lua" "counters.lua" "leaky_bucket.lua",
-        "return leaky_bucket(KEYS[1], next_request())";
-    /// Several keys, of any kind: all of them are charged, or none.
-    ALL_OR_NONE:
-        "common.lua" "zset.lua" "ring_log.lua" "ring_write.lua" "ring.lua" "arithmetic.lua" "counters.lua" "fixed_window.lua" "sliding_counter.lua"
-        "token_bucket.lua" "leaky_bucket.lua",
-        include_str!("scripts/all_or_none.lua");
+    LOG: one!(log);
+    FIXED_WINDOW: one!(fixed_window);
+    SLIDING_COUNTER: one!(sliding_counter);
+    TOKEN_BUCKET: one!(token_bucket);
+    LEAKY_BUCKET: one!(leaky_bucket);
+    /// Several keys, of any algorithm: all of them are charged, or none.
+    ALL_OR_NONE: concat!(
+        files!("head.lua" "answer.lua"), "local algorithms = {\n", made!(log), made!(fixed_window), made!(sliding_counter),
+        made!(token_bucket), made!(leaky_bucket), "}\n", files!("all_or_none.lua"),
+    );
 }
 
 #[cfg(test)]

@@ -1,54 +1,66 @@
 -- Several keys in one step, as stacked rules need it: all of them are charged, or none.
 --
--- needs: common zset ring fixed_window sliding_counter token_bucket leaky_bucket
+-- The number of the algorithm is in the upper half of `layout`; each is asked for one call to be acquired or reserved.
 
-local kinds = {
-  zset = zset,
-  ring = ring,
-  fixed_window = fixed_window,
-  sliding_counter = sliding_counter,
-  token_bucket = token_bucket,
-  leaky_bucket = leaky_bucket,
-}
+local ACQUIRE, RESERVE, PEEK, REFUND, RELEASE = 1, 2, 3, 4, 5
 
-local function decide(key, request, operation)
-  local asked = request.operation
-  request.operation = operation
-  local verdict = kinds[request.kind](key, request)
-  request.operation = asked
-  return verdict
+local quicks, fulls = {}, {}
+
+local function ask(i, question)
+  local kind = math.floor(string.byte(question, 2) / 16)
+  if not quicks[kind] then
+    if not algorithms[kind] then
+      return { err = 'ERR the rate limiter knows no algorithm ' .. kind }
+    end
+    quicks[kind], fulls[kind] = algorithms[kind]()
+  end
+  return answer(quicks[kind], fulls[kind], KEYS[i], question)
 end
 
-local requests, verdicts = {}, {}
-local admitted = true
-for i, key in ipairs(KEYS) do
-  local request = next_request()
-  if request.operation ~= 'acquire' and request.operation ~= 'reserve' then
-    return unknown(request)
-  end
-  local verdict = decide(key, request, 'peek')
-  if verdict.err then
-    return verdict
-  end
-  requests[i], verdicts[i] = request, verdict
-  admitted = admitted and verdict[1] == 1
+local function operation_of(question)
+  return string.byte(question)
 end
 
-for i, key in ipairs(KEYS) do
+local function is_allowed(record)
+  return string.byte(record) % 2 == 1
+end
+
+local records = {}
+local admitted, last_is_asked = true, false
+for i = 1, #KEYS do
+  local question = ARGV[i + 1]
+  if operation_of(question) ~= ACQUIRE and operation_of(question) ~= RESERVE then
+    return { err = 'ERR several keys can only be acquired or reserved together' }
+  end
+  -- If nobody has refused, the last may be charged at once.
+  last_is_asked = admitted and i == #KEYS
+  if not last_is_asked then
+    question = string.char(PEEK) .. string.sub(question, 2)
+  end
+  local record = ask(i, question)
+  if type(record) == 'table' then
+    return record
+  end
+  records[i] = record
+  admitted = admitted and is_allowed(record)
+end
+
+for i = 1, #KEYS do
   -- Where one refuses, those that do may set their blocks, and no other is touched.
-  if admitted or verdicts[i][1] == 0 then
-    verdicts[i] = decide(key, requests[i], requests[i].operation)
+  if (i < #KEYS or not last_is_asked) and (admitted or not is_allowed(records[i])) then
+    records[i] = ask(i, ARGV[i + 1])
   end
-  if admitted and verdicts[i][1] == 0 then
+  if admitted and not is_allowed(records[i]) then
     -- A key stands here twice, and there was room for one of them.
-    for j = i - 1, 1, -1 do
-      local request = requests[j]
-      request.ticket = verdicts[j][6]
-      if request.ticket > 0 then
-        decide(KEYS[j], request, request.operation == 'reserve' and 'release' or 'refund')
+    for j = 1, #KEYS do
+      local ticket = select(7, parse(RECORD, records[j]))
+      if (j < i or j == #KEYS) and ticket > 0 then
+        local operation, layout, _, cost = parse('<BBI2d', ARGV[j + 1])
+        local back = operation == RESERVE and RELEASE or REFUND
+        ask(j, pack('<BBI2ddd', back, layout, 1, cost, 0, ticket) .. string.sub(ARGV[j + 1], 29))
       end
     end
-    return verdicts
+    break
   end
 end
-return verdicts
+return table.concat(records)

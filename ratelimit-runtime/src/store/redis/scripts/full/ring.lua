@@ -3,7 +3,7 @@
 -- needs: common ring_log ring_write
 
 -- Refunds the entry with this ticket, or makes it an ordinary one.
-local function ring_change(log, operation, ticket)
+local function ring_change(log, operation, ticket, amount)
   local function sums_at(block)
     return log.start + log.cap * log.slot.size + block * SUMS.size
   end
@@ -84,13 +84,29 @@ local function ring_change(log, operation, ticket)
   if not i or cost == 0 or operation == 'commit' and reserved == 0 then
     return { 0 }
   end
-  local kept = operation == 'commit' and cost or 0
-  local slot = (log.head + i) % log.cap
-  call('SETRANGE', log.key, log.start + slot * log.slot.size, ring_slot(log.slot, log.base, at, ticket, kept, false))
-  lessen(i, cost - kept, reserved)
-  if kept == 0 then
-    log.refunds = log.refunds + 1
-    if i == log.n - 1 then
+  local function write(i, at, cost, reserved, ticket, kept)
+    local slot = (log.head + i) % log.cap
+    call('SETRANGE', log.key, log.start + slot * log.slot.size, ring_slot(log.slot, log.base, at, ticket, kept, false))
+    lessen(i, cost - kept, reserved)
+  end
+
+  if operation == 'commit' then
+    write(i, at, cost, reserved, ticket, cost)
+  else
+    -- What was admitted while the log was a sorted set has an entry for each unit of its cost, under tickets in a row.
+    local last = i
+    repeat
+      write(i, at, cost, reserved, ticket, 0)
+      log.refunds, amount, last = log.refunds + 1, amount - cost, i
+      i = i + 1
+      local following
+      if amount > 0 and i < log.n then
+        log.from, log.to = 0, 0
+        at, cost, reserved, following = ring_entry(log, i, 1)
+      end
+      ticket = ticket + 1
+    until following ~= ticket or cost == 0 or cost > amount
+    if last == log.n - 1 then
       pop()
     end
   end
@@ -113,7 +129,7 @@ local function ring(key, request)
   local operation, n, cost, longest = request.operation, request.n, request.cost, request.longest
   local log = ring_load(key, request.n)
   if not log then
-    return redis.error_reply('WRONGTYPE the key does not hold a rate limiter log of these limits')
+    return failed('WRONGTYPE the key does not hold a rate limiter log of these limits')
   end
 
   -- A clock that has stepped back is read as standing still, so that nothing is admitted twice.
@@ -155,7 +171,7 @@ local function ring(key, request)
     end
   end
   if operation == 'refund' or operation == 'release' or operation == 'commit' then
-    return ring_change(log, operation, request.ticket)
+    return ring_change(log, operation, request.ticket, request.cost)
   end
   if operation ~= 'acquire' and operation ~= 'reserve' and operation ~= 'peek' then
     return unknown(request)

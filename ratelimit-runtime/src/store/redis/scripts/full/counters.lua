@@ -65,7 +65,7 @@ local function counters(algorithm)
     if state then
       count = #state / 8
       if count ~= fixed and count ~= fixed + RESERVED then
-        return redis.error_reply('WRONGTYPE the key does not hold counters of these limits')
+        return failed('WRONGTYPE the key does not hold counters of these limits')
       end
       numbers = { struct.unpack('<' .. string.rep('d', count), state) }
     end

@@ -1,4 +1,4 @@
--- An exact sliding window of calls that all weigh 1, as a sorted set anyone can read.
+-- An exact sliding window of calls that weigh 1, as a sorted set anyone can read.
 --
 -- Each admission is a member. Its score is its time in microseconds; the member is its ticket, sixteen digits that are
 -- unique and ascending: the time, or one more than the last. (A call of cost c is c members.)
@@ -9,18 +9,29 @@
 --
 -- needs: common
 
+local META = 5000000000000000
+local WRONG_LOG = failed('WRONGTYPE the key does not hold a rate limiter log')
+
+-- Time and ticket of an entry; nothing if it is somebody else's.
+local function zset_entry(member, score)
+  local time, ticket = tonumber(score), tonumber(member)
+  if #member == 16 and not string.find(member, '%D') and time and time >= 0 and time <= ticket and time % 1 == 0 then
+    return time, ticket
+  end
+end
+
+-- How long the block was given, the newest ticket, and when the block ends; nothing if it is something else.
+local function zset_meta(member, score)
+  local given, ticket = string.match(member, '^meta:(%d+):(%d+)$')
+  local ends = tonumber(score)
+  if given and #member == 38 and #given == 16 and ends and ends >= META and ends < 2 * META then
+    return tonumber(given), tonumber(ticket), ends - META
+  end
+end
+
 local function zset(key, request)
   local operation, cost, n, longest = request.operation, request.cost, request.n, request.longest
-  local META = 5000000000000000
-  local wrong_type = { err = 'WRONGTYPE the key does not hold a rate limiter log' }
-
-  -- Time and ticket of an entry; nothing if it is somebody else's.
-  local function entry(member, score)
-    local time, ticket = tonumber(score), tonumber(member)
-    if #member == 16 and not string.find(member, '%D') and time and time >= 0 and time <= ticket and time % 1 == 0 then
-      return time, ticket
-    end
-  end
+  local wrong_type, entry = WRONG_LOG, zset_entry
 
   local function name(ticket)
     return string.format('%016.0f', ticket)
@@ -30,12 +41,10 @@ local function zset(key, request)
   local top = call('ZREVRANGE', key, 0, 0, 'WITHSCORES')
   if top[1] and string.sub(top[1], 1, 5) == 'meta:' then
     meta = top[1]
-    local given, ticket = string.match(meta, '^meta:(%d+):(%d+)$')
-    local score = tonumber(top[2])
-    if #meta ~= 38 or not given or #given ~= 16 or not (score >= META and score < 2 * META) then
+    block, remembered, blocked_until = zset_meta(top[1], top[2])
+    if not block then
       return wrong_type
     end
-    blocked_until, block, remembered = score - META, tonumber(given), tonumber(ticket)
     top = call('ZREVRANGE', key, 1, 1, 'WITHSCORES')
   end
   local last, ticket

@@ -1,0 +1,48 @@
+-- The log of a sliding window: a sorted set or a ring, whichever the key holds.
+--
+-- Only an admission turns a sorted set into a ring, when it needs a weight, a reservation or a limit that the set has no
+-- room for, and unless the store keeps to sorted sets. Everything else is answered in the layout that is found.
+--
+-- needs: common zset convert ring
+
+local ZSET, RING = 1, 2
+local LARGEST_ZSET, LARGEST_CONVERTED, LARGEST_IN_ZSET = 126, 256, 1000
+
+local function log(key, request)
+  local kept = call('TYPE', key).ok
+  if kept == 'string' then
+    return ring(key, request)
+  elseif kept ~= 'zset' and kept ~= 'none' then
+    return failed('WRONGTYPE the key does not hold a rate limiter log')
+  end
+
+  local operation = request.operation
+  local needs_ring = request.layout == RING and kept == 'none' or operation == 'reserve' or request.cost > 1
+  for i = 1, request.n do
+    needs_ring = needs_ring or request.max[i] > LARGEST_ZSET
+  end
+  if not needs_ring or request.layout == ZSET then
+    return zset(key, request)
+  elseif kept == 'none' then
+    return ring(key, request)
+  elseif operation ~= 'acquire' and operation ~= 'reserve' then
+    return zset(key, request)
+  end
+
+  -- First as the set would decide, which writes no more than a block.
+  request.operation = 'peek'
+  local verdict = zset(key, request)
+  request.operation = operation
+  if verdict.err then
+    return verdict
+  end
+  if verdict[1] == 1 and request.cost > 0 and call('ZCARD', key) <= LARGEST_CONVERTED then
+    return convert(key, request) or ring(key, request)
+  elseif operation == 'reserve' and verdict[1] == 1 then
+    return failed('ERR a sorted set of more than ' .. LARGEST_CONVERTED .. ' members takes no reservations')
+  elseif request.cost > LARGEST_IN_ZSET then
+    return failed('ERR a sorted set of more than ' .. LARGEST_CONVERTED .. ' members takes no cost above ' .. LARGEST_IN_ZSET)
+  end
+  request.operation = 'acquire'
+  return zset(key, request)
+end

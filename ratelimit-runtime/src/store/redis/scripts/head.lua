@@ -1,0 +1,56 @@
+-- The beginning of every script.
+--
+-- KEYS    the keys; one may stand here several times
+-- ARGV    the time in microseconds, or '' for the server's own clock; then for each key a question, packed:
+--           operation  1 acquire, 2 reserve, 3 peek, 4 refund, 5 release, 6 commit, 7 block, 8 unblock
+--                      (release gives a reservation back; commit makes it an ordinary charge)
+--           layout     of a log: 0 as it comes, 1 always a sorted set, 2 a ring where there is nothing yet; else 0
+--           calls      how many ask this; more than one only to acquire or reserve
+--           cost
+--           block      microseconds; to acquire or reserve: of whoever the limits refuse; to block: how long. 0: none
+--           ticket     to refund, release or commit
+--           n          how many limits, and for each of them
+--           max, window in microseconds, capacity
+--
+-- Reply   one string: for each question one or more records, each of which answers some of its calls in order:
+--           flags      1 allowed, or there was something to change; 2 refused by a block
+--           limit      the deciding one, from 0
+--           calls      how many this answers: all are admitted, or all are refused
+--           remaining  after the last of them
+--           retry_after, reset_after   in microseconds
+--           ticket     of the first; in a log, the next ones follow by one, else all have the same
+--         Where one key of several fails, its record has flags of 128 and ends after `calls`, which is the length of the
+--         message that follows. A single one fails as a whole. An operation that a script does not know is an error.
+--
+-- A script is this file, `quick/` of its algorithm, `full/` of its algorithm inside of a function, and `answer.lua`. Redis
+-- runs the whole file anew for each call and makes every function again, so the question that nearly everybody asks is
+-- answered in one straight line, by `quick`; all the rest is made when it is needed.
+--
+-- Numbers are doubles: counts are below 2^52 and times below 2^51, so that the sum of two is exact.
+
+local call, pack, parse = redis.call, struct.pack, struct.unpack
+
+local QUESTION = '<BBI2dddBddd'
+local RECORD = '<BBI2dddd'
+
+local now, time, base, shortest
+local EXPIRY, EXPIRE = 'PXAT', 'PEXPIREAT'
+if ARGV[1] == '' then
+  time = call('TIME')
+  now = time[1] * 1000000 + time[2]
+  base, shortest = now, 10000
+else
+  now = tonumber(ARGV[1])
+  base, shortest = 999, 1000000
+  EXPIRY, EXPIRE = 'PX', 'PEXPIRE'
+end
+
+-- The argument of PEXPIREAT and PXAT, or with a client's clock of PEXPIRE and PX.
+--
+-- Redis removes a key only after its last millisecond has passed, so with the server's own clock nothing ends early.
+-- Short lives are drawn out to 10 ms, because a script that takes longer would delete what it has just written; with a
+-- client's clock, whose pace may differ, to a second. The scripts themselves know what still counts.
+local function millis(lasts)
+  local at = base + (lasts < shortest and shortest or lasts)
+  return (at - at % 1000) / 1000
+end
