@@ -42,7 +42,7 @@ struct Pair {
 impl Pair {
     async fn on(server: &RedisServer) -> Self {
         let clock = FakeClock::new();
-        let redis = RedisStore::new(&server.url()).unwrap().with_clock(clock.clone());
+        let redis = RedisStore::new(&server.url()).unwrap().with_clock(clock.clone()).deny_cache(false);
         redis.ready().await.unwrap();
         let memory = MemoryStore::new().with_clock(clock.clone());
         Self { memory, redis, clock, key: unique("ring"), newest: 0 }

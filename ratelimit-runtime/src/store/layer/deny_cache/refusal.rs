@@ -1,5 +1,7 @@
 //! [`Refusal`]: one question that was refused, and for how long the same answer holds.
 
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
 use smallvec::SmallVec;
 
 use crate::rule::{Algorithm, Limit};
@@ -28,9 +30,9 @@ pub(super) struct Refusal {
     reservation: bool,
     unit_log: bool,
     /// Whether somebody is asking the store again.
-    pub(super) refreshing: bool,
+    refreshing: AtomicBool,
     /// How often it has answered, as far as that matters.
-    pub(super) hits: u8,
+    hits: AtomicU8,
     pub(super) sent: Moment,
     /// As it was when the question was sent.
     verdict: Verdict,
@@ -60,8 +62,8 @@ impl Refusal {
             algorithm: request.algorithm(),
             reservation: request.is_reservation(),
             unit_log: request.is_unit_log(),
-            refreshing: false,
-            hits: 0,
+            refreshing: AtomicBool::new(false),
+            hits: AtomicU8::new(0),
             sent,
             verdict,
         }
@@ -69,7 +71,8 @@ impl Refusal {
 
     /// Takes a newer answer to the same question.
     pub(super) fn renew(&mut self, sent: Moment, verdict: Verdict) {
-        (self.sent, self.verdict, self.refreshing) = (sent, verdict, false);
+        (self.sent, self.verdict) = (sent, verdict);
+        self.hand_on();
     }
 
     pub(super) fn is_of(&self, hash: u64, key: &[u8]) -> bool {
@@ -87,8 +90,9 @@ impl Refusal {
             && self.unit_log == request.is_unit_log()
     }
 
-    pub(super) fn is_block(&self) -> bool {
-        self.verdict.blocked
+    /// Whether a block refuses, and the question will be refused until `end` at least, by the clock of the store.
+    pub(super) fn is_blocked_until(&self, end: u64) -> bool {
+        self.verdict.blocked && self.sent.store.saturating_add(self.verdict.retry_after_us) >= end
     }
 
     /// What it is good for, if refusals hold for `staleness` microseconds.
@@ -105,6 +109,36 @@ impl Refusal {
         // One that ends by itself before it is too old is not asked for again.
         let is_due = age >= staleness - staleness / 8 && self.verdict.retry_after_us > staleness;
         if is_due { State::Due } else { State::Fresh }
+    }
+
+    /// Whether nobody is asking the store again yet; if the caller `asks`, somebody is from now on.
+    pub(super) fn needs_somebody_who_asks(&self, asks: bool) -> bool {
+        if asks { !self.refreshing.swap(true, Ordering::Relaxed) } else { !self.refreshing.load(Ordering::Relaxed) }
+    }
+
+    /// Whoever was asking does so no more.
+    pub(super) fn hand_on(&mut self) {
+        *self.refreshing.get_mut() = false;
+    }
+
+    /// It has answered. Nothing is lost with a count that another thread overwrites.
+    pub(super) fn hit(&self) {
+        let hits = self.hits();
+        if hits < u8::MAX {
+            self.hits.store(hits + 1, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn hits(&self) -> u8 {
+        self.hits.load(Ordering::Relaxed)
+    }
+
+    /// Whether it stays although a newcomer wants its place, which counts against it.
+    pub(super) fn outlasts_a_newcomer(&mut self) -> bool {
+        let hits = self.hits.get_mut();
+        let stays = *hits > 0;
+        *hits = hits.saturating_sub(1);
+        stays
     }
 
     /// The verdict as it reads now.

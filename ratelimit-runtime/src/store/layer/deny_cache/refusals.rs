@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::hash::BuildHasher as _;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 
 use foldhash::quality::RandomState;
 
@@ -28,7 +28,7 @@ pub(super) struct Refusals {
 /// Its lock shares a cache line with no other.
 #[derive(Default)]
 #[repr(align(64))]
-struct Set(Mutex<Kept>);
+struct Set(RwLock<Kept>);
 
 #[derive(Default)]
 struct Kept {
@@ -74,23 +74,22 @@ impl Refusals {
     /// Looks a question up. `asks`: whether the caller will ask the store if it has to.
     pub(super) fn find(&self, request: &Request<'_>, now: Moment, asks: bool) -> Known {
         let hash = self.hasher.hash_one(request.key());
-        let Some(mut kept) = self.kept(hash) else { return Known::Unknown(Unknown::new(hash, 0, now)) };
+        let Some(set) = self.set(hash) else { return Known::Unknown(Unknown::new(hash, 0, now)) };
+        let kept = set.0.read().unwrap_or_else(PoisonError::into_inner);
         let unknown = Unknown::new(hash, kept.epoch(hash), now);
-        let Some(refusal) = kept.refusals.iter_mut().find(|refusal| refusal.answers(hash, request)) else {
+        let Some(refusal) = kept.refusals.iter().find(|refusal| refusal.answers(hash, request)) else {
             return Known::Unknown(unknown);
         };
         let state = refusal.state(now, self.staleness);
-        let is_first = !refusal.refreshing;
         match state {
             State::Over => Known::Unknown(unknown),
-            State::Due | State::OldBlock if is_first => {
-                refusal.refreshing = asks;
-                let block = refusal.is_block().then(|| refusal.verdict(now));
+            State::Due | State::OldBlock if refusal.needs_somebody_who_asks(asks) => {
+                let block = refusal.is_blocked_until(0).then(|| refusal.verdict(now));
                 Known::Unknown(Unknown { for_all: asks, block, ..unknown })
             }
             State::OldBlock => Known::Blocked(Unknown { block: Some(refusal.verdict(now)), ..unknown }),
             State::Fresh | State::Due => {
-                refusal.hits = refusal.hits.saturating_add(1);
+                refusal.hit();
                 Known::Refused(refusal.verdict(now))
             }
         }
@@ -99,10 +98,13 @@ impl Refusals {
     /// Keeps a refusal, unless something has changed since the question was sent.
     pub(super) fn keep(&self, request: &Request<'_>, unknown: &Unknown, verdict: Verdict) {
         let Unknown { hash, epoch, sent, .. } = *unknown;
-        let Some(mut kept) = self.kept(hash).filter(|kept| kept.epoch(hash) == epoch) else { return };
+        let Some(mut kept) = self.write(hash).filter(|kept| kept.epoch(hash) == epoch) else { return };
         if verdict.blocked {
-            // What was refused before the block is refused for longer now.
-            kept.refusals.retain(|refusal| refusal.is_block() || !refusal.is_of(hash, request.key()));
+            // The block may be a new one, which others do not know of.
+            let end = sent.store.saturating_add(verdict.retry_after_us);
+            kept.refusals.retain(|other| {
+                !other.is_of(hash, request.key()) || other.answers(hash, request) || other.is_blocked_until(end)
+            });
         }
         if let Some(known) = kept.refusals.iter_mut().find(|refusal| refusal.answers(hash, request)) {
             if known.sent.process <= sent.process {
@@ -116,12 +118,11 @@ impl Refusals {
             *over = refusal();
         } else if kept.refusals.len() < WAYS {
             kept.refusals.push(refusal());
-        } else if let Some(least) = kept.refusals.iter_mut().min_by_key(|refusal| refusal.hits) {
+        } else if let Some(least) = kept.refusals.iter_mut().min_by_key(|refusal| refusal.hits()) {
             // A newcomer takes the place of one that has answered nobody. Else it has to come as often as that one has
             // answered: whoever mints keys pays for each that it drives out.
-            match least.hits.checked_sub(1) {
-                Some(hits) => least.hits = hits,
-                None => *least = refusal(),
+            if !least.outlasts_a_newcomer() {
+                *least = refusal();
             }
         }
     }
@@ -132,7 +133,7 @@ impl Refusals {
             return;
         }
         let hash = self.hasher.hash_one(key);
-        if let Some(mut kept) = self.kept(hash) {
+        if let Some(mut kept) = self.write(hash) {
             if let Some(epoch) = kept.epochs.get_mut(slot(hash)) {
                 *epoch = epoch.wrapping_add(1);
             }
@@ -142,19 +143,23 @@ impl Refusals {
 
     /// Whoever asked for all has gone: the next one does.
     pub(super) fn hand_on(&self, unknown: &Unknown, request: &Request<'_>) {
-        if let Some(mut kept) = self.kept(unknown.hash)
+        if let Some(mut kept) = self.write(unknown.hash)
             && let Some(refusal) = kept.refusals.iter_mut().find(|refusal| refusal.answers(unknown.hash, request))
         {
-            refusal.refreshing = false;
+            refusal.hand_on();
         }
     }
 
-    fn kept(&self, hash: u64) -> Option<MutexGuard<'_, Kept>> {
+    fn set(&self, hash: u64) -> Option<&Set> {
         // With no sets, there is none at any index.
         #[allow(clippy::cast_possible_truncation, reason = "masked to the number of sets")]
         let index = hash as usize & self.sets.len().wrapping_sub(1);
+        self.sets.get(index)
+    }
+
+    fn write(&self, hash: u64) -> Option<RwLockWriteGuard<'_, Kept>> {
         // Nothing under the lock can be left half-changed.
-        self.sets.get(index).map(|set| set.0.lock().unwrap_or_else(PoisonError::into_inner))
+        self.set(hash).map(|set| set.0.write().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
