@@ -43,6 +43,8 @@ pub(crate) enum Charge {
 pub enum Source {
     /// The store itself.
     Store,
+    /// The [deny cache](crate::store::DenyCache) around the store, which had refused the same call a moment ago.
+    DenyCache,
     /// The memory of this process, because the store could not answer.
     Fallback,
     /// Nobody: the store could not answer, and the rule lets calls through meanwhile.
@@ -116,14 +118,14 @@ impl Decision {
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         match self.source {
-            Source::Store => false,
+            Source::Store | Source::DenyCache => false,
             Source::Fallback | Source::Nobody => true,
         }
     }
 
     pub(crate) fn charge(&self) -> Charge {
         match (self.ticket, self.source) {
-            (0, _) | (_, Source::Nobody) => Charge::None,
+            (0, _) | (_, Source::DenyCache | Source::Nobody) => Charge::None,
             (ticket, Source::Store) => Charge::Store(ticket),
             (ticket, Source::Fallback) => Charge::Fallback(ticket),
         }

@@ -292,11 +292,11 @@ fn losing_redis_hangs_no_request_and_lifts_no_limit() {
 
     redis.freeze();
     for _ in 0..3 {
-        assert_eq!(service.prompt_status("alice@example.com"), 200, "Redis is silent");
+        assert_eq!(service.prompt_status("carol@example.com"), 200, "Redis is silent");
     }
-    assert_eq!(service.prompt_status("alice@example.com"), 429, "Redis is silent");
+    assert_eq!(service.prompt_status("carol@example.com"), 429, "Redis is silent");
     redis.stop();
-    assert_eq!(service.prompt_status("alice@example.com"), 429, "Redis is gone");
+    assert_eq!(service.prompt_status("carol@example.com"), 429, "Redis is gone");
     assert_eq!(service.prompt_status("bob@example.com"), 200, "Redis is gone");
 
     redis.restart();

@@ -42,7 +42,8 @@ struct Pair {
 impl Pair {
     async fn on(server: &RedisServer) -> Self {
         let clock = FakeClock::new();
-        let redis = RedisStore::new(&server.url()).unwrap().with_clock(clock.clone()).log_layout(LogLayout::Ring);
+        let redis = RedisStore::new(&server.url()).unwrap().with_clock(clock.clone());
+        let redis = redis.log_layout(LogLayout::Ring).deny_cache(false);
         redis.ready().await.unwrap();
         let memory = MemoryStore::new().with_clock(clock.clone());
         Self { memory, redis, clock, key: unique("ring"), newest: 0 }

@@ -34,12 +34,12 @@ static SERVER: LazyLock<RedisServer> = LazyLock::new(without_scripts);
 
 /// A script-free store on the server of all tests here.
 fn plain() -> RedisStore {
-    RedisStore::new(&url(&SERVER)).unwrap().scripts(false)
+    RedisStore::new(&url(&SERVER)).unwrap().scripts(false).deny_cache(false)
 }
 
 /// A store with scripts on the same server.
 fn scripted() -> RedisStore {
-    RedisStore::new(&SERVER.url()).unwrap()
+    RedisStore::new(&SERVER.url()).unwrap().deny_cache(false)
 }
 
 async fn ask(store: &RedisStore, key: &str, algorithm: Algorithm, limit: Limit) -> Verdict {

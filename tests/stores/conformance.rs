@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use ratelimit_runtime::store::{Request, Store};
+use ratelimit_runtime::store::{DenyCache, Request, Store};
 use ratelimit_runtime::testkit::{FakeClock, conformance};
 use ratelimit_runtime::{Algorithm, Limit, LogLayout, MemoryStore, RedisStore, conformance};
 use tokio::runtime::Runtime;
@@ -16,7 +16,9 @@ use crate::support::redis::shared;
 use crate::support::unique;
 
 conformance!(memory, memory_store);
+conformance!(deny_cache, deny_cache_around_memory);
 conformance!(redis, redis_store);
+conformance!(redis_without_deny_cache, redis_without_deny_cache);
 conformance!(redis_zset, redis_zset);
 conformance!(redis_without_scripts, redis_without_scripts);
 
@@ -30,6 +32,17 @@ async fn redis_store() -> (RedisStore, FakeClock) {
     let store = RedisStore::new(&shared().url()).unwrap().with_clock(clock.clone());
     store.ready().await.unwrap();
     (store, clock)
+}
+
+/// On the clock of its store, so that what the cases move moves it too.
+async fn deny_cache_around_memory() -> (DenyCache<MemoryStore>, FakeClock) {
+    let (store, clock) = memory_store().await;
+    (DenyCache::new(store).with_clock(clock.clone()), clock)
+}
+
+async fn redis_without_deny_cache() -> (RedisStore, FakeClock) {
+    let (store, clock) = redis_store().await;
+    (store.deny_cache(false), clock)
 }
 
 async fn redis_zset() -> (RedisStore, FakeClock) {

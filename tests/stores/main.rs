@@ -6,4 +6,5 @@ mod support;
 mod algorithms;
 mod capabilities;
 mod conformance;
+mod deny_cache;
 mod differential;

@@ -163,7 +163,7 @@ impl Asked {
             reset_after_us: verdict.reset_after_us,
             ticket: verdict.ticket,
             limit_index: u8::try_from(verdict.limit_index).unwrap_or(u8::MAX),
-            source: Source::Store,
+            source: if verdict.cached { Source::DenyCache } else { Source::Store },
             allowed: verdict.allowed,
             blocked: verdict.blocked,
         }

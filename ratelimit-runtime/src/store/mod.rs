@@ -1,11 +1,13 @@
 //! [`Store`]: where the state of limits lives. A backend is one type that implements this one trait.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 mod answer;
 mod capabilities;
 mod health;
+mod layer;
 pub(crate) mod memory;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
@@ -15,6 +17,7 @@ mod verdict;
 pub use self::answer::Answer;
 pub use self::capabilities::{Capabilities, Feature};
 pub use self::health::Health;
+pub use self::layer::DenyCache;
 pub use self::request::{OwnedRequest, Request};
 pub use self::verdict::Verdict;
 pub use crate::error::{StoreError, StoreErrorKind};
@@ -126,6 +129,14 @@ pub trait Store: Send + Sync + 'static {
         Health::Up
     }
 
+    /// Grows whenever answers that the store has given to requests like this one may be void for another reason than time
+    /// and calls: it is connected anew, perhaps to another server or to one that has forgotten. A layer that keeps answers
+    /// keeps none beyond that.
+    fn epoch(&self, request: &Request<'_>) -> u64 {
+        let _ = request;
+        0
+    }
+
     /// Tells the store that a request had no answer within `timeout`, the limiter's own. A store that cannot tell a lost answer from
     /// a lost server by itself finds out now, without making anybody wait.
     ///
@@ -140,77 +151,92 @@ pub trait Store: Send + Sync + 'static {
     }
 }
 
-macro_rules! pointers_to_stores {
-    ($($pointer:ty)*) => {$(
-        impl<S: Store + ?Sized> Store for $pointer {
-            fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-                (**self).acquire(request)
-            }
-
-            fn acquire_now(&self, request: Request<'_>) -> Option<Result<Verdict, StoreError>> {
-                (**self).acquire_now(request)
-            }
-
-            fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-                (**self).peek(request)
-            }
-
-            fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-                (**self).reset(request)
-            }
-
-            fn decides_together(&self, requests: &[Request<'_>]) -> bool {
-                (**self).decides_together(requests)
-            }
-
-            fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
-                (**self).acquire_all(requests)
-            }
-
-            fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-                (**self).refund(request, ticket)
-            }
-
-            fn commit<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-                (**self).commit(request, ticket)
-            }
-
-            fn release<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-                (**self).release(request, ticket)
-            }
-
-            fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
-                (**self).block(request, duration)
-            }
-
-            fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-                (**self).unblock(request)
-            }
-
-            fn capabilities(&self) -> Capabilities {
-                (**self).capabilities()
-            }
-
-            fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
-                (**self).supports(request)
-            }
-
-            fn health(&self, request: &Request<'_>) -> Health {
-                (**self).health(request)
-            }
-
-            fn overdue(&self, request: &Request<'_>, timeout: Duration) {
-                (**self).overdue(request, timeout);
-            }
-
-            fn ready(&self) -> Answer<'_, ()> {
-                (**self).ready()
-            }
+/// The methods of a [`Store`] that leaves all of them to another one.
+macro_rules! leaves_all_to {
+    ($self:ident => $to:expr) => {
+        fn acquire<'a>(&'a $self, request: Request<'a>) -> Answer<'a, Verdict> {
+            $to.acquire(request)
         }
-    )*};
+
+        fn acquire_now(&$self, request: Request<'_>) -> Option<Result<Verdict, StoreError>> {
+            $to.acquire_now(request)
+        }
+
+        fn peek<'a>(&'a $self, request: Request<'a>) -> Answer<'a, Verdict> {
+            $to.peek(request)
+        }
+
+        fn reset<'a>(&'a $self, request: Request<'a>) -> Answer<'a, bool> {
+            $to.reset(request)
+        }
+
+        fn decides_together(&$self, requests: &[Request<'_>]) -> bool {
+            $to.decides_together(requests)
+        }
+
+        fn acquire_all<'a>(&'a $self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
+            $to.acquire_all(requests)
+        }
+
+        fn refund<'a>(&'a $self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+            $to.refund(request, ticket)
+        }
+
+        fn commit<'a>(&'a $self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+            $to.commit(request, ticket)
+        }
+
+        fn release<'a>(&'a $self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+            $to.release(request, ticket)
+        }
+
+        fn block<'a>(&'a $self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
+            $to.block(request, duration)
+        }
+
+        fn unblock<'a>(&'a $self, request: Request<'a>) -> Answer<'a, bool> {
+            $to.unblock(request)
+        }
+
+        fn capabilities(&$self) -> Capabilities {
+            $to.capabilities()
+        }
+
+        fn supports(&$self, request: &Request<'_>) -> Result<(), StoreError> {
+            $to.supports(request)
+        }
+
+        fn health(&$self, request: &Request<'_>) -> Health {
+            $to.health(request)
+        }
+
+        fn epoch(&$self, request: &Request<'_>) -> u64 {
+            $to.epoch(request)
+        }
+
+        fn overdue(&$self, request: &Request<'_>, timeout: Duration) {
+            $to.overdue(request, timeout);
+        }
+
+        fn ready(&$self) -> Answer<'_, ()> {
+            $to.ready()
+        }
+    };
+}
+#[cfg(feature = "redis")]
+pub(crate) use leaves_all_to;
+
+impl<S: Store + ?Sized> Store for Box<S> {
+    leaves_all_to!(self => **self);
 }
 
-pointers_to_stores!(Box<S> std::sync::Arc<S> &'static S);
+impl<S: Store + ?Sized> Store for Arc<S> {
+    leaves_all_to!(self => **self);
+}
+
+impl<S: Store + ?Sized> Store for &'static S {
+    leaves_all_to!(self => **self);
+}
 
 impl fmt::Debug for dyn Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -21,12 +21,26 @@ pub struct Verdict {
     pub ticket: u64,
     /// Whether a block refused, and not a limit.
     pub blocked: bool,
+    /// Whether `retry_after_us` is rounded up, to whole seconds perhaps: the request may be admitted earlier.
+    pub rounded: bool,
+    /// Whether a layer answered that had seen the store refuse the same, and not the store itself.
+    pub cached: bool,
 }
 
 impl Verdict {
     /// The verdict on a request of one limit.
     pub fn new(allowed: bool, remaining: u64, retry_after_us: u64, reset_after_us: u64) -> Self {
-        Self { allowed, limit_index: 0, remaining, retry_after_us, reset_after_us, ticket: 0, blocked: false }
+        Self {
+            allowed,
+            limit_index: 0,
+            remaining,
+            retry_after_us,
+            reset_after_us,
+            ticket: 0,
+            blocked: false,
+            rounded: false,
+            cached: false,
+        }
     }
 
     /// The same, decided by the limit with this index.
@@ -44,6 +58,12 @@ impl Verdict {
     /// The same, as the refusal by a block.
     pub fn by_block(mut self) -> Self {
         self.blocked = true;
+        self
+    }
+
+    /// The same, from a store that does not know the exact moment.
+    pub fn rounded_up(mut self) -> Self {
+        self.rounded = true;
         self
     }
 

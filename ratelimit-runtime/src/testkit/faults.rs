@@ -155,6 +155,10 @@ impl<S: Store> Store for FaultyStore<S> {
         }
     }
 
+    fn epoch(&self, request: &Request<'_>) -> u64 {
+        self.shared.inner.epoch(request)
+    }
+
     fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
         self.shared.inner.supports(request)
     }

@@ -137,7 +137,8 @@ fn compare(url_suffix: &str) {
     let plain = RedisStore::new(&url(super::url(&super::SERVER))).unwrap().scripts(false).with_clock(clock.clone());
     let scripted = RedisStore::new(&url(super::SERVER.url())).unwrap();
     let scripted = scripted.log_layout(LogLayout::Zset).with_clock(clock.clone());
-    let stores = [plain, scripted];
+    // What one of them changes, the other is to see at once.
+    let stores = [plain, scripted].map(|store| store.deny_cache(false));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let cases = std::env::var("RATELIMIT_TEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });

@@ -6,13 +6,14 @@
 //! knows what is left: plain `commands`, or the module redis-cell (`redis_cell`). The `backend` takes a request its way.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use self::backend::Backend;
 use self::connection::{Connections, Server};
 use self::operation::Operation;
 use self::route::{GroupRoute, Settings, unsupported};
-use super::{Answer, Capabilities, Health, Request, Store, Verdict};
+use super::{Answer, Capabilities, DenyCache, Health, Request, Store, Verdict, leaves_all_to};
 use crate::clock::WallClock;
 use crate::error::StoreError;
 
@@ -42,7 +43,7 @@ pub use self::layout::LogLayout;
 /// `TYPE`, `GET`, `SET`, `DEL`, `UNLINK`, `GETRANGE`, `SETRANGE`, `ZADD`, `ZCARD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZREVRANGE`,
 /// `ZREM`, `ZREMRANGEBYSCORE` and `ZREMRANGEBYRANK`; without scripts, what [`scripts`](Self::scripts) says instead.
 pub struct RedisStore {
-    backend: Backend,
+    cache: DenyCache<Backend>,
 }
 
 impl RedisStore {
@@ -61,7 +62,7 @@ impl RedisStore {
     pub fn new(url: &str) -> Result<Self, StoreError> {
         let connections = Connections::new(Server::from_url(url)?);
         let settings = Settings { scripts: true, redis_cell: false, log_layout: None };
-        Ok(Self { backend: Backend { connections, settings, clock: None } })
+        Ok(Self { cache: DenyCache::new(Backend { connections, settings, clock: None }) })
     }
 
     /// Whether to run scripts: yes unless set. Without them no `EVAL` and no `EVALSHA` is ever sent, decisions are as
@@ -83,7 +84,7 @@ impl RedisStore {
     /// fixed windows `SET`, `GET`, `SETRANGE`, `BITFIELD`.
     #[must_use]
     pub fn scripts(mut self, on: bool) -> Self {
-        self.backend.settings.scripts = on;
+        self.cache.inner_mut().settings.scripts = on;
         self
     }
 
@@ -95,7 +96,7 @@ impl RedisStore {
     /// never too short.
     #[must_use]
     pub fn redis_cell(mut self, on: bool) -> Self {
-        self.backend.settings.redis_cell = on;
+        self.cache.inner_mut().settings.redis_cell = on;
         self
     }
 
@@ -104,7 +105,7 @@ impl RedisStore {
     /// it; any other begins as a ring. With `Zset` it stays one.
     #[must_use]
     pub fn log_layout(mut self, layout: LogLayout) -> Self {
-        self.backend.settings.log_layout = Some(layout);
+        self.cache.inner_mut().settings.log_layout = Some(layout);
         self
     }
 
@@ -116,91 +117,113 @@ impl RedisStore {
     /// server's clock.
     #[must_use]
     pub fn with_clock(mut self, clock: impl WallClock) -> Self {
-        self.backend.clock = Some(Box::new(clock));
+        let clock = Arc::new(clock);
+        self.cache = self.cache.with_clock(Arc::clone(&clock));
+        self.cache.inner_mut().clock = Some(Box::new(clock));
+        self
+    }
+
+    /// Whether refusals are answered again from this process, for up to a second: yes unless set. [`DenyCache`] says what
+    /// that means, and has the settings: `DenyCache::new(store.deny_cache(false))`.
+    ///
+    /// It holds up to 8,192 refusals, of some 180 bytes and the key each.
+    #[must_use]
+    pub fn deny_cache(mut self, on: bool) -> Self {
+        self.cache = self.cache.with_capacity(if on { DenyCache::<Backend>::CAPACITY } else { 0 });
         self
     }
 }
 
 impl Store for RedisStore {
+    leaves_all_to!(self => self.cache);
+}
+
+impl Store for Backend {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        Answer::later(self.backend.decide(Operation::charging(&request), request))
+        Answer::later(self.decide(Operation::charging(&request), request))
     }
 
     fn decides_together(&self, requests: &[Request<'_>]) -> bool {
         // A group with a request that cannot be done at all counts as one step, so that its error is given at once.
-        !matches!(self.backend.group(requests), Ok(GroupRoute::Each))
+        !matches!(self.group(requests), Ok(GroupRoute::Each))
     }
 
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
         Answer::later(async move {
-            match self.backend.group(requests)? {
-                GroupRoute::Script => self.backend.decide_scripts(requests).await,
-                GroupRoute::Logs => self.backend.decide_logs(requests).await,
+            match self.group(requests)? {
+                GroupRoute::Script => self.decide_scripts(requests).await,
+                GroupRoute::Logs => self.decide_logs(requests).await,
                 GroupRoute::Each => unsupported("these keys cannot be decided in one step"),
             }
         })
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        Answer::later(self.backend.decide(Operation::Peek, request))
+        Answer::later(self.decide(Operation::Peek, request))
     }
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        Answer::later(async move { self.backend.forget(&request).await })
+        Answer::later(async move { self.forget(&request).await })
     }
 
     fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
         let operation = if request.is_reservation() { Operation::Release(ticket) } else { Operation::Refund(ticket) };
-        Answer::later(self.backend.change(operation, request))
+        Answer::later(self.change(operation, request))
     }
 
     fn commit<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        Answer::later(self.backend.change(Operation::Commit(ticket), request))
+        Answer::later(self.change(Operation::Commit(ticket), request))
     }
 
     fn release<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        Answer::later(self.backend.change(Operation::Release(ticket), request))
+        Answer::later(self.change(Operation::Release(ticket), request))
     }
 
     fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
-        Answer::later(async move { self.backend.change(Operation::Block(duration), request).await.map(drop) })
+        Answer::later(async move { self.change(Operation::Block(duration), request).await.map(drop) })
     }
 
     fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        Answer::later(self.backend.change(Operation::Unblock, request))
+        Answer::later(self.change(Operation::Unblock, request))
     }
 
     fn capabilities(&self) -> Capabilities {
-        self.backend.settings.capabilities(self.backend.clock.is_some())
+        self.settings.capabilities(self.clock.is_some())
     }
 
     fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
-        self.backend.route(request).map(drop)
+        self.route(request).map(drop)
     }
 
     fn health(&self, _request: &Request<'_>) -> Health {
-        self.backend.connections.health()
+        self.connections.health()
+    }
+
+    fn epoch(&self, _request: &Request<'_>) -> u64 {
+        self.connections.made()
     }
 
     fn overdue(&self, _request: &Request<'_>, timeout: Duration) {
-        self.backend.connections.overdue(timeout);
+        self.connections.overdue(timeout);
     }
 
     fn ready(&self) -> Answer<'_, ()> {
-        Answer::later(self.backend.connections.ready())
+        Answer::later(self.connections.ready())
     }
 }
 
 impl fmt::Debug for RedisStore {
     /// Without the user name and the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let server = self.backend.connections.server();
+        let backend = self.cache.inner();
+        let server = backend.connections.server();
         f.debug_struct("RedisStore")
             .field("address", &server.to_string())
             .field("database", &server.database())
             .field("tls", &server.is_tls())
-            .field("settings", &self.backend.settings)
-            .field("own_clock", &self.backend.clock.is_some())
+            .field("settings", &backend.settings)
+            .field("own_clock", &backend.clock.is_some())
+            .field("deny_cache", &self.cache.is_on())
             .finish_non_exhaustive()
     }
 }

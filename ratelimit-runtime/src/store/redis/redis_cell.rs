@@ -116,7 +116,7 @@ impl Throttle {
         let drained = u64::try_from(missing.div_ceil(u128::from(limit.max().max(1)))).unwrap_or(u64::MAX);
         let said = self.retry_after * SECOND;
         let retry = drained.min(said + SECOND).max(said).max(1);
-        Verdict::new(false, left, retry, reset.max(retry))
+        Verdict::new(false, left, retry, reset.max(retry)).rounded_up()
     }
 }
 

@@ -62,6 +62,11 @@ impl Connections {
         node.map_or(Health::Down, |node| node.health())
     }
 
+    /// How many connections there have been.
+    pub(super) fn made(&self) -> u64 {
+        self.nodes.connections_made()
+    }
+
     /// A call waited for `timeout` in vain.
     pub(super) fn overdue(&self, timeout: Duration) {
         if let Ok(node) = self.node() {

@@ -1,5 +1,6 @@
 //! [`Nodes`]: one [`Node`](super::node::Node) per tokio runtime. A connection lives and dies with the runtime that drives it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use tokio::runtime::Id;
@@ -9,6 +10,7 @@ use super::node::Node;
 #[derive(Default)]
 pub(super) struct Nodes {
     all: RwLock<Vec<(Id, Arc<Node>)>>,
+    connections_made: AtomicU64,
 }
 
 impl Nodes {
@@ -40,6 +42,16 @@ impl Nodes {
         };
         // Dropping a connection runs foreign code: not under the lock.
         drop(forgotten);
+    }
+
+    /// One of the nodes has a new connection, which nobody uses yet.
+    pub(super) fn connected(&self) {
+        self.connections_made.fetch_add(1, Ordering::Release);
+    }
+
+    /// How many connections there have been.
+    pub(super) fn connections_made(&self) -> u64 {
+        self.connections_made.load(Ordering::Acquire)
     }
 
     #[cfg(test)]

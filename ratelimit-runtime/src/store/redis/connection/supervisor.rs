@@ -97,6 +97,7 @@ impl Supervisor {
         let connected =
             Connected { exchange: exchange.clone(), pool: Pool::new(Arc::clone(&self.server), exchange.clone()) };
         let mut state = State::new(if says.is_some() { Pong::Refuses } else { Pong::Serves });
+        self.nodes.upgrade().ok_or(Over)?.connected();
         self.publish(&connected, &state, says)?;
         let (mut pong, mut tick, mut looked) = (None, None, exchange.look());
         let ended = loop {

@@ -1,0 +1,331 @@
+//! [`DenyCache`]: answers a question again that was refused, without asking the store.
+
+use std::fmt;
+use std::time::Duration;
+
+use self::refusal::Moment;
+use self::refusals::{Known, Refusals, Unknown};
+use crate::clock::{Clock, TokioClock};
+use crate::store::{Answer, Capabilities, Health, Request, Store, StoreError, StoreErrorKind, Verdict};
+
+mod refusal;
+mod refusals;
+
+const DEFAULT_STALENESS: Duration = Duration::from_secs(1);
+
+/// A layer around a store that answers a question which was refused a moment ago without asking again.
+///
+/// A refusal says when the same question will be admitted at the earliest. Until then, and for one second at most, the same
+/// question has the same answer: the same key, algorithm, limits with every `max`, cost, block and reservation. So a flood of
+/// refused calls costs its store a question or two a second, and its process neither an allocation nor a task.
+///
+/// - **Counted from the time of sending**: a slot that the store frees is free here. `retry_after` and `reset_after` are
+///   what the store would say now; `remaining` is what it said.
+/// - **Never older than the bound** ([`with_staleness`](Self::with_staleness)): that is how late a reset, a refund, an
+///   unblock, a raised limit or another admission elsewhere is seen, and a clock that was set forward. Shortly before, one
+///   caller asks the store for all, who go on being answered here; if that caller gives up, the next one does.
+/// - **At once**: what goes through this layer. An admission, `reset`, `refund`, `commit`, `release`, `block` and
+///   `unblock` make it forget the key, along with refusals that are on their way; a store that
+///   [connects anew](Store::epoch) makes it forget all.
+/// - **While the store is away** (its health is not up, and it gives no answer), a refusal by a block holds until the
+///   block is over.
+/// - **Bounded** ([`with_capacity`](Self::with_capacity)). A refusal that has answered somebody is not driven out by one
+///   that has not.
+///
+/// It answers [`acquire`](Store::acquire) and [`acquire_now`](Store::acquire_now), and marks what it answers as
+/// [`cached`](Verdict::cached). Admissions, errors, groups and refusals of a [rounded](Verdict::rounded) length are never
+/// kept, and `peek` always asks the store.
+///
+/// [`RedisStore`](crate::RedisStore) has one inside. Around another store:
+///
+/// ```
+/// use ratelimit_runtime::store::DenyCache;
+/// use ratelimit_runtime::{Key, Limit, MemoryStore, RateLimitError, RateLimiter, Rule, Source};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), RateLimitError> {
+/// const LOGIN: Rule = Rule::new("login", Limit::per_minute(1));
+///
+/// let limiter = RateLimiter::with_store(DenyCache::new(MemoryStore::new())); // in place of a store far away
+/// let alice = Key::of("alice");
+/// limiter.acquire(&LOGIN, &alice).await?;
+/// for source in [Source::Store, Source::DenyCache, Source::DenyCache] {
+///     let Err(RateLimitError::Exceeded(refusal)) = limiter.acquire(&LOGIN, &alice).await else { panic!() };
+///     assert_eq!(refusal.source(), source);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct DenyCache<S> {
+    inner: S,
+    refusals: Refusals,
+    capacity: usize,
+    clock: TokioClock,
+    /// The store's, where it takes its time from this process.
+    store_clock: Option<Box<dyn Clock>>,
+}
+
+impl<S: Store> DenyCache<S> {
+    /// For how many refusals there is room unless something else is said.
+    pub(crate) const CAPACITY: usize = 8_192;
+
+    /// A layer around this store, with room for 8,192 refusals that hold for a second.
+    #[must_use]
+    pub fn new(inner: S) -> Self {
+        Self {
+            inner,
+            refusals: Refusals::new(Self::CAPACITY, micros(DEFAULT_STALENESS)),
+            capacity: Self::CAPACITY,
+            clock: TokioClock::new(),
+            store_clock: None,
+        }
+    }
+
+    /// Room for about so many refusals; with 0, nothing is kept. A refusal takes some 180 bytes and its key, and the
+    /// empty room 8 bytes for each.
+    #[must_use]
+    pub fn with_capacity(mut self, refusals: usize) -> Self {
+        self.capacity = refusals;
+        self.refusals = Refusals::new(refusals, self.refusals.staleness);
+        self
+    }
+
+    /// How old a refusal may be; one second unless set. With zero, nothing is kept.
+    #[must_use]
+    pub fn with_staleness(mut self, staleness: Duration) -> Self {
+        self.refusals = Refusals::new(self.capacity, micros(staleness));
+        self
+    }
+
+    /// Counts `retry_after` on the clock that the store goes by. Without it, time is that of the process: tokio's
+    /// monotonic clock. A refusal is never older than the bound by either.
+    #[must_use]
+    pub fn with_clock(mut self, clock: impl Clock) -> Self {
+        self.store_clock = Some(Box::new(clock));
+        self
+    }
+
+    #[cfg(feature = "redis")]
+    pub(crate) fn inner(&self) -> &S {
+        &self.inner
+    }
+
+    #[cfg(feature = "redis")]
+    pub(crate) fn inner_mut(&mut self) -> &mut S {
+        &mut self.inner
+    }
+
+    /// Whether it keeps anything.
+    pub(crate) fn is_on(&self) -> bool {
+        self.refusals.are_kept()
+    }
+
+    fn now(&self, request: &Request<'_>) -> Moment {
+        let process = micros(self.clock.now());
+        let store = self.store_clock.as_ref().map_or(process, |clock| micros(clock.now()));
+        Moment { process, store, epoch: self.inner.epoch(request) }
+    }
+
+    /// The refusal of a question, if it is known.
+    fn known(&self, request: &Request<'_>, asks: bool) -> Result<Verdict, Unknown> {
+        match self.refusals.find(request, self.now(request), asks) {
+            Known::Refused(verdict) => Ok(verdict),
+            Known::Blocked(Unknown { block: Some(block), .. }) if self.is_away(request) => Ok(block),
+            Known::Blocked(unknown) | Known::Unknown(unknown) => Err(unknown),
+        }
+    }
+
+    /// What to make of the store's answer to a question.
+    fn learn(
+        &self,
+        request: &Request<'_>,
+        unknown: &Unknown,
+        answer: Result<Verdict, StoreError>,
+    ) -> Result<Verdict, StoreError> {
+        match (&answer, unknown.block) {
+            (Ok(verdict), _) if verdict.allowed => self.refusals.forget(request.key()),
+            (Ok(verdict), _) if !verdict.rounded && self.inner.epoch(request) == unknown.epoch() => {
+                self.refusals.keep(request, unknown, *verdict);
+            }
+            (Err(error), Some(block))
+                if matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::TimedOut)
+                    && self.is_away(request) =>
+            {
+                return Ok(block);
+            }
+            _ => {}
+        }
+        answer
+    }
+
+    fn is_away(&self, request: &Request<'_>) -> bool {
+        self.inner.health(request) != Health::Up
+    }
+
+    /// The answer of something that changes a key. Its refusals are forgotten when that is over, or was given up.
+    fn changing<'a, T: Unpin + Send + 'a>(&'a self, request: Request<'a>, answer: Answer<'a, T>) -> Answer<'a, T> {
+        if !self.is_on() {
+            return answer;
+        }
+        match answer.known() {
+            Ok(result) => {
+                self.refusals.forget(request.key());
+                Answer::ready(result)
+            }
+            Err(answer) => Answer::later(async move {
+                let _changed = Changed { refusals: &self.refusals, key: request.key() };
+                answer.await
+            }),
+        }
+    }
+}
+
+/// Forgets a key when it is dropped.
+struct Changed<'a> {
+    refusals: &'a Refusals,
+    key: &'a [u8],
+}
+
+impl Drop for Changed<'_> {
+    fn drop(&mut self) {
+        self.refusals.forget(self.key);
+    }
+}
+
+/// Somebody asks for all who are answered from the cache meanwhile. However that ends, the next one may.
+struct Asking<'a> {
+    refusals: &'a Refusals,
+    request: Request<'a>,
+    unknown: Unknown,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        if self.unknown.for_all {
+            self.refusals.hand_on(&self.unknown, &self.request);
+        }
+    }
+}
+
+impl<S: Store> Store for DenyCache<S> {
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        if !self.is_on() {
+            return self.inner.acquire(request);
+        }
+        let unknown = match self.known(&request, true) {
+            Ok(refusal) => return Answer::ready(Ok(refusal)),
+            Err(unknown) => unknown,
+        };
+        let asking = Asking { refusals: &self.refusals, request, unknown };
+        match self.inner.acquire(request).known() {
+            Ok(answer) => Answer::ready(self.learn(&request, &asking.unknown, answer)),
+            Err(answer) => Answer::later(async move {
+                // All of it moves in, to be dropped with this.
+                let asking = asking;
+                let answer = answer.await;
+                self.learn(&request, &asking.unknown, answer)
+            }),
+        }
+    }
+
+    fn acquire_now(&self, request: Request<'_>) -> Option<Result<Verdict, StoreError>> {
+        if !self.is_on() {
+            return self.inner.acquire_now(request);
+        }
+        match self.known(&request, false) {
+            Ok(refusal) => Some(Ok(refusal)),
+            Err(unknown) => {
+                let answer = self.inner.acquire_now(request)?;
+                Some(self.learn(&request, &unknown, answer))
+            }
+        }
+    }
+
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.inner.peek(request)
+    }
+
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        self.changing(request, self.inner.reset(request))
+    }
+
+    fn decides_together(&self, requests: &[Request<'_>]) -> bool {
+        self.inner.decides_together(requests)
+    }
+
+    /// The store decides all of it: of a group that is refused, whoever asks is told the longest wait, and that of a member
+    /// which is not known to refuse is known to the store alone.
+    fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
+        let answer = self.inner.acquire_all(requests);
+        if !self.is_on() {
+            return answer;
+        }
+        let learn = move |answer: Result<Vec<Verdict>, StoreError>| {
+            if matches!(&answer, Ok(verdicts) if verdicts.iter().all(|verdict| verdict.allowed)) {
+                requests.iter().for_each(|request| self.refusals.forget(request.key()));
+            }
+            answer
+        };
+        match answer.known() {
+            Ok(answer) => Answer::ready(learn(answer)),
+            Err(answer) => Answer::later(async move { learn(answer.await) }),
+        }
+    }
+
+    fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+        self.changing(request, self.inner.refund(request, ticket))
+    }
+
+    fn commit<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+        self.changing(request, self.inner.commit(request, ticket))
+    }
+
+    fn release<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+        self.changing(request, self.inner.release(request, ticket))
+    }
+
+    fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
+        self.changing(request, self.inner.block(request, duration))
+    }
+
+    fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        self.changing(request, self.inner.unblock(request))
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        self.inner.supports(request)
+    }
+
+    fn health(&self, request: &Request<'_>) -> Health {
+        self.inner.health(request)
+    }
+
+    fn epoch(&self, request: &Request<'_>) -> u64 {
+        self.inner.epoch(request)
+    }
+
+    fn overdue(&self, request: &Request<'_>, timeout: Duration) {
+        self.inner.overdue(request, timeout);
+    }
+
+    fn ready(&self) -> Answer<'_, ()> {
+        self.inner.ready()
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for DenyCache<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DenyCache")
+            .field("inner", &self.inner)
+            .field("refusals", &self.refusals)
+            .finish_non_exhaustive()
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

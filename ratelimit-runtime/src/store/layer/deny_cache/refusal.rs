@@ -1,0 +1,155 @@
+//! [`Refusal`]: one question that was refused, and for how long the same answer holds.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+use smallvec::SmallVec;
+
+use crate::rule::{Algorithm, Limit};
+use crate::store::{Request, Verdict};
+
+/// A moment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment {
+    /// In microseconds, by the clock of the process.
+    pub(super) process: u64,
+    /// In microseconds, by the clock of the store where that is another.
+    pub(super) store: u64,
+    /// [`Store::epoch`](crate::store::Store::epoch).
+    pub(super) epoch: u64,
+}
+
+/// A question and the refusal that answered it.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) hash: u64,
+    pub(super) key: Box<[u8]>,
+    limits: SmallVec<[Limit; 1]>,
+    cost: u64,
+    block_us: u64,
+    algorithm: Algorithm,
+    reservation: bool,
+    /// Whether somebody is asking the store again.
+    refreshing: AtomicBool,
+    /// How often it has answered, as far as that matters.
+    hits: AtomicU8,
+    pub(super) sent: Moment,
+    /// As it was when the question was sent.
+    verdict: Verdict,
+}
+
+/// What a refusal is good for now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// Nothing: another answer may be right by now.
+    Over,
+    /// It is too old, but a block, which holds for as long as the store is away.
+    OldBlock,
+    /// It holds.
+    Fresh,
+    /// It holds, and will be too old soon.
+    Due,
+}
+
+impl Refusal {
+    pub(super) fn new(request: &Request<'_>, hash: u64, sent: Moment, verdict: Verdict) -> Self {
+        Self {
+            hash,
+            key: request.key().into(),
+            limits: SmallVec::from_slice(request.limits()),
+            cost: request.cost(),
+            block_us: request.block_us(),
+            algorithm: request.algorithm(),
+            reservation: request.is_reservation(),
+            refreshing: AtomicBool::new(false),
+            hits: AtomicU8::new(0),
+            sent,
+            verdict,
+        }
+    }
+
+    /// Takes a newer answer to the same question.
+    pub(super) fn renew(&mut self, sent: Moment, verdict: Verdict) {
+        (self.sent, self.verdict) = (sent, verdict);
+        self.hand_on();
+    }
+
+    pub(super) fn is_of(&self, hash: u64, key: &[u8]) -> bool {
+        self.hash == hash && *self.key == *key
+    }
+
+    /// Whether the request asks the same. Until when its caller waits does not matter.
+    pub(super) fn answers(&self, hash: u64, request: &Request<'_>) -> bool {
+        self.is_of(hash, request.key())
+            && self.cost == request.cost()
+            && self.limits.as_slice() == request.limits()
+            && self.block_us == request.block_us()
+            && self.algorithm == request.algorithm()
+            && self.reservation == request.is_reservation()
+    }
+
+    /// Whether a block refuses, and the question will be refused until `end` at least, by the clock of the store.
+    pub(super) fn is_blocked_until(&self, end: u64) -> bool {
+        self.verdict.blocked && self.sent.store.saturating_add(self.verdict.retry_after_us) >= end
+    }
+
+    /// What it is good for, if refusals hold for `staleness` microseconds.
+    pub(super) fn state(&self, now: Moment, staleness: u64) -> State {
+        let Some((age, elapsed)) = self.since(now) else { return State::Over };
+        // Each clock shows whole microseconds, so up to one more may have passed.
+        if now.epoch != self.sent.epoch || elapsed + 1 >= self.verdict.retry_after_us {
+            return State::Over;
+        }
+        let age = age.max(elapsed);
+        if age >= staleness {
+            return if self.verdict.blocked { State::OldBlock } else { State::Over };
+        }
+        // One that ends by itself before it is too old is not asked for again.
+        let is_due = age >= staleness - staleness / 8 && self.verdict.retry_after_us > staleness;
+        if is_due { State::Due } else { State::Fresh }
+    }
+
+    /// Whether nobody is asking the store again yet; if the caller `asks`, somebody is from now on.
+    pub(super) fn needs_somebody_who_asks(&self, asks: bool) -> bool {
+        if asks { !self.refreshing.swap(true, Ordering::Relaxed) } else { !self.refreshing.load(Ordering::Relaxed) }
+    }
+
+    /// Whoever was asking does so no more.
+    pub(super) fn hand_on(&mut self) {
+        *self.refreshing.get_mut() = false;
+    }
+
+    /// It has answered. Nothing is lost with a count that another thread overwrites.
+    pub(super) fn hit(&self) {
+        let hits = self.hits();
+        if hits < u8::MAX {
+            self.hits.store(hits + 1, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn hits(&self) -> u8 {
+        self.hits.load(Ordering::Relaxed)
+    }
+
+    /// Whether it stays although a newcomer wants its place, which counts against it.
+    pub(super) fn outlasts_a_newcomer(&mut self) -> bool {
+        let hits = self.hits.get_mut();
+        let stays = *hits > 0;
+        *hits = hits.saturating_sub(1);
+        stays
+    }
+
+    /// The verdict as it reads now.
+    pub(super) fn verdict(&self, now: Moment) -> Verdict {
+        let elapsed = self.since(now).map_or(0, |(_, elapsed)| elapsed);
+        let mut verdict = self.verdict;
+        verdict.retry_after_us = verdict.retry_after_us.saturating_sub(elapsed);
+        verdict.reset_after_us = verdict.reset_after_us.saturating_sub(elapsed);
+        verdict.cached = true;
+        verdict
+    }
+
+    /// How long ago the question was sent, by the two clocks; nobody knows if one has stepped back.
+    fn since(&self, now: Moment) -> Option<(u64, u64)> {
+        Some((now.process.checked_sub(self.sent.process)?, now.store.checked_sub(self.sent.store)?))
+    }
+}

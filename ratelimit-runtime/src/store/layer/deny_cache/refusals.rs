@@ -1,0 +1,195 @@
+//! [`Refusals`]: the refusals of a deny cache, bounded in number.
+//!
+//! A key belongs to one of many small sets, by a hash whose seed nobody knows. A set has a lock of its own and room for
+//! [`WAYS`] refusals; nothing is ever looked for beyond it.
+
+use std::fmt;
+use std::hash::BuildHasher as _;
+use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
+
+use foldhash::quality::RandomState;
+
+use super::refusal::{Moment, Refusal, State};
+use crate::store::{Request, Verdict};
+
+/// How many refusals a set holds.
+const WAYS: usize = 8;
+/// Further bits of the hash tell keys of one set apart, so that a change of one does not count as one of them all.
+const EPOCHS: usize = 8;
+
+pub(super) struct Refusals {
+    /// A power of two of them, or none.
+    sets: Box<[Set]>,
+    hasher: RandomState,
+    /// For how long a refusal holds, in microseconds.
+    pub(super) staleness: u64,
+}
+
+/// Its lock shares a cache line with no other.
+#[derive(Default)]
+#[repr(align(64))]
+struct Set(RwLock<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    refusals: Vec<Refusal>,
+    /// Raised by whatever may make an earlier answer void.
+    epochs: [u32; EPOCHS],
+}
+
+/// What is known of a question.
+pub(super) enum Known {
+    /// It is refused.
+    Refused(Verdict),
+    /// The store has to be asked if it is there; if it is away, the `block` of this holds.
+    Blocked(Unknown),
+    /// The store has to be asked.
+    Unknown(Unknown),
+}
+
+/// A question that the store has to be asked.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Unknown {
+    hash: u64,
+    /// That of the key.
+    epoch: u32,
+    sent: Moment,
+    /// Whoever asks does so for all, who are answered from the cache meanwhile.
+    pub(super) for_all: bool,
+    /// What is answered if the store turns out to be away.
+    pub(super) block: Option<Verdict>,
+}
+
+impl Refusals {
+    /// Room for about so many.
+    pub(super) fn new(capacity: usize, staleness: u64) -> Self {
+        let sets = if capacity == 0 { 0 } else { capacity.div_ceil(WAYS).next_power_of_two() };
+        Self { sets: (0..sets).map(|_| Set::default()).collect(), hasher: RandomState::default(), staleness }
+    }
+
+    pub(super) fn are_kept(&self) -> bool {
+        !self.sets.is_empty() && self.staleness > 0
+    }
+
+    /// Looks a question up. `asks`: whether the caller will ask the store if it has to.
+    pub(super) fn find(&self, request: &Request<'_>, now: Moment, asks: bool) -> Known {
+        let hash = self.hasher.hash_one(request.key());
+        let Some(set) = self.set(hash) else { return Known::Unknown(Unknown::new(hash, 0, now)) };
+        let kept = set.0.read().unwrap_or_else(PoisonError::into_inner);
+        let unknown = Unknown::new(hash, kept.epoch(hash), now);
+        let Some(refusal) = kept.refusals.iter().find(|refusal| refusal.answers(hash, request)) else {
+            return Known::Unknown(unknown);
+        };
+        let state = refusal.state(now, self.staleness);
+        match state {
+            State::Over => Known::Unknown(unknown),
+            State::Due | State::OldBlock if refusal.needs_somebody_who_asks(asks) => {
+                let block = refusal.is_blocked_until(0).then(|| refusal.verdict(now));
+                Known::Unknown(Unknown { for_all: asks, block, ..unknown })
+            }
+            State::OldBlock => Known::Blocked(Unknown { block: Some(refusal.verdict(now)), ..unknown }),
+            State::Fresh | State::Due => {
+                refusal.hit();
+                Known::Refused(refusal.verdict(now))
+            }
+        }
+    }
+
+    /// Keeps a refusal, unless something has changed since the question was sent.
+    pub(super) fn keep(&self, request: &Request<'_>, unknown: &Unknown, verdict: Verdict) {
+        let Unknown { hash, epoch, sent, .. } = *unknown;
+        let Some(mut kept) = self.write(hash).filter(|kept| kept.epoch(hash) == epoch) else { return };
+        if verdict.blocked {
+            // The block may be a new one, which others do not know of.
+            let end = sent.store.saturating_add(verdict.retry_after_us);
+            kept.refusals.retain(|other| {
+                !other.is_of(hash, request.key()) || other.answers(hash, request) || other.is_blocked_until(end)
+            });
+        }
+        if let Some(known) = kept.refusals.iter_mut().find(|refusal| refusal.answers(hash, request)) {
+            if known.sent.process <= sent.process {
+                known.renew(sent, verdict);
+            }
+            return;
+        }
+        let refusal = || Refusal::new(request, hash, sent, verdict);
+        let is_over = |refusal: &Refusal| matches!(refusal.state(sent, self.staleness), State::Over | State::OldBlock);
+        if let Some(over) = kept.refusals.iter_mut().find(|refusal| is_over(refusal)) {
+            *over = refusal();
+        } else if kept.refusals.len() < WAYS {
+            kept.refusals.push(refusal());
+        } else if let Some(least) = kept.refusals.iter_mut().min_by_key(|refusal| refusal.hits()) {
+            // A newcomer takes the place of one that has answered nobody. Else it has to come as often as that one has
+            // answered: whoever mints keys pays for each that it drives out.
+            if !least.outlasts_a_newcomer() {
+                *least = refusal();
+            }
+        }
+    }
+
+    /// Forgets a key, and what is on its way about it.
+    pub(super) fn forget(&self, key: &[u8]) {
+        if self.sets.is_empty() {
+            return;
+        }
+        let hash = self.hasher.hash_one(key);
+        if let Some(mut kept) = self.write(hash) {
+            if let Some(epoch) = kept.epochs.get_mut(slot(hash)) {
+                *epoch = epoch.wrapping_add(1);
+            }
+            kept.refusals.retain(|refusal| !refusal.is_of(hash, key));
+        }
+    }
+
+    /// Whoever asked for all has gone: the next one does.
+    pub(super) fn hand_on(&self, unknown: &Unknown, request: &Request<'_>) {
+        if let Some(mut kept) = self.write(unknown.hash)
+            && let Some(refusal) = kept.refusals.iter_mut().find(|refusal| refusal.answers(unknown.hash, request))
+        {
+            refusal.hand_on();
+        }
+    }
+
+    fn set(&self, hash: u64) -> Option<&Set> {
+        // With no sets, there is none at any index.
+        #[allow(clippy::cast_possible_truncation, reason = "masked to the number of sets")]
+        let index = hash as usize & self.sets.len().wrapping_sub(1);
+        self.sets.get(index)
+    }
+
+    fn write(&self, hash: u64) -> Option<RwLockWriteGuard<'_, Kept>> {
+        // Nothing under the lock can be left half-changed.
+        self.set(hash).map(|set| set.0.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Unknown {
+    fn new(hash: u64, epoch: u32, sent: Moment) -> Self {
+        Self { hash, epoch, sent, for_all: false, block: None }
+    }
+
+    /// The store's epoch when the question was sent.
+    pub(super) fn epoch(&self) -> u64 {
+        self.sent.epoch
+    }
+}
+
+impl Kept {
+    fn epoch(&self, hash: u64) -> u32 {
+        self.epochs.get(slot(hash)).copied().unwrap_or_default()
+    }
+}
+
+/// By other bits than those that choose the set.
+fn slot(hash: u64) -> usize {
+    (hash >> 61) as usize % EPOCHS
+}
+
+impl fmt::Debug for Refusals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Refusals")
+            .field("capacity", &(self.sets.len() * WAYS))
+            .field("staleness_us", &self.staleness)
+            .finish_non_exhaustive()
+    }
+}

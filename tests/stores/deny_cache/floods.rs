@@ -1,0 +1,127 @@
+//! Floods: of keys, of threads.
+
+use std::thread;
+use std::time::Instant;
+
+use super::*;
+
+/// Makes the store refuse this key, and the cache keep that if it has room.
+async fn refuse(cache: &DenyCache<Far>, key: &str) {
+    assert!(ask(cache, request(key)).await.allowed);
+    assert!(!ask(cache, request(key)).await.allowed);
+}
+
+async fn mint(cache: &DenyCache<Far>, nth: u64) {
+    refuse(cache, &format!("minted:{nth}")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_mints_keys_gets_no_more_room() {
+    let far = Far::new();
+    let cache = DenyCache::new(far.clone()).with_capacity(64);
+    for nth in 0..5_000 {
+        mint(&cache, nth).await;
+    }
+    let asked = far.asked();
+    let mut kept = 0;
+    for nth in 0..5_000 {
+        kept += usize::from(cache.acquire_now(request(&format!("minted:{nth}"))).is_some());
+    }
+    assert!((1..=64).contains(&kept), "{kept}");
+    assert_eq!(far.asked(), asked);
+}
+
+/// A key that is asked for now and then stays, whoever else comes.
+#[tokio::test(start_paused = true)]
+async fn whoever_mints_keys_drives_nobody_out() {
+    let cache = DenyCache::new(Far::new()).with_capacity(64);
+    let hot: Vec<String> = (0..8).map(|nth| format!("hot:{nth}")).collect();
+    for key in &hot {
+        refuse(&cache, key).await;
+    }
+    let mut lost = 0;
+    for nth in 0..5_000 {
+        if nth % 20 == 0 {
+            for key in &hot {
+                lost += u32::from(!ask(&cache, request(key)).await.cached);
+            }
+        }
+        mint(&cache, nth).await;
+    }
+    // Of 2,000 answers. Two of the eight may share a set with too many others.
+    assert!(lost <= 100, "{lost}");
+}
+
+/// What has ended makes room by itself.
+#[tokio::test(start_paused = true)]
+async fn what_is_over_makes_room() {
+    let cache = DenyCache::new(Far::new()).with_capacity(8);
+    for round in 0..50 {
+        for nth in 0..8 {
+            mint(&cache, round * 8 + nth).await;
+        }
+        for nth in 0..8 {
+            assert!(ask(&cache, request(&format!("minted:{}", round * 8 + nth))).await.cached, "round {round}");
+        }
+        tokio::time::advance(SECOND).await;
+    }
+}
+
+/// A key that nobody could reset would stay refused for a second: here it is free at once, each time.
+#[test]
+fn a_reset_is_seen_by_all_threads() {
+    const RESETS: u64 = 200;
+    let cache = Arc::new(DenyCache::new(MemoryStore::new()));
+    let admitted = AtomicU64::new(0);
+    let start = Instant::now();
+    let in_time = || start.elapsed() < SECOND * 20;
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while admitted.load(Ordering::SeqCst) <= RESETS && in_time() {
+                    let verdict = cache.acquire_now(request("key")).unwrap().unwrap();
+                    admitted.fetch_add(u64::from(verdict.allowed), Ordering::SeqCst);
+                }
+            });
+        }
+        for resets in 0..RESETS {
+            while admitted.load(Ordering::SeqCst) == resets && in_time() {
+                thread::yield_now();
+            }
+            let _ = cache.reset(request("key")).known().unwrap().unwrap();
+        }
+    });
+    assert_eq!(admitted.load(Ordering::SeqCst), RESETS + 1, "each reset admits one, at once");
+}
+
+/// All at once: nothing is admitted that the store does not admit, and what it frees is found free.
+#[test]
+fn threads_share_a_limit_through_a_cache() {
+    const MAX: u64 = 50;
+    let limits = [Limit::new(MAX, MILLISECOND * 20)];
+    let cache = Arc::new(DenyCache::new(MemoryStore::new()));
+    let admitted: Vec<AtomicU64> = (0..4).map(|_| AtomicU64::new(0)).collect();
+    let refused = AtomicU64::new(0);
+    let start = Instant::now();
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while start.elapsed() < MILLISECOND * 400 {
+                    for (key, admitted) in ["a", "b", "c", "d"].iter().zip(&admitted) {
+                        let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
+                        let verdict = cache.acquire_now(request).unwrap().unwrap();
+                        admitted.fetch_add(u64::from(verdict.allowed), Ordering::Relaxed);
+                        refused.fetch_add(u64::from(verdict.cached), Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    let most = MAX * (1 + u64::try_from(start.elapsed().as_millis()).unwrap() / 20);
+    for admitted in admitted {
+        let admitted = admitted.load(Ordering::Relaxed);
+        assert!(admitted <= most, "{admitted} of {most}");
+        assert!(admitted >= most / 3, "{admitted} of {most}: callers come all the time");
+    }
+    assert!(refused.load(Ordering::Relaxed) > 1_000);
+}

@@ -1,0 +1,131 @@
+//! On Redis, where it is switched on.
+
+use std::time::Instant;
+
+use ratelimit_runtime::{Key, RateLimitError, RateLimiter, RedisStore, Rule, Source};
+
+use super::*;
+use crate::support::redis::{RedisServer, shared};
+use crate::support::unique;
+
+const RULE: Rule = Rule::new("refused", Limit::per_hour(1)).with_timeout(Duration::from_secs(10));
+/// What a fault may take to heal. Far above what it takes, for slow machines.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+async fn limiter(store: impl Store) -> RateLimiter {
+    let limiter = RateLimiter::builder().store(store).prefix(unique("deny")).build().unwrap();
+    limiter.ready().await.unwrap();
+    limiter
+}
+
+/// How many scripts the server has run.
+fn scripts_run(server: &RedisServer) -> u64 {
+    let calls = |command: &str| {
+        let stats = server.info("commandstats", command);
+        stats.strip_prefix("calls=").and_then(|stats| stats.split(',').next()).map_or(0, |n| n.parse().unwrap())
+    };
+    calls("cmdstat_evalsha") + calls("cmdstat_eval")
+}
+
+/// Makes so many calls, of which the first is admitted; says how many were refused by whom.
+async fn calls(limiter: &RateLimiter, calls: u64) -> (u64, u64) {
+    let (mut by_store, mut by_cache) = (0, 0);
+    for call in 0..calls {
+        match limiter.acquire(&RULE, &Key::global()).await {
+            Ok(_) => assert_eq!(call, 0),
+            Err(RateLimitError::Exceeded(refusal)) if refusal.source() == Source::DenyCache => {
+                assert!(!refusal.is_degraded());
+                by_cache += 1;
+            }
+            Err(RateLimitError::Exceeded(refusal)) => {
+                assert_eq!(refusal.source(), Source::Store);
+                by_store += 1;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    (by_store, by_cache)
+}
+
+#[tokio::test]
+async fn a_thousand_refused_calls_ask_once_a_second() {
+    let server = RedisServer::start();
+    let limiter = limiter(RedisStore::new(&server.url()).unwrap()).await;
+    let (before, start) = (scripts_run(&server), Instant::now());
+    let (by_store, by_cache) = calls(&limiter, 1_001).await;
+    // A refusal is asked for anew after seven eighths of a second; the text of the script is sent once.
+    let most = 1 + start.elapsed().as_millis() as u64 / 875;
+    assert!(by_store <= most && by_cache >= 1_000 - most, "{by_store} by the store, {by_cache} by the cache");
+    assert!(scripts_run(&server) - before <= 2 + by_store, "{} scripts", scripts_run(&server) - before);
+}
+
+#[tokio::test]
+async fn switched_off_every_call_asks() {
+    let server = RedisServer::start();
+    let limiter = limiter(RedisStore::new(&server.url()).unwrap().deny_cache(false)).await;
+    let before = scripts_run(&server);
+    assert_eq!(calls(&limiter, 301).await, (300, 0));
+    assert!(scripts_run(&server) - before >= 301);
+}
+
+#[tokio::test]
+async fn a_reset_here_is_seen_at_once_and_one_elsewhere_within_the_bound() {
+    let key = unique("reset");
+    let store =
+        DenyCache::new(RedisStore::new(&shared().url()).unwrap().deny_cache(false)).with_staleness(MILLISECOND * 200);
+    let elsewhere = RedisStore::new(&shared().url()).unwrap();
+    let _ = (store.ready().await.unwrap(), elsewhere.ready().await.unwrap());
+    for reset_here in [true, false] {
+        let _ = (ask(&store, request(&key)).await, ask(&store, request(&key)).await);
+        assert!(ask(&store, request(&key)).await.cached);
+        if reset_here {
+            assert!(store.reset(request(&key)).await.unwrap());
+            assert!(ask(&store, request(&key)).await.allowed);
+        } else {
+            assert!(elsewhere.reset(request(&key)).await.unwrap());
+            let start = Instant::now();
+            while !ask(&store, request(&key)).await.allowed {}
+            assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+        }
+    }
+}
+
+/// The bound is far away: it is the new connection that counts.
+#[tokio::test]
+async fn a_server_that_was_replaced_is_asked_anew() {
+    let mut server = RedisServer::start();
+    let store = DenyCache::new(RedisStore::new(&server.url()).unwrap().deny_cache(false)).with_staleness(SECOND * 3600);
+    store.ready().await.unwrap();
+    assert!(ask(&store, request("key")).await.allowed);
+    // The first connection was new, too, when the first question was sent.
+    while !ask(&store, request("key")).await.cached {}
+    server.restart();
+    let start = Instant::now();
+    while !store.acquire(request("key")).await.is_ok_and(|verdict| verdict.allowed) {
+        assert!(start.elapsed() < PATIENCE);
+        // Nothing else would notice: what is refused is not sent.
+        let _ = store.peek(request("key")).await;
+        tokio::time::sleep(MILLISECOND * 5).await;
+    }
+}
+
+#[tokio::test]
+async fn a_block_outlives_its_server() {
+    let mut server = RedisServer::start();
+    let store =
+        DenyCache::new(RedisStore::new(&server.url()).unwrap().deny_cache(false)).with_staleness(MILLISECOND * 50);
+    store.ready().await.unwrap();
+    let blocking = request("blocked").with_block(SECOND * 600);
+    let _ = (ask(&store, blocking).await, ask(&store, blocking).await, ask(&store, request("limited")).await);
+    let _ = ask(&store, request("limited")).await;
+    server.stop();
+    tokio::time::sleep(MILLISECOND * 60).await;
+    let start = Instant::now();
+    while store.acquire(request("limited")).await.is_ok() {
+        assert!(start.elapsed() < PATIENCE);
+    }
+    for _ in 0..100 {
+        let refusal = ask(&store, blocking).await;
+        assert!(refusal.blocked && refusal.cached, "{refusal:?}");
+    }
+}

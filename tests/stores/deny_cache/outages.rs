@@ -1,0 +1,115 @@
+//! What a store that fails leaves in the cache, and what holds while it is away.
+
+use ratelimit_runtime::store::StoreErrorKind;
+use ratelimit_runtime::testkit::FaultyStore;
+
+use super::*;
+
+const BLOCK: Duration = Duration::from_secs(600);
+
+#[tokio::test(start_paused = true)]
+async fn errors_are_not_kept() {
+    use StoreErrorKind::{Full, Misconfigured, TimedOut, Unavailable};
+    let store = FaultyStore::new(MemoryStore::new());
+    let cache = DenyCache::new(store.clone());
+    for kind in [Unavailable, TimedOut, Full, Misconfigured] {
+        store.fail_with(kind);
+        for _ in 0..3 {
+            assert_eq!(cache.acquire(request("key")).await.unwrap_err().kind(), kind);
+        }
+    }
+    store.heal();
+    assert!(ask(&cache, request("key")).await.allowed);
+}
+
+/// The one who asks for all gets the error; the others are answered, and the next one asks.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_fails_is_asked_again() {
+    let (far, cache) = refused("key").await;
+    tokio::time::advance(MILLISECOND * 900).await;
+    far.is(State::Fails(Health::Down));
+    for _ in 0..5 {
+        let asking = cache.acquire(request("key"));
+        assert!(ask(&cache, request("key")).await.cached);
+        assert_eq!(asking.await.unwrap_err().kind(), StoreErrorKind::Unavailable);
+    }
+    far.is(State::Answers);
+    assert!(!ask(&cache, request("key")).await.cached);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_block_holds_while_the_store_is_away() {
+    let (far, cache) = cached();
+    let blocking = request("blocked").with_block(BLOCK);
+    for request in [blocking, request("limited")] {
+        let _ = (ask(&cache, request).await, ask(&cache, request).await);
+    }
+    for (health, after) in [(Health::Down, 5), (Health::Slow, 300)] {
+        far.is(State::Fails(health));
+        tokio::time::advance(SECOND * after).await;
+        for _ in 0..3 {
+            let refusal = ask(&cache, blocking).await;
+            assert!(refusal.blocked && refusal.cached, "{refusal:?}");
+        }
+        assert!(cache.acquire(request("limited")).await.is_err(), "other refusals do not");
+    }
+    assert_eq!(ask(&cache, blocking).await.retry_after(), BLOCK - SECOND * 305, "and it ends when it ends");
+    tokio::time::advance(BLOCK - SECOND * 305).await;
+    assert!(cache.acquire(blocking).await.is_err());
+}
+
+/// Whatever the errors say: a store that is up decides.
+#[tokio::test(start_paused = true)]
+async fn an_old_block_does_not_hold_while_the_store_is_up() {
+    let (far, cache) = cached();
+    let blocking = request("blocked").with_block(BLOCK);
+    let _ = (ask(&cache, blocking).await, ask(&cache, blocking).await);
+    tokio::time::advance(SECOND * 5).await;
+    far.is(State::Fails(Health::Up));
+    assert!(cache.acquire(blocking).await.is_err());
+    far.is(State::Answers);
+    far.unblock(blocking).await.unwrap();
+    tokio::time::advance(SECOND * 60).await;
+    assert!(ask(&cache, blocking).await.allowed);
+}
+
+/// While somebody tries to reach a store that is away, nobody else has to.
+#[tokio::test(start_paused = true)]
+async fn one_caller_tries_whether_the_store_is_back() {
+    struct Stuck(Far);
+
+    impl Store for Stuck {
+        fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+            match *self.0.state.borrow() {
+                State::Fails(_) => Answer::later(std::future::pending()),
+                _ => self.0.acquire(request),
+            }
+        }
+
+        fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+            self.0.peek(request)
+        }
+
+        fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+            self.0.reset(request)
+        }
+
+        fn health(&self, request: &Request<'_>) -> Health {
+            self.0.health(request)
+        }
+    }
+
+    let far = Far::new();
+    let cache = DenyCache::new(Stuck(far.clone()));
+    let blocking = request("blocked").with_block(BLOCK);
+    let _ = (ask(&cache, blocking).await, ask(&cache, blocking).await);
+    far.is(State::Fails(Health::Slow));
+    tokio::time::advance(SECOND * 5).await;
+    let mut trying = cache.acquire(blocking);
+    assert!(waits(&mut trying));
+    for _ in 0..10 {
+        assert!(ask(&cache, blocking).await.cached);
+    }
+    drop(trying);
+    assert!(waits(&mut cache.acquire(blocking)), "the next one tries");
+}
