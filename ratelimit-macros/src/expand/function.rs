@@ -20,7 +20,7 @@ pub(crate) fn expand(plan: Plan) -> TokenStream {
         Guard::All(checks) => body::guarded(&shape, &function.body, &guard::all(&checks, refusal, &context), None),
         Guard::Reserve(checks, counts) => {
             let guard = reservation::before(&checks, refusal, &context);
-            let wrap = |body| reservation::around(&body, &counts, refusal.is_some(), &context);
+            let wrap = |body, place| reservation::around(&body, place, &counts, refusal.is_some(), &context);
             body::guarded(&shape, &function.body, &guard, Some(&wrap))
         }
     };

@@ -4,7 +4,7 @@
 //! `return` end there. Nothing but the reservation lives while it runs. If that is dropped, because the call is
 //! cancelled or panics, the call counts.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Delimiter, Group, Span, TokenStream};
 use quote::quote_spanned;
 use syn::spanned::Spanned as _;
 
@@ -39,8 +39,15 @@ pub(crate) fn before(checks: &[Check], refusal: Option<&TokenStream>, context: &
     }
 }
 
-/// Statements and a last expression that run `body`, a block, and finish the reservation by what it returns.
-pub(crate) fn around(body: &TokenStream, counts: &[Count], refuses: bool, context: &Context) -> TokenStream {
+/// Statements and a last expression that run `body`, whose braces are at `place`, and finish the reservation by what it
+/// returns.
+pub(crate) fn around(
+    body: &TokenStream,
+    place: Span,
+    counts: &[Count],
+    refuses: bool,
+    context: &Context,
+) -> TokenStream {
     let mixed = Span::mixed_site();
     let OutputType { ty, span } = &context.output;
     let counts: Vec<_> = counts.iter().map(|count| counted(count, context)).collect();
@@ -58,14 +65,20 @@ pub(crate) fn around(body: &TokenStream, counts: &[Count], refuses: bool, contex
     // The `return` that never runs tells the block its type before the body is checked, so that the body's own
     // errors, coercions and `?` are what they were.
     let never = quote_spanned!(*span=> return __ratelimit_never;);
-    quote_spanned! {mixed=>
-        let __ratelimit_outcome: #ty = async move {
+    let mut braces = Group::new(
+        Delimiter::Brace,
+        quote_spanned! {mixed=>
             if let ::core::option::Option::Some(__ratelimit_never) = ::core::option::Option::None::<#ty> {
                 #never
             }
             #body
-        }
-        .await;
+        },
+    );
+    // Lints look into the block, and errors speak of it, as of the function's own body.
+    braces.set_span(place);
+    let block = quote_spanned!(place=> async move #braces);
+    quote_spanned! {mixed=>
+        let __ratelimit_outcome: #ty = #block.await;
         #finish
         __ratelimit_outcome
     }
