@@ -76,8 +76,8 @@ use proc_macro::TokenStream;
 /// `"ok"` and `"err"` are for functions that return a `Result`. The body becomes an async block, because a `return` in
 /// it must not end the function before the outcome is judged. Without `count` the body stays where it is. The arguments
 /// that the body names move into the block: a closure of `count` sees of them only what is `Copy` or what the body leaves
-/// alone. They are dropped in the order in which they always are, but those that the closure or only the key names come
-/// after the others.
+/// alone. They are dropped in the order in which they always are, but those that the closure names, or that the body does
+/// not, come after the others.
 ///
 /// # Key templates
 ///

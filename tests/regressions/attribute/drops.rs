@@ -36,11 +36,11 @@ macro_rules! functions {
 
 functions! {
     bare plain counted
-    async fn (first: Noted, (second, mut third): (Noted, Noted), _fourth: Noted, fifth: &mut Noted, sixth: Noted) -> Outcome {
+    async fn (first: Noted, (second, mut third): (Noted, Noted), fourth: Noted, fifth: &mut Noted, sixth: Noted) -> Outcome {
         let text = format!("{}{}", third.name(), first.name());
         fifth.0 = "changed";
         third.0 = if text.is_empty() { "" } else { "third" };
-        assert_eq!((third.name(), sixth.name()), ("third", "sixth"));
+        assert_eq!((third.name(), fourth.name(), sixth.name()), ("third", "fourth", "sixth"));
         drop(second);
         Ok(())
     }

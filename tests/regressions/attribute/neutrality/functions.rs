@@ -167,3 +167,15 @@ pub fn elidable_future<'a>(text: &'a str) -> Pin<Box<dyn Future<Output = Outcome
         Ok(text)
     })
 }
+
+#[cfg_attr(feature = "limited", rate_limit(window = "60s", max = 1, count = |_outcome| true))]
+pub async fn counted_ignores(_ignored: String, text: String, (first, _second): (u8, u8)) -> Outcome<String> {
+    other().await;
+    Ok(format!("{text}{first}"))
+}
+
+#[cfg_attr(feature = "limited", rate_limit(window = "60s", max = 1, count = |_outcome| true))]
+pub async fn counted_names_a_field(start: u8, range: std::ops::Range<u8>) -> Outcome<u8> {
+    other().await;
+    Ok(range.start)
+}
