@@ -179,3 +179,17 @@ pub async fn counted_names_a_field(start: u8, range: std::ops::Range<u8>) -> Out
     other().await;
     Ok(range.start)
 }
+
+pub fn refused<E>(_error: E) -> Pin<Box<dyn Future<Output = ()>>> {
+    Box::pin(other())
+}
+
+#[cfg_attr(feature = "limited", rate_limit(window = "60s", max = 1, count = counts, on_refused = refused))]
+pub async fn counted_gives_a_future() -> Pin<Box<dyn Future<Output = ()>>> {
+    other().await;
+    Box::pin(other())
+}
+
+pub fn counts<R>(_outcome: &R) -> bool {
+    true
+}
