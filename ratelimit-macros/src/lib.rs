@@ -52,7 +52,7 @@ use proc_macro::TokenStream;
 /// | `timeout = "50ms"` | how long the check may take, 1 ms to 60 s | the limiter's setting |
 /// | `shadow`, `shadow = <bool>` | decide and record, never refuse, wait or block | off |
 /// | `name = "send_code"` | the namespace of the keys: functions that share a name share budgets. At most 128 bytes, no braces | the function's path, with the type it belongs to |
-/// | `limiter = <expr>` | a `RateLimiter`, a reference to one, or an `Arc` of one | the scoped one, else the installed one |
+/// | `limiter = <expr>` | a `RateLimiter`, a reference to one, or an `Arc` of one; never one that is made for the call: it has counted nothing | the scoped one, else the installed one |
 /// | `crate = ::path` | where the runtime crate is, as an absolute path: for who calls it something else in `Cargo.toml` | `::ratelimit_runtime` |
 ///
 /// Expressions are evaluated at each call before its first `.await`, in the order `when`, `limiter`, `max`, `cost`,
@@ -74,11 +74,10 @@ use proc_macro::TokenStream;
 /// counts. Calls that are still running occupy their slots, but only those that have counted lead to a block.
 ///
 /// `"ok"` and `"err"` are for functions that return a `Result`. The body becomes an async block, because a `return` in
-/// it must not end the function before the outcome is judged. Without `count` the body stays where it is. So with it
-/// - arguments that the body uses are moved into the block: a closure of `count` sees of them only what is `Copy` or what
-///   the body leaves alone, and they are dropped with the block, before arguments that the body does not use;
-/// - the compiler says of an argument that was moved twice where, but not its name; it may call a `mut` argument that is
-///   only written to unused; and `clippy::needless_return` is silent about the last `return`.
+/// it must not end the function before the outcome is judged. Without `count` the body stays where it is. The arguments
+/// that the body names move into the block: a closure of `count` sees of them only what is `Copy` or what the body leaves
+/// alone. They are dropped in the order in which they always are, but those that the closure names, or that the body does
+/// not, come after the others.
 ///
 /// # Key templates
 ///
@@ -99,8 +98,9 @@ use proc_macro::TokenStream;
 /// that method has not. Other attributes may stand above and below, but one that makes a blocking function of an async
 /// one, as `#[tokio::main]` does, stands below.
 ///
-/// Several attributes on one function, all under the name `rate_limit`, make one guard: each has its own bucket. They are consulted together, and a call is
-/// charged to all of them or to none. Of several refusals, the one that lasts longest is returned. `on_refused` is written once
+/// Several attributes on one function, all under the name `rate_limit`, make one guard: each has its own bucket. They are
+/// consulted together, and a call is charged to all of them or to none. An attribute of another crate that has that name
+/// as well is written with its path. Of several refusals, the one that lasts longest is returned. `on_refused` is written once
 /// and applies to all of them; with `wait` on several of them, a call waits no longer than the shortest says.
 ///
 /// The derived name is the function's path, so moving the function starts fresh buckets: give a `name` to

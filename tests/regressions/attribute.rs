@@ -2,6 +2,7 @@
 #![allow(clippy::unused_self, clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod derived_keys;
+mod drops;
 mod futures;
 mod inner_attributes;
 mod keys;

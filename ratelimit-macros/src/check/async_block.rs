@@ -9,7 +9,7 @@ use syn::{Block, Error, Expr, ExprAsync, Item, Stmt};
 
 use crate::async_blocks;
 use crate::check::preparation::{self, Prepared};
-use crate::check::ways_out;
+use crate::check::{last_names, ways_out};
 
 /// The future of a plain function.
 pub(crate) struct Future {
@@ -140,9 +140,7 @@ const HANDS_ON: [&str; 11] = [
 
 /// Whether a function hands on the future it is given, as it is.
 pub(crate) fn pins(function: &Expr) -> bool {
-    let Expr::Path(function) = function else { return false };
-    let mut names = function.path.segments.iter().rev().map(|segment| segment.ident.to_string());
-    let (last, owner) = (names.next().unwrap_or_default(), names.next().unwrap_or_default());
+    let Some((owner, last)) = last_names::of_function(function) else { return false };
     matches!(
         (owner.as_str(), last.as_str()),
         ("Box", "pin" | "new" | "into_pin")

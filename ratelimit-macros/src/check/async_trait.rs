@@ -6,6 +6,7 @@ use syn::{Expr, Pat, Signature, Stmt, Type};
 
 use crate::async_blocks::{self, with_stream};
 use crate::check::async_block;
+use crate::check::last_names;
 use crate::check::output::{Output, is_unit};
 use crate::check::scope::Scope;
 use crate::check::ways_out;
@@ -77,8 +78,7 @@ fn in_expr(expr: &Expr) -> Option<usize> {
 }
 
 fn instruments(function: &Expr) -> bool {
-    let Expr::Path(function) = function else { return false };
-    function.path.segments.last().is_some_and(|name| name.ident == "instrument")
+    last_names::of_function(function).is_some_and(|(_, last)| last == "instrument")
 }
 
 /// The statement among `tokens`, the inside of a block.

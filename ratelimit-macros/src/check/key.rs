@@ -1,13 +1,11 @@
 //! The value of `key`: a template whose placeholders the function's arguments fill, or an expression.
 
-use std::ops::Range;
-
 use proc_macro2::Span;
 use syn::{Error, Expr};
 
 use crate::check::scope::{Scope, hidden};
 use crate::check::value::Value;
-use crate::check::{control_flow, key_expr};
+use crate::check::{control_flow, key_expr, spelled};
 use crate::diagnostics::{Diagnostics, list};
 use crate::literal::as_str;
 use crate::parse::argument::Argument;
@@ -37,7 +35,7 @@ pub(crate) fn read(argument: Option<&Argument>, scope: &Scope, diagnostics: &mut
     let Template { literal: text, pieces, mut faultless } = Template::parse(literal, diagnostics);
     if faultless
         && pieces.iter().all(|piece| matches!(piece, Piece::Text(_)))
-        && let Some((word, at)) = spelled_argument(&text.chars(), scope)
+        && let Some((word, at)) = spelled::argument(&text.chars(), scope)
     {
         let message = format!(
             "this key is the same for every call: did you mean `<{word}>`? (for one bucket for everybody leave `key` out)"
@@ -117,29 +115,6 @@ fn choice(scope: &Scope) -> String {
     if names.is_empty() { String::new() } else { format!(" (the arguments: {})", list(&names)) }
 }
 
-/// An argument's name in a template without placeholders, `chars`: surely meant to be one. `self` is a word as well, so
-/// only what is in it counts.
-fn spelled_argument(chars: &[char], scope: &Scope) -> Option<(String, Range<usize>)> {
-    let mut start = 0;
-    for word in chars.split(|c| !(c.is_alphanumeric() || *c == '_')) {
-        let text: String = word.iter().collect();
-        let end = start + word.len();
-        let of_self = text == "self" && scope.receiver.is_some() && chars.get(end) == Some(&'.');
-        if of_self {
-            let path = chars.get(start..).unwrap_or_default();
-            let path: String = path.iter().take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '.')).collect();
-            let path = path.trim_end_matches('.').to_owned();
-            let length = path.chars().count();
-            return Some((path, start..start + length));
-        }
-        if scope.find(&text).is_some() {
-            return Some((text, start..end));
-        }
-        start = end + 1;
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
@@ -184,6 +159,7 @@ mod tests {
             ("\"<<email>>\"", "did you mean `<email>`?"),
             ("\"self.tenant.id\"", "did you mean `<self.tenant.id>`?"),
             ("\"login:$self.tenant\"", "did you mean `<self.tenant>`?"),
+            ("\"emial\"", "did you mean `<email>`?"),
             ("\"\"", "an empty key"),
             ("f(email).await", "`.await` cannot be used in `key`"),
             ("(\"<emial>\")", "did you mean `email`?"),

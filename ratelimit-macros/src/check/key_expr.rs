@@ -1,10 +1,11 @@
 //! A key that is an expression: it must not be the same for every call, nor hold a template as mere text.
 
-use syn::{Error, Expr};
+use syn::{Block, Error, Expr, Stmt};
 
 use crate::check::scope::Scope;
-use crate::check::{key_text, key_varies};
+use crate::check::{key_text, key_varies, last_names};
 use crate::diagnostics::Diagnostics;
+use crate::literal::bare;
 use crate::suggest::nearest;
 
 /// Reports what makes `expr` the same key for everybody.
@@ -23,10 +24,33 @@ pub(crate) fn check(expr: &Expr, scope: &Scope, diagnostics: &mut Diagnostics) {
         }
         return;
     }
-    if !key_varies::varies(expr, scope) {
+    if has_no_value(expr) {
+        let message = "this key has no value, so it is the same for every call: end it with what tells callers apart";
+        diagnostics.error(expr, message);
+    } else if !key_varies::varies(expr, scope) {
         let message = "this key is the same for every call: write what tells callers apart, as in `key = \"<email>\"`, or \
                        leave `key` out for one bucket for everybody";
         diagnostics.error(expr, message);
+    }
+}
+
+/// Whether `expr` does something and gives nothing, as `{ email.trim(); }`.
+fn has_no_value(expr: &Expr) -> bool {
+    let nothing = |block: &Block| match block.stmts.last() {
+        Some(Stmt::Expr(last, None)) => has_no_value(last),
+        Some(Stmt::Macro(last)) => last.semi_token.is_some(),
+        Some(Stmt::Expr(_, Some(_)) | Stmt::Local(_) | Stmt::Item(_)) | None => true,
+    };
+    match bare(expr) {
+        Expr::Block(block) => nothing(&block.block),
+        Expr::Unsafe(block) => nothing(&block.block),
+        Expr::If(choice) => {
+            nothing(&choice.then_branch) && choice.else_branch.as_ref().is_none_or(|(_, other)| has_no_value(other))
+        }
+        Expr::Match(choice) => !choice.arms.is_empty() && choice.arms.iter().all(|arm| has_no_value(&arm.body)),
+        Expr::While(_) | Expr::ForLoop(_) | Expr::Assign(_) => true,
+        Expr::Call(call) => last_names::of_function(&call.func).is_some_and(|(_, last)| last == "drop"),
+        _ => false,
     }
 }
 
@@ -82,10 +106,35 @@ mod tests {
             "1 as u8",
             "b'a'",
             "c\"<email>\"",
+            "String::new()",
+            "String::default()",
+            "<String as Default>::default()",
+            "Uuid::nil()",
+            "dbg!(KEY)",
+            "dbg!(\"email\")",
         ] {
             let errors = errors(text);
             assert_eq!(errors.len(), 1, "{text}: {errors:?}");
             assert!(errors.iter().all(|e| e.contains("the same for every call")), "{text}: {errors:?}");
+        }
+    }
+
+    #[test]
+    fn keys_without_a_value() {
+        for text in [
+            "{ email.trim(); }",
+            "{ let a = email; }",
+            "if email.is_empty() { log(email); }",
+            "if email.is_empty() { log(email); } else { println!(\"{email}\"); }",
+            "match ip { V4(a) => { log(a); } _ => {} }",
+            "drop(email)",
+            "std::mem::drop(email)",
+            "for a in email {}",
+            "unsafe { log(email); }",
+        ] {
+            let errors = errors(text);
+            assert_eq!(errors.len(), 1, "{text}: {errors:?}");
+            assert!(errors.iter().all(|e| e.contains("has no value")), "{text}: {errors:?}");
         }
     }
 
@@ -107,6 +156,7 @@ mod tests {
             ("format!(\"<email>\")", "`<email>` is only text"),
             ("format!(\"<email>:{ip}\")", "`<email>` is only text"),
             ("hash(\"<email>\", ip)", "`<email>` is only text"),
+            ("dbg!(\"<email>\")", "`<email>` is only text"),
         ] {
             let errors = errors(text);
             assert_eq!(errors.len(), 1, "{text}: {errors:?}");
@@ -152,6 +202,12 @@ mod tests {
             "Id { ip }",
             "Some(ip)",
             "matches!(ip, V4(_) if true)",
+            "dbg!(email)",
+            "mine::vec![1]",
+            "if email.is_empty() { 1 } else { panic!(); }",
+            "{ log(email); ip }",
+            "match ip { V4(a) => a.len(), _ => { panic!(\"no\"); } }",
+            "loop { break email; }",
         ] {
             assert!(errors(text).is_empty(), "{text}: {:?}", errors(text));
         }

@@ -8,6 +8,7 @@ use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
 use syn::{Expr, ExprCall, ExprMethodCall, ExprPath, LitStr, Macro, Token};
 
+use crate::check::last_names;
 use crate::check::scope::Scope;
 use crate::check::standard_macros::is_standard;
 use crate::literal::strings;
@@ -100,12 +101,15 @@ fn names(tokens: TokenStream, scope: &Scope) -> bool {
 
 /// Whether calling `function` only wraps what it is given: `String::from`, `Some`, `Id(…)`.
 fn constructs(function: &ExprPath) -> bool {
-    let mut names = function.path.segments.iter().rev().map(|segment| segment.ident.to_string());
-    let (last, owner) = (names.next().unwrap_or_default(), names.next().unwrap_or_default());
+    let (owner, last) = last_names::of(&function.path);
     let known = matches!(
         (owner.as_str(), last.as_str()),
-        ("String" | "PathBuf" | "Vec" | "Arc" | "Rc" | "Box" | "From" | "Cow", "from")
+        ("String" | "PathBuf" | "Vec" | "Arc" | "Rc" | "Box" | "From" | "Cow", "from" | "new" | "default")
             | ("Key", "of" | "global" | "new")
+            | ("Default", "default")
+            | ("hint", "black_box")
+            | ("convert", "identity")
+            | ("Uuid", "nil" | "max")
     );
     known || last.chars().next().is_some_and(char::is_uppercase)
 }

@@ -5,6 +5,7 @@ use syn::parse::Parser as _;
 use syn::punctuated::Punctuated;
 use syn::{Expr, Ident, Local, Pat, Token};
 
+use crate::check::last_names;
 use crate::check::standard_macros::is_standard;
 
 /// What a `let` binds.
@@ -120,9 +121,7 @@ fn prepares(expr: &Expr) -> bool {
 
 /// Functions of the standard library that wrap or copy what they are given.
 fn constructs(function: &Expr) -> bool {
-    let Expr::Path(function) = function else { return false };
-    let mut names = function.path.segments.iter().rev().map(|segment| segment.ident.to_string());
-    let (last, owner) = (names.next().unwrap_or_default(), names.next().unwrap_or_default());
+    let Some((owner, last)) = last_names::of_function(function) else { return false };
     match last.as_str() {
         "Some" => true,
         "clone" => matches!(owner.as_str(), "Arc" | "Rc" | "Clone"),

@@ -11,10 +11,9 @@ use crate::check::number::{self, Number};
 use crate::check::on_unavailable::{self, OnUnavailable};
 use crate::check::scope::Scope;
 use crate::check::shadow::{self, Shadow};
-use crate::check::{condition, conflicts, control_flow, cost, duration, label};
+use crate::check::{condition, conflicts, control_flow, cost, duration, label, limiter};
 use crate::diagnostics::Diagnostics;
 use crate::duration::{BLOCK, TIMEOUT, WAIT};
-use crate::literal::as_literal;
 use crate::parse::arguments::Arguments;
 
 pub(crate) struct Rule {
@@ -49,9 +48,8 @@ pub(crate) fn check(arguments: &Arguments, nth: u8, scope: &Scope, diagnostics: 
     }
     condition::must_be_one(arguments.when.as_ref(), "when = !user.is_admin", diagnostics);
     condition::must_be_one(arguments.shadow.as_ref(), "shadow = user.is_tester", diagnostics);
-    if let Some(limiter) = arguments.limiter.as_ref().filter(|limiter| as_literal(&limiter.value).is_some()) {
-        let message = "`limiter` is a `RateLimiter`: write where it is, as in `limiter = self.limiter`";
-        diagnostics.error(&limiter.value, message);
+    if let Some(limiter) = &arguments.limiter {
+        limiter::check(&limiter.value, diagnostics);
     }
     let expressions = [&arguments.when, &arguments.limiter, &arguments.max, &arguments.cost, &arguments.shadow];
     for argument in expressions.into_iter().chain([&arguments.key, &arguments.count]).flatten() {

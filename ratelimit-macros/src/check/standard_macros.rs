@@ -2,10 +2,11 @@
 
 use syn::Macro;
 
-const STANDARD: [&str; 16] = [
+const STANDARD: [&str; 17] = [
     "cfg",
     "column",
     "concat",
+    "dbg",
     "env",
     "file",
     "format",
@@ -21,7 +22,10 @@ const STANDARD: [&str; 16] = [
     "vec",
 ];
 
-/// Whether `mac` is one of them.
+/// Whether `mac` is one of them, by its name alone or by its path in the standard library.
 pub(crate) fn is_standard(mac: &Macro) -> bool {
-    mac.path.segments.last().is_some_and(|name| STANDARD.iter().any(|known| name.ident == known))
+    let segments = &mac.path.segments;
+    let library = |name: &syn::Ident| name == "std" || name == "core" || name == "alloc";
+    let there = segments.len() == 1 || segments.first().is_some_and(|first| library(&first.ident));
+    there && segments.last().is_some_and(|last| STANDARD.iter().any(|known| last.ident == known))
 }

@@ -9,8 +9,8 @@ use crate::async_blocks::{replaced, with_stream};
 use crate::check::async_trait::{self, Ret};
 use crate::check::body::Shape;
 
-/// Makes statements and a last expression of a block.
-pub(crate) type Wrap<'a> = dyn Fn(TokenStream) -> TokenStream + 'a;
+/// Makes statements and a last expression of a block, whose braces are at this place.
+pub(crate) type Wrap<'a> = dyn Fn(TokenStream, Span) -> TokenStream + 'a;
 
 /// The function's body, `braces`, with `guard` where it goes, and `wrap` around what it guards.
 pub(crate) fn guarded(shape: &Shape, braces: &Group, guard: &TokenStream, wrap: Option<&Wrap<'_>>) -> Group {
@@ -35,7 +35,8 @@ fn before_ret(place: &[usize], block: &Group, guard: &TokenStream, wrap: Option<
     };
     let body = match wrap {
         Some(wrap) => {
-            let mut wrapped = Group::new(Delimiter::Brace, wrap(TokenTree::Group(body).into()));
+            let place = body.span();
+            let mut wrapped = Group::new(Delimiter::Brace, wrap(scope(body), place));
             wrapped.set_span(Span::mixed_site());
             wrapped
         }
@@ -59,24 +60,33 @@ pub(crate) fn prepended(body: &Group, guard: &TokenStream, wrap: Option<&Wrap<'_
         Ok((inner, input.parse::<TokenStream>()?))
     };
     let (inner_attributes, rest) = split.parse2(body.stream()).unwrap_or_else(|_| (Vec::new(), body.stream()));
-    // One expression holds no items, unless a macro makes them, and needs no scope. Anything else keeps the user's braces, and with them the
-    // user's edition: it decides when the last expression's temporaries are dropped.
-    let lone = syn::parse2::<Expr>(rest.clone()).is_ok_and(|expr| !matches!(expr, Expr::Block(_) | Expr::Macro(_)));
-    let mut scoped = Group::new(Delimiter::Brace, rest.clone());
+    let mut scoped = Group::new(Delimiter::Brace, rest);
     scoped.set_span(body.span());
-    let rest = if lone { rest } else { TokenTree::Group(scoped).into() };
+    let rest = scope(scoped);
     let mut stream = TokenStream::new();
     for attribute in inner_attributes {
         attribute.to_tokens(&mut stream);
     }
     stream.extend(guard.clone());
     stream.extend(match wrap {
-        Some(wrap) => wrap(rest),
+        Some(wrap) => wrap(rest, body.span()),
         None => rest,
     });
     let mut outer = Group::new(Delimiter::Brace, stream);
     outer.set_span(body.span());
     outer
+}
+
+/// What is in `braces`, in them if it needs a scope of its own.
+///
+/// One expression holds no items, unless a macro makes them, and needs no scope. Anything else keeps the user's braces, and
+/// with them the user's edition: it decides when the last expression's temporaries are dropped.
+fn scope(braces: Group) -> TokenStream {
+    let inside = braces.stream();
+    match syn::parse2(inside.clone()) {
+        Ok(Expr::Block(_) | Expr::Macro(_)) | Err(_) => TokenTree::Group(braces).into(),
+        Ok(_) => inside,
+    }
 }
 
 #[cfg(test)]
@@ -136,10 +146,10 @@ mod tests {
             ),
             (
                 "fn f<'async_trait>() -> X { Box::pin(async move { let a = a; let __ret: R = { b }; __ret }) }",
-                "{ Box :: pin (async move { let a = a ; GUARD ; let __ret : R = { WRAP { b } ; OUTCOME } ; __ret }) }",
+                "{ Box :: pin (async move { let a = a ; GUARD ; let __ret : R = { WRAP b ; OUTCOME } ; __ret }) }",
             ),
         ] {
-            assert_eq!(guard(text, Some(&|body| quote!(WRAP #body; OUTCOME))), expected, "{text}");
+            assert_eq!(guard(text, Some(&|body, _| quote!(WRAP #body; OUTCOME))), expected, "{text}");
         }
     }
 }

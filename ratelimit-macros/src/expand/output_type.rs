@@ -1,10 +1,10 @@
 //! What `return` returns where the guard stands, as it can be written in an expression.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote_spanned};
 use syn::spanned::Spanned as _;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Token, Type, TypeInfer};
+use syn::{BoundLifetimes, GenericParam, Lifetime, Token, Type, TypeInfer};
 
 use crate::check::output::Output;
 
@@ -28,9 +28,13 @@ impl OutputType {
     }
 }
 
-/// `ty` with each `impl Trait` in it left to inference: it cannot be written in an expression.
+/// `ty` with all that is left to inference in it: each `impl Trait`, which cannot be written in an expression, and the
+/// lifetimes of the signature, which lints would take for used.
 fn named(ty: &Type) -> Type {
-    struct Eraser;
+    struct Eraser {
+        /// The lifetimes that a `for<'a>` binds.
+        bound: Vec<Lifetime>,
+    }
     impl VisitMut for Eraser {
         fn visit_type_mut(&mut self, ty: &mut Type) {
             if matches!(ty, Type::ImplTrait(_)) {
@@ -40,9 +44,22 @@ fn named(ty: &Type) -> Type {
                 visit_mut::visit_type_mut(self, ty);
             }
         }
+
+        fn visit_bound_lifetimes_mut(&mut self, bound: &mut BoundLifetimes) {
+            self.bound.extend(bound.lifetimes.iter().filter_map(|parameter| match parameter {
+                GenericParam::Lifetime(parameter) => Some(parameter.lifetime.clone()),
+                _ => None,
+            }));
+        }
+
+        fn visit_lifetime_mut(&mut self, lifetime: &mut Lifetime) {
+            if lifetime.ident != "static" && !self.bound.contains(lifetime) {
+                lifetime.ident = Ident::new("_", lifetime.ident.span());
+            }
+        }
     }
     let mut ty = ty.clone();
-    Eraser.visit_type_mut(&mut ty);
+    Eraser { bound: Vec::new() }.visit_type_mut(&mut ty);
     ty
 }
 
@@ -53,10 +70,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn opaque_types_are_left_to_inference() {
+    fn some_is_left_to_inference() {
         for (ty, expected) in [
             ("impl X", "_"),
             ("Result<impl X + 'a, E>", "Result < _ , E >"),
+            ("Result<&'a T, Box<dyn E + 'static>>", "Result < & '_ T , Box < dyn E + 'static > >"),
+            ("Self::Item<'a>", "Self :: Item < '_ >"),
+            ("Box<dyn for<'x> Fn(&'x A<'a>) + 'a>", "Box < dyn for < 'x > Fn (& 'x A < '_ >) + '_ >"),
+            ("for<'x> fn(&'x A) -> &'x A", "for < 'x > fn (& 'x A) -> & 'x A"),
             ("Result<(), Box<dyn E>>", "Result < () , Box < dyn E > >"),
         ] {
             let actual = named(&syn::parse_str(ty).unwrap()).into_token_stream();

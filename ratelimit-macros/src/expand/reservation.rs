@@ -4,7 +4,7 @@
 //! `return` end there. Nothing but the reservation lives while it runs. If that is dropped, because the call is
 //! cancelled or panics, the call counts.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::quote_spanned;
 use syn::spanned::Spanned as _;
 
@@ -39,14 +39,25 @@ pub(crate) fn before(checks: &[Check], refusal: Option<&TokenStream>, context: &
     }
 }
 
-/// Statements and a last expression that run `body`, a block, and finish the reservation by what it returns.
-pub(crate) fn around(body: &TokenStream, counts: &[Count], refuses: bool, context: &Context) -> TokenStream {
+/// What stands around the body.
+pub(crate) struct Around {
+    /// The arguments that go into its block, in the order in which they are dropped.
+    pub(crate) taken: Vec<Ident>,
+    /// Which outcomes count, for each attribute.
+    pub(crate) counts: Vec<Count>,
+    pub(crate) refuses: bool,
+}
+
+/// Statements and a last expression that run `body`, whose braces are at `place`, and finish the reservation by what it
+/// returns.
+pub(crate) fn around(body: &TokenStream, place: Span, around: &Around, context: &Context) -> TokenStream {
+    let Around { taken, counts, refuses } = around;
     let mixed = Span::mixed_site();
     let OutputType { ty, span } = &context.output;
     let counts: Vec<_> = counts.iter().map(|count| counted(count, context)).collect();
     let finish = context.runtime.finish(mixed);
     let finish = quote_spanned!(mixed=> #finish(__ratelimit_reservation, [#(#counts),*]););
-    let finish = if refuses {
+    let finish = if *refuses {
         finish
     } else {
         quote_spanned! {mixed=>
@@ -58,14 +69,23 @@ pub(crate) fn around(body: &TokenStream, counts: &[Count], refuses: bool, contex
     // The `return` that never runs tells the block its type before the body is checked, so that the body's own
     // errors, coercions and `?` are what they were.
     let never = quote_spanned!(*span=> return __ratelimit_never;);
-    quote_spanned! {mixed=>
-        let __ratelimit_outcome: #ty = async move {
+    // A block drops what it has taken in the order in which it names that.
+    let take = (!taken.is_empty()).then(|| quote_spanned!(mixed=> let _ = (#(&#taken,)*);));
+    let mut braces = Group::new(
+        Delimiter::Brace,
+        quote_spanned! {mixed=>
             if let ::core::option::Option::Some(__ratelimit_never) = ::core::option::Option::None::<#ty> {
                 #never
             }
+            #take
             #body
-        }
-        .await;
+        },
+    );
+    // Lints look into the block, and errors speak of it, as of the function's own body.
+    braces.set_span(place);
+    let block = quote_spanned!(place=> async move #braces);
+    quote_spanned! {mixed=>
+        let __ratelimit_outcome: #ty = #block.await;
         #finish
         __ratelimit_outcome
     }

@@ -21,6 +21,13 @@ pub(crate) fn read(tokens: TokenStream, whole: Span, diagnostics: &mut Diagnosti
     reader.arguments
 }
 
+/// Whether `tokens` are the inside of one of this crate's attributes, and nothing is wrong with them.
+pub(crate) fn can_read(tokens: TokenStream) -> bool {
+    let mut diagnostics = Diagnostics::default();
+    read(tokens, Span::call_site(), &mut diagnostics);
+    diagnostics.finish(Some(())).is_ok()
+}
+
 struct Reader<'a> {
     arguments: Arguments,
     /// The names of the arguments that were attempted, so that a misspelt one is not reported missing as well.

@@ -4,9 +4,10 @@ use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ext::IdentExt as _;
 use syn::parse::{Parse, ParseStream};
-use syn::{Attribute, Error, Ident, LitStr, Signature, Token, Visibility};
+use syn::{Attribute, Error, Ident, LitStr, Meta, Signature, Token, Visibility};
 
 use crate::async_blocks::with_stream;
+use crate::parse::attribute;
 
 pub(crate) struct Function {
     pub(crate) attributes: Vec<Attribute>,
@@ -60,13 +61,20 @@ impl Function {
 
     /// Takes the `#[rate_limit]` attributes off, in written order.
     pub(crate) fn take_stacked(&mut self) -> Vec<Attribute> {
-        let ours = |attribute: &Attribute| {
-            attribute.path().segments.last().is_some_and(|segment| segment.ident == "rate_limit")
-        };
-        let (stacked, others) = std::mem::take(&mut self.attributes).into_iter().partition(ours);
+        let (stacked, others) = std::mem::take(&mut self.attributes).into_iter().partition(is_ours);
         self.attributes = others;
         stacked
     }
+}
+
+/// Whether `attribute` is `#[rate_limit]`. Under a path that is not known, another crate's may have that name: what it is
+/// given tells.
+fn is_ours(attribute: &Attribute) -> bool {
+    let path = attribute.path();
+    let named = path.segments.last().is_some_and(|last| last.ident == "rate_limit");
+    let ours = |name: &Ident| name == "ratelimit_runtime" || name == "ratelimit_macros";
+    let known = path.segments.len() == 1 || path.segments.first().is_some_and(|first| ours(&first.ident));
+    named && (known || matches!(&attribute.meta, Meta::List(list) if attribute::can_read(list.tokens.clone())))
 }
 
 fn braces(tree: TokenTree) -> syn::Result<Group> {
@@ -180,6 +188,28 @@ mod tests {
         let mut function: Function = syn::parse_str(text).unwrap();
         assert_eq!(function.take_stacked().len(), 2);
         assert_eq!(function.to_token_stream().to_string(), "# [a] # [b] async fn f () { }");
+    }
+
+    #[test]
+    fn leaves_those_of_other_crates() {
+        for (attribute, ours) in [
+            ("#[rate_limit]", true),
+            ("#[rate_limit(per_second = 3)]", true),
+            ("#[ratelimit_runtime::rate_limit(windw = 3)]", true),
+            ("#[::ratelimit_runtime::rate_limit]", true),
+            ("#[limits::rate_limit(window = \"60s\", max = 3)]", true),
+            ("#[::web::limits::rate_limit(key = \"<id>\", policy = \"login\",)]", true),
+            ("#[actix_governor::rate_limit(per_second = 3)]", false),
+            ("#[other::rate_limit]", false),
+            ("#[other::rate_limit(3, \"60s\")]", false),
+            ("#[other::rate_limit()]", false),
+            ("#[other::rate_limit(max = 3)]", false),
+            ("#[other::rate_limit = 3]", false),
+            ("#[rate_limit::other]", false),
+        ] {
+            let mut function: Function = syn::parse_str(&format!("{attribute} async fn f() {{}}")).unwrap();
+            assert_eq!(function.take_stacked().len() == 1, ours, "{attribute}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::check::output::Output;
 use crate::check::refusal::Refusal;
 use crate::parse::function::Function;
 use crate::plan::guard::{self, Guard};
+use crate::plan::taken;
 
 pub(crate) struct Plan {
     pub(crate) function: Function,
@@ -20,10 +21,18 @@ pub(crate) struct Plan {
     /// The runtime crate, if not the usual one.
     pub(crate) krate: Option<Path>,
     pub(crate) guard: Guard,
+    /// The arguments that go into the block that `count` makes, if it does.
+    pub(crate) taken: Vec<Ident>,
     pub(crate) refusal: Refusal,
 }
 
 pub(crate) fn plan(checked: Checked) -> Plan {
-    let Checked { function, body: Body { shape, output, scope }, krate, rules, refusal } = checked;
-    Plan { function, shape, output, receiver: scope.receiver, krate, guard: guard::plan(rules), refusal }
+    let Checked { function, body, krate, rules, refusal } = checked;
+    let guard = guard::plan(rules);
+    let taken = match &guard {
+        Guard::Reserve(_, counts) => taken::plan(&function, &body, counts),
+        Guard::One(_) | Guard::All(_) => Vec::new(),
+    };
+    let Body { shape, output, scope } = body;
+    Plan { function, shape, output, receiver: scope.receiver, krate, guard, taken, refusal }
 }

@@ -5,3 +5,4 @@ pub(crate) mod check;
 pub(crate) mod function;
 pub(crate) mod guard;
 pub(crate) mod rule_static;
+pub(crate) mod taken;

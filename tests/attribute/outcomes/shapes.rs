@@ -91,7 +91,7 @@ async fn moved((name, tail): (String, Vec<u8>), fails: bool) -> Result<String, F
 }
 
 #[rate_limit(key = "<name>", window = "60s", max = 1, count = "err")]
-async fn borrowed<'a>(name: &'a str, fails: bool) -> Result<&'a str, Failure> {
+async fn borrowed(name: &str, fails: bool) -> Result<&str, Failure> {
     fail(fails)?;
     Ok(name.trim())
 }

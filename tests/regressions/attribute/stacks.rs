@@ -31,6 +31,32 @@ async fn around_another_attribute(id: u32) -> Outcome {
     Ok(())
 }
 
+/// Names for the attribute, and another crate's under ours.
+mod named {
+    pub(crate) mod limits {
+        #[allow(unused_imports, reason = "the attribute above reads the one that is written with this path")]
+        pub(crate) use ratelimit_runtime::rate_limit;
+    }
+    pub(crate) mod another_crate {
+        pub(crate) use tracing::instrument as rate_limit;
+    }
+}
+
+#[rate_limit(key = "<id>", window = "60s", max = 1)]
+#[named::limits::rate_limit(window = "60s", max = 2)]
+async fn below_under_a_path(id: u32) -> Outcome {
+    Ok(())
+}
+
+#[named::another_crate::rate_limit(skip_all)]
+#[rate_limit(key = "<id>", window = "60s", max = 1)]
+#[named::another_crate::rate_limit(level = "debug", skip_all)]
+#[rate_limit(window = "60s", max = 2)]
+#[named::another_crate::rate_limit]
+async fn beside_attributes_of_another_crate(id: u32) -> Outcome {
+    Ok(())
+}
+
 #[async_trait::async_trait]
 trait Send2 {
     #[rate_limit(key = "<id>", window = "60s", max = 1)]
@@ -61,5 +87,7 @@ async fn they_charge_all_or_none() {
     check(both_in_a_cfg_attr).await;
     check(below_another_name).await;
     check(around_another_attribute).await;
+    check(below_under_a_path).await;
+    check(beside_attributes_of_another_crate).await;
     check(async |id| Sender.send(id).await).await;
 }

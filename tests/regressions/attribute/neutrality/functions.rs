@@ -147,3 +147,49 @@ pub async fn counted_writes_only(mut pair: (u8, u8)) -> Outcome<u32> {
     pair.0 = 1;
     Ok(1)
 }
+
+#[cfg_attr(feature = "limited", rate_limit(key = "<text>", window = "60s", max = 1))]
+pub async fn elidable<'a>(text: &'a str) -> Outcome<Option<&'a str>> {
+    other().await;
+    Ok(Some(text))
+}
+
+#[cfg_attr(feature = "limited", rate_limit(window = "60s", max = 1, count = "ok"))]
+pub async fn counted_elidable<'a>(text: &'a str) -> Outcome<&'a str> {
+    other().await;
+    Ok(text)
+}
+
+#[cfg_attr(feature = "limited", rate_limit(key = "<text>", window = "60s", max = 1))]
+pub fn elidable_future<'a>(text: &'a str) -> Pin<Box<dyn Future<Output = Outcome<&'a str>> + Send + 'a>> {
+    Box::pin(async move {
+        other().await;
+        Ok(text)
+    })
+}
+
+#[cfg_attr(feature = "limited", rate_limit(window = "60s", max = 1, count = |_outcome| true))]
+pub async fn counted_ignores(_ignored: String, text: String, (first, _second): (u8, u8)) -> Outcome<String> {
+    other().await;
+    Ok(format!("{text}{first}"))
+}
+
+#[cfg_attr(feature = "limited", rate_limit(window = "60s", max = 1, count = |_outcome| true))]
+pub async fn counted_names_a_field(start: u8, range: std::ops::Range<u8>) -> Outcome<u8> {
+    other().await;
+    Ok(range.start)
+}
+
+pub fn refused<E>(_error: E) -> Pin<Box<dyn Future<Output = ()>>> {
+    Box::pin(other())
+}
+
+#[cfg_attr(feature = "limited", rate_limit(window = "60s", max = 1, count = counts, on_refused = refused))]
+pub async fn counted_gives_a_future() -> Pin<Box<dyn Future<Output = ()>>> {
+    other().await;
+    Box::pin(other())
+}
+
+pub fn counts<R>(_outcome: &R) -> bool {
+    true
+}

@@ -1,0 +1,79 @@
+//! The arguments that a body under `count` takes with it into its block.
+
+use proc_macro2::{TokenStream, TokenTree};
+use quote::ToTokens as _;
+use syn::ext::IdentExt as _;
+use syn::{Ident, LitStr};
+
+use crate::check::body::{Body, Shape};
+use crate::check::count::Count;
+use crate::parse::function::Function;
+
+/// They are dropped in this order, the last one first, as they are without the block. One that the body does not name stays
+/// where it is, because lints would take it for used, and so does one that `count` looks at.
+pub(crate) fn plan(function: &Function, body: &Body, counts: &[Count]) -> Vec<Ident> {
+    if let Shape::Future(_) = body.shape {
+        // There, what the body names first is dropped first, with a block around it and without.
+        return Vec::new();
+    }
+    let looked_at =
+        |name: &str| counts.iter().any(|count| matches!(count, Count::By(expr) if names(expr.to_token_stream(), name)));
+    let taken = body.scope.bindings.iter().rev().filter(|binding| {
+        let name = binding.text();
+        names(function.body.stream(), &name) && !binding.conditional && !looked_at(&name)
+    });
+    taken.map(|binding| binding.ident.clone()).collect()
+}
+
+/// Whether `tokens` use the variable `name`, if only in a text that is formatted. A field is none, as in `user.name` and
+/// `User { name: … }`, nor is a path.
+fn names(tokens: TokenStream, name: &str) -> bool {
+    let mut dots = 0;
+    let mut trees = tokens.into_iter().peekable();
+    while let Some(tree) = trees.next() {
+        let found = match &tree {
+            TokenTree::Ident(ident) => ident.unraw() == name && dots != 1 && !is_punct(trees.peek(), ':'),
+            TokenTree::Group(group) => names(group.stream(), name),
+            TokenTree::Literal(literal) => {
+                let text = syn::parse2::<LitStr>(literal.to_token_stream());
+                text.is_ok_and(|text| text.value().contains(&format!("{{{name}")))
+            }
+            TokenTree::Punct(_) => false,
+        };
+        if found {
+            return true;
+        }
+        dots = if is_punct(Some(&tree), '.') { dots + 1 } else { 0 };
+    }
+    false
+}
+
+fn is_punct(tree: Option<&TokenTree>, char: char) -> bool {
+    matches!(tree, Some(TokenTree::Punct(punct)) if punct.as_char() == char)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uses_of_a_variable() {
+        for (text, expected) in [
+            ("email", true),
+            ("a(b(&email))", true),
+            ("email.len()", true),
+            ("a[..email]", true),
+            ("format!(\"{email:?}\")", true),
+            ("User { email }", true),
+            ("user.email", false),
+            ("user.email()", false),
+            ("User { email: user }", false),
+            ("email::send()", false),
+            ("\"email\"", false),
+            ("other", false),
+        ] {
+            let tokens = text.parse::<TokenStream>().unwrap_or_default();
+            assert_eq!(names(tokens, "email"), expected, "{text}");
+        }
+    }
+}

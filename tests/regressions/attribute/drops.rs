@@ -1,0 +1,136 @@
+//! Arguments are dropped in the order in which they are without the attribute.
+
+use std::sync::{Arc, Mutex};
+
+use ratelimit_runtime::rate_limit;
+
+use super::{Outcome, alone};
+
+/// Says when it is dropped.
+struct Noted(&'static str, Arc<Mutex<Vec<&'static str>>>);
+
+impl Noted {
+    const fn name(&self) -> &'static str {
+        self.0
+    }
+}
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        self.1.lock().unwrap().push(self.0);
+    }
+}
+
+/// The same function three times, under these names.
+macro_rules! functions {
+    ($bare:ident $plain:ident $counted:ident async fn $($rest:tt)*) => {
+        async fn $bare $($rest)*
+
+        #[rate_limit(window = "60s", max = 1)]
+        async fn $plain $($rest)*
+
+        #[rate_limit(window = "60s", max = 1, count = "err")]
+        async fn $counted $($rest)*
+    };
+}
+
+functions! {
+    bare plain counted
+    async fn (first: Noted, (second, mut third): (Noted, Noted), fourth: Noted, fifth: &mut Noted, sixth: Noted) -> Outcome {
+        let text = format!("{}{}", third.name(), first.name());
+        fifth.0 = "changed";
+        third.0 = if text.is_empty() { "" } else { "third" };
+        assert_eq!((third.name(), fourth.name(), sixth.name()), ("third", "fourth", "sixth"));
+        drop(second);
+        Ok(())
+    }
+}
+
+struct Service(Noted);
+
+impl Service {
+    functions! {
+        bare plain counted
+        async fn (self, first: Noted, second: Noted) -> Outcome {
+            assert_eq!((first.name(), self.0.name(), second.name()), ("first", "self", "second"));
+            Ok(())
+        }
+    }
+}
+
+#[async_trait::async_trait]
+trait Send2: Sized {
+    functions! {
+        bare plain counted
+        async fn (self, first: Noted, second: Noted) -> Outcome where Self: Send {
+            assert_eq!((first.name(), second.name()), ("first", "second"));
+            drop(self);
+            Ok(())
+        }
+    }
+}
+
+struct Sender(#[allow(dead_code, reason = "it is dropped")] Noted);
+
+impl Send2 for Sender {}
+
+#[tokio::test]
+async fn arguments_are_dropped_in_the_same_order() {
+    type Log = Arc<Mutex<Vec<&'static str>>>;
+
+    async fn order(call: impl AsyncFn(Log) -> Outcome) -> Vec<&'static str> {
+        let log = Log::default();
+        alone(async { assert!(call(Arc::clone(&log)).await.is_ok()) }).await;
+        log.lock().unwrap().clone()
+    }
+
+    macro_rules! free {
+        ($name:ident, $log:ident) => {{
+            let noted = |name| Noted(name, Arc::clone(&$log));
+            let mut fifth = Noted("fifth", Log::default());
+            $name(noted("first"), (noted("second"), noted("third")), noted("fourth"), &mut fifth, noted("sixth")).await
+        }};
+    }
+    macro_rules! method {
+        ($name:ident, $log:ident) => {{
+            let noted = |name| Noted(name, Arc::clone(&$log));
+            Service(noted("self")).$name(noted("first"), noted("second")).await
+        }};
+    }
+    macro_rules! boxed {
+        ($name:ident, $log:ident) => {{
+            let noted = |name| Noted(name, Arc::clone(&$log));
+            Sender(noted("self")).$name(noted("first"), noted("second")).await
+        }};
+    }
+    for (expected, orders) in [
+        (
+            vec!["second", "sixth", "fourth", "third", "first"],
+            [
+                order(async |log| free!(bare, log)).await,
+                order(async |log| free!(plain, log)).await,
+                order(async |log| free!(counted, log)).await,
+            ],
+        ),
+        (
+            vec!["second", "first", "self"],
+            [
+                order(async |log| method!(bare, log)).await,
+                order(async |log| method!(plain, log)).await,
+                order(async |log| method!(counted, log)).await,
+            ],
+        ),
+        (
+            vec!["self", "second", "first"],
+            [
+                order(async |log| boxed!(bare, log)).await,
+                order(async |log| boxed!(plain, log)).await,
+                order(async |log| boxed!(counted, log)).await,
+            ],
+        ),
+    ] {
+        for order in orders {
+            assert_eq!(order, expected);
+        }
+    }
+}
