@@ -74,7 +74,7 @@ fn shapes(buckets: bool, weighted: bool) -> impl Strategy<Value = Shape> {
 }
 
 fn steps(rewind: bool) -> impl Strategy<Value = Vec<Step>> {
-    let back = if !rewind { Just(0).boxed() } else { prop_oneof![1..1_000_u64, 1..5_000_000_u64].boxed() };
+    let back = if rewind { prop_oneof![1..1_000_u64, 1..5_000_000_u64].boxed() } else { Just(0).boxed() };
     let cost = prop_oneof![5 => Just(1_u64), 3 => 0_u64..6, 1 => 1_u64..2000];
     let step = prop_oneof![
         12 => (cost.clone(), 0_usize..3, prop::bool::weighted(0.2), prop::bool::weighted(0.1))

@@ -6,6 +6,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 #[must_use]
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Verdict {
     /// Whether the request is admitted.
     pub allowed: bool,

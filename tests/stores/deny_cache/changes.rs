@@ -99,7 +99,7 @@ async fn an_admission_here_is_seen_at_once() {
 async fn a_group_is_always_asked() {
     let (_, cache) = refused("key").await;
     cache.block(request("other"), SECOND * 600).await.unwrap();
-    assert!(ask(&cache, request("key")).await.allowed == false);
+    assert!(!ask(&cache, request("key")).await.allowed);
     let group = [request("key"), request("other")];
     let verdicts = cache.acquire_all(&group).await.unwrap();
     assert!(verdicts.iter().all(|verdict| !verdict.allowed && !verdict.cached));

@@ -90,7 +90,7 @@ async fn a_refusal_that_ends_by_itself_is_not_asked_for_again() {
 #[tokio::test(start_paused = true)]
 async fn waiters_are_served_on_time() {
     use ratelimit_runtime::{Key, RateLimiter, Rule};
-    const RULE: Rule = Rule::new("waits", Limit::new(1, Duration::from_secs(10))).with_wait(Duration::from_secs(60));
+    static RULE: Rule = Rule::new("waits", Limit::new(1, Duration::from_secs(10))).with_wait(Duration::from_secs(60));
     let (far, cache) = cached();
     let limiter = RateLimiter::with_store(cache);
     let start = tokio::time::Instant::now();

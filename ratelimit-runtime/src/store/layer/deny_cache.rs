@@ -262,7 +262,9 @@ impl<S: Store> Store for DenyCache<S> {
         }
         let learn = move |answer: Result<Vec<Verdict>, StoreError>| {
             if matches!(&answer, Ok(verdicts) if verdicts.iter().all(|verdict| verdict.allowed)) {
-                requests.iter().for_each(|request| self.refusals.forget(request.key()));
+                for request in requests {
+                    self.refusals.forget(request.key());
+                }
             }
             answer
         };

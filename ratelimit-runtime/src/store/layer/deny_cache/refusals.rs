@@ -14,8 +14,9 @@ use crate::store::{Request, Verdict};
 
 /// How many refusals a set holds.
 const WAYS: usize = 8;
-/// Further bits of the hash tell keys of one set apart, so that a change of one does not count as one of them all.
-const EPOCHS: usize = 8;
+/// Further bits of the hash tell keys of one set apart, so that a change of one does not count as one of them all. No more,
+/// or a set would take two cache lines.
+const EPOCHS: usize = 4;
 
 pub(super) struct Refusals {
     /// A power of two of them, or none.
@@ -182,7 +183,7 @@ impl Kept {
 
 /// By other bits than those that choose the set.
 fn slot(hash: u64) -> usize {
-    (hash >> 61) as usize % EPOCHS
+    (hash >> 62) as usize % EPOCHS
 }
 
 impl fmt::Debug for Refusals {
@@ -191,5 +192,16 @@ impl fmt::Debug for Refusals {
             .field("capacity", &(self.sets.len() * WAYS))
             .field("staleness_us", &self.staleness)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_it_takes_is_what_the_documentation_says() {
+        assert_eq!(size_of::<Set>(), 64);
+        assert!(size_of::<Refusal>() <= 184, "{}", size_of::<Refusal>());
     }
 }
