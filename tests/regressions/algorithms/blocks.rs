@@ -58,3 +58,21 @@ async fn a_block_that_is_set_while_the_clock_is_behind_is_kept() {
         }
     }
 }
+
+/// The block outlives what was admitted; when it is lifted, the clock may still step back to before that was over.
+#[tokio::test]
+async fn what_a_block_has_outlived_counts_again_when_the_clock_steps_back() {
+    for algorithm in ALGORITHMS {
+        for subject in Subject::everywhere(algorithm, per(1, 1_000)) {
+            assert!(subject.store.acquire(subject.request()).await.unwrap().allowed);
+            subject.store.block(subject.request(), micros(2 * SECOND)).await.unwrap();
+            let over = if algorithm == Algorithm::SlidingCounter { 2_000 } else { 1_000 };
+            subject.pass(over);
+            assert!(subject.store.unblock(subject.request()).await.unwrap(), "{}", subject.what());
+            subject.step_back(1);
+            assert!(!subject.store.acquire(subject.request()).await.unwrap().allowed, "{}", subject.what());
+            subject.pass(1);
+            assert!(subject.store.acquire(subject.request()).await.unwrap().allowed, "{}", subject.what());
+        }
+    }
+}

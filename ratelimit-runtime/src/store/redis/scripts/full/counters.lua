@@ -69,7 +69,8 @@ local function counters(algorithm)
       end
       numbers = { struct.unpack('<' .. string.rep('d', count), state) }
     end
-    if not state or now >= numbers[4] then
+    -- What is void is forgotten; but not by the end of a block, after which the clock may still step back.
+    if not state or now >= numbers[4] and operation ~= 'unblock' then
       local block = state and left_of_block(numbers[2], numbers[3]) > 0
       numbers = { 0, block and numbers[2] or 0, block and numbers[3] or 0, 0, NONE, 0 }
       for i = HEADER + 1, fixed do
@@ -85,11 +86,7 @@ local function counters(algorithm)
       numbers[1], numbers[2], numbers[3] = newest, blocked_until, block
       numbers[4], numbers[5], numbers[6] = expires, first, charged
       local lasts = math.max(expires, blocked_until) - now
-      if lasts > 0 then
-        set(key, struct.pack('<' .. string.rep('d', count), unpack(numbers, 1, count)), lasts)
-      else
-        call('DEL', key)
-      end
+      set(key, struct.pack('<' .. string.rep('d', count), unpack(numbers, 1, count)), lasts)
     end
 
     -- How long anything that is written for this request may live.
