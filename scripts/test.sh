@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds and tests everything. It needs Rust and, for the tests on Redis, a redis-server: on Debian and Ubuntu it
-# installs that one package; elsewhere it says what to do. The tests start and stop servers of their own, on free ports.
+# Builds and tests everything. It needs Rust, for the tests on Redis a redis-server, and for those of what a check costs
+# valgrind: on Debian and Ubuntu it installs these packages; elsewhere it says what to do. The tests start and stop servers of their own, on free ports.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # Compilers that are asked about themselves read standard input, whatever that happens to be.
@@ -9,27 +9,32 @@ exec </dev/null
 step() { printf '\n==> %s\n' "$*"; }
 fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
-install_redis() {
-    local by_hand='install redis-server by hand (Debian, Ubuntu: apt-get install redis-server; Fedora: dnf install redis or valkey; Arch: pacman -S valkey; macOS: brew install redis), or name one: RATELIMIT_TEST_REDIS_BIN=/path/to/redis-server scripts/test.sh'
-    command -v apt-get >/dev/null || fail "the tests on Redis need a redis-server, and there is no apt-get here: $by_hand"
+# Installs a package of Debian's or Ubuntu's, or says what to do elsewhere.
+install() {
+    local package=$1 purpose=$2 by_hand=$3
+    command -v apt-get >/dev/null || fail "$purpose need $package, and there is no apt-get here: $by_hand"
     local as_root=()
     if [ "$(id -u)" -ne 0 ]; then
-        command -v sudo >/dev/null || fail "the tests on Redis need a redis-server, and there is no sudo here: $by_hand"
+        command -v sudo >/dev/null || fail "$purpose need $package, and there is no sudo here: $by_hand"
         as_root=(sudo)
     fi
-    step 'installing redis-server with apt-get, for the tests on Redis'
-    # The service that the package may start is not used: the tests start their own servers.
+    step "installing $package with apt-get, for $purpose"
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -q || true
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends redis-server ||
-        fail "apt-get could not install redis-server: $by_hand"
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "$package" ||
+        fail "apt-get could not install $package: $by_hand"
 }
 
 command -v cargo >/dev/null || fail 'there is no cargo here: install Rust first'
 redis=${RATELIMIT_TEST_REDIS_BIN:-redis-server}
 command -v "$redis" >/dev/null || {
     [ "$redis" = redis-server ] || fail "RATELIMIT_TEST_REDIS_BIN names $redis, which cannot be run"
-    install_redis
+    # The service that the package may start is not used: the tests start their own servers.
+    install redis-server 'the tests on Redis' 'install redis-server by hand (Debian, Ubuntu: apt-get install redis-server; Fedora: dnf install redis or valkey; Arch: pacman -S valkey; macOS: brew install redis), or name one: RATELIMIT_TEST_REDIS_BIN=/path/to/redis-server scripts/test.sh'
 }
+# Instructions are counted on Linux and x86-64 only; elsewhere that test is left out.
+if [ "$(uname -sm)" = 'Linux x86_64' ] && ! command -v valgrind >/dev/null; then
+    install valgrind 'the tests of what a check costs' 'install valgrind by hand (Debian, Ubuntu: apt-get install valgrind; Fedora: dnf install valgrind; Arch: pacman -S valgrind)'
+fi
 step "the tests run on $("$redis" --version)"
 
 step 'building the examples'

@@ -54,6 +54,7 @@ pub enum Source {
 impl Decision {
     /// Whether the limit admits the call. A rule in shadow mode lets a call run although this is `false`.
     #[must_use]
+    #[inline]
     pub fn is_allowed(&self) -> bool {
         self.allowed
     }

@@ -6,23 +6,41 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::engine::{self, Asked};
+use crate::engine::{self, Asked, Engine};
 pub use crate::engine::{CheckBuilder, Reservations};
 pub use crate::key::KeyBuilder;
+use crate::limiter::find;
 pub use crate::rule::{Algorithm, Limit, MAX_COUNT, OnUnavailable, Rule};
 pub use crate::{FromRateLimitError, Key, KeyPart, KeyWriter, RateLimitError, RateLimiter};
 
 impl CheckBuilder {
-    /// A check by the limiter that is in force here and now.
+    /// A check by the limiter that is in force when it is run.
+    #[inline]
     #[must_use]
-    pub fn new(rule: &Rule) -> Self {
-        Self::on(rule, RateLimiter::current())
+    pub fn new(rule: &'static Rule) -> Self {
+        Self::of(rule, None)
     }
 
     /// A check by this limiter.
     #[must_use]
-    pub fn on(rule: &Rule, limiter: RateLimiter) -> Self {
-        Self::for_engine(rule, limiter.into_engine())
+    pub fn on(rule: &'static Rule, limiter: RateLimiter) -> Self {
+        Self::of(rule, Some(limiter.into_engine()))
+    }
+
+    /// The outcome, if it takes no waiting.
+    fn decide_now(&self) -> Option<Result<(), RateLimitError>> {
+        match self.engine() {
+            Some(engine) => self.decide_now_by(engine),
+            None => find::with_current(|engine| self.decide_now_by(engine)),
+        }
+    }
+
+    fn decide_now_by(&self, engine: &Engine) -> Option<Result<(), RateLimitError>> {
+        self.with_check(engine, |check| engine::acquire_now(engine, check, drop))
+    }
+
+    fn asked(self) -> Asked {
+        self.finish(find::current)
     }
 }
 
@@ -36,6 +54,7 @@ enum Repr<T> {
 }
 
 impl<T> Guard<T> {
+    #[inline]
     fn decided(outcome: Result<T, RateLimitError>) -> Self {
         Self(Repr::Decided(Some(outcome)))
     }
@@ -64,28 +83,26 @@ impl<T> fmt::Debug for Guard<T> {
 }
 
 /// The guard of a function with one attribute.
+#[inline]
 pub fn run(check: CheckBuilder) -> Guard<()> {
-    guard(check.finish())
+    // Inlined, so that the check, which is large, stays where the caller has made it.
+    match check.decide_now() {
+        Some(outcome) => Guard::decided(outcome),
+        None => later(check),
+    }
 }
 
-fn guard(asked: Asked) -> Guard<()> {
-    match engine::acquire_now(&asked) {
-        Some(outcome) => Guard::decided(outcome.map(drop)),
-        None => Guard::asked(async move { engine::acquire(&asked).await.map(drop) }),
-    }
+fn later(check: CheckBuilder) -> Guard<()> {
+    let asked = check.asked();
+    Guard::asked(async move { engine::acquire(&asked).await.map(drop) })
 }
 
 /// The guard of a function with several attributes, in written order; `None` where `when` was false.
 pub fn run_all<const N: usize>(checks: [Option<CheckBuilder>; N]) -> Guard<()> {
-    let mut group: Vec<Asked> = checks.into_iter().flatten().map(CheckBuilder::finish).collect();
-    if group.is_empty() {
-        return Guard::decided(Ok(()));
-    }
-    if group.len() == 1
-        && let Some(asked) = group.pop()
-    {
-        return guard(asked);
-    }
+    let mut checks = checks.into_iter().flatten();
+    let Some(first) = checks.next() else { return Guard::decided(Ok(())) };
+    let Some(second) = checks.next() else { return run(first) };
+    let group: Vec<Asked> = [first, second].into_iter().chain(checks).map(CheckBuilder::asked).collect();
     Guard::asked(async move { engine::acquire_all(&group).await.map(drop) })
 }
 
@@ -95,7 +112,7 @@ pub fn run_reserved<const N: usize>(checks: [Option<CheckBuilder>; N]) -> Guard<
     let mut group = Vec::with_capacity(N);
     for (place, check) in places.iter_mut().zip(checks) {
         *place = check.is_some();
-        group.extend(check.map(CheckBuilder::finish));
+        group.extend(check.map(CheckBuilder::asked));
     }
     Guard::asked(async move {
         let decisions = engine::acquire_all(&group).await?;

@@ -1,7 +1,12 @@
 //! Products of 128 bits, divided. Counts and times keep the quotients within 64.
 
 /// `⌊a · b / divisor⌋` and the remainder.
+#[inline]
 pub(crate) fn mul_div_rem(a: u64, b: u64, divisor: u64) -> (u64, u64) {
+    // Most products are small, and a division of 64 bits is several times faster.
+    if let Some(product) = a.checked_mul(b) {
+        return (product / divisor.max(1), product % divisor.max(1));
+    }
     let product = u128::from(a) * u128::from(b);
     let divisor = u128::from(divisor.max(1));
     #[allow(clippy::cast_possible_truncation, reason = "the remainder is less than a divisor of 64 bits")]

@@ -4,8 +4,8 @@ use smallvec::SmallVec;
 
 use super::question::Question;
 use super::reservations::Reservations;
-use super::state::{AlgorithmState, Statuses};
-use super::status::LimitStatus;
+use super::state::AlgorithmState;
+use super::status::{LimitStatus, Standing};
 use crate::rule::Limit;
 
 /// The numbers of one limit, as a value: bringing them to a later time makes another, and only what is written keeps
@@ -24,7 +24,7 @@ pub(crate) trait Counter: Copy + Default {
     /// at `newest`, and the numbers are at `now`. Says whether anything of it did.
     fn refund(&mut self, limit: &Limit, cost: u64, ticket: u64, newest: u64, now: u64) -> bool;
 
-    /// How long the numbers matter; they are at `now`.
+    /// How long the numbers matter, which is until the limit is whole again; they are at `now`.
     fn life(&self, limit: &Limit, now: u64) -> u64;
 }
 
@@ -50,14 +50,36 @@ fn span(question: &Question<'_>) -> u64 {
 }
 
 impl<C: Counter> Counters<C> {
+    /// The numbers of one limit at `now`.
+    #[inline]
+    fn brought_to(&self, index: usize, limit: &Limit, now: u64) -> C {
+        self.each.get(index).copied().unwrap_or_default().at(limit, now)
+    }
+
     fn brought<'a>(&'a self, limits: &'a [Limit], now: u64) -> impl Iterator<Item = (&'a Limit, C)> {
-        limits.iter().enumerate().map(move |(index, limit)| {
-            let counter = self.each.get(index).copied().unwrap_or_default();
-            (limit, counter.at(limit, now))
-        })
+        limits.iter().enumerate().map(move |(index, limit)| (limit, self.brought_to(index, limit, now)))
+    }
+
+    #[cold]
+    fn standing_behind_reservations(&self, question: &Question<'_>, now: u64) -> Standing {
+        let reserved = self.reservations(question, now).open();
+        let mut standing = Standing::of_none();
+        for (index, (limit, counter)) in self.brought(question.limits, now).enumerate() {
+            let mut status = counter.status(limit, question.cost, now);
+            if reserved > 0 {
+                let cost = question.cost + reserved;
+                let fits = cost <= question.algorithm.capacity(limit);
+                let with = fits.then(|| counter.status(limit, cost, now).wait);
+                status.wait = LimitStatus::wait_behind_reservations(with, status.wait);
+                status.remaining = status.remaining.saturating_sub(reserved);
+            }
+            standing.add(index, status);
+        }
+        standing
     }
 
     /// Most keys have none, and a span takes a division.
+    #[inline]
     fn reservations(&self, question: &Question<'_>, now: u64) -> Reservations {
         if self.reservations.open() == 0 {
             return Reservations::default();
@@ -66,39 +88,57 @@ impl<C: Counter> Counters<C> {
     }
 
     /// Brings everything to `now` and keeps it.
+    #[inline]
     fn keep(&mut self, question: &Question<'_>, reservations: Reservations, now: u64, change: impl Fn(&mut C, &Limit)) {
-        let changed = self.brought(question.limits, now).map(|(limit, mut counter)| {
-            change(&mut counter, limit);
-            counter
-        });
-        self.each = changed.collect();
+        if self.each.len() != question.limits.len() {
+            self.each.resize(question.limits.len(), C::default());
+        }
+        for (counter, limit) in self.each.iter_mut().zip(question.limits) {
+            *counter = counter.at(limit, now);
+            change(counter, limit);
+        }
         self.reservations = reservations;
     }
 }
 
 impl<C: Counter> AlgorithmState for Counters<C> {
-    fn status(&mut self, question: &Question<'_>, cost: u64, now: u64) -> Statuses {
-        let reserved = self.reservations(question, now).open();
-        let status = |(limit, counter): (&Limit, C)| {
-            let own = counter.status(limit, cost, now);
-            if reserved == 0 {
-                return own;
+    const KEEPS_TIMES: bool = false;
+
+    #[inline]
+    fn standing(&mut self, question: &Question<'_>, now: u64) -> Standing {
+        if self.reservations.open() > 0 {
+            return self.standing_behind_reservations(question, now);
+        }
+        match question.limits {
+            [limit] => {
+                let status = self.brought_to(0, limit, now).status(limit, question.cost, now);
+                Standing { limit: 0, status, exceeded: status.exceeded }
             }
-            let fits = cost + reserved <= question.algorithm.capacity(limit);
-            let with = fits.then(|| counter.status(limit, cost + reserved, now).wait);
-            // The limit is whole again when it would be if all reservations were committed now.
-            let mut committed = counter;
-            committed.charge(limit, reserved, now);
-            LimitStatus {
-                wait: LimitStatus::wait_behind_reservations(with, own.wait),
-                exceeded: own.exceeded,
-                remaining: own.remaining.saturating_sub(reserved),
-                reset: committed.status(limit, 0, now).reset,
+            limits => {
+                let mut standing = Standing::of_none();
+                for (index, (limit, counter)) in self.brought(limits, now).enumerate() {
+                    standing.add(index, counter.status(limit, question.cost, now));
+                }
+                standing
             }
-        };
-        self.brought(question.limits, now).map(status).collect()
+        }
     }
 
+    #[inline]
+    fn reset(&self, question: &Question<'_>, limit: usize, now: u64) -> u64 {
+        let reserved = self.reservations(question, now).open();
+        let Some((limit, mut counter)) = question.limits.get(limit).map(|of| (of, self.brought_to(limit, of, now)))
+        else {
+            return 0;
+        };
+        if reserved > 0 {
+            // The limit is whole again when it would be if all reservations were committed now.
+            counter.charge(limit, reserved, now);
+        }
+        counter.life(limit, now)
+    }
+
+    #[inline]
     fn charge(&mut self, question: &Question<'_>, now: u64) -> u64 {
         let reservations = self.reservations(question, now);
         self.keep(question, reservations, now, |counter, limit| counter.charge(limit, question.cost, now));
@@ -113,6 +153,7 @@ impl<C: Counter> AlgorithmState for Counters<C> {
         now
     }
 
+    #[inline]
     fn life(&self, question: &Question<'_>, now: u64) -> u64 {
         let own = question.limits.iter().zip(&self.each).map(|(limit, counter)| counter.life(limit, now)).max();
         let reserved = if self.reservations.open() == 0 { 0 } else { self.reservations.life(now, span(question)) };
@@ -154,5 +195,9 @@ impl<C: Counter> AlgorithmState for Counters<C> {
 
     fn copy(&mut self, _: &Question<'_>, now: u64) -> (Self, u64) {
         (self.clone(), now)
+    }
+
+    fn clear(&mut self) {
+        *self = Self::default();
     }
 }

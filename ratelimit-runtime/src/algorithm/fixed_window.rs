@@ -14,10 +14,12 @@ pub(crate) struct FixedWindow {
 }
 
 impl Counter for FixedWindow {
+    #[inline]
     fn at(self, limit: &Limit, now: u64) -> Self {
         if self.used == 0 || now >= self.start + limit.window_us() { Self { start: now, used: 0 } } else { self }
     }
 
+    #[inline]
     fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus {
         let left = self.start + limit.window_us() - now;
         let exceeded = self.used + cost > limit.max();
@@ -25,10 +27,10 @@ impl Counter for FixedWindow {
             wait: if exceeded { left } else { 0 },
             exceeded,
             remaining: limit.max().saturating_sub(self.used),
-            reset: if self.used == 0 { 0 } else { left },
         }
     }
 
+    #[inline]
     fn charge(&mut self, _: &Limit, cost: u64, _: u64) {
         self.used += cost;
     }
@@ -41,6 +43,7 @@ impl Counter for FixedWindow {
         counts
     }
 
+    #[inline]
     fn life(&self, limit: &Limit, now: u64) -> u64 {
         if self.used == 0 { 0 } else { self.start + limit.window_us() - now }
     }

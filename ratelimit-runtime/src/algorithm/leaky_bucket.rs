@@ -31,10 +31,12 @@ impl LeakyBucket {
 }
 
 impl Counter for LeakyBucket {
+    #[inline]
     fn at(self, _: &Limit, now: u64) -> Self {
         if self.arrival < now { Self { arrival: now, rest: 0, ..self } } else { self }
     }
 
+    #[inline]
     fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus {
         let (arrival, arrival_rest) = self.under(limit.max());
         let backlog = arrival - now;
@@ -43,14 +45,10 @@ impl Counter for LeakyBucket {
         let (tokens, units) = mul_div_rem(backlog, limit.max(), limit.window_us());
         let tokens = tokens.saturating_add((units + arrival_rest).div_ceil(limit.window_us()));
         let wait = (backlog + u64::from(arrival_rest > rest)).saturating_sub(time);
-        LimitStatus {
-            wait,
-            exceeded: wait > 0,
-            remaining: limit.capacity().saturating_sub(tokens),
-            reset: backlog + u64::from(arrival_rest > 0),
-        }
+        LimitStatus { wait, exceeded: wait > 0, remaining: limit.capacity().saturating_sub(tokens) }
     }
 
+    #[inline]
     fn charge(&mut self, limit: &Limit, cost: u64, now: u64) {
         let parts = limit.max().max(1);
         let (arrival, arrival_rest) = self.under(parts);
@@ -77,6 +75,7 @@ impl Counter for LeakyBucket {
         amount > (0, 0)
     }
 
+    #[inline]
     fn life(&self, _: &Limit, now: u64) -> u64 {
         self.arrival + u64::from(self.rest > 0) - now
     }

@@ -12,6 +12,7 @@ pub(crate) struct Question<'a> {
 
 impl Question<'_> {
     /// The longest that anything written for this question may live, in microseconds.
+    #[inline]
     pub(crate) fn horizon_us(&self) -> u64 {
         self.limits.iter().map(|limit| self.algorithm.horizon_us(limit)).max().unwrap_or(0)
     }

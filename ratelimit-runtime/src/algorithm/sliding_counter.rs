@@ -30,6 +30,7 @@ fn sunk_to(room: u64, previous: u64, window: u64) -> u64 {
 }
 
 impl Counter for SlidingCounter {
+    #[inline]
     fn at(self, limit: &Limit, now: u64) -> Self {
         let window = limit.window_us();
         match now.saturating_sub(self.start) / window {
@@ -39,6 +40,7 @@ impl Counter for SlidingCounter {
         }
     }
 
+    #[inline]
     fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus {
         let window = limit.window_us();
         let elapsed = now - self.start;
@@ -52,14 +54,10 @@ impl Counter for SlidingCounter {
             // The current window has to become the previous one first.
             window - elapsed + sunk_to(limit.max().saturating_sub(cost), self.current, window)
         };
-        let reset = match (self.current, self.previous) {
-            (0, 0) => 0,
-            (0, _) => window - elapsed,
-            _ => 2 * window - elapsed,
-        };
-        LimitStatus { wait, exceeded: wait > 0, remaining: limit.max().saturating_sub(used), reset }
+        LimitStatus { wait, exceeded: wait > 0, remaining: limit.max().saturating_sub(used) }
     }
 
+    #[inline]
     fn charge(&mut self, _: &Limit, cost: u64, _: u64) {
         self.current += cost;
     }
@@ -77,6 +75,7 @@ impl Counter for SlidingCounter {
         counts
     }
 
+    #[inline]
     fn life(&self, limit: &Limit, now: u64) -> u64 {
         match (self.current, self.previous) {
             (0, 0) => 0,

@@ -8,32 +8,52 @@ use std::collections::VecDeque;
 use smallvec::SmallVec;
 
 use super::question::Question;
-use super::state::{AlgorithmState, Statuses};
-use super::status::LimitStatus;
+use super::state::AlgorithmState;
+use super::status::{LimitStatus, Standing};
 use crate::rule::Limit;
 
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     entries: VecDeque<Entry>,
-    /// One per limit, in the order of the limits.
-    views: SmallVec<[View; 1]>,
+    /// The sums of all that was before the first entry.
+    before: Sums,
+    /// One per limit, in the order of the limits; none for a single limit, which sees all of the log.
+    views: SmallVec<[View; 2]>,
     /// The newest ticket. It outlives its entry, so that a ticket of something refunded never names something else.
     ticket: u64,
 }
 
+/// An admission. What it cost is the difference between its sums and those before it, so that what any two entries have
+/// between them is known without a look at the others.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     at: u64,
-    cost: u64,
     /// Unique in the log and ascending: the time, or one more than the last.
     ticket: u64,
-    /// It counts, and may be released.
-    reserved: bool,
+    /// Of all entries up to this one.
+    sums: Sums,
 }
 
-impl Entry {
-    fn reserved_cost(&self) -> u64 {
-        if self.reserved { self.cost } else { 0 }
+/// They wrap around, and only their differences count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Sums {
+    cost: u64,
+    /// How much of that is reserved: it counts, and may be released.
+    reserved: u64,
+}
+
+impl Sums {
+    fn and(self, other: Self) -> Self {
+        Self { cost: self.cost.wrapping_add(other.cost), reserved: self.reserved.wrapping_add(other.reserved) }
+    }
+
+    fn since(self, earlier: Self) -> Self {
+        Self { cost: self.cost.wrapping_sub(earlier.cost), reserved: self.reserved.wrapping_sub(earlier.reserved) }
+    }
+
+    /// What is not reserved.
+    fn own(self) -> u64 {
+        self.cost.wrapping_sub(self.reserved)
     }
 }
 
@@ -43,80 +63,125 @@ struct View {
     window: u64,
     /// How many of the oldest entries have left the window.
     skip: usize,
-    /// The cost of all others.
-    used: u64,
-    /// How much of that is reserved.
-    reserved: u64,
 }
 
 impl View {
-    fn remove(&mut self, entry: &Entry) {
-        self.used -= entry.cost;
-        self.reserved -= entry.reserved_cost();
+    /// The view without what has left the window.
+    #[inline]
+    fn advanced(self, entries: &VecDeque<Entry>, now: u64) -> Self {
+        let past = |entry: &Entry| entry.at + self.window <= now;
+        // Where calls come evenly, each finds one that has left.
+        let skip = match entries.get(self.skip) {
+            Some(entry) if past(entry) && entries.get(self.skip + 1).is_some_and(past) => self.all_past(entries, now),
+            Some(entry) if past(entry) => self.skip + 1,
+            _ => self.skip,
+        };
+        Self { skip, ..self }
+    }
+
+    #[cold]
+    fn all_past(&self, entries: &VecDeque<Entry>, now: u64) -> usize {
+        entries.partition_point(|entry| entry.at + self.window <= now)
     }
 }
 
 impl Log {
     /// Lets go of what has left the windows.
+    #[inline]
     fn advance(&mut self, limits: &[Limit], now: u64) {
-        if !self.views.iter().map(|view| view.window).eq(limits.iter().map(Limit::window_us)) {
-            let used = self.entries.iter().map(|entry| entry.cost).sum();
-            let reserved = self.entries.iter().map(Entry::reserved_cost).sum();
-            let view = |limit: &Limit| View { window: limit.window_us(), skip: 0, used, reserved };
-            self.views = limits.iter().map(view).collect();
+        match limits {
+            [limit] if self.views.is_empty() => {
+                let view = View { window: limit.window_us(), skip: 0 }.advanced(&self.entries, now);
+                if view.skip > 0 {
+                    self.let_go(view.skip);
+                }
+            }
+            limits => self.advance_views(limits, now),
+        }
+    }
+
+    fn advance_views(&mut self, limits: &[Limit], now: u64) {
+        let differs = |(view, limit): (&View, &Limit)| view.window != limit.window_us();
+        if self.views.len() != limits.len() || self.views.iter().zip(limits).any(differs) {
+            self.views = limits.iter().map(|limit| View { window: limit.window_us(), skip: 0 }).collect();
         }
         for view in &mut self.views {
-            while let Some(entry) = self.entries.get(view.skip).filter(|entry| entry.at + view.window <= now) {
-                view.remove(entry);
-                view.skip += 1;
-            }
+            *view = view.advanced(&self.entries, now);
         }
         let gone = self.views.iter().map(|view| view.skip).min().unwrap_or(0);
-        self.entries.drain(..gone);
         for view in &mut self.views {
             view.skip -= gone;
         }
+        self.let_go(gone);
+    }
+
+    /// Removes so many of the oldest entries.
+    #[inline]
+    fn let_go(&mut self, gone: usize) {
+        self.before = self.sums(gone);
+        if gone == 1 {
+            self.entries.pop_front();
+        } else {
+            self.entries.drain(..gone.min(self.entries.len()));
+        }
         if self.entries.capacity() > 64 && self.entries.len() < self.entries.capacity() / 4 {
-            self.entries.shrink_to(self.entries.len() * 2);
+            self.shrink();
         }
     }
 
-    /// How long a refused call waits, and whether it is refused without the reservations, too.
-    ///
-    /// This looks at no more entries than have to leave: where all cost 1, that is the cost of the call.
-    fn wait(&self, view: &View, cost: u64, max: u64, now: u64) -> (u64, bool) {
-        let excess = (view.used + cost).saturating_sub(max);
-        let own_excess = excess.saturating_sub(view.reserved);
-        if excess == 0 {
-            return (0, false);
-        }
-        let (mut freed, mut own_freed, mut own_wait) = (0, 0, None);
-        for entry in self.entries.iter().skip(view.skip) {
-            freed += entry.cost;
-            own_freed += entry.cost - entry.reserved_cost();
-            let leaves = entry.at + view.window - now;
-            if own_wait.is_none() && own_excess > 0 && own_freed >= own_excess {
-                own_wait = Some(leaves);
-            }
-            if freed >= excess {
-                if view.reserved == 0 {
-                    return (leaves, true);
-                }
-                let wait = LimitStatus::wait_behind_reservations(Some(leaves), own_wait.unwrap_or(0));
-                return (wait, own_excess > 0);
-            }
-        }
-        (0, false)
+    #[cold]
+    fn shrink(&mut self) {
+        self.entries.shrink_to(self.entries.len() * 2);
     }
 
-    fn push(&mut self, cost: u64, now: u64, reserved: bool) -> u64 {
+    /// The sums of the first `len` entries, and of all before them.
+    #[inline]
+    fn sums(&self, len: usize) -> Sums {
+        len.checked_sub(1).and_then(|last| self.entries.get(last)).map_or(self.before, |entry| entry.sums)
+    }
+
+    /// What a limit says to a call of `cost`.
+    #[inline]
+    fn status(&self, view: View, limit: &Limit, cost: u64, now: u64) -> LimitStatus {
+        let used = self.sums(self.entries.len()).since(self.sums(view.skip));
+        let excess = (used.cost + cost).saturating_sub(limit.max());
+        let (wait, exceeded) = if excess == 0 { (0, false) } else { self.wait(view, used, excess, now) };
+        LimitStatus { wait, exceeded, remaining: limit.max().saturating_sub(used.cost) }
+    }
+
+    /// How long a call waits that is `excess` too much for a limit, and whether it is refused without the reservations, too.
+    #[cold]
+    fn wait(&self, view: View, used: Sums, excess: u64, now: u64) -> (u64, bool) {
+        let Some(leaves) = self.freed(view, excess, |sums| sums.cost, now) else { return (0, false) };
+        if used.reserved == 0 {
+            return (leaves, true);
+        }
+        let own_excess = excess.saturating_sub(used.reserved);
+        let own_wait = if own_excess == 0 { None } else { self.freed(view, own_excess, Sums::own, now) };
+        (LimitStatus::wait_behind_reservations(Some(leaves), own_wait.unwrap_or(0)), own_excess > 0)
+    }
+
+    /// How long until entries that weigh `amount` in all have left.
+    fn freed(&self, view: View, amount: u64, weight: fn(Sums) -> u64, now: u64) -> Option<u64> {
+        let start = self.sums(view.skip);
+        let is_enough = |entry: &Entry| weight(entry.sums.since(start)) >= amount;
+        // A call of cost 1 waits for the first.
+        let first = self.entries.get(view.skip)?;
+        let last = if is_enough(first) {
+            first
+        } else {
+            let skipped = weight(start.since(self.before));
+            let too_few = |entry: &Entry| weight(entry.sums.since(self.before)) < skipped + amount;
+            self.entries.get(self.entries.partition_point(too_few))?
+        };
+        Some(last.at + view.window - now)
+    }
+
+    #[inline]
+    fn push(&mut self, weighs: Sums, now: u64) -> u64 {
         self.ticket = now.max(self.ticket + 1);
-        let entry = Entry { at: now, cost, ticket: self.ticket, reserved };
-        self.entries.push_back(entry);
-        for view in &mut self.views {
-            view.used += cost;
-            view.reserved += entry.reserved_cost();
-        }
+        let sums = self.sums(self.entries.len()).and(weighs);
+        self.entries.push_back(Entry { at: now, ticket: self.ticket, sums });
         self.ticket
     }
 
@@ -124,60 +189,79 @@ impl Log {
         self.entries.binary_search_by_key(&ticket, |entry| entry.ticket).ok()
     }
 
-    fn remove(&mut self, position: usize) -> bool {
-        let Some(entry) = self.entries.remove(position) else { return false };
-        for view in &mut self.views {
-            if position < view.skip {
-                view.skip -= 1;
-            } else {
-                view.remove(&entry);
-            }
+    /// What the entry weighs.
+    fn weight(&self, position: usize) -> Sums {
+        self.sums(position + 1).since(self.sums(position))
+    }
+
+    /// Takes this out of the sums of an entry and all after it.
+    fn lower(&mut self, position: usize, by: Sums) {
+        for entry in self.entries.range_mut(position..) {
+            entry.sums = entry.sums.since(by);
         }
-        true
     }
 }
 
 impl AlgorithmState for Log {
-    fn status(&mut self, question: &Question<'_>, cost: u64, now: u64) -> Statuses {
+    const KEEPS_TIMES: bool = true;
+
+    #[inline]
+    fn standing(&mut self, question: &Question<'_>, now: u64) -> Standing {
         self.advance(question.limits, now);
-        let status = |(limit, view): (&Limit, &View)| {
-            let (wait, exceeded) = self.wait(view, cost, limit.max(), now);
-            LimitStatus {
-                wait,
-                exceeded,
-                remaining: limit.max().saturating_sub(view.used),
-                reset: self.entries.back().map_or(0, |newest| (newest.at + view.window).saturating_sub(now)),
+        match question.limits {
+            [limit] if self.views.is_empty() => {
+                let status = self.status(View { window: limit.window_us(), skip: 0 }, limit, question.cost, now);
+                Standing { limit: 0, status, exceeded: status.exceeded }
             }
-        };
-        question.limits.iter().zip(&self.views).map(status).collect()
+            limits => {
+                let mut standing = Standing::of_none();
+                for (index, (limit, view)) in limits.iter().zip(&self.views).enumerate() {
+                    standing.add(index, self.status(*view, limit, question.cost, now));
+                }
+                standing
+            }
+        }
     }
 
+    #[inline]
+    fn reset(&self, question: &Question<'_>, limit: usize, now: u64) -> u64 {
+        match (self.entries.back(), question.limits.get(limit)) {
+            (Some(newest), Some(limit)) => (newest.at + limit.window_us()).saturating_sub(now),
+            _ => 0,
+        }
+    }
+
+    #[inline]
     fn charge(&mut self, question: &Question<'_>, now: u64) -> u64 {
-        self.push(question.cost, now, false)
+        self.push(Sums { cost: question.cost, reserved: 0 }, now)
     }
 
     fn reserve(&mut self, question: &Question<'_>, now: u64) -> u64 {
-        self.push(question.cost, now, true)
+        self.push(Sums { cost: question.cost, reserved: question.cost }, now)
     }
 
+    #[inline]
     fn life(&self, question: &Question<'_>, _: u64) -> u64 {
         question.limits.iter().map(Limit::window_us).max().unwrap_or(0)
     }
 
     fn refund(&mut self, question: &Question<'_>, ticket: u64, now: u64) -> bool {
         self.advance(question.limits, now);
-        self.position(ticket).is_some_and(|position| self.remove(position))
+        let Some(position) = self.position(ticket) else { return false };
+        self.lower(position, self.weight(position));
+        self.entries.remove(position);
+        for view in self.views.iter_mut().filter(|view| position < view.skip) {
+            view.skip -= 1;
+        }
+        true
     }
 
     fn commit(&mut self, question: &Question<'_>, ticket: u64, now: u64) -> bool {
         self.advance(question.limits, now);
         let Some(position) = self.position(ticket) else { return false };
-        let Some(entry) = self.entries.get_mut(position) else { return false };
-        let reserved = entry.reserved_cost();
-        for view in self.views.iter_mut().filter(|view| position >= view.skip) {
-            view.reserved -= reserved;
-        }
-        std::mem::take(&mut entry.reserved)
+        let reserved = self.weight(position).reserved;
+        self.lower(position, Sums { cost: 0, reserved });
+        reserved > 0
     }
 
     fn release(&mut self, question: &Question<'_>, ticket: u64, now: u64) -> bool {
@@ -187,21 +271,33 @@ impl AlgorithmState for Log {
     /// What counts against the same limits becomes one entry, as old as its newest.
     fn copy(&mut self, question: &Question<'_>, now: u64) -> (Self, u64) {
         self.advance(question.limits, now);
-        // Where views begin, and the cost from there on.
-        let mut edges: SmallVec<[(usize, u64); 4]> = self.views.iter().map(|view| (view.skip, view.used)).collect();
-        edges.push((self.entries.len(), 0));
-        edges.sort_unstable_by_key(|(skip, _)| *skip);
-        edges.dedup_by_key(|(skip, _)| *skip);
-        let mut copy = Self { entries: VecDeque::new(), views: self.views.clone(), ticket: self.ticket };
+        // Where views begin, and where the log ends.
+        let mut edges: SmallVec<[usize; 4]> = self.views.iter().map(|view| view.skip).collect();
+        if edges.is_empty() {
+            edges.push(0);
+        }
+        edges.push(self.entries.len());
+        edges.sort_unstable();
+        edges.dedup();
+        let mut copy = Self { views: self.views.clone(), ticket: self.ticket, ..Self::default() };
         for edge in edges.windows(2) {
-            let &[(_, used), (end, used_after)] = edge else { continue };
+            let &[start, end] = edge else { continue };
             let Some(newest) = end.checked_sub(1).and_then(|last| self.entries.get(last)) else { continue };
-            copy.entries.push_back(Entry { cost: used.saturating_sub(used_after), reserved: false, ..*newest });
+            let cost = self.sums(end).since(self.sums(start)).cost;
+            let sums = copy.sums(copy.entries.len()).and(Sums { cost, reserved: 0 });
+            copy.entries.push_back(Entry { sums, ..*newest });
         }
         for view in &mut copy.views {
-            view.skip = edges.iter().filter(|(skip, _)| *skip < view.skip).count();
-            view.reserved = 0;
+            view.skip = edges.iter().filter(|skip| **skip < view.skip).count();
         }
         (copy, self.ticket + 1)
+    }
+
+    /// The tickets go on.
+    fn clear(&mut self) {
+        self.entries.clear();
+        self.entries.shrink_to(64);
+        self.views.clear();
+        self.before = Sums::default();
     }
 }

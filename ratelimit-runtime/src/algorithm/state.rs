@@ -1,21 +1,24 @@
 //! [`AlgorithmState`]: what every algorithm does with what it keeps.
 
-use smallvec::SmallVec;
-
 use super::question::Question;
-use super::status::LimitStatus;
-
-pub(crate) type Statuses = SmallVec<[LimitStatus; 2]>;
+use super::status::Standing;
 
 /// The state of one key, for all limits of the question. `now` never steps back, and the state has not expired.
-pub(crate) trait AlgorithmState {
-    /// What the limits say to a call of `cost`.
-    fn status(&mut self, question: &Question<'_>, cost: u64, now: u64) -> Statuses;
+pub(crate) trait AlgorithmState: Default {
+    /// Whether a charge is kept with its time. Else what is settled or given back brings everything to that moment.
+    const KEEPS_TIMES: bool;
 
-    /// Charges every limit; returns the ticket that names the charge.
+    /// What the limits say to the call.
+    fn standing(&mut self, question: &Question<'_>, now: u64) -> Standing;
+
+    /// How long until a limit is whole again. It has been asked for its [`standing`](Self::standing) at `now`.
+    fn reset(&self, question: &Question<'_>, limit: usize, now: u64) -> u64;
+
+    /// Charges every limit; returns the ticket that names the charge. The limits have been asked for their
+    /// [`standing`](Self::standing) at `now`, and admit the call: `remaining` is now less by its cost.
     fn charge(&mut self, question: &Question<'_>, now: u64) -> u64;
 
-    /// Counts the cost against every limit until it is committed or released; returns the ticket.
+    /// Counts the cost against every limit until it is committed or released; returns the ticket. The same holds.
     fn reserve(&mut self, question: &Question<'_>, now: u64) -> u64;
 
     /// How long the state matters from now on, after a charge.
@@ -32,7 +35,8 @@ pub(crate) trait AlgorithmState {
 
     /// A state that answers as this one does now, and the first ticket that this one has not given. A copy is small,
     /// whatever this state holds, and may count it for longer; nothing in it can be given back.
-    fn copy(&mut self, question: &Question<'_>, now: u64) -> (Self, u64)
-    where
-        Self: Sized;
+    fn copy(&mut self, question: &Question<'_>, now: u64) -> (Self, u64);
+
+    /// Makes it a new state.
+    fn clear(&mut self);
 }

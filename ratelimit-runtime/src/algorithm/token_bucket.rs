@@ -21,26 +21,24 @@ pub(crate) struct TokenBucket {
 }
 
 impl Counter for TokenBucket {
+    #[inline]
     fn at(self, limit: &Limit, now: u64) -> Self {
         let refilled = mul_div_rem(now.saturating_sub(self.at), limit.max(), limit.window_us());
         let (missing, rest) = less((self.missing, self.rest), refilled, limit.window_us());
         Self { missing, rest, at: now, ..self }
     }
 
+    #[inline]
     fn status(&self, limit: &Limit, cost: u64, _: u64) -> LimitStatus {
         let needed = self.missing + u64::from(self.rest > 0);
         let wait = match (self.missing + cost).checked_sub(limit.capacity()) {
             Some(excess) if needed + cost > limit.capacity() => refill(limit, excess, self.rest),
             _ => 0,
         };
-        LimitStatus {
-            wait,
-            exceeded: wait > 0,
-            remaining: limit.capacity().saturating_sub(needed),
-            reset: refill(limit, self.missing, self.rest),
-        }
+        LimitStatus { wait, exceeded: wait > 0, remaining: limit.capacity().saturating_sub(needed) }
     }
 
+    #[inline]
     fn charge(&mut self, limit: &Limit, cost: u64, now: u64) {
         if (self.missing, self.rest) == (0, 0) {
             self.low_water.start(now);
@@ -58,6 +56,7 @@ impl Counter for TokenBucket {
         amount > (0, 0)
     }
 
+    #[inline]
     fn life(&self, limit: &Limit, _: u64) -> u64 {
         refill(limit, self.missing, self.rest)
     }

@@ -4,67 +4,138 @@
 use std::time::Instant;
 
 use super::asked::Asked;
+use super::check::Check;
 use super::fallback::Instead;
+use super::parts::Engine;
 use super::time_limit::TimeLimit;
 use crate::decision::{Decision, Source};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
+use crate::observe;
 use crate::rule::Limit;
 use crate::store::{Answer, Health, Request, Store, Verdict};
 
+impl Engine {
+    /// The outcome of a check, if it takes no waiting at all; `None` if it does, and then nothing has been asked.
+    /// `admitted` is what the caller makes of an admission.
+    #[inline]
+    pub(super) fn acquire_now<T>(
+        &self,
+        check: Check<'_>,
+        admitted: fn(Decision) -> T,
+    ) -> Option<Result<T, RateLimitError>> {
+        let request = check.as_request();
+        let decided = if !self.can_be_asked(check, &request) {
+            check.undecided(self.problem(check))
+        } else if let Some(blocked) = self.fallback.blocked(check, request) {
+            Ok(check.fallback_decision(&blocked))
+        } else {
+            match self.store.acquire_now(request)? {
+                // Built for nobody, if nobody looks at it.
+                Ok(verdict) if verdict.allowed && !observe::listens() => {
+                    return Some(Ok(admitted(check.decision(&verdict))));
+                }
+                Ok(verdict) => return Some(check.outcome(check.decision(&verdict), admitted)),
+                Err(error) => self.without_store(check, &check.as_request(), error),
+            }
+        };
+        Some(decided.and_then(|decision| check.outcome(decision, admitted)))
+    }
+
+    /// Whether the check is sound, and the store declares what it needs.
+    #[inline]
+    fn can_be_asked(&self, check: Check<'_>, request: &Request<'_>) -> bool {
+        check.is_sound() && self.covers(request)
+    }
+
+    /// Why it cannot be asked.
+    #[cold]
+    fn problem(&self, check: Check<'_>) -> RateLimitError {
+        if check.is_sound() { self.lacks(&check.as_request()).into() } else { check.problem() }
+    }
+
+    #[cold]
+    fn without_store(
+        &self,
+        check: Check<'_>,
+        request: &Request<'_>,
+        error: StoreError,
+    ) -> Result<Decision, RateLimitError> {
+        let rule = check.name.as_str();
+        match self.instead(check, request, &error) {
+            Instead::Nobody => {
+                tracing::debug!(rule, %error, "a call goes on unchecked: the store is unavailable");
+                Ok(check.unchecked())
+            }
+            Instead::Memory => {
+                tracing::debug!(rule, %error, "a call is limited by this process alone");
+                match self.fallback.acquire(*request) {
+                    Ok(verdict) => Ok(check.fallback_decision(&verdict)),
+                    Err(error) => check.undecided(error),
+                }
+            }
+            Instead::Error => check.undecided(error.into()),
+        }
+    }
+
+    /// Who answers instead of the store that gave this error.
+    fn instead(&self, check: Check<'_>, request: &Request<'_>, error: &StoreError) -> Instead {
+        let health = match error.kind() {
+            StoreErrorKind::TimedOut => self.store.health(request),
+            _ => Health::Down,
+        };
+        Instead::of(check.on_unavailable, error.kind(), health)
+    }
+}
+
 impl Asked {
     /// The request, if the engine's store can keep it.
-    pub(super) fn request(&self, timeout_at: Option<Instant>) -> Result<Request<'_>, RateLimitError> {
-        let request = self.check.request(timeout_at)?;
-        match self.engine.covers(&request) {
-            Ok(()) => Ok(request),
-            Err(error) => Err(error.into()),
+    pub(super) fn request(&self) -> Result<Request<'_>, RateLimitError> {
+        let request = self.check().as_request();
+        if self.engine.can_be_asked(self.check(), &request) {
+            Ok(request)
+        } else {
+            Err(self.engine.problem(self.check()))
         }
     }
 
     /// The time limit of the check if it began at `start`.
     pub(super) fn limit_after(&self, start: Instant) -> TimeLimit {
-        TimeLimit::after(start, self.check.timeout)
+        TimeLimit::after(start, self.check().timeout)
     }
 
     /// Asks, and charges if the answer is yes.
     pub(super) async fn acquire(&self, limit: TimeLimit) -> Result<Decision, RateLimitError> {
-        let request = match self.request(Some(limit.at())) {
-            Ok(request) => request,
-            Err(error) => return self.shadowed(Err(error)),
+        let decided = match self.request() {
+            Ok(request) => self.decide(request.with_timeout_at(limit.at()), limit).await,
+            Err(error) => self.check().undecided(error),
         };
-        if let Some(blocked) = self.engine.fallback.blocked(&self.check, request) {
-            return self.shadowed(judged(self.fallback_decision(&blocked)));
-        }
-        let answer = self.engine.store.acquire(request);
-        let verdict = self.by(limit, &[request], answer).await;
-        self.conclude(&request, verdict)
+        self.check().judged(decided?)
     }
 
-    /// The answer, if it takes no waiting at all; `None` if it does, and then nothing has been asked.
-    pub(super) fn acquire_now(&self) -> Option<Result<Decision, RateLimitError>> {
-        let request = match self.request(None) {
-            Ok(request) => request,
-            Err(error) => return Some(self.shadowed(Err(error))),
-        };
-        if let Some(blocked) = self.engine.fallback.blocked(&self.check, request) {
-            return Some(self.shadowed(judged(self.fallback_decision(&blocked))));
+    async fn decide(&self, request: Request<'_>, limit: TimeLimit) -> Result<Decision, RateLimitError> {
+        let (engine, check) = (&*self.engine, self.check());
+        if let Some(blocked) = engine.fallback.blocked(check, request) {
+            return Ok(check.fallback_decision(&blocked));
         }
-        let verdict = self.engine.store.acquire_now(request)?;
-        Some(self.conclude(&request, verdict))
+        let answer = engine.store.acquire(request);
+        match self.by(limit, &[request], answer).await {
+            Ok(verdict) => Ok(check.decision(&verdict)),
+            Err(error) => engine.without_store(check, &request, error),
+        }
     }
 
     /// Decides without charging.
     pub(super) async fn peek(&self, limit: TimeLimit) -> Result<Decision, RateLimitError> {
-        let request = self.request(Some(limit.at()))?;
-        if let Some(blocked) = self.engine.fallback.blocked(&self.check, request) {
-            return Ok(self.fallback_decision(&blocked));
+        let request = self.request()?.with_timeout_at(limit.at());
+        if let Some(blocked) = self.engine.fallback.blocked(self.check(), request) {
+            return Ok(self.check().fallback_decision(&blocked));
         }
         let answer = self.engine.store.peek(request);
         match self.by(limit, &[request], answer).await {
-            Ok(verdict) => Ok(self.decision(&verdict)),
+            Ok(verdict) => Ok(self.check().decision(&verdict)),
             Err(error) => match self.instead(&request, &error) {
-                Instead::Nobody => Ok(self.unchecked()),
-                Instead::Memory => Ok(self.fallback_decision(&self.engine.fallback.peek(request)?)),
+                Instead::Nobody => Ok(self.check().unchecked()),
+                Instead::Memory => Ok(self.check().fallback_decision(&self.engine.fallback.peek(request)?)),
                 Instead::Error => Err(error.into()),
             },
         }
@@ -90,73 +161,58 @@ impl Asked {
         result
     }
 
-    /// Who answers instead of the store that gave this error.
     pub(super) fn instead(&self, request: &Request<'_>, error: &StoreError) -> Instead {
-        let health = match error.kind() {
-            StoreErrorKind::TimedOut => self.engine.store.health(request),
-            _ => Health::Down,
-        };
-        Instead::of(self.check.on_unavailable, error.kind(), health)
+        self.engine.instead(self.check(), request, error)
     }
+}
 
-    /// A decision or a refusal, from what the store said.
-    fn conclude(
-        &self,
-        request: &Request<'_>,
-        verdict: Result<Verdict, StoreError>,
-    ) -> Result<Decision, RateLimitError> {
-        let outcome = match verdict {
-            Ok(verdict) => judged(self.decision(&verdict)),
-            Err(error) => self.without_store(request, error),
-        };
-        self.shadowed(outcome)
-    }
-
-    fn without_store(&self, request: &Request<'_>, error: StoreError) -> Result<Decision, RateLimitError> {
-        let rule = self.check.name.as_str();
-        match self.instead(request, &error) {
-            Instead::Nobody => {
-                tracing::debug!(rule, %error, "a call goes on unchecked: the store is unavailable");
-                Ok(self.unchecked())
-            }
-            Instead::Memory => {
-                tracing::debug!(rule, %error, "a call is limited by this process alone");
-                judged(self.fallback_decision(&self.engine.fallback.acquire(*request)?))
-            }
-            Instead::Error => Err(error.into()),
-        }
+impl<'a> Check<'a> {
+    /// What a decision means for the call, once it has been observed.
+    #[inline]
+    pub(super) fn outcome<T>(self, decision: Decision, admitted: fn(Decision) -> T) -> Result<T, RateLimitError> {
+        observe::decision(&self.observed(&decision));
+        self.judged(decision).map(admitted)
     }
 
     /// In shadow mode a call runs whatever was decided.
-    fn shadowed(&self, outcome: Result<Decision, RateLimitError>) -> Result<Decision, RateLimitError> {
-        if !self.check.shadow {
-            return outcome;
-        }
-        Ok(match outcome {
-            Ok(decision) | Err(RateLimitError::Exceeded(decision)) => decision,
-            Err(error) => {
-                let rule = self.check.name.as_str();
-                tracing::warn!(rule, %error, "a check failed and its call runs: the rule is in shadow mode");
-                self.unchecked()
-            }
-        })
+    #[inline]
+    fn judged(self, decision: Decision) -> Result<Decision, RateLimitError> {
+        if decision.is_allowed() || self.shadow { Ok(decision) } else { Err(RateLimitError::Exceeded(decision)) }
     }
 
-    pub(super) fn unchecked(&self) -> Decision {
-        let window = self.check.limits.first().map_or(0, Limit::window_us);
-        Decision::unchecked(self.check.name, self.check.capacity(), window)
+    /// A check that nobody has decided fails; in shadow mode its call runs.
+    #[cold]
+    fn undecided(self, error: RateLimitError) -> Result<Decision, RateLimitError> {
+        if !self.shadow {
+            return Err(error);
+        }
+        let rule = self.name.as_str();
+        tracing::warn!(rule, %error, "a check failed and its call runs: the rule is in shadow mode");
+        Ok(self.unchecked())
+    }
+
+    /// The decision, for those who want to know of it.
+    #[inline]
+    pub(super) fn observed(self, decision: &'a Decision) -> observe::Observed<'a> {
+        observe::Observed { decision, algorithm: self.algorithm, limits: self.limits, shadow: self.shadow }
+    }
+
+    pub(super) fn unchecked(self) -> Decision {
+        let window = self.limits.first().map_or(0, Limit::window_us);
+        Decision::unchecked(self.name, self.capacity(), window)
     }
 
     /// A decision of this process alone.
-    pub(super) fn fallback_decision(&self, verdict: &Verdict) -> Decision {
+    pub(super) fn fallback_decision(self, verdict: &Verdict) -> Decision {
         Decision { source: Source::Fallback, ..self.decision(verdict) }
     }
 
-    pub(super) fn decision(&self, verdict: &Verdict) -> Decision {
-        let limit = self.check.limits.get(verdict.limit_index);
+    #[inline]
+    pub(super) fn decision(self, verdict: &Verdict) -> Decision {
+        let limit = self.limits.get(verdict.limit_index);
         Decision {
-            rule: self.check.name,
-            limit: limit.map_or(0, |limit| self.check.algorithm.capacity(limit)),
+            rule: self.name,
+            limit: limit.map_or(0, |limit| self.algorithm.capacity(limit)),
             window_us: limit.map_or(0, Limit::window_us),
             remaining: verdict.remaining,
             retry_after_us: verdict.retry_after_us,
@@ -170,13 +226,9 @@ impl Asked {
     }
 }
 
-fn judged(decision: Decision) -> Result<Decision, RateLimitError> {
-    if decision.is_allowed() { Ok(decision) } else { Err(RateLimitError::Exceeded(decision)) }
-}
-
 /// Decides without charging, by hand.
 pub(crate) async fn peek(asked: &Asked) -> Result<Decision, RateLimitError> {
-    asked.peek(TimeLimit::new(asked.check.timeout)).await
+    asked.peek(TimeLimit::new(asked.check().timeout)).await
 }
 
 /// Asks the store to change something about a key. `on_unavailable` does not apply: if the store fails, so does this.
@@ -184,8 +236,8 @@ pub(crate) async fn change<T: Unpin>(
     asked: &Asked,
     change: impl for<'a> FnOnce(&'a (dyn Store + 'static), Request<'a>) -> Answer<'a, T>,
 ) -> Result<T, RateLimitError> {
-    let limit = TimeLimit::new(asked.check.timeout);
-    let request = asked.check.key_request()?.with_timeout_at(limit.at());
+    let limit = TimeLimit::new(asked.check().timeout);
+    let request = asked.check().key_request()?.with_timeout_at(limit.at());
     let answer = change(&*asked.engine.store, request);
     asked.by(limit, &[request], answer).await.map_err(Into::into)
 }

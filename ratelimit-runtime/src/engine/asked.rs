@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::check::Check;
+use super::check::{Check, OwnedCheck};
 use super::parts::Engine;
 use crate::decision::Charge;
 use crate::error::RateLimitError;
@@ -12,23 +12,31 @@ use crate::store::{Answer, Feature, Request, Store};
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(super) engine: Arc<Engine>,
-    pub(super) check: Check,
+    check: OwnedCheck,
 }
 
 impl Asked {
+    pub(crate) fn new(engine: Arc<Engine>, check: Check<'_>) -> Self {
+        Self { engine, check: OwnedCheck::new(check) }
+    }
+
+    pub(super) fn check(&self) -> Check<'_> {
+        self.check.as_check()
+    }
+
     /// Whether the charge was a reservation.
     pub(crate) fn reserves(&self) -> bool {
-        self.check.reservation
+        self.check().reservation
     }
 
     /// The request that a store gets to change something about the key.
     pub(crate) fn key_request(&self) -> Result<Request<'_>, RateLimitError> {
-        self.check.key_request()
+        self.check().key_request()
     }
 
     /// Whether the store has a feature, or the error that says that it does not.
     pub(crate) fn need(&self, feature: Feature) -> Result<(), RateLimitError> {
-        Ok(self.engine.capabilities.need(self.check.algorithm, feature)?)
+        Ok(self.engine.capabilities.need(self.check().algorithm, feature)?)
     }
 
     /// Calls `what` on the store that made the charge, be it the engine's or the fallback; `None` if nothing was charged.
@@ -42,6 +50,6 @@ impl Asked {
             Charge::Store(ticket) => (&*self.engine.store, ticket),
             Charge::Fallback(ticket) => (self.engine.fallback.store(), ticket),
         };
-        Ok(Some(what(store, self.check.key_request()?, ticket)))
+        Ok(Some(what(store, self.check().key_request()?, ticket)))
     }
 }

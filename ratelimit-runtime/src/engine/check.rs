@@ -1,7 +1,7 @@
 //! [`Check`]: everything that one check asks, apart from the engine that answers it.
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use smallvec::SmallVec;
 
@@ -13,12 +13,12 @@ use crate::store::Request;
 /// Beyond this, times could not be added exactly on Redis. 2⁵² µs are 142 years.
 const MAX_HORIZON_US: u64 = 1 << 52;
 
-/// One check. It owns its key, so that it borrows nothing from the caller across an `.await`.
-#[derive(Clone)]
-pub(crate) struct Check {
+/// One check. It borrows what is not a number: most checks are over before anything would have to be owned.
+#[derive(Clone, Copy)]
+pub(crate) struct Check<'a> {
     pub(super) name: Name,
     pub(super) algorithm: Algorithm,
-    pub(super) limits: SmallVec<[Limit; 2]>,
+    pub(super) limits: &'a [Limit],
     pub(super) cost: u64,
     pub(super) block: Duration,
     /// How long to wait for a slot.
@@ -27,64 +27,111 @@ pub(crate) struct Check {
     pub(super) on_unavailable: OnUnavailable,
     pub(super) reservation: bool,
     pub(super) shadow: bool,
-    pub(super) key: KeyBuf,
+    pub(super) key: &'a [u8],
     /// The length of the part of the key that all keys of the rule share.
     pub(super) rule_len: usize,
     /// What is wrong with the check itself; it is reported when the check is made.
-    pub(super) broken: Option<RateLimitError>,
+    pub(super) broken: Option<&'a RateLimitError>,
 }
 
-impl Check {
-    /// The request that a store gets to decide on a call. `timeout_at` tells it until when the caller waits.
-    ///
-    /// # Errors
-    ///
-    /// What is known without asking a store: an unknown policy, two meanings of a name, a cost that no window admits.
-    pub(super) fn request(&self, timeout_at: Option<Instant>) -> Result<Request<'_>, RateLimitError> {
-        let limit = self.capacity();
-        if self.broken.is_none() && (self.cost > limit || limit == 0) {
-            return Err(RateLimitError::CostExceedsLimit { rule: self.name.as_str(), cost: self.cost, limit });
-        }
-        if self.limits.iter().any(|limit| self.algorithm.horizon_us(limit) > MAX_HORIZON_US) {
-            return Err(RateLimitError::misconfigured(format!(
-                "the bucket of `{}` takes more than a century to drain: lower its burst or raise its `max`",
-                self.name.as_str()
-            )));
-        }
-        let request = self.key_request()?;
-        Ok(match timeout_at {
-            Some(at) => request.with_timeout_at(at),
-            None => request,
-        })
-    }
-
+impl<'a> Check<'a> {
     /// The request that a store gets to change something about the key, whatever the call would cost.
     ///
     /// # Errors
     ///
     /// Those of the check itself: an unknown policy, two meanings of a name.
-    pub(super) fn key_request(&self) -> Result<Request<'_>, RateLimitError> {
-        if let Some(error) = &self.broken {
-            return Err(error.clone());
+    pub(super) fn key_request(self) -> Result<Request<'a>, RateLimitError> {
+        match self.broken {
+            Some(error) => Err(error.clone()),
+            None => Ok(self.as_request()),
         }
-        let request = Request::new(&self.key, self.algorithm, &self.limits)
+    }
+
+    /// The request, as it is.
+    #[inline]
+    pub(super) fn as_request(self) -> Request<'a> {
+        let request = Request::new(self.key, self.algorithm, self.limits)
             .with_cost(self.cost)
             .with_block(if self.shadow { Duration::ZERO } else { self.block })
             .with_rule_len(self.rule_len);
-        Ok(if self.reservation { request.reserving() } else { request })
+        if self.reservation { request.reserving() } else { request }
+    }
+
+    /// Whether a store may be asked to decide on it; why not, says [`problem`](Self::problem).
+    #[inline]
+    pub(super) fn is_sound(self) -> bool {
+        self.broken.is_none() && admits(self.algorithm, self.limits, self.cost)
+    }
+
+    /// What is known without asking a store: an unknown policy, two meanings of a name, a cost that no window admits.
+    #[cold]
+    pub(super) fn problem(self) -> RateLimitError {
+        if let Some(error) = self.broken {
+            return error.clone();
+        }
+        let (rule, limit) = (self.name.as_str(), self.capacity());
+        if self.cost > limit || limit == 0 {
+            return RateLimitError::CostExceedsLimit { rule, cost: self.cost, limit };
+        }
+        RateLimitError::misconfigured(format!(
+            "the bucket of `{rule}` takes more than a century to drain: lower its burst or raise its `max`"
+        ))
     }
 
     /// What one call may cost at most.
-    pub(super) fn capacity(&self) -> u64 {
+    #[inline]
+    pub(super) fn capacity(self) -> u64 {
         self.limits.iter().map(|limit| self.algorithm.capacity(limit)).min().unwrap_or(0)
     }
 
-    pub(super) fn waits(&self) -> bool {
+    #[inline]
+    pub(super) fn waits(self) -> bool {
         !self.shadow && !self.wait.is_zero()
     }
 }
 
-impl fmt::Debug for Check {
+/// Whether each limit can admit a call of this cost.
+fn admits(algorithm: Algorithm, limits: &[Limit], cost: u64) -> bool {
+    limits.iter().all(|limit| {
+        let capacity = algorithm.capacity(limit);
+        // Only what is larger than its rate takes longer than two windows.
+        let drains = capacity <= limit.max() || algorithm.horizon_us(limit) <= MAX_HORIZON_US;
+        capacity > 0 && cost <= capacity && drains
+    })
+}
+
+/// A [`Check`] that borrows nothing, to be kept across an `.await`.
+#[derive(Clone)]
+pub(super) struct OwnedCheck {
+    key: KeyBuf,
+    limits: SmallVec<[Limit; 2]>,
+    broken: Option<Box<RateLimitError>>,
+    /// Everything else of it.
+    without: Check<'static>,
+}
+
+impl OwnedCheck {
+    pub(super) fn new(check: Check<'_>) -> Self {
+        Self {
+            key: KeyBuf::from_slice(check.key),
+            limits: SmallVec::from_slice(check.limits),
+            broken: check.broken.map(|error| Box::new(error.clone())),
+            without: Check { key: &[], limits: &[], broken: None, ..check },
+        }
+    }
+
+    pub(super) fn as_check(&self) -> Check<'_> {
+        Check { key: &self.key, limits: &self.limits, broken: self.broken.as_deref(), ..self.without }
+    }
+}
+
+impl fmt::Debug for OwnedCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_check().fmt(f)
+    }
+}
+
+impl fmt::Debug for Check<'_> {
     /// Without the key, which may hold personal data.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Check").field("rule", &self.name).field("limits", &self.limits).finish_non_exhaustive()

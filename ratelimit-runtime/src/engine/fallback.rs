@@ -81,12 +81,10 @@ impl Fallback {
     }
 
     /// The refusal of a key that was blocked here while the store did not answer.
-    pub(super) fn blocked(&self, check: &Check, request: Request<'_>) -> Option<Verdict> {
+    #[inline]
+    pub(super) fn blocked(&self, check: Check<'_>, request: Request<'_>) -> Option<Verdict> {
         let memory = self.memory.get()?;
-        if check.block.is_zero() || check.shadow || !memory.has_blocks() {
-            return None;
-        }
-        known(memory.store.peek(request)).ok().filter(|verdict| verdict.blocked)
+        memory.blocked(check, request)
     }
 
     /// Forgets the key here as well.
@@ -113,6 +111,14 @@ impl Fallback {
 }
 
 impl Memory {
+    #[cold]
+    fn blocked(&self, check: Check<'_>, request: Request<'_>) -> Option<Verdict> {
+        if check.block.is_zero() || check.shadow || !self.has_blocks() {
+            return None;
+        }
+        known(self.store.peek(request)).ok().filter(|verdict| verdict.blocked)
+    }
+
     fn note(&self, verdict: &Verdict) {
         if verdict.blocked {
             let until = self.since.elapsed() + verdict.retry_after() + Duration::from_millis(1);

@@ -83,7 +83,7 @@ type Step<'a> = Vec<(usize, &'a Asked)>;
 /// step.
 fn steps(group: &[Asked]) -> Vec<Step<'_>> {
     let mut by_engine: Vec<Step<'_>> = Vec::new();
-    for (at, asked) in group.iter().enumerate().filter(|(_, asked)| !asked.check.shadow) {
+    for (at, asked) in group.iter().enumerate().filter(|(_, asked)| !asked.check().shadow) {
         let same = |step: &&mut Step<'_>| step.first().is_some_and(|(_, first)| first.engine.id == asked.engine.id);
         match by_engine.iter_mut().find(same) {
             Some(step) => step.push((at, asked)),
@@ -91,7 +91,8 @@ fn steps(group: &[Asked]) -> Vec<Step<'_>> {
         }
     }
     let divided = by_engine.into_iter().flat_map(|step| {
-        let requests: Vec<Request<'_>> = step.iter().filter_map(|(_, asked)| asked.check.key_request().ok()).collect();
+        let requests: Vec<Request<'_>> =
+            step.iter().filter_map(|(_, asked)| asked.check().key_request().ok()).collect();
         let together = step.first().is_some_and(|(_, first)| first.engine.store.decides_together(&requests));
         if step.len() == 1 || together { vec![step] } else { step.into_iter().map(|one| vec![one]).collect() }
     });
@@ -109,16 +110,17 @@ async fn together(step: &Step<'_>, start: Instant) -> Result<Vec<Decision>, Refu
         others.iter().fold(first.limit_after(start), |limit, (_, asked)| limit.or_earlier(asked.limit_after(start)));
     let mut requests = Vec::with_capacity(step.len());
     for &(by, asked) in step {
-        let request = asked.request(Some(limit.at())).map_err(|error| Refused { by, error })?;
-        if let Some(blocked) = asked.engine.fallback.blocked(&asked.check, request) {
-            return Err(Refused { by, error: RateLimitError::Exceeded(asked.fallback_decision(&blocked)) });
+        let request = asked.request().map_err(|error| Refused { by, error })?.with_timeout_at(limit.at());
+        if let Some(blocked) = asked.engine.fallback.blocked(asked.check(), request) {
+            return Err(Refused { by, error: RateLimitError::Exceeded(asked.check().fallback_decision(&blocked)) });
         }
         requests.push(request);
     }
     let answer = first.engine.store.acquire_all(&requests);
     match first.by(limit, &requests, answer).await {
         Ok(verdicts) => {
-            let decided = step.iter().zip(&verdicts).map(|(&(at, asked), verdict)| (at, asked.decision(verdict)));
+            let decided =
+                step.iter().zip(&verdicts).map(|(&(at, asked), verdict)| (at, asked.check().decision(verdict)));
             all_or_longest(decided.collect())
         }
         Err(error) => without_store(step, &requests, error),
@@ -142,7 +144,7 @@ fn without_store(step: &Step<'_>, requests: &[Request<'_>], error: StoreError) -
     let mut verdicts: std::vec::IntoIter<Verdict> = verdicts.into_iter();
     let decided = step.iter().zip(instead).map(|(&(at, asked), instead)| {
         let verdict = if instead == Instead::Memory { verdicts.next() } else { None };
-        (at, verdict.map_or_else(|| asked.unchecked(), |verdict| asked.fallback_decision(&verdict)))
+        (at, verdict.map_or_else(|| asked.check().unchecked(), |verdict| asked.check().fallback_decision(&verdict)))
     });
     all_or_longest(decided.collect())
 }

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::asked::Asked;
+use super::check::Check;
 use super::group::{self, Refused};
+use super::parts::Engine;
 use super::wait::{self, Attempt, Attempts, Waited, Waiter};
 use crate::decision::{Decision, Source};
 use crate::error::RateLimitError;
@@ -11,18 +13,20 @@ use crate::observe;
 use crate::real_time;
 use crate::store::{Health, Store as _};
 
-/// The outcome of a check, if it takes no waiting at all; `None` if it does, and then nothing has been asked.
-pub(crate) fn acquire_now(asked: &Asked) -> Option<Result<Decision, RateLimitError>> {
-    if asked.check.waits() {
-        return None;
-    }
-    let outcome = asked.acquire_now()?;
-    Some(observed(asked, outcome))
+/// The outcome of a check, if it takes no waiting at all; `None` if it does, and then nothing has been asked. `admitted`
+/// is what the caller makes of an admission.
+#[inline]
+pub(crate) fn acquire_now<T>(
+    engine: &Engine,
+    check: Check<'_>,
+    admitted: fn(Decision) -> T,
+) -> Option<Result<T, RateLimitError>> {
+    if check.waits() { None } else { engine.acquire_now(check, admitted) }
 }
 
-/// Asks one check, and waits for a slot if its rule says so.
+/// Asks one check that [`acquire_now`] had no answer for, and waits for a slot if its rule says so.
 pub(crate) async fn acquire(asked: &Asked) -> Result<Decision, RateLimitError> {
-    if !asked.check.waits() {
+    if !asked.check().waits() {
         return observed(asked, asked.acquire(asked.limit_after(Instant::now())).await);
     }
     // Boxed, so that rules that do not wait have a small future.
@@ -43,12 +47,12 @@ async fn waiting(group: &[Asked]) -> Result<Vec<Decision>, RateLimitError> {
     match &outcome {
         Ok(decisions) => {
             for (asked, decision) in group.iter().zip(decisions) {
-                observe::decision(asked.observed(*decision));
+                observe::decision(&asked.check().observed(decision));
             }
         }
         Err(Refused { by, error }) => {
             if let (Some(asked), Some(refusal)) = (group.get(*by), error.decision()) {
-                observe::decision(asked.observed(*refusal));
+                observe::decision(&asked.check().observed(refusal));
             }
         }
     }
@@ -56,19 +60,19 @@ async fn waiting(group: &[Asked]) -> Result<Vec<Decision>, RateLimitError> {
 }
 
 async fn attempts(group: &[Asked]) -> Result<Vec<Decision>, Refused> {
-    let waits = |asked: &Asked| if asked.check.waits() { asked.check.wait } else { Duration::ZERO };
+    let waits = |asked: &Asked| if asked.check().waits() { asked.check().wait } else { Duration::ZERO };
     let start = Instant::now();
     let longest = group.iter().map(waits).max().unwrap_or_default();
     if longest.is_zero() {
         return once(group, start).await;
     }
     if let Err(why) = real_time::timers() {
-        let by = group.iter().position(|asked| asked.check.waits()).unwrap_or(0);
+        let by = group.iter().position(|asked| asked.check().waits()).unwrap_or(0);
         return Err(Refused { by, error: RateLimitError::misconfigured(format!("`wait` cannot be kept here: {why}")) });
     }
     let waiters: Vec<Waiter<'_>> = group
         .iter()
-        .map(|asked| Waiter { queues: &asked.engine.queues, key: &asked.check.key, wait: waits(asked) })
+        .map(|asked| Waiter { queues: &asked.engine.queues, key: asked.check().key, wait: waits(asked) })
         .collect();
     match wait::wait(&waiters, &Group(group)).await {
         Waited::Attempted(outcome) => outcome,
@@ -112,7 +116,7 @@ async fn out_of_time(
     front: Option<Duration>,
 ) -> Result<Vec<Decision>, Refused> {
     let Some(asked) = group.get(by) else { return once(group, Instant::now()).await };
-    let serves = asked.check.key_request().is_ok_and(|request| asked.engine.store.health(&request) == Health::Up);
+    let serves = asked.check().key_request().is_ok_and(|request| asked.engine.store.health(&request) == Health::Up);
     if !serves {
         // There are no slots to wait for: the policy answers.
         return once(group, Instant::now()).await;
@@ -149,19 +153,8 @@ fn aged(refusal: Decision, elapsed: Duration) -> Decision {
 
 fn observed(asked: &Asked, outcome: Result<Decision, RateLimitError>) -> Result<Decision, RateLimitError> {
     match &outcome {
-        Ok(decision) | Err(RateLimitError::Exceeded(decision)) => observe::decision(asked.observed(*decision)),
+        Ok(decision) | Err(RateLimitError::Exceeded(decision)) => observe::decision(&asked.check().observed(decision)),
         Err(_) => {}
     }
     outcome
-}
-
-impl Asked {
-    fn observed(&self, decision: Decision) -> observe::Observed<'_> {
-        observe::Observed {
-            decision,
-            algorithm: self.check.algorithm,
-            limits: &self.check.limits,
-            shadow: self.check.shadow,
-        }
-    }
 }

@@ -54,9 +54,18 @@ impl Engine {
 
 impl Engine {
     /// Whether the store declares what the request needs.
-    pub(crate) fn covers(&self, request: &Request<'_>) -> Result<(), StoreError> {
+    #[inline]
+    pub(crate) fn covers(&self, request: &Request<'_>) -> bool {
+        self.capabilities.covers(request)
+    }
+
+    /// What it lacks.
+    #[cold]
+    pub(crate) fn lacks(&self, request: &Request<'_>) -> StoreError {
         // The store knows better words for what it cannot do.
-        self.capabilities.cover(request).map_err(|error| self.store.supports(request).err().unwrap_or(error))
+        let declared = self.capabilities.cover(request).err();
+        let own = self.store.supports(request).err();
+        own.or(declared).unwrap_or_else(|| StoreError::unsupported("the store cannot keep this rule"))
     }
 }
 

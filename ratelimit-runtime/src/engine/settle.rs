@@ -30,13 +30,13 @@ pub(super) fn give_back(asked: &Asked, charge: Charge) {
 
 /// Gives back a charge by hand; says whether anything of it was left.
 pub(crate) async fn refund(asked: &Asked, admission: &Decision) -> Result<bool, RateLimitError> {
-    asked.engine.capabilities.need(asked.check.algorithm, Feature::Refund)?;
+    asked.engine.capabilities.need(asked.check().algorithm, Feature::Refund)?;
     let Some(answer) = asked.charged_by(admission.charge(), |store, request, ticket| store.refund(request, ticket))?
     else {
         return Ok(false);
     };
-    let limit = TimeLimit::new(asked.check.timeout);
-    asked.by(limit, &[asked.check.key_request()?], answer).await.map_err(Into::into)
+    let limit = TimeLimit::new(asked.check().timeout);
+    asked.by(limit, &[asked.check().key_request()?], answer).await.map_err(Into::into)
 }
 
 /// Reservations of one call, to be settled by what it returns.
@@ -94,7 +94,7 @@ fn later(asked: &Asked, charge: Charge, settlement: Settlement) {
     let asked = asked.clone();
     runtime.spawn(async move {
         if let Ok(Some(answer)) = ask(&asked, charge, settlement)
-            && let Err(error) = answer.within(TimeLimit::new(asked.check.timeout)).await
+            && let Err(error) = answer.within(TimeLimit::new(asked.check().timeout)).await
         {
             report(&asked, settlement, &error);
         }
@@ -111,7 +111,7 @@ fn ask(asked: &Asked, charge: Charge, settlement: Settlement) -> Result<Option<A
 }
 
 fn report(asked: &Asked, settlement: Settlement, error: &StoreError) {
-    let rule = asked.check.name.as_str();
+    let rule = asked.check().name.as_str();
     tracing::debug!(rule, ?settlement, %error, "a charge could not be settled: it counts until it expires");
 }
 

@@ -25,7 +25,7 @@ impl KeyHasher {
         if key.len() == rule_len {
             return;
         }
-        let digest = self.0.clone().chain_update(&*key).finalize().into_bytes();
+        let digest = self.0.clone().chain_update(&**key).finalize().into_bytes();
         key.truncate(rule_len);
         key.push(b'#');
         push_hex(key, &digest);

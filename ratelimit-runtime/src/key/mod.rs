@@ -134,6 +134,7 @@ pub(crate) fn push_text(out: &mut KeyBuf, literal: &str) {
 }
 
 /// One value in its brackets.
+#[inline]
 pub(crate) fn push_part<T: KeyPart + ?Sized>(out: &mut KeyBuf, value: &T) {
     out.push(b'<');
     writer::write_part(out, value);

@@ -192,18 +192,48 @@ pub(super) enum Place {
 }
 
 impl Place {
-    fn escapes(self, byte: u8) -> bool {
+    const fn escapes(self, byte: u8) -> bool {
         match byte {
             b'<' | b'>' | b'{' | b'}' | b'%' | 0..=0x1f | 0x7f => true,
-            b'(' | b')' | b',' | b'#' => self == Self::Value,
+            b'(' | b')' | b',' | b'#' => matches!(self, Self::Value),
             _ => false,
         }
     }
+
+    /// The bit of this place in [`SPECIAL`].
+    const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+/// For each byte, the places where it is not copied as it is without a closer look.
+static SPECIAL: [u8; 256] = {
+    let mut special = [Place::Template.bit() | Place::Value.bit(); 256];
+    let mut byte = 0;
+    while byte < 128 {
+        let in_template = if Place::Template.escapes(byte) { Place::Template.bit() } else { 0 };
+        let in_value = if Place::Value.escapes(byte) { Place::Value.bit() } else { 0 };
+        #[allow(clippy::indexing_slicing, reason = "a constant, and below 128")]
+        {
+            special[byte as usize] = in_template | in_value;
+        }
+        byte += 1;
+    }
+    special
+};
+
+/// The places where some of these bytes need a closer look.
+fn special(bytes: &[u8]) -> u8 {
+    let of =
+        |bytes: &[u8]| bytes.iter().fold(0, |all, &byte| all | SPECIAL.get(usize::from(byte)).copied().unwrap_or(0));
+    // Eight at once, without a loop.
+    let (chunks, rest) = bytes.as_chunks::<8>();
+    chunks.iter().fold(of(rest), |all, chunk| all | of(chunk))
 }
 
 /// Copies bytes; those that could be mistaken for the frame, and those that are not UTF-8, become `%` and two hexadecimal digits.
 pub(super) fn escape_into(out: &mut KeyBuf, bytes: &[u8], place: Place) {
-    if bytes.is_ascii() && !bytes.iter().any(|&byte| place.escapes(byte)) {
+    if special(bytes) & place.bit() == 0 {
         out.extend_from_slice(bytes);
         return;
     }

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwapOption, Guard};
 use once_cell::sync::OnceCell;
 use pin_project_lite::pin_project;
 use tokio::task::futures::TaskLocalFuture;
@@ -15,8 +15,12 @@ use tokio::task::futures::TaskLocalFuture;
 use crate::engine::Engine;
 use crate::store::memory::MemoryStore;
 
+/// The limiter of one scope. Its counter of references is its own: one for the whole process, which every check would
+/// change, would keep cores waiting for each other.
+struct Scope(Arc<Engine>);
+
 tokio::task_local! {
-    static SCOPED: Arc<Engine>;
+    static SCOPED: Arc<Scope>;
 }
 
 thread_local! {
@@ -26,27 +30,49 @@ thread_local! {
 static INSTALLED: ArcSwapOption<Engine> = ArcSwapOption::const_empty();
 static IMPLICIT: OnceCell<Arc<Engine>> = OnceCell::new();
 
-/// The limiter for a check made here and now: that of the task, else of the thread, else the installed one, else one in memory.
-pub(super) fn current() -> Arc<Engine> {
-    if let Ok(scoped) = SCOPED.try_with(Clone::clone) {
-        return scoped;
+/// Where a limiter was found, which is kept there while this lives.
+enum Found {
+    Scoped(Arc<Scope>),
+    Default(Arc<Engine>),
+    Installed(Guard<Option<Arc<Engine>>>),
+}
+
+/// Calls `work` with the limiter for a check made here and now: that of the task, else of the thread, else the installed
+/// one, else one in memory.
+pub(crate) fn with_current<T>(work: impl FnOnce(&Arc<Engine>) -> T) -> T {
+    let found = find();
+    work(match &found {
+        Found::Scoped(scope) => &scope.0,
+        Found::Default(engine) => engine,
+        Found::Installed(installed) => installed.as_ref().unwrap_or_else(|| implicit()),
+    })
+}
+
+/// The limiter for a check made here and now.
+pub(crate) fn current() -> Arc<Engine> {
+    with_current(Arc::clone)
+}
+
+fn find() -> Found {
+    if let Ok(scope) = SCOPED.try_with(Arc::clone) {
+        return Found::Scoped(scope);
     }
     let of_thread = DEFAULTS.try_with(|defaults| defaults.borrow().last().map(|(_, engine)| Arc::clone(engine)));
-    if let Ok(Some(limiter)) = of_thread {
-        return limiter;
+    match of_thread {
+        Ok(Some(engine)) => Found::Default(engine),
+        _ => Found::Installed(INSTALLED.load()),
     }
-    if let Some(installed) = INSTALLED.load_full() {
-        return installed;
-    }
-    IMPLICIT
-        .get_or_init(|| {
-            tracing::warn!(
-                "no rate limiter is installed: limits are kept in the memory of this process only; \
-                 call `RateLimiter::redis(url)?.install()` or `RateLimiter::memory().install()` at start"
-            );
-            Arc::new(Engine::new(Box::new(MemoryStore::new())))
-        })
-        .clone()
+}
+
+#[cold]
+fn implicit() -> &'static Arc<Engine> {
+    IMPLICIT.get_or_init(|| {
+        tracing::warn!(
+            "no rate limiter is installed: limits are kept in the memory of this process only; \
+             call `RateLimiter::redis(url)?.install()` or `RateLimiter::memory().install()` at start"
+        );
+        Arc::new(Engine::new(Box::new(MemoryStore::new())))
+    })
 }
 
 pub(super) fn install(engine: Arc<Engine>) {
@@ -54,7 +80,7 @@ pub(super) fn install(engine: Arc<Engine>) {
 }
 
 pub(super) fn scope<F: Future>(engine: Arc<Engine>, future: F) -> Scoped<F> {
-    Scoped { inner: SCOPED.scope(engine, future) }
+    Scoped { inner: SCOPED.scope(Arc::new(Scope(engine)), future) }
 }
 
 pin_project! {
@@ -64,7 +90,7 @@ pin_project! {
     #[must_use = "futures do nothing unless awaited"]
     pub struct Scoped<F> {
         #[pin]
-        inner: TaskLocalFuture<Arc<Engine>, F>,
+        inner: TaskLocalFuture<Arc<Scope>, F>,
     }
 }
 

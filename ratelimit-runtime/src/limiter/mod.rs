@@ -1,18 +1,19 @@
 //! [`RateLimiter`]: the public handle of a limiter. The engine inside does the work.
 
 mod builder;
-mod find;
+pub(crate) mod find;
 mod policies;
 
 use std::fmt;
 use std::future::Future;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::builder::RateLimiterBuilder;
 pub use self::find::{DefaultGuard, Scoped};
 use crate::decision::Decision;
-use crate::engine::{self, Asked, CheckBuilder, Engine};
+use crate::engine::{self, Asked, Engine};
 use crate::error::RateLimitError;
 use crate::key::Key;
 use crate::rule::{MAX_WINDOW, Policy, Rule};
@@ -107,7 +108,17 @@ impl RateLimiter {
     ///
     /// Every [`RateLimitError`]. A refused call is charged nothing.
     pub async fn acquire(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
-        engine::acquire(&self.asked(rule, key)).await
+        let engine = &self.engine;
+        let asked = engine::with_check_by_hand(rule, engine, key, |check| {
+            match engine::acquire_now(engine, check, |decision| decision) {
+                Some(outcome) => ControlFlow::Break(outcome),
+                None => ControlFlow::Continue(Asked::new(Arc::clone(engine), check)),
+            }
+        });
+        match asked {
+            ControlFlow::Break(outcome) => outcome,
+            ControlFlow::Continue(asked) => engine::acquire(&asked).await,
+        }
     }
 
     /// Decides as [`acquire`](Self::acquire) would, without charging, waiting or blocking: the answer is the decision,
@@ -197,7 +208,7 @@ impl RateLimiter {
     }
 
     fn asked(&self, rule: &Rule, key: &Key) -> Asked {
-        CheckBuilder::for_engine(rule, Arc::clone(&self.engine)).with_key(key)
+        engine::with_check_by_hand(rule, &self.engine, key, |check| Asked::new(Arc::clone(&self.engine), check))
     }
 }
 

@@ -21,10 +21,14 @@ pub(super) fn replace(
 fn supported(engine: &Engine, policies: &Policies) -> Result<(), RateLimitError> {
     for (name, policy) in policies {
         let request = Request::new(b"", policy.algorithm(), policy.limits()).with_block(policy.block());
-        if let Err(error) = engine.covers(&request).and_then(|()| engine.store.supports(&request)) {
+        if let Err(error) = supported_by(engine, &request) {
             let message = format!("the store cannot keep the policy `{name}`: {error}");
             return Err(StoreError::new(error.kind(), message).into());
         }
     }
     Ok(())
+}
+
+fn supported_by(engine: &Engine, request: &Request<'_>) -> Result<(), StoreError> {
+    if engine.covers(request) { engine.store.supports(request) } else { Err(engine.lacks(request)) }
 }

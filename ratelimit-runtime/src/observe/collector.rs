@@ -1,6 +1,6 @@
 //! [`collect`]: the decisions that are made while a future runs.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
 use std::mem;
@@ -14,6 +14,8 @@ use super::observation::{Observation, Observed};
 thread_local! {
     /// The decisions of the innermost collector that is being polled on this thread.
     static COLLECTING: RefCell<Option<Vec<Observation>>> = const { RefCell::new(None) };
+    /// Whether there is one: cheaper to look at than what it has collected.
+    static LISTENS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// How many decisions one collector keeps; further ones are left out.
@@ -74,6 +76,7 @@ struct Turn<'a> {
 impl<'a> Turn<'a> {
     fn begin(decisions: &'a mut Vec<Observation>) -> Self {
         let outer = COLLECTING.with_borrow_mut(|collecting| collecting.replace(mem::take(decisions)));
+        LISTENS.set(true);
         Self { decisions, outer }
     }
 }
@@ -81,6 +84,7 @@ impl<'a> Turn<'a> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         let outer = self.outer.take();
+        LISTENS.set(outer.is_some());
         let ours = COLLECTING.with_borrow_mut(|collecting| mem::replace(collecting, outer));
         *self.decisions = ours.unwrap_or_default();
     }
@@ -90,6 +94,12 @@ impl<F> fmt::Debug for Collected<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Collected").field("decisions", &self.decisions).finish_non_exhaustive()
     }
+}
+
+/// Whether decisions of this thread are collected now.
+#[inline]
+pub(super) fn listens() -> bool {
+    LISTENS.get()
 }
 
 pub(super) fn decision(observed: &Observed<'_>) {

@@ -1,6 +1,25 @@
 //! Decisions in the log. Never the key: it may be personal data.
 
+use tracing::level_filters::LevelFilter;
+
 use super::observation::Observed;
+
+/// Whether the level of admissions is looked at by anybody at all.
+#[inline]
+pub(super) fn listens_to_admissions() -> bool {
+    LevelFilter::TRACE <= LevelFilter::current()
+}
+
+/// Whether the level of such a decision is looked at by anybody at all.
+#[inline]
+pub(super) fn listens(observed: &Observed<'_>) -> bool {
+    let level = match (observed.decision.is_allowed(), observed.shadow) {
+        (true, _) => LevelFilter::TRACE,
+        (false, true) => LevelFilter::INFO,
+        (false, false) => LevelFilter::DEBUG,
+    };
+    level <= LevelFilter::current()
+}
 
 pub(super) fn decision(observed: &Observed<'_>) {
     let Observed { decision, shadow, .. } = observed;

@@ -11,8 +11,19 @@ pub use self::collector::{Collected, collect};
 pub use self::observation::Observation;
 pub(crate) use self::observation::Observed;
 
-/// Tells whoever wants to know of a decision.
-pub(crate) fn decision(observed: Observed<'_>) {
-    log::decision(&observed);
-    collector::decision(&observed);
+/// Whether anybody wants to know of admissions.
+#[inline]
+pub(crate) fn listens() -> bool {
+    log::listens_to_admissions() || collector::listens()
+}
+
+/// Tells whoever wants to know of a decision. It costs next to nothing where nobody does.
+#[inline]
+pub(crate) fn decision(observed: &Observed<'_>) {
+    if log::listens(observed) {
+        log::decision(observed);
+    }
+    if collector::listens() {
+        collector::decision(observed);
+    }
 }

@@ -8,7 +8,7 @@ use crate::rule::{Algorithm, Limit};
 /// A decision as it is made.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Observed<'a> {
-    pub(crate) decision: Decision,
+    pub(crate) decision: &'a Decision,
     pub(crate) algorithm: Algorithm,
     pub(crate) limits: &'a [Limit],
     pub(crate) shadow: bool,
@@ -26,7 +26,7 @@ pub struct Observation {
 impl Observation {
     pub(super) fn of(observed: &Observed<'_>) -> Self {
         Self {
-            decision: observed.decision,
+            decision: *observed.decision,
             algorithm: observed.algorithm,
             limits: SmallVec::from_slice(observed.limits),
             shadow: observed.shadow,

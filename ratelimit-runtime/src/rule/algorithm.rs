@@ -48,6 +48,7 @@ impl Algorithm {
     }
 
     /// What one call may cost at most under `limit`.
+    #[inline]
     pub(crate) const fn capacity(self, limit: &Limit) -> u64 {
         match self {
             Self::TokenBucket | Self::LeakyBucket => limit.capacity(),
@@ -56,10 +57,12 @@ impl Algorithm {
     }
 
     /// How long anything written under `limit` may live, in microseconds.
+    #[inline]
     pub(crate) fn horizon_us(self, limit: &Limit) -> u64 {
         match self {
             Self::SlidingWindow | Self::FixedWindow => limit.window_us(),
             Self::SlidingCounter => 2 * limit.window_us(),
+            Self::TokenBucket | Self::LeakyBucket if limit.capacity() == limit.max() => limit.window_us(),
             Self::TokenBucket | Self::LeakyBucket => {
                 let full = u128::from(limit.capacity()) * u128::from(limit.window_us());
                 u64::try_from(full.div_ceil(u128::from(limit.max().max(1)))).unwrap_or(u64::MAX)

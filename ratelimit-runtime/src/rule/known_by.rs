@@ -14,6 +14,7 @@ impl KnownBy {
         Self([const { AtomicU64::new(0) }; LIMITERS])
     }
 
+    #[inline]
     pub(crate) fn contains(&self, limiter: u64) -> bool {
         self.0.iter().any(|known| known.load(Ordering::Relaxed) == limiter)
     }

@@ -101,6 +101,7 @@ impl Limit {
 
     /// What a bucket algorithm admits at once: the burst, or `max`; nothing if `max` is 0.
     #[must_use]
+    #[inline]
     pub const fn capacity(&self) -> u64 {
         if self.burst == 0 || self.max == 0 {
             return self.max;
@@ -115,6 +116,7 @@ impl Limit {
 
     /// What is admitted in any window.
     #[must_use]
+    #[inline]
     pub const fn max(&self) -> u64 {
         self.max
     }
@@ -127,6 +129,7 @@ impl Limit {
 
     /// The window in microseconds.
     #[must_use]
+    #[inline]
     pub const fn window_us(&self) -> u64 {
         self.window_us
     }

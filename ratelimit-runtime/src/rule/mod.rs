@@ -211,6 +211,7 @@ impl Rule {
 
     /// The limits, in the order in which they were given. A policy may put others in their place.
     #[must_use]
+    #[inline]
     pub fn limits(&self) -> &[Limit] {
         self.limits.get(..self.len).unwrap_or_default()
     }
@@ -281,6 +282,7 @@ impl Rule {
         matches!(self.name, RuleName::Derived(..))
     }
 
+    #[inline]
     pub(crate) fn resolved(&self) -> &Resolved {
         self.resolved.get_or_init(|| {
             let name = self.full_name();

@@ -135,21 +135,26 @@ impl Capabilities {
     /// # Errors
     ///
     /// [`StoreErrorKind::Unsupported`](super::StoreErrorKind::Unsupported), with what is missing.
+    #[inline]
     pub fn cover(&self, request: &Request<'_>) -> Result<(), StoreError> {
-        let algorithm = request.algorithm();
+        let missing = self.missing(request);
+        if missing == 0 { Ok(()) } else { Err(uncovered(request.algorithm(), missing)) }
+    }
+
+    /// Whether [`cover`](Self::cover) finds nothing missing.
+    #[inline]
+    pub(crate) fn covers(self, request: &Request<'_>) -> bool {
+        self.missing(request) == 0
+    }
+
+    /// The bits that the request needs and this has not.
+    #[inline]
+    fn missing(self, request: &Request<'_>) -> u8 {
         let needed = KEPT
             | if request.limits().len() > 1 { Feature::Limits.bit() } else { 0 }
             | if request.is_reservation() { Feature::Reserve.bit() } else { 0 }
             | if request.block_us() > 0 { Feature::Block.bit() } else { 0 };
-        let missing = needed & !self.by_algorithm[algorithm as usize];
-        if missing == 0 {
-            return Ok(());
-        }
-        if missing & KEPT != 0 {
-            return Err(StoreError::unsupported(format!("the store does not keep limits by `{algorithm}`")));
-        }
-        let feature = Feature::ALL.into_iter().find(|feature| missing & feature.bit() != 0);
-        Err(lacking(algorithm, feature.unwrap_or(Feature::Limits)))
+        needed & !self.by_algorithm[request.algorithm() as usize]
     }
 
     /// Whether the store has the feature under this algorithm, or the error that says that it does not.
@@ -160,6 +165,15 @@ impl Capabilities {
     pub fn need(&self, algorithm: Algorithm, feature: Feature) -> Result<(), StoreError> {
         if self.has(algorithm, feature) { Ok(()) } else { Err(lacking(algorithm, feature)) }
     }
+}
+
+#[cold]
+fn uncovered(algorithm: Algorithm, missing: u8) -> StoreError {
+    if missing & KEPT != 0 {
+        return StoreError::unsupported(format!("the store does not keep limits by `{algorithm}`"));
+    }
+    let feature = Feature::ALL.into_iter().find(|feature| missing & feature.bit() != 0);
+    lacking(algorithm, feature.unwrap_or(Feature::Limits))
 }
 
 fn lacking(algorithm: Algorithm, feature: Feature) -> StoreError {

@@ -26,12 +26,14 @@ pub struct Request<'a> {
 impl<'a> Request<'a> {
     /// A request by hand, as tests of a store make it. `limits` must not be empty.
     #[must_use]
+    #[inline]
     pub fn new(key: &'a [u8], algorithm: Algorithm, limits: &'a [Limit]) -> Self {
         Self { key, rule_len: 0, algorithm, limits, cost: 1, block_us: 0, reservation: false, timeout_at: None }
     }
 
     /// The same request with another cost.
     #[must_use]
+    #[inline]
     pub fn with_cost(mut self, cost: u64) -> Self {
         self.cost = cost;
         self
@@ -39,14 +41,16 @@ impl<'a> Request<'a> {
 
     /// The same request, which blocks the key for this long if its limits refuse it; at most [`MAX_WINDOW`].
     #[must_use]
+    #[inline]
     pub fn with_block(mut self, block: Duration) -> Self {
-        self.block_us = u64::try_from(block.min(MAX_WINDOW).as_micros()).unwrap_or(0);
+        self.block_us = if block.is_zero() { 0 } else { u64::try_from(block.min(MAX_WINDOW).as_micros()).unwrap_or(0) };
         self
     }
 
     /// The same request as a reservation, to be settled by [`Store::commit`](super::Store::commit) or
     /// [`Store::release`](super::Store::release).
     #[must_use]
+    #[inline]
     pub fn reserving(mut self) -> Self {
         self.reservation = true;
         self
@@ -54,11 +58,13 @@ impl<'a> Request<'a> {
 
     /// The same request, of a caller who waits until this moment and no longer.
     #[must_use]
+    #[inline]
     pub fn with_timeout_at(mut self, timeout_at: Instant) -> Self {
         self.timeout_at = Some(timeout_at);
         self
     }
 
+    #[inline]
     pub(crate) fn with_rule_len(mut self, rule_len: usize) -> Self {
         self.rule_len = rule_len;
         self
@@ -67,6 +73,7 @@ impl<'a> Request<'a> {
     /// The whole key of the bucket: prefix, format, algorithm, windows, name, and the rendered key. It is unique, and
     /// never holds a brace, so it spreads over a cluster's slots.
     #[must_use]
+    #[inline]
     pub fn key(&self) -> &'a [u8] {
         self.key
     }
@@ -79,18 +86,21 @@ impl<'a> Request<'a> {
 
     /// How the limits are kept.
     #[must_use]
+    #[inline]
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
     /// The limits; a call has to meet all of them. Their windows are fixed for a key; their `max` may differ from call to call.
     #[must_use]
+    #[inline]
     pub fn limits(&self) -> &'a [Limit] {
         self.limits
     }
 
     /// What the call weighs; at most the smallest `max`.
     #[must_use]
+    #[inline]
     pub fn cost(&self) -> u64 {
         self.cost
     }
@@ -102,12 +112,14 @@ impl<'a> Request<'a> {
         Duration::from_micros(self.block_us)
     }
 
+    #[inline]
     pub(crate) fn block_us(&self) -> u64 {
         self.block_us
     }
 
     /// Whether an admission is only a reservation, which counts until it is settled.
     #[must_use]
+    #[inline]
     pub fn is_reservation(&self) -> bool {
         self.reservation
     }
@@ -132,6 +144,7 @@ impl<'a> Request<'a> {
     }
 
     /// What an algorithm has to know of the request.
+    #[inline]
     pub(crate) fn question(&self) -> Question<'a> {
         Question { algorithm: self.algorithm, limits: self.limits, cost: self.cost }
     }

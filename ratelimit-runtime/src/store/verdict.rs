@@ -30,6 +30,7 @@ pub struct Verdict {
 
 impl Verdict {
     /// The verdict on a request of one limit.
+    #[inline]
     pub fn new(allowed: bool, remaining: u64, retry_after_us: u64, reset_after_us: u64) -> Self {
         Self {
             allowed,
@@ -45,18 +46,21 @@ impl Verdict {
     }
 
     /// The same, decided by the limit with this index.
+    #[inline]
     pub fn by_limit(mut self, limit_index: usize) -> Self {
         self.limit_index = limit_index;
         self
     }
 
     /// The same, naming the admission.
+    #[inline]
     pub fn with_ticket(mut self, ticket: u64) -> Self {
         self.ticket = ticket;
         self
     }
 
     /// The same, as the refusal by a block.
+    #[inline]
     pub fn by_block(mut self) -> Self {
         self.blocked = true;
         self

@@ -1,7 +1,7 @@
 //! [`MemoryStore`]: limits in this process.
 
 use std::fmt;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use crate::clock::{Clock, TokioClock};
 mod block;
 mod bucket;
 mod group;
+mod kept;
 mod shard;
 
 /// Keeps limits in memory: exact, bounded, without a background task.
@@ -74,27 +75,39 @@ impl MemoryStore {
         self.len() == 0
     }
 
+    #[inline]
     fn now(&self) -> u64 {
-        u64::try_from(self.clock.now().as_micros()).map_or(LATEST, |now| now.min(LATEST))
+        let now = self.clock.now();
+        now.as_secs().saturating_mul(1_000_000).saturating_add(now.subsec_micros().into()).min(LATEST)
     }
 
+    #[inline]
+    fn hash(&self, key: &[u8]) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write(key);
+        hasher.finish()
+    }
+
+    /// By other bits of the hash than a shard finds the key by.
     fn shard_index(&self, hash: u64) -> usize {
         // The number of shards is a power of two.
         #[allow(clippy::cast_possible_truncation, reason = "masked to the number of shards")]
-        let index = hash as usize & (self.shards.len() - 1);
+        let index = (hash >> 48) as usize & (self.shards.len() - 1);
         index
     }
 
     /// Runs `work` on the key's shard, under its lock. The clock is read under the lock too, so that calls on one key
     /// see times in the order in which they are decided.
+    #[inline]
     fn with<T>(&self, request: &Request<'_>, work: impl FnOnce(&mut Shard, u64, u64) -> T) -> T {
-        let hash = self.hasher.hash_one(request.key());
+        let hash = self.hash(request.key());
         #[allow(clippy::indexing_slicing, reason = "there is at least one shard, and the index is below their number")]
         let mut shard = lock(&self.shards[self.shard_index(hash)]);
         let now = self.now();
-        work(&mut shard, hash >> 32, now)
+        work(&mut shard, hash, now)
     }
 
+    #[inline]
     fn decide(&self, request: &Request<'_>) -> Verdict {
         self.with(request, |shard, hash, now| shard.acquire(request, hash, now))
     }
@@ -114,7 +127,7 @@ impl Store for MemoryStore {
     }
 
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
-        let hashes: Vec<u64> = requests.iter().map(|request| self.hasher.hash_one(request.key())).collect();
+        let hashes: Vec<u64> = requests.iter().map(|request| self.hash(request.key())).collect();
         // All locks, always in the same order.
         let mut indices: Vec<usize> = hashes.iter().map(|hash| self.shard_index(*hash)).collect();
         indices.sort_unstable();
@@ -124,7 +137,7 @@ impl Store for MemoryStore {
             .zip(hashes)
             .map(|(request, hash)| Member {
                 request: *request,
-                hash: hash >> 32,
+                hash,
                 shard: indices.partition_point(|index| *index < self.shard_index(hash)),
             })
             .collect();
@@ -138,7 +151,7 @@ impl Store for MemoryStore {
     }
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        Answer::ready(Ok(self.with(&request, |shard, _, now| shard.reset(&request, now))))
+        Answer::ready(Ok(self.with(&request, |shard, hash, now| shard.reset(&request, hash, now))))
     }
 
     fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
@@ -165,7 +178,7 @@ impl Store for MemoryStore {
     }
 
     fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        Answer::ready(Ok(self.with(&request, |shard, _, now| shard.unblock(&request, now))))
+        Answer::ready(Ok(self.with(&request, |shard, hash, now| shard.unblock(&request, hash, now))))
     }
 }
 
@@ -182,6 +195,7 @@ impl fmt::Debug for MemoryStore {
 }
 
 /// Nothing under the lock can leave a log half-changed, so a panic elsewhere does not poison it.
+#[inline]
 fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use foldhash::quality::RandomState;
+use hashbrown::HashTable;
 
 use super::bucket::Bucket;
 use crate::store::{Request, Verdict};
@@ -13,19 +14,28 @@ const OVERFLOW_SLOTS: u64 = 16;
 /// Overflow buckets per shard; further rules share one set.
 const MAX_OVERFLOW: usize = 1024;
 
-/// A part of the keys. When it is full of live keys, newcomers are charged to *overflow buckets*, which they
+/// A part of the keys, on cache lines of its own. When it is full of live keys, newcomers are charged to *overflow buckets*, which they
 /// share with strangers.
 ///
 /// Once there is room again, a newcomer gets a bucket of its own that begins as a copy of its overflow bucket: it may be
 /// one of those who used that up. The copy is made when the newcomer is first admitted, and the overflow bucket stays as
 /// it is, so both are whole a window after the flood.
 #[derive(Default)]
+#[repr(align(128))]
 pub(super) struct Shard {
-    buckets: HashMap<Box<[u8]>, Bucket, RandomState>,
+    buckets: HashTable<Keyed>,
     overflow: HashMap<Box<[u8]>, Bucket, RandomState>,
     capacity: usize,
     /// Newcomers since the last sweep: a sweep has to be earned, so that it costs each of them O(1).
     newcomers: usize,
+}
+
+/// A key with its bucket.
+struct Keyed {
+    /// Of the key: it is worked out once per call, and finds the shard, too.
+    hash: u64,
+    key: Box<[u8]>,
+    bucket: Bucket,
 }
 
 impl Shard {
@@ -37,10 +47,16 @@ impl Shard {
         self.buckets.len() + self.overflow.len()
     }
 
+    #[inline]
     pub(super) fn acquire(&mut self, request: &Request<'_>, hash: u64, now: u64) -> Verdict {
-        if let Some(bucket) = self.buckets.get_mut(request.key()) {
-            return bucket.acquire(request, now);
+        match self.find(request, hash) {
+            Some(bucket) => bucket.acquire(request, now),
+            None => self.acquire_as_newcomer(request, hash, now),
         }
+    }
+
+    #[cold]
+    fn acquire_as_newcomer(&mut self, request: &Request<'_>, hash: u64, now: u64) -> Verdict {
         if !self.has_room(now) {
             // Nobody is blocked for what strangers use.
             let request = request.with_block(Duration::ZERO);
@@ -55,14 +71,14 @@ impl Shard {
         let verdict = bucket.acquire(request, now);
         // A newcomer that is refused is answered alike the next time, and takes no room.
         if !bucket.is_void(now) && (verdict.ticket != 0 || verdict.blocked) {
-            self.buckets.insert(request.key().into(), bucket);
+            self.insert(request, hash, bucket);
         }
         verdict
     }
 
     /// Blocks the key; `false` if there is no room for it.
     pub(super) fn block(&mut self, request: &Request<'_>, hash: u64, duration: u64, now: u64) -> bool {
-        if let Some(bucket) = self.buckets.get_mut(request.key()) {
+        if let Some(bucket) = self.find(request, hash) {
             bucket.block(request, duration, now);
             return true;
         }
@@ -71,7 +87,7 @@ impl Shard {
         }
         let mut bucket = self.newcomer(request, hash, now);
         bucket.block(request, duration, now);
-        self.buckets.insert(request.key().into(), bucket);
+        self.insert(request, hash, bucket);
         true
     }
 
@@ -96,8 +112,8 @@ impl Shard {
         self.on_known(request, hash, now, |bucket| bucket.commit(request, ticket, now)).unwrap_or(false)
     }
 
-    pub(super) fn unblock(&mut self, request: &Request<'_>, now: u64) -> bool {
-        self.buckets.get_mut(request.key()).is_some_and(|bucket| bucket.unblock(request, now))
+    pub(super) fn unblock(&mut self, request: &Request<'_>, hash: u64, now: u64) -> bool {
+        self.find(request, hash).is_some_and(|bucket| bucket.unblock(request, now))
     }
 
     /// Works on the bucket that the key was charged in, if there is one.
@@ -108,8 +124,9 @@ impl Shard {
         now: u64,
         work: impl FnOnce(&mut Bucket) -> T,
     ) -> Option<T> {
-        if let Some(bucket) = self.buckets.get_mut(request.key()) {
-            return Some(work(bucket));
+        // Found twice, because a borrow that is returned on one path would last for the other.
+        if self.find(request, hash).is_some() {
+            return self.find(request, hash).map(work);
         }
         if self.overflow.is_empty() {
             return None;
@@ -119,8 +136,21 @@ impl Shard {
     }
 
     /// Forgets the key; says whether there was anything. An overflow bucket stays, because others have used it too.
-    pub(super) fn reset(&mut self, request: &Request<'_>, now: u64) -> bool {
-        self.buckets.remove(request.key()).is_some_and(|bucket| !bucket.is_void(now))
+    pub(super) fn reset(&mut self, request: &Request<'_>, hash: u64, now: u64) -> bool {
+        let found = self.buckets.find_entry(hash, |keyed| *keyed.key == *request.key());
+        found.is_ok_and(|entry| !entry.remove().0.bucket.is_void(now))
+    }
+
+    /// The key's own bucket.
+    #[inline]
+    fn find(&mut self, request: &Request<'_>, hash: u64) -> Option<&mut Bucket> {
+        let keyed = self.buckets.find_mut(hash, |keyed| *keyed.key == *request.key())?;
+        Some(&mut keyed.bucket)
+    }
+
+    fn insert(&mut self, request: &Request<'_>, hash: u64, bucket: Bucket) {
+        let keyed = Keyed { hash, key: request.key().into(), bucket };
+        self.buckets.insert_unique(hash, keyed, |keyed| keyed.hash);
     }
 
     /// The bucket that a key begins with.
@@ -139,7 +169,7 @@ impl Shard {
     }
 
     fn overflow_key(&self, request: &Request<'_>, hash: u64, now: u64) -> Box<[u8]> {
-        let slot = hash % OVERFLOW_SLOTS;
+        let slot = (hash >> 32) % OVERFLOW_SLOTS;
         let own: Box<[u8]> = [request.rule_key(), &slot.to_le_bytes()].concat().into();
         if self.overflow.contains_key(&own) {
             return own;
@@ -158,10 +188,10 @@ impl Shard {
             return;
         }
         self.newcomers = 0;
-        self.buckets.retain(|_, bucket| !bucket.is_void(now));
+        self.buckets.retain(|keyed| !keyed.bucket.is_void(now));
         self.overflow.retain(|_, bucket| !bucket.is_void(now));
         if self.buckets.capacity() > 256 && self.buckets.len() < self.buckets.capacity() / 4 {
-            self.buckets.shrink_to(self.buckets.len() * 2);
+            self.buckets.shrink_to(self.buckets.len() * 2, |keyed| keyed.hash);
         }
     }
 }

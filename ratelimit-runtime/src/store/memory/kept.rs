@@ -1,0 +1,243 @@
+//! [`Kept`]: what one key has used, as its algorithm keeps it, with what holds for all algorithms: a clock that never
+//! steps back, the expiry, and the block.
+
+use super::block::Block;
+use crate::algorithm::{AlgorithmState, Standing};
+use crate::store::request::Request;
+use crate::store::verdict::Verdict;
+
+/// The state of one key under one algorithm.
+#[derive(Debug)]
+pub(super) struct Kept<S> {
+    state: S,
+    /// The time of the newest admission, or of what was settled or refunded since. An earlier clock has stepped back,
+    /// and is read as standing still at this time, so that nothing is admitted twice.
+    newest: u64,
+    /// When what was admitted is void, by the clock as it is. A block may last longer.
+    expires_at: u64,
+    block: Block,
+    /// The first ticket of this state: what has an earlier one is gone, with the state before.
+    first_ticket: u64,
+    /// Of a state that was copied from a shared one.
+    copied: Option<Copied>,
+}
+
+/// What is known of a copied state, apart from what strangers used.
+#[derive(Debug, Clone, Copy)]
+struct Copied {
+    /// When what strangers used is void.
+    until: u64,
+    /// What this key was charged or has reserved since: the most that it can be given back.
+    own: u64,
+}
+
+impl<S: Default> Default for Kept<S> {
+    fn default() -> Self {
+        Self {
+            state: S::default(),
+            newest: 0,
+            expires_at: 0,
+            block: Block::default(),
+            first_ticket: u64::MAX,
+            copied: None,
+        }
+    }
+}
+
+impl<S: AlgorithmState> Kept<S> {
+    /// A state that answers as this one does now, for a key that has shared it with others. Blocks are not copied, and
+    /// nothing can be given back that was used before.
+    pub(super) fn copy(&mut self, request: &Request<'_>, now: u64) -> Self {
+        let at = self.advance(request, now);
+        let (state, first_ticket) = self.state.copy(&request.question(), at);
+        Self {
+            state,
+            newest: self.newest,
+            expires_at: self.expires_at,
+            block: Block::default(),
+            first_ticket,
+            copied: Some(Copied { until: self.expires_at, own: 0 }),
+        }
+    }
+
+    #[inline]
+    pub(super) fn acquire(&mut self, request: &Request<'_>, now: u64) -> Verdict {
+        let at = self.advance(request, now);
+        let standing = self.standing(request, at, now);
+        if standing.status.wait == 0 && request.cost() > 0 && self.block.left(now) == 0 {
+            return self.admit(request, &standing, at, now);
+        }
+        let verdict = self.verdict(request, &standing, at, now);
+        // Nobody is blocked for what strangers used.
+        if standing.exceeded && request.block_us() > 0 && !verdict.blocked && self.copied.is_none() {
+            self.block(request, request.block_us(), now);
+            return self.peek(request, now);
+        }
+        verdict
+    }
+
+    /// What [`acquire`](Self::acquire) would say.
+    pub(super) fn peek(&mut self, request: &Request<'_>, now: u64) -> Verdict {
+        let at = self.advance(request, now);
+        let standing = self.standing(request, at, now);
+        self.verdict(request, &standing, at, now)
+    }
+
+    /// What the limits say to the request.
+    #[inline]
+    fn standing(&mut self, request: &Request<'_>, at: u64, now: u64) -> Standing {
+        if self.is_live(now) {
+            return self.state.standing(&request.question(), at);
+        }
+        Self::standing_of_none(request, at)
+    }
+
+    /// What is void is left alone until something is written: the clock may step back to before that.
+    #[cold]
+    fn standing_of_none(request: &Request<'_>, at: u64) -> Standing {
+        S::default().standing(&request.question(), at)
+    }
+
+    /// Charges or reserves what the limits admit.
+    #[inline]
+    fn admit(&mut self, request: &Request<'_>, standing: &Standing, at: u64, now: u64) -> Verdict {
+        let question = request.question();
+        // A block that is over stays over.
+        self.block = Block::default();
+        self.forget_void(now);
+        let ticket =
+            if request.is_reservation() { self.state.reserve(&question, at) } else { self.state.charge(&question, at) };
+        self.written(request, at, now);
+        self.first_ticket = self.first_ticket.min(ticket);
+        if let Some(copied) = &mut self.copied {
+            copied.own = copied.own.saturating_add(request.cost());
+        }
+        let remaining = standing.status.remaining.saturating_sub(request.cost());
+        let reset = self.by_the_clock(self.state.reset(&question, standing.limit, at), at, now);
+        Verdict::new(true, remaining, 0, reset).by_limit(standing.limit).with_ticket(ticket)
+    }
+
+    /// Notes that something was admitted or committed.
+    #[inline]
+    fn written(&mut self, request: &Request<'_>, at: u64, now: u64) {
+        self.newest = at;
+        self.expires_at = now.saturating_add(self.state.life(&request.question(), at));
+    }
+
+    pub(super) fn refund(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
+        self.give_back(request, ticket, now, |state, at| state.refund(&request.question(), ticket, at))
+    }
+
+    pub(super) fn release(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
+        self.give_back(request, ticket, now, |state, at| state.release(&request.question(), ticket, at))
+    }
+
+    fn give_back(
+        &mut self,
+        request: &Request<'_>,
+        ticket: u64,
+        now: u64,
+        work: impl FnOnce(&mut S, u64) -> bool,
+    ) -> bool {
+        let at = self.advance(request, now);
+        let own = self.copied.map_or(u64::MAX, |copied| copied.own);
+        let there = self.is_live(now) && ticket >= self.first_ticket && request.cost() <= own;
+        let done = there && work(&mut self.state, at);
+        if let Some(copied) = self.copied.as_mut().filter(|_| done) {
+            copied.own -= request.cost();
+        }
+        if done && !S::KEEPS_TIMES {
+            // The counters have been brought to this time.
+            self.newest = at;
+        }
+        done
+    }
+
+    pub(super) fn commit(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
+        let at = self.advance(request, now);
+        let there = self.is_live(now) && ticket >= self.first_ticket;
+        let done = there && self.state.commit(&request.question(), ticket, at);
+        // A log keeps the time of the reservation; counters charge it now.
+        if done && !S::KEEPS_TIMES {
+            self.written(request, at, now);
+        }
+        done
+    }
+
+    pub(super) fn block(&mut self, request: &Request<'_>, duration: u64, now: u64) {
+        self.advance(request, now);
+        self.forget_void(now);
+        self.block = Block::new(duration, now);
+    }
+
+    pub(super) fn unblock(&mut self, request: &Request<'_>, now: u64) -> bool {
+        self.advance(request, now);
+        let blocked = self.block.left(now) > 0;
+        if blocked {
+            self.block = Block::default();
+        }
+        blocked
+    }
+
+    /// Whether nothing of the state counts any more.
+    pub(super) fn is_void(&self, now: u64) -> bool {
+        !self.is_live(now) && self.block.left(now) == 0
+    }
+
+    /// Begins anew if nothing is left but a block.
+    #[inline]
+    fn forget_void(&mut self, now: u64) {
+        if !self.is_live(now) {
+            self.begin_anew();
+        }
+    }
+
+    #[cold]
+    fn begin_anew(&mut self) {
+        self.state.clear();
+        (self.newest, self.expires_at, self.first_ticket, self.copied) = (0, 0, u64::MAX, None);
+    }
+
+    /// Whether what was admitted may count.
+    #[inline]
+    fn is_live(&self, now: u64) -> bool {
+        now < self.expires_at
+    }
+
+    /// Brings block and expiry to `now`; returns the time that never steps back.
+    #[inline]
+    fn advance(&mut self, request: &Request<'_>, now: u64) -> u64 {
+        self.block = self.block.at(now);
+        if !self.is_live(now) {
+            return now;
+        }
+        if self.copied.is_some_and(|copied| now >= copied.until) {
+            self.copied = None;
+        }
+        if now < self.newest {
+            // The clock stepped back. What is kept lives no longer than it would if it had been written now.
+            self.expires_at = self.expires_at.min(now.saturating_add(request.horizon_us()));
+        }
+        now.max(self.newest)
+    }
+
+    /// What is `duration` by the time that never steps back, and no longer than the state lives.
+    #[inline]
+    fn by_the_clock(&self, duration: u64, at: u64, now: u64) -> u64 {
+        if duration == 0 { 0 } else { (duration + (at - now)).min(self.expires_at.saturating_sub(now)) }
+    }
+
+    /// The verdict that charges nothing.
+    #[inline]
+    fn verdict(&self, request: &Request<'_>, standing: &Standing, at: u64, now: u64) -> Verdict {
+        let Standing { limit, status, .. } = *standing;
+        let reset = if self.is_live(now) { self.state.reset(&request.question(), limit, at) } else { 0 };
+        let (wait, reset) = (self.by_the_clock(status.wait, at, now), self.by_the_clock(reset, at, now));
+        let blocked_for = self.block.left(now);
+        if blocked_for > 0 {
+            let verdict = Verdict::new(false, status.remaining, wait.max(blocked_for), reset.max(blocked_for));
+            return verdict.by_limit(limit).by_block();
+        }
+        Verdict::new(status.wait == 0, status.remaining, wait, reset).by_limit(limit)
+    }
+}

@@ -1,0 +1,18 @@
+//! Makes checks for a tool that counts: `ratelimit-cost <work> <checks>`. `ratelimit-cost threads` prints what a second
+//! thread adds.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement that cannot go on fails")]
+
+use ratelimit_cost::{Ready, Work, scaling};
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let work = arguments.next().unwrap();
+    if work == "threads" {
+        let (store, attribute) = scaling();
+        println!("two threads on distinct keys: {store:.2} x one for the store, {attribute:.2} x by the attribute");
+        return;
+    }
+    let checks = arguments.next().unwrap().parse().unwrap();
+    Ready::new(Work::named(&work).unwrap()).measured(checks);
+}

@@ -1,0 +1,109 @@
+//! What a check costs in instructions, beside the same check by `governor`, as callgrind counts them in the release
+//! profile. Unlike times, they are the same in every run.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test that cannot go on fails, and prints its table"
+)]
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+
+use ratelimit_cost::Work;
+
+/// What is measured, how many instructions a check may take, and how many times those of the peer on the same work.
+type Row = (Work, u64, Option<(Work, f64)>);
+
+const MOST: [Row; 11] = [
+    (Work::Governor, 1_400, None),
+    (Work::GovernorDenied, 1_400, None),
+    (Work::Leaky, 1_610, Some((Work::Governor, 1.25))),
+    (Work::LeakyRefused, 1_490, Some((Work::GovernorDenied, 1.17))),
+    (Work::Sliding, 1_455, Some((Work::Governor, 1.13))),
+    (Work::SlidingRefused, 1_425, Some((Work::GovernorDenied, 1.12))),
+    (Work::SlidingRefusedLong, 1_705, Some((Work::GovernorDenied, 1.33))),
+    (Work::ByHand, 1_375, None),
+    (Work::Token, 1_675, None),
+    (Work::Counter, 1_450, None),
+    (Work::Fixed, 1_405, None),
+];
+
+/// Counts differ a little between versions of libc.
+const SLACK: f64 = 1.03;
+
+const CHECKS: u64 = 2_000;
+
+#[test]
+fn a_check_costs_no_more_than_this() {
+    let program = build();
+    let counts = thread::scope(|scope| {
+        let halves = MOST.chunks(MOST.len().div_ceil(2));
+        let counting: Vec<_> = halves
+            .map(|half| scope.spawn(|| half.iter().map(|row| instructions(&program, row.0)).collect::<Vec<_>>()))
+            .collect();
+        counting.into_iter().flat_map(|half| half.join().unwrap()).collect::<Vec<u64>>()
+    });
+    let of = |work: Work| MOST.iter().zip(&counts).find(|(row, _)| row.0 == work).map(|(_, count)| *count).unwrap();
+    let mut failures = Vec::new();
+    println!("{:<20} {:>12} {:>6}", "", "instructions", "ratio");
+    for (work, most, peer) in MOST {
+        let count = of(work);
+        let ratio = peer.map(|(peer, most)| (to_f64(count) / to_f64(of(peer)), most));
+        let shown = ratio.map_or(String::new(), |(ratio, _)| format!("{ratio:.2}"));
+        println!("{:<20} {count:>12} {shown:>6}", format!("{work:?}"));
+        if to_f64(count) > to_f64(most) * SLACK {
+            failures.push(format!("{work:?}: {count} instructions, at most {most}"));
+        }
+        if let Some((ratio, most)) = ratio.filter(|(ratio, most)| *ratio > most * SLACK) {
+            failures.push(format!("{work:?}: {ratio:.2} of the peer's, at most {most}"));
+        }
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
+/// The program in the release profile, built as users build it: without the features of tests.
+fn build() -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cost");
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--release", "--quiet", "--locked", "--package", "ratelimit-cost", "--bin", "ratelimit-cost"])
+        .arg("--target-dir")
+        .arg(&target)
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status();
+    assert!(built.unwrap().success());
+    target.join("release/ratelimit-cost")
+}
+
+/// How many instructions a check takes: of `2 * CHECKS` less those of `CHECKS`, so that nothing else counts.
+fn instructions(program: &Path, work: Work) -> u64 {
+    let of = |checks: u64| {
+        let run = Command::new("valgrind")
+            .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*Ready*measured*"])
+            .arg(program)
+            .args([format!("{work:?}"), checks.to_string()])
+            .output();
+        let run = match run {
+            Err(error) if error.kind() == ErrorKind::NotFound => panic!(
+                "instructions are counted by valgrind, which is not installed: `apt-get install valgrind` (Debian, \
+                 Ubuntu), `dnf install valgrind` (Fedora), `pacman -S valgrind` (Arch); scripts/test.sh does so itself"
+            ),
+            run => run.unwrap(),
+        };
+        let said = String::from_utf8_lossy(&run.stderr).into_owned();
+        let collected = said.lines().find_map(|line| line.split_once("Collected : "));
+        collected.and_then(|(_, count)| count.trim().parse::<u64>().ok()).unwrap_or_else(|| panic!("{work:?}: {said}"))
+    };
+    (of(2 * CHECKS) - of(CHECKS)) / CHECKS
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a few thousand")]
+fn to_f64(count: u64) -> f64 {
+    count as f64
+}
