@@ -1,0 +1,80 @@
+//! [`Work`]: what all peers are asked to do.
+
+use std::time::Duration;
+
+/// Long, so that nothing expires while it is measured.
+pub const WINDOW: Duration = Duration::from_secs(3600);
+
+/// Fewer than the memory store holds, and asked so seldom that none is used up.
+const DISTINCT: u64 = 50_000;
+
+/// The keys that are used up, where most calls are refused.
+const REFUSED: u64 = 64;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keys {
+    /// Every call on another one, all admitted.
+    Distinct,
+    /// All calls on one, all admitted.
+    Hot,
+    /// Of a hundred calls one is admitted, on a fresh key; 99 are refused.
+    MostlyRefused,
+    /// One key that is used up.
+    Exhausted,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Work {
+    pub name: &'static str,
+    pub keys: Keys,
+    pub callers: u64,
+}
+
+pub const ALL: [Work; 6] = [
+    Work { name: "distinct keys, 64 callers", keys: Keys::Distinct, callers: 64 },
+    Work { name: "distinct keys, 512 callers", keys: Keys::Distinct, callers: 512 },
+    Work { name: "one hot key, 512 callers", keys: Keys::Hot, callers: 512 },
+    Work { name: "99 % refused, 64 callers", keys: Keys::MostlyRefused, callers: 64 },
+    Work { name: "refused again, 64 callers", keys: Keys::Exhausted, callers: 64 },
+    Work { name: "one caller", keys: Keys::Distinct, callers: 1 },
+];
+
+impl Work {
+    /// The limit, per [`WINDOW`].
+    pub fn max(&self) -> u32 {
+        match self.keys {
+            Keys::Distinct => 100,
+            Keys::Hot => 100_000_000,
+            Keys::MostlyRefused | Keys::Exhausted => 10,
+        }
+    }
+
+    /// The keys to use up beforehand.
+    pub fn exhausted(&self) -> u64 {
+        match self.keys {
+            Keys::Distinct | Keys::Hot => 0,
+            Keys::MostlyRefused => REFUSED,
+            Keys::Exhausted => 1,
+        }
+    }
+
+    /// The key of a caller's call, both counted from 0.
+    pub fn key(&self, caller: u64, call: u64) -> u64 {
+        let n = caller + call * self.callers;
+        match self.keys {
+            Keys::Distinct => n % DISTINCT,
+            Keys::Hot | Keys::Exhausted => 0,
+            Keys::MostlyRefused if (caller + call) % 100 == 0 => REFUSED + n,
+            Keys::MostlyRefused => n % REFUSED,
+        }
+    }
+
+    /// The share of calls that is to be admitted.
+    pub fn admitted(&self) -> f64 {
+        match self.keys {
+            Keys::Distinct | Keys::Hot => 1.0,
+            Keys::MostlyRefused => 0.01,
+            Keys::Exhausted => 0.0,
+        }
+    }
+}
