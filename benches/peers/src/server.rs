@@ -25,9 +25,8 @@ rm -rf -- "$dir"
 /// Commands that run others: their time holds that of the commands inside, which the server counts a second time.
 const OUTERMOST: [&str; 7] = ["eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "exec", "cl.throttle"];
 
-/// Commands that never run inside another one.
-const NEVER_INSIDE: [&str; 8] =
-    ["ping", "multi", "watch", "unwatch", "script|load", "hello", "select", "client|setinfo"];
+/// Commands that never run inside another one, and are part of a decision.
+const NEVER_INSIDE: [&str; 4] = ["multi", "watch", "unwatch", "script|load"];
 
 /// A redis-server on a free port, without persistence.
 pub struct Server {
@@ -100,6 +99,34 @@ impl Server {
         Ok(bytes.ok_or("INFO has no used_memory")?.trim().parse()?)
     }
 
+    /// The bytes of the only key.
+    pub fn bytes_of_the_key(&self) -> Result<u64, Failure> {
+        let key: String = redis::from_redis_value(self.ask(&["RANDOMKEY"])?)?;
+        Ok(redis::from_redis_value(self.ask(&["MEMORY", "USAGE", &key, "SAMPLES", "0"])?)?)
+    }
+
+    /// Forgets the calls that took long.
+    pub fn watch_slow(&self, microseconds: u32) -> Result<(), Failure> {
+        self.ask(&["CONFIG", "SET", "slowlog-log-slower-than", &microseconds.to_string()])?;
+        self.ask(&["CONFIG", "SET", "slowlog-max-len", "10000"])?;
+        self.ask(&["SLOWLOG", "RESET"]).map(drop)
+    }
+
+    /// How many calls took longer since [`watch_slow`](Self::watch_slow), and the microseconds of the longest.
+    pub fn slow(&self) -> Result<Slow, Failure> {
+        let redis::Value::Array(entries) = self.ask(&["SLOWLOG", "GET", "10000"])? else {
+            return Err("SLOWLOG is not a list".into());
+        };
+        let took = |entry: &redis::Value| match entry {
+            redis::Value::Array(fields) => match fields.get(2) {
+                Some(redis::Value::Int(took)) => *took,
+                _ => 0,
+            },
+            _ => 0,
+        };
+        Ok(Slow { calls: entries.len(), longest: entries.iter().map(took).max().unwrap_or(0) })
+    }
+
     pub fn version(&self) -> Result<String, Failure> {
         let info: String = redis::from_redis_value(self.ask(&["INFO", "server"])?)?;
         let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).map(|at| at.trim().to_owned());
@@ -118,6 +145,14 @@ impl Drop for Server {
         drop(self.watchdog.stdin.take());
         let _ = self.watchdog.wait();
     }
+}
+
+/// Calls above a threshold.
+#[derive(Debug, Clone, Copy)]
+pub struct Slow {
+    pub calls: usize,
+    /// In microseconds; 0 if there was none.
+    pub longest: i64,
 }
 
 /// The commands that clients sent, and the time that they took.
@@ -160,7 +195,7 @@ mod tests {
     #[test]
     fn what_a_script_calls_is_not_counted_twice() {
         let info = "# Commandstats\r\ncmdstat_evalsha:calls=2,usec=10,usec_per_call=5\r\ncmdstat_zadd:calls=2,usec=3\r\n\
-            cmdstat_ping:calls=1,usec=1\r\ncmdstat_config|resetstat:calls=1,usec=99\r\n";
+            cmdstat_multi:calls=1,usec=1\r\ncmdstat_config|resetstat:calls=1,usec=99\r\n";
         let work = ServerWork::of(info);
         assert_eq!((work.calls, work.microseconds), (3, 11));
         let work = ServerWork::of("cmdstat_set:calls=2,usec=10\r\ncmdstat_incr:calls=2,usec=3\r\n");

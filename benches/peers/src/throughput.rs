@@ -1,23 +1,23 @@
 //! All peers, all works, in rounds: what ran a moment earlier and later ran on the same machine.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::Failure;
 use crate::measure::{Figures, measure};
 use crate::peer::{self, Kind};
 use crate::server::Server;
 use crate::table::{Table, number, ratio};
 use crate::work::{self, Work};
 
-/// Who did what, in medians; and who could not, and why.
+/// Who did what, in medians; and what failed, and why.
 pub struct Throughput {
     measured: Vec<(Kind, Work, Figures)>,
-    absent: Vec<(Kind, String)>,
+    failures: BTreeSet<String>,
 }
 
 impl Throughput {
-    pub async fn measure(server: &Server, rounds: usize, time: Duration) -> Result<Self, Failure> {
-        let mut absent: Vec<(Kind, String)> = Vec::new();
+    pub async fn measure(server: &Server, rounds: usize, time: Duration) -> Self {
+        let mut failures = BTreeSet::new();
         let mut measured = Vec::new();
         for work in work::ALL {
             let mut runs: Vec<(Kind, Vec<Figures>)> = peer::ALL.map(|kind| (kind, Vec::new())).into();
@@ -25,14 +25,14 @@ impl Throughput {
                 eprintln!("{}: round {} of {rounds}", work.name, round + 1);
                 for (kind, runs) in &mut runs {
                     // One caller in the process is the same as many, on one worker.
-                    if work.callers == 1 && kind.is_in_process() || absent.iter().any(|(other, _)| other == kind) {
+                    if work.callers == 1 && kind.is_in_process() {
                         continue;
                     }
                     match measure(*kind, work, server, time).await {
                         Ok(figures) => runs.push(figures),
                         Err(error) => {
                             eprintln!("{}: {error}", kind.name());
-                            absent.push((*kind, format!("{}: {error}", work.name)));
+                            failures.insert(format!("{}, {}: {error}", kind.name(), work.name));
                         }
                     }
                 }
@@ -40,7 +40,7 @@ impl Throughput {
             let medians = runs.into_iter().filter(|(_, runs)| !runs.is_empty());
             measured.extend(medians.map(|(kind, runs)| (kind, work, Figures::median(&runs))));
         }
-        Ok(Self { measured, absent })
+        Self { measured, failures }
     }
 
     pub fn of(&self, kind: Kind, keys: work::Keys, callers: u64) -> Option<Figures> {
@@ -94,8 +94,8 @@ impl Throughput {
             }
             text += &format!("\n{table}");
         }
-        for (kind, why) in &self.absent {
-            text += &format!("\n{} is missing where it failed and in what came after. {why}\n", kind.name());
+        for failure in &self.failures {
+            text += &format!("\nA round is missing. {failure}\n");
         }
         text
     }

@@ -6,17 +6,18 @@ use std::time::Duration;
 pub const WINDOW: Duration = Duration::from_secs(3600);
 
 /// Fewer than the memory store holds, and asked so seldom that none is used up.
-const DISTINCT: u64 = 50_000;
+pub const DISTINCT: Keys = Keys::Among(50_000);
+
+/// All calls on one.
+pub const HOT: Keys = Keys::Among(1);
 
 /// The keys that are used up, where most calls are refused.
 const REFUSED: u64 = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keys {
-    /// Every call on another one, all admitted.
-    Distinct,
-    /// All calls on one, all admitted.
-    Hot,
+    /// So many in turn, all admitted.
+    Among(u64),
     /// Of a hundred calls one is admitted, on a fresh key; 99 are refused.
     MostlyRefused,
     /// One key that is used up.
@@ -31,20 +32,20 @@ pub struct Work {
 }
 
 pub const ALL: [Work; 6] = [
-    Work { name: "distinct keys, 64 callers", keys: Keys::Distinct, callers: 64 },
-    Work { name: "distinct keys, 512 callers", keys: Keys::Distinct, callers: 512 },
-    Work { name: "one hot key, 512 callers", keys: Keys::Hot, callers: 512 },
+    Work { name: "distinct keys, 64 callers", keys: DISTINCT, callers: 64 },
+    Work { name: "distinct keys, 512 callers", keys: DISTINCT, callers: 512 },
+    Work { name: "one hot key, 512 callers", keys: HOT, callers: 512 },
     Work { name: "99 % refused, 64 callers", keys: Keys::MostlyRefused, callers: 64 },
     Work { name: "refused again, 64 callers", keys: Keys::Exhausted, callers: 64 },
-    Work { name: "one caller", keys: Keys::Distinct, callers: 1 },
+    Work { name: "one caller", keys: DISTINCT, callers: 1 },
 ];
 
 impl Work {
     /// The limit, per [`WINDOW`].
     pub fn max(&self) -> u32 {
         match self.keys {
-            Keys::Distinct => 100,
-            Keys::Hot => 100_000_000,
+            HOT => 100_000_000,
+            Keys::Among(_) => 100,
             Keys::MostlyRefused | Keys::Exhausted => 10,
         }
     }
@@ -52,7 +53,7 @@ impl Work {
     /// The keys to use up beforehand.
     pub fn exhausted(&self) -> u64 {
         match self.keys {
-            Keys::Distinct | Keys::Hot => 0,
+            Keys::Among(_) => 0,
             Keys::MostlyRefused => REFUSED,
             Keys::Exhausted => 1,
         }
@@ -62,8 +63,8 @@ impl Work {
     pub fn key(&self, caller: u64, call: u64) -> u64 {
         let n = caller + call * self.callers;
         match self.keys {
-            Keys::Distinct => n % DISTINCT,
-            Keys::Hot | Keys::Exhausted => 0,
+            Keys::Among(keys) => n % keys,
+            Keys::Exhausted => 0,
             Keys::MostlyRefused if (caller + call) % 100 == 0 => REFUSED + n,
             Keys::MostlyRefused => n % REFUSED,
         }
@@ -72,7 +73,7 @@ impl Work {
     /// The share of calls that is to be admitted.
     pub fn admitted(&self) -> f64 {
         match self.keys {
-            Keys::Distinct | Keys::Hot => 1.0,
+            Keys::Among(_) => 1.0,
             Keys::MostlyRefused => 0.01,
             Keys::Exhausted => 0.0,
         }

@@ -1,12 +1,14 @@
 //! This crate, by hand.
 
-use ratelimit_runtime::{
-    Algorithm, Limit, OnUnavailable, RateLimitError, RateLimiter, RateLimiterBuilder, RedisStore, Rule, key,
-};
+use std::time::Duration;
+
+use ratelimit_runtime::{Algorithm, Limit, OnUnavailable, RateLimitError, RateLimiter, Rule, key};
 
 use crate::Failure;
 use crate::server::Server;
 use crate::work::WINDOW;
+
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 pub struct Ours {
     limiter: RateLimiter,
@@ -16,17 +18,9 @@ pub struct Ours {
 impl Ours {
     /// On a connection of its own.
     pub async fn with_rule(server: &Server, rule: Rule) -> Result<Self, Failure> {
-        Self::open(RateLimiter::builder().redis(&server.url()), rule).await
-    }
-
-    /// On a store with settings.
-    pub async fn on_store(store: RedisStore, rule: Rule) -> Result<Self, Failure> {
-        Self::open(RateLimiter::builder().store(store), rule).await
-    }
-
-    async fn open(builder: RateLimiterBuilder, rule: Rule) -> Result<Self, Failure> {
-        // What Redis did not answer is a failure here, never a figure.
-        let limiter = builder.on_unavailable(OnUnavailable::Deny).build()?;
+        // What Redis did not answer is a failure here, never a figure; but a machine that others use may pause it.
+        let limiter = RateLimiter::builder().redis(&server.url()).timeout(TIMEOUT).on_unavailable(OnUnavailable::Deny);
+        let limiter = limiter.build()?;
         limiter.ready().await?;
         Ok(Self { limiter, rule })
     }
