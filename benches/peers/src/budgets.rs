@@ -55,6 +55,8 @@ pub fn report(measured: &Measured<'_>) -> String {
 
 impl Budgets {
     fn row(&mut self, what: &str, budget: Budget, figure: f64, shown: fn(f64) -> String) {
+        // What is shown is what is compared.
+        let figure = (figure * 100.0).round() / 100.0;
         let (bound, met) = match budget {
             Budget::AtMost(bound) => (format!("≤ {}", shown(bound)), figure <= bound),
             Budget::AtLeast(bound) => (format!("≥ {}", shown(bound)), figure >= bound),

@@ -27,8 +27,8 @@ const PANELS: [(Keys, u64, &str); 4] = [
 
 const WIDTH: u32 = 820;
 /// Where bars start, and how long the longest is.
-const LABELS: u32 = 180;
-const LONGEST: f64 = 560.0;
+const LABELS: u32 = 210;
+const LONGEST: f64 = 540.0;
 const BAR: u32 = 14;
 const LINE: u32 = 20;
 const HEAD: u32 = 34;

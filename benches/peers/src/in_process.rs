@@ -2,15 +2,18 @@
 //!
 //! Every side is given a number and makes its key of it.
 
+use std::hint::black_box;
 use std::num::NonZeroU32;
 use std::pin::pin;
-use std::sync::{Barrier, LazyLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Barrier, LazyLock, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use governor::{DefaultKeyedRateLimiter, Quota};
-use ratelimit_runtime::{Limit, RateLimitError, RateLimiter, Rule, key, rate_limit};
+use ratelimit_runtime::clock::Clock;
+use ratelimit_runtime::{Limit, MemoryStore, RateLimitError, RateLimiter, Rule, key, rate_limit};
 
 use crate::Failure;
 use crate::measure::median;
@@ -44,7 +47,23 @@ async fn leaky_refused(id: u64) -> Outcome {
 /// The same by hand.
 static SLIDING: Rule = Rule::new("by hand", Limit::new(1_000_000, Duration::from_millis(1)));
 
-static LIMITER: LazyLock<RateLimiter> = LazyLock::new(RateLimiter::memory);
+static LIMITER: OnceLock<RateLimiter> = OnceLock::new();
+
+/// The limiter that the attributes find, and that is asked by hand.
+pub fn install(limiter: RateLimiter) {
+    LIMITER.get_or_init(|| limiter).clone().install();
+}
+
+/// Costs what a clock costs, and goes on by a tenth of the short window at each reading, so that the same calls find the
+/// same log in every run.
+struct EvenClock(AtomicU64);
+
+impl Clock for EvenClock {
+    fn now(&self) -> Duration {
+        black_box(Instant::now());
+        Duration::from_micros(100 * self.0.fetch_add(1, Ordering::Relaxed))
+    }
+}
 
 static GOVERNOR: LazyLock<DefaultKeyedRateLimiter<String>> =
     LazyLock::new(|| DefaultKeyedRateLimiter::keyed(Quota::per_second(NonZeroU32::MAX)));
@@ -113,7 +132,8 @@ impl Asking {
             Self::LeakyAdmitted => ids().for_each(|id| assert!(at_once(leaky_admitted(id)).is_ok())),
             Self::SlidingAdmitted => ids().for_each(|id| assert!(at_once(sliding_admitted(id)).is_ok())),
             Self::SlidingByHand => {
-                ids().for_each(|id| assert!(at_once(LIMITER.acquire(&SLIDING, &key!("user:<id>"))).is_ok()));
+                let limiter = LIMITER.get_or_init(RateLimiter::memory);
+                ids().for_each(|id| assert!(at_once(limiter.acquire(&SLIDING, &key!("user:<id>"))).is_ok()));
             }
             Self::LeakyRefused => ids().for_each(|id| drop(at_once(leaky_refused(id)))),
             Self::SlidingRefused => ids().for_each(|id| drop(at_once(sliding_refused(id)))),
@@ -130,7 +150,7 @@ pub fn ask(index: &str, calls: &str) -> Result<(), Failure> {
             tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(redis_refused(calls))
         }
         asking => {
-            install();
+            install(RateLimiter::with_store(MemoryStore::new().with_clock(EvenClock(AtomicU64::new(0)))));
             asking.repeat(0, 1, calls);
             Ok(())
         }
@@ -160,11 +180,6 @@ fn at_once<F: Future>(future: F) -> F::Output {
         Poll::Ready(output) => output,
         Poll::Pending => unreachable!("the memory store does not wait"),
     }
-}
-
-/// The limiter that the attributes find.
-pub fn install() {
-    LIMITER.clone().install();
 }
 
 /// Calls a second on one thread, and on two with numbers of their own.

@@ -72,7 +72,7 @@ async fn run() -> Result<(), Failure> {
     let named: Vec<&str> =
         arguments.iter().map(String::as_str).filter(|argument| !argument.starts_with("--")).collect();
     let server = Server::start()?;
-    in_process::install();
+    in_process::install(ratelimit_runtime::RateLimiter::memory());
     match &named[..] {
         ["throughput"] => print!("{}", throughput(&server, quick).await.report()),
         ["server-time"] => print!("{}", server_time(&server, quick).await.report()),

@@ -7,6 +7,7 @@ use crate::Failure;
 use crate::histogram::Histogram;
 use crate::peer::{Kind, Peer};
 use crate::server::Server;
+use crate::server_time::fill;
 use crate::work::Work;
 
 /// The clock is read, and others are let run, once in so many calls of a peer that answers in the process.
@@ -53,6 +54,7 @@ pub async fn measure(kind: Kind, work: Work, server: &Server, time: Duration) ->
             peer.admits(&format!("user{key}")).await?;
         }
     }
+    fill(Arc::clone(&peer), work.known(), 1).await?;
     let first = load(&peer, kind, work, 0, time / 5).await?;
     server.count_anew()?;
     let start = Instant::now();

@@ -59,6 +59,14 @@ impl Work {
         }
     }
 
+    /// The keys to ask for once beforehand: so many that a short run would not come to all of them.
+    pub fn known(&self) -> u64 {
+        match self.keys {
+            Keys::Among(keys) if keys > 50_000 => keys,
+            _ => 0,
+        }
+    }
+
     /// The key of a caller's call, both counted from 0.
     pub fn key(&self, caller: u64, call: u64) -> u64 {
         let n = caller + call * self.callers;
