@@ -101,6 +101,10 @@ impl Server {
 
     /// The bytes of the only key.
     pub fn bytes_of_the_key(&self) -> Result<u64, Failure> {
+        let keys: u64 = redis::from_redis_value(self.ask(&["DBSIZE"])?)?;
+        if keys != 1 {
+            return Err(format!("there are {keys} keys, and not one").into());
+        }
         let key: String = redis::from_redis_value(self.ask(&["RANDOMKEY"])?)?;
         Ok(redis::from_redis_value(self.ask(&["MEMORY", "USAGE", &key, "SAMPLES", "0"])?)?)
     }
