@@ -4,7 +4,7 @@
 //!
 //! Every side is given a number and makes its key of it. `scripts/bench.sh` counts the instructions of the same.
 
-#![allow(clippy::unwrap_used, missing_docs, unused_crate_dependencies, reason = "a benchmark")]
+#![allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::wildcard_imports, missing_docs, reason = "a benchmark")]
 
 use std::cell::Cell;
 use std::num::NonZeroU32;
@@ -39,7 +39,7 @@ fn ask<T>(bencher: Bencher<'_, '_>, mut before: impl FnMut(u64), asked: impl Fn(
     (0..8 * KEYS).for_each(&mut before);
     bencher.bench(|| {
         let id = NEXT.get();
-        NEXT.set(if (id + 1) % KEYS == 0 { id + 1 - KEYS } else { id + 1 });
+        NEXT.set(if (id + 1).is_multiple_of(KEYS) { id + 1 - KEYS } else { id + 1 });
         asked(black_box(id))
     });
 }
