@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the attribute costs the compiler and a future, beside #[tracing::instrument]: the time to check 500 functions, and
-# the size of the future of one, as tables. Nothing is downloaded.
+# What the attribute costs the compiler and a future, beside #[tracing::instrument]: the time to check 500 functions, the
+# size of what is generated for one, and the size of its future, as tables. Nothing is downloaded.
 #
 #   scripts/compile-cost.sh [functions] [runs]
 #
@@ -98,6 +98,17 @@ cd "$folder"
 cargo check --offline --quiet --workspace --lib
 printf 'bytes of a future\n'
 cargo run --offline --quiet --package sizes
+
+# expanded KIND: the bytes of source that the compiler sees, all macros expanded, which stable compilers do not show.
+expanded() {
+    RUSTC_BOOTSTRAP=1 cargo rustc --offline --quiet --package "$1" --lib --profile check -- -Zunpretty=expanded | wc -c
+}
+
+bare=$(expanded bare)
+printf '\nbytes of source generated per function\n'
+for kind in instrument rate_limit; do
+    printf '%-28s %6d\n' "$kind" "$((($(expanded "$kind") - bare) / functions))"
+done
 
 # median KIND: the seconds to check the crate, its dependencies ready.
 median() {

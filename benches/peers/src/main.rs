@@ -1,0 +1,149 @@
+//! This crate beside its peers, on one machine in one run. `scripts/bench.sh` runs it.
+//!
+//!     ratelimit-peers [--quick] [throughput | server-time | in-process | instructions | bytes | growth]
+//!     ratelimit-peers [--quick] all CHART COMPILE-COST
+//!
+//! prints one part, or all of it: then the chart is written to the one file, and what `scripts/compile-cost.sh` printed is
+//! read from the other.
+
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+mod budgets;
+mod bytes;
+mod chart;
+mod compile;
+mod growth;
+mod histogram;
+mod in_process;
+mod instructions;
+mod log;
+mod machine;
+mod measure;
+mod peer;
+mod server;
+mod server_time;
+mod table;
+mod throughput;
+mod work;
+
+use self::budgets::Measured;
+use self::bytes::Bytes;
+use self::compile::Compile;
+use self::growth::Extent;
+use self::in_process::InProcess;
+use self::instructions::Instructions;
+use self::peer::Kind;
+use self::server::Server;
+use self::server_time::{Bucket, Case, ServerTime};
+use self::throughput::Throughput;
+
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().collect();
+    if let [_, asking, index, calls] = &arguments[..]
+        && asking == "asking"
+    {
+        return exit(in_process::ask(index, calls));
+    }
+    // One worker: the other core is the server's.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let done =
+        runtime.map_err(Failure::from).and_then(|runtime| runtime.block_on(async { tokio::spawn(run()).await? }));
+    exit(done)
+}
+
+fn exit(done: Result<(), Failure>) -> ExitCode {
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<(), Failure> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let quick = arguments.iter().any(|argument| argument == "--quick");
+    let named: Vec<&str> =
+        arguments.iter().map(String::as_str).filter(|argument| !argument.starts_with("--")).collect();
+    let server = Server::start()?;
+    in_process::install(ratelimit_runtime::RateLimiter::memory());
+    match &named[..] {
+        ["throughput"] => print!("{}", throughput(&server, quick).await.report()),
+        ["server-time"] => print!("{}", server_time(&server, quick).await.report()),
+        ["in-process"] => print!("{}", in_process(quick).report()),
+        ["instructions"] => print!("{}", Instructions::measure().report()),
+        ["bytes"] => print!("{}", bytes(&server, quick).await.report()),
+        ["growth"] => print!("{}", growth::report(&server, extent(quick), None).await),
+        ["all", chart, compile_cost] => {
+            let compile = Compile(std::fs::read_to_string(compile_cost)?);
+            print!("{}", all(&server, quick, chart, &compile).await?);
+        }
+        other => return Err(format!("this is not known: {other:?}").into()),
+    }
+    Ok(())
+}
+
+async fn all(server: &Server, quick: bool, chart: &str, compile: &Compile) -> Result<String, Failure> {
+    let machine = machine::report(server)?;
+    let throughput = throughput(server, quick).await;
+    std::fs::write(chart, chart::draw(&throughput))?;
+    let server_time = server_time(server, quick).await;
+    let in_process = in_process(quick);
+    let instructions = Instructions::measure();
+    let bytes = bytes(server, quick).await;
+    let unbatched = server_time.of(Case { bucket: Bucket::SortedSet { limits: 1 }, entries: 5, admitted: true });
+    let ping = throughput.of(Kind::Ping, work::DISTINCT, 512);
+    let growth = growth::report(server, extent(quick), ping.map(|ping| (ping, unbatched))).await;
+    let budgets = budgets::report(&Measured {
+        throughput: &throughput,
+        server_time: &server_time,
+        in_process: &in_process,
+        instructions: &instructions,
+        bytes: &bytes,
+        compile,
+    });
+    let rounds = if quick { " This was a quick run: one short round of most." } else { "" };
+    let sections = [
+        ("Budgets", budgets),
+        ("Beside its peers", throughput.report()),
+        ("Server time of one decision", server_time.report()),
+        ("In the process", format!("{}\n{}", in_process.report(), instructions.report())),
+        ("Bytes", bytes.report()),
+        ("Compiling", compile.report()),
+        ("Growth", growth),
+    ];
+    let sections = sections.map(|(title, text)| format!("\n## {title}\n\n{text}"));
+    Ok(format!("{machine}{rounds}\n{}", sections.concat()))
+}
+
+async fn throughput(server: &Server, quick: bool) -> Throughput {
+    let (rounds, time) = if quick { (1, Duration::from_millis(200)) } else { (3, Duration::from_millis(600)) };
+    Throughput::measure(server, rounds, time).await
+}
+
+async fn server_time(server: &Server, quick: bool) -> ServerTime {
+    let (rounds, keys) = if quick { (3, 50) } else { (7, 200) };
+    ServerTime::measure(server, server_time::cases(), rounds, keys).await
+}
+
+fn in_process(quick: bool) -> InProcess {
+    let (rounds, time) = if quick { (1, Duration::from_millis(100)) } else { (5, Duration::from_millis(300)) };
+    InProcess::measure(rounds, time)
+}
+
+async fn bytes(server: &Server, quick: bool) -> Bytes {
+    Bytes::measure(server, if quick { 20_000 } else { 1_000_000 }).await
+}
+
+fn extent(quick: bool) -> Extent {
+    match quick {
+        true => Extent { max: 1_000, keys: 10_000, callers: 1_024, rounds: 1, time: Duration::from_millis(100) },
+        false => Extent { max: 100_000, keys: 1_000_000, callers: 4_096, rounds: 5, time: Duration::from_millis(500) },
+    }
+}

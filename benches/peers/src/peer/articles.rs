@@ -1,0 +1,98 @@
+//! What people paste from articles: a script, sent by hand over the multiplexed connection of redis-rs.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, IntoConnectionInfo as _};
+
+use crate::Failure;
+use crate::server::Server;
+use crate::work::WINDOW;
+
+/// A sliding window in a sorted set, on the caller's clock.
+const ZSET: &str = "
+redis.call('ZREMRANGEBYSCORE', KEYS[1], 0, ARGV[1] - ARGV[2])
+if redis.call('ZCARD', KEYS[1]) < tonumber(ARGV[3]) then
+  redis.call('ZADD', KEYS[1], ARGV[1], ARGV[4])
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+  return 1
+end
+return 0";
+
+/// A fixed window in a counter.
+const INCR: &str = "
+local count = redis.call('INCR', KEYS[1])
+if count == 1 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
+if count > tonumber(ARGV[2]) then return 0 end
+return 1";
+
+/// The connection that all of these use, with TCP_NODELAY, which redis-rs leaves off.
+#[derive(Clone)]
+pub struct Connection(MultiplexedConnection);
+
+impl Connection {
+    pub async fn open(server: &Server) -> Result<Self, Failure> {
+        let info = server.url().into_connection_info()?;
+        let info = info.set_tcp_settings(redis::io::tcp::TcpSettings::default().set_nodelay(true));
+        let config = AsyncConnectionConfig::new().set_response_timeout(None);
+        Ok(Self(redis::Client::open(info)?.get_multiplexed_async_connection_with_config(&config).await?))
+    }
+
+    pub async fn send<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, Failure> {
+        Ok(command.query_async(&mut self.0.clone()).await?)
+    }
+
+    pub async fn ping(&self) -> Result<bool, Failure> {
+        self.send::<String>(&redis::cmd("PING")).await.map(|_| true)
+    }
+
+    async fn load(&self, script: &str) -> Result<String, Failure> {
+        self.send(redis::cmd("SCRIPT").arg("LOAD").arg(script)).await
+    }
+}
+
+pub struct Zset {
+    connection: Connection,
+    sha: String,
+    max: u32,
+    calls: AtomicU64,
+}
+
+impl Zset {
+    pub async fn open(server: &Server, max: u32) -> Result<Self, Failure> {
+        let connection = Connection::open(server).await?;
+        let sha = connection.load(ZSET).await?;
+        Ok(Self { connection, sha, max, calls: AtomicU64::new(0) })
+    }
+
+    pub async fn admits(&self, user: &str) -> Result<bool, Failure> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() as u64;
+        // The better ones make the member unique.
+        let member = format!("{now}-{}", self.calls.fetch_add(1, Ordering::Relaxed));
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(&self.sha).arg(1).arg(format!("rate:{user}"));
+        command.arg(now).arg(WINDOW.as_millis() as u64).arg(self.max).arg(member);
+        self.connection.send(&command).await
+    }
+}
+
+pub struct Incr {
+    connection: Connection,
+    sha: String,
+    max: u32,
+}
+
+impl Incr {
+    pub async fn open(server: &Server, max: u32) -> Result<Self, Failure> {
+        let connection = Connection::open(server).await?;
+        let sha = connection.load(INCR).await?;
+        Ok(Self { connection, sha, max })
+    }
+
+    pub async fn admits(&self, user: &str) -> Result<bool, Failure> {
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(&self.sha).arg(1).arg(format!("rate:{user}")).arg(WINDOW.as_millis() as u64).arg(self.max);
+        self.connection.send(&command).await
+    }
+}

@@ -1,0 +1,107 @@
+//! [`Peer`]: one limiter, ready to be asked; a file for each kind.
+
+use ratelimit_runtime::Algorithm;
+
+use crate::Failure;
+use crate::server::Server;
+
+mod articles;
+mod cell;
+mod governor;
+mod limitation;
+pub mod ours;
+mod trypema;
+
+/// Who can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Ping,
+    ArticleZset,
+    ArticleIncr,
+    RedisCell,
+    OnRedis(Algorithm),
+    Trypema,
+    ActixLimitation,
+    Governor,
+    InMemory(Algorithm),
+}
+
+pub const ALL: [Kind; 14] = [
+    Kind::Ping,
+    Kind::ArticleZset,
+    Kind::ArticleIncr,
+    Kind::RedisCell,
+    Kind::OnRedis(Algorithm::SlidingWindow),
+    Kind::OnRedis(Algorithm::SlidingCounter),
+    Kind::OnRedis(Algorithm::FixedWindow),
+    Kind::OnRedis(Algorithm::TokenBucket),
+    Kind::OnRedis(Algorithm::LeakyBucket),
+    Kind::Trypema,
+    Kind::ActixLimitation,
+    Kind::Governor,
+    Kind::InMemory(Algorithm::SlidingWindow),
+    Kind::InMemory(Algorithm::LeakyBucket),
+];
+
+impl Kind {
+    pub fn name(self) -> String {
+        match self {
+            Self::Ping => "PING".to_owned(),
+            Self::ArticleZset => "the articles' ZSET Lua".to_owned(),
+            Self::ArticleIncr => "the articles' INCR Lua".to_owned(),
+            Self::RedisCell => "redis-cell".to_owned(),
+            Self::OnRedis(algorithm) => format!("**this crate**, {algorithm}"),
+            Self::Trypema => "trypema, on Redis".to_owned(),
+            Self::ActixLimitation => "actix-limitation".to_owned(),
+            Self::Governor => "governor, in process".to_owned(),
+            Self::InMemory(algorithm) => format!("**this crate**, {algorithm}, in process"),
+        }
+    }
+
+    pub fn is_in_process(self) -> bool {
+        matches!(self, Self::Governor | Self::InMemory(_))
+    }
+}
+
+/// A limiter of so many calls per [`WINDOW`](crate::work::WINDOW) and key.
+pub enum Peer {
+    Ping(articles::Connection),
+    ArticleZset(articles::Zset),
+    ArticleIncr(articles::Incr),
+    RedisCell(cell::Cell),
+    Ours(ours::Ours),
+    Trypema(trypema::Trypema),
+    ActixLimitation(limitation::Limitation),
+    Governor(governor::Governor),
+}
+
+impl Peer {
+    /// Connects, and loads what it needs.
+    pub async fn open(kind: Kind, server: &Server, max: u32) -> Result<Self, Failure> {
+        Ok(match kind {
+            Kind::Ping => Self::Ping(articles::Connection::open(server).await?),
+            Kind::ArticleZset => Self::ArticleZset(articles::Zset::open(server, max).await?),
+            Kind::ArticleIncr => Self::ArticleIncr(articles::Incr::open(server, max).await?),
+            Kind::RedisCell => Self::RedisCell(cell::Cell::open(server, max).await?),
+            Kind::OnRedis(algorithm) => Self::Ours(ours::Ours::on_redis(server, algorithm, max).await?),
+            Kind::InMemory(algorithm) => Self::Ours(ours::Ours::in_memory(algorithm, max)),
+            Kind::Trypema => Self::Trypema(trypema::Trypema::open(server, max).await?),
+            Kind::ActixLimitation => Self::ActixLimitation(limitation::Limitation::open(server, max)?),
+            Kind::Governor => Self::Governor(governor::Governor::new(max)),
+        })
+    }
+
+    /// Asks for one call: whether it is admitted.
+    pub async fn admits(&self, user: &str) -> Result<bool, Failure> {
+        match self {
+            Self::Ping(connection) => connection.ping().await,
+            Self::ArticleZset(peer) => peer.admits(user).await,
+            Self::ArticleIncr(peer) => peer.admits(user).await,
+            Self::RedisCell(peer) => peer.admits(user).await,
+            Self::Ours(peer) => peer.admits(user).await,
+            Self::Trypema(peer) => peer.admits(user).await,
+            Self::ActixLimitation(peer) => peer.admits(user).await,
+            Self::Governor(peer) => Ok(peer.admits(user)),
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! This crate, by hand.
+
+use std::time::Duration;
+
+use ratelimit_runtime::{Algorithm, Limit, OnUnavailable, RateLimitError, RateLimiter, Rule, key};
+
+use crate::Failure;
+use crate::server::Server;
+use crate::work::WINDOW;
+
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+pub struct Ours {
+    limiter: RateLimiter,
+    rule: Rule,
+}
+
+impl Ours {
+    /// On a connection of its own.
+    pub async fn with_rule(server: &Server, rule: Rule) -> Result<Self, Failure> {
+        // What Redis did not answer is a failure here, never a figure; but a machine that others use may pause it.
+        let limiter = RateLimiter::builder().redis(&server.url()).timeout(TIMEOUT).on_unavailable(OnUnavailable::Deny);
+        let limiter = limiter.build()?;
+        limiter.ready().await?;
+        Ok(Self { limiter, rule })
+    }
+
+    pub async fn on_redis(server: &Server, algorithm: Algorithm, max: u32) -> Result<Self, Failure> {
+        Self::with_rule(server, rule(algorithm, max)).await
+    }
+
+    pub fn in_memory(algorithm: Algorithm, max: u32) -> Self {
+        Self { limiter: RateLimiter::memory(), rule: rule(algorithm, max) }
+    }
+
+    pub async fn admits(&self, user: &str) -> Result<bool, Failure> {
+        match self.limiter.acquire(&self.rule, &key!("<user>")).await {
+            Ok(_) => Ok(true),
+            Err(RateLimitError::Exceeded(_)) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// One limit per [`WINDOW`].
+pub fn rule(algorithm: Algorithm, max: u32) -> Rule {
+    Rule::new("rate", Limit::new(max.into(), WINDOW)).with_algorithm(algorithm)
+}

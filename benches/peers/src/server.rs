@@ -1,0 +1,208 @@
+//! [`Server`]: a redis-server of our own, and what it counts.
+
+use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::Failure;
+
+/// The server is the child of a shell that waits for its standard input to end, so it goes however this program ends.
+const WATCHDOG: &str = r#"
+dir=$1; shift
+"$@" >"$dir/log" 2>&1 &
+pid=$!
+echo "$pid"
+read -r _
+kill -9 "$pid"; wait "$pid" 2>/dev/null
+rm -rf -- "$dir"
+"#;
+
+/// Commands that run others: their time holds that of the commands inside, which the server counts a second time.
+const OUTERMOST: [&str; 7] = ["eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "exec", "cl.throttle"];
+
+/// Commands that never run inside another one, and are part of a decision.
+const NEVER_INSIDE: [&str; 4] = ["multi", "watch", "unwatch", "script|load"];
+
+/// A redis-server on a free port, without persistence.
+pub struct Server {
+    watchdog: Child,
+    port: u16,
+    admin: Mutex<redis::Connection>,
+    /// Whether it has the module redis-cell.
+    pub has_cell: bool,
+}
+
+impl Server {
+    /// `RATELIMIT_TEST_REDIS_BIN` names another binary; `RATELIMIT_REDIS_CELL` the module to load.
+    pub fn start() -> Result<Self, Failure> {
+        let binary = std::env::var_os("RATELIMIT_TEST_REDIS_BIN").unwrap_or_else(|| "redis-server".into());
+        let module = std::env::var_os("RATELIMIT_REDIS_CELL").filter(|module| !module.is_empty());
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let dir = std::env::temp_dir().join(format!("ratelimit-peers-{}-{port}", std::process::id()));
+        std::fs::create_dir(&dir)?;
+        let mut command = Command::new("sh");
+        command.args(["-c", WATCHDOG, "redis-watchdog"]).arg(&dir).arg(binary);
+        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"]);
+        command.arg(&dir);
+        if let Some(module) = &module {
+            command.arg("--loadmodule").arg(PathBuf::from(module));
+        }
+        let mut watchdog = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        if let Some(stdout) = watchdog.stdout.take() {
+            BufReader::new(stdout).read_line(&mut String::new())?;
+        }
+        let client = redis::Client::open(("127.0.0.1", port))?;
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let admin = loop {
+            match client.get_connection() {
+                Ok(admin) => break admin,
+                Err(error) if Instant::now() > deadline => {
+                    let said = std::fs::read_to_string(dir.join("log")).unwrap_or_default();
+                    return Err(format!("redis-server did not start: {error}\n{said}").into());
+                }
+                Err(_) => thread::sleep(Duration::from_millis(10)),
+            }
+        };
+        Ok(Self { watchdog, port, admin: Mutex::new(admin), has_cell: module.is_some() })
+    }
+
+    /// `redis://127.0.0.1:<port>/`
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+    /// Forgets all keys, not the scripts.
+    pub fn empty(&self) -> Result<(), Failure> {
+        self.ask(&["FLUSHALL", "SYNC"]).map(drop)
+    }
+
+    /// Starts counting anew.
+    pub fn count_anew(&self) -> Result<(), Failure> {
+        self.ask(&["CONFIG", "RESETSTAT"]).map(drop)
+    }
+
+    /// What was done since [`count_anew`](Self::count_anew).
+    pub fn work(&self) -> Result<ServerWork, Failure> {
+        let info: String = redis::from_redis_value(self.ask(&["INFO", "commandstats"])?)?;
+        Ok(ServerWork::of(&info))
+    }
+
+    /// The bytes that the server has allocated.
+    pub fn used_memory(&self) -> Result<u64, Failure> {
+        let info: String = redis::from_redis_value(self.ask(&["INFO", "memory"])?)?;
+        let bytes = info.lines().find_map(|line| line.strip_prefix("used_memory:"));
+        Ok(bytes.ok_or("INFO has no used_memory")?.trim().parse()?)
+    }
+
+    /// The bytes of the only key.
+    pub fn bytes_of_the_key(&self) -> Result<u64, Failure> {
+        let keys: u64 = redis::from_redis_value(self.ask(&["DBSIZE"])?)?;
+        if keys != 1 {
+            return Err(format!("there are {keys} keys, and not one").into());
+        }
+        let key: String = redis::from_redis_value(self.ask(&["RANDOMKEY"])?)?;
+        Ok(redis::from_redis_value(self.ask(&["MEMORY", "USAGE", &key, "SAMPLES", "0"])?)?)
+    }
+
+    /// Forgets the calls that took long.
+    pub fn watch_slow(&self, microseconds: u32) -> Result<(), Failure> {
+        self.ask(&["CONFIG", "SET", "slowlog-log-slower-than", &microseconds.to_string()])?;
+        self.ask(&["CONFIG", "SET", "slowlog-max-len", "10000"])?;
+        self.ask(&["SLOWLOG", "RESET"]).map(drop)
+    }
+
+    /// How many calls took longer since [`watch_slow`](Self::watch_slow), and the microseconds of the longest.
+    pub fn slow(&self) -> Result<Slow, Failure> {
+        let redis::Value::Array(entries) = self.ask(&["SLOWLOG", "GET", "10000"])? else {
+            return Err("SLOWLOG is not a list".into());
+        };
+        let took = |entry: &redis::Value| match entry {
+            redis::Value::Array(fields) => match fields.get(2) {
+                Some(redis::Value::Int(took)) => *took,
+                _ => 0,
+            },
+            _ => 0,
+        };
+        Ok(Slow { calls: entries.len(), longest: entries.iter().map(took).max().unwrap_or(0) })
+    }
+
+    pub fn version(&self) -> Result<String, Failure> {
+        let info: String = redis::from_redis_value(self.ask(&["INFO", "server"])?)?;
+        let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).map(|at| at.trim().to_owned());
+        field("valkey_version:").or_else(|| field("redis_version:")).ok_or_else(|| "INFO has no version".into())
+    }
+
+    /// One command on a connection of its own.
+    pub fn ask(&self, command: &[&str]) -> Result<redis::Value, Failure> {
+        let mut admin = self.admin.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(redis::cmd(command[0]).arg(&command[1..]).query(&mut *admin)?)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.watchdog.stdin.take());
+        let _ = self.watchdog.wait();
+    }
+}
+
+/// Calls above a threshold.
+#[derive(Debug, Clone, Copy)]
+pub struct Slow {
+    pub calls: usize,
+    /// In microseconds; 0 if there was none.
+    pub longest: i64,
+}
+
+/// The commands that clients sent, and the time that they took.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ServerWork {
+    pub calls: u64,
+    pub microseconds: u64,
+}
+
+impl ServerWork {
+    /// Reads `cmdstat_<name>:calls=<n>,usec=<n>,…` lines. Where something ran others, only it counts, and what cannot have
+    /// been inside; else everything does.
+    fn of(info: &str) -> Self {
+        let mut commands = HashMap::new();
+        for line in info.lines() {
+            let Some((name, fields)) = line.strip_prefix("cmdstat_").and_then(|line| line.split_once(':')) else {
+                continue;
+            };
+            let field = |name: &str| {
+                let value = fields.split(',').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+                value.and_then(|value| value.parse().ok()).unwrap_or(0)
+            };
+            commands.insert(name, Self { calls: field("calls"), microseconds: field("usec") });
+        }
+        commands.retain(|name, _| !name.starts_with("config") && *name != "info" && *name != "flushall");
+        if OUTERMOST.iter().any(|name| commands.contains_key(name)) {
+            commands.retain(|name, _| OUTERMOST.contains(name) || NEVER_INSIDE.contains(name));
+        }
+        commands.values().fold(Self::default(), |sum, work| Self {
+            calls: sum.calls + work.calls,
+            microseconds: sum.microseconds + work.microseconds,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_script_calls_is_not_counted_twice() {
+        let info = "# Commandstats\r\ncmdstat_evalsha:calls=2,usec=10,usec_per_call=5\r\ncmdstat_zadd:calls=2,usec=3\r\n\
+            cmdstat_multi:calls=1,usec=1\r\ncmdstat_config|resetstat:calls=1,usec=99\r\n";
+        let work = ServerWork::of(info);
+        assert_eq!((work.calls, work.microseconds), (3, 11));
+        let work = ServerWork::of("cmdstat_set:calls=2,usec=10\r\ncmdstat_incr:calls=2,usec=3\r\n");
+        assert_eq!((work.calls, work.microseconds), (4, 13));
+    }
+}

@@ -1,0 +1,102 @@
+//! All peers, all works, in rounds: what ran a moment earlier and later ran on the same machine.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::measure::{Figures, measure};
+use crate::peer::{self, Kind};
+use crate::server::Server;
+use crate::table::{Table, number, ratio};
+use crate::work::{self, Work};
+
+/// Who did what, in medians; and what failed, and why.
+pub struct Throughput {
+    measured: Vec<(Kind, Work, Figures)>,
+    failures: BTreeSet<String>,
+}
+
+impl Throughput {
+    pub async fn measure(server: &Server, rounds: usize, time: Duration) -> Self {
+        let mut failures = BTreeSet::new();
+        let mut measured = Vec::new();
+        for work in work::ALL {
+            let mut runs: Vec<(Kind, Vec<Figures>)> = peer::ALL.map(|kind| (kind, Vec::new())).into();
+            for round in 0..rounds {
+                eprintln!("{}: round {} of {rounds}", work.name, round + 1);
+                for (kind, runs) in &mut runs {
+                    // One caller in the process is the same as many, on one worker.
+                    if work.callers == 1 && kind.is_in_process() {
+                        continue;
+                    }
+                    match measure(*kind, work, server, time).await {
+                        Ok(figures) => runs.push(figures),
+                        Err(error) => {
+                            eprintln!("{}: {error}", kind.name());
+                            failures.insert(format!("{}, {}: {error}", kind.name(), work.name));
+                        }
+                    }
+                }
+            }
+            let medians = runs.into_iter().filter(|(_, runs)| !runs.is_empty());
+            measured.extend(medians.map(|(kind, runs)| (kind, work, Figures::median(&runs))));
+        }
+        Self { measured, failures }
+    }
+
+    pub fn of(&self, kind: Kind, keys: work::Keys, callers: u64) -> Option<Figures> {
+        let found =
+            self.measured.iter().find(|(k, work, _)| *k == kind && work.keys == keys && work.callers == callers);
+        found.map(|(.., figures)| *figures)
+    }
+
+    /// One table of decisions per second, and one for each work with all that was measured.
+    pub fn report(&self) -> String {
+        let mut text = String::from("### Decisions per second\n\n");
+        let mut rates = Table::new(std::iter::once("").chain(work::ALL.map(|work| work.name)));
+        for kind in peer::ALL {
+            let rate = |work: Work| match self.of(kind, work.keys, work.callers) {
+                Some(figures) => number(figures.per_second),
+                None => String::new(),
+            };
+            rates.row(std::iter::once(kind.name()).chain(work::ALL.map(rate)));
+        }
+        text += &format!("{rates}");
+        for work in work::ALL {
+            let article = self.of(Kind::ArticleZset, work.keys, work.callers);
+            let against = |figure: f64, of: fn(&Figures) -> f64| match &article {
+                Some(article) => ratio(figure / of(article)),
+                None => String::new(),
+            };
+            let mut table = Table::new([
+                work.name,
+                "decisions/s",
+                "× ZSET Lua",
+                "p50 µs",
+                "p99 µs",
+                "server µs each",
+                "× ZSET Lua",
+                "Redis calls each",
+            ]);
+            for kind in peer::ALL {
+                let Some(figures) = self.of(kind, work.keys, work.callers) else { continue };
+                let server = if kind.is_in_process() { f64::NAN } else { figures.server };
+                let calls = if kind.is_in_process() { f64::NAN } else { figures.calls };
+                table.row([
+                    kind.name(),
+                    number(figures.per_second),
+                    against(figures.per_second, |article| article.per_second),
+                    number(figures.p50),
+                    number(figures.p99),
+                    number(server),
+                    against(server, |article| article.server),
+                    number(calls),
+                ]);
+            }
+            text += &format!("\n{table}");
+        }
+        for failure in &self.failures {
+            text += &format!("\nA round is missing. {failure}\n");
+        }
+        text
+    }
+}
