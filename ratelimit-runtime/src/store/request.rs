@@ -27,16 +27,7 @@ impl<'a> Request<'a> {
     /// A request by hand, as tests of a store make it. `limits` must not be empty.
     #[must_use]
     pub fn new(key: &'a [u8], algorithm: Algorithm, limits: &'a [Limit]) -> Self {
-        Self {
-            key,
-            rule_len: 0,
-            algorithm,
-            limits,
-            cost: 1,
-            block_us: 0,
-            reservation: false,
-            timeout_at: None,
-        }
+        Self { key, rule_len: 0, algorithm, limits, cost: 1, block_us: 0, reservation: false, timeout_at: None }
     }
 
     /// The same request with another cost.
