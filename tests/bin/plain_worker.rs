@@ -26,14 +26,14 @@ async fn main() {
         running.spawn(async move {
             let limits = [Limit::per_hour(max)];
             for call in 0_u64.. {
-                let shared = Request::new(key.as_bytes(), algorithm, &limits).with_unit_log(true);
+                let shared = Request::new(key.as_bytes(), algorithm, &limits);
                 if store.acquire(shared).await.unwrap().allowed {
                     let mut out = std::io::stdout();
                     out.write_all(b".").unwrap();
                     out.flush().unwrap();
                 }
                 let own = format!("{key}:{}:{task}:{}", std::process::id(), call % 16);
-                let own = Request::new(own.as_bytes(), algorithm, &limits).with_unit_log(true);
+                let own = Request::new(own.as_bytes(), algorithm, &limits);
                 let _ = store.acquire(own).await.unwrap();
             }
         });

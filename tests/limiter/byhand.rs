@@ -17,8 +17,7 @@ async fn every_order_does_what_it_says_under_every_algorithm() {
             for rule in [
                 Rule::named(format!("{algorithm:?}"), Limit::per_minute(3)).with_algorithm(algorithm),
                 Rule::named(format!("weighted {algorithm:?}"), Limit::per_minute(3))
-                    .with_algorithm(algorithm)
-                    .weighted(),
+                    .with_algorithm(algorithm),
             ] {
                 every_order(&limiter, &rule, &format!("{place}, {algorithm:?}, {}", rule.name())).await;
             }
@@ -120,7 +119,7 @@ async fn a_cost_above_the_limit_is_its_own_error_and_never_try_again() {
     for (place, limiter) in everywhere(&clock) {
         for algorithm in ALGORITHMS {
             let rule = Rule::named(format!("heavy {algorithm:?}"), Limit::per_minute(3)).and(Limit::per_hour(5));
-            let rule = rule.with_algorithm(algorithm).weighted();
+            let rule = rule.with_algorithm(algorithm);
             let error = limiter.acquire(&rule.with_cost(4), &alice()).await.unwrap_err();
             assert!(matches!(error, RateLimitError::CostExceedsLimit { cost: 4, limit: 3, .. }), "{place}: {error:?}");
             assert_eq!(error.retry_after(), None);

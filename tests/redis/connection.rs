@@ -68,7 +68,7 @@ fn each_runtime_has_its_connection_and_takes_it_along() {
 fn without_a_runtime_the_error_says_so() {
     let store = RedisStore::new("redis://127.0.0.1/").unwrap();
     let limits = [Limit::new(1, MINUTE)];
-    let mut answer = store.acquire(Request::new(b"k", Algorithm::SlidingWindow, &limits).with_unit_log(true));
+    let mut answer = store.acquire(Request::new(b"k", Algorithm::SlidingWindow, &limits));
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     match std::pin::Pin::new(&mut answer).poll(&mut context) {
         std::task::Poll::Ready(Err(error)) => {

@@ -40,11 +40,11 @@ async fn store_with_fake_clock() -> (RedisStore, FakeClock) {
 }
 
 async fn acquire(store: &RedisStore, key: &str, limit: Limit) -> Result<Verdict, StoreError> {
-    store.acquire(Request::new(key.as_bytes(), Algorithm::SlidingWindow, &[limit]).with_unit_log(true)).await
+    store.acquire(Request::new(key.as_bytes(), Algorithm::SlidingWindow, &[limit])).await
 }
 
 async fn peek(store: &RedisStore, key: &str, limit: Limit) -> Result<Verdict, StoreError> {
-    store.peek(Request::new(key.as_bytes(), Algorithm::SlidingWindow, &[limit]).with_unit_log(true)).await
+    store.peek(Request::new(key.as_bytes(), Algorithm::SlidingWindow, &[limit])).await
 }
 
 /// As a limiter would call: dropped at the deadline.

@@ -129,7 +129,7 @@ async fn a_heavy_call_takes_as_many_members() {
     let server = shared();
     let (store, _clock) = store_with_fake_clock().await;
     let (key, limits) = (unique("heavy"), [Limit::new(2_000, MINUTE)]);
-    let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits).with_unit_log(true).with_cost(1_000);
+    let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits).with_cost(1_000);
     assert_eq!(store.acquire(request).await.unwrap().remaining, 1_000);
     assert_eq!(store.acquire(request).await.unwrap().remaining, 0);
     assert!(!store.acquire(request).await.unwrap().allowed);
@@ -182,7 +182,7 @@ async fn a_clock_that_steps_back_never_lengthens_a_keys_life() {
 async fn reset_says_whether_there_was_anything() {
     let store = RedisStore::new(&shared().url()).unwrap();
     let (key, limits) = (unique("reset"), [Limit::new(1, MINUTE)]);
-    let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits).with_unit_log(true);
+    let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
     assert!(!store.reset(request).await.unwrap());
     assert!(store.acquire(request).await.unwrap().allowed);
     assert!(!store.acquire(request).await.unwrap().allowed);

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ratelimit_runtime::store::{Request, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Algorithm, Limit, MAX_COUNT, MemoryStore, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, LogLayout, MAX_COUNT, MemoryStore, RedisStore, Store};
 use tokio::task::JoinSet;
 
 const MINUTE: u64 = 60_000_000;
@@ -42,9 +42,9 @@ struct Pair {
 impl Pair {
     async fn on(server: &RedisServer) -> Self {
         let clock = FakeClock::new();
-        let redis = RedisStore::new(&server.url()).unwrap().with_clock(clock.clone());
+        let redis = RedisStore::new(&server.url()).unwrap().with_clock(clock.clone()).log_layout(LogLayout::Ring);
         redis.ready().await.unwrap();
-        let memory = MemoryStore::new().with_clock(clock.clone());
+        let memory = MemoryStore::new().with_clock(clock.clone()).log_layout(LogLayout::Ring);
         Self { memory, redis, clock, key: unique("ring"), newest: 0 }
     }
 
@@ -58,7 +58,7 @@ impl Pair {
 
     /// What the log is kept under.
     fn stored(&self) -> String {
-        format!("{}%ring", self.key)
+        self.key.clone()
     }
 
     fn pass(&self, micros: u64) {
@@ -523,14 +523,14 @@ async fn an_entry_takes_fifteen_bytes() {
     let server = shared();
     for max in [1000, 10_000] {
         let key = unique("bytes");
-        let store = RedisStore::new(&server.url()).unwrap();
+        let store = RedisStore::new(&server.url()).unwrap().log_layout(LogLayout::Ring);
         store.ready().await.unwrap();
         let limits = [per(max, 3600 * 1_000_000)];
         for _ in 0..max {
             let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
             assert!(store.acquire(request).await.unwrap().allowed);
         }
-        let bytes = server.cli(&["MEMORY", "USAGE", &format!("{key}%ring"), "SAMPLES", "0"]).parse::<u64>().unwrap();
+        let bytes = server.cli(&["MEMORY", "USAGE", &key, "SAMPLES", "0"]).parse::<u64>().unwrap();
         assert!(bytes <= 15 * max + 200, "{bytes} bytes for {max} entries");
     }
 }
@@ -542,7 +542,7 @@ async fn clients_that_are_killed_leave_no_key_that_stays() {
     for caller in 0..8_u64 {
         let url = server.url();
         calls.spawn(async move {
-            let store = RedisStore::new(&url).unwrap();
+            let store = RedisStore::new(&url).unwrap().log_layout(LogLayout::Ring);
             let limits = [per(10_000, MINUTE)];
             let mut admitted = 0_u64;
             for call in 0..1500_u64 {

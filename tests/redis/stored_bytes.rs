@@ -21,7 +21,6 @@ struct Key {
     clock: FakeClock,
     name: String,
     algorithm: Algorithm,
-    units: bool,
     limits: Vec<Limit>,
 }
 
@@ -29,11 +28,11 @@ impl Key {
     fn new(algorithm: Algorithm, limits: &[Limit]) -> Self {
         let clock = FakeClock::new();
         let store = RedisStore::new(&shared().url()).unwrap().with_clock(clock.clone());
-        Self { store, clock, name: unique("bytes"), algorithm, units: false, limits: limits.to_vec() }
+        Self { store, clock, name: unique("bytes"), algorithm, limits: limits.to_vec() }
     }
 
     fn request(&self, cost: u64) -> Request<'_> {
-        Request::new(self.name.as_bytes(), self.algorithm, &self.limits).with_cost(cost).with_unit_log(self.units)
+        Request::new(self.name.as_bytes(), self.algorithm, &self.limits).with_cost(cost)
     }
 
     async fn acquire(&self, cost: u64) -> u64 {
@@ -90,8 +89,7 @@ impl Key {
 
 #[tokio::test]
 async fn a_sorted_set() {
-    let mut key = Key::new(Algorithm::SlidingWindow, &[Limit::per_minute(5)]);
-    key.units = true;
+    let key = Key::new(Algorithm::SlidingWindow, &[Limit::per_minute(5)]);
     let _ = key.acquire(1).await;
     let newest = key.acquire(1).await;
     assert_eq!(key.members(), ["1700000000000000", "1700000000000000", "1700000000000001", "1700000000000000"]);
@@ -107,8 +105,7 @@ async fn a_sorted_set() {
     assert_eq!(key.members().len(), 4);
 
     // A clock that begins late: as wide as any other.
-    let mut early = Key::new(Algorithm::SlidingWindow, &[Limit::per_minute(5)]);
-    early.units = true;
+    let early = Key::new(Algorithm::SlidingWindow, &[Limit::per_minute(5)]);
     early.clock.step_back(Duration::from_micros(START - 7));
     let _ = early.acquire(1).await;
     assert_eq!(early.members(), ["0000000000000007", "7"]);
@@ -138,15 +135,15 @@ async fn a_ring() {
     ];
     let view = ["00000000", &hex(8), &hex(5)].concat();
     let slots = ["0000000000000000", "03000000", "0100000000000100", "05000080"];
-    assert_eq!(key.hex("%ring"), [header.concat(), view.clone(), view, slots.concat()].concat());
+    assert_eq!(key.hex(""), [header.concat(), view.clone(), view, slots.concat()].concat());
 
     key.block(600).await;
-    let stored = key.hex("%ring");
+    let stored = key.hex("");
     assert_eq!(stored[2 * 43..2 * 59], [hex(START + 600), hex(600)].concat());
 
     let wide = Key::new(Algorithm::SlidingWindow, &[Limit::per_minute(1 << 40)]);
     let _ = wide.acquire(1 << 39).await;
-    let stored = wide.bytes("%ring");
+    let stored = wide.bytes("");
     assert_eq!((stored[1], stored.len()), (1, 83 + 20 + 21));
     assert_eq!(stored[103..], [&[0; 14][..], &[0, 0, 0, 0, 0x80, 0, 0][..]].concat());
 }

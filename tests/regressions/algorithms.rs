@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use ratelimit_runtime::store::Request;
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, LogLayout, MemoryStore, RedisStore, Store};
 
 const SECOND: u64 = 1_000_000;
 const MINUTE: u64 = 60 * SECOND;
@@ -38,7 +38,6 @@ struct Subject {
     clock: FakeClock,
     key: String,
     algorithm: Algorithm,
-    units: bool,
     limits: Vec<Limit>,
 }
 
@@ -52,7 +51,7 @@ impl Subject {
     fn redis(algorithm: Algorithm, limit: Limit) -> Self {
         let clock = FakeClock::new();
         let url = crate::support::redis::shared().url();
-        let store = Box::new(RedisStore::new(&url).unwrap().with_clock(clock.clone()));
+        let store = Box::new(RedisStore::new(&url).unwrap().with_clock(clock.clone()).log_layout(LogLayout::Ring));
         Self::of("Redis", store, clock, algorithm, limit)
     }
 
@@ -61,7 +60,7 @@ impl Subject {
         let url = crate::support::redis::shared().url();
         let store = Box::new(RedisStore::new(&url).unwrap().with_clock(clock.clone()).scripts(scripts));
         let name = if scripts { "a sorted set" } else { "a sorted set without scripts" };
-        Self { units: true, ..Self::of(name, store, clock, Algorithm::SlidingWindow, limit) }
+        Self::of(name, store, clock, Algorithm::SlidingWindow, limit)
     }
 
     /// The same key everywhere it can be kept.
@@ -74,11 +73,11 @@ impl Subject {
     }
 
     fn of(name: &'static str, store: Box<dyn Store>, clock: FakeClock, algorithm: Algorithm, limit: Limit) -> Self {
-        Self { name, store, clock, key: crate::support::unique("algo"), algorithm, units: false, limits: vec![limit] }
+        Self { name, store, clock, key: crate::support::unique("algo"), algorithm, limits: vec![limit] }
     }
 
     fn request(&self) -> Request<'_> {
-        Request::new(self.key.as_bytes(), self.algorithm, &self.limits).with_unit_log(self.units)
+        Request::new(self.key.as_bytes(), self.algorithm, &self.limits)
     }
 
     fn pass(&self, by: u64) {

@@ -56,26 +56,26 @@ fn a_boxed_store_conforms() {
 const MAX: u64 = 100;
 
 /// 4 threads, each with a runtime of its own, and 250 calls at once on each.
-fn assert_threads_share_a_limit(store: impl Store, unit_log: bool) {
+fn assert_threads_share_a_limit(store: impl Store) {
     let store = Arc::new(store);
     let key: Arc<[u8]> = unique("threads").into_bytes().into();
     let threads: Vec<_> = (0..4)
         .map(|_| {
             let (store, key) = (Arc::clone(&store), Arc::clone(&key));
-            thread::spawn(move || Runtime::new().unwrap().block_on(admitted_of(250, store, key, unit_log)))
+            thread::spawn(move || Runtime::new().unwrap().block_on(admitted_of(250, store, key)))
         })
         .collect();
     let admitted: u64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
     assert_eq!(admitted, MAX);
 }
 
-async fn admitted_of(calls: usize, store: Arc<impl Store>, key: Arc<[u8]>, unit_log: bool) -> u64 {
+async fn admitted_of(calls: usize, store: Arc<impl Store>, key: Arc<[u8]>) -> u64 {
     let mut tasks = JoinSet::new();
     for _ in 0..calls {
         let (store, key) = (Arc::clone(&store), Arc::clone(&key));
         tasks.spawn(async move {
             let limits = [Limit::per_hour(MAX)];
-            let request = Request::new(&key, Algorithm::SlidingWindow, &limits).with_unit_log(unit_log);
+            let request = Request::new(&key, Algorithm::SlidingWindow, &limits);
             store.acquire(request).await.unwrap().allowed
         });
     }
@@ -84,13 +84,13 @@ async fn admitted_of(calls: usize, store: Arc<impl Store>, key: Arc<[u8]>, unit_
 
 #[test]
 fn threads_share_a_limit_in_memory() {
-    assert_threads_share_a_limit(MemoryStore::new(), false);
+    assert_threads_share_a_limit(MemoryStore::new());
 }
 
 #[test]
 fn threads_share_a_limit_on_redis() {
-    for unit_log in [true, false] {
-        assert_threads_share_a_limit(RedisStore::new(&shared().url()).unwrap(), unit_log);
+    for layout in [LogLayout::Zset, LogLayout::Ring] {
+        assert_threads_share_a_limit(RedisStore::new(&shared().url()).unwrap().log_layout(layout));
     }
 }
 
@@ -100,9 +100,8 @@ fn threads_share_a_limit_on_redis() {
 async fn every_write_on_redis_expires_within_its_horizon() {
     const BLOCK: Duration = Duration::from_secs(600);
     let server = shared();
-    let store = RedisStore::new(&server.url()).unwrap();
     let limits = [Limit::per_minute(3), Limit::new(5, Duration::from_millis(90_001))];
-    for (algorithm, unit_log) in [
+    for (algorithm, is_zset) in [
         (Algorithm::SlidingWindow, true),
         (Algorithm::SlidingWindow, false),
         (Algorithm::SlidingCounter, false),
@@ -110,8 +109,10 @@ async fn every_write_on_redis_expires_within_its_horizon() {
         (Algorithm::TokenBucket, false),
         (Algorithm::LeakyBucket, false),
     ] {
+        let layout = if is_zset { LogLayout::Zset } else { LogLayout::Ring };
+        let store = RedisStore::new(&server.url()).unwrap().log_layout(layout);
         let key = unique("expires");
-        let request = Request::new(key.as_bytes(), algorithm, &limits).with_unit_log(unit_log);
+        let request = Request::new(key.as_bytes(), algorithm, &limits);
         let mut longest = request.horizon();
         let expires = |longest: Duration, what: &str| {
             for stored in server.cli(&["KEYS", &format!("{key}*")]).lines().filter(|key| !key.is_empty()) {
@@ -125,7 +126,7 @@ async fn every_write_on_redis_expires_within_its_horizon() {
             expires(longest, "acquire");
             store.refund(request, admitted.ticket).await.unwrap();
             expires(longest, "refund");
-            if !unit_log {
+            if !is_zset {
                 let reserved = store.acquire(request.reserving()).await.unwrap();
                 expires(longest, "reserve");
                 if round % 2 == 0 {

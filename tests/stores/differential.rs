@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ratelimit_runtime::store::{Request, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, LogLayout, MemoryStore, RedisStore, Store};
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -106,7 +106,7 @@ async fn play(redis: &RedisStore, clock: &FakeClock, kind: Kind, shape: &Shape, 
                 let limits = shape.limits(max);
                 let cost = cost.min(shape.largest_cost).min(capacity(kind.algorithm, &limits));
                 let mut request = kind.request(key, &limits).with_cost(cost);
-                let reserve = reserve && !kind.unit_log;
+                let reserve = reserve && kind.layout != Some(LogLayout::Zset);
                 if reserve {
                     request = request.reserving();
                 }
@@ -190,58 +190,66 @@ fn same(ours: &Verdict, theirs: &Verdict, context: &str) {
 #[derive(Debug, Clone, Copy)]
 struct Kind {
     algorithm: Algorithm,
-    unit_log: bool,
+    layout: Option<LogLayout>,
 }
 
 impl Kind {
     fn request<'a>(self, key: &'a [u8], limits: &'a [Limit]) -> Request<'a> {
-        Request::new(key, self.algorithm, limits).with_unit_log(self.unit_log)
+        Request::new(key, self.algorithm, limits)
     }
 }
 
-fn compare(algorithm: Algorithm, unit_log: bool) {
+fn compare(algorithm: Algorithm, layout: Option<LogLayout>) {
     let server = shared();
     let clock = FakeClock::new();
-    let redis = RedisStore::new(&server.url()).unwrap().with_clock(clock.clone());
+    let mut redis = RedisStore::new(&server.url()).unwrap().with_clock(clock.clone());
+    if let Some(layout) = layout {
+        redis = redis.log_layout(layout);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(redis.ready()).unwrap();
     let cases = std::env::var("RATELIMIT_TEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
     let buckets = matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket);
-    let strategy = (shapes(buckets, !unit_log), steps(algorithm == Algorithm::SlidingWindow));
+    let strategy = (shapes(buckets, layout != Some(LogLayout::Zset)), steps(algorithm == Algorithm::SlidingWindow));
     let result = runner.run(&strategy, |(shape, steps)| {
-        runtime.block_on(play(&redis, &clock, Kind { algorithm, unit_log }, &shape, &steps));
+        runtime.block_on(play(&redis, &clock, Kind { algorithm, layout }, &shape, &steps));
         Ok(())
     });
     result.unwrap_or_else(|error| panic!("{error}"));
 }
 
 #[test]
-fn a_log_of_units_is_the_same() {
-    compare(Algorithm::SlidingWindow, true);
+fn a_log_that_stays_a_sorted_set_is_the_same() {
+    compare(Algorithm::SlidingWindow, Some(LogLayout::Zset));
 }
 
 #[test]
-fn a_log_of_any_weights_is_the_same() {
-    compare(Algorithm::SlidingWindow, false);
+fn a_log_that_is_a_ring_is_the_same() {
+    compare(Algorithm::SlidingWindow, Some(LogLayout::Ring));
+}
+
+#[test]
+fn a_log_that_becomes_a_ring_is_the_same() {
+    compare(Algorithm::SlidingWindow, None);
 }
 
 #[test]
 fn a_fixed_window_is_the_same() {
-    compare(Algorithm::FixedWindow, false);
+    compare(Algorithm::FixedWindow, None);
 }
 
 #[test]
 fn a_sliding_counter_is_the_same() {
-    compare(Algorithm::SlidingCounter, false);
+    compare(Algorithm::SlidingCounter, None);
 }
 
 #[test]
 fn a_token_bucket_is_the_same() {
-    compare(Algorithm::TokenBucket, false);
+    compare(Algorithm::TokenBucket, None);
 }
 
 #[test]
 fn a_leaky_bucket_is_the_same() {
-    compare(Algorithm::LeakyBucket, false);
+    compare(Algorithm::LeakyBucket, None);
 }

@@ -168,7 +168,7 @@ async fn stacked(works: bool, sometimes: bool) -> Outcome {
 async fn stacked_attributes_settle_each_by_its_own_count() {
     let limiter = RateLimiter::memory();
     let used = async |name: &'static str, max| {
-        let rule = Rule::new(name, Limit::per_minute(max)).weighted();
+        let rule = Rule::new(name, Limit::per_minute(max));
         max - limiter.peek(&rule, &key!("all")).await.unwrap().remaining()
     };
     limiter
@@ -195,7 +195,7 @@ async fn in_shadow(works: bool) -> Outcome {
 #[tokio::test(start_paused = true)]
 async fn shadow_records_what_counts_and_refuses_nothing() {
     let limiter = RateLimiter::memory();
-    let rule = Rule::new("in shadow", Limit::per_minute(2)).weighted();
+    let rule = Rule::new("in shadow", Limit::per_minute(2));
     limiter
         .scope(async {
             for (works, left) in [(true, 2), (false, 1), (true, 1), (false, 0), (true, 0), (false, 0)] {

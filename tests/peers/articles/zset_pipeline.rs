@@ -48,9 +48,8 @@ async fn refused_calls_do_not_keep_the_window_full() {
 async fn refused_calls_are_not_recorded() {
     let server = shared();
     let (limiter, prefix) = on_redis(server);
-    for (name, weighted) in [("units", false), ("weights", true)] {
-        let rule = Rule::new(name, Limit::per_hour(5));
-        let rule = if weighted { rule.weighted() } else { rule };
+    for (name, max) in [("units", 5), ("weights", 500)] {
+        let rule = Rule::new(name, Limit::per_hour(max)).with_cost(max / 5);
         for _ in 0..5 {
             assert!(admits(&limiter, &rule, &Key::global()).await);
         }
@@ -87,9 +86,8 @@ async fn long_windows_do_not_overflow() {
 #[tokio::test]
 async fn what_has_left_the_window_does_not_count() {
     for (limiter, clock) in both() {
-        for weighted in [false, true] {
-            let rule = Rule::named(format!("trim {weighted}"), Limit::per_minute(100));
-            let rule = if weighted { rule.weighted() } else { rule };
+        {
+            let rule = Rule::new("trim", Limit::per_minute(100));
             for _ in 0..100 {
                 assert!(admits(&limiter, &rule, &Key::global()).await);
             }

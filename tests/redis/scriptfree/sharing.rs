@@ -163,7 +163,7 @@ fn both_kinds_of_store_agree_on_one_key_over_resp2() {
 async fn what_one_kind_of_store_does_the_other_sees() {
     let (plain, scripted, key) = (plain(), scripted(), unique("both"));
     let limits = [Limit::per_minute(4)];
-    let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits).with_unit_log(true);
+    let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
     let mine = plain.acquire(request).await.unwrap();
     let theirs = scripted.acquire(request).await.unwrap();
     assert_eq!((mine.remaining, theirs.remaining), (3, 2));

@@ -43,7 +43,7 @@ pub(crate) async fn ask(store: &RedisStore, key: &str, limit: Limit) -> Outcome 
 /// The call of a rule that gives it this long.
 pub(crate) async fn ask_within(store: &RedisStore, key: &str, limit: Limit, timeout: Duration) -> Outcome {
     let limits = [limit];
-    let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits).with_unit_log(true);
+    let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
     let request = request.with_timeout_at(Instant::now() + timeout);
     match tokio::time::timeout(timeout, store.acquire(request)).await {
         Ok(Ok(verdict)) => Outcome::Answered(verdict),

@@ -61,7 +61,7 @@ async fn a_stale_connection_of_the_pool_says_nothing_about_the_others() {
     let server = RedisServer::start();
     let store = connected(&server.url()).await.scripts(false);
     let limits = [Limit::per_hour(1_000)];
-    let request = Request::new(b"log", Algorithm::SlidingWindow, &limits).with_unit_log(true);
+    let request = Request::new(b"log", Algorithm::SlidingWindow, &limits);
     assert!(store.acquire(request).await.unwrap().allowed);
     let ids = |list: &str| -> Vec<String> {
         let id = |line: &str| line.split_whitespace().find_map(|word| word.strip_prefix("id=")).map(str::to_owned);

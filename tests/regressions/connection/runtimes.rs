@@ -11,7 +11,7 @@ use crate::support::redis::RedisServer;
 const LIMITS: [Limit; 1] = [Limit::per_hour(1_000)];
 
 fn request() -> Request<'static> {
-    Request::new(b"runtimes", Algorithm::SlidingWindow, &LIMITS).with_unit_log(true)
+    Request::new(b"runtimes", Algorithm::SlidingWindow, &LIMITS)
 }
 
 /// The clock of a test stands still, or leaps as soon as nothing else is to be done. The server knows nothing of that.

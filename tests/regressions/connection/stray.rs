@@ -27,7 +27,7 @@ async fn wrong_answers(stray: &'static str) -> (u64, u64, Duration) {
             let key = format!("key {caller}");
             let limits = [Limit::per_hour(1_000 + caller)];
             while start.elapsed() < Duration::from_secs(4) {
-                let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits).with_unit_log(true);
+                let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
                 match store.peek(request).await {
                     Ok(verdict) if verdict.remaining == 1_000 + caller => {
                         right.fetch_add(1, Ordering::Relaxed);

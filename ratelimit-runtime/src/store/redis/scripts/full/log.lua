@@ -33,15 +33,15 @@ local function log(key, request)
   request.operation = 'peek'
   local verdict = zset(key, request)
   request.operation = operation
-  if verdict.err then
+  if verdict.err or request.cost == 0 then
     return verdict
-  end
-  if verdict[1] == 1 and request.cost > 0 and call('ZCARD', key) <= LARGEST_CONVERTED then
-    return convert(key, request) or ring(key, request)
-  elseif operation == 'reserve' and verdict[1] == 1 then
-    return failed('ERR a sorted set of more than ' .. LARGEST_CONVERTED .. ' members takes no reservations')
-  elseif request.cost > LARGEST_IN_ZSET then
-    return failed('ERR a sorted set of more than ' .. LARGEST_CONVERTED .. ' members takes no cost above ' .. LARGEST_IN_ZSET)
+  elseif verdict[1] == 1 then
+    if call('ZCARD', key) <= LARGEST_CONVERTED then
+      return convert(key, request) or ring(key, request)
+    elseif operation == 'reserve' or request.cost > LARGEST_IN_ZSET then
+      return failed('ERR a sorted set of more than ' .. LARGEST_CONVERTED .. ' members takes neither reservations nor costs'
+        .. ' above ' .. LARGEST_IN_ZSET)
+    end
   end
   request.operation = 'acquire'
   return zset(key, request)
