@@ -16,8 +16,7 @@ async fn every_order_does_what_it_says_under_every_algorithm() {
         for algorithm in ALGORITHMS {
             for rule in [
                 Rule::named(format!("{algorithm:?}"), Limit::per_minute(3)).with_algorithm(algorithm),
-                Rule::named(format!("weighted {algorithm:?}"), Limit::per_minute(3))
-                    .with_algorithm(algorithm),
+                Rule::named(format!("weighted {algorithm:?}"), Limit::per_minute(3)).with_algorithm(algorithm),
             ] {
                 every_order(&limiter, &rule, &format!("{place}, {algorithm:?}, {}", rule.name())).await;
             }
