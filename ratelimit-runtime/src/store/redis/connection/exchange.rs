@@ -186,6 +186,9 @@ impl Exchange {
         if inner.gathering == Gathering::No && inner.queue.has_turn() {
             inner.gathering = Gathering::Wanted;
             inner.wake();
+        } else if now.saturating_duration_since(inner.woken) > STARVED {
+            // In a flood of callers the runtime may not come to tell the task that a reply is there.
+            inner.wake();
         }
         if inner.is_starved(now) {
             drop(inner);

@@ -15,7 +15,7 @@ pub(in super::super) struct Item<'a> {
 }
 
 /// What callers have to agree on to be asked for as one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(in super::super) struct Question {
     pub(in super::super) packed: protocol::Question,
     /// The caller's time in microseconds; `None` for the server's.
@@ -24,4 +24,11 @@ pub(in super::super) struct Question {
     pub(in super::super) is_unit: bool,
     /// Whether each admission has the ticket after the last one's; else all of one verdict have the same.
     pub(in super::super) counts_tickets: bool,
+}
+
+impl Clone for Question {
+    fn clone(&self) -> Self {
+        // Copied as a whole: a clone of a `SmallVec` goes byte by byte.
+        Self { packed: protocol::Question::from_slice(&self.packed), ..*self }
+    }
 }

@@ -95,6 +95,13 @@ impl Node {
         self.wait(|status| !matches!(status, Status::Connecting)).await
     }
 
+    fn exchange(&self) -> Option<Exchange> {
+        match &*self.status.borrow() {
+            Status::Up(connected) => Some(connected.exchange.clone()),
+            _ => None,
+        }
+    }
+
     /// Waits until the server serves, or for what no waiting will cure.
     pub(super) async fn ready(&self) -> Result<(), StoreError> {
         self.report(Report::Wanted);
@@ -125,7 +132,7 @@ impl Node {
                     return Ok(reply);
                 }
                 // The connection is over, which the supervisor may not have made known yet.
-                Err(NoAnswer::NotAsked) => self.changed(&connected).await,
+                Err(NoAnswer::NotAsked) => self.changed(&connected.exchange).await,
                 Err(other) => return Err(self.no_answer(&connected.exchange, other)),
             }
         }
@@ -134,11 +141,14 @@ impl Node {
     /// Asks for a decision, and asks again where the question did not leave this process.
     pub(super) async fn decide(&self, item: &Item<'_>) -> Result<Verdict, StoreError> {
         loop {
-            let connected = self.connected().await?;
-            match connected.exchange.decide(item).await {
+            let exchange = match self.exchange() {
+                Some(exchange) => exchange,
+                None => self.connected().await?.exchange,
+            };
+            match exchange.decide(item).await {
                 Ok(verdict) => return Ok(verdict),
-                Err(NoAnswer::NotAsked) => self.changed(&connected).await,
-                Err(other) => return Err(self.no_answer(&connected.exchange, other)),
+                Err(NoAnswer::NotAsked) => self.changed(&exchange).await,
+                Err(other) => return Err(self.no_answer(&exchange, other)),
             }
         }
     }
@@ -159,10 +169,10 @@ impl Node {
     }
 
     /// Waits until this connection is not offered any more.
-    async fn changed(&self, connected: &Connected) {
+    async fn changed(&self, exchange: &Exchange) {
         let mut statuses = self.status.subscribe();
         let is_other = |status: &Status| match status {
-            Status::Up(offered) => !offered.exchange.is_same(&connected.exchange),
+            Status::Up(offered) => !offered.exchange.is_same(exchange),
             _ => true,
         };
         let _ = statuses.wait_for(is_other).await;
