@@ -42,7 +42,7 @@ async fn resp2_works_too() {
 fn each_runtime_has_its_connection_and_takes_it_along() {
     let server = RedisServer::start();
     let store = Arc::new(RedisStore::new(&server.url()).unwrap());
-    let (key, limit) = (unique("runtimes"), Limit::new(1_000, MINUTE));
+    let (key, limit) = (unique("runtimes"), Limit::new(100, MINUTE));
     let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     // One of them is the one that asks.
     let clients = || number_of(&server.info("clients", "connected_clients")) - 1;

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use crate::support::redis::shared;
 use ratelimit_runtime::store::{Request, StoreError, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, LogLayout, RedisStore, Store};
 use tokio::time::{sleep, timeout};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -33,9 +33,10 @@ const DEADLINE: Duration = Duration::from_millis(100);
 /// What a fault may take to heal. Far above what it takes, for slow machines.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Its logs are sorted sets.
 async fn store_with_fake_clock() -> (RedisStore, FakeClock) {
     let clock = FakeClock::new();
-    let store = RedisStore::new(&shared().url()).unwrap().with_clock(clock.clone());
+    let store = RedisStore::new(&shared().url()).unwrap().with_clock(clock.clone()).log_layout(LogLayout::Zset);
     store.ready().await.unwrap();
     (store, clock)
 }

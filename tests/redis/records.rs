@@ -9,13 +9,13 @@ use super::{MICROSECOND, MINUTE, PATIENCE, acquire, peek, store_with_fake_clock}
 use crate::support::redis::{RedisServer, shared};
 use crate::support::unique;
 use ratelimit_runtime::store::Request;
-use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, LogLayout, RedisStore, Store};
 use tokio::task::JoinSet;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn twenty_thousand_concurrent_calls_are_counted_exactly() {
     let server = shared();
-    let store = Arc::new(RedisStore::new(&server.url()).unwrap());
+    let store = Arc::new(RedisStore::new(&server.url()).unwrap().log_layout(LogLayout::Zset));
     let (key, limit) = (unique("concurrent"), Limit::new(7_000, MINUTE));
     let mut calls = JoinSet::new();
     for _ in 0..20_000 {

@@ -44,7 +44,7 @@ impl Pair {
         let clock = FakeClock::new();
         let redis = RedisStore::new(&server.url()).unwrap().with_clock(clock.clone()).log_layout(LogLayout::Ring);
         redis.ready().await.unwrap();
-        let memory = MemoryStore::new().with_clock(clock.clone()).log_layout(LogLayout::Ring);
+        let memory = MemoryStore::new().with_clock(clock.clone());
         Self { memory, redis, clock, key: unique("ring"), newest: 0 }
     }
 

@@ -116,7 +116,7 @@ impl RedisServer {
 
     /// Sends one command on a connection of its own, and gives its reply as text: elements of arrays one per line, an
     /// error with a leading `-`, nil as nothing.
-    pub(crate) fn cli(&self, command: &[&str]) -> String {
+    pub(crate) fn cli(&self, command: &[impl AsRef<[u8]>]) -> String {
         let mut link = Link::open(self.port).expect("the server takes connections");
         if let Some(password) = self.password() {
             link.send(&["AUTH", password]).expect("the server answers AUTH");
@@ -263,11 +263,14 @@ impl Link {
         Ok(Self(BufReader::new(stream)))
     }
 
-    fn send(&mut self, command: &[&str]) -> std::io::Result<String> {
+    fn send(&mut self, command: &[impl AsRef<[u8]>]) -> std::io::Result<String> {
         let mut request = Vec::new();
         write!(request, "*{}\r\n", command.len())?;
         for part in command {
-            write!(request, "${}\r\n{part}\r\n", part.len())?;
+            let part = part.as_ref();
+            write!(request, "${}\r\n", part.len())?;
+            request.extend_from_slice(part);
+            request.extend_from_slice(b"\r\n");
         }
         self.0.get_mut().write_all(&request)?;
         self.reply()

@@ -99,7 +99,7 @@ async fn carry(
         let mut bytes = chunk.get(..came).unwrap().to_vec();
         // In between two decisions, so that somebody waits for the second.
         if to_client
-            && let Some(at) = bytes.windows(4).rposition(|start| start == b"*7\r\n")
+            && let Some(at) = bytes.windows(5).rposition(|start| start == b"$36\r\n")
             && let Some(stray) = weather.stray.lock().unwrap().take()
         {
             bytes.splice(at..at, stray);

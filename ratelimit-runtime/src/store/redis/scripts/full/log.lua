@@ -17,6 +17,10 @@ local function log(key, request)
   end
 
   local operation = request.operation
+  if operation == 'commit' or operation == 'release' then
+    -- Reservations are only in rings.
+    return { 0 }
+  end
   local needs_ring = request.layout == RING and kept == 'none' or operation == 'reserve' or request.cost > 1
   for i = 1, request.n do
     needs_ring = needs_ring or request.max[i] > LARGEST_ZSET
