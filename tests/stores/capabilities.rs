@@ -205,7 +205,7 @@ async fn a_key_takes_what_the_page_says() {
     for _ in 0..10_000 {
         let _ = store.acquire(request).await.unwrap();
     }
-    
+
     let each = server.cli(&["STRLEN", &key]).parse::<u64>().unwrap() / 10_000;
     assert!((12..=18).contains(&each), "{each} bytes for each admission of a ring");
 }

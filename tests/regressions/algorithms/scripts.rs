@@ -118,8 +118,7 @@ fn question(operation: u8, algorithm: u8) -> Vec<u8> {
 
 /// Whether the script answers.
 fn answers(source: &str, key: &str, question: &[u8]) -> bool {
-    let command: [&[u8]; 6] =
-        [b"EVAL", source.as_bytes(), b"1", key.as_bytes(), b"1700000000000000", question];
+    let command: [&[u8]; 6] = [b"EVAL", source.as_bytes(), b"1", key.as_bytes(), b"1700000000000000", question];
     let reply = crate::support::redis::shared().cli(&command);
     assert!(!reply.contains("compil"), "{reply}");
     !reply.starts_with('-')

@@ -65,8 +65,7 @@ async fn what_is_not_a_decision_answers_nobody() {
 }
 
 /// One call is admitted, with 7 left.
-const DECISION: &str =
-    "$36\r\n\x01\0\x01\0\0\0\0\0\0\0\x1c\x40\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\r\n";
+const DECISION: &str = "$36\r\n\x01\0\x01\0\0\0\0\0\0\0\x1c\x40\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\r\n";
 
 /// A decision too many is not to be told from one that was asked for; it does not go on for long.
 #[tokio::test]

@@ -369,11 +369,11 @@ impl Batches {
 
 /// Forgets a key for which nobody waits.
 fn remove(keys: &mut Slab<Key>, lane: &mut Lane, index: usize) {
-    if let Some(key) = keys.remove(index)
-        && lane.keys.get(&key.bytes) == Some(&index)
-    {
-        lane.keys.remove(&key.bytes);
+    let bytes = &keys[index].bytes;
+    if lane.keys.get(bytes) == Some(&index) {
+        lane.keys.remove(bytes);
     }
+    keys.remove(index);
 }
 
 fn fail(members: &mut Members, list: &mut List, why: impl Fn() -> NoAnswer, wakers: &mut Vec<Waker>) {

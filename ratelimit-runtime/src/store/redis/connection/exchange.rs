@@ -420,7 +420,11 @@ impl Io {
         }
         inner.turns += 1;
         // Whoever has been answered may have more to ask.
-        let gathers = registers && (inner.gathering == Gathering::Wanted || decisions > 1);
+        let gathers = match inner.gathering {
+            Gathering::No => registers && decisions > 1,
+            Gathering::Wanted => registers,
+            Gathering::Now => false,
+        };
         if gathers {
             inner.gathering = Gathering::Now;
         } else {

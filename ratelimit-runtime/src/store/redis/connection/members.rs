@@ -96,7 +96,9 @@ impl Members {
                     self.all[member].state = State::Waiting(waker);
                     self.prepend(waiting, member);
                 }
-                _ => drop(self.all.remove(member)),
+                _ => {
+                    self.all.remove(member);
+                }
             }
         }
     }
@@ -122,8 +124,10 @@ impl Members {
             State::Waiting(known) | State::Asked(known) => return Err(Some(std::mem::replace(known, waker.clone()))),
             State::Abandoned | State::Answered(_) => {}
         }
-        match self.all.remove(member).map(|member| member.state) {
-            Some(State::Answered(decided)) => Ok(decided),
+        let state = std::mem::replace(&mut self.all[member].state, State::Abandoned);
+        self.all.remove(member);
+        match state {
+            State::Answered(decided) => Ok(decided),
             _ => Ok(Err(NoAnswer::NotAsked)),
         }
     }
@@ -131,7 +135,9 @@ impl Members {
     /// Somebody who waits gives up: it was never asked for.
     pub(super) fn leave(&mut self, list: &mut List, member: usize) -> Option<Waker> {
         self.unlink(list, member);
-        match self.all.remove(member)?.state {
+        let state = std::mem::replace(&mut self.all[member].state, State::Abandoned);
+        self.all.remove(member);
+        match state {
             State::Waiting(waker) => Some(waker),
             _ => None,
         }
@@ -139,20 +145,18 @@ impl Members {
 
     /// Somebody who does not wait any more gives up.
     pub(super) fn abandon(&mut self, member: usize) -> Option<Waker> {
-        match std::mem::replace(&mut self.all[member].state, State::Abandoned) {
-            State::Asked(waker) => Some(waker),
-            _ => {
-                self.all.remove(member);
-                None
-            }
+        if let State::Asked(waker) = std::mem::replace(&mut self.all[member].state, State::Abandoned) {
+            return Some(waker);
         }
+        self.all.remove(member);
+        None
     }
 
     fn append(&mut self, list: &mut List, member: usize) {
         self.all[member].before = list.last;
         self.all[member].after = None;
         match list.last {
-            Some(last) => self.all[last].after = Some(member),
+            Some(before) => self.all[before].after = Some(member),
             None => list.first = Some(member),
         }
         list.last = Some(member);
@@ -163,7 +167,7 @@ impl Members {
         self.all[member].before = None;
         self.all[member].after = list.first;
         match list.first {
-            Some(first) => self.all[first].before = Some(member),
+            Some(after) => self.all[after].before = Some(member),
             None => list.last = Some(member),
         }
         list.first = Some(member);

@@ -83,9 +83,6 @@ const KEPT: usize = 1024;
 /// The buffer keeps room for this many bytes.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// A call that is not full waits until fewer than this are on their way: then it carries more.
-const CALLS: usize = 2;
-
 impl Queue {
     pub(super) fn new(now: Instant, group_commit: bool) -> Self {
         Self {
@@ -147,7 +144,7 @@ impl Queue {
     /// Whether decisions that wait may be sent.
     pub(super) fn has_turn(&self) -> bool {
         let ready = self.batches.ready();
-        ready > 0 && self.room.is_left(self.on_the_way) && (self.calls < CALLS || ready >= self.full)
+        ready > 0 && self.room.is_left(self.on_the_way) && (self.calls < self.room.calls() || ready >= self.full)
     }
 
     /// Asks ahead of all waiting questions, whether the server serves or not.

@@ -52,3 +52,57 @@ pub(super) fn error(message: &[u8]) -> Option<ServerError> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test")]
+
+    use super::*;
+
+    fn verdict(flags: u8, calls: u16) -> Vec<u8> {
+        let mut record = [[flags, 0].as_slice(), &calls.to_le_bytes()].concat();
+        record.extend([7.0, 0.0, 60.0, 41.0].into_iter().flat_map(f64::to_le_bytes));
+        record
+    }
+
+    fn failure(message: &[u8]) -> Vec<u8> {
+        [&[ERROR, 0, u8::try_from(message.len()).unwrap(), 0], message].concat()
+    }
+
+    #[test]
+    fn records_answer_exactly_those_who_ask() {
+        let some_refused = [verdict(1, 3), verdict(0, 2)].concat();
+        for (reply, callers) in [(verdict(1, 1), 1), (verdict(1, 512), 512), (some_refused, 5), (failure(b"OOM x"), 9)]
+        {
+            let mut left = reply.as_slice();
+            assert!(skip(&mut left, callers).is_some() && left.is_empty());
+            for others in [callers - 1, callers + 1] {
+                let mut left = reply.as_slice();
+                let fits = others > 0 && skip(&mut left, others).is_some() && left.is_empty();
+                assert!(!fits || reply[0] == ERROR, "{others} instead of {callers}");
+            }
+            for end in 0..reply.len() {
+                assert!(skip(&mut &reply[..end], callers).is_none(), "cut at {end}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_no_script_writes_is_none() {
+        let after_some = [verdict(1, 1), failure(b"OOM x")].concat();
+        for reply in [verdict(1, 0), verdict(4, 1), verdict(129, 1), after_some] {
+            assert!(skip(&mut reply.as_slice(), 2).is_none());
+        }
+        let mut negative = verdict(1, 1);
+        negative[4..12].copy_from_slice(&(-1.0_f64).to_le_bytes());
+        assert!(skip(&mut negative.as_slice(), 1).is_none());
+    }
+
+    #[test]
+    fn a_message_is_the_error_that_it_says() {
+        assert_eq!(error(b"WRONGTYPE Operation against a key").unwrap().code(), "WRONGTYPE");
+        // It cannot bring replies of its own along.
+        let forged = error(b"OOM x\r\n+OK\r\n").unwrap();
+        assert_eq!((forged.code(), forged.details()), ("OOM", Some("x  +OK  ")));
+    }
+}

@@ -16,6 +16,13 @@ const TIMEOUT: Duration = Duration::from_millis(100);
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(4);
 
+/// Calls that are not full begin no more often than this, once there are [`FEWEST_CALLS`] on their way: those who wait
+/// meanwhile share the next one.
+const CALL_EVERY: Duration = Duration::from_micros(64);
+/// Enough to keep a near server busy.
+const FEWEST_CALLS: usize = 2;
+const MOST_CALLS: usize = 64;
+
 #[derive(Debug)]
 pub(super) struct Room {
     most: usize,
@@ -44,6 +51,13 @@ impl Room {
 
     pub(super) fn is_left(&self, on_the_way: usize) -> bool {
         on_the_way < self.most
+    }
+
+    /// How many calls may be on their way before the next has to be full: as many as begin within one round trip, so that
+    /// nobody waits for a reply from afar only to be asked for.
+    pub(super) fn calls(&self) -> usize {
+        let calls = self.alone.as_micros() / CALL_EVERY.as_micros();
+        usize::try_from(calls).unwrap_or(MOST_CALLS).clamp(FEWEST_CALLS, MOST_CALLS)
     }
 
     /// Notes a new caller, who is going to wait until then.
@@ -177,6 +191,15 @@ mod tests {
             room.taken_in(true, true);
         }
         assert!(room.most > 1_000, "{}", room.most);
+    }
+
+    #[test]
+    fn calls_to_a_distant_server_need_not_be_full() {
+        for (alone, calls) in [(0, 2), (200, 3), (1_000, 15), (20_000, 64)] {
+            let mut room = Room::new();
+            room.answered(Duration::from_micros(alone), 1);
+            assert_eq!(room.calls(), calls);
+        }
     }
 
     #[test]

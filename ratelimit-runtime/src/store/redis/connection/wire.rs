@@ -64,3 +64,37 @@ fn argument<'a>(to: &'a mut Vec<u8>, bytes: &[u8]) -> &'a mut [u8] {
     let end = start + bytes.len();
     to.get_mut(start..end).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use redis::cmd;
+
+    use super::*;
+    use crate::store::redis::script;
+
+    #[test]
+    fn a_call_is_what_the_client_library_would_write() {
+        let script = &script::FIXED_WINDOW;
+        for (in_full, now) in [(false, None), (true, None), (false, Some(1_790_000_000_000_123))] {
+            let mut written = b"before".to_vec();
+            let mut call = Wire::of(script).call(&mut written, in_full, 2);
+            call.argument(b"a\r\n\xff");
+            call.argument(b"");
+            call.clock(now);
+            call.argument(b"xx").copy_from_slice(b"q1");
+            call.argument(b"q2");
+
+            let mut command = if in_full { cmd("EVAL") } else { cmd("EVALSHA") };
+            command.arg(if in_full { script.source() } else { script.sha1() }).arg(2);
+            command.arg(b"a\r\n\xff").arg(b"");
+            match now {
+                Some(now) => command.arg(now),
+                None => command.arg(""),
+            };
+            command.arg("q1").arg("q2");
+            assert_eq!(written.strip_prefix(b"before").unwrap(), command.get_packed_command());
+        }
+    }
+}
