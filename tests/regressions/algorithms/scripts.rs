@@ -77,7 +77,7 @@ fn reaches(files: &BTreeMap<String, String>, from: &str, to: &str) -> bool {
 
 const ALGORITHMS: [&str; 5] = ["log", "fixed_window", "sliding_counter", "token_bucket", "leaky_bucket"];
 
-/// The parts of an algorithm: its `quick`, and the function that makes the rest.
+/// The parts of an algorithm: its `quick`, and the functions that are made of both.
 fn parts(algorithm: &str) -> [String; 2] {
     fn add<'a>(files: &'a BTreeMap<String, String>, file: &'a str, done: &mut Vec<&'a str>) {
         if done.contains(&file) {
@@ -92,19 +92,28 @@ fn parts(algorithm: &str) -> [String; 2] {
     let mut order = vec!["common"];
     add(&full, algorithm, &mut order);
     let full: String = order.into_iter().flat_map(|file| [full[file].as_str(), "\n"]).collect();
-    [quick[algorithm].clone(), format!("local function full()\n{full}\nreturn answering({algorithm})\nend\n")]
+    let quick =
+        if algorithm == "log" { [&*quick["zset"], &quick["ring"]].join("\n") } else { quick[algorithm].clone() };
+    let functions = format!(
+        "local function quick(key, layout, calls, cost, block, max, window, capacity)\n\
+         local asks, record, answered = true, nil, nil\n{quick}\nreturn record, answered\nend\n\
+         local function full()\n{full}\nreturn answering({algorithm})\nend\n"
+    );
+    [quick, functions]
 }
 
 /// The script of one algorithm, as the store composes it.
 fn script(algorithm: &str) -> String {
-    let (files, [quick, full]) = (files(&folder()), parts(algorithm));
-    [&files["head"], &quick, &files["first"], &full, &files["answer"], &files["each"]].map(String::as_str).join("\n")
+    let (files, [quick, functions]) = (files(&folder()), parts(algorithm));
+    let all =
+        [&files["head"], &files["first"], &quick, &files["at_once"], &functions, &files["answer"], &files["each"]];
+    all.map(String::as_str).join("\n")
 }
 
 /// The script that decides several keys together.
 fn all_or_none() -> String {
     let files = files(&folder());
-    let made = |algorithm| format!("function()\n{}\nreturn quick, full\nend,\n", parts(algorithm).join("\n"));
+    let made = |algorithm| format!("function()\n{}\nreturn quick, full\nend,\n", parts(algorithm)[1]);
     let algorithms = format!("local algorithms = {{\n{}}}", ALGORITHMS.map(made).concat());
     [&files["head"], &files["answer"], &algorithms, &files["all_or_none"]].map(String::as_str).join("\n")
 }

@@ -67,10 +67,9 @@ macro_rules! files {
     ($($file:literal)+) => { concat!($(include_str!(concat!("scripts/", $file)), "\n"),+) };
 }
 
-/// The files of an algorithm, in two parts: its `quick`, and what is made inside of `full`, of which the last expression
-/// is what decides.
+/// The two parts of an algorithm: its `quick`, and `full`, which makes all the rest.
 macro_rules! algorithm {
-    (quick log) => { files!("quick/log.lua") };
+    (quick log) => { files!("quick/zset.lua" "quick/ring.lua") };
     (full log) => {
         full!("log": "full/zset.lua" "full/ring_log.lua" "full/ring_write.lua" "full/ring.lua" "full/convert.lua" "full/log.lua")
     };
@@ -92,11 +91,22 @@ macro_rules! full {
     };
 }
 
+/// Both parts of an algorithm, as functions.
+macro_rules! functions {
+    ($algorithm:ident) => {
+        concat!(
+            "local function quick(key, layout, calls, cost, block, max, window, capacity)\n",
+            "local asks, record, answered = true, nil, nil\n", algorithm!(quick $algorithm), "return record, answered\nend\n",
+            algorithm!(full $algorithm),
+        )
+    };
+}
+
 /// The script of one algorithm.
 macro_rules! one {
     ($algorithm:ident) => {
         concat!(
-            files!("head.lua"), algorithm!(quick $algorithm), files!("first.lua"), algorithm!(full $algorithm),
+            files!("head.lua" "first.lua"), algorithm!(quick $algorithm), files!("at_once.lua"), functions!($algorithm),
             files!("answer.lua" "each.lua"),
         )
     };
@@ -105,7 +115,7 @@ macro_rules! one {
 /// A function that makes an algorithm and returns its parts.
 macro_rules! made {
     ($algorithm:ident) => {
-        concat!("function()\n", algorithm!(quick $algorithm), algorithm!(full $algorithm), "return quick, full\nend,\n")
+        concat!("function()\n", functions!($algorithm), "return quick, full\nend,\n")
     };
 }
 

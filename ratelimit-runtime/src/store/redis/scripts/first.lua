@@ -1,14 +1,7 @@
--- The common question, before anything else is made.
+-- The question, if there is one; `quick` answers it in a straight line if it is the common one.
 
-local records, left
-if #KEYS == 1 then
-  local operation, layout, calls, cost, block, _, limits, max, window, capacity = parse(QUESTION, ARGV[2])
-  if operation == 1 and limits == 1 and cost > 0 then
-    local answered
-    records, answered = quick(KEYS[1], layout % 16, calls, cost, block, max, window, capacity)
-    if answered == calls then
-      return records
-    end
-    left = calls - (answered or 0)
-  end
-end
+local key = KEYS[1]
+local operation, layout, calls, cost, block, _, limits, max, window, capacity = parse(QUESTION, ARGV[2])
+local asks = #KEYS == 1 and operation == 1 and limits == 1 and cost > 0
+local record, answered
+layout = layout % 16

@@ -22,9 +22,10 @@
 --         Where one key of several fails, its record has flags of 128 and ends after `calls`, which is the length of the
 --         message that follows. A single one fails as a whole. An operation that a script does not know is an error.
 --
--- A script is this file, `quick/` of its algorithm, `full/` of its algorithm inside of a function, and `answer.lua`. Redis
--- runs the whole file anew for each call and makes every function again, so the question that nearly everybody asks is
--- answered in one straight line, by `quick`; all the rest is made when it is needed.
+-- Redis runs the whole script anew for each call, and makes every function and table again. So the question that nearly
+-- everybody asks is answered first, in a straight line, by the files in `quick/`, which set `record` and how many calls it
+-- has `answered`, or give up before they have written anything. What is in `full/` answers everything, in functions that
+-- are made when they are needed. (`script.rs` lists the files of each script.)
 --
 -- Numbers are doubles: counts are below 2^52 and times below 2^51, so that the sum of two is exact.
 
@@ -33,6 +34,12 @@ local call, pack, parse = redis.call, struct.pack, struct.unpack
 local QUESTION = '<BBI2dddBddd'
 local RECORD = '<BBI2dddd'
 
+-- An expiry is `base` and what is left of the life, in whole milliseconds, as the argument of PEXPIREAT and PXAT, or with a
+-- client's clock of PEXPIRE and PX.
+--
+-- Redis removes a key only after its last millisecond has passed, so with the server's own clock nothing ends early.
+-- Short lives are drawn out to 10 ms, because a script that takes longer would delete what it has just written; with a
+-- client's clock, whose pace may differ, to a second. The scripts themselves know what still counts.
 local now, time, base, shortest
 local EXPIRY, EXPIRE = 'PXAT', 'PEXPIREAT'
 if ARGV[1] == '' then
@@ -45,12 +52,3 @@ else
   EXPIRY, EXPIRE = 'PX', 'PEXPIRE'
 end
 
--- The argument of PEXPIREAT and PXAT, or with a client's clock of PEXPIRE and PX.
---
--- Redis removes a key only after its last millisecond has passed, so with the server's own clock nothing ends early.
--- Short lives are drawn out to 10 ms, because a script that takes longer would delete what it has just written; with a
--- client's clock, whose pace may differ, to a second. The scripts themselves know what still counts.
-local function millis(lasts)
-  local at = base + (lasts < shortest and shortest or lasts)
-  return (at - at % 1000) / 1000
-end

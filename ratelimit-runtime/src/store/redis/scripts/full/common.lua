@@ -72,6 +72,10 @@ local function verdict(wait, left, reset, at, blocked_for, life, ticket)
   return { wait[index] == 0 and 1 or 0, index - 1, left[index], retry, whole, ticket, 0 }
 end
 
+local function millis(lasts)
+  return math.floor((base + math.max(lasts, shortest)) / 1000)
+end
+
 local function lasting_millis(lasts)
   return math.ceil(math.max(lasts, shortest) / 1000)
 end

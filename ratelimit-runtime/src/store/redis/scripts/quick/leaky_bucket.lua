@@ -1,9 +1,12 @@
 -- One limit, nothing reserved, no block, a clock that goes forward, and numbers that can be multiplied exactly.
 -- `full/leaky_bucket` has the rest, and the format.
-local function quick(key, layout, calls, cost, block, max, window, capacity)
+repeat
+  if not asks then
+    break
+  end
   local EXACT, NONE = 9007199254740992, 4503599627370496
   if (capacity + 1) * window + max >= EXACT then
-    return
+    break
   end
   -- When it runs empty, and parts of a microsecond.
   local empty, parts, first = now, 0, now
@@ -13,12 +16,12 @@ local function quick(key, layout, calls, cost, block, max, window, capacity)
   local state = call('GET', key)
   if state then
     if #state ~= 120 then
-      return
+      break
     end
     local newest, blocked_until, _, until_then, ticket, _, x, y, z, a, b, c, d, e, f =
       parse('<ddddddddddddddd', state)
     if newest > now or blocked_until > 0 then
-      return
+      break
     end
     if now < until_then then
       first, expires = ticket < now and ticket or now, until_then
@@ -36,14 +39,15 @@ local function quick(key, layout, calls, cost, block, max, window, capacity)
   end
   local level = empty - now
   if level * max >= EXACT - 2 * window - max then
-    return
+    break
   end
   local tokens = level * max + parts
   tokens = (tokens + (window - tokens % window) % window) / window
-  local admitted = math.floor((capacity - tokens) / cost)
+  local room = capacity - tokens
+  local admitted = (room - room % cost) / cost
   if admitted <= 0 then
     if block > 0 then
-      return
+      break
     end
     local full = (capacity - cost) * window
     local rest = full % max
@@ -56,7 +60,8 @@ local function quick(key, layout, calls, cost, block, max, window, capacity)
     if reset > life then
       reset = life
     end
-    return pack(RECORD, 0, 0, calls, capacity > tokens and capacity - tokens or 0, wait, reset, 0), calls
+    record, answered = pack(RECORD, 0, 0, calls, capacity > tokens and capacity - tokens or 0, wait, reset, 0), calls
+    break
   end
   if admitted > calls then
     admitted = calls
@@ -89,7 +94,9 @@ local function quick(key, layout, calls, cost, block, max, window, capacity)
   local rest = units % max
   empty = empty + (units - rest) / max
   local lasts = empty - now + (rest > 0 and 1 or 0)
+  local kept = base + (lasts < shortest and shortest or lasts)
   call('SET', key, pack('<ddddddddddddddd', now, 0, 0, now + lasts, first, now, empty, rest, max, older, older_low,
-    older_rest, newer, newer_low, newer_rest), EXPIRY, millis(lasts))
-  return pack(RECORD, 1, 0, admitted, capacity - tokens - admitted * cost, 0, lasts, now), admitted
-end
+    older_rest, newer, newer_low, newer_rest), EXPIRY,
+    (kept - kept % 1000) / 1000)
+  record, answered = pack(RECORD, 1, 0, admitted, capacity - tokens - admitted * cost, 0, lasts, now), admitted
+until true

@@ -1,9 +1,12 @@
 -- One limit, nothing reserved, no block, a clock that goes forward, and numbers that can be multiplied exactly.
 -- `full/token_bucket` has the rest, and the format.
-local function quick(key, layout, calls, cost, block, max, window, capacity)
+repeat
+  if not asks then
+    break
+  end
   local EXACT, NONE = 9007199254740992, 4503599627370496
   if (capacity + 1) * window + max >= EXACT then
-    return
+    break
   end
   -- Tokens missing, and window-ths of one.
   local missing, parts, first = 0, 0, now
@@ -13,18 +16,18 @@ local function quick(key, layout, calls, cost, block, max, window, capacity)
   local state = call('GET', key)
   if state then
     if #state ~= 120 then
-      return
+      break
     end
     local newest, blocked_until, _, until_then, ticket, _, x, y, z, a, b, c, d, e, f =
       parse('<ddddddddddddddd', state)
     if newest > now or blocked_until > 0 then
-      return
+      break
     end
     if now < until_then then
       first, expires = ticket < now and ticket or now, until_then
       local refilled = (now - z) * max
       if now < z or refilled >= EXACT or x * window >= EXACT - window then
-        return
+        break
       end
       local units = x * window + y - refilled
       if units > 0 then
@@ -36,10 +39,11 @@ local function quick(key, layout, calls, cost, block, max, window, capacity)
     end
   end
   local needed = parts > 0 and missing + 1 or missing
-  local admitted = math.floor((capacity - needed) / cost)
+  local room = capacity - needed
+  local admitted = (room - room % cost) / cost
   if admitted <= 0 then
     if block > 0 then
-      return
+      break
     end
     local units = (missing + cost - capacity) * window + parts
     local wait = (units + (max - units % max) % max) / max
@@ -52,7 +56,8 @@ local function quick(key, layout, calls, cost, block, max, window, capacity)
     if reset > life then
       reset = life
     end
-    return pack(RECORD, 0, 0, calls, capacity > needed and capacity - needed or 0, wait, reset, 0), calls
+    record, answered = pack(RECORD, 0, 0, calls, capacity > needed and capacity - needed or 0, wait, reset, 0), calls
+    break
   end
   if admitted > calls then
     admitted = calls
@@ -82,7 +87,9 @@ local function quick(key, layout, calls, cost, block, max, window, capacity)
   missing = missing + admitted * cost
   local units = missing * window + parts
   local lasts = (units + (max - units % max) % max) / max
+  local kept = base + (lasts < shortest and shortest or lasts)
   call('SET', key, pack('<ddddddddddddddd', now, 0, 0, now + lasts, first, now, missing, parts, now, older, older_low,
-    older_rest, newer, newer_low, newer_rest), EXPIRY, millis(lasts))
-  return pack(RECORD, 1, 0, admitted, capacity - needed - admitted * cost, 0, lasts, now), admitted
-end
+    older_rest, newer, newer_low, newer_rest), EXPIRY,
+    (kept - kept % 1000) / 1000)
+  record, answered = pack(RECORD, 1, 0, admitted, capacity - needed - admitted * cost, 0, lasts, now), admitted
+until true
