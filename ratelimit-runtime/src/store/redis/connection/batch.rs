@@ -85,6 +85,12 @@ pub(super) struct Batch {
     pub(super) callers: usize,
 }
 
+impl Batch {
+    pub(super) fn questions(&self) -> usize {
+        self.sections.len()
+    }
+}
+
 impl Batches {
     pub(super) fn new(together: bool) -> Self {
         Self { together, members: Members::new(), keys: Slab::new(), lanes: Vec::new(), turn: 0, spare: Vec::new() }
@@ -152,10 +158,11 @@ impl Batches {
         self.lanes.iter().all(|lane| lane.ready.is_empty())
     }
 
-    /// Writes the next call to `outgoing`. Whoever has too little time left is told so.
+    /// Writes the next call, of at most `most` questions, to `outgoing`. Whoever has too little time left is told so.
     pub(super) fn next(
         &mut self,
         outgoing: &mut Vec<u8>,
+        most: usize,
         now: Instant,
         is_late: impl Fn(Duration) -> bool,
         wakers: &mut Vec<Waker>,
@@ -166,7 +173,7 @@ impl Batches {
             let mut batch = Batch { lane, in_full: false, sections: self.spare.pop().unwrap_or_default(), callers: 0 };
             let is_late =
                 |until: Option<Instant>| until.is_some_and(|until| is_late(until.saturating_duration_since(now)));
-            self.fill(&mut batch, is_late, wakers);
+            self.fill(&mut batch, most, is_late, wakers);
             if batch.sections.is_empty() {
                 self.spare.push(batch.sections);
                 continue;
@@ -178,12 +185,17 @@ impl Batches {
     }
 
     /// Takes in those whose turn it is.
-    fn fill(&mut self, batch: &mut Batch, is_late: impl Fn(Option<Instant>) -> bool, wakers: &mut Vec<Waker>) {
+    fn fill(
+        &mut self,
+        batch: &mut Batch,
+        most: usize,
+        is_late: impl Fn(Option<Instant>) -> bool,
+        wakers: &mut Vec<Waker>,
+    ) {
         let Some(lane) = self.lanes.get_mut(batch.lane) else { return };
         if lane.knowledge == Knowledge::Sent {
             return;
         }
-        let most = if self.together { QUESTIONS } else { 1 };
         // All in one call go by the same clock.
         let mut clock = None;
         while batch.sections.len() < most && batch.callers < CALLERS {

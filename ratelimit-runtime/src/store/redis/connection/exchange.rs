@@ -11,29 +11,24 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use redis::Value;
-use tokio::io::ReadBuf;
 use tokio::sync::{oneshot, watch};
 
+use super::incoming::{Incoming, lost};
 use super::item::Item;
 use super::members::Decided;
-use super::question::{Answer, NoAnswer, Question, Reply};
+use super::question::{Answer, NoAnswer, Question};
 use super::queue::{Deliveries, OutOfStep, Queue};
-use super::resp::{self, Parsed, parse};
-use super::stream::{Handle, Reader, Stream, Writer};
+use super::stream::{Handle, Stream, Writer};
 use crate::error::StoreError;
 
 /// After this long without traffic, a connection is looked at before it is used.
 const IDLE: Duration = Duration::from_millis(100);
 /// How long the task may wait for its turn before callers do its work.
 const STARVED: Duration = Duration::from_micros(500);
-/// How many bytes are read at once.
-const CHUNK: usize = 16 * 1024;
 
 /// How a connection ended.
 #[derive(Debug, Clone)]
@@ -101,13 +96,7 @@ impl Exchange {
             was_used: false,
             ended: false,
         };
-        let io = Io {
-            reader,
-            chunk: vec![0; CHUNK].into(),
-            buffer: Vec::new(),
-            replies: Vec::new(),
-            deliveries: Deliveries::default(),
-        };
+        let io = Io { incoming: Incoming::new(reader), deliveries: Deliveries::default() };
         let (io, inner) = (Mutex::new(io), Mutex::new(inner));
         let shared = Arc::new(Shared { io, inner, ended: watch::Sender::new(None), socket });
         let task = Task(Arc::clone(&shared));
@@ -378,19 +367,8 @@ impl Task {
 
 /// Reads, and writes.
 struct Io {
-    reader: Reader,
-    chunk: Box<[u8]>,
-    /// What has been read, and is no whole reply yet.
-    buffer: Vec<u8>,
-    replies: Vec<Read>,
+    incoming: Incoming,
     deliveries: Deliveries,
-}
-
-/// A reply that has been read.
-enum Read {
-    /// A bulk string, which is still in the buffer.
-    Bulk(Range<usize>),
-    Other(Value),
 }
 
 impl Io {
@@ -409,7 +387,7 @@ impl Io {
         registers: bool,
     ) -> Poll<Result<(), StoreError>> {
         let mut decisions = 0;
-        while self.read(cx)?.is_ready() {
+        while self.incoming.read(cx)?.is_ready() {
             decisions += self.take_in(shared)?;
             // Those who have their answers need not wait for the rest.
             self.deliveries.deliver();
@@ -421,7 +399,7 @@ impl Io {
         inner.turns += 1;
         // Whoever has been answered may have more to ask.
         let gathers = match inner.gathering {
-            Gathering::No => registers && decisions > 1,
+            Gathering::No => registers && decisions > 1 && !inner.queue.has_share(),
             Gathering::Wanted => registers,
             Gathering::Now => false,
         };
@@ -446,64 +424,22 @@ impl Io {
         Poll::Pending
     }
 
-    /// Reads once. Ready when something has come.
-    fn read(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, StoreError> {
-        let mut chunk = ReadBuf::new(&mut self.chunk);
-        let result = self.reader.as_mut().poll_read(cx, &mut chunk);
-        let came = chunk.filled().len();
-        self.buffer.extend_from_slice(chunk.filled());
-        match result {
-            Poll::Ready(Ok(())) if came == 0 => Err(StoreError::unavailable("Redis has closed the connection")),
-            Poll::Ready(Ok(())) => Ok(Poll::Ready(())),
-            Poll::Ready(Err(error)) => Err(lost(error)),
-            Poll::Pending => Ok(Poll::Pending),
-        }
-    }
-
     /// Takes in the replies that have come; says how many decisions they brought.
     fn take_in(&mut self, shared: &Shared) -> Result<usize, StoreError> {
-        // Read first, so that callers are kept waiting for a moment only.
-        let mut at = 0;
-        let is_malformed = loop {
-            let rest = self.buffer.get(at..).unwrap_or_default();
-            if let Some((bulk, taken)) = resp::bulk(rest) {
-                // It ends with a line break.
-                let end = at + taken - 2;
-                self.replies.push(Read::Bulk(end - bulk.len()..end));
-                at += taken;
-                continue;
-            }
-            at += match parse(rest) {
-                Parsed::Reply(reply, taken) => {
-                    self.replies.push(Read::Other(reply));
-                    taken
-                }
-                Parsed::Push(taken) => taken,
-                Parsed::Incomplete => break false,
-                Parsed::Malformed => break true,
-            };
-        };
-
+        // Looked at first, so that callers are kept waiting for a moment only.
+        let parsed = self.incoming.parse();
         let now = Instant::now();
         let mut inner = shared.lock();
         inner.heard = now;
         let mut decisions = 0;
-        for read in self.replies.drain(..) {
-            let reply = match read {
-                Read::Bulk(range) => Reply::Bulk(self.buffer.get(range).unwrap_or_default()),
-                Read::Other(value) => Reply::Other(value),
-            };
-            match inner.queue.reply(reply, now, &mut self.deliveries) {
-                Ok(brought) => decisions += brought,
-                Err(OutOfStep) => return Err(StoreError::unavailable("Redis gave a reply that nobody asked for")),
-            }
+        let taken = self.incoming.take(|reply| {
+            decisions += inner.queue.reply(reply, now, &mut self.deliveries)?;
+            Ok(())
+        });
+        if let Err(OutOfStep) = taken {
+            return Err(StoreError::unavailable("Redis gave a reply that nobody asked for"));
         }
-        drop(inner);
-        self.buffer.drain(..at);
-        if is_malformed {
-            return Err(StoreError::unavailable("what answers at this address does not speak the protocol of Redis"));
-        }
-        Ok(decisions)
+        parsed.map(|()| decisions)
     }
 }
 
@@ -511,10 +447,6 @@ impl Drop for Task {
     fn drop(&mut self) {
         self.0.close(StoreError::unavailable("the connection to Redis is closed"), false);
         // Others may still have references to the rest; the socket is given back now.
-        self.0.io().reader = Box::pin(tokio::io::empty());
+        self.0.io().incoming.close();
     }
-}
-
-fn lost(error: io::Error) -> StoreError {
-    StoreError::unavailable(format!("the connection to Redis was lost: {error}")).with_source(error)
 }

@@ -22,6 +22,7 @@ use crate::store::{Health, Verdict};
 mod attempt;
 mod batch;
 mod exchange;
+mod incoming;
 mod item;
 mod members;
 mod node;

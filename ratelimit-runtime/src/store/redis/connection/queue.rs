@@ -60,9 +60,11 @@ pub(super) struct Queue {
     waiting: VecDeque<Waiting>,
     batches: Batches,
     asked: VecDeque<Asked>,
-    /// How many commands and decisions are on their way, and in how many batches the decisions.
+    /// How many commands and decisions are on their way.
     on_the_way: usize,
+    /// In how many calls the decisions, and in how many questions.
     calls: usize,
+    questions: usize,
     /// How many questions make a call that need not wait for more.
     full: usize,
     /// What is to be sent next.
@@ -83,6 +85,9 @@ const KEPT: usize = 1024;
 /// The buffer keeps room for this many bytes.
 const KEPT_BYTES: usize = 64 * 1024;
 
+/// Calls of fewer questions are not worth being told apart.
+const SMALLEST: usize = 8;
+
 impl Queue {
     pub(super) fn new(now: Instant, group_commit: bool) -> Self {
         Self {
@@ -91,6 +96,7 @@ impl Queue {
             asked: VecDeque::new(),
             on_the_way: 0,
             calls: 0,
+            questions: 0,
             full: if group_commit { batch::QUESTIONS } else { 1 },
             outgoing: Vec::new(),
             sent: 0,
@@ -145,6 +151,17 @@ impl Queue {
     pub(super) fn has_turn(&self) -> bool {
         let ready = self.batches.ready();
         ready > 0 && self.room.is_left(self.on_the_way) && (self.calls < self.room.calls() || ready >= self.full)
+    }
+
+    /// Whether so many wait that they should not wait for others.
+    pub(super) fn has_share(&self) -> bool {
+        self.has_turn() && self.batches.ready() >= self.share()
+    }
+
+    /// How many questions a call should have: about a third of all there are. Then one is decided on, one waits for the
+    /// server, and those of the third are told and ask again.
+    fn share(&self) -> usize {
+        ((self.questions + self.batches.ready()) / 3).clamp(SMALLEST.min(self.full), self.full)
     }
 
     /// Asks ahead of all waiting questions, whether the server serves or not.
@@ -226,9 +243,11 @@ impl Queue {
         self.mark(now);
         let starts_at = self.end();
         let is_late = |left| self.room.is_late(left);
-        let batch = self.batches.next(&mut self.outgoing, now, is_late, &mut deliveries.wakers);
+        let share = self.share();
+        let batch = self.batches.next(&mut self.outgoing, share, now, is_late, &mut deliveries.wakers);
         let Some(batch) = batch else { return false };
         self.on_the_way += batch.callers;
+        self.questions += batch.questions();
         self.calls += 1;
         self.asked.push_back(Asked { what: What::Batch(batch), starts_at, at: now });
         true
@@ -272,6 +291,7 @@ impl Queue {
         let Some(Asked { what: What::Batch(batch), at, .. }) = self.asked.pop_front() else { return Ok(0) };
         let callers = batch.callers;
         self.on_the_way -= callers;
+        self.questions -= batch.questions();
         self.calls -= 1;
         self.room.answered(now.saturating_duration_since(at), callers);
         match reply {
@@ -327,7 +347,7 @@ impl Queue {
         deliveries.answers.extend(waiting.map(|waiting| (waiting.answer, Err(NoAnswer::NotAsked))));
         self.batches.fail_waiting(|| NoAnswer::NotAsked, &mut deliveries.wakers);
         self.outgoing = Vec::new();
-        (self.on_the_way, self.calls) = (0, 0);
+        (self.on_the_way, self.calls, self.questions) = (0, 0, 0);
     }
 }
 
