@@ -1,7 +1,7 @@
 //! Calls that share commands: each is decided as if it had come alone, and whatever happens to one of them happens to no
 //! other.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 use std::future::Future as _;
 use std::pin::Pin;

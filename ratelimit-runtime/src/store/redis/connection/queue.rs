@@ -298,6 +298,10 @@ impl Queue {
             Reply::Bulk(bytes) => self.batches.answer(batch, bytes, &mut deliveries.wakers),
             Reply::Other(Value::ServerError(error)) => {
                 self.batches.answer_error(batch, &error, &mut deliveries.wakers);
+                if let Some(error) = &self.refusing {
+                    // Nobody is asked for again.
+                    self.batches.fail_waiting(|| NoAnswer::Refused(error.clone()), &mut deliveries.wakers);
+                }
             }
             Reply::Other(_) => return Err(OutOfStep),
         }

@@ -47,7 +47,10 @@ pub(super) fn skip(reply: &mut &[u8], callers: usize) -> Option<()> {
 pub(super) fn error(message: &[u8]) -> Option<ServerError> {
     // As a reply it is one line, whatever it holds.
     let line: Vec<u8> = message.iter().map(|byte| if byte.is_ascii_control() { b' ' } else { *byte }).collect();
-    match parse_redis_value(&[b"-", line.as_slice(), b"\r\n"].concat()) {
+    let first = line.split(|byte| *byte == b' ').next().unwrap_or_default();
+    // Up to Redis 6.2 the place in the script stands first, and the code somewhere behind it.
+    let sort: &[u8] = if first.iter().all(u8::is_ascii_uppercase) { b"-" } else { b"-ERR " };
+    match parse_redis_value(&[sort, line.as_slice(), b"\r\n"].concat()) {
         Ok(Value::ServerError(error)) => Some(error),
         _ => None,
     }
@@ -58,6 +61,8 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test")]
 
     use super::*;
+    use crate::error::StoreErrorKind;
+    use crate::store::redis::errors;
 
     fn verdict(flags: u8, calls: u16) -> Vec<u8> {
         let mut record = [[flags, 0].as_slice(), &calls.to_le_bytes()].concat();
@@ -101,6 +106,8 @@ mod tests {
     #[test]
     fn a_message_is_the_error_that_it_says() {
         assert_eq!(error(b"WRONGTYPE Operation against a key").unwrap().code(), "WRONGTYPE");
+        let old = error(b"@user_script: 12: -OOM command not allowed when used memory > 'maxmemory'.").unwrap();
+        assert_eq!(errors::from_server(&old).kind(), StoreErrorKind::Full);
         // It cannot bring replies of its own along.
         let forged = error(b"OOM x\r\n+OK\r\n").unwrap();
         assert_eq!((forged.code(), forged.details()), ("OOM", Some("x  +OK  ")));

@@ -439,3 +439,38 @@ fn a_reply_that_is_too_short_or_too_long_is_out_of_step() {
         world.close();
     }
 }
+
+#[test]
+fn whoever_waits_for_a_server_that_does_not_serve_is_told_and_whoever_was_asked_is_answered() {
+    for knows_script in [true, false] {
+        let mut world = World::new(true);
+        if knows_script {
+            world.known.insert(script::LOG.sha1().to_owned());
+        }
+        world.step(Step::Ask(unit(0)));
+        world.step(Step::Turn);
+        world.step(Step::Send(usize::MAX));
+        for _ in 0..3 {
+            world.step(Step::Ask(unit(0)));
+        }
+        world.queue.refuse(Some(StoreError::unavailable("slow")), &mut world.deliveries);
+        for caller in &mut world.callers[1..] {
+            let told = world.queue.decided(caller.member, Waker::noop());
+            assert!(matches!(told, Ok(Err(NoAnswer::Refused(_)))), "{told:?}");
+            caller.is_over = true;
+        }
+        if knows_script {
+            world.step(Step::Answer(1));
+            assert!(world.callers[0].is_over);
+        } else {
+            let (_, reply) = world.served.pop_front().unwrap();
+            let reply = Reply::Other(parse_redis_value(&reply).unwrap());
+            world.queue.reply(reply, world.now, &mut world.deliveries).unwrap();
+            let told = world.queue.decided(world.callers[0].member, Waker::noop());
+            assert!(matches!(told, Ok(Err(NoAnswer::Refused(_)))), "{told:?}");
+        }
+        world.turn();
+        assert!(world.queue.is_idle());
+        assert_eq!(world.queue.members(), 0);
+    }
+}
