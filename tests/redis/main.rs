@@ -9,6 +9,7 @@ mod support;
 mod connection;
 mod faults;
 mod formats;
+mod group_commit;
 mod processes;
 mod records;
 mod redis_cell;

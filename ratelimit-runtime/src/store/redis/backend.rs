@@ -3,7 +3,7 @@
 
 use redis::{Cmd, Value};
 
-use super::connection::{Calls, Connections};
+use super::connection::{Calls, Connections, Item, Question};
 use super::errors::{self, unexpected_reply};
 use super::operation::Operation;
 use super::route::{GroupRoute, Route, Settings, unsupported};
@@ -11,7 +11,7 @@ use super::script::{self, Script};
 use super::{commands, protocol, redis_cell};
 use crate::clock::Clock;
 use crate::error::StoreError;
-use crate::rule::{MAX_COUNT, MAX_WINDOW};
+use crate::rule::{Algorithm, MAX_COUNT, MAX_WINDOW};
 use crate::store::{Request, Verdict};
 
 pub(super) struct Backend {
@@ -28,6 +28,26 @@ impl Backend {
     /// How several requests are decided together.
     pub(super) fn group(&self, requests: &[Request<'_>]) -> Result<GroupRoute, StoreError> {
         self.settings.group(requests, self.clock.is_some())
+    }
+
+    /// Decides, and charges the request if it is admitted.
+    pub(super) async fn charge(&self, request: Request<'_>) -> Result<Verdict, StoreError> {
+        let operation = Operation::charging(&request);
+        if self.route(&request)? != Route::Script {
+            // Many times as large as what follows, for which memory is taken each time.
+            return Box::pin(self.decide(operation, request)).await;
+        }
+        let calls = self.calls(&request);
+        let question = Question {
+            packed: protocol::question(operation, &request, self.settings.log_layout),
+            now: self.now()?,
+            is_unit: request.cost() == 1,
+            counts_tickets: request.algorithm() == Algorithm::SlidingWindow,
+        };
+        let script = protocol::script(request.algorithm());
+        let verdict =
+            calls.decide(&Item { script, key: request.key(), question, timeout_at: request.timeout_at() }).await?;
+        if protocol::fits(&verdict, &request) { Ok(verdict) } else { Err(distrust(calls)) }
     }
 
     pub(super) async fn decide(&self, operation: Operation, request: Request<'_>) -> Result<Verdict, StoreError> {

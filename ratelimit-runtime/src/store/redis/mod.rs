@@ -109,6 +109,18 @@ impl RedisStore {
         self
     }
 
+    /// Whether calls that come at the same time share commands: yes unless set. A lone call is a command of its own either
+    /// way. While it is on its way, those who come wait in this process, in order, and the next command carries them: for one
+    /// key a single question for all who ask the same, and up to 64 keys at once. Redis decides each of them as if it had come
+    /// alone.
+    ///
+    /// Without it, each call is a command, however many there are.
+    #[must_use]
+    pub fn group_commit(mut self, on: bool) -> Self {
+        self.cache.inner_mut().connections.group_commit = on;
+        self
+    }
+
     /// Takes the time from `clock` instead of the server's `TIME`: for tests, and for services that refuse `TIME` in
     /// scripts.
     ///
@@ -140,7 +152,7 @@ impl Store for RedisStore {
 
 impl Store for Backend {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        Answer::later(self.decide(Operation::charging(&request), request))
+        Answer::later(self.charge(request))
     }
 
     fn decides_together(&self, requests: &[Request<'_>]) -> bool {

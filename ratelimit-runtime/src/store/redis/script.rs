@@ -8,6 +8,7 @@ use redis::{Cmd, ServerError, ServerErrorKind};
 use sha1::Sha1;
 
 /// A script, and the name that Redis knows it by.
+#[derive(Debug)]
 pub(super) struct Script {
     source: &'static str,
     sha1: LazyLock<String>,
@@ -16,6 +17,14 @@ pub(super) struct Script {
 impl Script {
     const fn new(source: &'static str, sha1: fn() -> String) -> Self {
         Self { source, sha1: LazyLock::new(sha1) }
+    }
+
+    pub(super) fn source(&self) -> &'static str {
+        self.source
+    }
+
+    pub(super) fn sha1(&self) -> &str {
+        &self.sha1
     }
 
     /// Runs the script on `keys`, if the server knows it; `args` appends its arguments.

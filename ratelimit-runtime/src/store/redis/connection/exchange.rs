@@ -5,6 +5,9 @@
 //! from running, the callers do its work while they are polled. Every reply is taken in and looked at in
 //! order, also when its caller has given up: a reply that cannot belong to its question ends the connection before a
 //! later one gets to the wrong caller.
+//!
+//! Decisions of callers who come at the same time share a call. So that they can, the task lets everybody who is ready to run
+//! go first, before it sends what has been gathered.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -12,22 +15,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use redis::Value;
-use tokio::io::ReadBuf;
 use tokio::sync::{oneshot, watch};
 
+use super::incoming::{Incoming, lost};
+use super::item::Item;
+use super::members::Decided;
 use super::question::{Answer, NoAnswer, Question};
-use super::queue::{Delivery, Queue};
-use super::resp::{Parsed, parse};
-use super::stream::{Handle, Reader, Stream, Writer};
+use super::queue::{Deliveries, OutOfStep, Queue};
+use super::stream::{Handle, Stream, Writer};
 use crate::error::StoreError;
 
 /// After this long without traffic, a connection is looked at before it is used.
 const IDLE: Duration = Duration::from_millis(100);
 /// How long the task may wait for its turn before callers do its work.
 const STARVED: Duration = Duration::from_micros(500);
-/// How many bytes are read at once.
-const CHUNK: usize = 16 * 1024;
 
 /// How a connection ended.
 #[derive(Debug, Clone)]
@@ -60,28 +61,42 @@ struct Inner {
     /// When it was woken, or somebody last worked in its place.
     woken: Instant,
     heard: Instant,
+    /// How far the task is with sending what callers leave to it.
+    gathering: Gathering,
     /// How often the task has found nothing to read.
     turns: u64,
     was_used: bool,
     ended: bool,
 }
 
+/// Whether others are let go first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gathering {
+    No,
+    /// From the task's next turn to the one after.
+    Wanted,
+    /// Up to its next turn, which comes by itself.
+    Now,
+}
+
 impl Exchange {
     /// Starts on an open connection on which everything that was asked has been answered. It lives as long as the
     /// future runs, which is its task.
-    pub(super) fn start(stream: Stream) -> (Self, impl Future<Output = ()> + Send + use<>) {
+    pub(super) fn start(stream: Stream, group_commit: bool) -> (Self, impl Future<Output = ()> + Send + use<>) {
         let now = Instant::now();
         let Stream { reader, writer, socket } = stream;
-        let queue = Queue::new(now);
-        let inner =
-            Inner { queue, writer, task: None, woken: now, heard: now, turns: 0, was_used: false, ended: false };
-        let io = Io {
-            reader,
-            chunk: vec![0; CHUNK].into(),
-            buffer: Vec::new(),
-            replies: Vec::new(),
-            deliveries: Vec::new(),
+        let inner = Inner {
+            queue: Queue::new(now, group_commit),
+            writer,
+            task: None,
+            woken: now,
+            heard: now,
+            gathering: Gathering::No,
+            turns: 0,
+            was_used: false,
+            ended: false,
         };
+        let io = Io { incoming: Incoming::new(reader), deliveries: Deliveries::default() };
         let (io, inner) = (Mutex::new(io), Mutex::new(inner));
         let shared = Arc::new(Shared { io, inner, ended: watch::Sender::new(None), socket });
         let task = Task(Arc::clone(&shared));
@@ -118,6 +133,59 @@ impl Exchange {
         async move { receiver.await.unwrap_or(Err(NoAnswer::NotAsked)) }
     }
 
+    /// Asks for a decision; dropping the returned future takes back what has not been sent.
+    pub(super) async fn decide(&self, item: &Item<'_>) -> Decided {
+        let mut place = None;
+        poll_fn(|cx| match &mut place {
+            None => match self.enter(item, cx.waker()) {
+                Ok(entered) => {
+                    place = Some(entered);
+                    Poll::Pending
+                }
+                Err(why) => Poll::Ready(Err(why)),
+            },
+            Some(place) => place.poll(cx),
+        })
+        .await
+    }
+
+    fn enter(&self, item: &Item<'_>, waker: &Waker) -> Result<Place, NoAnswer> {
+        let now = Instant::now();
+        let mut inner = self.shared.lock();
+        if inner.ended {
+            return Err(NoAnswer::NotAsked);
+        }
+        let was_idle = inner.queue.is_idle() && inner.gathering == Gathering::No;
+        if was_idle && now.saturating_duration_since(inner.heard) >= IDLE && !self.shared.socket.is_quiet() {
+            drop(inner);
+            self.close(StoreError::unavailable("Redis has closed the connection"), true);
+            return Err(NoAnswer::NotAsked);
+        }
+        inner.was_used = true;
+        let member = inner.queue.decide(item, waker, now)?;
+        let place = Place { shared: Arc::clone(&self.shared), member: Some(member) };
+        if was_idle {
+            let mut deliveries = Deliveries::default();
+            inner.queue.move_up(now, &mut deliveries);
+            inner.write_at_once();
+            drop(inner);
+            deliveries.deliver();
+            return Ok(place);
+        }
+        if inner.gathering == Gathering::No && inner.queue.has_turn() {
+            inner.gathering = Gathering::Wanted;
+            inner.wake();
+        } else if now.saturating_duration_since(inner.woken) > STARVED {
+            // In a flood of callers the runtime may not come to tell the task that a reply is there.
+            inner.wake();
+        }
+        if inner.is_starved(now) {
+            drop(inner);
+            self.shared.work();
+        }
+        Ok(place)
+    }
+
     /// Sends a PING ahead of all waiting questions.
     pub(super) fn ping(&self) -> oneshot::Receiver<Answer> {
         let (sender, receiver) = oneshot::channel();
@@ -131,9 +199,9 @@ impl Exchange {
 
     /// From now on, questions are answered with this error, if there is one.
     pub(super) fn refuse(&self, error: Option<StoreError>) {
-        let mut deliveries = Vec::new();
+        let mut deliveries = Deliveries::default();
         self.shared.lock().queue.refuse(error, &mut deliveries);
-        deliver(&mut deliveries);
+        deliveries.deliver();
     }
 
     /// When the last byte came, and how often nothing was found to be read. The next time is soon.
@@ -198,7 +266,7 @@ impl Shared {
     }
 
     fn close(&self, error: StoreError, hopeful: bool) {
-        let mut deliveries = Vec::new();
+        let mut deliveries = Deliveries::default();
         let was_used = {
             let mut inner = self.lock();
             if inner.ended {
@@ -212,7 +280,7 @@ impl Shared {
         };
         // Whoever is told looks for the next connection: this one must be known to be over.
         self.ended.send_replace(Some(Ended { error, hopeful, was_used }));
-        deliver(&mut deliveries);
+        deliveries.deliver();
     }
 }
 
@@ -249,6 +317,36 @@ impl Inner {
     }
 }
 
+/// Somebody who waits for a decision.
+struct Place {
+    shared: Arc<Shared>,
+    /// Until the answer has been taken.
+    member: Option<usize>,
+}
+
+impl Place {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Decided> {
+        let Some(member) = self.member else { return Poll::Ready(Err(NoAnswer::NotAsked)) };
+        let decided = self.shared.lock().queue.decided(member, cx.waker());
+        match decided {
+            Ok(decided) => {
+                self.member = None;
+                Poll::Ready(decided)
+            }
+            Err(_former_waker) => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(member) = self.member.take() {
+            let waker = self.shared.lock().queue.give_up(member);
+            drop(waker);
+        }
+    }
+}
+
 /// The task of a connection.
 struct Task(Arc<Shared>);
 
@@ -269,12 +367,8 @@ impl Task {
 
 /// Reads, and writes.
 struct Io {
-    reader: Reader,
-    chunk: Box<[u8]>,
-    /// What has been read, and is no whole reply yet.
-    buffer: Vec<u8>,
-    replies: Vec<Value>,
-    deliveries: Vec<Delivery>,
+    incoming: Incoming,
+    deliveries: Deliveries,
 }
 
 impl Io {
@@ -282,7 +376,7 @@ impl Io {
     /// more.
     fn advance(&mut self, shared: &Shared, cx: &mut Context<'_>, registers: bool) -> Poll<Result<(), StoreError>> {
         let worked = self.read_and_write(shared, cx, registers);
-        deliver(&mut self.deliveries);
+        self.deliveries.deliver();
         worked
     }
 
@@ -292,72 +386,60 @@ impl Io {
         cx: &mut Context<'_>,
         registers: bool,
     ) -> Poll<Result<(), StoreError>> {
-        while self.read(cx)?.is_ready() {
-            self.take_in(shared)?;
+        let mut decisions = 0;
+        while self.incoming.read(cx)?.is_ready() {
+            decisions += self.take_in(shared)?;
             // Those who have their answers need not wait for the rest.
-            deliver(&mut self.deliveries);
+            self.deliveries.deliver();
         }
         let mut inner = shared.lock();
         if inner.ended {
             return Poll::Ready(Ok(()));
         }
         inner.turns += 1;
-        inner.queue.move_up(Instant::now(), &mut self.deliveries);
+        // Whoever has been answered may have more to ask.
+        let gathers = match inner.gathering {
+            Gathering::No => registers && decisions > 1 && !inner.queue.has_share(),
+            Gathering::Wanted => registers,
+            Gathering::Now => false,
+        };
+        if gathers {
+            inner.gathering = Gathering::Now;
+        } else {
+            inner.gathering = Gathering::No;
+            inner.queue.move_up(Instant::now(), &mut self.deliveries);
+        }
         if let Poll::Ready(Err(error)) = inner.write(cx) {
             return Poll::Ready(Err(lost(error)));
         }
-        // Whoever comes from now on finds somebody to wake.
-        if registers && !inner.task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
+        if gathers {
+            // The next turn comes after all who are ready to run.
+            inner.task = None;
+            inner.woken = Instant::now();
+            cx.waker().wake_by_ref();
+        } else if registers && !inner.task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
+            // Whoever comes from now on finds somebody to wake.
             inner.task = Some(cx.waker().clone());
         }
         Poll::Pending
     }
 
-    /// Reads once. Ready when something has come.
-    fn read(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, StoreError> {
-        let mut chunk = ReadBuf::new(&mut self.chunk);
-        let result = self.reader.as_mut().poll_read(cx, &mut chunk);
-        let came = chunk.filled().len();
-        self.buffer.extend_from_slice(chunk.filled());
-        match result {
-            Poll::Ready(Ok(())) if came == 0 => Err(StoreError::unavailable("Redis has closed the connection")),
-            Poll::Ready(Ok(())) => Ok(Poll::Ready(())),
-            Poll::Ready(Err(error)) => Err(lost(error)),
-            Poll::Pending => Ok(Poll::Pending),
-        }
-    }
-
-    /// Takes in the replies that have come.
-    fn take_in(&mut self, shared: &Shared) -> Result<(), StoreError> {
-        // Read first, so that callers are kept waiting for a moment only.
-        let mut rest = self.buffer.as_slice();
-        let is_malformed = loop {
-            let taken = match parse(rest) {
-                Parsed::Reply(reply, taken) => {
-                    self.replies.push(reply);
-                    taken
-                }
-                Parsed::Push(taken) => taken,
-                Parsed::Incomplete => break false,
-                Parsed::Malformed => break true,
-            };
-            rest = rest.get(taken..).unwrap_or_default();
-        };
-        let taken = self.buffer.len() - rest.len();
-        self.buffer.drain(..taken);
-
+    /// Takes in the replies that have come; says how many decisions they brought.
+    fn take_in(&mut self, shared: &Shared) -> Result<usize, StoreError> {
+        // Looked at first, so that callers are kept waiting for a moment only.
+        let parsed = self.incoming.parse();
         let now = Instant::now();
         let mut inner = shared.lock();
         inner.heard = now;
-        for reply in self.replies.drain(..) {
-            if inner.queue.reply(reply, now, &mut self.deliveries).is_err() {
-                return Err(StoreError::unavailable("Redis gave a reply that nobody asked for"));
-            }
+        let mut decisions = 0;
+        let taken = self.incoming.take(|reply| {
+            decisions += inner.queue.reply(reply, now, &mut self.deliveries)?;
+            Ok(())
+        });
+        if let Err(OutOfStep) = taken {
+            return Err(StoreError::unavailable("Redis gave a reply that nobody asked for"));
         }
-        if is_malformed {
-            return Err(StoreError::unavailable("what answers at this address does not speak the protocol of Redis"));
-        }
-        Ok(())
+        parsed.map(|()| decisions)
     }
 }
 
@@ -365,16 +447,6 @@ impl Drop for Task {
     fn drop(&mut self) {
         self.0.close(StoreError::unavailable("the connection to Redis is closed"), false);
         // Others may still have references to the rest; the socket is given back now.
-        self.0.io().reader = Box::pin(tokio::io::empty());
-    }
-}
-
-fn lost(error: io::Error) -> StoreError {
-    StoreError::unavailable(format!("the connection to Redis was lost: {error}")).with_source(error)
-}
-
-fn deliver(deliveries: &mut Vec<Delivery>) {
-    for (caller, answer) in deliveries.drain(..) {
-        let _ = caller.send(answer);
+        self.0.io().incoming.close();
     }
 }

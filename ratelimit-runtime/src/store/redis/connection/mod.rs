@@ -13,39 +13,51 @@ use tokio::runtime::Handle;
 use self::node::{Node, Report};
 use self::nodes::Nodes;
 use self::pool::Pool;
-use self::question::{Expected, Question};
+use self::question::Expected;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::real_time;
-use crate::store::Health;
 use crate::store::redis::errors;
+use crate::store::{Health, Verdict};
 
 mod attempt;
+mod batch;
 mod exchange;
+mod incoming;
+mod item;
+mod members;
 mod node;
 mod nodes;
 mod pool;
 mod question;
 mod queue;
 mod race;
+mod records;
 mod resp;
 mod room;
+#[cfg(test)]
+mod simulation;
+mod slab;
 mod standalone;
 mod state;
 mod stream;
 mod supervisor;
 #[cfg(feature = "redis-tls")]
 mod tls;
+mod wire;
 
+pub(super) use self::item::{Item, Question};
 pub(super) use self::standalone::Server;
 
 pub(super) struct Connections {
     server: Arc<Server>,
     nodes: Arc<Nodes>,
+    /// Whether decisions may share calls. Holds for connections that are made from then on.
+    pub(super) group_commit: bool,
 }
 
 impl Connections {
     pub(super) fn new(server: Server) -> Self {
-        Self { server: Arc::new(server), nodes: Arc::default() }
+        Self { server: Arc::new(server), nodes: Arc::default(), group_commit: true }
     }
 
     pub(super) fn server(&self) -> &Server {
@@ -121,7 +133,7 @@ impl Connections {
         }
         let (node, reports) = Node::new();
         self.nodes.find_or_add(runtime.id(), node, |node| {
-            supervisor::start(runtime, &self.server, &self.nodes, node, reports);
+            supervisor::start(runtime, &self.server, self.group_commit, &self.nodes, node, reports);
         })
     }
 }
@@ -156,7 +168,7 @@ impl Calls<'_> {
     ///
     /// Those of the connection, and the first that the server replies.
     pub(super) async fn send_all(&self, commands: &Pipeline) -> Result<Vec<Value>, StoreError> {
-        let question = || Question {
+        let question = || question::Question {
             packed: commands.get_packed_pipeline(),
             replies: commands.len(),
             expected: Expected::Transaction,
@@ -171,12 +183,21 @@ impl Calls<'_> {
     }
 
     async fn ask(&self, command: &Cmd, expected: Expected) -> Result<Result<Value, ServerError>, StoreError> {
-        let question =
-            || Question { packed: command.get_packed_command(), replies: 1, expected, timeout_at: self.timeout_at };
+        let question = || question::Question {
+            packed: command.get_packed_command(),
+            replies: 1,
+            expected,
+            timeout_at: self.timeout_at,
+        };
         Ok(match self.connections.node()?.ask(question).await? {
             Value::ServerError(error) => Err(error),
             reply => Ok(reply),
         })
+    }
+
+    /// Asks for a decision. It may share a call with others, and is asked in the order of those on its key.
+    pub(super) async fn decide(&self, item: &Item<'_>) -> Result<Verdict, StoreError> {
+        self.connections.node()?.decide(item).await
     }
 
     /// Ends the connection, because its reply cannot belong to the question.

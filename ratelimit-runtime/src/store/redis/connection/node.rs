@@ -7,12 +7,13 @@ use redis::{ServerError, Value};
 use tokio::sync::{mpsc, watch};
 
 use super::exchange::Exchange;
+use super::item::Item;
 use super::pool::Pool;
 use super::question::{NoAnswer, Question};
 use super::standalone::Server;
 use crate::error::{StoreError, StoreErrorKind};
-use crate::store::Health;
 use crate::store::redis::errors;
+use crate::store::{Health, Verdict};
 
 /// Only the supervisor changes it.
 #[derive(Clone)]
@@ -94,6 +95,13 @@ impl Node {
         self.wait(|status| !matches!(status, Status::Connecting)).await
     }
 
+    fn exchange(&self) -> Option<Exchange> {
+        match &*self.status.borrow() {
+            Status::Up(connected) => Some(connected.exchange.clone()),
+            _ => None,
+        }
+    }
+
     /// Waits until the server serves, or for what no waiting will cure.
     pub(super) async fn ready(&self) -> Result<(), StoreError> {
         self.report(Report::Wanted);
@@ -124,23 +132,47 @@ impl Node {
                     return Ok(reply);
                 }
                 // The connection is over, which the supervisor may not have made known yet.
-                Err(NoAnswer::NotAsked) => self.changed(&connected).await,
-                Err(NoAnswer::Lost(error) | NoAnswer::Refused(error)) => return Err(error),
-                Err(NoAnswer::TooLate) => {
-                    return Err(StoreError::new(
-                        StoreErrorKind::TimedOut,
-                        "too many calls are waiting for Redis to be answered in time",
-                    ));
-                }
+                Err(NoAnswer::NotAsked) => self.changed(&connected.exchange).await,
+                Err(other) => return Err(self.no_answer(&connected.exchange, other)),
+            }
+        }
+    }
+
+    /// Asks for a decision, and asks again where the question did not leave this process.
+    pub(super) async fn decide(&self, item: &Item<'_>) -> Result<Verdict, StoreError> {
+        loop {
+            let exchange = match self.exchange() {
+                Some(exchange) => exchange,
+                None => self.connected().await?.exchange,
+            };
+            match exchange.decide(item).await {
+                Ok(verdict) => return Ok(verdict),
+                Err(NoAnswer::NotAsked) => self.changed(&exchange).await,
+                Err(other) => return Err(self.no_answer(&exchange, other)),
+            }
+        }
+    }
+
+    fn no_answer(&self, exchange: &Exchange, why: NoAnswer) -> StoreError {
+        match why {
+            NoAnswer::Lost(error) | NoAnswer::Refused(error) => error,
+            NoAnswer::NotAsked => StoreError::unavailable("the connection to Redis is closed"),
+            NoAnswer::TooLate => {
+                let text = "too many calls are waiting for Redis to be answered in time";
+                StoreError::new(StoreErrorKind::TimedOut, text)
+            }
+            NoAnswer::Error(error) => {
+                self.look_at_error(exchange, &error);
+                errors::from_server(&error)
             }
         }
     }
 
     /// Waits until this connection is not offered any more.
-    async fn changed(&self, connected: &Connected) {
+    async fn changed(&self, exchange: &Exchange) {
         let mut statuses = self.status.subscribe();
         let is_other = |status: &Status| match status {
-            Status::Up(offered) => !offered.exchange.is_same(&connected.exchange),
+            Status::Up(offered) => !offered.exchange.is_same(exchange),
             _ => true,
         };
         let _ = statuses.wait_for(is_other).await;
@@ -149,7 +181,7 @@ impl Node {
     /// What the errors of a server say about the connection to it.
     fn look_at(&self, connected: &Connected, reply: &Value) {
         match reply {
-            Value::ServerError(error) => self.look_at_error(connected, error),
+            Value::ServerError(error) => self.look_at_error(&connected.exchange, error),
             Value::Array(replies) => {
                 for reply in replies.iter().filter(|reply| matches!(reply, Value::ServerError(_) | Value::Array(_))) {
                     self.look_at(connected, reply);
@@ -159,10 +191,10 @@ impl Node {
         }
     }
 
-    fn look_at_error(&self, connected: &Connected, error: &ServerError) {
+    fn look_at_error(&self, exchange: &Exchange, error: &ServerError) {
         if errors::is_replica(error) {
             // The name may lead to another server by now.
-            connected.exchange.close(errors::from_server(error), false);
+            exchange.close(errors::from_server(error), false);
         } else if errors::is_no_service(error) {
             // The supervisor sees for itself.
             self.report(Report::Refused);

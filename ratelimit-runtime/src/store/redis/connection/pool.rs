@@ -99,7 +99,7 @@ impl Pool {
             if let Some(error) = says {
                 return Err(error);
             }
-            let (exchange, task) = Exchange::start(stream);
+            let (exchange, task) = Exchange::start(stream, false);
             let connection = Connection { exchange, task: tokio::spawn(task).abort_handle() };
             Ok(Lease { connection: Some(connection), pool, _permit: permit })
         });
@@ -140,6 +140,7 @@ impl Lease {
             Ok(Value::Array(replies)) if commands.len() > 1 => replies,
             Ok(reply) => vec![reply],
             Err(NoAnswer::Lost(error) | NoAnswer::Refused(error)) => return Err(error),
+            Err(NoAnswer::Error(error)) => return Err(errors::from_server(&error)),
             Err(NoAnswer::NotAsked | NoAnswer::TooLate) => return Err(closed()),
         };
         self.connection = Some(connection);

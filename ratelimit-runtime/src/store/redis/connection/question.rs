@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use redis::Value;
+use redis::{ServerError, Value};
 
 use crate::error::StoreError;
 
@@ -17,9 +17,27 @@ pub(super) enum NoAnswer {
     TooLate,
     /// It was not asked, because the server does not serve.
     Refused(StoreError),
+    /// The server answered with an error.
+    Error(ServerError),
 }
 
 pub(super) type Answer = Result<Value, NoAnswer>;
+
+/// What the server says, as it was read.
+#[derive(Debug)]
+pub(super) enum Reply<'a> {
+    Bulk(&'a [u8]),
+    Other(Value),
+}
+
+impl From<Reply<'_>> for Value {
+    fn from(reply: Reply<'_>) -> Self {
+        match reply {
+            Reply::Bulk(bytes) => Self::BulkString(bytes.to_vec()),
+            Reply::Other(value) => value,
+        }
+    }
+}
 
 /// What a reply has to look like. An error of the server always may be one.
 #[derive(Debug, Clone, Copy)]

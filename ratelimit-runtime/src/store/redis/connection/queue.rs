@@ -1,15 +1,19 @@
-//! The queue in front of a connection: questions on their way to the server, in order, and those that wait for their
-//! turn.
+//! The queue in front of a connection: commands and batches of decisions on their way to the server, in order, and those
+//! that wait for their turn.
 //!
 //! Nothing here is sent or received. Whoever gives up while waiting has asked nothing.
 
 use std::collections::VecDeque;
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use redis::Value;
 use tokio::sync::oneshot;
 
-use super::question::{Answer, Expected, NoAnswer, Question};
+use super::batch::{self, Batch, Batches};
+use super::item::Item;
+use super::members::Decided;
+use super::question::{Answer, Expected, NoAnswer, Question, Reply};
 use super::room::Room;
 use crate::error::StoreError;
 
@@ -19,21 +23,33 @@ struct Waiting {
     answer: oneshot::Sender<Answer>,
 }
 
-/// A question on its way to the server, or back.
+/// Something on its way to the server, or back.
 #[derive(Debug)]
 struct Asked {
-    /// Nobody is there for the reply to a marker.
-    answer: Option<oneshot::Sender<Answer>>,
-    expected: Expected,
-    replies: usize,
-    got: Vec<Value>,
+    what: What,
     /// Its place in the stream of all bytes sent.
     starts_at: u64,
     at: Instant,
 }
 
-/// An answer, and whom it is for.
-pub(super) type Delivery = (oneshot::Sender<Answer>, Answer);
+#[derive(Debug)]
+enum What {
+    Commands {
+        /// Nobody is there for the reply to a marker.
+        answer: Option<oneshot::Sender<Answer>>,
+        expected: Expected,
+        replies: usize,
+        got: Vec<Value>,
+    },
+    Batch(Batch),
+}
+
+/// Who is to be told something, once no lock is held.
+#[derive(Debug, Default)]
+pub(super) struct Deliveries {
+    answers: Vec<(oneshot::Sender<Answer>, Answer)>,
+    wakers: Vec<Waker>,
+}
 
 /// A reply that cannot be the one to its question.
 #[derive(Debug)]
@@ -42,7 +58,15 @@ pub(super) struct OutOfStep;
 #[derive(Debug)]
 pub(super) struct Queue {
     waiting: VecDeque<Waiting>,
+    batches: Batches,
     asked: VecDeque<Asked>,
+    /// How many commands and decisions are on their way.
+    on_the_way: usize,
+    /// In how many calls the decisions, and in how many questions.
+    calls: usize,
+    questions: usize,
+    /// How many questions make a call that need not wait for more.
+    full: usize,
     /// What is to be sent next.
     pub(super) outgoing: Vec<u8>,
     sent: u64,
@@ -58,12 +82,22 @@ const MARK_EVERY: Duration = Duration::from_secs(1);
 
 /// The waiting list keeps room for this many callers; more is given back after a flood.
 const KEPT: usize = 1024;
+/// The buffer keeps room for this many bytes.
+const KEPT_BYTES: usize = 64 * 1024;
+
+/// Calls of fewer questions are not worth being told apart.
+const SMALLEST: usize = 8;
 
 impl Queue {
-    pub(super) fn new(now: Instant) -> Self {
+    pub(super) fn new(now: Instant, group_commit: bool) -> Self {
         Self {
             waiting: VecDeque::new(),
+            batches: Batches::new(group_commit),
             asked: VecDeque::new(),
+            on_the_way: 0,
+            calls: 0,
+            questions: 0,
+            full: if group_commit { batch::QUESTIONS } else { 1 },
             outgoing: Vec::new(),
             sent: 0,
             room: Room::new(),
@@ -75,7 +109,7 @@ impl Queue {
 
     /// Whether nothing is on its way, nor about to be.
     pub(super) fn is_idle(&self) -> bool {
-        self.asked.is_empty() && self.waiting.is_empty()
+        self.asked.is_empty() && self.waiting.is_empty() && self.batches.is_empty()
     }
 
     /// Takes a question in; says whether there is something to be sent.
@@ -84,16 +118,50 @@ impl Queue {
             let _ = answer.send(Err(NoAnswer::Refused(error.clone())));
             return false;
         }
-        if let Some(until) = question.timeout_at {
-            self.room.asked(until.saturating_duration_since(now));
-        }
-        if self.waiting.is_empty() && self.room.is_left(self.asked.len()) {
+        self.room.asked(question.timeout_at, now);
+        if self.waiting.is_empty() && self.room.is_left(self.on_the_way) {
             self.put(question, Some(answer), now);
             return true;
         }
         self.room.full();
         self.waiting.push_back(Waiting { question, answer });
         false
+    }
+
+    /// Takes a decision in. It waits for [`move_up`](Self::move_up).
+    pub(super) fn decide(&mut self, item: &Item<'_>, waker: &Waker, now: Instant) -> Result<usize, NoAnswer> {
+        if let Some(error) = &self.refusing {
+            return Err(NoAnswer::Refused(error.clone()));
+        }
+        self.room.asked(item.timeout_at, now);
+        Ok(self.batches.enter(item, waker))
+    }
+
+    /// What was decided; see [`Batches::poll`].
+    pub(super) fn decided(&mut self, member: usize, waker: &Waker) -> Result<Decided, Option<Waker>> {
+        self.batches.poll(member, waker)
+    }
+
+    /// Whoever waits for a decision, or for its answer, gives up.
+    pub(super) fn give_up(&mut self, member: usize) -> Option<Waker> {
+        self.batches.give_up(member)
+    }
+
+    /// Whether decisions that wait may be sent.
+    pub(super) fn has_turn(&self) -> bool {
+        let ready = self.batches.ready();
+        ready > 0 && self.room.is_left(self.on_the_way) && (self.calls < self.room.calls() || ready >= self.full)
+    }
+
+    /// Whether so many wait that they should not wait for others.
+    pub(super) fn has_share(&self) -> bool {
+        self.has_turn() && self.batches.ready() >= self.share()
+    }
+
+    /// How many questions a call should have: about a third of all there are. Then one is decided on, one waits for the
+    /// server, and those of the third are told and ask again.
+    fn share(&self) -> usize {
+        ((self.questions + self.batches.ready()) / 3).clamp(SMALLEST.min(self.full), self.full)
     }
 
     /// Asks ahead of all waiting questions, whether the server serves or not.
@@ -108,39 +176,81 @@ impl Queue {
     }
 
     fn put(&mut self, question: Question, answer: Option<oneshot::Sender<Answer>>, now: Instant) {
-        // With nothing on its way, a stray reply shows by itself.
-        if answer.is_some() && !self.asked.is_empty() && now.saturating_duration_since(self.marked) >= MARK_EVERY {
-            self.ping(None, now);
+        if answer.is_some() {
+            self.mark(now);
         }
         let Question { packed, replies, expected, .. } = question;
-        let starts_at = self.sent + len(&self.outgoing);
-        self.asked.push_back(Asked { answer, expected, replies, got: Vec::new(), starts_at, at: now });
-        if self.outgoing.is_empty() {
-            self.outgoing = packed;
-        } else {
-            self.outgoing.extend_from_slice(&packed);
+        let starts_at = self.end();
+        let what = What::Commands { answer, expected, replies, got: Vec::new() };
+        self.asked.push_back(Asked { what, starts_at, at: now });
+        self.on_the_way += 1;
+        self.outgoing.extend_from_slice(&packed);
+    }
+
+    /// Sends a marker along, if it is time to.
+    fn mark(&mut self, now: Instant) {
+        // With nothing on its way, a stray reply shows by itself.
+        if !self.asked.is_empty() && now.saturating_duration_since(self.marked) >= MARK_EVERY {
+            self.ping(None, now);
         }
     }
 
-    /// Moves up those who wait, as far as there is room.
-    pub(super) fn move_up(&mut self, now: Instant, deliveries: &mut Vec<Delivery>) {
-        self.room.taken_in(self.asked.is_empty(), !self.waiting.is_empty());
-        while self.room.is_left(self.asked.len()) {
+    /// Where the next question starts in the stream of all bytes sent.
+    fn end(&self) -> u64 {
+        self.sent + len(&self.outgoing)
+    }
+
+    /// Moves up those who wait, as far as there is room: commands and batches in turn.
+    pub(super) fn move_up(&mut self, now: Instant, deliveries: &mut Deliveries) {
+        let waits = !self.waiting.is_empty() || !self.batches.is_empty();
+        self.room.taken_in(self.asked.is_empty(), waits);
+        loop {
+            let command = self.move_command_up(now, deliveries);
+            if !self.send_batch(now, deliveries) && !command {
+                return;
+            }
+        }
+    }
+
+    fn move_command_up(&mut self, now: Instant, deliveries: &mut Deliveries) -> bool {
+        while self.room.is_left(self.on_the_way) {
             let Some(Waiting { question, answer }) = self.waiting.pop_front() else {
                 // What a flood took is given back.
                 self.waiting.shrink_to(KEPT);
-                return;
+                return false;
             };
-            let left = question.timeout_at.map(|until| until.saturating_duration_since(now));
             if answer.is_closed() {
                 continue;
             }
+            let left = question.timeout_at.map(|until| until.saturating_duration_since(now));
             if left.is_some_and(|left| self.room.is_late(left)) {
-                deliveries.push((answer, Err(NoAnswer::TooLate)));
+                deliveries.answers.push((answer, Err(NoAnswer::TooLate)));
                 continue;
             }
             self.put(question, Some(answer), now);
+            return true;
         }
+        false
+    }
+
+    fn send_batch(&mut self, now: Instant, deliveries: &mut Deliveries) -> bool {
+        if !self.has_turn() {
+            if !self.batches.is_empty() && !self.room.is_left(self.on_the_way) {
+                self.room.full();
+            }
+            return false;
+        }
+        self.mark(now);
+        let starts_at = self.end();
+        let is_late = |left| self.room.is_late(left);
+        let share = self.share();
+        let batch = self.batches.next(&mut self.outgoing, share, now, is_late, &mut deliveries.wakers);
+        let Some(batch) = batch else { return false };
+        self.on_the_way += batch.callers;
+        self.questions += batch.questions();
+        self.calls += 1;
+        self.asked.push_back(Asked { what: What::Batch(batch), starts_at, at: now });
+        true
     }
 
     /// Notes how much of [`outgoing`](Self::outgoing) the system has taken.
@@ -148,57 +258,127 @@ impl Queue {
         self.sent += u64::try_from(bytes).unwrap_or(u64::MAX);
         if bytes >= self.outgoing.len() {
             self.outgoing.clear();
+            self.outgoing.shrink_to(KEPT_BYTES);
         } else {
             self.outgoing.drain(..bytes);
         }
     }
 
-    /// Takes in the next reply.
+    /// Takes in the next reply; says how many decisions it brings.
     pub(super) fn reply(
         &mut self,
-        reply: Value,
+        reply: Reply<'_>,
         now: Instant,
-        deliveries: &mut Vec<Delivery>,
-    ) -> Result<(), OutOfStep> {
+        deliveries: &mut Deliveries,
+    ) -> Result<usize, OutOfStep> {
         let asked = self.asked.front_mut().ok_or(OutOfStep)?;
-        let position = asked.got.len() + 1;
-        if !asked.expected.allows(&reply, position == 1, position == asked.replies) {
-            return Err(OutOfStep);
-        }
-        let is_one = asked.replies == 1;
-        if !is_one {
-            asked.got.push(reply);
-            if asked.got.len() < asked.replies {
-                return Ok(());
+        match &mut asked.what {
+            What::Batch(batch) => match &reply {
+                Reply::Bulk(bytes) if Batches::fits(batch, bytes) => {}
+                Reply::Other(Value::ServerError(_)) => {}
+                _ => return Err(OutOfStep),
+            },
+            What::Commands { expected, replies, got, .. } => {
+                let position = got.len() + 1;
+                let reply = Value::from(reply);
+                if !expected.allows(&reply, position == 1, position == *replies) {
+                    return Err(OutOfStep);
+                }
+                got.push(reply);
+                return Ok(self.commands_replied(now, deliveries));
             }
-        } else if let Some(answer) = asked.answer.take() {
-            deliveries.push((answer, Ok(reply)));
         }
-        let Some(asked) = self.asked.pop_front() else { return Ok(()) };
-        self.room.answered(now.saturating_duration_since(asked.at));
-        if let (false, Some(answer)) = (is_one, asked.answer) {
-            deliveries.push((answer, Ok(Value::Array(asked.got))));
+        let Some(Asked { what: What::Batch(batch), at, .. }) = self.asked.pop_front() else { return Ok(0) };
+        let callers = batch.callers;
+        self.on_the_way -= callers;
+        self.questions -= batch.questions();
+        self.calls -= 1;
+        self.room.answered(now.saturating_duration_since(at), callers);
+        match reply {
+            Reply::Bulk(bytes) => self.batches.answer(batch, bytes, &mut deliveries.wakers),
+            Reply::Other(Value::ServerError(error)) => {
+                self.batches.answer_error(batch, &error, &mut deliveries.wakers);
+                if let Some(error) = &self.refusing {
+                    // Nobody is asked for again.
+                    self.batches.fail_waiting(|| NoAnswer::Refused(error.clone()), &mut deliveries.wakers);
+                }
+            }
+            Reply::Other(_) => return Err(OutOfStep),
         }
-        Ok(())
+        Ok(callers)
+    }
+
+    fn commands_replied(&mut self, now: Instant, deliveries: &mut Deliveries) -> usize {
+        let is_whole = self
+            .asked
+            .front()
+            .is_some_and(|asked| matches!(&asked.what, What::Commands { replies, got, .. } if got.len() >= *replies));
+        if !is_whole {
+            return 0;
+        }
+        let Some(Asked { what: What::Commands { answer, replies, mut got, .. }, at, .. }) = self.asked.pop_front()
+        else {
+            return 0;
+        };
+        self.on_the_way -= 1;
+        self.room.answered(now.saturating_duration_since(at), 1);
+        let reply = if replies == 1 { got.pop().unwrap_or(Value::Nil) } else { Value::Array(got) };
+        deliveries.answers.extend(answer.map(|answer| (answer, Ok(reply))));
+        0
     }
 
     /// From now on nothing is asked, if there is an error to say instead; whoever waits is told.
-    pub(super) fn refuse(&mut self, error: Option<StoreError>, deliveries: &mut Vec<Delivery>) {
+    pub(super) fn refuse(&mut self, error: Option<StoreError>, deliveries: &mut Deliveries) {
         if let Some(error) = &error {
             let refused = self.waiting.drain(..);
-            deliveries.extend(refused.map(|waiting| (waiting.answer, Err(NoAnswer::Refused(error.clone())))));
+            deliveries.answers.extend(refused.map(|waiting| (waiting.answer, Err(NoAnswer::Refused(error.clone())))));
+            self.batches.fail_waiting(|| NoAnswer::Refused(error.clone()), &mut deliveries.wakers);
         }
         self.refusing = error;
     }
 
     /// Nothing will be sent or received any more.
-    pub(super) fn close(&mut self, error: &StoreError, deliveries: &mut Vec<Delivery>) {
-        for asked in self.asked.drain(..) {
-            let answer = if asked.starts_at >= self.sent { NoAnswer::NotAsked } else { NoAnswer::Lost(error.clone()) };
-            deliveries.extend(asked.answer.map(|sender| (sender, Err(answer))));
+    pub(super) fn close(&mut self, error: &StoreError, deliveries: &mut Deliveries) {
+        for Asked { what, starts_at, .. } in self.asked.drain(..) {
+            let was_sent = starts_at < self.sent;
+            let why = || if was_sent { NoAnswer::Lost(error.clone()) } else { NoAnswer::NotAsked };
+            match what {
+                What::Commands { answer, .. } => deliveries.answers.extend(answer.map(|sender| (sender, Err(why())))),
+                What::Batch(batch) => self.batches.fail(batch, why, &mut deliveries.wakers),
+            }
         }
-        deliveries.extend(self.waiting.drain(..).map(|waiting| (waiting.answer, Err(NoAnswer::NotAsked))));
+        let waiting = self.waiting.drain(..);
+        deliveries.answers.extend(waiting.map(|waiting| (waiting.answer, Err(NoAnswer::NotAsked))));
+        self.batches.fail_waiting(|| NoAnswer::NotAsked, &mut deliveries.wakers);
         self.outgoing = Vec::new();
+        (self.on_the_way, self.calls, self.questions) = (0, 0, 0);
+    }
+}
+
+#[cfg(test)]
+impl Queue {
+    pub(super) fn waits(&self, member: usize) -> bool {
+        self.batches.waits(member)
+    }
+
+    pub(super) fn members(&self) -> usize {
+        self.batches.members()
+    }
+
+    pub(super) fn shares_calls(&self) -> bool {
+        self.full > 1
+    }
+}
+
+impl Deliveries {
+    /// Tells everybody. Runs foreign code, so no lock may be held.
+    pub(super) fn deliver(&mut self) {
+        for (caller, answer) in self.answers.drain(..) {
+            let _ = caller.send(answer);
+        }
+        for waker in self.wakers.drain(..) {
+            waker.wake();
+        }
     }
 }
 
@@ -219,13 +399,13 @@ mod tests {
     struct Fixture {
         queue: Queue,
         now: Instant,
-        deliveries: Vec<Delivery>,
+        deliveries: Deliveries,
     }
 
     impl Fixture {
         fn new() -> Self {
             let now = Instant::now();
-            Self { queue: Queue::new(now), now, deliveries: Vec::new() }
+            Self { queue: Queue::new(now, true), now, deliveries: Deliveries::default() }
         }
 
         fn ask(&mut self, question: Question) -> oneshot::Receiver<Answer> {
@@ -244,15 +424,13 @@ mod tests {
         }
 
         fn reply(&mut self, reply: Value) -> Result<(), OutOfStep> {
-            let result = self.queue.reply(reply, self.now, &mut self.deliveries);
+            let result = self.queue.reply(Reply::Other(reply), self.now, &mut self.deliveries);
             self.deliver();
-            result
+            result.map(drop)
         }
 
         fn deliver(&mut self) {
-            for (sender, answer) in self.deliveries.drain(..) {
-                let _ = sender.send(answer);
-            }
+            self.deliveries.deliver();
         }
 
         fn move_up(&mut self) {

@@ -25,6 +25,19 @@ enum Stop {
     Malformed,
 }
 
+/// The bulk string at the front of a buffer, and how many bytes it took; `None` if it is not there, or not there as a
+/// whole.
+pub(super) fn bulk(bytes: &[u8]) -> Option<(&[u8], usize)> {
+    if bytes.first() != Some(&b'$') {
+        return None;
+    }
+    let mut reader = Reader { bytes, at: 0 };
+    let line = reader.line().ok()?;
+    let length = length(line.get(1..)?).ok()??;
+    let bulk = reader.bulk(length).ok()?;
+    Some((bulk, reader.at))
+}
+
 pub(super) fn parse(bytes: &[u8]) -> Parsed {
     let mut reader = Reader { bytes, at: 0 };
     let push = bytes.first() == Some(&b'>');

@@ -1,10 +1,10 @@
-//! How many questions may be on their way to a server at once: about as many as it answers in a quarter of the time that
+//! How many commands and decisions may be on their way to a server at once: about as many as it answers in a quarter of the time that
 //! callers give it, plus the time of one round trip.
 //!
 //! More would not be answered sooner, only wait where nobody can take them back. By Little's law the time that an answer
 //! takes is proportional to how many are on their way, so that time is steered.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Enough for a distant server, and for one that has not been measured.
 const FEWEST: usize = 32;
@@ -15,6 +15,13 @@ const TIMEOUT: Duration = Duration::from_millis(100);
 /// Callers who wait longer than this do not make others wait so long.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(4);
+
+/// Calls that are not full begin no more often than this, once there are [`FEWEST_CALLS`] on their way: those who wait
+/// meanwhile share the next one.
+const CALL_EVERY: Duration = Duration::from_micros(64);
+/// Enough to keep a near server busy.
+const FEWEST_CALLS: usize = 2;
+const MOST_CALLS: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Room {
@@ -46,10 +53,20 @@ impl Room {
         on_the_way < self.most
     }
 
-    /// Notes a new caller, who is going to wait for this long.
-    pub(super) fn asked(&mut self, left: Duration) {
-        let left = left.clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT);
-        self.timeout = (self.timeout * 15 + left) / 16;
+    /// How many calls may be on their way before the next has to be full: as many as begin within one round trip, so that
+    /// nobody waits for a reply from afar only to be asked for.
+    pub(super) fn calls(&self) -> usize {
+        let calls = self.alone.as_micros() / CALL_EVERY.as_micros();
+        usize::try_from(calls).unwrap_or(MOST_CALLS).clamp(FEWEST_CALLS, MOST_CALLS)
+    }
+
+    /// Notes a new caller, who is going to wait until then.
+    pub(super) fn asked(&mut self, timeout_at: Option<Instant>, now: Instant) {
+        let Some(timeout_at) = timeout_at else { return };
+        let left = timeout_at.saturating_duration_since(now).clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT);
+        // The average of about the last 16, in few instructions: this is done for every call.
+        let nanos = self.timeout.as_nanos() - self.timeout.as_nanos() / 16 + left.as_nanos() / 16;
+        self.timeout = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
     }
 
     /// Somebody waits for room.
@@ -57,11 +74,12 @@ impl Room {
         self.round.was_full = true;
     }
 
-    /// An answer has come.
-    pub(super) fn answered(&mut self, took: Duration) {
+    /// The answer to so many callers has come.
+    pub(super) fn answered(&mut self, took: Duration, callers: usize) {
+        let callers = u32::try_from(callers).unwrap_or(u32::MAX);
         self.alone = self.alone.min(took);
-        self.round.answers += 1;
-        self.round.took += took;
+        self.round.answers += callers;
+        self.round.took += took * callers;
     }
 
     /// All answers that have come have been taken in. `is_dry` if nothing is on its way any more, `waits` if somebody
@@ -126,7 +144,7 @@ mod tests {
             let takes = alone.max(Duration::from_nanos(nanos));
             room.full();
             for _ in 0..most {
-                room.answered(takes);
+                room.answered(takes, 1);
             }
             room.taken_in(false, true);
         }
@@ -136,9 +154,10 @@ mod tests {
     #[test]
     fn a_quarter_of_the_time_is_spent_on_the_way() {
         let mut room = Room::new();
-        room.answered(ms(0));
+        room.answered(ms(0), 1);
+        let now = Instant::now();
         for _ in 0..100 {
-            room.asked(ms(100));
+            room.asked(Some(now + ms(100)), now);
         }
         let (most, takes) = settled(&mut room, 100, ms(0));
         assert!((2_300..=3_200).contains(&most), "{most}");
@@ -152,7 +171,7 @@ mod tests {
     #[test]
     fn a_distant_server_is_asked_as_much_as_a_near_one() {
         let mut room = Room::new();
-        room.answered(ms(40));
+        room.answered(ms(40), 1);
         let (most, takes) = settled(&mut room, 50, ms(40));
         assert!((3_000..=4_500).contains(&most), "{most}");
         assert!(takes <= ms(80), "{takes:?}");
@@ -162,12 +181,12 @@ mod tests {
     #[test]
     fn a_busy_process_asks_for_more_at_once_instead_of_less() {
         let mut room = Room::new();
-        room.answered(ms(0));
+        room.answered(ms(0), 1);
         for _ in 0..8 {
             let most = room.most;
             for _ in 0..most {
                 room.full();
-                room.answered(ms(40));
+                room.answered(ms(40), 1);
             }
             room.taken_in(true, true);
         }
@@ -175,13 +194,22 @@ mod tests {
     }
 
     #[test]
+    fn calls_to_a_distant_server_need_not_be_full() {
+        for (alone, calls) in [(0, 2), (200, 3), (1_000, 15), (20_000, 64)] {
+            let mut room = Room::new();
+            room.answered(Duration::from_micros(alone), 1);
+            assert_eq!(room.calls(), calls);
+        }
+    }
+
+    #[test]
     fn it_stays_within_bounds() {
         let mut room = Room::new();
-        room.answered(ms(1));
+        room.answered(ms(1), 1);
         let (most, _) = settled(&mut room, 1_000_000, ms(1));
         assert_eq!(most, MOST);
         let mut room = Room::new();
-        room.answered(ms(1));
+        room.answered(ms(1), 1);
         let (most, _) = settled(&mut room, 1, ms(1));
         assert!((FEWEST..=FEWEST + 8).contains(&most), "{most}");
     }
@@ -189,7 +217,7 @@ mod tests {
     #[test]
     fn whoever_has_too_little_time_left_is_not_sent() {
         let mut room = Room::new();
-        room.answered(ms(0));
+        room.answered(ms(0), 1);
         settled(&mut room, 100, ms(0));
         assert!(room.is_late(ms(25)));
         assert!(!room.is_late(ms(60)));
@@ -199,8 +227,9 @@ mod tests {
     #[test]
     fn hurry_is_bounded() {
         let mut room = Room::new();
+        let now = Instant::now();
         for _ in 0..1_000 {
-            room.asked(Duration::ZERO);
+            room.asked(Some(now), now);
         }
         assert!(room.timeout >= SHORTEST_TIMEOUT && room.timeout < 2 * SHORTEST_TIMEOUT);
         assert!(room.is_left(FEWEST - 1));

@@ -36,12 +36,14 @@ const UNWANTED: Duration = Duration::from_secs(60);
 pub(super) fn start(
     runtime: &Handle,
     server: &Arc<Server>,
+    group_commit: bool,
     nodes: &Arc<Nodes>,
     node: &Arc<Node>,
     reports: mpsc::Receiver<Report>,
 ) {
     let supervisor = Supervisor {
         server: Arc::clone(server),
+        group_commit,
         nodes: Arc::downgrade(nodes),
         node: Arc::downgrade(node),
         reports,
@@ -52,6 +54,7 @@ pub(super) fn start(
 
 struct Supervisor {
     server: Arc<Server>,
+    group_commit: bool,
     nodes: Weak<Nodes>,
     node: Weak<Node>,
     reports: mpsc::Receiver<Report>,
@@ -92,7 +95,7 @@ impl Supervisor {
     /// Lets calls use the connection while the server serves. Says for how long the connection was good.
     async fn serve(&mut self, (stream, says): attempt::Connection) -> Result<Duration, Over> {
         let start = Instant::now();
-        let (exchange, task) = Exchange::start(stream);
+        let (exchange, task) = Exchange::start(stream, self.group_commit);
         let task = AbortOnDrop(tokio::spawn(task).abort_handle());
         let connected =
             Connected { exchange: exchange.clone(), pool: Pool::new(Arc::clone(&self.server), exchange.clone()) };

@@ -1,0 +1,409 @@
+//! [`Batches`]: which decisions share a call. Nothing here is sent or received.
+//!
+//! Of each key at most one call is on its way, so those who come meanwhile wait, in order; the next call carries them. Equal
+//! questions are asked as one, with how many ask it; others one after the other. Keys take turns.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use foldhash::quality::RandomState;
+use redis::ServerError;
+
+use super::item::Item;
+use super::members::{Decided, List, Members};
+use super::question::NoAnswer;
+use super::records::{self, Record};
+use super::slab::Slab;
+use super::wire::Wire;
+use crate::store::Verdict;
+use crate::store::redis::errors;
+use crate::store::redis::protocol::CALLS;
+use crate::store::redis::script::{self, Script};
+
+/// So many questions, and so many callers, share a call: it keeps the server for less than 250 µs.
+pub(super) const QUESTIONS: usize = 64;
+pub(super) const CALLERS: usize = 512;
+
+#[derive(Debug)]
+pub(super) struct Batches {
+    /// Whether callers share calls at all.
+    together: bool,
+    members: Members,
+    keys: Slab<Key>,
+    lanes: Vec<Lane>,
+    /// The lane whose turn it is.
+    turn: usize,
+    /// Used over and over.
+    spare: Vec<Vec<Section>>,
+}
+
+/// All that is asked of one script.
+#[derive(Debug)]
+struct Lane {
+    script: &'static Script,
+    wire: Wire,
+    keys: HashMap<Arc<[u8]>, usize, RandomState>,
+    /// Keys with somebody who waits and no call on its way.
+    ready: VecDeque<usize>,
+    knowledge: Knowledge,
+}
+
+/// What the server knows of a script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Knowledge {
+    /// It, as far as anybody can tell.
+    Known,
+    Unknown,
+    /// The script is on its way; everybody waits for it.
+    Sent,
+}
+
+#[derive(Debug)]
+struct Key {
+    bytes: Arc<[u8]>,
+    waiting: List,
+    is_asked: bool,
+    is_ready: bool,
+}
+
+/// A question, and who asks it.
+#[derive(Debug)]
+struct Section {
+    key: usize,
+    members: List,
+}
+
+/// A call on its way.
+#[derive(Debug)]
+pub(super) struct Batch {
+    lane: usize,
+    /// Whether the script is sent along.
+    in_full: bool,
+    sections: Vec<Section>,
+    pub(super) callers: usize,
+}
+
+impl Batch {
+    pub(super) fn questions(&self) -> usize {
+        self.sections.len()
+    }
+}
+
+impl Batches {
+    pub(super) fn new(together: bool) -> Self {
+        Self { together, members: Members::new(), keys: Slab::new(), lanes: Vec::new(), turn: 0, spare: Vec::new() }
+    }
+
+    /// Takes in a caller, who waits from now on.
+    pub(super) fn enter(&mut self, item: &Item<'_>, waker: &Waker) -> usize {
+        let lane = self.lane(item.script);
+        let known = self.lanes.get(lane).and_then(|lane| lane.keys.get(item.key).copied());
+        let key = known.unwrap_or_else(|| self.add_key(lane, item.key));
+        let Key { waiting, is_asked, is_ready, .. } = &mut self.keys[key];
+        if !*is_asked
+            && !*is_ready
+            && let Some(lane) = self.lanes.get_mut(lane)
+        {
+            *is_ready = true;
+            lane.ready.push_back(key);
+        }
+        self.members.enter(waiting, key, item.question.clone(), item.timeout_at, waker.clone())
+    }
+
+    fn lane(&mut self, script: &'static Script) -> usize {
+        self.lanes.iter().position(|lane| std::ptr::eq(lane.script, script)).unwrap_or_else(|| {
+            self.lanes.push(Lane {
+                script,
+                wire: Wire::of(script),
+                keys: HashMap::default(),
+                ready: VecDeque::new(),
+                knowledge: Knowledge::Known,
+            });
+            self.lanes.len() - 1
+        })
+    }
+
+    fn add_key(&mut self, lane: usize, bytes: &[u8]) -> usize {
+        let bytes: Arc<[u8]> = bytes.into();
+        let key = Key { bytes: Arc::clone(&bytes), waiting: List::default(), is_asked: false, is_ready: false };
+        let key = self.keys.insert(key);
+        if let (true, Some(lane)) = (self.together, self.lanes.get_mut(lane)) {
+            lane.keys.insert(bytes, key);
+        }
+        key
+    }
+
+    /// The answer to a caller, who has not been told it yet; see [`Members::poll`].
+    pub(super) fn poll(&mut self, member: usize, waker: &Waker) -> Result<Decided, Option<Waker>> {
+        self.members.poll(member, waker)
+    }
+
+    /// A caller gives up. Whoever was not asked for leaves nothing behind.
+    pub(super) fn give_up(&mut self, member: usize) -> Option<Waker> {
+        match self.members.waits_at(member) {
+            Some(key) => self.members.leave(&mut self.keys[key].waiting, member),
+            None => self.members.abandon(member),
+        }
+    }
+
+    /// How many keys could be asked for now.
+    pub(super) fn ready(&self) -> usize {
+        self.lanes.iter().filter(|lane| lane.knowledge != Knowledge::Sent).map(|lane| lane.ready.len()).sum()
+    }
+
+    /// Whether nobody waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.ready.is_empty())
+    }
+
+    /// Writes the next call, of at most `most` questions, to `outgoing`. Whoever has too little time left is told so.
+    pub(super) fn next(
+        &mut self,
+        outgoing: &mut Vec<u8>,
+        most: usize,
+        now: Instant,
+        is_late: impl Fn(Duration) -> bool,
+        wakers: &mut Vec<Waker>,
+    ) -> Option<Batch> {
+        for _ in 0..self.lanes.len() {
+            let lane = self.turn % self.lanes.len();
+            self.turn = lane + 1;
+            let mut batch = Batch { lane, in_full: false, sections: self.spare.pop().unwrap_or_default(), callers: 0 };
+            let is_late =
+                |until: Option<Instant>| until.is_some_and(|until| is_late(until.saturating_duration_since(now)));
+            self.fill(&mut batch, most, is_late, wakers);
+            if batch.sections.is_empty() {
+                self.spare.push(batch.sections);
+                continue;
+            }
+            self.write(&mut batch, outgoing);
+            return Some(batch);
+        }
+        None
+    }
+
+    /// Takes in those whose turn it is.
+    fn fill(
+        &mut self,
+        batch: &mut Batch,
+        most: usize,
+        is_late: impl Fn(Option<Instant>) -> bool,
+        wakers: &mut Vec<Waker>,
+    ) {
+        let Some(lane) = self.lanes.get_mut(batch.lane) else { return };
+        if lane.knowledge == Knowledge::Sent {
+            return;
+        }
+        // All in one call go by the same clock.
+        let mut clock = None;
+        while batch.sections.len() < most && batch.callers < CALLERS {
+            let Some(&index) = lane.ready.front() else { return };
+            let key = &mut self.keys[index];
+            while let Some(member) = key.waiting.first()
+                && batch.callers < CALLERS
+            {
+                if is_late(self.members.timeout_at(member)) {
+                    wakers.extend(self.members.answer_first(&mut key.waiting, Err(NoAnswer::TooLate)));
+                    continue;
+                }
+                let question = self.members.question(member);
+                if *clock.get_or_insert(question.now) != question.now {
+                    break;
+                }
+                let is_same = batch.sections.last().is_some_and(|last| {
+                    let asked = last.members.first().map(|first| self.members.question(first));
+                    last.key == index && question.is_unit && asked == Some(question)
+                });
+                if !is_same {
+                    if batch.sections.len() == most {
+                        break;
+                    }
+                    batch.sections.push(Section { key: index, members: List::default() });
+                }
+                let Some(section) = batch.sections.last_mut() else { break };
+                self.members.ask(&mut key.waiting, &mut section.members);
+                batch.callers += 1;
+            }
+            let was_taken = batch.sections.last().is_some_and(|last| last.key == index);
+            if !was_taken && !key.waiting.is_empty() {
+                // Its clock is another one.
+                return;
+            }
+            lane.ready.pop_front();
+            key.is_ready = false;
+            key.is_asked = was_taken;
+            if !was_taken {
+                remove(&mut self.keys, lane, index);
+            }
+        }
+    }
+
+    fn write(&mut self, batch: &mut Batch, outgoing: &mut Vec<u8>) {
+        let Some(lane) = self.lanes.get_mut(batch.lane) else { return };
+        batch.in_full = lane.knowledge == Knowledge::Unknown;
+        if batch.in_full {
+            lane.knowledge = Knowledge::Sent;
+        }
+        let sections = || batch.sections.iter();
+        let first = |section: &Section| section.members.first().map(|member| self.members.question(member));
+        let mut call = lane.wire.call(outgoing, batch.in_full, batch.sections.len());
+        for section in sections() {
+            call.argument(&self.keys[section.key].bytes);
+        }
+        call.clock(sections().next().and_then(first).and_then(|question| question.now));
+        for section in sections() {
+            let Some(question) = first(section) else { continue };
+            let calls = u16::try_from(section.members.len).unwrap_or(u16::MAX).to_le_bytes();
+            if let Some(place) = call.argument(&question.packed).get_mut(CALLS) {
+                place.copy_from_slice(&calls);
+            }
+        }
+    }
+
+    /// Whether a reply answers exactly what was asked.
+    pub(super) fn fits(batch: &Batch, mut reply: &[u8]) -> bool {
+        let mut sections = batch.sections.iter();
+        sections.all(|section| records::skip(&mut reply, section.members.len).is_some()) && reply.is_empty()
+    }
+
+    /// Hands a reply that [fits](Self::fits) to the callers.
+    pub(super) fn answer(&mut self, mut batch: Batch, mut reply: &[u8], wakers: &mut Vec<Waker>) {
+        for section in &mut batch.sections {
+            let counts_tickets =
+                section.members.first().is_some_and(|first| self.members.question(first).counts_tickets);
+            while !section.members.is_empty() {
+                match records::next(&mut reply) {
+                    Some(Record::Verdict(last, callers)) => {
+                        for index in 0..callers {
+                            let verdict = nth(last, index, callers, counts_tickets);
+                            wakers.extend(self.members.answer_first(&mut section.members, Ok(verdict)));
+                        }
+                    }
+                    Some(Record::Error(message)) => {
+                        let error = records::error(message);
+                        let why = || error.clone().map_or_else(lost, NoAnswer::Error);
+                        fail(&mut self.members, &mut section.members, why, wakers);
+                    }
+                    None => fail(&mut self.members, &mut section.members, lost, wakers),
+                }
+            }
+        }
+        self.finish(batch);
+    }
+
+    /// The whole call was answered with an error. If the server did not know the script, it is asked again, with the
+    /// script; else that is the answer to everybody.
+    pub(super) fn answer_error(&mut self, batch: Batch, error: &ServerError, wakers: &mut Vec<Waker>) {
+        if script::is_unknown(error) && !batch.in_full {
+            self.ask_again(batch);
+            return;
+        }
+        self.fail(batch, || NoAnswer::Error(error.clone()), wakers);
+    }
+
+    fn ask_again(&mut self, mut batch: Batch) {
+        let Some(lane) = self.lanes.get_mut(batch.lane) else { return };
+        if lane.knowledge == Knowledge::Known {
+            lane.knowledge = Knowledge::Unknown;
+        }
+        for section in batch.sections.drain(..).rev() {
+            let key = &mut self.keys[section.key];
+            self.members.wait_again(section.members, &mut key.waiting);
+            key.is_asked = false;
+            if !key.is_ready {
+                key.is_ready = true;
+                lane.ready.push_front(section.key);
+            }
+        }
+        self.spare.push(batch.sections);
+    }
+
+    /// Nothing will come of a call any more.
+    pub(super) fn fail(&mut self, mut batch: Batch, why: impl Fn() -> NoAnswer, wakers: &mut Vec<Waker>) {
+        for section in &mut batch.sections {
+            fail(&mut self.members, &mut section.members, &why, wakers);
+        }
+        self.finish(batch);
+    }
+
+    /// Answers all who wait.
+    pub(super) fn fail_waiting(&mut self, why: impl Fn() -> NoAnswer, wakers: &mut Vec<Waker>) {
+        for lane in &mut self.lanes {
+            while let Some(index) = lane.ready.pop_front() {
+                self.keys[index].is_ready = false;
+                fail(&mut self.members, &mut self.keys[index].waiting, &why, wakers);
+                remove(&mut self.keys, lane, index);
+            }
+            // Those whose key is on its way.
+            for &index in lane.keys.values() {
+                fail(&mut self.members, &mut self.keys[index].waiting, &why, wakers);
+            }
+        }
+    }
+
+    /// Lets those go on who waited for a call to be answered.
+    fn finish(&mut self, mut batch: Batch) {
+        let Some(lane) = self.lanes.get_mut(batch.lane) else { return };
+        if batch.in_full {
+            lane.knowledge = Knowledge::Known;
+        }
+        let mut last = None;
+        for Section { key: index, .. } in batch.sections.drain(..) {
+            // A key with several questions has them in a row.
+            if last.replace(index) == Some(index) {
+                continue;
+            }
+            let key = &mut self.keys[index];
+            key.is_asked = false;
+            if key.waiting.is_empty() {
+                remove(&mut self.keys, lane, index);
+            } else {
+                key.is_ready = true;
+                lane.ready.push_back(index);
+            }
+        }
+        self.spare.push(batch.sections);
+    }
+}
+
+#[cfg(test)]
+impl Batches {
+    pub(super) fn waits(&self, member: usize) -> bool {
+        self.members.waits_at(member).is_some()
+    }
+
+    pub(super) fn members(&self) -> usize {
+        self.members.len()
+    }
+}
+
+/// Forgets a key for which nobody waits.
+fn remove(keys: &mut Slab<Key>, lane: &mut Lane, index: usize) {
+    let bytes = &keys[index].bytes;
+    if lane.keys.get(bytes) == Some(&index) {
+        lane.keys.remove(bytes);
+    }
+    keys.remove(index);
+}
+
+fn fail(members: &mut Members, list: &mut List, why: impl Fn() -> NoAnswer, wakers: &mut Vec<Waker>) {
+    while !list.is_empty() {
+        wakers.extend(members.answer_first(list, Err(why())));
+    }
+}
+
+/// The verdict on one of several that share one. If they are admitted, what is left is less for each.
+fn nth(last: Verdict, index: usize, callers: usize, counts_tickets: bool) -> Verdict {
+    if !last.allowed {
+        return last;
+    }
+    let count = |callers: usize| u64::try_from(callers).unwrap_or(u64::MAX);
+    let ticket = if counts_tickets { last.ticket + count(index) } else { last.ticket };
+    Verdict { remaining: last.remaining + count(callers - 1 - index), ticket, ..last }
+}
+
+fn lost() -> NoAnswer {
+    NoAnswer::Lost(errors::unexpected_reply())
+}

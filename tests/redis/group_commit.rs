@@ -1,0 +1,372 @@
+//! Calls that share commands: each is decided as if it had come alone, and whatever happens to one of them happens to no
+//! other.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+use std::future::Future as _;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
+
+use super::{DEADLINE, MINUTE, PATIENCE, acquire, number_of};
+use crate::support::redis::RedisServer;
+use crate::support::unique;
+use ratelimit_runtime::store::{Request, StoreError, StoreErrorKind, Verdict};
+use ratelimit_runtime::testkit::FakeClock;
+use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+const ALGORITHMS: [Algorithm; 5] = [
+    Algorithm::SlidingWindow,
+    Algorithm::FixedWindow,
+    Algorithm::SlidingCounter,
+    Algorithm::TokenBucket,
+    Algorithm::LeakyBucket,
+];
+
+/// How often the server was told a command.
+fn calls(server: &RedisServer, command: &str) -> i64 {
+    let stats = server.info("commandstats", &format!("cmdstat_{command}"));
+    stats.strip_prefix("calls=").and_then(|stats| stats.split(',').next()).map_or(0, number_of)
+}
+
+async fn on(server: &RedisServer) -> Arc<RedisStore> {
+    let store = Arc::new(RedisStore::new(&server.url()).unwrap());
+    store.ready().await.unwrap();
+    store
+}
+
+/// What so many callers are told who come at once: the `index`-th asks this key.
+async fn burst(
+    store: &Arc<RedisStore>,
+    callers: usize,
+    limit: Limit,
+    key: impl Fn(usize) -> String,
+) -> Vec<Result<Verdict, StoreError>> {
+    let mut running = JoinSet::new();
+    for index in 0..callers {
+        let (store, key) = (Arc::clone(store), key(index));
+        running.spawn(async move { (index, acquire(&store, &key, limit).await) });
+    }
+    let mut verdicts = running.join_all().await;
+    verdicts.sort_by_key(|(index, _)| *index);
+    verdicts.into_iter().map(|(_, verdict)| verdict).collect()
+}
+
+#[tokio::test]
+async fn many_callers_of_one_key_are_few_commands_and_each_has_its_own_verdict() {
+    let server = RedisServer::start();
+    let store = on(&server).await;
+    let key = unique("hot");
+    let limit = Limit::new(400, MINUTE);
+    let verdicts = burst(&store, 512, limit, |_| key.clone()).await;
+    let verdicts: Vec<Verdict> = verdicts.into_iter().map(Result::unwrap).collect();
+
+    let admitted: Vec<&Verdict> = verdicts.iter().filter(|verdict| verdict.allowed).collect();
+    assert_eq!(admitted.len(), 400);
+    // First come, first served; and each admission has what was left after it, and a ticket of its own.
+    assert!(verdicts.iter().take(400).all(|verdict| verdict.allowed));
+    let remaining: Vec<u64> = admitted.iter().map(|verdict| verdict.remaining).collect();
+    assert_eq!(remaining, (0..400).rev().collect::<Vec<u64>>());
+    let mut tickets: Vec<u64> = admitted.iter().map(|verdict| verdict.ticket).collect();
+    tickets.sort_unstable();
+    tickets.dedup();
+    assert_eq!(tickets.len(), 400);
+    assert!(verdicts.iter().skip(400).all(|verdict| verdict.retry_after_us > 0 && verdict.remaining == 0));
+    let sent = calls(&server, "evalsha") + calls(&server, "eval");
+    assert!(sent <= 32, "{sent} commands for 512 calls");
+
+    // Each can be given back by itself.
+    let limits = [limit];
+    let request = || Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
+    for verdict in [admitted[0], admitted[7], admitted[399]] {
+        assert!(store.refund(request(), verdict.ticket).await.unwrap());
+        assert!(!store.refund(request(), verdict.ticket).await.unwrap(), "once");
+    }
+    assert_eq!(store.peek(request()).await.unwrap().remaining, 3);
+}
+
+#[tokio::test]
+async fn calls_that_come_alone_or_without_group_commit_are_commands_of_their_own() {
+    let server = RedisServer::start();
+    let limit = Limit::new(1_000, MINUTE);
+    let store = on(&server).await;
+    for _ in 0..20 {
+        assert!(acquire(&store, "alone", limit).await.unwrap().allowed);
+    }
+    assert_eq!(calls(&server, "evalsha"), 20);
+
+    let apart = Arc::new(RedisStore::new(&server.url()).unwrap().group_commit(false));
+    apart.ready().await.unwrap();
+    let verdicts = burst(&apart, 100, limit, |index| format!("key{}", index % 3)).await;
+    assert!(verdicts.iter().all(|verdict| verdict.as_ref().unwrap().allowed));
+    assert_eq!(calls(&server, "evalsha"), 120);
+}
+
+/// Whatever is asked in whatever order: what is told is what one caller after the other is told.
+#[tokio::test]
+async fn all_algorithms_tell_callers_who_share_a_command_what_they_tell_one_after_the_other() {
+    let server = RedisServer::start();
+    let clock = FakeClock::new();
+    let store = |together| RedisStore::new(&server.url()).unwrap().with_clock(clock.clone()).group_commit(together);
+    let (together, apart) = (store(true), store(false));
+    together.ready().await.unwrap();
+    apart.ready().await.unwrap();
+    for (algorithm, max, block) in ALGORITHMS.into_iter().flat_map(|algorithm| {
+        [(algorithm, 40, Duration::ZERO), (algorithm, 200, Duration::ZERO), (algorithm, 30, Duration::from_secs(5))]
+    }) {
+        let name = unique(&format!("{algorithm:?}{max}{block:?}"));
+        for round in 0..3 {
+            // One weighs more, one has a limit more, and some may ask for more.
+            let small = [Limit::new(max, MINUTE)];
+            let large = [Limit::new(max + 10, MINUTE)];
+            let asked: Vec<(usize, u64, &[Limit])> = (0..90)
+                .map(|index| {
+                    let cost = if index % 17 == 5 { 3 } else { 1 };
+                    (index % 2, cost, if index % 11 < 2 { large.as_slice() } else { small.as_slice() })
+                })
+                .collect();
+            let request = |key: &'static str, (_, cost, limits): (usize, u64, &'static [Limit])| {
+                Request::new(key.as_bytes(), algorithm, limits).with_cost(cost).with_block(block)
+            };
+            let leak = |limits: &[Limit]| -> &'static [Limit] { Box::leak(limits.to_vec().into_boxed_slice()) };
+            let keys: Vec<&'static str> =
+                ["a", "b", "c", "d"].iter().map(|key| &*Box::leak(format!("{name}{key}").into_boxed_str())).collect();
+            let asked: Vec<(usize, u64, &'static [Limit])> =
+                asked.into_iter().map(|(key, cost, limits)| (key, cost, leak(limits))).collect();
+
+            // All are there before the first is answered.
+            let mut waiting: Vec<_> =
+                asked.iter().map(|&asked| together.acquire(request(keys[asked.0], asked))).collect();
+            for answer in &mut waiting {
+                assert!(Pin::new(answer).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            }
+            for (index, (answer, &asked)) in waiting.into_iter().zip(&asked).enumerate() {
+                let told = answer.await.unwrap();
+                let alone = apart.acquire(request(keys[asked.0 + 2], asked)).await.unwrap();
+                let what = format!("{algorithm:?} of {max}, block {block:?}, round {round}, call {index}");
+                let of = |verdict: Verdict| {
+                    let Verdict { allowed, limit_index, remaining, retry_after_us, blocked, ticket, .. } = verdict;
+                    (allowed, limit_index, remaining, retry_after_us, blocked, ticket == 0)
+                };
+                assert_eq!(of(told), of(alone), "{what}");
+                // Those who are admitted together are told when the last of them is forgotten.
+                assert!(told.reset_after_us >= alone.reset_after_us, "{what}");
+                assert!(told.allowed || told.reset_after_us == alone.reset_after_us, "{what}");
+            }
+            clock.advance(Duration::from_secs(7));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_holds_something_else_fails_alone() {
+    let server = RedisServer::start();
+    let store = on(&server).await;
+    let limit = Limit::new(100, MINUTE);
+    server.cli(&["RPUSH", "list", "x"]);
+    for _ in 0..3 {
+        let key = |index: usize| if index % 5 == 2 { "list".to_owned() } else { format!("key{index}") };
+        let verdicts = burst(&store, 200, limit, key).await;
+        for (index, verdict) in verdicts.into_iter().enumerate() {
+            match verdict {
+                Err(error) if index % 5 == 2 => assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}"),
+                Ok(verdict) if index % 5 != 2 => assert!(verdict.allowed),
+                other => panic!("{index}: {other:?}"),
+            }
+        }
+    }
+    assert!(calls(&server, "evalsha") < 100);
+    // On its own, it is told the same.
+    let error = acquire(&store, "list", limit).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
+    assert_eq!(server.number(&["LLEN", "list"]), 1);
+}
+
+#[tokio::test]
+async fn a_cold_script_cache_is_cured_once_however_many_wait() {
+    let server = RedisServer::start();
+    let store = on(&server).await;
+    let limit = Limit::new(100, MINUTE);
+    for flush in 1..=5 {
+        let verdicts = burst(&store, 64, limit, |index| format!("key{}", index % 40)).await;
+        assert!(verdicts.into_iter().all(|verdict| verdict.unwrap().allowed));
+        assert_eq!(calls(&server, "eval"), flush);
+        assert_eq!(server.cli(&["SCRIPT", "FLUSH"]), "OK");
+    }
+    // Nothing was lost, and nothing counted twice.
+    let counted: i64 = (0..40).map(|key| server.number(&["ZCARD", &format!("key{key}")])).sum();
+    assert_eq!(counted, 5 * 64);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn scripts_that_are_flushed_under_load_cost_nobody_a_decision() {
+    let server = Arc::new(RedisServer::start());
+    let store = on(&server).await;
+    let limit = Limit::new(1_000_000, MINUTE);
+    let mut running = JoinSet::new();
+    for caller in 0..64 {
+        let store = Arc::clone(&store);
+        running.spawn(async move {
+            for _ in 0..100 {
+                assert!(acquire(&store, &format!("key{}", caller % 16), limit).await.unwrap().allowed);
+            }
+        });
+    }
+    let flushing = {
+        let server = Arc::clone(&server);
+        tokio::task::spawn_blocking(move || (0..10).for_each(|_| drop(server.cli(&["SCRIPT", "FLUSH"]))))
+    };
+    running.join_all().await;
+    flushing.await.unwrap();
+    let used = |key: i32| {
+        let limits = [limit];
+        let (store, key) = (Arc::clone(&store), format!("key{key}"));
+        async move {
+            let peeked = store.peek(Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits)).await.unwrap();
+            limit.max() - peeked.remaining
+        }
+    };
+    let mut counted = 0;
+    for key in 0..16 {
+        counted += used(key).await;
+    }
+    assert_eq!(counted, 6_400);
+    assert!(calls(&server, "eval") <= 11, "{} times in full", calls(&server, "eval"));
+}
+
+/// Polls once, as a caller does who is dropped then.
+fn poll_once(answer: &mut ratelimit_runtime::store::Answer<'_, Verdict>) {
+    assert!(Pin::new(answer).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+}
+
+#[tokio::test]
+async fn callers_who_give_up_leave_nobody_hanging_and_are_not_asked_for() {
+    let server = RedisServer::start();
+    let store = on(&server).await;
+    let limits = [Limit::new(100, MINUTE)];
+    let ask = || store.acquire(Request::new(b"key", Algorithm::SlidingWindow, &limits));
+    assert!(ask().await.unwrap().allowed);
+    for dropped in 0..4 {
+        let before = server.number(&["ZCARD", "key"]);
+        // The first is sent at once; the others wait for it.
+        let mut answers: Vec<_> = (0..4).map(|_| Some(ask())).collect();
+        for answer in answers.iter_mut().flatten() {
+            poll_once(answer);
+        }
+        answers[dropped] = None;
+        for answer in answers.into_iter().flatten() {
+            assert!(timeout(PATIENCE, answer).await.unwrap().unwrap().allowed);
+        }
+        // One that was sent was asked.
+        let asked = if dropped == 0 { 4 } else { 3 };
+        assert_eq!(server.number(&["ZCARD", "key"]) - before, asked, "number {dropped} gave up");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_stalls_in_the_middle_of_a_batch_keeps_nobody_longer_than_its_timeout() {
+    let server = RedisServer::start();
+    let store = on(&server).await;
+    let limit = Limit::new(100, MINUTE);
+    assert!(acquire(&store, "key", limit).await.unwrap().allowed);
+    server.freeze();
+    let start = Instant::now();
+    let mut running = JoinSet::new();
+    for index in 0..100 {
+        let store = Arc::clone(&store);
+        running.spawn(async move {
+            let (key, limits) = (format!("key{}", index % 10), [limit]);
+            let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
+            let answer = store.acquire(request.with_timeout_at(Instant::now() + DEADLINE));
+            !matches!(timeout(DEADLINE, answer).await, Ok(Ok(_)))
+        });
+    }
+    assert!(running.join_all().await.into_iter().all(|has_no_answer| has_no_answer));
+    assert!(start.elapsed() < 5 * DEADLINE, "took {:?}", start.elapsed());
+    server.thaw();
+    // Those who come now are decided on as ever; of those who gave up, only who was sent counts.
+    let verdicts = timeout(PATIENCE, burst(&store, 100, limit, |index| format!("key{}", index % 10))).await.unwrap();
+    assert!(verdicts.into_iter().all(|verdict| verdict.unwrap().allowed));
+    let counted: i64 = (0..10).map(|key| server.number(&["ZCARD", &format!("key{key}")])).sum();
+    assert!((100..=201).contains(&counted), "{counted}");
+}
+
+#[tokio::test]
+async fn a_connection_that_is_cut_fails_those_who_were_sent_and_asks_again_for_the_others() {
+    let server = RedisServer::start();
+    let store = on(&server).await;
+    let limit = Limit::new(100, MINUTE);
+    for round in 0..5 {
+        let key = format!("key{round}");
+        server.freeze();
+        let mut running = JoinSet::new();
+        for _ in 0..50 {
+            let (store, key) = (Arc::clone(&store), key.clone());
+            running.spawn(async move { acquire(&store, &key, limit).await.is_ok() });
+        }
+        tokio::task::yield_now().await;
+        server.thaw();
+        server.cli(&["CLIENT", "KILL", "TYPE", "normal"]);
+        let told = timeout(PATIENCE, running.join_all()).await.unwrap();
+        let told = i64::try_from(told.into_iter().filter(|told| *told).count()).unwrap();
+        let counted = server.number(&["ZCARD", &key]);
+        assert!(told <= counted && counted <= 50, "{told} told, {counted} counted");
+        timeout(PATIENCE, store.ready()).await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_decision_sees_what_was_done_before_it() {
+    let server = RedisServer::start();
+    let store = on(&server).await;
+    let limits = [Limit::new(1, MINUTE)];
+    let request = || Request::new(b"key", Algorithm::SlidingWindow, &limits);
+    // Others keep the connection busy.
+    let mut noise = JoinSet::new();
+    for caller in 0..20 {
+        let store = Arc::clone(&store);
+        noise.spawn(async move {
+            loop {
+                let _ = acquire(&store, &format!("noise{caller}"), Limit::new(1 << 40, MINUTE)).await.unwrap();
+            }
+        });
+    }
+    for _ in 0..100 {
+        let verdict = store.acquire(request()).await.unwrap();
+        assert!(verdict.allowed);
+        assert!(!store.acquire(request()).await.unwrap().allowed);
+        assert!(store.refund(request(), verdict.ticket).await.unwrap());
+        assert!(store.acquire(request()).await.unwrap().allowed);
+        assert_eq!(store.peek(request()).await.unwrap().remaining, 0);
+        store.block(request(), MINUTE).await.unwrap();
+        assert!(store.acquire(request()).await.unwrap().blocked);
+        assert!(store.reset(request()).await.unwrap());
+    }
+    noise.abort_all();
+}
+
+#[tokio::test]
+async fn callers_with_clocks_of_their_own_share_a_question_only_at_the_same_time() {
+    let server = RedisServer::start();
+    let clock = FakeClock::new();
+    let store = RedisStore::new(&server.url()).unwrap().with_clock(clock.clone());
+    store.ready().await.unwrap();
+    let limits = [Limit::new(2, Duration::from_secs(10))];
+    let mut answers = Vec::new();
+    for _ in 0..12 {
+        let mut answer = store.acquire(Request::new(b"key", Algorithm::SlidingWindow, &limits));
+        poll_once(&mut answer);
+        answers.push(answer);
+        clock.advance(Duration::from_secs(2));
+    }
+    let mut admitted = Vec::new();
+    for answer in answers {
+        admitted.push(answer.await.unwrap().allowed);
+    }
+    // At 0 and 2, at 10 and 12, at 20 and 22 seconds.
+    let expected: Vec<bool> = (0..12).map(|index| index % 5 < 2).collect();
+    assert_eq!(admitted, expected);
+}
