@@ -19,6 +19,7 @@ conformance!(memory, memory_store);
 conformance!(deny_cache, deny_cache_around_memory);
 conformance!(redis, redis_store);
 conformance!(redis_without_deny_cache, redis_without_deny_cache);
+conformance!(redis_without_group_commit, redis_without_group_commit);
 conformance!(redis_zset, redis_zset);
 conformance!(redis_without_scripts, redis_without_scripts);
 
@@ -43,6 +44,12 @@ async fn deny_cache_around_memory() -> (DenyCache<MemoryStore>, FakeClock) {
 async fn redis_without_deny_cache() -> (RedisStore, FakeClock) {
     let (store, clock) = redis_store().await;
     (store.deny_cache(false), clock)
+}
+
+/// Every call goes to the server alone.
+async fn redis_without_group_commit() -> (RedisStore, FakeClock) {
+    let (store, clock) = redis_without_deny_cache().await;
+    (store.group_commit(false), clock)
 }
 
 async fn redis_zset() -> (RedisStore, FakeClock) {

@@ -53,7 +53,7 @@ async fn looking_and_charging_are_one_step() {
     let server = RedisServer::start();
     let prefix = unique("field");
     // Two limiters are two connections, as two processes have.
-    let store = || RedisStore::new(&server.url()).unwrap().deny_cache(false);
+    let store = || RedisStore::new(&server.url()).unwrap().deny_cache(false).group_commit(false);
     let limiter = || strict().store(store()).prefix(prefix.as_str()).build().unwrap();
     let (one, two) = (limiter(), limiter());
     for limiter in [&one, &two] {

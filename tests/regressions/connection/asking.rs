@@ -66,8 +66,9 @@ pub(crate) async fn become_like(store: &RedisStore, wanted: Health, within: Dura
     start.elapsed()
 }
 
+/// A store that asks the server each time.
 pub(crate) async fn connected(url: &str) -> RedisStore {
-    let store = RedisStore::new(url).unwrap();
+    let store = RedisStore::new(url).unwrap().deny_cache(false);
     tokio::time::timeout(Duration::from_secs(10), store.ready()).await.unwrap().unwrap();
     store
 }
