@@ -77,7 +77,7 @@ fn reaches(files: &BTreeMap<String, String>, from: &str, to: &str) -> bool {
 
 const ALGORITHMS: [&str; 5] = ["log", "fixed_window", "sliding_counter", "token_bucket", "leaky_bucket"];
 
-/// The parts of an algorithm: its `quick`, and the functions that are made of both.
+/// The parts of an algorithm: its `quick`, and all that is made for the rest.
 fn parts(algorithm: &str) -> [String; 2] {
     fn add<'a>(files: &'a BTreeMap<String, String>, file: &'a str, done: &mut Vec<&'a str>) {
         if done.contains(&file) {
@@ -92,30 +92,39 @@ fn parts(algorithm: &str) -> [String; 2] {
     let mut order = vec!["common"];
     add(&full, algorithm, &mut order);
     let full: String = order.into_iter().flat_map(|file| [full[file].as_str(), "\n"]).collect();
-    let quick =
-        if algorithm == "log" { [&*quick["zset"], &quick["ring"]].join("\n") } else { quick[algorithm].clone() };
-    let functions = format!(
-        "local function quick(key, layout, calls, cost, block, max, window, capacity)\n\
-         local asks, record, answered = true, nil, nil\n{quick}\nreturn record, answered\nend\n\
-         local function full()\n{full}\nreturn answering({algorithm})\nend\n"
-    );
-    [quick, functions]
+    let quick = match algorithm {
+        "log" => ["log", "zset", "ring"].map(|file| &*quick[file]).join("\n"),
+        other => quick[other].clone(),
+    };
+    [quick, format!("{full}\nreturn answering({algorithm})\n")]
+}
+
+fn functions([quick, full]: &[String; 2]) -> String {
+    let first = &files(&folder())["first"];
+    format!(
+        "local function quick(alone, key, question, calls)\n{first}\n{quick}\nreturn record, answered, calls\nend\n\
+         local function full(kind)\n{full}end\n"
+    )
 }
 
 /// The script of one algorithm, as the store composes it.
 fn script(algorithm: &str) -> String {
-    let (files, [quick, functions]) = (files(&folder()), parts(algorithm));
-    let all =
-        [&files["head"], &files["first"], &quick, &files["at_once"], &functions, &files["answer"], &files["each"]];
-    all.map(String::as_str).join("\n")
+    let (files, parts) = (files(&folder()), parts(algorithm));
+    let file = |name: &str| files[name].clone();
+    let start = ["head", "alone", "first"].map(file).join("\n");
+    [start, parts[0].clone(), file("at_once"), functions(&parts), file("answer"), file("each")].join("\n")
 }
 
 /// The script that decides several keys together.
 fn all_or_none() -> String {
     let files = files(&folder());
-    let made = |algorithm| format!("function()\n{}\nreturn quick, full\nend,\n", parts(algorithm)[1]);
-    let algorithms = format!("local algorithms = {{\n{}}}", ALGORITHMS.map(made).concat());
-    [&files["head"], &files["answer"], &algorithms, &files["all_or_none"]].map(String::as_str).join("\n")
+    let mut chosen = [String::new(), String::new()];
+    for (number, algorithm) in (1..).zip(ALGORITHMS) {
+        for (chosen, part) in chosen.iter_mut().zip(parts(algorithm)) {
+            *chosen += &format!("if kind == {number} then\n{part}\nend\n");
+        }
+    }
+    [&files["head"], &functions(&chosen), &files["answer"], &files["all_or_none"]].map(String::as_str).join("\n")
 }
 
 /// A question about one limit of 3 a minute.
