@@ -1,8 +1,12 @@
-//! The scripts themselves: what a file uses it declares, and what a script does not know it refuses.
+//! The scripts themselves: what a file uses it declares, what a script does not know it refuses, and both ways through it
+//! say the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../ratelimit-runtime/src/store/redis/scripts")
@@ -166,5 +170,92 @@ fn an_operation_that_a_script_does_not_know_is_an_error_and_never_a_charge() {
             }
         }
         assert!(!answers(&together, &crate::support::unique("algorithm"), &question(ACQUIRE, 6)));
+    }
+}
+
+/// What is asked of one key: the time that has passed, the operation, how many calls, the cost, and the block.
+type Asked = (u64, u8, u16, u64, u64);
+
+/// What each call is told (flags, limit, remaining, retry after, ticket), and the last one's time of reset.
+type Told = (Vec<(u8, u8, u64, u64, u64)>, u64);
+
+fn asked(algorithm: u8, (_, operation, calls, cost, block): Asked, limits: &[(u32, u32)]) -> Vec<u8> {
+    let double = |number: u64| f64::from(u32::try_from(number).unwrap()).to_le_bytes();
+    let [low, high] = calls.to_le_bytes();
+    let mut question = vec![operation, algorithm << 4, low, high];
+    question.extend([cost, block, 0].into_iter().flat_map(double));
+    question.push(u8::try_from(limits.len()).unwrap());
+    for &(max, window) in limits {
+        question.extend([max, window, max].into_iter().flat_map(|number| double(number.into())));
+    }
+    question
+}
+
+/// Loads a script that answers in hexadecimal.
+fn loaded(source: &str) -> String {
+    let hex = "return (string.gsub(run(), '.', function(c) return string.format('%02x', string.byte(c)) end))";
+    let source = format!("local function run()\n{source}\nend\n{hex}");
+    let sha1 = crate::support::redis::shared().cli(&["SCRIPT", "LOAD", &source]);
+    assert_eq!(sha1.len(), 40, "{sha1}");
+    sha1
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the scripts answer with whole numbers")]
+fn told(reply: &str, algorithm: u8, cost: u64) -> Told {
+    let bytes: Vec<u8> =
+        (0..reply.len()).step_by(2).map(|at| u8::from_str_radix(&reply[at..at + 2], 16).expect(reply)).collect();
+    let (mut calls, mut reset) = (Vec::new(), 0);
+    for record in bytes.chunks(36) {
+        let number = |at: usize| f64::from_le_bytes(record[at..at + 8].try_into().unwrap()) as u64;
+        let (is_allowed, many) = (record[0] & 1 == 1, u64::from(u16::from_le_bytes([record[2], record[3]])));
+        for i in 0..many {
+            let remaining = number(4) + if is_allowed { (many - 1 - i) * cost } else { 0 };
+            let ticket = number(28) + if algorithm == 1 && number(28) > 0 { i } else { 0 };
+            calls.push((record[0], record[1], remaining, number(12), ticket));
+        }
+        reset = number(20);
+    }
+    (calls, reset)
+}
+
+/// Acquiring and peeking, by many calls at once and under several limits, is answered as each call alone is by the part
+/// of the script that knows everything.
+#[test]
+fn the_short_way_of_a_script_says_what_the_long_one_does() {
+    let server = crate::support::redis::shared();
+    for (number, algorithm) in (1..).zip(ALGORITHMS) {
+        let files = files(&folder());
+        let long = functions(&[String::new(), parts(algorithm)[1].clone()]);
+        let long = ["local left, records\n", &files["head"], &long, &files["answer"], &files["each"]].join("\n");
+        let scripts = [loaded(&script(algorithm)), loaded(&long)];
+        let limit = (prop_oneof![3 => 1_u32..12, 1 => 100_u32..300], 60_000_000_u32..600_000_000);
+        let passed =
+            prop_oneof![3 => 0_u64..3, 1 => 1_u64..1_000_000, 2 => 1_u64..90_000_000, 1 => 1_u64..1_500_000_000];
+        let calls = prop_oneof![2 => Just(1_u16), 1 => 2_u16..6, 1 => 2_u16..150];
+        let block = prop_oneof![9 => Just(0_u64), 1 => Just(1_500_000_u64)];
+        let step = (passed, prop_oneof![4 => Just(1_u8), 1 => Just(3_u8)], calls, 1_u64..4, block);
+        let runs = (prop::collection::vec(limit, 1..5), prop::collection::vec(step, 1..30), any::<bool>());
+        let mut runner = TestRunner::new(Config { cases: 12, failure_persistence: None, ..Config::default() });
+        let done = runner.run(&runs, |(limits, steps, is_light)| {
+            let keys = [crate::support::unique("short"), crate::support::unique("long")];
+            let mut now = 1_700_000_000_000_000;
+            for step in &steps {
+                let (passed, operation, calls, cost, block) = *step;
+                now += passed;
+                let smallest = limits.iter().map(|&(max, _)| u64::from(max)).min().unwrap();
+                let cost = if is_light { 1 } else { cost.min(smallest) };
+                let calls = if operation == 3 { 1 } else { calls };
+                let question = asked(number, (passed, operation, calls, cost, block), &limits);
+                let [short, long] = [0, 1].map(|way| {
+                    let (sha1, key, now) = (scripts[way].as_bytes(), keys[way].as_bytes(), now.to_string());
+                    let command: [&[u8]; 6] = [b"EVALSHA", sha1, b"1", key, now.as_bytes(), &question];
+                    told(&server.cli(&command), number, cost)
+                });
+                prop_assert_eq!(short.0.len(), usize::from(calls));
+                prop_assert_eq!(&short, &long, "{} under {:?}, {:?} of {:?}", algorithm, limits, step, steps);
+            }
+            Ok(())
+        });
+        done.unwrap_or_else(|error| panic!("{error}"));
     }
 }
