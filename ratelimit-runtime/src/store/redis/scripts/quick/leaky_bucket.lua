@@ -13,8 +13,8 @@ repeat
       break
     end
     local newest, blocked_until, _, until_then, ticket
-    newest, blocked_until, _, until_then, ticket, _, x, y, z, older, older_low, older_rest, newer, newer_low, newer_rest =
-      parse('<ddddddddddddddd', state)
+    newest, blocked_until, _, until_then, ticket, _, x, y, z,
+      older, older_low, older_rest, newer, newer_low, newer_rest = parse('<ddddddddddddddd', state)
     if newest > now or blocked_until > 0 then
       break
     end
@@ -27,7 +27,7 @@ repeat
 
   -- How many calls each limit has room for; else how long it waits. `verdict` in `full/common` says which one decides.
   local admitted = calls
-  local decides, wait, left, reset = 0, 0, math.huge, 0
+  local decides, wait, left, reset = 0, 0, EXACT, 0
   -- How long until it is empty, and parts of a microsecond.
   local levels = { 0, 0 }
   for i = 1, limits do

@@ -25,7 +25,7 @@ repeat
 
   -- How many calls each limit has room for; else how long it waits. `verdict` in `full/common` says which one decides.
   local admitted, lasts = calls, 0
-  local decides, wait, left, reset = 0, 0, math.huge, 0
+  local decides, wait, left, reset = 0, 0, EXACT, 0
   local numbers = { 0, 0, 0 }
   for i = 1, limits do
     if i > 1 then
