@@ -230,14 +230,14 @@ fn the_short_way_of_a_script_says_what_the_long_one_does() {
         let long = ["local left, records\n", &files["head"], &long, &files["answer"], &files["each"]].join("\n");
         let scripts = [loaded(&script(algorithm)), loaded(&long)];
         // Windows so long that nothing expires on the server meanwhile.
-        let limit = (prop_oneof![3 => 1_u32..12, 1 => 100_u32..300], 3_000_000_000_u32..4_000_000_000);
+        let limit = (prop_oneof![3 => 1_u32..6, 2 => 4_u32..20, 1 => 100_u32..300], 1_000_000_000_u32..4_000_000_000);
         let passed =
-            prop_oneof![3 => 0_u64..3, 1 => 1_u64..1_000_000, 2 => 1_u64..900_000_000, 1 => 1_u64..9_000_000_000];
+            prop_oneof![3 => 0_u64..3, 1 => 1_u64..1_000_000, 3 => 1_u64..900_000_000, 1 => 1_u64..4_000_000_000];
         let calls = prop_oneof![2 => Just(1_u16), 1 => 2_u16..6, 1 => 2_u16..150];
         let block = prop_oneof![9 => Just(0_u64), 1 => Just(1_500_000_u64)];
         let step = (passed, prop_oneof![4 => Just(1_u8), 1 => Just(3_u8)], calls, 1_u64..4, block);
         let runs = (prop::collection::vec(limit, 1..5), prop::collection::vec(step, 1..30), any::<bool>());
-        let mut runner = TestRunner::new(Config { cases: 12, failure_persistence: None, ..Config::default() });
+        let mut runner = TestRunner::new(Config { cases: 40, failure_persistence: None, ..Config::default() });
         let done = runner.run(&runs, |(limits, steps, is_light)| {
             let keys = [crate::support::unique("short"), crate::support::unique("long")];
             let mut now = 1_700_000_000_000_000;
