@@ -78,7 +78,7 @@ repeat
     break
   end
 
-  local lasts, states = 0, ''
+  local lasts, states = 0, nil
   for i = 1, limits do
     if limits > 1 then
       max, window = parse('<dd', question, 24 * i + 6)
@@ -121,8 +121,9 @@ repeat
     if i == decides + 1 then
       reset = life
     end
-    states = states
-      .. pack('<ddddddddd', now + level, rest, max, older, older_low, older_rest, newer, newer_low, newer_rest)
+    local numbers =
+      pack('<ddddddddd', now + level, rest, max, older, older_low, older_rest, newer, newer_low, newer_rest)
+    states = states and states .. numbers or numbers
   end
   local kept = base + (lasts < shortest and shortest or lasts)
   call('SET', key, pack('<dddddd', now, 0, 0, now + lasts, first, now) .. states, EXPIRY, (kept - kept % 1000) / 1000)

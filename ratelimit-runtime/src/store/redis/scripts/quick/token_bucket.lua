@@ -72,7 +72,7 @@ repeat
     break
   end
 
-  local weight, lasts, states = admitted * cost, 0, ''
+  local weight, lasts, states = admitted * cost, 0, nil
   for i = 1, limits do
     if limits > 1 then
       max, window = parse('<dd', question, 24 * i + 6)
@@ -112,8 +112,9 @@ repeat
     if i == decides + 1 then
       reset = life
     end
-    states = states
-      .. pack('<ddddddddd', missing, parts, now, older, older_low, older_rest, newer, newer_low, newer_rest)
+    local numbers =
+      pack('<ddddddddd', missing, parts, now, older, older_low, older_rest, newer, newer_low, newer_rest)
+    states = states and states .. numbers or numbers
   end
   local kept = base + (lasts < shortest and shortest or lasts)
   call('SET', key, pack('<dddddd', now, 0, 0, now + lasts, first, now) .. states, EXPIRY, (kept - kept % 1000) / 1000)
