@@ -1,8 +1,13 @@
-//! The scripts themselves: what a file uses it declares, and what a script does not know it refuses.
+//! The scripts themselves: what a file uses it declares, what a script does not know it refuses, and both ways through it
+//! say the same.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../ratelimit-runtime/src/store/redis/scripts")
@@ -77,7 +82,7 @@ fn reaches(files: &BTreeMap<String, String>, from: &str, to: &str) -> bool {
 
 const ALGORITHMS: [&str; 5] = ["log", "fixed_window", "sliding_counter", "token_bucket", "leaky_bucket"];
 
-/// The parts of an algorithm: its `quick`, and the functions that are made of both.
+/// The parts of an algorithm: its `quick`, and all that is made for the rest.
 fn parts(algorithm: &str) -> [String; 2] {
     fn add<'a>(files: &'a BTreeMap<String, String>, file: &'a str, done: &mut Vec<&'a str>) {
         if done.contains(&file) {
@@ -92,30 +97,39 @@ fn parts(algorithm: &str) -> [String; 2] {
     let mut order = vec!["common"];
     add(&full, algorithm, &mut order);
     let full: String = order.into_iter().flat_map(|file| [full[file].as_str(), "\n"]).collect();
-    let quick =
-        if algorithm == "log" { [&*quick["zset"], &quick["ring"]].join("\n") } else { quick[algorithm].clone() };
-    let functions = format!(
-        "local function quick(key, layout, calls, cost, block, max, window, capacity)\n\
-         local asks, record, answered = true, nil, nil\n{quick}\nreturn record, answered\nend\n\
-         local function full()\n{full}\nreturn answering({algorithm})\nend\n"
-    );
-    [quick, functions]
+    let quick = match algorithm {
+        "log" => ["log", "zset", "ring"].map(|file| &*quick[file]).join("\n"),
+        other => quick[other].clone(),
+    };
+    [quick, format!("{full}\nreturn answering({algorithm})\n")]
+}
+
+fn functions([quick, full]: &[String; 2]) -> String {
+    let first = &files(&folder())["first"];
+    format!(
+        "local function quick(alone, key, question, calls)\n{first}\n{quick}\nreturn record, answered, calls\nend\n\
+         local function full(kind)\n{full}end\n"
+    )
 }
 
 /// The script of one algorithm, as the store composes it.
 fn script(algorithm: &str) -> String {
-    let (files, [quick, functions]) = (files(&folder()), parts(algorithm));
-    let all =
-        [&files["head"], &files["first"], &quick, &files["at_once"], &functions, &files["answer"], &files["each"]];
-    all.map(String::as_str).join("\n")
+    let (files, parts) = (files(&folder()), parts(algorithm));
+    let file = |name: &str| files[name].clone();
+    let start = ["head", "alone", "first"].map(file).join("\n");
+    [start, parts[0].clone(), file("at_once"), functions(&parts), file("answer"), file("each")].join("\n")
 }
 
 /// The script that decides several keys together.
 fn all_or_none() -> String {
     let files = files(&folder());
-    let made = |algorithm| format!("function()\n{}\nreturn quick, full\nend,\n", parts(algorithm)[1]);
-    let algorithms = format!("local algorithms = {{\n{}}}", ALGORITHMS.map(made).concat());
-    [&files["head"], &files["answer"], &algorithms, &files["all_or_none"]].map(String::as_str).join("\n")
+    let mut chosen = [String::new(), String::new()];
+    for (number, algorithm) in (1..).zip(ALGORITHMS) {
+        for (chosen, part) in chosen.iter_mut().zip(parts(algorithm)) {
+            let _ = write!(chosen, "if kind == {number} then\n{part}\nend\n");
+        }
+    }
+    [&files["head"], &functions(&chosen), &files["answer"], &files["all_or_none"]].map(String::as_str).join("\n")
 }
 
 /// A question about one limit of 3 a minute.
@@ -157,5 +171,93 @@ fn an_operation_that_a_script_does_not_know_is_an_error_and_never_a_charge() {
             }
         }
         assert!(!answers(&together, &crate::support::unique("algorithm"), &question(ACQUIRE, 6)));
+    }
+}
+
+/// What is asked of one key: the time that has passed, the operation, how many calls, the cost, and the block.
+type Asked = (u64, u8, u16, u64, u64);
+
+/// What each call is told (flags, limit, remaining, retry after, ticket), and the last one's time of reset.
+type Told = (Vec<(u8, u8, u64, u64, u64)>, u64);
+
+fn asked(algorithm: u8, (_, operation, calls, cost, block): Asked, limits: &[(u32, u32)]) -> Vec<u8> {
+    let double = |number: u64| f64::from(u32::try_from(number).unwrap()).to_le_bytes();
+    let [low, high] = calls.to_le_bytes();
+    let mut question = vec![operation, algorithm << 4, low, high];
+    question.extend([cost, block, 0].into_iter().flat_map(double));
+    question.push(u8::try_from(limits.len()).unwrap());
+    for &(max, window) in limits {
+        question.extend([max, window, max].into_iter().flat_map(|number| double(number.into())));
+    }
+    question
+}
+
+/// Loads a script that answers in hexadecimal.
+fn loaded(source: &str) -> String {
+    let hex = "return (string.gsub(run(), '.', function(c) return string.format('%02x', string.byte(c)) end))";
+    let source = format!("local function run()\n{source}\nend\n{hex}");
+    let sha1 = crate::support::redis::shared().cli(&["SCRIPT", "LOAD", &source]);
+    assert_eq!(sha1.len(), 40, "{sha1}");
+    sha1
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the scripts answer with whole numbers")]
+fn told(reply: &str, algorithm: u8, cost: u64) -> Told {
+    let byte = |pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+    let bytes: Vec<u8> = reply.as_bytes().chunks(2).map(byte).collect();
+    let (mut calls, mut reset) = (Vec::new(), 0);
+    for record in bytes.chunks(36) {
+        let number = |at: usize| f64::from_le_bytes(record[at..at + 8].try_into().unwrap()) as u64;
+        let (is_allowed, many) = (record[0] & 1 == 1, u64::from(u16::from_le_bytes([record[2], record[3]])));
+        for i in 0..many {
+            let remaining = number(4) + if is_allowed { (many - 1 - i) * cost } else { 0 };
+            let ticket = number(28) + if algorithm == 1 && number(28) > 0 { i } else { 0 };
+            calls.push((record[0], record[1], remaining, number(12), ticket));
+        }
+        reset = number(20);
+    }
+    (calls, reset)
+}
+
+/// Acquiring and peeking, by many calls at once and under several limits, is answered as each call alone is by the part
+/// of the script that knows everything.
+#[test]
+fn the_short_way_of_a_script_says_what_the_long_one_does() {
+    let server = crate::support::redis::shared();
+    for (number, algorithm) in (1..).zip(ALGORITHMS) {
+        let files = files(&folder());
+        let long = functions(&[String::new(), parts(algorithm)[1].clone()]);
+        let long = ["local left, records\n", &files["head"], &long, &files["answer"], &files["each"]].join("\n");
+        let scripts = [loaded(&script(algorithm)), loaded(&long)];
+        // Windows so long that nothing expires on the server meanwhile.
+        let limit = (prop_oneof![3 => 1_u32..6, 2 => 4_u32..20, 1 => 100_u32..300], 1_000_000_000_u32..4_000_000_000);
+        let passed =
+            prop_oneof![3 => 0_u64..3, 1 => 1_u64..1_000_000, 3 => 1_u64..900_000_000, 1 => 1_u64..4_000_000_000];
+        let calls = prop_oneof![2 => Just(1_u16), 1 => 2_u16..6, 1 => 2_u16..150];
+        let block = prop_oneof![9 => Just(0_u64), 1 => Just(1_500_000_u64)];
+        let step = (passed, prop_oneof![4 => Just(1_u8), 1 => Just(3_u8)], calls, 1_u64..4, block);
+        let runs = (prop::collection::vec(limit, 1..5), prop::collection::vec(step, 1..30), any::<bool>());
+        let mut runner = TestRunner::new(Config { cases: 40, failure_persistence: None, ..Config::default() });
+        let done = runner.run(&runs, |(limits, steps, is_light)| {
+            let keys = [crate::support::unique("short"), crate::support::unique("long")];
+            let mut now = 1_700_000_000_000_000;
+            for step in &steps {
+                let (passed, operation, calls, cost, block) = *step;
+                now += passed;
+                let smallest = limits.iter().map(|&(max, _)| u64::from(max)).min().unwrap();
+                let cost = if is_light { 1 } else { cost.min(smallest) };
+                let calls = if operation == 3 { 1 } else { calls };
+                let question = asked(number, (passed, operation, calls, cost, block), &limits);
+                let [short, long] = [0, 1].map(|way| {
+                    let (sha1, key, now) = (scripts[way].as_bytes(), keys[way].as_bytes(), now.to_string());
+                    let command: [&[u8]; 6] = [b"EVALSHA", sha1, b"1", key, now.as_bytes(), &question];
+                    told(&server.cli(&command), number, cost)
+                });
+                prop_assert_eq!(short.0.len(), usize::from(calls));
+                prop_assert_eq!(&short, &long, "{} under {:?}, {:?} of {:?}", algorithm, limits, step, steps);
+            }
+            Ok(())
+        });
+        done.unwrap_or_else(|error| panic!("{error}"));
     }
 }

@@ -67,37 +67,40 @@ macro_rules! files {
     ($($file:literal)+) => { concat!($(include_str!(concat!("scripts/", $file)), "\n"),+) };
 }
 
-/// The two parts of an algorithm: its `quick`, and `full`, which makes all the rest.
+/// The two parts of an algorithm: `quick` for the common question, and all that is made for the rest.
 macro_rules! algorithm {
-    (quick log) => { files!("quick/zset.lua" "quick/ring.lua") };
+    (quick log) => { files!("quick/log.lua" "quick/zset.lua" "quick/ring.lua") };
     (full log) => {
-        full!("log": "full/zset.lua" "full/ring_log.lua" "full/ring_write.lua" "full/ring.lua" "full/convert.lua" "full/log.lua")
+        full!(log: "full/zset.lua" "full/ring_log.lua" "full/ring_write.lua" "full/ring.lua" "full/convert.lua" "full/log.lua")
     };
     (quick fixed_window) => { files!("quick/fixed_window.lua") };
-    (full fixed_window) => { full!("fixed_window": "full/counters.lua" "full/fixed_window.lua") };
+    (full fixed_window) => { full!(fixed_window: "full/counters.lua" "full/fixed_window.lua") };
     (quick sliding_counter) => { files!("quick/sliding_counter.lua") };
     (full sliding_counter) => {
-        full!("sliding_counter": "full/arithmetic.lua" "full/counters.lua" "full/sliding_counter.lua")
+        full!(sliding_counter: "full/arithmetic.lua" "full/counters.lua" "full/sliding_counter.lua")
     };
     (quick token_bucket) => { files!("quick/token_bucket.lua") };
-    (full token_bucket) => { full!("token_bucket": "full/arithmetic.lua" "full/counters.lua" "full/token_bucket.lua") };
+    (full token_bucket) => { full!(token_bucket: "full/arithmetic.lua" "full/counters.lua" "full/token_bucket.lua") };
     (quick leaky_bucket) => { files!("quick/leaky_bucket.lua") };
-    (full leaky_bucket) => { full!("leaky_bucket": "full/arithmetic.lua" "full/counters.lua" "full/leaky_bucket.lua") };
+    (full leaky_bucket) => { full!(leaky_bucket: "full/arithmetic.lua" "full/counters.lua" "full/leaky_bucket.lua") };
 }
 
 macro_rules! full {
-    ($name:literal: $($file:literal)+) => {
-        concat!("local function full()\n", files!("full/common.lua" $($file)+), "return answering(", $name, ")\nend\n")
+    ($name:ident: $($file:literal)+) => {
+        concat!(files!("full/common.lua" $($file)+), "return answering(", stringify!($name), ")\n")
     };
 }
 
-/// Both parts of an algorithm, as functions.
+/// Both parts, as functions; `full` makes another, once it is needed.
 macro_rules! functions {
-    ($algorithm:ident) => {
+    ($quick:expr, $full:expr) => {
         concat!(
-            "local function quick(key, layout, calls, cost, block, max, window, capacity)\n",
-            "local asks, record, answered = true, nil, nil\n", algorithm!(quick $algorithm), "return record, answered\nend\n",
-            algorithm!(full $algorithm),
+            "local function quick(alone, key, question, calls)\n",
+            files!("first.lua"),
+            $quick,
+            "return record, answered, calls\nend\nlocal function full(kind)\n",
+            $full,
+            "end\n",
         )
     };
 }
@@ -106,16 +109,19 @@ macro_rules! functions {
 macro_rules! one {
     ($algorithm:ident) => {
         concat!(
-            files!("head.lua" "first.lua"), algorithm!(quick $algorithm), files!("at_once.lua"), functions!($algorithm),
-            files!("answer.lua" "each.lua"),
+            files!("head.lua" "alone.lua" "first.lua"), algorithm!(quick $algorithm), files!("at_once.lua"),
+            functions!(algorithm!(quick $algorithm), algorithm!(full $algorithm)), files!("answer.lua" "each.lua"),
         )
     };
 }
 
-/// A function that makes an algorithm and returns its parts.
-macro_rules! made {
-    ($algorithm:ident) => {
-        concat!("function()\n", functions!($algorithm), "return quick, full\nend,\n")
+/// A part of all algorithms, chosen by their number.
+macro_rules! chosen {
+    ($part:ident) => {
+        chosen!($part: 1 log, 2 fixed_window, 3 sliding_counter, 4 token_bucket, 5 leaky_bucket)
+    };
+    ($part:ident: $($number:literal $algorithm:ident),+) => {
+        concat!($("if kind == ", $number, " then\n", algorithm!($part $algorithm), "end\n"),+)
     };
 }
 
@@ -137,8 +143,7 @@ scripts! {
     LEAKY_BUCKET: one!(leaky_bucket);
     /// Several keys, of any algorithm: all of them are charged, or none.
     ALL_OR_NONE: concat!(
-        files!("head.lua" "answer.lua"), "local algorithms = {\n", made!(log), made!(fixed_window), made!(sliding_counter),
-        made!(token_bucket), made!(leaky_bucket), "}\n", files!("all_or_none.lua"),
+        files!("head.lua"), functions!(chosen!(quick), chosen!(full)), files!("answer.lua" "all_or_none.lua"),
     );
 }
 

@@ -1,24 +1,15 @@
 -- Several keys in one step, as stacked rules need it: all of them are charged, or none.
 --
--- The number of the algorithm is in the upper half of `layout`; each is asked for one call to be acquired or reserved.
+-- Each is asked for one call to be acquired or reserved.
 
 local ACQUIRE, RESERVE, PEEK, REFUND, RELEASE = 1, 2, 3, 4, 5
 
-local quicks, fulls = {}, {}
-
-local function ask(i, question)
-  local kind = math.floor(string.byte(question, 2) / 16)
-  if not quicks[kind] then
-    if not algorithms[kind] then
-      return { err = 'ERR the rate limiter knows no algorithm ' .. kind }
-    end
-    quicks[kind], fulls[kind] = algorithms[kind]()
-  end
-  return answer(quicks[kind], fulls[kind], KEYS[i], question)
-end
-
 local function operation_of(question)
   return string.byte(question)
+end
+
+local function block_of(question)
+  return (parse('<d', question, 13))
 end
 
 local function is_allowed(record)
@@ -37,7 +28,7 @@ for i = 1, #KEYS do
   if not last_is_asked then
     question = string.char(PEEK) .. string.sub(question, 2)
   end
-  local record = ask(i, question)
+  local record = answer(KEYS[i], question)
   if type(record) == 'table' then
     return record
   end
@@ -47,8 +38,8 @@ end
 
 for i = 1, #KEYS do
   -- Where one refuses, those that do may set their blocks, and no other is touched.
-  if (i < #KEYS or not last_is_asked) and (admitted or not is_allowed(records[i])) then
-    records[i] = ask(i, ARGV[i + 1])
+  if (i < #KEYS or not last_is_asked) and (admitted or not is_allowed(records[i]) and block_of(ARGV[i + 1]) > 0) then
+    records[i] = answer(KEYS[i], ARGV[i + 1])
   end
   if admitted and not is_allowed(records[i]) then
     -- A key stands here twice, and there was room for one of them.
@@ -57,7 +48,7 @@ for i = 1, #KEYS do
       if (j < i or j == #KEYS) and ticket > 0 then
         local operation, layout, _, cost = parse('<BBI2d', ARGV[j + 1])
         local back = operation == RESERVE and RELEASE or REFUND
-        ask(j, pack('<BBI2ddd', back, layout, 1, cost, 0, ticket) .. string.sub(ARGV[j + 1], 29))
+        answer(KEYS[j], pack('<BBI2ddd', back, layout, 1, cost, 0, ticket) .. string.sub(ARGV[j + 1], 29))
       end
     end
     break

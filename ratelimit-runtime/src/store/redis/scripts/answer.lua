@@ -2,23 +2,23 @@
 
 local made = {}
 
-local function answer(quick, full, key, question, calls, records)
-  local operation, layout, all, cost, block, _, limits, max, window, capacity = parse(QUESTION, question)
-  calls = calls or all
-  while calls > 0 do
-    local record, answered
-    if operation == 1 and limits == 1 and cost > 0 then
-      record, answered = quick(key, layout % 16, calls, cost, block, max, window, capacity)
-    end
+local function answer(key, question, calls, records)
+  repeat
+    local record, answered, all = quick(true, key, question, calls)
+    calls = calls or all
     if not record then
-      made[full] = made[full] or full()
-      record, answered = made[full](key, question, calls)
+      local kind = math.floor(string.byte(question, 2) / 16)
+      made[kind] = made[kind] or full(kind)
+      if not made[kind] then
+        return { err = 'ERR the rate limiter knows no algorithm ' .. kind }
+      end
+      record, answered = made[kind](key, question, calls)
       if type(record) == 'table' then
         return record
       end
     end
     calls = calls - answered
-    records = (records or '') .. record
-  end
+    records = records and records .. record or record
+  until calls == 0
   return records
 end

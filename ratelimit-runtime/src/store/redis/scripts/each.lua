@@ -1,12 +1,12 @@
 -- The end of the script of one algorithm: answers all questions.
 
 if #KEYS == 1 then
-  return answer(quick, full, KEYS[1], ARGV[2], left, records)
+  return answer(KEYS[1], ARGV[2], left, records)
 end
 local replies = {}
 for i = 1, #KEYS do
   -- One key that cannot be decided fails alone.
-  local done, reply = pcall(answer, quick, full, KEYS[i], ARGV[i + 1])
+  local done, reply = pcall(answer, KEYS[i], ARGV[i + 1])
   if not done or type(reply) == 'table' then
     local message = type(reply) == 'table' and reply.err or tostring(reply)
     reply = pack('<BBI2', 128, 0, #message) .. message

@@ -1,7 +1,8 @@
--- The question, if there is one; `quick` answers it in a straight line if it is the common one.
-
-local key = KEYS[1]
-local operation, layout, calls, cost, block, _, limits, max, window, capacity = parse(QUESTION, ARGV[2])
-local asks = #KEYS == 1 and operation == 1 and limits == 1 and cost > 0
+-- Reads a question. Most are to acquire, or to peek: `quick` answers those in a straight line.
+local operation, kind, all, cost, block, _, limits, max, window, capacity = parse(QUESTION, question)
+local peeks = operation == 3
+local asks = alone and (operation == 1 or peeks) and cost > 0
+local layout = kind % 16
+kind = (kind - layout) / 16
 local record, answered
-layout = layout % 16
+calls = calls or all

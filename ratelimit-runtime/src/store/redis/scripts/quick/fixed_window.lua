@@ -1,44 +1,70 @@
--- One limit, nothing reserved, no block, and a clock that goes forward. `full/fixed_window` has the rest, and the format.
+-- Nothing reserved, no block, and a clock that goes forward. `full/fixed_window` has the rest, and the format.
 repeat
   if not asks then
     break
   end
-  local start, used, first, expires = now, 0, now, 0
+  local first, expires, x, y = now, now, 0, 0
   local state = call('GET', key)
   if state then
-    if #state ~= 72 then
+    if #state ~= 48 + 24 * limits then
       break
     end
-    local newest, blocked_until, _, until_then, ticket, _, x, y = parse('<dddddddd', state)
+    local newest, blocked_until, _, until_then, ticket
+    newest, blocked_until, _, until_then, ticket, _, x, y = parse('<dddddddd', state)
     if newest > now or blocked_until > 0 then
       break
     end
     if now < until_then then
       first, expires = ticket < now and ticket or now, until_then
-      if y > 0 and now < x + window then
-        start, used = x, y
+    else
+      state, y = nil, 0
+    end
+  end
+
+  -- How many calls each limit has room for; else how long it waits. `verdict` in `full/common` says which one decides.
+  local admitted, lasts = calls, 0
+  local decides, wait, left, reset = 0, 0, math.huge, 0
+  local numbers = { 0, 0 }
+  for i = 1, limits do
+    if i > 1 then
+      max, window = parse('<dd', question, 24 * i + 6)
+      if state then
+        x, y = parse('<dd', state, 24 * i + 25)
       end
     end
+    if y == 0 or now >= x + window then
+      x, y = now, 0
+    end
+    local ends, room, waits = x + window - now, max - y, 0
+    local fits = (room - room % cost) / cost
+    if fits <= 0 then
+      fits, waits, room = 0, ends, room > 0 and room or 0
+    end
+    if waits > wait or waits == wait and room < left then
+      decides, wait, left, reset = i - 1, waits, room, (y > 0 or not peeks) and ends or 0
+    end
+    if fits < admitted then
+      admitted = fits
+    end
+    if ends > lasts then
+      lasts = ends
+    end
+    numbers[2 * i - 1], numbers[2 * i] = x, y
   end
-  local ends = start + window - now
-  local room = max - used
-  local admitted = (room - room % cost) / cost
-  if admitted <= 0 then
-    if block > 0 or used == 0 then
-      break
+  if admitted == 0 or peeks then
+    local life = expires - now
+    if peeks or block == 0 then
+      record, answered = pack(RECORD, wait == 0 and 1 or 0, decides, calls, left, wait < life and wait or life,
+        reset < life and reset or life, 0), calls
     end
-    if ends > expires - now then
-      ends = expires - now
-    end
-    record, answered = pack(RECORD, 0, 0, calls, used < max and max - used or 0, ends, ends, 0), calls
     break
   end
-  if admitted > calls then
-    admitted = calls
+
+  local weight, states = admitted * cost, ''
+  for i = 1, limits do
+    states = states .. pack('<ddd', numbers[2 * i - 1], numbers[2 * i] + weight, 0)
   end
-  used = used + admitted * cost
-  local kept = base + (ends < shortest and shortest or ends)
-  call('SET', key, pack('<ddddddddd', now, 0, 0, start + window, first, now, start, used, 0), EXPIRY,
-    (kept - kept % 1000) / 1000)
-  record, answered = pack(RECORD, 1, 0, admitted, max - used, 0, ends, now), admitted
+  local kept = base + (lasts < shortest and shortest or lasts)
+  call('SET', key, pack('<dddddd', now, 0, 0, now + lasts, first, now) .. states, EXPIRY, (kept - kept % 1000) / 1000)
+  record, answered = pack(RECORD, 1, decides, admitted, left - weight, 0, reset, now), admitted
 until true

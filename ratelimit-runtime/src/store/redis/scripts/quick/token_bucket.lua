@@ -1,95 +1,122 @@
--- One limit, nothing reserved, no block, a clock that goes forward, and numbers that can be multiplied exactly.
+-- Nothing reserved, no block, a clock that goes forward, and numbers that can be multiplied exactly.
 -- `full/token_bucket` has the rest, and the format.
 repeat
   if not asks then
     break
   end
   local EXACT, NONE = 9007199254740992, 4503599627370496
-  if (capacity + 1) * window + max >= EXACT then
-    break
-  end
-  -- Tokens missing, and window-ths of one.
-  local missing, parts, first = 0, 0, now
-  local older, older_low, older_rest, newer, newer_low, newer_rest = now, NONE, 0, now, NONE, 0
-  local is_fresh = true
-  local expires = 0
+  local first, expires, x, y, z = now, now, 0, 0, now
+  local older, older_low, older_rest, newer, newer_low, newer_rest
   local state = call('GET', key)
   if state then
-    if #state ~= 120 then
+    if #state ~= 48 + 72 * limits then
       break
     end
-    local newest, blocked_until, _, until_then, ticket, _, x, y, z, a, b, c, d, e, f =
-      parse('<ddddddddddddddd', state)
+    local newest, blocked_until, _, until_then, ticket
+    newest, blocked_until, _, until_then, ticket, _, x, y, z,
+      older, older_low, older_rest, newer, newer_low, newer_rest = parse('<ddddddddddddddd', state)
     if newest > now or blocked_until > 0 then
       break
     end
     if now < until_then then
       first, expires = ticket < now and ticket or now, until_then
-      local refilled = (now - z) * max
-      if now < z or refilled >= EXACT or x * window >= EXACT - window then
-        break
-      end
-      local units = x * window + y - refilled
-      if units > 0 then
-        is_fresh = false
-        parts = units % window
-        missing = (units - parts) / window
-        older, older_low, older_rest, newer, newer_low, newer_rest = a, b, c, d, e, f
-      end
+    else
+      state, x, y, z = nil, 0, 0, now
     end
   end
-  local needed = parts > 0 and missing + 1 or missing
-  local room = capacity - needed
-  local admitted = (room - room % cost) / cost
-  if admitted <= 0 then
-    if block > 0 then
+
+  -- How many calls each limit has room for; else how long it waits. `verdict` in `full/common` says which one decides.
+  local admitted = calls
+  local decides, wait, left, reset = 0, 0, EXACT, 0
+  -- Tokens missing, and window-ths of one.
+  local levels = { 0, 0 }
+  for i = 1, limits do
+    if i > 1 then
+      max, window, capacity = parse('<ddd', question, 24 * i + 6)
+      if state then
+        x, y, z = parse('<ddd', state, 72 * i - 23)
+      end
+    end
+    local refilled = (now - z) * max
+    if (capacity + 1) * window + max >= EXACT or now < z or refilled >= EXACT or x * window >= EXACT - window then
+      admitted = nil
       break
     end
-    local units = (missing + cost - capacity) * window + parts
-    local wait = (units + (max - units % max) % max) / max
-    units = missing * window + parts
-    local reset = (units + (max - units % max) % max) / max
-    local life = expires - now
-    if wait > life then
-      wait = life
+    local units = x * window + y - refilled
+    units = units > 0 and units or 0
+    local parts = units % window
+    local missing = (units - parts) / window
+    local room, waits = capacity - missing - (parts > 0 and 1 or 0), 0
+    local fits = (room - room % cost) / cost
+    if fits <= 0 then
+      local needed = units + (cost - capacity) * window
+      fits, waits, room = 0, (needed + (max - needed % max) % max) / max, room > 0 and room or 0
     end
-    if reset > life then
-      reset = life
+    if waits > wait or waits == wait and room < left then
+      decides, wait, left, reset = i - 1, waits, room, (units + (max - units % max) % max) / max
     end
-    record, answered = pack(RECORD, 0, 0, calls, capacity > needed and capacity - needed or 0, wait, reset, 0), calls
+    if fits < admitted then
+      admitted = fits
+    end
+    levels[2 * i - 1], levels[2 * i] = missing, parts
+  end
+  if not admitted then
     break
   end
-  if admitted > calls then
-    admitted = calls
+  if admitted == 0 or peeks then
+    local life = expires - now
+    if peeks or block == 0 then
+      record, answered = pack(RECORD, wait == 0 and 1 or 0, decides, calls, left, wait < life and wait or life,
+        reset < life and reset or life, 0), calls
+    end
+    break
   end
 
-  -- The low water: what this charge finds, and from the second on, what the one before leaves.
-  local moved = false
-  if not is_fresh then
-    if missing < older_low or missing == older_low and parts < older_rest then
-      older_low, older_rest = missing, parts
+  local weight, lasts, states = admitted * cost, 0, nil
+  for i = 1, limits do
+    if limits > 1 then
+      max, window = parse('<dd', question, 24 * i + 6)
+      if state then
+        older, older_low, older_rest, newer, newer_low, newer_rest = parse('<dddddd', state, 72 * i + 1)
+      end
     end
-    if missing < newer_low or missing == newer_low and parts < newer_rest then
-      newer_low, newer_rest = missing, parts
-    end
-    moved = now >= newer + window
-    if moved then
-      older, older_low, older_rest, newer, newer_low, newer_rest = newer, newer_low, newer_rest, now, NONE, 0
-    end
-  end
-  if admitted > 1 and (is_fresh or moved) then
-    newer_low, newer_rest = missing + cost, parts
+    local missing, parts = levels[2 * i - 1], levels[2 * i]
+    -- The low water: what this charge finds, and from the second on, what the one before leaves.
+    local is_fresh, moved = missing == 0 and parts == 0, false
     if is_fresh then
-      older_low, older_rest = newer_low, newer_rest
+      older, older_low, older_rest, newer, newer_low, newer_rest = now, NONE, 0, now, NONE, 0
+    else
+      if missing < older_low or missing == older_low and parts < older_rest then
+        older_low, older_rest = missing, parts
+      end
+      if missing < newer_low or missing == newer_low and parts < newer_rest then
+        newer_low, newer_rest = missing, parts
+      end
+      moved = now >= newer + window
+      if moved then
+        older, older_low, older_rest, newer, newer_low, newer_rest = newer, newer_low, newer_rest, now, NONE, 0
+      end
     end
+    if admitted > 1 and (is_fresh or moved) then
+      newer_low, newer_rest = missing + cost, parts
+      if is_fresh then
+        older_low, older_rest = newer_low, newer_rest
+      end
+    end
+    missing = missing + weight
+    local units = missing * window + parts
+    local life = (units + (max - units % max) % max) / max
+    if life > lasts then
+      lasts = life
+    end
+    if i == decides + 1 then
+      reset = life
+    end
+    local numbers =
+      pack('<ddddddddd', missing, parts, now, older, older_low, older_rest, newer, newer_low, newer_rest)
+    states = states and states .. numbers or numbers
   end
-
-  missing = missing + admitted * cost
-  local units = missing * window + parts
-  local lasts = (units + (max - units % max) % max) / max
   local kept = base + (lasts < shortest and shortest or lasts)
-  call('SET', key, pack('<ddddddddddddddd', now, 0, 0, now + lasts, first, now, missing, parts, now, older, older_low,
-    older_rest, newer, newer_low, newer_rest), EXPIRY,
-    (kept - kept % 1000) / 1000)
-  record, answered = pack(RECORD, 1, 0, admitted, capacity - needed - admitted * cost, 0, lasts, now), admitted
+  call('SET', key, pack('<dddddd', now, 0, 0, now + lasts, first, now) .. states, EXPIRY, (kept - kept % 1000) / 1000)
+  record, answered = pack(RECORD, 1, decides, admitted, left - weight, 0, reset, now), admitted
 until true
