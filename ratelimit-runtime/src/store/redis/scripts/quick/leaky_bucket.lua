@@ -1,4 +1,4 @@
--- Nothing reserved, no block, a clock that goes forward, and numbers that can be multiplied exactly.
+-- Nothing reserved, no block, a clock that goes forward, and a rate that can be reckoned with exactly.
 -- `full/leaky_bucket` has the rest, and the format.
 repeat
   if not asks then
@@ -28,8 +28,8 @@ repeat
   -- How many calls each limit has room for; else how long it waits. `verdict` in `full/common` says which one decides.
   local admitted = calls
   local decides, wait, left, reset = 0, 0, EXACT, 0
-  -- How long until it is empty, and parts of a microsecond.
-  local levels = { 0, 0 }
+  -- How long until it is empty, parts of a microsecond, and by how much the rate was reduced.
+  local levels = { 0, 0, 0 }
   for i = 1, limits do
     if i > 1 then
       max, window, capacity = parse('<ddd', question, 24 * i + 6)
@@ -44,19 +44,29 @@ repeat
       -- Another rate counts in other parts: the next whole microsecond never admits more.
       x, y = x + 1, 0
     end
+    -- Where a product would not be exact, the rate in lowest terms.
+    local scale = 1
+    if (capacity + 1) * window + max >= EXACT then
+      local rest = window
+      scale = max
+      while rest > 0 do
+        scale, rest = rest, scale % rest
+      end
+    end
+    local per_micros, micros, parts = max / scale, window / scale, y / scale
     local level = x - now
-    if (capacity + 1) * window + max >= EXACT or level * max >= EXACT - 2 * window - max then
+    if (capacity + 1) * micros + per_micros >= EXACT or level * per_micros >= EXACT - 2 * micros - per_micros
+      or parts % 1 > 0 then
       admitted = nil
       break
     end
-    local tokens = level * max + y
-    tokens = (tokens + (window - tokens % window) % window) / window
-    local room, waits = capacity - tokens, 0
+    local tokens = level * per_micros + parts
+    local room, waits = capacity - (tokens + -tokens % micros) / micros, 0
     local fits = (room - room % cost) / cost
     if fits <= 0 then
-      local full = (capacity - cost) * window
-      local rest = full % max
-      fits, waits, room = 0, level - (full - rest) / max + (y > rest and 1 or 0), room > 0 and room or 0
+      local full = (capacity - cost) * micros
+      local rest = full % per_micros
+      fits, waits, room = 0, level - (full - rest) / per_micros + (parts > rest and 1 or 0), room > 0 and room or 0
     end
     if waits > wait or waits == wait and room < left then
       decides, wait, left, reset = i - 1, waits, room, level + (y > 0 and 1 or 0)
@@ -64,7 +74,7 @@ repeat
     if fits < admitted then
       admitted = fits
     end
-    levels[2 * i - 1], levels[2 * i] = level, y
+    levels[3 * i - 2], levels[3 * i - 1], levels[3 * i] = level, y, scale
   end
   if not admitted then
     break
@@ -86,7 +96,8 @@ repeat
         z, older, older_low, older_rest, newer, newer_low, newer_rest = parse('<ddddddd', state, 72 * i - 7)
       end
     end
-    local level, parts = levels[2 * i - 1], levels[2 * i]
+    local level, parts, scale = levels[3 * i - 2], levels[3 * i - 1], levels[3 * i]
+    local per_micros, micros = max / scale, window / scale
     -- The low water: what this charge finds, and from the second on, what the one before leaves.
     local is_fresh, moved = level == 0 and parts == 0 or z ~= max, false
     if is_fresh then
@@ -104,16 +115,16 @@ repeat
       end
     end
     if admitted > 1 and (is_fresh or moved) then
-      local units = cost * window + parts
-      newer_rest = units % max
-      newer_low = level + (units - newer_rest) / max
+      local units = cost * micros + parts / scale
+      newer_rest = units % per_micros * scale
+      newer_low = level + (units - units % per_micros) / per_micros
       if is_fresh then
         older_low, older_rest = newer_low, newer_rest
       end
     end
-    local units = admitted * cost * window + parts
-    local rest = units % max
-    level = level + (units - rest) / max
+    local units = admitted * cost * micros + parts / scale
+    local rest = units % per_micros
+    level = level + (units - rest) / per_micros
     local life = level + (rest > 0 and 1 or 0)
     if life > lasts then
       lasts = life
@@ -122,7 +133,7 @@ repeat
       reset = life
     end
     local numbers =
-      pack('<ddddddddd', now + level, rest, max, older, older_low, older_rest, newer, newer_low, newer_rest)
+      pack('<ddddddddd', now + level, rest * scale, max, older, older_low, older_rest, newer, newer_low, newer_rest)
     states = states and states .. numbers or numbers
   end
   local kept = base + (lasts < shortest and shortest or lasts)

@@ -34,7 +34,7 @@ repeat
         x, y, z = parse('<ddd', state, 24 * i + 25)
       end
     end
-    if max * window >= EXACT or (y > z and y or z) * window >= EXACT then
+    if (y > z and y or z) * window >= EXACT then
       admitted = nil
       break
     end

@@ -1,4 +1,4 @@
--- Nothing reserved, no block, a clock that goes forward, and numbers that can be multiplied exactly.
+-- Nothing reserved, no block, a clock that goes forward, and a rate that can be reckoned with exactly.
 -- `full/token_bucket` has the rest, and the format.
 repeat
   if not asks then
@@ -28,8 +28,8 @@ repeat
   -- How many calls each limit has room for; else how long it waits. `verdict` in `full/common` says which one decides.
   local admitted = calls
   local decides, wait, left, reset = 0, 0, EXACT, 0
-  -- Tokens missing, and window-ths of one.
-  local levels = { 0, 0 }
+  -- Tokens missing, window-ths of one, and by how much the rate was reduced.
+  local levels = { 0, 0, 0 }
   for i = 1, limits do
     if i > 1 then
       max, window, capacity = parse('<ddd', question, 24 * i + 6)
@@ -37,28 +37,39 @@ repeat
         x, y, z = parse('<ddd', state, 72 * i - 23)
       end
     end
-    local refilled = (now - z) * max
-    if (capacity + 1) * window + max >= EXACT or now < z or refilled >= EXACT or x * window >= EXACT - window then
+    -- Where a product would not be exact, the rate in lowest terms.
+    local scale = 1
+    if (capacity + 1) * window + max >= EXACT then
+      local rest = window
+      scale = max
+      while rest > 0 do
+        scale, rest = rest, scale % rest
+      end
+    end
+    local per_micros, micros, rest = max / scale, window / scale, y / scale
+    local refilled = (now - z) * per_micros
+    if (capacity + 1) * micros + per_micros >= EXACT or now < z or refilled >= EXACT or x * micros >= EXACT - micros
+      or rest % 1 > 0 then
       admitted = nil
       break
     end
-    local units = x * window + y - refilled
+    local units = x * micros + rest - refilled
     units = units > 0 and units or 0
-    local parts = units % window
-    local missing = (units - parts) / window
+    local parts = units % micros
+    local missing = (units - parts) / micros
     local room, waits = capacity - missing - (parts > 0 and 1 or 0), 0
     local fits = (room - room % cost) / cost
     if fits <= 0 then
-      local needed = units + (cost - capacity) * window
-      fits, waits, room = 0, (needed + (max - needed % max) % max) / max, room > 0 and room or 0
+      local needed = units + (cost - capacity) * micros
+      fits, waits, room = 0, (needed + -needed % per_micros) / per_micros, room > 0 and room or 0
     end
     if waits > wait or waits == wait and room < left then
-      decides, wait, left, reset = i - 1, waits, room, (units + (max - units % max) % max) / max
+      decides, wait, left, reset = i - 1, waits, room, (units + -units % per_micros) / per_micros
     end
     if fits < admitted then
       admitted = fits
     end
-    levels[2 * i - 1], levels[2 * i] = missing, parts
+    levels[3 * i - 2], levels[3 * i - 1], levels[3 * i] = missing, parts * scale, scale
   end
   if not admitted then
     break
@@ -80,7 +91,7 @@ repeat
         older, older_low, older_rest, newer, newer_low, newer_rest = parse('<dddddd', state, 72 * i + 1)
       end
     end
-    local missing, parts = levels[2 * i - 1], levels[2 * i]
+    local missing, parts, scale = levels[3 * i - 2], levels[3 * i - 1], levels[3 * i]
     -- The low water: what this charge finds, and from the second on, what the one before leaves.
     local is_fresh, moved = missing == 0 and parts == 0, false
     if is_fresh then
@@ -104,8 +115,8 @@ repeat
       end
     end
     missing = missing + weight
-    local units = missing * window + parts
-    local life = (units + (max - units % max) % max) / max
+    local units, per_micros = (missing * (window / scale) + parts / scale), max / scale
+    local life = (units + -units % per_micros) / per_micros
     if life > lasts then
       lasts = life
     end
