@@ -7,3 +7,4 @@ mod algorithms;
 mod capabilities;
 mod conformance;
 mod differential;
+mod one_key;

@@ -1,15 +1,11 @@
 -- The operations on a ring. `ring_log` describes its format.
 --
--- needs: common ring_log ring_write
+-- needs: common ring_log ring_write ring_move
 
 -- Refunds the entry with this ticket, or makes it an ordinary one.
 local function ring_change(log, operation, ticket, amount)
-  local function sums_at(block)
-    return log.start + log.cap * log.slot.size + block * SUMS.size
-  end
-
   local function sums_of(block)
-    return struct.unpack(SUMS.format, call('GETRANGE', log.key, sums_at(block), sums_at(block + 1) - 1))
+    return struct.unpack(SUMS.format, call('GETRANGE', log.key, ring_sums(log, block), ring_sums(log, block + 1) - 1))
   end
 
   local function find()
@@ -41,27 +37,44 @@ local function ring_change(log, operation, ticket, amount)
       if log.n - i <= (log.head + log.n) % log.cap % BLOCK then
         log.open, log.open_reserved = log.open - cost, log.open_reserved - reserved
       else
-        local block = math.floor((log.head + i) % log.cap / BLOCK)
+        local block = math.floor(ring_place(log, i) / BLOCK)
         local last, all, all_reserved = sums_of(block)
-        call('SETRANGE', log.key, sums_at(block), struct.pack(SUMS.format, last, all - cost, all_reserved - reserved))
+        call('SETRANGE', log.key, ring_sums(log, block), struct.pack(SUMS.format, last, all - cost, all_reserved - reserved))
       end
     end
   end
 
-  -- Takes from the end what is dead.
+  -- Takes from the end what is dead, by blocks of slots and all sums at once.
   local function pop()
+    local sums
+    local function sums_before(place)
+      sums = sums or call('GETRANGE', log.key, ring_sums(log, 0), ring_sums(log, log.cap / BLOCK) - 1)
+      return struct.unpack(SUMS.format, sums, (place / BLOCK - 1) * SUMS.size + 1)
+    end
+    local function last_entry(place)
+      if place <= log.from or place > log.to then
+        log.from, log.to, log.shift = place - 1 - (place - 1) % BLOCK, place, 0
+        local from = log.start + log.from * log.slot.size
+        log.bytes = call('GETRANGE', log.key, from, log.start + place * log.slot.size - 1)
+      end
+      return ring_entry(log, log.n - 1, 1)
+    end
+
     log.from, log.to = 0, 0
     while log.n > 0 do
-      local tail = (log.head + log.n - 1) % log.cap + 1
+      if log.n == log.lower then
+        log.lower, log.gap = 0, 0
+      end
+      local tail = ring_place(log, log.n - 1) + 1
       local edge = log.cap >= BLOCK and tail % BLOCK == 0
       local all, all_reserved, _
       if edge then
-        _, all, all_reserved = sums_of(tail / BLOCK - 1)
+        _, all, all_reserved = sums_before(tail)
       end
       if edge and all == 0 and log.n >= BLOCK then
         log.n = log.n - BLOCK
       else
-        local at, cost = ring_entry(log, log.n - 1, 1)
+        local at, cost = last_entry(tail)
         if cost > 0 then
           log.last = at
           break
@@ -74,6 +87,7 @@ local function ring_change(log, operation, ticket, amount)
     end
     if log.n == 0 then
       log.head, log.last, log.open, log.open_reserved = 0, 0, 0, 0
+      log.moving, log.lower, log.gap = false, 0, 0
     end
     for view = 1, log.limits do
       log.skip[view] = math.min(log.skip[view], log.n)
@@ -85,7 +99,7 @@ local function ring_change(log, operation, ticket, amount)
     return { 0 }
   end
   local function write(i, at, cost, reserved, ticket, kept)
-    local slot = (log.head + i) % log.cap
+    local slot = ring_place(log, i)
     call('SETRANGE', log.key, log.start + slot * log.slot.size, ring_slot(log.slot, log.base, at, ticket, kept, false))
     lessen(i, cost - kept, reserved)
   end
@@ -110,7 +124,7 @@ local function ring_change(log, operation, ticket, amount)
       pop()
     end
   end
-  call('SETRANGE', log.key, 0, ring_header(log))
+  ring_keep(log)
   return { 1 }
 end
 
@@ -161,6 +175,7 @@ local function ring(key, request)
   if log.last + longest <= at then
     -- All of it has expired.
     log.head, log.n, log.refunds, log.last, log.open, log.open_reserved = 0, 0, 0, 0, 0, 0
+    log.moving, log.lower, log.gap = false, 0, 0
     for i = 1, n do
       skip[i], used[i], reserved[i] = 0, 0, 0
     end
