@@ -392,6 +392,8 @@ async fn room_follows_the_entries() {
         pair.pass(MINUTE / 40);
         pair.admit(limit, 1).await;
     }
+    // The call that comes past many entries leaves the rest of the work to the next one.
+    pair.admit(limit, 1).await;
     assert!(length(&pair) < 40 * 24 + 200, "shrunk to {}", length(&pair));
     // At once, when the newest has expired.
     for _ in 0..600 {

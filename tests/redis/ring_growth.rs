@@ -267,7 +267,7 @@ async fn sweeping_what_was_refunded_is_bounded_work_per_call() {
         assert_eq!(ring.left().await, u64::try_from(40_000 - live - AFTER).unwrap());
         let _ = watch.bounded(&ring.server);
         // While it is swept, it may grow by two blocks.
-        let most = (length + 2 * 256 * 13).max(15 * (live + AFTER));
+        let most = (length + 2 * 256 * 13).max(16 * (live + AFTER));
         assert!(ring.length() <= most, "{} bytes for {} entries", ring.length(), live + AFTER);
         // Each that is left can still be refunded, once.
         ring.refund(more).await;

@@ -44,42 +44,36 @@ local function ring_change(log, operation, ticket, amount)
     end
   end
 
-  -- Takes from the end what is dead, by blocks of slots and all sums at once.
+  -- Takes from the end what is dead.
   local function pop()
-    local sums
-    local function sums_before(place)
-      sums = sums or call('GETRANGE', log.key, ring_sums(log, 0), ring_sums(log, log.cap / BLOCK) - 1)
-      return struct.unpack(SUMS.format, sums, (place / BLOCK - 1) * SUMS.size + 1)
-    end
-    local function last_entry(place)
-      if place <= log.from or place > log.to then
-        log.from, log.to, log.shift = place - 1 - (place - 1) % BLOCK, place, 0
-        local from = log.start + log.from * log.slot.size
-        log.bytes = call('GETRANGE', log.key, from, log.start + place * log.slot.size - 1)
-      end
-      return ring_entry(log, log.n - 1, 1)
-    end
-
+    local size, before = log.slot.size, log.slot.before_cost
+    local dead = string.rep('\0', size - before)
+    -- All sums, and the slots of one block: one command for each.
+    local sums, slots, first, loaded
     log.from, log.to = 0, 0
     while log.n > 0 do
       if log.n == log.lower then
         log.lower, log.gap = 0, 0
       end
       local tail = ring_place(log, log.n - 1) + 1
-      local edge = log.cap >= BLOCK and tail % BLOCK == 0
-      local all, all_reserved, _
-      if edge then
-        _, all, all_reserved = sums_before(tail)
+      local all, all_reserved
+      if log.cap >= BLOCK and tail % BLOCK == 0 then
+        sums = sums or call('GETRANGE', log.key, ring_sums(log, 0), ring_sums(log, log.cap / BLOCK) - 1)
+        all, all_reserved = struct.unpack('<dd', sums, (tail / BLOCK - 1) * SUMS.size + 9)
       end
-      if edge and all == 0 and log.n >= BLOCK then
+      if all == 0 and log.n >= BLOCK then
         log.n = log.n - BLOCK
       else
-        local at, cost = last_entry(tail)
-        if cost > 0 then
-          log.last = at
+        if not first or tail <= first or tail > loaded then
+          first, loaded = tail - 1 - (tail - 1) % BLOCK, tail
+          slots = call('GETRANGE', log.key, log.start + first * size, log.start + tail * size - 1)
+        end
+        local offset = (tail - first) * size
+        if string.sub(slots, offset - size + before + 1, offset) ~= dead then
+          log.last = ring_entry(log, log.n - 1, 1)
           break
         end
-        if edge then
+        if all then
           log.open, log.open_reserved = all, all_reserved
         end
         log.n = log.n - 1

@@ -39,8 +39,24 @@ local function ring_grow(log, most)
   call('SETRANGE', log.key, ring_sums(log, 0), sums)
 end
 
+-- Ends the move of a gap that is in front of the first entry.
+local function ring_moved(log)
+  log.moving = false
+  if ring_has_dead(log) then
+    -- Those that have expired since are still counted.
+    log.refunds = math.min(log.refunds, math.floor(log.n / 4))
+  end
+  if ring_sums(log, log.cap / BLOCK) <= TRIMMED then
+    -- A copy without the room that Redis has added on its own account, for a string that might go on growing.
+    redis.pcall('BITOP', 'OR', log.key, log.key)
+  end
+end
+
 -- Moves the gap.
 local function ring_move(log)
+  if log.lower == 0 then
+    return ring_moved(log)
+  end
   local key, size, blocks = log.key, log.slot.size, log.cap / BLOCK
   local merging = ring_has_dead(log)
 
@@ -96,15 +112,6 @@ local function ring_move(log)
   local tries = merging and MERGED_AT_ONCE or 0
   for _ = 1, AT_ONCE do
     if log.lower == 0 then
-      log.moving = false
-      if merging then
-        -- Those that have expired since are still counted.
-        log.refunds = math.min(log.refunds, math.floor(log.n / 4))
-      end
-      if ring_sums(log, blocks) <= TRIMMED then
-        -- A copy without the room that Redis has added on its own account, for a string that might go on growing.
-        redis.pcall('BITOP', 'OR', key, key)
-      end
       break
     end
     local block = math.floor((log.head + log.lower - 1) % log.cap / BLOCK)

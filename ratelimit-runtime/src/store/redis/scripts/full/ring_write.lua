@@ -73,7 +73,12 @@ local function ring_rewrite(log, swept, form, most, lasts)
       local at, c, h, ticket = ring_entry(log, i, BLOCK)
       if c > 0 then
         n = n + 1
-        slots[n] = ring_slot(form, log.base, at, ticket, c, h > 0)
+        if form == log.slot then
+          local offset = log.shift + (ring_place(log, i) - log.from) * form.size
+          slots[n] = string.sub(log.bytes, offset + 1, offset + form.size)
+        else
+          slots[n] = ring_slot(form, log.base, at, ticket, c, h > 0)
+        end
         cost, reserved = cost + c, reserved + h
         if n % BLOCK == 0 then
           sums[n / BLOCK] = struct.pack(SUMS.format, at, cost, reserved)
@@ -142,8 +147,10 @@ local function ring_append(log, at, cost, reserved, most, lasts)
       log.slot = WIDE
     end
   end
+  -- A call that has come past many entries has done enough.
   local few = log.n <= LARGE
-  if log.n >= SMALL and (few and log.n == log.cap or log.n <= SHRINKING and log.n * 4 <= log.cap) then
+  local is_sparse = log.n <= SHRINKING and log.n * 4 <= log.cap and gone < BLOCK
+  if log.n >= SMALL and (few and log.n == log.cap or is_sparse) then
     ring_rewrite(log, few and log.refunds * 2 >= log.n, log.slot, most, lasts)
   elseif log.n >= SMALL and log.cap > LARGE then
     ring_room(log, most)
