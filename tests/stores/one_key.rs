@@ -198,8 +198,8 @@ impl Run<'_> {
                 }
             }
             Step::Settle { store, which, commit } => {
-                let reserved = self.admitted.iter().enumerate().filter(|(_, one)| one.3);
-                let Some((at, &(ours, theirs, cost, _))) = reserved.skip(which).next() else { return };
+                let mut reserved = self.admitted.iter().enumerate().filter(|(_, one)| one.3);
+                let Some((at, &(ours, theirs, cost, _))) = reserved.nth(which) else { return };
                 let request = log(&key, &first).with_cost(cost).reserving();
                 let store = &self.stores.all[if store == ZSET { DEFAULT } else { store }];
                 let (theirs, ours) = if commit {
@@ -386,8 +386,8 @@ async fn without_memory_for_a_ring_the_set_stays_as_it_is() {
     for _ in 0..100 {
         assert!(store.acquire(log(key, &few)).await.unwrap().allowed);
     }
-    let stored = || server.cli(&["ZRANGE", key, "0", "-1", "WITHSCORES"]);
-    let (before, left) = (stored(), server.number(&["PTTL", key]));
+    let members = || server.cli(&["ZRANGE", key, "0", "-1", "WITHSCORES"]);
+    let (before, left) = (members(), server.number(&["PTTL", key]));
     server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
     let heavy = log(key, &few).with_cost(2);
     for request in [log(key, &many), log(key, &many).with_cost(7), log(key, &many).reserving()] {
@@ -400,7 +400,7 @@ async fn without_memory_for_a_ring_the_set_stays_as_it_is() {
     // What needs no memory is answered.
     assert!(!store.acquire(heavy).await.unwrap().allowed);
     assert_eq!(store.peek(log(key, &many)).await.unwrap().remaining, 900);
-    assert_eq!(stored(), before);
+    assert_eq!(members(), before);
     assert!((1..=left).contains(&server.number(&["PTTL", key])));
     assert_eq!(server.number(&["EXISTS", "beside"]), 0);
     server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
