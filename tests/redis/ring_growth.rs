@@ -291,6 +291,42 @@ async fn refunds_one_after_the_other_do_not_make_a_log_long() {
     assert!(ring.length() < 12 * 6_000, "{} bytes for 1,000 entries", ring.length());
 }
 
+#[tokio::test]
+async fn sweeping_counts_for_each_window_what_is_in_it() {
+    let server = RedisServer::start();
+    let limits = [per(9_000, MINUTE), per(4_000, MINUTE / 4)];
+    for every in [2, 3, 7, 400] {
+        let mut pair = Pair::on(&server).await;
+        let mut admitted = Vec::new();
+        // Most of the first ones have left the shorter window.
+        for count in [1_500, 700] {
+            for _ in 0..count {
+                admitted.push(pair.call(&limits, 1, false, 0).await.1.unwrap());
+                pair.pass(1_000);
+            }
+            pair.pass(MINUTE / 4 - 800_000);
+        }
+        for (at, one) in admitted.iter().enumerate() {
+            if at % every != 0 {
+                assert!(pair.refund(&limits, *one).await);
+            }
+        }
+        for call in 0..2_500 {
+            let _ = pair.call(&limits, 1, false, 0).await;
+            pair.pass(100);
+            if call % 50 == 0 {
+                for cost in [1, 3_000, 4_000] {
+                    let _ = pair.peek(&limits, cost).await;
+                }
+            }
+        }
+        for one in admitted {
+            let _ = pair.refund(&limits, one).await;
+        }
+        let _ = pair.peek(&limits, 4_000).await;
+    }
+}
+
 // Random runs.
 
 #[derive(Debug, Clone)]

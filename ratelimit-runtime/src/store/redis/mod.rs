@@ -40,7 +40,8 @@ pub use self::layout::LogLayout;
 ///
 /// The user needs `EVAL`, `EVALSHA`, `UNLINK`, `PING`, and inside of scripts `TIME`, `PEXPIREAT`, `PEXPIRE`, `PTTL`,
 /// `TYPE`, `GET`, `SET`, `DEL`, `UNLINK`, `GETRANGE`, `SETRANGE`, `ZADD`, `ZCARD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZREVRANGE`,
-/// `ZREM`, `ZREMRANGEBYSCORE` and `ZREMRANGEBYRANK`, and `BITOP` for long logs to give memory back; without scripts, what [`scripts`](Self::scripts) says instead.
+/// `ZREM`, `ZREMRANGEBYSCORE` and `ZREMRANGEBYRANK`, and `BITOP` for long logs to give memory back; without scripts, what
+/// [`scripts`](Self::scripts) says instead.
 pub struct RedisStore {
     backend: Backend,
 }
