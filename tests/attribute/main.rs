@@ -1,6 +1,10 @@
 //! What the attribute does to functions at run time.
 
+#[path = "../support/mod.rs"]
+mod support;
+
 mod arguments;
+mod buckets;
 mod frameworks;
 mod lints;
 mod outcomes;

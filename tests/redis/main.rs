@@ -14,6 +14,7 @@ mod processes;
 mod records;
 mod redis_cell;
 mod ring;
+mod ring_growth;
 mod scriptfree;
 mod settings;
 mod stored_bytes;

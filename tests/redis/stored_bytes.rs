@@ -10,7 +10,7 @@ use crate::support::redis::shared;
 use crate::support::unique;
 use ratelimit_runtime::store::Request;
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, LogLayout, RedisStore, Store};
 
 /// What a fake clock shows first.
 const START: u64 = 1_700_000_000_000_000;
@@ -146,6 +146,34 @@ async fn a_ring() {
     let stored = wide.bytes("");
     assert_eq!((stored[1], stored.len()), (1, 83 + 20 + 21));
     assert_eq!(stored[103..], [&[0; 14][..], &[0, 0, 0, 0, 0x80, 0, 0][..]].concat());
+}
+
+#[tokio::test]
+async fn a_ring_that_grows_around_its_end() {
+    let mut key = Key::new(Algorithm::SlidingWindow, &[Limit::per_minute(5_000)]);
+    key.store = key.store.log_layout(LogLayout::Ring);
+    for (count, micros) in [(300, MINUTE / 2), (500, MINUTE / 2), (506, 1)] {
+        for _ in 0..count {
+            let _ = key.acquire(1).await;
+        }
+        key.pass(micros);
+    }
+    // Version, slots, the first entry's, entries; how many of them are before the gap, and how long that is.
+    let state = || {
+        let bytes = key.bytes("");
+        let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+        let gap = 103 + number(3) as usize * 12 + number(3) as usize / 256 * 24;
+        let gap = if bytes[0] == 2 { Some((number(gap), number(gap + 4))) } else { None };
+        (bytes[0], number(3), number(7), number(11), gap, bytes.len())
+    };
+    assert_eq!(state(), (1, 1024, 300, 1006, None, 103 + 1024 * 12 + 4 * 24));
+    let length = 103 + 1536 * 12 + 6 * 24 + 8;
+    let _ = key.acquire(1).await;
+    assert_eq!(state(), (2, 1536, 300, 1007, Some((1024 - 300, 512)), length));
+    let _ = key.acquire(1).await;
+    assert_eq!(state(), (2, 1536, 300 + 512, 1008, Some((0, 0)), length));
+    let _ = key.acquire(1).await;
+    assert_eq!(state(), (1, 1536, 300 + 512, 1009, None, length));
 }
 
 #[allow(clippy::cast_precision_loss, reason = "below 2^53")]

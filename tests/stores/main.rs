@@ -8,3 +8,4 @@ mod capabilities;
 mod conformance;
 mod deny_cache;
 mod differential;
+mod one_key;

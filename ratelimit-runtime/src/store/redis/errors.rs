@@ -9,6 +9,10 @@ use crate::error::{StoreError, StoreErrorKind};
 
 use StoreErrorKind::{Full, Misconfigured, Unavailable};
 
+/// What is said of a key that this store cannot read.
+const FOREIGN: &str = "a key of the rate limiter holds something else: what another program has written (set a prefix of \
+                       its own), or a ring met by a store without scripts (set `LogLayout::Zset` where scripts run)";
+
 /// Error codes and what they mean here.
 const CODES: &[(&str, StoreErrorKind, &str)] = &[
     ("OOM", Full, "Redis is out of memory: raise `maxmemory`"),
@@ -16,7 +20,7 @@ const CODES: &[(&str, StoreErrorKind, &str)] = &[
     ("WRONGPASS", Misconfigured, "Redis does not accept the user name or the password of the URL"),
     ("DENIED", Misconfigured, "Redis is in protected mode: set a password, or let it bind to an address"),
     ("NOPERM", Misconfigured, "the ACL of the Redis user forbids this"),
-    ("WRONGTYPE", Misconfigured, "a key of the rate limiter holds something else: set a prefix of its own"),
+    ("WRONGTYPE", Misconfigured, FOREIGN),
     ("CROSSSLOT", Misconfigured, "Redis runs as a cluster, and this store talks to one server"),
     ("MOVED", Misconfigured, "Redis runs as a cluster, and this store talks to one server"),
     ("ASK", Misconfigured, "Redis runs as a cluster, and this store talks to one server"),
@@ -98,7 +102,7 @@ pub(super) fn unexpected_reply() -> StoreError {
 
 /// A key that something else has written.
 pub(super) fn foreign_key() -> StoreError {
-    StoreError::misconfigured("a key of the rate limiter holds something else: set a prefix of its own")
+    StoreError::misconfigured(FOREIGN)
 }
 
 #[cfg(test)]

@@ -41,7 +41,8 @@ pub use self::layout::LogLayout;
 ///
 /// The user needs `EVAL`, `EVALSHA`, `UNLINK`, `PING`, and inside of scripts `TIME`, `PEXPIREAT`, `PEXPIRE`, `PTTL`,
 /// `TYPE`, `GET`, `SET`, `UNLINK`, `GETRANGE`, `SETRANGE`, `ZADD`, `ZCARD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZREVRANGE`,
-/// `ZREM`, `ZREMRANGEBYSCORE` and `ZREMRANGEBYRANK`; without scripts, what [`scripts`](Self::scripts) says instead.
+/// `ZREM` and `ZREMRANGEBYRANK`, and `BITOP` for long logs to give memory back; without scripts, what
+/// [`scripts`](Self::scripts) says instead.
 pub struct RedisStore {
     cache: DenyCache<Backend>,
 }

@@ -71,7 +71,10 @@ macro_rules! files {
 macro_rules! algorithm {
     (quick log) => { files!("quick/log.lua" "quick/zset.lua" "quick/ring.lua") };
     (full log) => {
-        full!(log: "full/zset.lua" "full/ring_log.lua" "full/ring_write.lua" "full/ring.lua" "full/convert.lua" "full/log.lua")
+        full!(
+            log: "full/zset.lua" "full/ring_log.lua" "full/ring_move.lua" "full/ring_write.lua" "full/ring.lua"
+                "full/convert.lua" "full/log.lua"
+        )
     };
     (quick fixed_window) => { files!("quick/fixed_window.lua") };
     (full fixed_window) => { full!(fixed_window: "full/counters.lua" "full/fixed_window.lua") };

@@ -37,9 +37,9 @@ local function log(key, request)
   request.operation = 'peek'
   local verdict = zset(key, request)
   request.operation = operation
-  if verdict.err or request.cost == 0 then
+  if verdict.err then
     return verdict
-  elseif verdict[1] == 1 then
+  elseif verdict[1] == 1 and request.cost > 0 then
     if call('ZCARD', key) <= LARGEST_CONVERTED then
       return convert(key, request) or ring(key, request)
     elseif operation == 'reserve' or request.cost > LARGEST_IN_ZSET then

@@ -1,15 +1,11 @@
 -- The operations on a ring. `ring_log` describes its format.
 --
--- needs: common ring_log ring_write
+-- needs: common ring_log ring_write ring_move
 
 -- Refunds the entry with this ticket, or makes it an ordinary one.
 local function ring_change(log, operation, ticket, amount)
-  local function sums_at(block)
-    return log.start + log.cap * log.slot.size + block * SUMS.size
-  end
-
   local function sums_of(block)
-    return struct.unpack(SUMS.format, call('GETRANGE', log.key, sums_at(block), sums_at(block + 1) - 1))
+    return struct.unpack(SUMS.format, call('GETRANGE', log.key, ring_sums(log, block), ring_sums(log, block + 1) - 1))
   end
 
   local function find()
@@ -41,32 +37,43 @@ local function ring_change(log, operation, ticket, amount)
       if log.n - i <= (log.head + log.n) % log.cap % BLOCK then
         log.open, log.open_reserved = log.open - cost, log.open_reserved - reserved
       else
-        local block = math.floor((log.head + i) % log.cap / BLOCK)
+        local block = math.floor(ring_place(log, i) / BLOCK)
         local last, all, all_reserved = sums_of(block)
-        call('SETRANGE', log.key, sums_at(block), struct.pack(SUMS.format, last, all - cost, all_reserved - reserved))
+        call('SETRANGE', log.key, ring_sums(log, block), struct.pack(SUMS.format, last, all - cost, all_reserved - reserved))
       end
     end
   end
 
   -- Takes from the end what is dead.
   local function pop()
+    local size, before = log.slot.size, log.slot.before_cost
+    local dead = string.rep('\0', size - before)
+    -- All sums, and the slots of one block: one command for each.
+    local sums, slots, first, loaded
     log.from, log.to = 0, 0
     while log.n > 0 do
-      local tail = (log.head + log.n - 1) % log.cap + 1
-      local edge = log.cap >= BLOCK and tail % BLOCK == 0
-      local all, all_reserved, _
-      if edge then
-        _, all, all_reserved = sums_of(tail / BLOCK - 1)
+      if log.n == log.lower then
+        log.lower, log.gap = 0, 0
       end
-      if edge and all == 0 and log.n >= BLOCK then
+      local tail = ring_place(log, log.n - 1) + 1
+      local all, all_reserved
+      if log.cap >= BLOCK and tail % BLOCK == 0 then
+        sums = sums or call('GETRANGE', log.key, ring_sums(log, 0), ring_sums(log, log.cap / BLOCK) - 1)
+        all, all_reserved = struct.unpack('<dd', sums, (tail / BLOCK - 1) * SUMS.size + 9)
+      end
+      if all == 0 and log.n >= BLOCK then
         log.n = log.n - BLOCK
       else
-        local at, cost = ring_entry(log, log.n - 1, 1)
-        if cost > 0 then
-          log.last = at
+        if not first or tail <= first or tail > loaded then
+          first, loaded = tail - 1 - (tail - 1) % BLOCK, tail
+          slots = call('GETRANGE', log.key, log.start + first * size, log.start + tail * size - 1)
+        end
+        local offset = (tail - first) * size
+        if string.sub(slots, offset - size + before + 1, offset) ~= dead then
+          log.last = ring_entry(log, log.n - 1, 1)
           break
         end
-        if edge then
+        if all then
           log.open, log.open_reserved = all, all_reserved
         end
         log.n = log.n - 1
@@ -74,6 +81,7 @@ local function ring_change(log, operation, ticket, amount)
     end
     if log.n == 0 then
       log.head, log.last, log.open, log.open_reserved = 0, 0, 0, 0
+      log.moving, log.lower, log.gap = false, 0, 0
     end
     for view = 1, log.limits do
       log.skip[view] = math.min(log.skip[view], log.n)
@@ -85,7 +93,7 @@ local function ring_change(log, operation, ticket, amount)
     return { 0 }
   end
   local function write(i, at, cost, reserved, ticket, kept)
-    local slot = (log.head + i) % log.cap
+    local slot = ring_place(log, i)
     call('SETRANGE', log.key, log.start + slot * log.slot.size, ring_slot(log.slot, log.base, at, ticket, kept, false))
     lessen(i, cost - kept, reserved)
   end
@@ -110,7 +118,7 @@ local function ring_change(log, operation, ticket, amount)
       pop()
     end
   end
-  call('SETRANGE', log.key, 0, ring_header(log))
+  ring_keep(log)
   return { 1 }
 end
 
@@ -161,6 +169,7 @@ local function ring(key, request)
   if log.last + longest <= at then
     -- All of it has expired.
     log.head, log.n, log.refunds, log.last, log.open, log.open_reserved = 0, 0, 0, 0, 0, 0
+    log.moving, log.lower, log.gap = false, 0, 0
     for i = 1, n do
       skip[i], used[i], reserved[i] = 0, 0, 0
     end

@@ -1,6 +1,6 @@
 -- An exact sliding window of calls of any weight, as one string: a header, slots in a ring, and sums of blocks of them.
 --
---   header   format (1), whether the slots are wide, how many limits; slots in the ring, the slot of the first entry, how
+--   header   format (1, or 2 while a gap moves), whether the slots are wide, how many limits; slots in the ring, the slot of the first entry, how
 --            many entries, refunds since the dead were swept out; newest time, time of the last entry that counts, newest
 --            ticket, end of the block of the key and how long it was given, first ticket, cost and reservations in the
 --            open block of slots, which is the one that is being written
@@ -8,6 +8,7 @@
 --   slots    ticket (from the first ticket on), how far it is ahead of the entry's time, cost (and a bit if reserved);
 --            wide once there is a number that narrow ones do not hold
 --   sums     per 256 slots, once all of them are written: last time, cost and reservations
+--   gap      only in format 2: how many of the first entries are before a gap, and how many slots it has (`ring_move`)
 --
 -- A ticket is the entry's time, or one more than the last ticket; none is given twice while the key lives. A refunded
 -- entry stays where it is with a cost of 0, unless it is the last.
@@ -19,15 +20,18 @@
 --
 -- needs: common
 
-local SMALL, BLOCK = 16, 256
+local SMALL, BLOCK, LARGE = 16, 256, 512
 local HEADER = { format = '<BBBI4I4I4I4dddddddd', size = 83 }
 local VIEW = { format = '<I4dd', size = 20 }
 local SUMS = { format = '<ddd', size = 24 }
+local GAP = { format = '<I4I4', size = 8 }
 local NARROW = {
   wide = 0, format = '<I6I2I4', size = 12, reserved = 2 ^ 31, largest_lead = 2 ^ 16, largest_ticket = 2 ^ 48,
+  before_cost = 8,
 }
 local WIDE = {
   wide = 1, format = '<I7I7I7', size = 21, reserved = 2 ^ 52, largest_lead = 2 ^ 56, largest_ticket = 2 ^ 56,
+  before_cost = 14,
 }
 
 -- Nil if the key holds something else.
@@ -43,10 +47,11 @@ local function ring_load(key, limits)
       key = key, limits = limits, start = start, exists = false, slot = NARROW,
       cap = 0, head = 0, n = 0, refunds = 0, newest = 0, last = 0, ticket = 0, blocked_until = 0, block = 0,
       base = 0, open = 0, open_reserved = 0, skip = skip, used = used, reserved = reserved,
-      bytes = '', shift = 0, from = 0, to = 0,
+      moving = false, lower = 0, gap = 0, bytes = '', shift = 0, from = 0, to = 0,
     }
   end
-  if #bytes < start or string.byte(bytes) ~= 1 or string.byte(bytes, 3) ~= limits then
+  local version = string.byte(bytes)
+  if #bytes < start or version ~= 1 and version ~= 2 or string.byte(bytes, 3) ~= limits then
     return nil
   end
   local _, wide, _, cap, head, n, refunds, newest, last, ticket, blocked_until, block, base, open, open_reserved, at =
@@ -55,19 +60,26 @@ local function ring_load(key, limits)
     skip[i], used[i], reserved[i], at = struct.unpack(VIEW.format, bytes, at)
   end
   local slot = wide == 1 and WIDE or NARROW
+  local lower, gap = 0, 0
+  if version == 2 then
+    local place = start + cap * slot.size + cap / BLOCK * SUMS.size
+    lower, gap = struct.unpack(GAP.format, call('GETRANGE', key, place, place + GAP.size - 1))
+  end
   return {
     key = key, limits = limits, start = start, exists = true, slot = slot,
     cap = cap, head = head, n = n, refunds = refunds, newest = newest, last = last, ticket = ticket,
     blocked_until = blocked_until, block = block,
     base = base, open = open, open_reserved = open_reserved, skip = skip, used = used, reserved = reserved,
+    -- The first `lower` entries are before a gap of `gap` slots.
+    moving = version == 2, lower = lower, gap = gap,
     -- The slots from `from` to before `to` are in `bytes`, after `shift` others.
     bytes = bytes, shift = start, from = 0, to = math.min(math.floor((#bytes - start) / slot.size), cap),
   }
 end
 
 local function ring_header(log)
-  local bytes = struct.pack(HEADER.format, 1, log.slot.wide, log.limits, log.cap, log.head, log.n, log.refunds,
-    log.newest, log.last, log.ticket, log.blocked_until, log.block, log.base, log.open, log.open_reserved)
+  local bytes = struct.pack(HEADER.format, log.moving and 2 or 1, log.slot.wide, log.limits, log.cap, log.head, log.n,
+    log.refunds, log.newest, log.last, log.ticket, log.blocked_until, log.block, log.base, log.open, log.open_reserved)
   for i = 1, log.limits do
     bytes = bytes .. struct.pack(VIEW.format, log.skip[i], log.used[i], log.reserved[i])
   end
@@ -78,10 +90,30 @@ local function ring_slot(slot, base, at, ticket, cost, is_reserved)
   return struct.pack(slot.format, ticket - base, ticket - at, is_reserved and cost + slot.reserved or cost)
 end
 
+local function ring_place(log, i)
+  if i >= log.lower then
+    i = i + log.gap
+  end
+  return (log.head + i) % log.cap
+end
+
+-- Where the sums of a block are, and what is behind the last ones.
+local function ring_sums(log, block)
+  return log.start + log.cap * log.slot.size + block * SUMS.size
+end
+
+-- Writes all but slots and sums.
+local function ring_keep(log)
+  if log.moving then
+    call('SETRANGE', log.key, ring_sums(log, log.cap / BLOCK), struct.pack(GAP.format, log.lower, log.gap))
+  end
+  call('SETRANGE', log.key, 0, ring_header(log))
+end
+
 -- Time, cost, reserved cost and ticket of an entry. If it has to be read, so are up to `ahead` from it on.
 local function ring_entry(log, i, ahead)
   local size = log.slot.size
-  local slot = (log.head + i) % log.cap
+  local slot = ring_place(log, i)
   local from = log.from
   if slot < from or slot >= log.to then
     local to = math.min(slot + ahead, log.cap)
@@ -110,10 +142,11 @@ local function ring_walk(log, i, cut, enough, unreserved)
     if at > cut or cost + c - (unreserved and reserved + h or 0) >= enough then
       return i, cost, reserved, at
     end
-    local slot = (log.head + i) % log.cap
-    if i >= stop and slot % BLOCK == 0 and n - i >= BLOCK then
-      local blocks = math.floor(math.min(n - i, log.cap - slot) / BLOCK)
-      local first = log.start + log.cap * log.slot.size + slot / BLOCK * SUMS.size
+    local slot = ring_place(log, i)
+    local straight = math.min((i < log.lower and log.lower or n) - i, log.cap - slot)
+    if i >= stop and slot % BLOCK == 0 and straight >= BLOCK then
+      local blocks = math.floor(straight / BLOCK)
+      local first = ring_sums(log, slot / BLOCK)
       local sums = call('GETRANGE', log.key, first, first + blocks * SUMS.size - 1)
       for block = 0, blocks - 1 do
         at, c, h = struct.unpack(SUMS.format, sums, block * SUMS.size + 1)

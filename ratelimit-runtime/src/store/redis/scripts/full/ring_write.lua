@@ -1,9 +1,29 @@
 -- Adding to a ring.
 --
--- needs: common ring_log
+-- needs: common ring_log ring_move
 
--- Writes the log anew, with other room: half as many slots again as there are entries, or `most` if that is enough.
--- `swept`, it is without the dead, and with slots of the form `form`.
+local SHRINKING = 2048
+
+-- `count` pieces of `size` bytes from number `first` on, in a ring of `of` that starts at byte `start`; the first
+-- `lower` of them before a gap of `gap`.
+local function ring_span(log, start, size, first, count, of, lower, gap)
+  if gap > 0 and lower < count then
+    local upper = (first + lower + gap) % of
+    return ring_span(log, start, size, first, lower, of, 0, 0) .. ring_span(log, start, size, upper, count - lower, of, 0, 0)
+  end
+  local straight = math.min(count, of - first)
+  if straight <= 0 then
+    return ''
+  end
+  local bytes = call('GETRANGE', log.key, start + first * size, start + (first + straight) * size - 1)
+  if straight < count then
+    bytes = bytes .. call('GETRANGE', log.key, start, start + (count - straight) * size - 1)
+  end
+  return bytes
+end
+
+-- Writes a log that is short anew, with other room: half as many slots again as there are entries, or `most` if that is
+-- enough. `swept`, it is without the dead, and with slots of the form `form`.
 local function ring_rewrite(log, swept, form, most, lasts)
   local function capacity(needed)
     local cap = math.floor(log.n * 1.5)
@@ -11,20 +31,10 @@ local function ring_rewrite(log, swept, form, most, lasts)
       cap = most
     end
     cap = math.max(cap, needed, SMALL + 1)
+    if cap > LARGE then
+      cap = cap + ring_spare(cap)
+    end
     return cap < BLOCK and cap or math.ceil(cap / BLOCK) * BLOCK
-  end
-
-  -- `count` pieces of `size` bytes from number `first` on, in a ring of `of` that starts at byte `start`.
-  local function span(start, size, first, count, of)
-    local straight = math.min(count, of - first)
-    if straight <= 0 then
-      return ''
-    end
-    local bytes = call('GETRANGE', log.key, start + first * size, start + (first + straight) * size - 1)
-    if straight < count then
-      bytes = bytes .. call('GETRANGE', log.key, start, start + (count - straight) * size - 1)
-    end
-    return bytes
   end
 
   -- Where there are sums, the entries keep their places within the blocks, so that nothing has to be added up again.
@@ -36,7 +46,8 @@ local function ring_rewrite(log, swept, form, most, lasts)
       cap = capacity(log.n + offset + 1)
     end
     local first = log.head - offset
-    local slots = span(log.start, log.slot.size, first, offset + log.n, log.cap)
+    local lower, gap = offset + log.lower, log.gap
+    local slots = ring_span(log, log.start, log.slot.size, first, offset + log.n, log.cap, lower, gap)
     local sums = ''
     if log.cap < BLOCK then
       -- All of it will be in the first block.
@@ -46,7 +57,7 @@ local function ring_rewrite(log, swept, form, most, lasts)
       end
     elseif cap >= BLOCK then
       local blocks = math.floor((offset + log.n) / BLOCK)
-      sums = span(log.start + log.cap * log.slot.size, SUMS.size, first / BLOCK, blocks, log.cap / BLOCK)
+      sums = ring_span(log, ring_sums(log, 0), SUMS.size, first / BLOCK, blocks, log.cap / BLOCK, lower / BLOCK, gap / BLOCK)
     end
     log.head = offset
     return cap, slots, sums
@@ -62,7 +73,12 @@ local function ring_rewrite(log, swept, form, most, lasts)
       local at, c, h, ticket = ring_entry(log, i, BLOCK)
       if c > 0 then
         n = n + 1
-        slots[n] = ring_slot(form, log.base, at, ticket, c, h > 0)
+        if form == log.slot then
+          local offset = log.shift + (ring_place(log, i) - log.from) * form.size
+          slots[n] = string.sub(log.bytes, offset + 1, offset + form.size)
+        else
+          slots[n] = ring_slot(form, log.base, at, ticket, c, h > 0)
+        end
         cost, reserved = cost + c, reserved + h
         if n % BLOCK == 0 then
           sums[n / BLOCK] = struct.pack(SUMS.format, at, cost, reserved)
@@ -86,10 +102,16 @@ local function ring_rewrite(log, swept, form, most, lasts)
   else
     cap, slots, sums = moved()
   end
-  log.cap = cap
-  local room = cap * log.slot.size - #slots
-  local blocks = math.floor(cap / BLOCK) * SUMS.size - #sums
-  set(log.key, ring_header(log) .. slots .. string.rep('\0', room) .. sums .. string.rep('\0', blocks), lasts)
+  log.cap, log.moving, log.lower, log.gap = cap, false, 0, 0
+  local function padded(bytes, size)
+    local zeros = '\0'
+    while #zeros < size - #bytes do
+      zeros = zeros .. zeros
+    end
+    return bytes .. string.sub(zeros, 1, size - #bytes)
+  end
+  slots, sums = padded(slots, cap * log.slot.size), padded(sums, math.floor(cap / BLOCK) * SUMS.size)
+  set(log.key, ring_header(log) .. slots .. sums, lasts)
   log.from, log.to = 0, 0
 end
 
@@ -101,7 +123,13 @@ local function ring_append(log, at, cost, reserved, most, lasts)
     gone = math.min(gone, skip[i])
   end
   if gone > 0 then
-    log.n, log.head = log.n - gone, (log.head + gone) % log.cap
+    local first = ring_place(log, gone)
+    if gone >= log.lower then
+      log.lower, log.gap = 0, 0
+    else
+      log.lower = log.lower - gone
+    end
+    log.n, log.head = log.n - gone, first
     for i = 1, log.limits do
       skip[i] = skip[i] - gone
     end
@@ -119,8 +147,13 @@ local function ring_append(log, at, cost, reserved, most, lasts)
       log.slot = WIDE
     end
   end
-  if log.n >= SMALL and (log.n == log.cap or log.n * 4 <= log.cap) then
-    ring_rewrite(log, log.refunds * 2 >= log.n, log.slot, most, lasts)
+  -- A call that has come past many entries has done enough.
+  local few = log.n <= LARGE
+  local is_sparse = log.n <= SHRINKING and log.n * 4 <= log.cap and gone < BLOCK
+  if log.n >= SMALL and (few and log.n == log.cap or is_sparse) then
+    ring_rewrite(log, few and log.refunds * 2 >= log.n, log.slot, most, lasts)
+  elseif log.n >= SMALL and log.cap > LARGE then
+    ring_room(log, most)
   end
 
   local n, key, start, size = log.n, log.key, log.start, log.slot.size
@@ -133,32 +166,28 @@ local function ring_append(log, at, cost, reserved, most, lasts)
   if n < SMALL then
     if n > 0 then
       local head = log.head
-      local straight = math.min(n, log.cap - head)
       local slots
-      if head + straight <= log.to and log.from == 0 then
-        slots = string.sub(log.bytes, log.shift + head * size + 1, log.shift + (head + straight) * size)
+      if log.gap == 0 and head + n <= log.to and log.from == 0 then
+        slots = string.sub(log.bytes, log.shift + head * size + 1, log.shift + (head + n) * size)
       else
-        slots = call('GETRANGE', key, start + head * size, start + (head + straight) * size - 1)
-      end
-      if straight < n then
-        slots = slots .. call('GETRANGE', key, start, start + (n - straight) * size - 1)
+        slots = ring_span(log, start, size, head, n, log.cap, log.lower, log.gap)
       end
       bytes = slots .. bytes
     end
-    log.cap, log.head = n + 1, 0
+    log.cap, log.head, log.moving, log.lower, log.gap = n + 1, 0, false, 0, 0
     set(key, ring_header(log) .. bytes, lasts)
     return ticket
   end
-  local place = (log.head + n) % log.cap
+  local place = ring_place(log, n)
   call('SETRANGE', key, start + place * size, bytes)
   log.open, log.open_reserved = log.open + cost, log.open_reserved + reserved
   place = place + 1
   if place % BLOCK == 0 then
     local sums = struct.pack(SUMS.format, at, log.open, log.open_reserved)
-    call('SETRANGE', key, start + log.cap * size + (place / BLOCK - 1) * SUMS.size, sums)
+    call('SETRANGE', key, ring_sums(log, place / BLOCK - 1), sums)
     log.open, log.open_reserved = 0, 0
   end
-  call('SETRANGE', key, 0, ring_header(log))
+  ring_keep(log)
   expire(key, lasts)
   return ticket
 end

@@ -130,11 +130,15 @@ repeat
       break
     end
   else
-    if count * 4 <= cap then
+    -- A long one has to grow before it is full.
+    room = (cap > 512 and cap - 16 - (cap - cap % 512) / 512 or cap) - count
+    if count * 4 <= cap and count <= 2048 or room <= 0 then
       break
     end
     place = (head + count) % cap
-    room = cap - (count < place and place or count)
+    if room > cap - place then
+      room = cap - place
+    end
     if room > BLOCK - place % BLOCK then
       room = BLOCK - place % BLOCK
     end
