@@ -33,7 +33,7 @@ const DEFAULT: usize = 2;
 impl Stores {
     fn on(server: &RedisServer) -> Self {
         let clock = FakeClock::new();
-        let store = || RedisStore::new(&server.url()).unwrap().with_clock(clock.clone());
+        let store = || RedisStore::new(&server.url()).unwrap().deny_cache(false).with_clock(clock.clone());
         let all = [store().log_layout(LogLayout::Zset), store().log_layout(LogLayout::Ring), store()];
         Self { all, clock }
     }
@@ -413,7 +413,7 @@ async fn a_ring_met_without_scripts_is_a_clear_error() {
     let stores = Stores::on(shared());
     let (key, limits) = (unique("ring"), [per(500, MINUTE)]);
     let ticket = stores.all[DEFAULT].acquire(log(&key, &limits)).await.unwrap().ticket;
-    let plain = RedisStore::new(&shared().url()).unwrap().scripts(false);
+    let plain = RedisStore::new(&shared().url()).unwrap().deny_cache(false).scripts(false);
     let second = Duration::from_secs(1);
     for error in [
         plain.acquire(log(&key, &limits)).await.unwrap_err(),

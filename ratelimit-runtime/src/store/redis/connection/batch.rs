@@ -281,6 +281,7 @@ impl Batches {
                             wakers.extend(self.members.answer_first(&mut section.members, Ok(verdict)));
                         }
                     }
+                    Some(Record::Later(_)) => break,
                     Some(Record::Error(message)) => {
                         let error = records::error(message);
                         let why = || error.clone().map_or_else(lost, NoAnswer::Error);
@@ -289,6 +290,10 @@ impl Batches {
                     None => fail(&mut self.members, &mut section.members, lost, wakers),
                 }
             }
+        }
+        // Those who were put off wait again, ahead of those who came later.
+        for section in batch.sections.iter_mut().rev().filter(|section| !section.members.is_empty()) {
+            self.members.wait_again(std::mem::take(&mut section.members), &mut self.keys[section.key].waiting);
         }
         self.finish(batch);
     }

@@ -10,6 +10,8 @@ use crate::store::redis::protocol;
 pub(super) enum Record<'a> {
     /// To so many: for those who are admitted, what holds for the last of them.
     Verdict(Verdict, usize),
+    /// To so many: they were not decided, and ask again.
+    Later(usize),
     /// To all: this question failed alone.
     Error(&'a [u8]),
 }
@@ -17,6 +19,8 @@ pub(super) enum Record<'a> {
 /// The flags of a record that is an error. The length of its message stands where others say whom they answer.
 const ERROR: u8 = 128;
 const ERROR_HEAD: usize = 4;
+/// The flags of a record that puts callers off, so that no call keeps the server too long.
+const LATER: u8 = 64;
 
 /// Takes the next record off; `None` if no script writes such a thing.
 pub(super) fn next<'a>(reply: &mut &'a [u8]) -> Option<Record<'a>> {
@@ -24,6 +28,10 @@ pub(super) fn next<'a>(reply: &mut &'a [u8]) -> Option<Record<'a>> {
         let (message, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes([*low, *high])))?;
         *reply = rest;
         return Some(Record::Error(message));
+    }
+    if let [LATER, _, low, high, ..] = reply {
+        *reply = reply.get(protocol::RECORD..)?;
+        return Some(Record::Later(usize::from(u16::from_le_bytes([*low, *high]))));
     }
     let (record, rest) = protocol::record(reply)?;
     *reply = rest;
@@ -36,6 +44,7 @@ pub(super) fn skip(reply: &mut &[u8], callers: usize) -> Option<()> {
     while left > 0 {
         left = match next(reply)? {
             Record::Error(_) if left == callers => 0,
+            Record::Later(all) if all == left => 0,
             Record::Verdict(_, answered) if answered > 0 => left.checked_sub(answered)?,
             _ => return None,
         };
@@ -77,8 +86,15 @@ mod tests {
     #[test]
     fn records_answer_exactly_those_who_ask() {
         let some_refused = [verdict(1, 3), verdict(0, 2)].concat();
-        for (reply, callers) in [(verdict(1, 1), 1), (verdict(1, 512), 512), (some_refused, 5), (failure(b"OOM x"), 9)]
-        {
+        let some_later = [verdict(1, 3), verdict(LATER, 4)].concat();
+        for (reply, callers) in [
+            (verdict(1, 1), 1),
+            (verdict(1, 512), 512),
+            (some_refused, 5),
+            (some_later, 7),
+            (verdict(LATER, 2), 2),
+            (failure(b"OOM x"), 9),
+        ] {
             let mut left = reply.as_slice();
             assert!(skip(&mut left, callers).is_some() && left.is_empty());
             for others in [callers - 1, callers + 1] {
@@ -95,7 +111,8 @@ mod tests {
     #[test]
     fn what_no_script_writes_is_none() {
         let after_some = [verdict(1, 1), failure(b"OOM x")].concat();
-        for reply in [verdict(1, 0), verdict(4, 1), verdict(129, 1), after_some] {
+        let after_later = [verdict(LATER, 1), verdict(1, 1)].concat();
+        for reply in [verdict(1, 0), verdict(4, 1), verdict(129, 1), verdict(LATER, 0), after_some, after_later] {
             assert!(skip(&mut reply.as_slice(), 2).is_none());
         }
         let mut negative = verdict(1, 1);

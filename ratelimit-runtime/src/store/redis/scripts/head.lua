@@ -19,7 +19,8 @@
 --           remaining  after the last of them
 --           retry_after, reset_after   in microseconds
 --           ticket     of the first; in a log, the next ones follow by one, else all have the same
---         Where one key of several fails, its record has flags of 128 and ends after `calls`, which is the length of the
+--         A record with flags of 64 says that so many were not decided, and are to ask again: the call would have kept
+--         the server too long. Where one key of several fails, its record has flags of 128 and ends after `calls`, which is the length of the
 --         message that follows. A single one fails as a whole. An operation that a script does not know is an error.
 --
 -- Redis runs the whole script anew for each call, and makes every function and table again. So the question that nearly
@@ -30,6 +31,9 @@
 -- Numbers are doubles: counts are below 2^52 and times below 2^51, so that the sum of two is exact.
 
 local call, pack, parse = redis.call, struct.pack, struct.unpack
+
+-- What `full` has done so far, in decisions; where several questions may wait for another call, at most so many.
+local work, most_work = 0, 1e9
 
 local QUESTION = '<BBI2dddBddd'
 local RECORD = '<BBI2dddd'

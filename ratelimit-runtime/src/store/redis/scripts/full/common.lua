@@ -111,6 +111,7 @@ end
 -- a block changes nothing, so all the others are refused alike.
 local function answering(decide)
   return function(key, question, calls)
+    work = work + 1
     local request = read(question)
     local verdict = decide(key, request)
     if verdict.err then

@@ -19,6 +19,7 @@ end
 
 -- Begins to grow: by half, or by a step, or to `most` if that is enough.
 local function ring_grow(log, most)
+  work = work + 12
   local old, sums = log.cap, ring_sums(log, 0)
   local cap = old + (log.refunds * 2 >= log.n and LARGE or math.min(math.floor(old / 2), STEP))
   local enough = most + ring_spare(most)
@@ -54,6 +55,7 @@ end
 
 -- Moves the gap.
 local function ring_move(log)
+  work = work + 12
   if log.lower == 0 then
     return ring_moved(log)
   end

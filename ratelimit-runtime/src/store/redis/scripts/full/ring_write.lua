@@ -25,6 +25,7 @@ end
 -- Writes a log that is short anew, with other room: half as many slots again as there are entries, or `most` if that is
 -- enough. `swept`, it is without the dead, and with slots of the form `form`.
 local function ring_rewrite(log, swept, form, most, lasts)
+  work = work + 12
   local function capacity(needed)
     local cap = math.floor(log.n * 1.5)
     if most > log.n and most < cap then
