@@ -28,15 +28,24 @@ impl CheckBuilder {
     }
 
     /// The outcome, if it takes no waiting.
+    #[inline]
     fn decide_now(&self) -> Option<Result<(), RateLimitError>> {
-        match self.engine() {
-            Some(engine) => self.decide_now_by(engine),
-            None => find::with_current(|engine| self.decide_now_by(engine)),
+        let found;
+        let engine: &Engine = if let Some(engine) = self.engine() {
+            engine
+        } else {
+            found = find::find();
+            found.engine()
+        };
+        match self.plain_check(engine) {
+            Some(check) => engine::acquire_now(engine, &check),
+            None => self.decide_changed(engine),
         }
     }
 
-    fn decide_now_by(&self, engine: &Engine) -> Option<Result<(), RateLimitError>> {
-        self.with_check(engine, |check| engine::acquire_now(engine, check, drop))
+    #[inline(never)]
+    fn decide_changed(&self, engine: &Engine) -> Option<Result<(), RateLimitError>> {
+        self.with_check(engine, |check| engine::acquire_now(engine, check))
     }
 
     fn asked(self) -> Asked {
@@ -49,14 +58,18 @@ impl CheckBuilder {
 pub struct Guard<T>(Repr<T>);
 
 enum Repr<T> {
-    Decided(Option<Result<T, RateLimitError>>),
+    Admitted(Option<T>),
+    Refused(Option<RateLimitError>),
     Asked(Pin<Box<dyn Future<Output = Result<T, RateLimitError>> + Send>>),
 }
 
 impl<T> Guard<T> {
     #[inline]
     fn decided(outcome: Result<T, RateLimitError>) -> Self {
-        Self(Repr::Decided(Some(outcome)))
+        match outcome {
+            Ok(admitted) => Self(Repr::Admitted(Some(admitted))),
+            Err(error) => Self(Repr::Refused(Some(error))),
+        }
     }
 
     fn asked(answer: impl Future<Output = Result<T, RateLimitError>> + Send + 'static) -> Self {
@@ -67,10 +80,13 @@ impl<T> Guard<T> {
 impl<T: Unpin> Future for Guard<T> {
     type Output = Result<T, RateLimitError>;
 
+    #[inline]
     #[allow(clippy::expect_used, reason = "the contract of a future: not to be polled once it is ready")]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        const AGAIN: &str = "a guard polled after completion";
         match &mut self.get_mut().0 {
-            Repr::Decided(outcome) => Poll::Ready(outcome.take().expect("a guard polled after completion")),
+            Repr::Admitted(admitted) => Poll::Ready(Ok(admitted.take().expect(AGAIN))),
+            Repr::Refused(error) => Poll::Ready(Err(error.take().expect(AGAIN))),
             Repr::Asked(answer) => answer.as_mut().poll(cx),
         }
     }
@@ -83,9 +99,8 @@ impl<T> fmt::Debug for Guard<T> {
 }
 
 /// The guard of a function with one attribute.
-#[inline]
-pub fn run(check: CheckBuilder) -> Guard<()> {
-    // Inlined, so that the check, which is large, stays where the caller has made it.
+pub fn run(mut check: CheckBuilder) -> Guard<()> {
+    check.begin();
     match check.decide_now() {
         Some(outcome) => Guard::decided(outcome),
         None => later(check),

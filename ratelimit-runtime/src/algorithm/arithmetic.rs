@@ -7,6 +7,11 @@ pub(crate) fn mul_div_rem(a: u64, b: u64, divisor: u64) -> (u64, u64) {
     if let Some(product) = a.checked_mul(b) {
         return (product / divisor.max(1), product % divisor.max(1));
     }
+    wide_mul_div_rem(a, b, divisor)
+}
+
+#[cold]
+fn wide_mul_div_rem(a: u64, b: u64, divisor: u64) -> (u64, u64) {
     let product = u128::from(a) * u128::from(b);
     let divisor = u128::from(divisor.max(1));
     #[allow(clippy::cast_possible_truncation, reason = "the remainder is less than a divisor of 64 bits")]

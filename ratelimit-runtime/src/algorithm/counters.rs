@@ -88,8 +88,19 @@ impl<C: Counter> Counters<C> {
     }
 
     /// Brings everything to `now` and keeps it.
-    #[inline]
     fn keep(&mut self, question: &Question<'_>, reservations: Reservations, now: u64, change: impl Fn(&mut C, &Limit)) {
+        self.reservations = reservations;
+        self.change(question, now, change);
+    }
+
+    /// Brings the numbers to `now` and changes them.
+    #[inline]
+    fn change(&mut self, question: &Question<'_>, now: u64, change: impl Fn(&mut C, &Limit)) {
+        if let ([limit], [counter]) = (question.limits, self.each.as_mut_slice()) {
+            *counter = counter.at(limit, now);
+            change(counter, limit);
+            return;
+        }
         if self.each.len() != question.limits.len() {
             self.each.resize(question.limits.len(), C::default());
         }
@@ -97,7 +108,6 @@ impl<C: Counter> Counters<C> {
             *counter = counter.at(limit, now);
             change(counter, limit);
         }
-        self.reservations = reservations;
     }
 }
 
@@ -140,8 +150,10 @@ impl<C: Counter> AlgorithmState for Counters<C> {
 
     #[inline]
     fn charge(&mut self, question: &Question<'_>, now: u64) -> u64 {
-        let reservations = self.reservations(question, now);
-        self.keep(question, reservations, now, |counter, limit| counter.charge(limit, question.cost, now));
+        if self.reservations.open() > 0 {
+            self.reservations = self.reservations(question, now);
+        }
+        self.change(question, now, |counter, limit| counter.charge(limit, question.cost, now));
         self.charged = now;
         now
     }
@@ -158,6 +170,13 @@ impl<C: Counter> AlgorithmState for Counters<C> {
         let own = question.limits.iter().zip(&self.each).map(|(limit, counter)| counter.life(limit, now)).max();
         let reserved = if self.reservations.open() == 0 { 0 } else { self.reservations.life(now, span(question)) };
         own.unwrap_or(0).max(reserved)
+    }
+
+    #[inline]
+    fn life_and_reset(&self, question: &Question<'_>, limit: usize, now: u64) -> (u64, u64) {
+        let life = self.life(question, now);
+        let is_reset = question.limits.len() == 1 && self.reservations.open() == 0;
+        (life, if is_reset { life } else { self.reset(question, limit, now) })
     }
 
     fn refund(&mut self, question: &Question<'_>, ticket: u64, now: u64) -> bool {

@@ -25,6 +25,7 @@ pub(crate) struct LeakyBucket {
 impl LeakyBucket {
     /// The arrival time under this `max`. Another rate counts in other parts: the next whole microsecond never admits
     /// more.
+    #[inline]
     fn under(&self, max: u64) -> (u64, u64) {
         if self.parts == max { (self.arrival, self.rest) } else { (self.arrival + u64::from(self.rest > 0), 0) }
     }
@@ -36,7 +37,8 @@ impl Counter for LeakyBucket {
         if self.arrival < now { Self { arrival: now, rest: 0, ..self } } else { self }
     }
 
-    #[inline]
+    #[allow(clippy::inline_always, reason = "the low water, which is most of it, is then not copied")]
+    #[inline(always)]
     fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus {
         let (arrival, arrival_rest) = self.under(limit.max());
         let backlog = arrival - now;

@@ -26,8 +26,11 @@ struct Mark {
 impl LowWater {
     /// Notes a charge at `now` that finds this level.
     pub(crate) fn charge(&mut self, level: Level, now: u64, window: u64) {
-        self.older.low = self.older.low.min(level);
-        self.newer.low = self.newer.low.min(level);
+        // The older mark is never above the newer: it has seen more.
+        if level < self.newer.low {
+            self.newer.low = level;
+            self.older.low = self.older.low.min(level);
+        }
         if now >= self.newer.since + window {
             self.older = self.newer;
             self.newer = Mark { since: now, low: UNTOUCHED };

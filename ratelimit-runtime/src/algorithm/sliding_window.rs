@@ -17,6 +17,8 @@ pub(crate) struct Log {
     entries: VecDeque<Entry>,
     /// The sums of all that was before the first entry.
     before: Sums,
+    /// The sums of all, up to the last entry.
+    total: Sums,
     /// One per limit, in the order of the limits; none for a single limit, which sees all of the log.
     views: SmallVec<[View; 2]>,
     /// The newest ticket. It outlives its entry, so that a ticket of something refunded never names something else.
@@ -66,22 +68,26 @@ struct View {
 }
 
 impl View {
-    /// The view without what has left the window.
     #[inline]
+    fn is_past(self, entry: &Entry, now: u64) -> bool {
+        entry.at + self.window <= now
+    }
+
+    /// The view without what has left the window.
     fn advanced(self, entries: &VecDeque<Entry>, now: u64) -> Self {
-        let past = |entry: &Entry| entry.at + self.window <= now;
+        let is_past = |at| entries.get(at).is_some_and(|entry| self.is_past(entry, now));
         // Where calls come evenly, each finds one that has left.
-        let skip = match entries.get(self.skip) {
-            Some(entry) if past(entry) && entries.get(self.skip + 1).is_some_and(past) => self.all_past(entries, now),
-            Some(entry) if past(entry) => self.skip + 1,
+        let skip = match (is_past(self.skip), is_past(self.skip + 1)) {
+            (true, true) => self.all_past(entries, now),
+            (true, false) => self.skip + 1,
             _ => self.skip,
         };
         Self { skip, ..self }
     }
 
     #[cold]
-    fn all_past(&self, entries: &VecDeque<Entry>, now: u64) -> usize {
-        entries.partition_point(|entry| entry.at + self.window <= now)
+    fn all_past(self, entries: &VecDeque<Entry>, now: u64) -> usize {
+        entries.partition_point(|entry| self.is_past(entry, now))
     }
 }
 
@@ -91,12 +97,25 @@ impl Log {
     fn advance(&mut self, limits: &[Limit], now: u64) {
         match limits {
             [limit] if self.views.is_empty() => {
-                let view = View { window: limit.window_us(), skip: 0 }.advanced(&self.entries, now);
-                if view.skip > 0 {
-                    self.let_go(view.skip);
+                let view = View { window: limit.window_us(), skip: 0 };
+                match self.entries.front() {
+                    Some(first) if view.is_past(first, now) => self.advance_past(view, now),
+                    _ => {}
                 }
             }
             limits => self.advance_views(limits, now),
+        }
+    }
+
+    /// The first entry has left the window.
+    #[inline]
+    fn advance_past(&mut self, view: View, now: u64) {
+        // Where calls come evenly, it is the only one.
+        if self.entries.get(1).is_some_and(|second| view.is_past(second, now)) {
+            self.let_go(view.all_past(&self.entries, now));
+        } else if let Some(first) = self.entries.pop_front() {
+            self.before = first.sums;
+            self.shrink_if_sparse();
         }
     }
 
@@ -116,14 +135,14 @@ impl Log {
     }
 
     /// Removes so many of the oldest entries.
-    #[inline]
     fn let_go(&mut self, gone: usize) {
         self.before = self.sums(gone);
-        if gone == 1 {
-            self.entries.pop_front();
-        } else {
-            self.entries.drain(..gone.min(self.entries.len()));
-        }
+        self.entries.drain(..gone.min(self.entries.len()));
+        self.shrink_if_sparse();
+    }
+
+    #[inline]
+    fn shrink_if_sparse(&mut self) {
         if self.entries.capacity() > 64 && self.entries.len() < self.entries.capacity() / 4 {
             self.shrink();
         }
@@ -143,7 +162,7 @@ impl Log {
     /// What a limit says to a call of `cost`.
     #[inline]
     fn status(&self, view: View, limit: &Limit, cost: u64, now: u64) -> LimitStatus {
-        let used = self.sums(self.entries.len()).since(self.sums(view.skip));
+        let used = self.total.since(self.sums(view.skip));
         let excess = (used.cost + cost).saturating_sub(limit.max());
         let (wait, exceeded) = if excess == 0 { (0, false) } else { self.wait(view, used, excess, now) };
         LimitStatus { wait, exceeded, remaining: limit.max().saturating_sub(used.cost) }
@@ -164,11 +183,16 @@ impl Log {
     /// How long until entries that weigh `amount` in all have left.
     fn freed(&self, view: View, amount: u64, weight: fn(Sums) -> u64, now: u64) -> Option<u64> {
         let start = self.sums(view.skip);
-        let is_enough = |entry: &Entry| weight(entry.sums.since(start)) >= amount;
+        let is_enough_of = |sums: Sums| weight(sums.since(start)) >= amount;
+        let is_enough = |entry: &Entry| is_enough_of(entry.sums);
+        // Where all calls cost 1, so many entries have to leave.
+        let at = view.skip + usize::try_from(amount).ok()?.saturating_sub(1);
         // A call of cost 1 waits for the first.
         let first = self.entries.get(view.skip)?;
         let last = if is_enough(first) {
             first
+        } else if let Some(last) = self.entries.get(at).filter(|last| is_enough(last) && !is_enough_of(self.sums(at))) {
+            last
         } else {
             let skipped = weight(start.since(self.before));
             let too_few = |entry: &Entry| weight(entry.sums.since(self.before)) < skipped + amount;
@@ -180,8 +204,8 @@ impl Log {
     #[inline]
     fn push(&mut self, weighs: Sums, now: u64) -> u64 {
         self.ticket = now.max(self.ticket + 1);
-        let sums = self.sums(self.entries.len()).and(weighs);
-        self.entries.push_back(Entry { at: now, ticket: self.ticket, sums });
+        self.total = self.total.and(weighs);
+        self.entries.push_back(Entry { at: now, ticket: self.ticket, sums: self.total });
         self.ticket
     }
 
@@ -199,6 +223,7 @@ impl Log {
         for entry in self.entries.range_mut(position..) {
             entry.sums = entry.sums.since(by);
         }
+        self.total = self.total.since(by);
     }
 }
 
@@ -284,8 +309,8 @@ impl AlgorithmState for Log {
             let &[start, end] = edge else { continue };
             let Some(newest) = end.checked_sub(1).and_then(|last| self.entries.get(last)) else { continue };
             let cost = self.sums(end).since(self.sums(start)).cost;
-            let sums = copy.sums(copy.entries.len()).and(Sums { cost, reserved: 0 });
-            copy.entries.push_back(Entry { sums, ..*newest });
+            copy.total = copy.total.and(Sums { cost, reserved: 0 });
+            copy.entries.push_back(Entry { sums: copy.total, ..*newest });
         }
         for view in &mut copy.views {
             view.skip = edges.iter().filter(|skip| **skip < view.skip).count();
@@ -298,6 +323,6 @@ impl AlgorithmState for Log {
         self.entries.clear();
         self.entries.shrink_to(64);
         self.views.clear();
-        self.before = Sums::default();
+        (self.before, self.total) = (Sums::default(), Sums::default());
     }
 }

@@ -24,6 +24,12 @@ pub(crate) trait AlgorithmState: Default {
     /// How long the state matters from now on, after a charge.
     fn life(&self, question: &Question<'_>, now: u64) -> u64;
 
+    /// [`life`](Self::life), and after it [`reset`](Self::reset), which for a single limit is mostly the same.
+    #[inline]
+    fn life_and_reset(&self, question: &Question<'_>, limit: usize, now: u64) -> (u64, u64) {
+        (self.life(question, now), self.reset(question, limit, now))
+    }
+
     /// Gives back a charge; says whether anything of it was left.
     fn refund(&mut self, question: &Question<'_>, ticket: u64, now: u64) -> bool;
 

@@ -28,7 +28,8 @@ impl Counter for TokenBucket {
         Self { missing, rest, at: now, ..self }
     }
 
-    #[inline]
+    #[allow(clippy::inline_always, reason = "the low water, which is most of it, is then not copied")]
+    #[inline(always)]
     fn status(&self, limit: &Limit, cost: u64, _: u64) -> LimitStatus {
         let needed = self.missing + u64::from(self.rest > 0);
         let wait = match (self.missing + cost).checked_sub(limit.capacity()) {

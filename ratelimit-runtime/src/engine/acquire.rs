@@ -16,47 +16,57 @@ use crate::store::{Answer, Health, Request, Store, Verdict};
 
 impl Engine {
     /// The outcome of a check, if it takes no waiting at all; `None` if it does, and then nothing has been asked.
-    /// `admitted` is what the caller makes of an admission.
-    #[inline]
-    pub(super) fn acquire_now<T>(
-        &self,
-        check: Check<'_>,
-        admitted: fn(Decision) -> T,
-    ) -> Option<Result<T, RateLimitError>> {
-        let request = check.as_request();
-        let decided = if !self.can_be_asked(check, &request) {
-            check.undecided(self.problem(check))
-        } else if let Some(blocked) = self.fallback.blocked(check, request) {
-            Ok(check.fallback_decision(&blocked))
-        } else {
-            match self.store.acquire_now(request)? {
-                // Built for nobody, if nobody looks at it.
-                Ok(verdict) if verdict.allowed && !observe::listens() => {
-                    return Some(Ok(admitted(check.decision(&verdict))));
-                }
-                Ok(verdict) => return Some(check.outcome(check.decision(&verdict), admitted)),
-                Err(error) => self.without_store(check, &check.as_request(), error),
+    #[allow(clippy::inline_always, reason = "as that of the guard")]
+    #[inline(always)]
+    pub(super) fn acquire_now<T: Admission>(&self, check: &Check<'_>) -> Option<Result<T, RateLimitError>> {
+        if (!self.can_be_asked(check, &check.as_request()) || self.fallback.is_in_use())
+            && let Some(outcome) = self.outcome_before(check)
+        {
+            return Some(outcome);
+        }
+        match self.store.acquire_now(check.as_request())? {
+            Ok(verdict) if observe::listens(verdict.allowed, check.shadow) => {
+                Some(check.observed_outcome(check.decision(&verdict)))
             }
+            Ok(verdict) if verdict.allowed || check.shadow => Some(Ok(T::of(|| check.decision(&verdict)))),
+            Ok(verdict) => Some(Err(RateLimitError::Exceeded(check.decision(&verdict)))),
+            Err(error) => Some(self.outcome_without_store(check, error)),
+        }
+    }
+
+    /// The outcome of a check that the store is not asked for.
+    #[cold]
+    fn outcome_before<T: Admission>(&self, check: &Check<'_>) -> Option<Result<T, RateLimitError>> {
+        let request = check.as_request();
+        let decided = if self.can_be_asked(check, &request) {
+            Ok(check.fallback_decision(&self.fallback.blocked(check, request)?))
+        } else {
+            check.undecided(self.problem(check))
         };
-        Some(decided.and_then(|decision| check.outcome(decision, admitted)))
+        Some(decided.and_then(|decision| check.observed_outcome(decision)))
+    }
+
+    #[cold]
+    fn outcome_without_store<T: Admission>(&self, check: &Check<'_>, error: StoreError) -> Result<T, RateLimitError> {
+        check.observed_outcome(self.without_store(check, &check.as_request(), error)?)
     }
 
     /// Whether the check is sound, and the store declares what it needs.
     #[inline]
-    fn can_be_asked(&self, check: Check<'_>, request: &Request<'_>) -> bool {
+    fn can_be_asked(&self, check: &Check<'_>, request: &Request<'_>) -> bool {
         check.is_sound() && self.covers(request)
     }
 
     /// Why it cannot be asked.
     #[cold]
-    fn problem(&self, check: Check<'_>) -> RateLimitError {
+    fn problem(&self, check: &Check<'_>) -> RateLimitError {
         if check.is_sound() { self.lacks(&check.as_request()).into() } else { check.problem() }
     }
 
     #[cold]
     fn without_store(
         &self,
-        check: Check<'_>,
+        check: &Check<'_>,
         request: &Request<'_>,
         error: StoreError,
     ) -> Result<Decision, RateLimitError> {
@@ -78,12 +88,13 @@ impl Engine {
     }
 
     /// Who answers instead of the store that gave this error.
-    fn instead(&self, check: Check<'_>, request: &Request<'_>, error: &StoreError) -> Instead {
+    fn instead(&self, check: &Check<'_>, request: &Request<'_>, error: &StoreError) -> Instead {
         let health = match error.kind() {
             StoreErrorKind::TimedOut => self.store.health(request),
             _ => Health::Down,
         };
-        Instead::of(check.on_unavailable, error.kind(), health)
+        let policy = check.terms.on_unavailable.unwrap_or(self.on_unavailable);
+        Instead::of(policy, error.kind(), health)
     }
 }
 
@@ -91,16 +102,16 @@ impl Asked {
     /// The request, if the engine's store can keep it.
     pub(super) fn request(&self) -> Result<Request<'_>, RateLimitError> {
         let request = self.check().as_request();
-        if self.engine.can_be_asked(self.check(), &request) {
+        if self.engine.can_be_asked(&self.check(), &request) {
             Ok(request)
         } else {
-            Err(self.engine.problem(self.check()))
+            Err(self.engine.problem(&self.check()))
         }
     }
 
     /// The time limit of the check if it began at `start`.
     pub(super) fn limit_after(&self, start: Instant) -> TimeLimit {
-        TimeLimit::after(start, self.check().timeout)
+        TimeLimit::after(start, self.timeout())
     }
 
     /// Asks, and charges if the answer is yes.
@@ -114,20 +125,20 @@ impl Asked {
 
     async fn decide(&self, request: Request<'_>, limit: TimeLimit) -> Result<Decision, RateLimitError> {
         let (engine, check) = (&*self.engine, self.check());
-        if let Some(blocked) = engine.fallback.blocked(check, request) {
+        if let Some(blocked) = engine.fallback.blocked(&check, request) {
             return Ok(check.fallback_decision(&blocked));
         }
         let answer = engine.store.acquire(request);
         match self.by(limit, &[request], answer).await {
             Ok(verdict) => Ok(check.decision(&verdict)),
-            Err(error) => engine.without_store(check, &request, error),
+            Err(error) => engine.without_store(&check, &request, error),
         }
     }
 
     /// Decides without charging.
     pub(super) async fn peek(&self, limit: TimeLimit) -> Result<Decision, RateLimitError> {
         let request = self.request()?.with_timeout_at(limit.at());
-        if let Some(blocked) = self.engine.fallback.blocked(self.check(), request) {
+        if let Some(blocked) = self.engine.fallback.blocked(&self.check(), request) {
             return Ok(self.check().fallback_decision(&blocked));
         }
         let answer = self.engine.store.peek(request);
@@ -162,27 +173,43 @@ impl Asked {
     }
 
     pub(super) fn instead(&self, request: &Request<'_>, error: &StoreError) -> Instead {
-        self.engine.instead(self.check(), request, error)
+        self.engine.instead(&self.check(), request, error)
+    }
+}
+
+/// What a caller makes of an admission. A decision is only made for those who look at it.
+pub(crate) trait Admission {
+    fn of(decision: impl FnOnce() -> Decision) -> Self;
+}
+
+impl Admission for () {
+    #[inline]
+    fn of(_: impl FnOnce() -> Decision) -> Self {}
+}
+
+impl Admission for Decision {
+    #[inline]
+    fn of(decision: impl FnOnce() -> Self) -> Self {
+        decision()
     }
 }
 
 impl<'a> Check<'a> {
     /// What a decision means for the call, once it has been observed.
-    #[inline]
-    pub(super) fn outcome<T>(self, decision: Decision, admitted: fn(Decision) -> T) -> Result<T, RateLimitError> {
+    #[cold]
+    fn observed_outcome<T: Admission>(&self, decision: Decision) -> Result<T, RateLimitError> {
         observe::decision(&self.observed(&decision));
-        self.judged(decision).map(admitted)
+        self.judged(decision)
     }
 
     /// In shadow mode a call runs whatever was decided.
-    #[inline]
-    fn judged(self, decision: Decision) -> Result<Decision, RateLimitError> {
-        if decision.is_allowed() || self.shadow { Ok(decision) } else { Err(RateLimitError::Exceeded(decision)) }
+    fn judged<T: Admission>(&self, decision: Decision) -> Result<T, RateLimitError> {
+        if decision.allowed || self.shadow { Ok(T::of(|| decision)) } else { Err(RateLimitError::Exceeded(decision)) }
     }
 
     /// A check that nobody has decided fails; in shadow mode its call runs.
     #[cold]
-    fn undecided(self, error: RateLimitError) -> Result<Decision, RateLimitError> {
+    fn undecided(&self, error: RateLimitError) -> Result<Decision, RateLimitError> {
         if !self.shadow {
             return Err(error);
         }
@@ -193,26 +220,34 @@ impl<'a> Check<'a> {
 
     /// The decision, for those who want to know of it.
     #[inline]
-    pub(super) fn observed(self, decision: &'a Decision) -> observe::Observed<'a> {
-        observe::Observed { decision, algorithm: self.algorithm, limits: self.limits, shadow: self.shadow }
+    pub(super) fn observed<'d>(&self, decision: &'d Decision) -> observe::Observed<'d>
+    where
+        'a: 'd,
+    {
+        observe::Observed {
+            decision,
+            algorithm: self.terms.algorithm(),
+            limits: self.terms.limits(),
+            shadow: self.shadow,
+        }
     }
 
-    pub(super) fn unchecked(self) -> Decision {
-        let window = self.limits.first().map_or(0, Limit::window_us);
+    pub(super) fn unchecked(&self) -> Decision {
+        let window = self.terms.limits().first().map_or(0, Limit::window_us);
         Decision::unchecked(self.name, self.capacity(), window)
     }
 
     /// A decision of this process alone.
-    pub(super) fn fallback_decision(self, verdict: &Verdict) -> Decision {
+    pub(super) fn fallback_decision(&self, verdict: &Verdict) -> Decision {
         Decision { source: Source::Fallback, ..self.decision(verdict) }
     }
 
     #[inline]
-    pub(super) fn decision(self, verdict: &Verdict) -> Decision {
-        let limit = self.limits.get(verdict.limit_index);
+    pub(super) fn decision(&self, verdict: &Verdict) -> Decision {
+        let limit = self.terms.limits().get(verdict.limit_index);
         Decision {
             rule: self.name,
-            limit: limit.map_or(0, |limit| self.algorithm.capacity(limit)),
+            limit: limit.map_or(0, |limit| self.terms.algorithm().capacity(limit)),
             window_us: limit.map_or(0, Limit::window_us),
             remaining: verdict.remaining,
             retry_after_us: verdict.retry_after_us,
@@ -228,7 +263,7 @@ impl<'a> Check<'a> {
 
 /// Decides without charging, by hand.
 pub(crate) async fn peek(asked: &Asked) -> Result<Decision, RateLimitError> {
-    asked.peek(TimeLimit::new(asked.check().timeout)).await
+    asked.peek(TimeLimit::new(asked.timeout())).await
 }
 
 /// Asks the store to change something about a key. `on_unavailable` does not apply: if the store fails, so does this.
@@ -236,7 +271,7 @@ pub(crate) async fn change<T: Unpin>(
     asked: &Asked,
     change: impl for<'a> FnOnce(&'a (dyn Store + 'static), Request<'a>) -> Answer<'a, T>,
 ) -> Result<T, RateLimitError> {
-    let limit = TimeLimit::new(asked.check().timeout);
+    let limit = TimeLimit::new(asked.timeout());
     let request = asked.check().key_request()?.with_timeout_at(limit.at());
     let answer = change(&*asked.engine.store, request);
     asked.by(limit, &[request], answer).await.map_err(Into::into)

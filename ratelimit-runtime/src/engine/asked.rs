@@ -1,6 +1,7 @@
 //! [`Asked`]: a check, and the engine that answers it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::check::{Check, OwnedCheck};
 use super::parts::Engine;
@@ -16,12 +17,17 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    pub(crate) fn new(engine: Arc<Engine>, check: Check<'_>) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, check: &Check<'_>) -> Self {
         Self { engine, check: OwnedCheck::new(check) }
     }
 
     pub(super) fn check(&self) -> Check<'_> {
         self.check.as_check()
+    }
+
+    /// How long the check may take.
+    pub(super) fn timeout(&self) -> Duration {
+        self.check().terms.timeout.unwrap_or(self.engine.timeout)
     }
 
     /// Whether the charge was a reservation.
@@ -36,7 +42,7 @@ impl Asked {
 
     /// Whether the store has a feature, or the error that says that it does not.
     pub(crate) fn need(&self, feature: Feature) -> Result<(), RateLimitError> {
-        Ok(self.engine.capabilities.need(self.check().algorithm, feature)?)
+        Ok(self.engine.capabilities.need(self.check().terms.algorithm(), feature)?)
     }
 
     /// Calls `what` on the store that made the charge, be it the engine's or the fallback; `None` if nothing was charged.

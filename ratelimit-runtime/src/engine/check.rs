@@ -3,28 +3,17 @@
 use std::fmt;
 use std::time::Duration;
 
-use smallvec::SmallVec;
-
 use crate::error::RateLimitError;
 use crate::key::KeyBuf;
-use crate::rule::{Algorithm, Limit, Name, OnUnavailable};
+use crate::rule::{Name, Terms};
 use crate::store::Request;
 
-/// Beyond this, times could not be added exactly on Redis. 2⁵² µs are 142 years.
-const MAX_HORIZON_US: u64 = 1 << 52;
-
-/// One check. It borrows what is not a number: most checks are over before anything would have to be owned.
+/// One check. It borrows what is large: most checks are over before anything would have to be owned.
 #[derive(Clone, Copy)]
 pub(crate) struct Check<'a> {
     pub(super) name: Name,
-    pub(super) algorithm: Algorithm,
-    pub(super) limits: &'a [Limit],
+    pub(super) terms: &'a Terms,
     pub(super) cost: u64,
-    pub(super) block: Duration,
-    /// How long to wait for a slot.
-    pub(super) wait: Duration,
-    pub(super) timeout: Duration,
-    pub(super) on_unavailable: OnUnavailable,
     pub(super) reservation: bool,
     pub(super) shadow: bool,
     pub(super) key: &'a [u8],
@@ -40,7 +29,7 @@ impl<'a> Check<'a> {
     /// # Errors
     ///
     /// Those of the check itself: an unknown policy, two meanings of a name.
-    pub(super) fn key_request(self) -> Result<Request<'a>, RateLimitError> {
+    pub(super) fn key_request(&self) -> Result<Request<'a>, RateLimitError> {
         match self.broken {
             Some(error) => Err(error.clone()),
             None => Ok(self.as_request()),
@@ -49,23 +38,23 @@ impl<'a> Check<'a> {
 
     /// The request, as it is.
     #[inline]
-    pub(super) fn as_request(self) -> Request<'a> {
-        let request = Request::new(self.key, self.algorithm, self.limits)
+    pub(super) fn as_request(&self) -> Request<'a> {
+        let request = Request::new(self.key, self.terms.algorithm(), self.terms.limits())
             .with_cost(self.cost)
-            .with_block(if self.shadow { Duration::ZERO } else { self.block })
+            .with_block(if self.shadow { Duration::ZERO } else { self.terms.block })
             .with_rule_len(self.rule_len);
         if self.reservation { request.reserving() } else { request }
     }
 
     /// Whether a store may be asked to decide on it; why not, says [`problem`](Self::problem).
     #[inline]
-    pub(super) fn is_sound(self) -> bool {
-        self.broken.is_none() && admits(self.algorithm, self.limits, self.cost)
+    pub(super) fn is_sound(&self) -> bool {
+        self.broken.is_none() && self.terms.most() > 0 && self.cost <= self.terms.most()
     }
 
     /// What is known without asking a store: an unknown policy, two meanings of a name, a cost that no window admits.
     #[cold]
-    pub(super) fn problem(self) -> RateLimitError {
+    pub(super) fn problem(&self) -> RateLimitError {
         if let Some(error) = self.broken {
             return error.clone();
         }
@@ -80,48 +69,54 @@ impl<'a> Check<'a> {
 
     /// What one call may cost at most.
     #[inline]
-    pub(super) fn capacity(self) -> u64 {
-        self.limits.iter().map(|limit| self.algorithm.capacity(limit)).min().unwrap_or(0)
+    pub(super) fn capacity(&self) -> u64 {
+        self.terms.limits().iter().map(|limit| self.terms.algorithm().capacity(limit)).min().unwrap_or(0)
     }
 
     #[inline]
-    pub(super) fn waits(self) -> bool {
-        !self.shadow && !self.wait.is_zero()
+    pub(super) fn waits(&self) -> bool {
+        !self.shadow && !self.terms.wait.is_zero()
     }
-}
-
-/// Whether each limit can admit a call of this cost.
-fn admits(algorithm: Algorithm, limits: &[Limit], cost: u64) -> bool {
-    limits.iter().all(|limit| {
-        let capacity = algorithm.capacity(limit);
-        // Only what is larger than its rate takes longer than two windows.
-        let drains = capacity <= limit.max() || algorithm.horizon_us(limit) <= MAX_HORIZON_US;
-        capacity > 0 && cost <= capacity && drains
-    })
 }
 
 /// A [`Check`] that borrows nothing, to be kept across an `.await`.
 #[derive(Clone)]
 pub(super) struct OwnedCheck {
+    name: Name,
+    terms: Terms,
+    cost: u64,
+    reservation: bool,
+    shadow: bool,
     key: KeyBuf,
-    limits: SmallVec<[Limit; 2]>,
+    rule_len: usize,
     broken: Option<Box<RateLimitError>>,
-    /// Everything else of it.
-    without: Check<'static>,
 }
 
 impl OwnedCheck {
-    pub(super) fn new(check: Check<'_>) -> Self {
+    pub(super) fn new(check: &Check<'_>) -> Self {
         Self {
+            name: check.name,
+            terms: *check.terms,
+            cost: check.cost,
+            reservation: check.reservation,
+            shadow: check.shadow,
             key: KeyBuf::from_slice(check.key),
-            limits: SmallVec::from_slice(check.limits),
+            rule_len: check.rule_len,
             broken: check.broken.map(|error| Box::new(error.clone())),
-            without: Check { key: &[], limits: &[], broken: None, ..check },
         }
     }
 
     pub(super) fn as_check(&self) -> Check<'_> {
-        Check { key: &self.key, limits: &self.limits, broken: self.broken.as_deref(), ..self.without }
+        Check {
+            name: self.name,
+            terms: &self.terms,
+            cost: self.cost,
+            reservation: self.reservation,
+            shadow: self.shadow,
+            key: &self.key,
+            rule_len: self.rule_len,
+            broken: self.broken.as_deref(),
+        }
     }
 }
 
@@ -134,6 +129,6 @@ impl fmt::Debug for OwnedCheck {
 impl fmt::Debug for Check<'_> {
     /// Without the key, which may hold personal data.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Check").field("rule", &self.name).field("limits", &self.limits).finish_non_exhaustive()
+        f.debug_struct("Check").field("rule", &self.name).field("limits", &self.terms.limits()).finish_non_exhaustive()
     }
 }

@@ -2,16 +2,13 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
-
-use smallvec::SmallVec;
 
 use super::asked::Asked;
 use super::check::Check;
 use super::parts::Engine;
 use crate::error::RateLimitError;
 use crate::key::{self, Key, KeyBuf, KeyPart};
-use crate::rule::{self, Algorithm, Limit, Rule};
+use crate::rule::{self, Rule, Terms};
 
 /// A check in the making: what one call says to a rule. It is small, because it moves from hand to hand.
 pub struct CheckBuilder {
@@ -19,7 +16,7 @@ pub struct CheckBuilder {
     call: Call,
     /// The limiter to ask, where the attribute names one.
     engine: Option<Arc<Engine>>,
-    /// The rendered key, without what the stored one begins with.
+    /// The rendered key, after what all keys of the rule begin with.
     key: KeyBuf,
 }
 
@@ -60,12 +57,23 @@ impl CheckBuilder {
 
     /// Text of the template.
     pub fn text(&mut self, literal: &'static str) {
+        self.begin();
         key::push_text(&mut self.key, literal);
     }
 
     /// The value of a placeholder.
+    #[inline]
     pub fn part<T: KeyPart + ?Sized>(&mut self, value: &T) {
+        self.begin();
         key::push_part(&mut self.key, value);
+    }
+
+    /// Begins the key, if nothing has been rendered yet.
+    #[inline]
+    pub(crate) fn begin(&mut self) {
+        if self.key.is_empty() {
+            self.key.extend_from_slice(head(self.rule));
+        }
     }
 
     /// The limiter to ask, where the attribute names one.
@@ -74,88 +82,110 @@ impl CheckBuilder {
         self.engine.as_ref()
     }
 
-    /// Makes the check for this engine.
+    /// The check for this engine, if it is just what the rule says.
     #[inline]
-    pub(crate) fn with_check<T>(&self, engine: &Engine, work: impl FnOnce(Check<'_>) -> T) -> T {
+    pub(crate) fn plain_check(&self, engine: &Engine) -> Option<Check<'_>> {
+        plain_check(self.rule, self.call, engine, &self.key)
+    }
+
+    /// Makes the check for this engine.
+    pub(crate) fn with_check<T>(&self, engine: &Engine, work: impl FnOnce(&Check<'_>) -> T) -> T {
         with_check(self.rule, self.call, engine, &self.key, work)
     }
 
     /// The check, with the engine to ask: the one that the attribute names, or else this.
     pub(crate) fn finish(mut self, current: impl FnOnce() -> Arc<Engine>) -> Asked {
+        self.begin();
         let engine = self.engine.take().unwrap_or_else(current);
         with_check(self.rule, self.call, &engine, &self.key, |check| Asked::new(Arc::clone(&engine), check))
     }
 }
 
 /// Makes the check of a key by hand.
-pub(crate) fn with_check_by_hand<T>(rule: &Rule, engine: &Engine, key: &Key, work: impl FnOnce(Check<'_>) -> T) -> T {
-    with_check(rule, Call::default(), engine, key.as_bytes(), work)
+#[inline]
+pub(crate) fn with_check_by_hand<T>(rule: &Rule, engine: &Engine, key: &Key, work: impl FnOnce(&Check<'_>) -> T) -> T {
+    let mut whole = KeyBuf::from_slice(head(rule));
+    whole.extend_from_slice(key.as_bytes());
+    with_check(rule, Call::default(), engine, &whole, work)
 }
 
-/// Makes a check, for as long as `work` takes: the only way to one, and the only place where keys are hashed.
-#[allow(clippy::inline_always, reason = "a check has many fields, and those that nobody reads are then never written")]
-#[inline(always)]
-fn with_check<T>(rule: &Rule, call: Call, engine: &Engine, rendered: &[u8], work: impl FnOnce(Check<'_>) -> T) -> T {
-    let resolved = rule.resolved();
-    let mut check = Check {
+/// What all keys of the rule begin with, after the prefix.
+#[inline]
+fn head(rule: &Rule) -> &[u8] {
+    rule.resolved().head.as_bytes()
+}
+
+/// Makes a check, for as long as `work` takes: the only way to one, and the only place where keys are hashed. `key` is the
+/// rendered key, after what all keys of the rule begin with.
+fn with_check<T>(rule: &Rule, call: Call, engine: &Engine, key: &[u8], work: impl FnOnce(&Check<'_>) -> T) -> T {
+    if let Some(check) = plain_check(rule, call, engine, key) {
+        return work(&check);
+    }
+    let check = check_as_ruled(rule, call, key);
+    let changes = if is_as_ruled(rule, call, engine) { None } else { Some(Changes::new(rule, call, engine)) };
+    let changes = changes.as_ref();
+    let head = changes.and_then(|changes| changes.head.as_deref()).unwrap_or(&rule.resolved().head);
+    let key = stored_key(engine, head, key.get(check.rule_len..).unwrap_or_default());
+    work(&Check {
+        terms: changes.map_or(check.terms, |changes| &changes.terms),
+        broken: changes.and_then(|changes| changes.broken.as_ref()),
+        key: &key,
+        rule_len: engine.prefix.len() + head.len(),
+        ..check
+    })
+}
+
+/// The check, unless something differs from what the rule says, or the stored key from what was rendered.
+#[inline]
+fn plain_check<'a>(rule: &'a Rule, call: Call, engine: &Engine, key: &'a [u8]) -> Option<Check<'a>> {
+    let is_stored_as_rendered = engine.prefix.is_empty() && engine.key_hasher.is_none();
+    (is_stored_as_rendered && is_as_ruled(rule, call, engine)).then(|| check_as_ruled(rule, call, key))
+}
+
+#[inline]
+fn is_as_ruled(rule: &Rule, call: Call, engine: &Engine) -> bool {
+    rule.policy().is_none() && call.max.is_none() && rule.known_by().contains(engine.id)
+}
+
+#[inline]
+fn check_as_ruled<'a>(rule: &'a Rule, call: Call, key: &'a [u8]) -> Check<'a> {
+    let (resolved, terms) = (rule.resolved(), rule.terms());
+    debug_assert!(key.starts_with(resolved.head.as_bytes()), "a key without its rule");
+    Check {
         name: resolved.name,
-        algorithm: rule.algorithm(),
-        limits: rule.limits(),
-        cost: call.cost.unwrap_or(rule.cost()),
-        block: rule.block(),
-        wait: rule.wait(),
-        timeout: rule.timeout().unwrap_or(engine.timeout),
-        on_unavailable: rule.on_unavailable().unwrap_or(engine.on_unavailable),
+        terms,
+        cost: call.cost.unwrap_or(terms.cost),
         reservation: call.reservation,
-        shadow: call.shadow.unwrap_or(rule.is_shadow()),
-        key: &[],
-        rule_len: 0,
+        shadow: call.shadow.unwrap_or(terms.shadow),
+        key,
+        rule_len: resolved.head.len(),
         broken: None,
-    };
-    let mut head = &*resolved.head;
-    let changes;
-    if rule.policy().is_some() || call.max.is_some() || !rule.known_by().contains(engine.id) {
-        changes = Changes::new(rule, call, engine);
-        check.algorithm = changes.algorithm;
-        check.limits = &changes.limits;
-        check.block = changes.block;
-        check.broken = changes.broken.as_ref();
-        head = changes.head.as_deref().unwrap_or(head);
     }
-    let mut key = KeyBuf::new();
-    if !engine.prefix.is_empty() {
-        key.extend_from_slice(engine.prefix.as_bytes());
-    }
+}
+
+/// The key as the store gets it.
+fn stored_key(engine: &Engine, head: &str, rendered: &[u8]) -> KeyBuf {
+    let mut key = KeyBuf::from_slice(engine.prefix.as_bytes());
     key.extend_from_slice(head.as_bytes());
-    check.rule_len = key.len();
+    let rule_len = key.len();
     key.extend_from_slice(rendered);
     if let Some(hasher) = &engine.key_hasher {
-        hasher.hide(&mut key, check.rule_len);
+        hasher.hide(&mut key, rule_len);
     }
-    check.key = &key;
-    work(check)
+    key
 }
 
 /// What differs from the rule: by its policy, by the call, or because the limiter has something against it when it first
 /// meets it.
 struct Changes {
-    algorithm: Algorithm,
-    limits: SmallVec<[Limit; 2]>,
-    block: Duration,
+    terms: Terms,
     head: Option<String>,
     broken: Option<RateLimitError>,
 }
 
 impl Changes {
-    #[cold]
     fn new(rule: &Rule, call: Call, engine: &Engine) -> Self {
-        let mut changes = Self {
-            algorithm: rule.algorithm(),
-            limits: SmallVec::from_slice(rule.limits()),
-            block: rule.block(),
-            head: None,
-            broken: None,
-        };
+        let mut changes = Self { terms: *rule.terms(), head: None, broken: None };
         if let Some(name) = rule.policy() {
             changes.adopt(rule, name, engine);
         } else if !rule.known_by().contains(engine.id) {
@@ -164,8 +194,8 @@ impl Changes {
                 Err(error) => changes.broken = Some(error),
             }
         }
-        if let (Some(max), Some(first)) = (call.max, changes.limits.first_mut()) {
-            *first = first.with_max(max);
+        if let Some(max) = call.max {
+            changes.terms = changes.terms.with_max(max);
         }
         changes
     }
@@ -174,16 +204,14 @@ impl Changes {
     fn adopt(&mut self, rule: &Rule, name: &str, engine: &Engine) {
         let policies = engine.policies.load();
         if let Some(policy) = policies.get(name) {
-            self.algorithm = policy.algorithm;
-            self.limits.clone_from(&policy.limits);
-            self.block = policy.block;
+            self.terms = self.terms.with_policy(policy);
         } else {
             self.broken = Some(RateLimitError::misconfigured(format!(
                 "the limiter has no policy `{name}`: give it one with `RateLimiter::builder().policy(\"{name}\", …)`"
             )));
         }
         let mut head = String::new();
-        rule::push_head(&mut head, self.algorithm, &self.limits, &rule.resolved().escaped);
+        rule::push_head(&mut head, self.terms.algorithm(), self.terms.limits(), &rule.resolved().escaped);
         self.head = Some(head);
     }
 }

@@ -80,9 +80,14 @@ impl Fallback {
         Ok(known(self.memory().store.peek(request))?)
     }
 
-    /// The refusal of a key that was blocked here while the store did not answer.
+    /// Whether it may hold blocks.
     #[inline]
-    pub(super) fn blocked(&self, check: Check<'_>, request: Request<'_>) -> Option<Verdict> {
+    pub(super) fn is_in_use(&self) -> bool {
+        self.memory.get().is_some()
+    }
+
+    /// The refusal of a key that was blocked here while the store did not answer.
+    pub(super) fn blocked(&self, check: &Check<'_>, request: Request<'_>) -> Option<Verdict> {
         let memory = self.memory.get()?;
         memory.blocked(check, request)
     }
@@ -111,9 +116,8 @@ impl Fallback {
 }
 
 impl Memory {
-    #[cold]
-    fn blocked(&self, check: Check<'_>, request: Request<'_>) -> Option<Verdict> {
-        if check.block.is_zero() || check.shadow || !self.has_blocks() {
+    fn blocked(&self, check: &Check<'_>, request: Request<'_>) -> Option<Verdict> {
+        if check.terms.block.is_zero() || check.shadow || !self.has_blocks() {
             return None;
         }
         known(self.store.peek(request)).ok().filter(|verdict| verdict.blocked)

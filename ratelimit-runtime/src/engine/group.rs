@@ -111,7 +111,7 @@ async fn together(step: &Step<'_>, start: Instant) -> Result<Vec<Decision>, Refu
     let mut requests = Vec::with_capacity(step.len());
     for &(by, asked) in step {
         let request = asked.request().map_err(|error| Refused { by, error })?.with_timeout_at(limit.at());
-        if let Some(blocked) = asked.engine.fallback.blocked(asked.check(), request) {
+        if let Some(blocked) = asked.engine.fallback.blocked(&asked.check(), request) {
             return Err(Refused { by, error: RateLimitError::Exceeded(asked.check().fallback_decision(&blocked)) });
         }
         requests.push(request);

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::acquire::Admission;
 use super::asked::Asked;
 use super::check::Check;
 use super::group::{self, Refused};
@@ -13,15 +14,11 @@ use crate::observe;
 use crate::real_time;
 use crate::store::{Health, Store as _};
 
-/// The outcome of a check, if it takes no waiting at all; `None` if it does, and then nothing has been asked. `admitted`
-/// is what the caller makes of an admission.
-#[inline]
-pub(crate) fn acquire_now<T>(
-    engine: &Engine,
-    check: Check<'_>,
-    admitted: fn(Decision) -> T,
-) -> Option<Result<T, RateLimitError>> {
-    if check.waits() { None } else { engine.acquire_now(check, admitted) }
+/// The outcome of a check, if it takes no waiting at all; `None` if it does, and then nothing has been asked.
+#[allow(clippy::inline_always, reason = "a call to it would cost more than what most checks need of it")]
+#[inline(always)]
+pub(crate) fn acquire_now<T: Admission>(engine: &Engine, check: &Check<'_>) -> Option<Result<T, RateLimitError>> {
+    if check.waits() { None } else { engine.acquire_now(check) }
 }
 
 /// Asks one check that [`acquire_now`] had no answer for, and waits for a slot if its rule says so.
@@ -60,7 +57,7 @@ async fn waiting(group: &[Asked]) -> Result<Vec<Decision>, RateLimitError> {
 }
 
 async fn attempts(group: &[Asked]) -> Result<Vec<Decision>, Refused> {
-    let waits = |asked: &Asked| if asked.check().waits() { asked.check().wait } else { Duration::ZERO };
+    let waits = |asked: &Asked| if asked.check().waits() { asked.check().terms.wait } else { Duration::ZERO };
     let start = Instant::now();
     let longest = group.iter().map(waits).max().unwrap_or_default();
     if longest.is_zero() {

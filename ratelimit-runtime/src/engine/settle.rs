@@ -30,12 +30,12 @@ pub(super) fn give_back(asked: &Asked, charge: Charge) {
 
 /// Gives back a charge by hand; says whether anything of it was left.
 pub(crate) async fn refund(asked: &Asked, admission: &Decision) -> Result<bool, RateLimitError> {
-    asked.engine.capabilities.need(asked.check().algorithm, Feature::Refund)?;
+    asked.engine.capabilities.need(asked.check().terms.algorithm(), Feature::Refund)?;
     let Some(answer) = asked.charged_by(admission.charge(), |store, request, ticket| store.refund(request, ticket))?
     else {
         return Ok(false);
     };
-    let limit = TimeLimit::new(asked.check().timeout);
+    let limit = TimeLimit::new(asked.timeout());
     asked.by(limit, &[asked.check().key_request()?], answer).await.map_err(Into::into)
 }
 
@@ -94,7 +94,7 @@ fn later(asked: &Asked, charge: Charge, settlement: Settlement) {
     let asked = asked.clone();
     runtime.spawn(async move {
         if let Ok(Some(answer)) = ask(&asked, charge, settlement)
-            && let Err(error) = answer.within(TimeLimit::new(asked.check().timeout)).await
+            && let Err(error) = answer.within(TimeLimit::new(asked.timeout())).await
         {
             report(&asked, settlement, &error);
         }

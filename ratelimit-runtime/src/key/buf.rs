@@ -25,10 +25,25 @@ impl KeyBuf {
         Self { len: 0, inline: [0; INLINE], spilled: Vec::new() }
     }
 
+    #[inline]
     pub(crate) fn from_slice(bytes: &[u8]) -> Self {
         let mut buf = Self::new();
-        buf.extend_from_slice(bytes);
+        match buf.inline.get_mut(..bytes.len()) {
+            Some(room) => room.copy_from_slice(bytes),
+            None => buf.spilled = bytes.to_vec(),
+        }
+        buf.len = bytes.len();
         buf
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     #[inline]

@@ -8,12 +8,14 @@ use std::sync::Arc;
 use super::writer::{KeyPart, KeyWriter};
 
 impl KeyPart for str {
+    #[inline]
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         key.str(self);
     }
 }
 
 impl KeyPart for String {
+    #[inline]
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         key.str(self);
     }

@@ -84,6 +84,7 @@ impl fmt::Debug for KeyWriter<'_> {
 
 impl KeyWriter<'_> {
     /// Writes a text as one item.
+    #[inline]
     pub fn str(&mut self, text: &str) {
         self.bytes(text.as_bytes());
     }
@@ -135,6 +136,7 @@ impl KeyWriter<'_> {
         self.out.extend_from_slice(text.as_bytes());
     }
 
+    #[inline]
     fn separate(&mut self) {
         if self.items > 0 {
             self.out.push(b',');
@@ -144,18 +146,26 @@ impl KeyWriter<'_> {
 }
 
 /// Renders a whole placeholder, bounded.
+#[inline]
 pub(super) fn write_part<T: KeyPart + ?Sized>(out: &mut KeyBuf, value: &T) {
     let start = out.len();
     if write_items(out, value) == 0 {
         out.extend_from_slice(b"()");
     }
     if out.len() - start > MAX_PART {
-        let rendered = KeyBuf::from_slice(out.get(start..).unwrap_or_default());
-        out.truncate(start);
-        push_digest(out, b"##", &rendered);
+        digest_from(out, start);
     }
 }
 
+/// Puts a digest in the place of what was rendered from `start` on.
+#[cold]
+fn digest_from(out: &mut KeyBuf, start: usize) {
+    let rendered = KeyBuf::from_slice(out.get(start..).unwrap_or_default());
+    out.truncate(start);
+    push_digest(out, b"##", &rendered);
+}
+
+#[inline]
 fn write_items<T: KeyPart + ?Sized>(out: &mut KeyBuf, value: &T) -> usize {
     let mut writer = KeyWriter { out, items: 0 };
     value.write_key(&mut writer);
@@ -232,11 +242,17 @@ fn special(bytes: &[u8]) -> u8 {
 }
 
 /// Copies bytes; those that could be mistaken for the frame, and those that are not UTF-8, become `%` and two hexadecimal digits.
+#[inline]
 pub(super) fn escape_into(out: &mut KeyBuf, bytes: &[u8], place: Place) {
     if special(bytes) & place.bit() == 0 {
         out.extend_from_slice(bytes);
-        return;
+    } else {
+        escape_each(out, bytes, place);
     }
+}
+
+#[cold]
+fn escape_each(out: &mut KeyBuf, bytes: &[u8], place: Place) {
     for chunk in bytes.utf8_chunks() {
         for &byte in chunk.valid().as_bytes() {
             if place.escapes(byte) {

@@ -17,7 +17,7 @@ use crate::store::memory::MemoryStore;
 
 /// The limiter of one scope. Its counter of references is its own: one for the whole process, which every check would
 /// change, would keep cores waiting for each other.
-struct Scope(Arc<Engine>);
+pub(crate) struct Scope(Arc<Engine>);
 
 tokio::task_local! {
     static SCOPED: Arc<Scope>;
@@ -31,37 +31,44 @@ static INSTALLED: ArcSwapOption<Engine> = ArcSwapOption::const_empty();
 static IMPLICIT: OnceCell<Arc<Engine>> = OnceCell::new();
 
 /// Where a limiter was found, which is kept there while this lives.
-enum Found {
+pub(crate) enum Found {
     Scoped(Arc<Scope>),
     Default(Arc<Engine>),
     Installed(Guard<Option<Arc<Engine>>>),
 }
 
-/// Calls `work` with the limiter for a check made here and now: that of the task, else of the thread, else the installed
-/// one, else one in memory.
-pub(crate) fn with_current<T>(work: impl FnOnce(&Arc<Engine>) -> T) -> T {
-    let found = find();
-    work(match &found {
-        Found::Scoped(scope) => &scope.0,
-        Found::Default(engine) => engine,
-        Found::Installed(installed) => installed.as_ref().unwrap_or_else(|| implicit()),
-    })
-}
-
-/// The limiter for a check made here and now.
-pub(crate) fn current() -> Arc<Engine> {
-    with_current(Arc::clone)
-}
-
-fn find() -> Found {
-    if let Ok(scope) = SCOPED.try_with(Arc::clone) {
-        return Found::Scoped(scope);
+impl Found {
+    #[inline]
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        match self {
+            Self::Scoped(scope) => &scope.0,
+            Self::Default(engine) => engine,
+            Self::Installed(installed) => installed.as_ref().unwrap_or_else(|| implicit()),
+        }
     }
+}
+
+/// The limiter for a check made here and now: that of the task, else of the thread, else the installed one, else one in
+/// memory.
+#[inline]
+pub(crate) fn find() -> Found {
+    match SCOPED.try_with(Arc::clone) {
+        Ok(scope) => Found::Scoped(scope),
+        Err(_) => unscoped(),
+    }
+}
+
+fn unscoped() -> Found {
     let of_thread = DEFAULTS.try_with(|defaults| defaults.borrow().last().map(|(_, engine)| Arc::clone(engine)));
     match of_thread {
         Ok(Some(engine)) => Found::Default(engine),
         _ => Found::Installed(INSTALLED.load()),
     }
+}
+
+/// The limiter for a check made here and now, to be kept.
+pub(crate) fn current() -> Arc<Engine> {
+    Arc::clone(find().engine())
 }
 
 #[cold]

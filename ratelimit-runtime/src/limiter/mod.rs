@@ -109,11 +109,9 @@ impl RateLimiter {
     /// Every [`RateLimitError`]. A refused call is charged nothing.
     pub async fn acquire(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
         let engine = &self.engine;
-        let asked = engine::with_check_by_hand(rule, engine, key, |check| {
-            match engine::acquire_now(engine, check, |decision| decision) {
-                Some(outcome) => ControlFlow::Break(outcome),
-                None => ControlFlow::Continue(Asked::new(Arc::clone(engine), check)),
-            }
+        let asked = engine::with_check_by_hand(rule, engine, key, |check| match engine::acquire_now(engine, check) {
+            Some(outcome) => ControlFlow::Break(outcome),
+            None => ControlFlow::Continue(Asked::new(Arc::clone(engine), check)),
         });
         match asked {
             ControlFlow::Break(outcome) => outcome,

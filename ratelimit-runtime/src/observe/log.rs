@@ -4,16 +4,10 @@ use tracing::level_filters::LevelFilter;
 
 use super::observation::Observed;
 
-/// Whether the level of admissions is looked at by anybody at all.
-#[inline]
-pub(super) fn listens_to_admissions() -> bool {
-    LevelFilter::TRACE <= LevelFilter::current()
-}
-
 /// Whether the level of such a decision is looked at by anybody at all.
 #[inline]
-pub(super) fn listens(observed: &Observed<'_>) -> bool {
-    let level = match (observed.decision.is_allowed(), observed.shadow) {
+pub(super) fn listens(allowed: bool, shadow: bool) -> bool {
+    let level = match (allowed, shadow) {
         (true, _) => LevelFilter::TRACE,
         (false, true) => LevelFilter::INFO,
         (false, false) => LevelFilter::DEBUG,

@@ -11,16 +11,16 @@ pub use self::collector::{Collected, collect};
 pub use self::observation::Observation;
 pub(crate) use self::observation::Observed;
 
-/// Whether anybody wants to know of admissions.
+/// Whether anybody wants to know of such decisions.
 #[inline]
-pub(crate) fn listens() -> bool {
-    log::listens_to_admissions() || collector::listens()
+pub(crate) fn listens(allowed: bool, shadow: bool) -> bool {
+    log::listens(allowed, shadow) || collector::listens()
 }
 
-/// Tells whoever wants to know of a decision. It costs next to nothing where nobody does.
-#[inline]
+/// Tells whoever wants to know of a decision.
+#[cold]
 pub(crate) fn decision(observed: &Observed<'_>) {
-    if log::listens(observed) {
+    if log::listens(observed.decision.is_allowed(), observed.shadow) {
         log::decision(observed);
     }
     if collector::listens() {

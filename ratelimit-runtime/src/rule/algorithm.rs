@@ -58,14 +58,17 @@ impl Algorithm {
 
     /// How long anything written under `limit` may live, in microseconds.
     #[inline]
-    pub(crate) fn horizon_us(self, limit: &Limit) -> u64 {
+    pub(crate) const fn horizon_us(self, limit: &Limit) -> u64 {
         match self {
             Self::SlidingWindow | Self::FixedWindow => limit.window_us(),
             Self::SlidingCounter => 2 * limit.window_us(),
             Self::TokenBucket | Self::LeakyBucket if limit.capacity() == limit.max() => limit.window_us(),
             Self::TokenBucket | Self::LeakyBucket => {
-                let full = u128::from(limit.capacity()) * u128::from(limit.window_us());
-                u64::try_from(full.div_ceil(u128::from(limit.max().max(1)))).unwrap_or(u64::MAX)
+                let full = limit.capacity() as u128 * limit.window_us() as u128;
+                let max = if limit.max() == 0 { 1 } else { limit.max() };
+                let horizon = full.div_ceil(max as u128);
+                #[allow(clippy::cast_possible_truncation, reason = "`try_from` is not const")]
+                if horizon > u64::MAX as u128 { u64::MAX } else { horizon as u64 }
             }
         }
     }

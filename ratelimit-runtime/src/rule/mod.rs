@@ -9,6 +9,7 @@ mod name;
 mod on_unavailable;
 mod parse;
 mod policy;
+mod terms;
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -23,6 +24,7 @@ pub use self::on_unavailable::OnUnavailable;
 pub use self::parse::ParseError;
 pub use self::policy::Policy;
 pub(crate) use self::policy::{Policies, checked};
+pub(crate) use self::terms::Terms;
 
 /// A named limit, or several on one key, and how the checks behave. The attribute makes one per function; by hand it
 /// is a static:
@@ -40,16 +42,8 @@ pub(crate) use self::policy::{Policies, checked};
 #[derive(Debug, Clone)]
 pub struct Rule {
     name: RuleName,
-    algorithm: Algorithm,
-    limits: [Limit; MAX_LIMITS],
-    len: usize,
-    cost: u64,
+    terms: Terms,
     policy: Option<&'static str>,
-    block: Duration,
-    wait: Duration,
-    timeout: Option<Duration>,
-    on_unavailable: Option<OnUnavailable>,
-    shadow: bool,
     resolved: OnceCell<Resolved>,
     known_by: KnownBy,
 }
@@ -100,21 +94,7 @@ impl Rule {
     }
 
     const fn with_name(name: RuleName, limit: Limit) -> Self {
-        Self {
-            name,
-            algorithm: Algorithm::SlidingWindow,
-            limits: [limit; MAX_LIMITS],
-            len: 1,
-            cost: 1,
-            policy: None,
-            block: Duration::ZERO,
-            wait: Duration::ZERO,
-            timeout: None,
-            on_unavailable: None,
-            shadow: false,
-            resolved: OnceCell::new(),
-            known_by: KnownBy::nobody(),
-        }
+        Self { name, terms: Terms::new(limit), policy: None, resolved: OnceCell::new(), known_by: KnownBy::nobody() }
     }
 
     /// The same rule with one more limit on the same key. A call is charged to all of them, or to none.
@@ -124,19 +104,14 @@ impl Rule {
     /// If the rule has [`MAX_LIMITS`] already; in a constant, at compile time.
     #[must_use]
     pub const fn and(mut self, limit: Limit) -> Self {
-        assert!(self.len < MAX_LIMITS, "a rule has at most 8 limits");
-        #[allow(clippy::indexing_slicing, reason = "checked above; `get_mut` is not const")]
-        {
-            self.limits[self.len] = limit;
-        }
-        self.len += 1;
+        self.terms = self.terms.and(limit);
         self
     }
 
     /// How the limits are kept: [`Algorithm::SlidingWindow`] unless set.
     #[must_use]
     pub const fn with_algorithm(mut self, algorithm: Algorithm) -> Self {
-        self.algorithm = algorithm;
+        self.terms = self.terms.with_algorithm(algorithm);
         self
     }
 
@@ -144,14 +119,14 @@ impl Rule {
     /// shadow mode never set it.
     #[must_use]
     pub const fn with_block(mut self, block: Duration) -> Self {
-        self.block = block;
+        self.terms.block = block;
         self
     }
 
     /// Wait for a slot up to this long instead of refusing at once. Callers of one process are served first come, first served.
     #[must_use]
     pub const fn with_wait(mut self, wait: Duration) -> Self {
-        self.wait = if wait.as_micros() > MAX_WINDOW.as_micros() { MAX_WINDOW } else { wait };
+        self.terms.wait = if wait.as_micros() > MAX_WINDOW.as_micros() { MAX_WINDOW } else { wait };
         self
     }
 
@@ -165,21 +140,21 @@ impl Rule {
     /// How long a check of this rule may take, instead of the limiter's timeout.
     #[must_use]
     pub const fn with_timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
+        self.terms.timeout = Some(timeout);
         self
     }
 
     /// What to do when the store cannot answer, instead of the limiter's setting.
     #[must_use]
     pub const fn with_on_unavailable(mut self, policy: OnUnavailable) -> Self {
-        self.on_unavailable = Some(policy);
+        self.terms.on_unavailable = Some(policy);
         self
     }
 
     /// Decide and record, never refuse.
     #[must_use]
     pub const fn with_shadow(mut self, on: bool) -> Self {
-        self.shadow = on;
+        self.terms.shadow = on;
         self
     }
 
@@ -188,9 +163,7 @@ impl Rule {
     #[must_use]
     pub fn with_max(&self, max: u64) -> Self {
         let mut rule = self.clone();
-        if let Some(first) = rule.limits.first_mut() {
-            *first = first.with_max(max);
-        }
+        rule.terms = rule.terms.with_max(max);
         rule
     }
 
@@ -199,7 +172,7 @@ impl Rule {
     #[must_use]
     pub fn with_cost(&self, cost: u64) -> Self {
         let mut rule = self.clone();
-        rule.cost = cost;
+        rule.terms.cost = cost;
         rule
     }
 
@@ -213,31 +186,31 @@ impl Rule {
     #[must_use]
     #[inline]
     pub fn limits(&self) -> &[Limit] {
-        self.limits.get(..self.len).unwrap_or_default()
+        self.terms.limits()
     }
 
     /// How the limits are kept.
     #[must_use]
     pub const fn algorithm(&self) -> Algorithm {
-        self.algorithm
+        self.terms.algorithm()
     }
 
     /// What a call weighs.
     #[must_use]
     pub const fn cost(&self) -> u64 {
-        self.cost
+        self.terms.cost
     }
 
     /// For how long a key is refused once its limits have refused it; zero for not at all.
     #[must_use]
     pub const fn block(&self) -> Duration {
-        self.block
+        self.terms.block
     }
 
     /// How long a call waits for a slot; zero for not at all.
     #[must_use]
     pub const fn wait(&self) -> Duration {
-        self.wait
+        self.terms.wait
     }
 
     /// The name of the policy that replaces limits, algorithm and block.
@@ -249,19 +222,25 @@ impl Rule {
     /// How long a check may take; `None` for the limiter's setting.
     #[must_use]
     pub const fn timeout(&self) -> Option<Duration> {
-        self.timeout
+        self.terms.timeout
     }
 
     /// What to do when the store cannot answer; `None` for the limiter's setting.
     #[must_use]
     pub const fn on_unavailable(&self) -> Option<OnUnavailable> {
-        self.on_unavailable
+        self.terms.on_unavailable
     }
 
     /// Whether the rule decides and records, and never refuses.
     #[must_use]
     pub const fn is_shadow(&self) -> bool {
-        self.shadow
+        self.terms.shadow
+    }
+
+    /// What it asks of every call alike.
+    #[inline]
+    pub(crate) const fn terms(&self) -> &Terms {
+        &self.terms
     }
 
     /// The limiters that have met the rule.
@@ -288,7 +267,7 @@ impl Rule {
             let name = self.full_name();
             let escaped: Box<str> = name::escape(&name).into();
             let mut head = String::with_capacity(escaped.len() + 24);
-            push_head(&mut head, self.algorithm, self.limits(), &escaped);
+            push_head(&mut head, self.terms.algorithm(), self.limits(), &escaped);
             Resolved { name: Name::intern(&name), escaped, head: head.into_boxed_str() }
         })
     }

@@ -142,14 +142,16 @@ impl Capabilities {
     }
 
     /// Whether [`cover`](Self::cover) finds nothing missing.
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "one byte of it is looked at")]
     #[inline]
-    pub(crate) fn covers(self, request: &Request<'_>) -> bool {
+    pub(crate) fn covers(&self, request: &Request<'_>) -> bool {
         self.missing(request) == 0
     }
 
     /// The bits that the request needs and this has not.
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "one byte of it is looked at")]
     #[inline]
-    fn missing(self, request: &Request<'_>) -> u8 {
+    fn missing(&self, request: &Request<'_>) -> u8 {
         let needed = KEPT
             | if request.limits().len() > 1 { Feature::Limits.bit() } else { 0 }
             | if request.is_reservation() { Feature::Reserve.bit() } else { 0 }

@@ -4,15 +4,19 @@
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on fails")]
 
 mod clock;
+mod far;
 mod ours;
 mod peer;
 mod threads;
 
 use std::hint::black_box;
+use std::time::Duration;
 
+use ratelimit_runtime::store::DenyCache;
 use ratelimit_runtime::{MemoryStore, RateLimiter};
 
 use self::clock::Ticking;
+use self::far::Far;
 use self::peer::Governor;
 pub use self::threads::scaling;
 
@@ -30,6 +34,8 @@ pub enum Work {
     SlidingRefused,
     /// Refused by a log of 10,000, most of which has to leave first.
     SlidingRefusedLong,
+    /// Refused again by a deny cache, whose store has to be waited for.
+    RefusedAgain,
     /// By hand instead of by the attribute.
     ByHand,
     Token,
@@ -38,7 +44,7 @@ pub enum Work {
 }
 
 impl Work {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Governor,
         Self::GovernorDenied,
         Self::Leaky,
@@ -46,6 +52,7 @@ impl Work {
         Self::Sliding,
         Self::SlidingRefused,
         Self::SlidingRefusedLong,
+        Self::RefusedAgain,
         Self::ByHand,
         Self::Token,
         Self::Counter,
@@ -58,7 +65,16 @@ impl Work {
     }
 
     fn is_refused(self) -> bool {
-        matches!(self, Self::GovernorDenied | Self::LeakyRefused | Self::SlidingRefused | Self::SlidingRefusedLong)
+        match self {
+            Self::GovernorDenied
+            | Self::LeakyRefused
+            | Self::SlidingRefused
+            | Self::SlidingRefusedLong
+            | Self::RefusedAgain => true,
+            Self::Governor | Self::Leaky | Self::Sliding | Self::ByHand | Self::Token | Self::Counter | Self::Fixed => {
+                false
+            }
+        }
     }
 }
 
@@ -78,8 +94,14 @@ impl Ready {
     #[must_use]
     pub fn new(work: Work) -> Self {
         let clock = Ticking::new();
-        let limiter = RateLimiter::with_store(MemoryStore::new().with_clock(clock.clone()));
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let memory = MemoryStore::new().with_clock(clock.clone());
+        let limiter = if work == Work::RefusedAgain {
+            // Longer than any run, so that it never asks again.
+            RateLimiter::with_store(DenyCache::new(Far(memory)).with_staleness(Duration::from_secs(60 * 60)))
+        } else {
+            RateLimiter::with_store(memory)
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let ready = Self { work, governor: Governor::new(work == Work::GovernorDenied), limiter, runtime };
         if work == Work::SlidingRefusedLong {
             ready.block_on(repeat(ours::LONG, || ours::long(USER, 1)));
@@ -106,7 +128,9 @@ impl Ready {
         match self.work {
             Work::Governor | Work::GovernorDenied => self.block_on(repeat(checks, async || self.governor.check(USER))),
             Work::Leaky | Work::LeakyRefused => self.block_on(repeat(checks, || ours::leaky(USER))),
-            Work::Sliding | Work::SlidingRefused => self.block_on(repeat(checks, || ours::sliding(USER))),
+            Work::Sliding | Work::SlidingRefused | Work::RefusedAgain => {
+                self.block_on(repeat(checks, || ours::sliding(USER)))
+            }
             Work::SlidingRefusedLong => self.block_on(repeat(checks, || ours::long(USER, ours::LONG - 1))),
             Work::ByHand => self.block_on(repeat(checks, || ours::by_hand(&self.limiter, USER))),
             Work::Token => self.block_on(repeat(checks, || ours::token(USER))),

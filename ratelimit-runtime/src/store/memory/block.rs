@@ -15,12 +15,13 @@ impl Block {
     /// What is left of it. Where the clock has stepped back to before it began, that is all of it.
     #[inline]
     pub(super) fn left(self, now: u64) -> u64 {
-        self.until.saturating_sub(now).min(self.duration)
+        if self.until <= now { 0 } else { (self.until - now).min(self.duration) }
     }
 
     /// The same block, which ends when it does, or as long after `now` as it was given.
     #[inline]
     pub(super) fn at(self, now: u64) -> Self {
-        Self { until: self.until.min(now.saturating_add(self.duration)), ..self }
+        // That of a key which was never blocked ends at 0.
+        if self.until <= now { self } else { Self { until: self.until.min(now.saturating_add(self.duration)), ..self } }
     }
 }

@@ -31,6 +31,17 @@ struct Copied {
     own: u64,
 }
 
+/// The time of a call.
+#[derive(Clone, Copy)]
+struct Time {
+    /// By the clock as it is.
+    now: u64,
+    /// The time that never steps back.
+    at: u64,
+    /// Whether what was admitted may count.
+    is_live: bool,
+}
+
 impl<S: Default> Default for Kept<S> {
     fn default() -> Self {
         Self {
@@ -48,7 +59,7 @@ impl<S: AlgorithmState> Kept<S> {
     /// A state that answers as this one does now, for a key that has shared it with others. Blocks are not copied, and
     /// nothing can be given back that was used before.
     pub(super) fn copy(&mut self, request: &Request<'_>, now: u64) -> Self {
-        let at = self.advance(request, now);
+        let Time { at, .. } = self.advance(request, now);
         let (state, first_ticket) = self.state.copy(&request.question(), at);
         Self {
             state,
@@ -62,12 +73,12 @@ impl<S: AlgorithmState> Kept<S> {
 
     #[inline]
     pub(super) fn acquire(&mut self, request: &Request<'_>, now: u64) -> Verdict {
-        let at = self.advance(request, now);
-        let standing = self.standing(request, at, now);
+        let time = self.advance(request, now);
+        let standing = self.standing(request, time);
         if standing.status.wait == 0 && request.cost() > 0 && self.block.left(now) == 0 {
-            return self.admit(request, &standing, at, now);
+            return self.admit(request, &standing, time);
         }
-        let verdict = self.verdict(request, &standing, at, now);
+        let verdict = self.verdict(request, &standing, time);
         // Nobody is blocked for what strangers used.
         if standing.exceeded && request.block_us() > 0 && !verdict.blocked && self.copied.is_none() {
             self.block(request, request.block_us(), now);
@@ -78,18 +89,18 @@ impl<S: AlgorithmState> Kept<S> {
 
     /// What [`acquire`](Self::acquire) would say.
     pub(super) fn peek(&mut self, request: &Request<'_>, now: u64) -> Verdict {
-        let at = self.advance(request, now);
-        let standing = self.standing(request, at, now);
-        self.verdict(request, &standing, at, now)
+        let time = self.advance(request, now);
+        let standing = self.standing(request, time);
+        self.verdict(request, &standing, time)
     }
 
     /// What the limits say to the request.
     #[inline]
-    fn standing(&mut self, request: &Request<'_>, at: u64, now: u64) -> Standing {
-        if self.is_live(now) {
-            return self.state.standing(&request.question(), at);
+    fn standing(&mut self, request: &Request<'_>, time: Time) -> Standing {
+        if time.is_live {
+            return self.state.standing(&request.question(), time.at);
         }
-        Self::standing_of_none(request, at)
+        Self::standing_of_none(request, time.at)
     }
 
     /// What is void is left alone until something is written: the clock may step back to before that.
@@ -100,25 +111,27 @@ impl<S: AlgorithmState> Kept<S> {
 
     /// Charges or reserves what the limits admit.
     #[inline]
-    fn admit(&mut self, request: &Request<'_>, standing: &Standing, at: u64, now: u64) -> Verdict {
-        let question = request.question();
+    fn admit(&mut self, request: &Request<'_>, standing: &Standing, time: Time) -> Verdict {
+        let (question, Time { now, at, .. }) = (request.question(), time);
         // A block that is over stays over.
         self.block = Block::default();
-        self.forget_void(now);
+        if !time.is_live {
+            self.begin_anew();
+        }
         let ticket =
             if request.is_reservation() { self.state.reserve(&question, at) } else { self.state.charge(&question, at) };
-        self.written(request, at, now);
+        let (life, reset) = self.state.life_and_reset(&question, standing.limit, at);
+        (self.newest, self.expires_at) = (at, now.saturating_add(life));
         self.first_ticket = self.first_ticket.min(ticket);
         if let Some(copied) = &mut self.copied {
             copied.own = copied.own.saturating_add(request.cost());
         }
         let remaining = standing.status.remaining.saturating_sub(request.cost());
-        let reset = self.by_the_clock(self.state.reset(&question, standing.limit, at), at, now);
+        let reset = self.by_the_clock(reset, time);
         Verdict::new(true, remaining, 0, reset).by_limit(standing.limit).with_ticket(ticket)
     }
 
-    /// Notes that something was admitted or committed.
-    #[inline]
+    /// Notes that something was committed.
     fn written(&mut self, request: &Request<'_>, at: u64, now: u64) {
         self.newest = at;
         self.expires_at = now.saturating_add(self.state.life(&request.question(), at));
@@ -139,9 +152,9 @@ impl<S: AlgorithmState> Kept<S> {
         now: u64,
         work: impl FnOnce(&mut S, u64) -> bool,
     ) -> bool {
-        let at = self.advance(request, now);
+        let Time { at, is_live, .. } = self.advance(request, now);
         let own = self.copied.map_or(u64::MAX, |copied| copied.own);
-        let there = self.is_live(now) && ticket >= self.first_ticket && request.cost() <= own;
+        let there = is_live && ticket >= self.first_ticket && request.cost() <= own;
         let done = there && work(&mut self.state, at);
         if let Some(copied) = self.copied.as_mut().filter(|_| done) {
             copied.own -= request.cost();
@@ -154,8 +167,8 @@ impl<S: AlgorithmState> Kept<S> {
     }
 
     pub(super) fn commit(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
-        let at = self.advance(request, now);
-        let there = self.is_live(now) && ticket >= self.first_ticket;
+        let Time { at, is_live, .. } = self.advance(request, now);
+        let there = is_live && ticket >= self.first_ticket;
         let done = there && self.state.commit(&request.question(), ticket, at);
         // A log keeps the time of the reservation; counters charge it now.
         if done && !S::KEEPS_TIMES {
@@ -165,8 +178,9 @@ impl<S: AlgorithmState> Kept<S> {
     }
 
     pub(super) fn block(&mut self, request: &Request<'_>, duration: u64, now: u64) {
-        self.advance(request, now);
-        self.forget_void(now);
+        if !self.advance(request, now).is_live {
+            self.begin_anew();
+        }
         self.block = Block::new(duration, now);
     }
 
@@ -184,14 +198,7 @@ impl<S: AlgorithmState> Kept<S> {
         !self.is_live(now) && self.block.left(now) == 0
     }
 
-    /// Begins anew if nothing is left but a block.
-    #[inline]
-    fn forget_void(&mut self, now: u64) {
-        if !self.is_live(now) {
-            self.begin_anew();
-        }
-    }
-
+    /// Nothing is left but perhaps a block.
     #[cold]
     fn begin_anew(&mut self) {
         self.state.clear();
@@ -204,12 +211,12 @@ impl<S: AlgorithmState> Kept<S> {
         now < self.expires_at
     }
 
-    /// Brings block and expiry to `now`; returns the time that never steps back.
+    /// Brings block and expiry to `now`.
     #[inline]
-    fn advance(&mut self, request: &Request<'_>, now: u64) -> u64 {
+    fn advance(&mut self, request: &Request<'_>, now: u64) -> Time {
         self.block = self.block.at(now);
         if !self.is_live(now) {
-            return now;
+            return Time { now, at: now, is_live: false };
         }
         if self.copied.is_some_and(|copied| now >= copied.until) {
             self.copied = None;
@@ -218,22 +225,22 @@ impl<S: AlgorithmState> Kept<S> {
             // The clock stepped back. What is kept lives no longer than it would if it had been written now.
             self.expires_at = self.expires_at.min(now.saturating_add(request.horizon_us()));
         }
-        now.max(self.newest)
+        Time { now, at: now.max(self.newest), is_live: true }
     }
 
     /// What is `duration` by the time that never steps back, and no longer than the state lives.
     #[inline]
-    fn by_the_clock(&self, duration: u64, at: u64, now: u64) -> u64 {
+    fn by_the_clock(&self, duration: u64, Time { now, at, .. }: Time) -> u64 {
         if duration == 0 { 0 } else { (duration + (at - now)).min(self.expires_at.saturating_sub(now)) }
     }
 
     /// The verdict that charges nothing.
     #[inline]
-    fn verdict(&self, request: &Request<'_>, standing: &Standing, at: u64, now: u64) -> Verdict {
+    fn verdict(&self, request: &Request<'_>, standing: &Standing, time: Time) -> Verdict {
         let Standing { limit, status, .. } = *standing;
-        let reset = if self.is_live(now) { self.state.reset(&request.question(), limit, at) } else { 0 };
-        let (wait, reset) = (self.by_the_clock(status.wait, at, now), self.by_the_clock(reset, at, now));
-        let blocked_for = self.block.left(now);
+        let reset = if time.is_live { self.state.reset(&request.question(), limit, time.at) } else { 0 };
+        let (wait, reset) = (self.by_the_clock(status.wait, time), self.by_the_clock(reset, time));
+        let blocked_for = self.block.left(time.now);
         if blocked_for > 0 {
             let verdict = Verdict::new(false, status.remaining, wait.max(blocked_for), reset.max(blocked_for));
             return verdict.by_limit(limit).by_block();

@@ -34,6 +34,7 @@ const DEFAULT_CAPACITY: usize = 100_000;
 const MAX_SHARDS: usize = 64;
 /// A clock that is later stands still here, 146,000 years after its start, so that no sum of times overflows.
 const LATEST: u64 = 1 << 62;
+const LATEST_SECS: u64 = LATEST / 1_000_000;
 
 impl MemoryStore {
     /// A store for 100,000 live keys, on tokio's clock.
@@ -78,7 +79,7 @@ impl MemoryStore {
     #[inline]
     fn now(&self) -> u64 {
         let now = self.clock.now();
-        now.as_secs().saturating_mul(1_000_000).saturating_add(now.subsec_micros().into()).min(LATEST)
+        (now.as_secs().min(LATEST_SECS) * 1_000_000 + u64::from(now.subsec_micros())).min(LATEST)
     }
 
     #[inline]

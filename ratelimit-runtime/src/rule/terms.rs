@@ -1,0 +1,114 @@
+//! [`Terms`]: what a rule asks of every call alike. A check points at them.
+
+use std::time::Duration;
+
+use super::algorithm::Algorithm;
+use super::limit::{Limit, MAX_LIMITS};
+use super::on_unavailable::OnUnavailable;
+use super::policy::Policy;
+
+/// Beyond this, times could not be added exactly on Redis. 2⁵² µs are 142 years.
+const MAX_HORIZON_US: u64 = 1 << 52;
+
+/// The limits of a rule, and how its checks behave.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    algorithm: Algorithm,
+    limits: [Limit; MAX_LIMITS],
+    len: usize,
+    /// Worked out whenever the limits change.
+    most: u64,
+    pub(crate) cost: u64,
+    pub(crate) block: Duration,
+    /// How long to wait for a slot.
+    pub(crate) wait: Duration,
+    /// The limiter's, where this is `None`.
+    pub(crate) timeout: Option<Duration>,
+    /// The limiter's, where this is `None`.
+    pub(crate) on_unavailable: Option<OnUnavailable>,
+    pub(crate) shadow: bool,
+}
+
+#[allow(clippy::indexing_slicing, reason = "there are never more limits than places; `get` is not const")]
+impl Terms {
+    pub(super) const fn new(limit: Limit) -> Self {
+        let terms = Self {
+            algorithm: Algorithm::SlidingWindow,
+            limits: [limit; MAX_LIMITS],
+            len: 1,
+            most: 0,
+            cost: 1,
+            block: Duration::ZERO,
+            wait: Duration::ZERO,
+            timeout: None,
+            on_unavailable: None,
+            shadow: false,
+        };
+        terms.worked_out()
+    }
+
+    /// The same with one more limit.
+    pub(super) const fn and(mut self, limit: Limit) -> Self {
+        assert!(self.len < MAX_LIMITS, "a rule has at most 8 limits");
+        self.limits[self.len] = limit;
+        self.len += 1;
+        self.worked_out()
+    }
+
+    pub(super) const fn with_algorithm(mut self, algorithm: Algorithm) -> Self {
+        self.algorithm = algorithm;
+        self.worked_out()
+    }
+
+    /// The same with another `max` for the first limit.
+    pub(crate) const fn with_max(mut self, max: u64) -> Self {
+        self.limits[0] = self.limits[0].with_max(max);
+        self.worked_out()
+    }
+
+    /// The same with what a policy says in place of the rule.
+    pub(crate) fn with_policy(mut self, policy: &Policy) -> Self {
+        self.algorithm = policy.algorithm;
+        self.block = policy.block;
+        self.len = 0;
+        for (limit, of_policy) in self.limits.iter_mut().zip(&policy.limits) {
+            *limit = *of_policy;
+            self.len += 1;
+        }
+        self.worked_out()
+    }
+
+    #[inline]
+    pub(crate) const fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    #[inline]
+    pub(crate) fn limits(&self) -> &[Limit] {
+        &self.limits[..self.len]
+    }
+
+    /// What one call may cost at most. 0 where nothing is admitted, whatever it costs: a limit of 0, or a bucket that takes
+    /// more than a century to drain.
+    #[inline]
+    pub(crate) const fn most(&self) -> u64 {
+        self.most
+    }
+
+    const fn worked_out(mut self) -> Self {
+        self.most = u64::MAX;
+        let mut at = 0;
+        while at < self.len {
+            let limit = &self.limits[at];
+            let capacity = self.algorithm.capacity(limit);
+            // Only what is larger than its rate takes longer than two windows.
+            let drains = capacity <= limit.max() || self.algorithm.horizon_us(limit) <= MAX_HORIZON_US;
+            let most = if drains { capacity } else { 0 };
+            if most < self.most {
+                self.most = most;
+            }
+            at += 1;
+        }
+        self
+    }
+}
