@@ -87,7 +87,8 @@ impl Log {
 }
 
 fn limiter(server: &Server, clock: &SteppingClock) -> Result<RateLimiter, Failure> {
-    let store = RedisStore::new(&server.url())?.with_clock(clock.clone());
+    // The clock takes a step each time it is read, which is to be once for each call.
+    let store = RedisStore::new(&server.url())?.with_clock(clock.clone()).deny_cache(false);
     Ok(RateLimiter::builder()
         .store(store)
         .on_unavailable(OnUnavailable::Deny)
