@@ -45,14 +45,14 @@ pub(crate) async fn sleep(duration: Duration) {
 }
 
 async fn sleep_until(at: Instant) {
-    let left = || at.saturating_duration_since(Instant::now());
-    if !is_paused() {
-        tokio::time::sleep(left()).await;
+    let (real, of_tokio) = (Instant::now(), tokio::time::Instant::now());
+    if !are_apart(real, of_tokio) {
+        tokio::time::sleep_until(of_tokio + at.saturating_duration_since(real)).await;
     }
     // On a paused clock, tokio's timers fire as soon as nothing else is to be done. Then threads wait. While one does,
     // that clock is not advanced, so nobody may rely on it.
     loop {
-        let left = left();
+        let left = at.saturating_duration_since(Instant::now());
         // Timers are a millisecond coarse.
         if left < Duration::from_millis(1) {
             return;
@@ -64,8 +64,8 @@ async fn sleep_until(at: Instant) {
 }
 
 /// Whether the clock of tokio stands still, or has. In its first millisecond nobody can tell.
-fn is_paused() -> bool {
-    let (tokio, real) = (tokio::time::Instant::now().into_std(), Instant::now());
+fn are_apart(real: Instant, of_tokio: tokio::time::Instant) -> bool {
+    let tokio = of_tokio.into_std();
     let apart = tokio.saturating_duration_since(real).max(real.saturating_duration_since(tokio));
     apart > Duration::from_millis(1)
 }

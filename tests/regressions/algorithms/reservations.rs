@@ -8,22 +8,27 @@ use proptest::test_runner::{Config, TestRunner};
 
 use super::*;
 
+/// Calls that come so far apart, of which the one before the last so many returns, and does not count.
+async fn assert_nothing_is_used(subject: &Subject, calls: u64, apart: u64, at_once: usize) {
+    let mut open = VecDeque::new();
+    for call in 0..calls {
+        subject.pass(apart);
+        if open.len() == at_once {
+            let ticket = open.pop_front().unwrap();
+            assert!(subject.store.release(subject.request().reserving(), ticket).await.unwrap());
+        }
+        let verdict = subject.store.acquire(subject.request().reserving()).await.unwrap();
+        assert!(verdict.allowed, "{}: call {call}: {verdict:?}", subject.what());
+        open.push_back(verdict.ticket);
+    }
+}
+
 /// 1,000 calls of 30 ms at about 300 a second, all of which succeed, under `count = "err"` and 100 a second.
 #[tokio::test]
 async fn calls_that_do_not_count_use_nothing_of_a_fast_limit() {
     for algorithm in ALGORITHMS {
         for subject in [Subject::memory(algorithm, per(100, SECOND)), Subject::redis(algorithm, per(100, SECOND))] {
-            let mut open = VecDeque::new();
-            for call in 0..1_000 {
-                subject.pass(3_300);
-                if open.len() == 9 {
-                    let ticket = open.pop_front().unwrap();
-                    assert!(subject.store.release(subject.request().reserving(), ticket).await.unwrap());
-                }
-                let verdict = subject.store.acquire(subject.request().reserving()).await.unwrap();
-                assert!(verdict.allowed, "{}: call {call}: {verdict:?}", subject.what());
-                open.push_back(verdict.ticket);
-            }
+            assert_nothing_is_used(&subject, 1_000, 3_300, 9).await;
         }
     }
 }
@@ -32,18 +37,7 @@ async fn calls_that_do_not_count_use_nothing_of_a_fast_limit() {
 #[tokio::test]
 async fn slow_calls_that_do_not_count_use_nothing() {
     for algorithm in ALGORITHMS {
-        let subject = Subject::memory(algorithm, per(100, MINUTE));
-        let mut open: VecDeque<u64> = VecDeque::new();
-        for call in 0..10 * 60 * 10 / 7 {
-            subject.pass(70_000);
-            if open.len() == 10 {
-                let ticket = open.pop_front().unwrap();
-                assert!(subject.store.release(subject.request().reserving(), ticket).await.unwrap());
-            }
-            let verdict = subject.store.acquire(subject.request().reserving()).await.unwrap();
-            assert!(verdict.allowed, "{}: call {call}: {verdict:?}", subject.what());
-            open.push_back(verdict.ticket);
-        }
+        assert_nothing_is_used(&Subject::memory(algorithm, per(100, MINUTE)), 10 * 60 * 10 / 7, 70_000, 10).await;
     }
 }
 

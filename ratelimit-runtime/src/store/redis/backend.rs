@@ -1,13 +1,14 @@
 //! [`Backend`]: carries out a request by the route it takes (script, plain commands or redis-cell), and returns the
 //! result.
 
-use redis::{Cmd, Value};
+use redis::Value;
 
 use super::connection::{Calls, Connections, Item, Question};
 use super::errors::{self, unexpected_reply};
 use super::operation::Operation;
 use super::route::{GroupRoute, Route, Settings, unsupported};
 use super::script::{self, Script};
+use super::script_call::Call;
 use super::{commands, protocol, redis_cell};
 use crate::clock::Clock;
 use crate::error::StoreError;
@@ -91,14 +92,9 @@ impl Backend {
     pub(super) async fn decide_scripts(&self, requests: &[Request<'_>]) -> Result<Vec<Verdict>, StoreError> {
         let now = self.now()?;
         let calls = self.calls_of_all(requests);
-        let keys: Vec<&[u8]> = requests.iter().map(Request::key).collect();
-        let args = |command: &mut Cmd| {
-            clock(command, now);
-            for request in requests {
-                command.arg(&*protocol::question(Operation::charging(request), request, self.settings.log_layout));
-            }
-        };
-        let reply = run(calls, &script::ALL_OR_NONE, &keys, args, protocol::are_verdicts).await?;
+        let question = |request| protocol::question(Operation::charging(request), request, self.settings.log_layout);
+        let questions: Vec<_> = requests.iter().map(|request| (request.key(), question(request))).collect();
+        let reply = run(calls, &script::ALL_OR_NONE, now, &questions, protocol::are_verdicts).await?;
         let verdicts = protocol::verdicts(&reply).unwrap_or_default();
         let fit = verdicts.iter().zip(requests).all(|(verdict, request)| protocol::fits(verdict, request));
         if verdicts.len() == requests.len() && fit { Ok(verdicts) } else { Err(distrust(calls)) }
@@ -124,12 +120,8 @@ impl Backend {
     async fn ask(&self, operation: Operation, request: &Request<'_>) -> Result<Value, StoreError> {
         let now = self.now()?;
         let question = protocol::question(operation, request, self.settings.log_layout);
-        let args = |command: &mut Cmd| {
-            clock(command, now);
-            command.arg(&*question);
-        };
         let script = protocol::script(request.algorithm());
-        run(self.calls(request), script, &[request.key()], args, protocol::is_verdict).await
+        run(self.calls(request), script, now, &[(request.key(), question)], protocol::is_verdict).await
     }
 
     fn calls(&self, request: &Request<'_>) -> Calls<'_> {
@@ -152,24 +144,28 @@ impl Backend {
     }
 }
 
-/// The caller's time, or that there is none.
-fn clock(command: &mut Cmd, now: Option<u64>) {
-    match now {
-        Some(now) => command.arg(now),
-        None => command.arg(""),
-    };
-}
-
-/// Runs a script; a server that does not know it is given its text in the same call.
+/// Runs a script on questions and their keys; a server that does not know it is given its text in the same call.
 async fn run(
     calls: Calls<'_>,
     script: &Script,
-    keys: &[&[u8]],
-    args: impl Fn(&mut Cmd) + Sync,
+    now: Option<u64>,
+    questions: &[(&[u8], protocol::Question)],
     is_like: fn(&Value) -> bool,
 ) -> Result<Value, StoreError> {
-    let answer = match calls.send_for(&script.call(keys, &args), is_like).await? {
-        Err(error) if script::is_unknown(&error) => calls.send_for(&script.first_call(keys, &args), is_like).await?,
+    let packed = |in_full| {
+        let mut packed = Vec::new();
+        let mut call = Call::begin(&mut packed, script, in_full, questions.len());
+        for (key, _) in questions {
+            call.argument(key);
+        }
+        call.clock(now);
+        for (_, question) in questions {
+            call.argument(question);
+        }
+        packed
+    };
+    let answer = match calls.send_packed(|| packed(false), is_like).await? {
+        Err(error) if script::is_unknown(&error) => calls.send_packed(|| packed(true), is_like).await?,
         answer => answer,
     };
     answer.map_err(|error| errors::from_server(&error))

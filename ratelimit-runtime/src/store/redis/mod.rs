@@ -27,6 +27,7 @@ mod protocol;
 mod redis_cell;
 mod route;
 mod script;
+mod script_call;
 
 pub use self::layout::LogLayout;
 

@@ -1,10 +1,10 @@
-//! Scripts: sent by their hash, and in full only to a server that does not know them.
+//! The scripts, and the names that Redis knows them by.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use hmac::digest::Digest as _;
-use redis::{Cmd, ServerError, ServerErrorKind};
+use redis::{ServerError, ServerErrorKind};
 use sha1::Sha1;
 
 /// A script, and the name that Redis knows it by.
@@ -26,34 +26,11 @@ impl Script {
     pub(super) fn sha1(&self) -> &str {
         &self.sha1
     }
-
-    /// Runs the script on `keys`, if the server knows it; `args` appends its arguments.
-    pub(super) fn call(&self, keys: &[&[u8]], args: impl Fn(&mut Cmd)) -> Cmd {
-        command("EVALSHA", &self.sha1, keys, args)
-    }
-
-    /// Runs it on a server that does not know it, and does from then on. `SCRIPT LOAD` would be one round trip more,
-    /// and in a cluster would reach nodes that do not have the keys.
-    pub(super) fn first_call(&self, keys: &[&[u8]], args: impl Fn(&mut Cmd)) -> Cmd {
-        command("EVAL", self.source, keys, args)
-    }
 }
 
 /// Whether the server does not know the script.
 pub(super) fn is_unknown(error: &ServerError) -> bool {
     error.kind() == Some(ServerErrorKind::NoScript)
-}
-
-fn command(name: &str, script: &str, keys: &[&[u8]], args: impl Fn(&mut Cmd)) -> Cmd {
-    // A check of one limit has nine arguments after its key, of twenty bytes at most.
-    let bytes: usize = keys.iter().map(|key| key.len() + 120).sum();
-    let mut command = Cmd::with_capacity(4 + 10 * keys.len(), name.len() + script.len() + bytes + 40);
-    command.arg(name).arg(script).arg(keys.len());
-    for key in keys {
-        command.arg(key);
-    }
-    args(&mut command);
-    command
 }
 
 fn hash(source: &str) -> String {
@@ -157,14 +134,5 @@ mod tests {
     #[test]
     fn a_script_is_named_by_its_sha1() {
         assert_eq!(hash("abc"), "a9993e364706816aba3e25717850c26c9cd0d89d");
-    }
-
-    #[test]
-    fn keys_are_sent_as_they_are() {
-        let command = command("EVALSHA", "ab", &[b"k\r\n\xff\0"], |command| {
-            command.arg(7_u64);
-        });
-        let packed = command.get_packed_command();
-        assert_eq!(packed, b"*5\r\n$7\r\nEVALSHA\r\n$2\r\nab\r\n$1\r\n1\r\n$5\r\nk\r\n\xff\0\r\n$1\r\n7\r\n");
     }
 }

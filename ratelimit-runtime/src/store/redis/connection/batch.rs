@@ -16,11 +16,11 @@ use super::members::{Decided, List, Members};
 use super::question::NoAnswer;
 use super::records::{self, Record};
 use super::slab::Slab;
-use super::wire::Wire;
 use crate::store::Verdict;
 use crate::store::redis::errors;
 use crate::store::redis::protocol::CALLS;
 use crate::store::redis::script::{self, Script};
+use crate::store::redis::script_call::Call;
 
 /// So many questions, and so many callers, share a call: it keeps the server for less than 250 µs.
 pub(super) const QUESTIONS: usize = 64;
@@ -43,7 +43,6 @@ pub(super) struct Batches {
 #[derive(Debug)]
 struct Lane {
     script: &'static Script,
-    wire: Wire,
     keys: HashMap<Arc<[u8]>, usize, RandomState>,
     /// Keys with somebody who waits and no call on its way.
     ready: VecDeque<usize>,
@@ -116,7 +115,6 @@ impl Batches {
         self.lanes.iter().position(|lane| std::ptr::eq(lane.script, script)).unwrap_or_else(|| {
             self.lanes.push(Lane {
                 script,
-                wire: Wire::of(script),
                 keys: HashMap::default(),
                 ready: VecDeque::new(),
                 knowledge: Knowledge::Known,
@@ -248,7 +246,7 @@ impl Batches {
         }
         let sections = || batch.sections.iter();
         let first = |section: &Section| section.members.first().map(|member| self.members.question(member));
-        let mut call = lane.wire.call(outgoing, batch.in_full, batch.sections.len());
+        let mut call = Call::begin(outgoing, lane.script, batch.in_full, batch.sections.len());
         for section in sections() {
             call.argument(&self.keys[section.key].bytes);
         }

@@ -43,7 +43,6 @@ mod stream;
 mod supervisor;
 #[cfg(feature = "redis-tls")]
 mod tls;
-mod wire;
 
 pub(super) use self::item::{Item, Question};
 pub(super) use self::standalone::Server;
@@ -150,7 +149,7 @@ impl Calls<'_> {
     ///
     /// Dropping the future leaves nothing behind but the command, which may run.
     pub(super) async fn send(&self, command: &Cmd) -> Result<Result<Value, ServerError>, StoreError> {
-        self.ask(command, Expected::Anything).await
+        self.ask(|| command.get_packed_command(), Expected::Anything).await
     }
 
     /// The same; a reply of another form shows that replies and questions have come apart.
@@ -159,7 +158,16 @@ impl Calls<'_> {
         command: &Cmd,
         is_like: fn(&Value) -> bool,
     ) -> Result<Result<Value, ServerError>, StoreError> {
-        self.ask(command, Expected::Like(is_like)).await
+        self.send_packed(|| command.get_packed_command(), is_like).await
+    }
+
+    /// The same for a command that is written as bytes.
+    pub(super) async fn send_packed(
+        &self,
+        packed: impl Fn() -> Vec<u8>,
+        is_like: fn(&Value) -> bool,
+    ) -> Result<Result<Value, ServerError>, StoreError> {
+        self.ask(packed, Expected::Like(is_like)).await
     }
 
     /// Sends a MULTI … EXEC at once, and gives all replies.
@@ -182,13 +190,12 @@ impl Calls<'_> {
         }
     }
 
-    async fn ask(&self, command: &Cmd, expected: Expected) -> Result<Result<Value, ServerError>, StoreError> {
-        let question = || question::Question {
-            packed: command.get_packed_command(),
-            replies: 1,
-            expected,
-            timeout_at: self.timeout_at,
-        };
+    async fn ask(
+        &self,
+        packed: impl Fn() -> Vec<u8>,
+        expected: Expected,
+    ) -> Result<Result<Value, ServerError>, StoreError> {
+        let question = || question::Question { packed: packed(), replies: 1, expected, timeout_at: self.timeout_at };
         Ok(match self.connections.node()?.ask(question).await? {
             Value::ServerError(error) => Err(error),
             reply => Ok(reply),

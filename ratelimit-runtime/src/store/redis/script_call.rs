@@ -1,37 +1,24 @@
-//! [`Wire`]: the call of a script as bytes. What is the same in every call is built once.
+//! [`Call`]: the call of a script, written as bytes.
 
-use crate::store::redis::script::Script;
-
-#[derive(Debug)]
-pub(super) struct Wire {
-    script: &'static Script,
-    by_hash: Vec<u8>,
-}
+use super::script::Script;
 
 /// A call that is being written.
 pub(super) struct Call<'a> {
     to: &'a mut Vec<u8>,
 }
 
-impl Wire {
-    pub(super) fn of(script: &'static Script) -> Self {
-        let mut by_hash = Vec::new();
-        argument(&mut by_hash, b"EVALSHA");
-        argument(&mut by_hash, script.sha1().as_bytes());
-        Self { script, by_hash }
-    }
-
-    /// Begins a call of so many questions, each of which has a key. The server is told the whole script `in_full`.
-    pub(super) fn call<'a>(&self, to: &'a mut Vec<u8>, in_full: bool, questions: usize) -> Call<'a> {
+impl<'a> Call<'a> {
+    /// Begins a call of so many questions, each of which has a key.
+    ///
+    /// A server that does not know the script is told it `in_full`, and knows it from then on. `SCRIPT LOAD` would be one
+    /// round trip more, and in a cluster would reach nodes that do not have the keys.
+    pub(super) fn begin(to: &'a mut Vec<u8>, script: &Script, in_full: bool, questions: usize) -> Self {
+        let (name, script) = if in_full { ("EVAL", script.source()) } else { ("EVALSHA", script.sha1()) };
         head(to, b'*', 2 * questions + 4);
-        if in_full {
-            argument(to, b"EVAL");
-            argument(to, self.script.source().as_bytes());
-        } else {
-            to.extend_from_slice(&self.by_hash);
-        }
+        argument(to, name.as_bytes());
+        argument(to, script.as_bytes());
         argument(to, itoa::Buffer::new().format(questions).as_bytes());
-        Call { to }
+        Self { to }
     }
 }
 
@@ -71,15 +58,15 @@ mod tests {
 
     use redis::cmd;
 
+    use super::super::script;
     use super::*;
-    use crate::store::redis::script;
 
     #[test]
     fn a_call_is_what_the_client_library_would_write() {
         let script = &script::FIXED_WINDOW;
         for (in_full, now) in [(false, None), (true, None), (false, Some(1_790_000_000_000_123))] {
             let mut written = b"before".to_vec();
-            let mut call = Wire::of(script).call(&mut written, in_full, 2);
+            let mut call = Call::begin(&mut written, script, in_full, 2);
             call.argument(b"a\r\n\xff");
             call.argument(b"");
             call.clock(now);
