@@ -214,6 +214,7 @@ struct Kind {
     algorithm: Algorithm,
     layout: Option<LogLayout>,
     deny_cache: bool,
+    group_commit: bool,
 }
 
 impl Kind {
@@ -223,16 +224,17 @@ impl Kind {
 }
 
 fn compare(algorithm: Algorithm, layout: Option<LogLayout>) {
-    for deny_cache in [false, true] {
-        compare_as(Kind { algorithm, layout, deny_cache });
+    for (deny_cache, group_commit) in [(false, false), (false, true), (true, true)] {
+        compare_as(Kind { algorithm, layout, deny_cache, group_commit });
     }
 }
 
 fn compare_as(kind: Kind) {
-    let Kind { algorithm, layout, deny_cache } = kind;
+    let Kind { algorithm, layout, deny_cache, group_commit } = kind;
     let server = shared();
     let clock = FakeClock::new();
-    let mut redis = RedisStore::new(&server.url()).unwrap().with_clock(clock.clone()).deny_cache(deny_cache);
+    let redis = RedisStore::new(&server.url()).unwrap().with_clock(clock.clone());
+    let mut redis = redis.deny_cache(deny_cache).group_commit(group_commit);
     if let Some(layout) = layout {
         redis = redis.log_layout(layout);
     }
