@@ -73,8 +73,22 @@ impl RedisServer {
         panic!("redis-server found ten ports in a row taken");
     }
 
+    /// A server on this port, unless that is taken.
+    pub(crate) fn start_on(port: u16, args: Vec<String>) -> Option<Self> {
+        match Running::start(port, &args) {
+            Ok(running) => Some(Self { port, args, running: Some(running) }),
+            Err(StartError::PortTaken) => None,
+            Err(StartError::Other(why)) => panic!("redis-server did not start: {why}"),
+        }
+    }
+
     pub(crate) fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Whether it has been started, and not been stopped since.
+    pub(crate) fn runs(&self) -> bool {
+        self.running.is_some()
     }
 
     /// `redis://127.0.0.1:<port>/`

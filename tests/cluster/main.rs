@@ -1,0 +1,6 @@
+//! Redis Cluster: what the store makes of slots, redirects and nodes.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod servers;
