@@ -192,18 +192,26 @@ impl RedisCluster {
         keys.len()
     }
 
-    /// Makes `to` the master of the slot, and tells all masters.
+    /// Makes `to` the master of the slot, and tells the other masters.
     pub(crate) fn end_move(&self, slot: u16, from: usize, to: usize) {
         let (slot, id) = (slot.to_string(), self.id(to));
-        let others = (0..self.len()).filter(|&at| at != to && at != from);
-        let others = others.filter(|&at| self.nodes[at].runs() && self.is_master(at));
-        for at in [to, from].into_iter().chain(others) {
-            self.ok(at, &["CLUSTER", "SETSLOT", &slot, "NODE", &id]);
+        let command = ["CLUSTER", "SETSLOT", &slot, "NODE", &id];
+        self.ok(to, &command);
+        let others = (0..self.len()).filter(|&at| at != to && at != from && self.nodes[at].runs());
+        for at in [from].into_iter().chain(others) {
+            // Replicas refuse, and so does a master that has heard already and has no slots left.
+            let said = self.nodes[at].cli(&command);
+            assert!(said == "OK" || said.contains("only with masters"), "{said}");
         }
     }
 
-    /// Waits until every node that runs serves, and every replica has its master's data.
+    /// Waits until every node that runs serves, every replica has its master's data, and all agree on who serves which slot.
     pub(crate) fn wait_until_whole(&self) {
+        let first = (0..self.len()).find(|&at| self.nodes[at].runs()).expect("a node that runs");
+        self.wait("agrees with the others", |node| {
+            let at = self.nodes.iter().position(|other| other.port() == node.port());
+            at.is_some_and(|at| self.owners_as_seen_by(at) == self.owners_as_seen_by(first))
+        });
         self.wait("serves, with its replicas", |node| {
             let state = node.cli(&["CLUSTER", "INFO"]);
             let link = node.info("replication", "master_link_status");
@@ -249,10 +257,17 @@ impl RedisCluster {
         }
     }
 
+    fn owners_as_seen_by(&self, asked: usize) -> Vec<(usize, Vec<(u16, u16)>)> {
+        let serving = self.view(asked).into_iter().filter(|node| !node.slots.is_empty());
+        let mut serving: Vec<_> = serving.map(|node| (node.at, node.slots)).collect();
+        serving.sort();
+        serving
+    }
+
     fn ok(&self, at: usize, command: &[impl AsRef<[u8]>]) {
         let said = self.nodes[at].cli(command);
         let shown = || command.iter().take(4).map(|part| String::from_utf8_lossy(part.as_ref())).collect::<Vec<_>>();
-        assert_eq!(said, "OK", "{:?}", shown());
+        assert_eq!(said, "OK", "{at}: {:?}", shown());
     }
 
     /// The name that a node has given itself.
