@@ -14,6 +14,7 @@ use self::node::{Node, Report};
 use self::nodes::Nodes;
 use self::pool::Pool;
 use self::question::Expected;
+use self::queue::Sharing;
 use self::target::Target;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::real_time;
@@ -141,7 +142,8 @@ impl Connections {
         }
         let (node, reports) = Node::new();
         self.nodes.find_or_add(runtime.id(), node, |node| {
-            supervisor::start(runtime, target, self.group_commit, &self.nodes, node, reports);
+            let sharing = if self.group_commit { Sharing::All } else { Sharing::None };
+            supervisor::start(runtime, target, sharing, &self.nodes, node, reports);
         })
     }
 

@@ -14,6 +14,7 @@ use tokio::task::AbortHandle;
 use super::attempt::connect_within;
 use super::exchange::Exchange;
 use super::question::{Expected, NoAnswer, Question};
+use super::queue::Sharing;
 use super::server::Server;
 use super::target::Target;
 use crate::error::StoreError;
@@ -100,7 +101,7 @@ impl Pool {
             if let Some(error) = made.says {
                 return Err(error);
             }
-            let (exchange, task) = Exchange::start(made.stream, false);
+            let (exchange, task) = Exchange::start(made.stream, Sharing::None);
             let connection = Connection { exchange, task: tokio::spawn(task).abort_handle() };
             Ok(Lease { connection: Some(connection), pool, _permit: permit })
         });

@@ -77,6 +77,15 @@ pub(super) struct Queue {
     mark: u64,
 }
 
+/// Which decisions share calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sharing {
+    None,
+    /// Those on one key.
+    Keys,
+    All,
+}
+
 /// How often, under load, a marker is sent along: its reply shows that replies and questions are still in step.
 const MARK_EVERY: Duration = Duration::from_secs(1);
 
@@ -89,15 +98,15 @@ const KEPT_BYTES: usize = 64 * 1024;
 const SMALLEST: usize = 8;
 
 impl Queue {
-    pub(super) fn new(now: Instant, group_commit: bool) -> Self {
+    pub(super) fn new(now: Instant, sharing: Sharing) -> Self {
         Self {
             waiting: VecDeque::new(),
-            batches: Batches::new(group_commit),
+            batches: Batches::new(sharing != Sharing::None),
             asked: VecDeque::new(),
             on_the_way: 0,
             calls: 0,
             questions: 0,
-            full: if group_commit { batch::QUESTIONS } else { 1 },
+            full: if sharing == Sharing::All { batch::QUESTIONS } else { 1 },
             outgoing: Vec::new(),
             sent: 0,
             room: Room::new(),
@@ -364,10 +373,6 @@ impl Queue {
     pub(super) fn members(&self) -> usize {
         self.batches.members()
     }
-
-    pub(super) fn shares_calls(&self) -> bool {
-        self.full > 1
-    }
 }
 
 impl Deliveries {
@@ -405,7 +410,7 @@ mod tests {
     impl Fixture {
         fn new() -> Self {
             let now = Instant::now();
-            Self { queue: Queue::new(now, true), now, deliveries: Deliveries::default() }
+            Self { queue: Queue::new(now, Sharing::All), now, deliveries: Deliveries::default() }
         }
 
         fn ask(&mut self, question: Question) -> oneshot::Receiver<Answer> {
