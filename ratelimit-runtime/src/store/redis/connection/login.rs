@@ -16,6 +16,13 @@ pub(super) struct Login {
     settings: RedisConnectionInfo,
 }
 
+/// What a server has to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Any,
+    Master,
+}
+
 /// Why nobody is logged in.
 pub(super) enum LoginError {
     Lost(io::Error),
@@ -53,13 +60,23 @@ impl Login {
         Self { settings }
     }
 
-    /// Logs in, chooses the database and sends a PING, in one round trip. What the server says if it does not serve.
-    pub(super) async fn log_in(&self, stream: &mut Stream) -> Result<Option<StoreError>, LoginError> {
-        let steps = self.steps();
-        let replies = ask(stream, &steps, true).await?;
+    /// Logs in, chooses the database, asks for the role and sends a PING, in one round trip. What the server says if it
+    /// does not serve.
+    pub(super) async fn log_in(&self, stream: &mut Stream, role: Role) -> Result<Option<StoreError>, LoginError> {
+        let mut steps = self.steps();
+        if role == Role::Master {
+            steps.push(cmd("ROLE"));
+        }
+        steps.push(cmd("PING"));
+        let replies = converse(stream, &steps).await?;
         let Some((pong, others)) = replies.split_last() else { return Ok(None) };
         if let Some(error) = others.iter().find_map(as_error) {
             return Err(LoginError::Refused(errors::from_server(error)));
+        }
+        if role == Role::Master && !others.last().is_some_and(is_master) {
+            return Err(LoginError::Refused(StoreError::unavailable(
+                "Redis is not the master that Sentinel takes it for",
+            )));
         }
         match serves(pong) {
             Err(error) if error.kind() != StoreErrorKind::Unavailable => Err(LoginError::Refused(error)),
@@ -67,8 +84,9 @@ impl Login {
         }
     }
 
+    /// What comes before all else. May be nothing.
     pub(super) fn steps(&self) -> Vec<Cmd> {
-        let mut steps = Vec::with_capacity(3);
+        let mut steps = Vec::with_capacity(4);
         let (user, password) = (self.settings.username(), self.settings.password());
         if self.settings.protocol() == ProtocolVersion::RESP2 {
             if let Some(password) = password {
@@ -87,14 +105,14 @@ impl Login {
         if self.database() != 0 {
             steps.push(cmd("SELECT").arg(self.database()).take());
         }
-        steps.push(cmd("PING"));
         steps
     }
 }
 
-/// Sends commands on a stream that nobody else uses, and gives as many replies. Of several commands the first logs in:
-/// if that is refused, there may be nothing after it.
-async fn ask(stream: &mut Stream, commands: &[Cmd], logs_in: bool) -> Result<Vec<Value>, LoginError> {
+/// Sends commands on a stream that nobody else uses, and gives as many replies.
+///
+/// If the first of several is refused, nothing may come after that.
+pub(super) async fn converse(stream: &mut Stream, commands: &[Cmd]) -> Result<Vec<Value>, LoginError> {
     let mut packed = Vec::new();
     for command in commands {
         command.write_packed_command(&mut packed);
@@ -109,7 +127,6 @@ async fn ask(stream: &mut Stream, commands: &[Cmd], logs_in: bool) -> Result<Vec
                 replies.push(reply);
                 // A server that is full says so, unasked, and hangs up.
                 if let [Value::ServerError(error)] = replies.as_slice()
-                    && logs_in
                     && commands.len() > 1
                 {
                     return Err(LoginError::Refused(login_failed(error)));
@@ -128,6 +145,11 @@ async fn ask(stream: &mut Stream, commands: &[Cmd], logs_in: bool) -> Result<Vec
         }
     }
     if buffer.is_empty() { Ok(replies) } else { Err(LoginError::OutOfStep) }
+}
+
+/// Whether this is what a master replies to ROLE.
+fn is_master(reply: &Value) -> bool {
+    matches!(reply, Value::Array(parts) if matches!(parts.first(), Some(Value::BulkString(role)) if role == b"master"))
 }
 
 fn as_error(reply: &Value) -> Option<&ServerError> {

@@ -9,7 +9,7 @@ use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
 use redis::{ConnectionAddr, ConnectionInfo};
 use tokio::net::TcpStream;
 
-use super::login::{Login, LoginError};
+use super::login::{Login, LoginError, Role};
 use super::stream::{Handle, Stream};
 #[cfg(feature = "redis-tls")]
 use super::tls;
@@ -41,7 +41,6 @@ impl Server {
     }
 
     /// The same login, TLS and settings at another address.
-    #[allow(dead_code, reason = "Sentinel and Cluster will use it")]
     pub(in super::super) fn at(&self, host: &str, port: u16) -> Self {
         Self { address: Address::Tcp { host: host.to_owned(), port }, ..self.clone() }
     }
@@ -51,10 +50,23 @@ impl Server {
         Self { login: self.login.of_user(user, password), ..self.clone() }
     }
 
+    pub(super) fn is_at(&self, host: &str, port: u16) -> bool {
+        matches!(&self.address, Address::Tcp { host: ours, port: of_ours } if ours == host && *of_ours == port)
+    }
+
     /// Connects, logs in, and asks whether the server serves: the second part is what it says if it does not.
     pub(super) async fn connect(&self) -> Result<(Stream, Option<StoreError>), StoreError> {
+        self.connect_as(Role::Any).await
+    }
+
+    /// The same, if it is a master.
+    pub(super) async fn connect_to_master(&self) -> Result<(Stream, Option<StoreError>), StoreError> {
+        self.connect_as(Role::Master).await
+    }
+
+    async fn connect_as(&self, role: Role) -> Result<(Stream, Option<StoreError>), StoreError> {
         let mut stream = self.open().await.map_err(|error| self.unreachable(error))?;
-        let said = self.login.log_in(&mut stream).await.map_err(|error| self.not_logged_in(error))?;
+        let said = self.login.log_in(&mut stream, role).await.map_err(|error| self.not_logged_in(error))?;
         Ok((stream, said))
     }
 
@@ -93,7 +105,7 @@ impl Server {
         StoreError::unavailable(format!("no connection to Redis at {self}: {error}")).with_source(error)
     }
 
-    fn not_logged_in(&self, error: LoginError) -> StoreError {
+    pub(super) fn not_logged_in(&self, error: LoginError) -> StoreError {
         match error {
             LoginError::Lost(error) => self.unreachable(error),
             LoginError::Foreign => {

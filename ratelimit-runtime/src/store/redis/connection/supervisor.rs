@@ -6,7 +6,7 @@
 
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -93,6 +93,8 @@ impl Supervisor {
         let start = Instant::now();
         let (exchange, task) = Exchange::start(stream, self.sharing);
         let task = AbortOnDrop(tokio::spawn(task).abort_handle());
+        let (target, now_at) = (self.target.clone(), Arc::clone(&server));
+        let mut moved = pin!(target.moved_from(&now_at));
         let connected = Connected { exchange: exchange.clone(), pool: Pool::new(server, exchange.clone()) };
         let mut state = State::new(if says.is_some() { Pong::Refuses } else { Pong::Serves });
         self.nodes.upgrade().ok_or(Over)?.connected();
@@ -104,7 +106,11 @@ impl Supervisor {
             if tick.is_none() {
                 tick = state.tick_in().map(|tick| Box::pin(real_time::sleep(tick)));
             }
-            let action = match self.next(ended, &mut pong, &mut tick).await {
+            let action = match self.next(ended, moved.as_mut(), &mut pong, &mut tick).await {
+                Event::Moved => {
+                    exchange.close(StoreError::unavailable("another Redis server is the master now"), true);
+                    Action::Nothing
+                }
                 Event::Ended(ended) => break ended,
                 Event::Report(None) => return Err(Over),
                 Event::Report(Some(Report::Wanted)) => Action::Nothing,
@@ -150,6 +156,7 @@ impl Supervisor {
     async fn next(
         &mut self,
         ended: impl Future<Output = Ended>,
+        moved: impl Future<Output = ()>,
         pong: &mut Option<oneshot::Receiver<Answer>>,
         tick: &mut Option<Pin<Box<impl Future<Output = ()>>>>,
     ) -> Event {
@@ -165,8 +172,9 @@ impl Supervisor {
                 None => std::future::pending().await,
             }
         };
-        match either(either(ended, pong), either(tick, self.reports.recv())).await {
-            Either::First(Either::First(ended)) => Event::Ended(ended),
+        match either(either(either(ended, moved), pong), either(tick, self.reports.recv())).await {
+            Either::First(Either::First(Either::First(ended))) => Event::Ended(ended),
+            Either::First(Either::First(Either::Second(()))) => Event::Moved,
             Either::First(Either::Second(answer)) => Event::Pong(answer.unwrap_or(Err(NoAnswer::NotAsked))),
             Either::Second(Either::First(())) => Event::Tick,
             Either::Second(Either::Second(report)) => Event::Report(report),
@@ -250,6 +258,7 @@ impl Supervisor {
 
 enum Event {
     Ended(Ended),
+    Moved,
     Pong(Answer),
     Tick,
     Report(Option<Report>),

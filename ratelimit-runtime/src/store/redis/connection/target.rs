@@ -25,12 +25,23 @@ pub(super) struct Connection {
 
 impl Target {
     pub(super) async fn connect(&self) -> Result<Connection, StoreError> {
-        let server = match self {
-            Self::Server(server) => Arc::clone(server),
-            Self::Master(_) => return Err(StoreError::misconfigured("not yet")),
+        let (server, (stream, says)) = match self {
+            Self::Server(server) => (Arc::clone(server), server.connect().await?),
+            Self::Master(sentinels) => {
+                let server = sentinels.find().await?;
+                let connected = server.connect_to_master().await?;
+                (server, connected)
+            }
         };
-        let (stream, says) = server.connect().await?;
         Ok(Connection { stream, server, says })
+    }
+
+    /// Waits until one should be connected to another server than this.
+    pub(super) async fn moved_from(&self, server: &Server) {
+        match self {
+            Self::Server(_) => std::future::pending().await,
+            Self::Master(sentinels) => sentinels.moved_from(server).await,
+        }
     }
 }
 

@@ -178,11 +178,11 @@ mod tests {
 
     #[test]
     fn protocol_is_resp3_unless_chosen() {
-        assert_eq!(server("redis://h").unwrap().steps(), "HELLO 3 PING");
-        assert_eq!(server("redis://:p@h").unwrap().steps(), "HELLO 3 AUTH default p PING");
-        assert_eq!(server("redis://u:p@h/0?x=1&protocol=3").unwrap().steps(), "HELLO 3 AUTH u p PING");
-        assert_eq!(server("redis://u:p@h/0?protocol=resp2").unwrap().steps(), "AUTH u p PING");
-        assert_eq!(server("redis://:p@h/0?protocol=resp2").unwrap().steps(), "AUTH p PING");
-        assert_eq!(server("unix:///s?db=1&protocol=2").unwrap().steps(), "SELECT 1 PING");
+        assert_eq!(server("redis://h").unwrap().steps(), "HELLO 3");
+        assert_eq!(server("redis://:p@h").unwrap().steps(), "HELLO 3 AUTH default p");
+        assert_eq!(server("redis://u:p@h/0?x=1&protocol=3").unwrap().steps(), "HELLO 3 AUTH u p");
+        assert_eq!(server("redis://u:p@h/0?protocol=resp2").unwrap().steps(), "AUTH u p");
+        assert_eq!(server("redis://:p@h/0?protocol=resp2").unwrap().steps(), "AUTH p");
+        assert_eq!(server("unix:///s?db=1&protocol=2").unwrap().steps(), "SELECT 1");
     }
 }
