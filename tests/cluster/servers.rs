@@ -1,5 +1,7 @@
 //! The clusters that the tests run on do what they are told.
 
+#![allow(clippy::panic, reason = "a test that cannot go on fails")]
+
 use crate::support::cluster::RedisCluster;
 
 #[test]

@@ -6,6 +6,7 @@ use std::fs;
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,7 @@ const SLOTS: usize = 16_384;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// After this long without an answer, nodes take one of theirs for dead. A fail-over takes about twice as long.
-pub(crate) const NODE_TIMEOUT: Duration = Duration::from_millis(1_000);
+pub(crate) const NODE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Masters that share the slots evenly, and their replicas. Nodes are named by their place: first the masters, then the
 /// replicas of the first one, and so on; those that are added come last. All of them are killed on drop, and when the test
@@ -319,6 +320,12 @@ impl RedisCluster {
         let own = own.into_iter().flat_map(|(name, value)| [name.to_owned(), value.to_owned()]);
         own.chain(self.args.iter().cloned()).collect()
     }
+}
+
+/// Three masters for all tests of the process. Use unique keys, and leave the cluster as it was.
+pub(crate) fn shared() -> &'static RedisCluster {
+    static SHARED: OnceLock<RedisCluster> = OnceLock::new();
+    SHARED.get_or_init(|| RedisCluster::start(3, 0))
 }
 
 /// A node as another one sees it.
