@@ -4,6 +4,8 @@
 
 pub(crate) mod cluster;
 pub(crate) mod redis;
+pub(crate) mod sentinel;
+pub(crate) mod tls;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;

@@ -194,6 +194,6 @@ mod tests {
         assert!(server.steps().starts_with("HELLO 3 AUTH u p SELECT 3"), "{}", server.steps());
         // A sentinel has a login of its own, and no databases.
         let sentinel = server.of_user(None, Some("q"));
-        assert_eq!(sentinel.steps(), "HELLO 3 AUTH default q");
+        assert_eq!(sentinel.steps(), "AUTH q");
     }
 }

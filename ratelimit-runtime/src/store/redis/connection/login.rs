@@ -48,9 +48,9 @@ impl Login {
         self.settings.db()
     }
 
-    /// The same with another user, on database 0.
-    pub(super) fn of_user(&self, user: Option<&str>, password: Option<&str>) -> Self {
-        let mut settings = RedisConnectionInfo::default().set_protocol(self.settings.protocol());
+    /// That of another user, on no database, in the protocol that every version speaks.
+    pub(super) fn of_user(user: Option<&str>, password: Option<&str>) -> Self {
+        let mut settings = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP2);
         if let Some(user) = user {
             settings = settings.set_username(user);
         }
@@ -69,6 +69,9 @@ impl Login {
         }
         steps.push(cmd("PING"));
         let replies = converse(stream, &steps).await?;
+        if let ([Value::ServerError(error)], 2..) = (replies.as_slice(), steps.len()) {
+            return Err(LoginError::Refused(login_failed(error)));
+        }
         let Some((pong, others)) = replies.split_last() else { return Ok(None) };
         if let Some(error) = others.iter().find_map(as_error) {
             return Err(LoginError::Refused(errors::from_server(error)));
@@ -109,9 +112,8 @@ impl Login {
     }
 }
 
-/// Sends commands on a stream that nobody else uses, and gives as many replies.
-///
-/// If the first of several is refused, nothing may come after that.
+/// Sends commands on a stream that nobody else uses, and gives as many replies; only one if that is an error. A server
+/// that is full says so, unasked, and hangs up.
 pub(super) async fn converse(stream: &mut Stream, commands: &[Cmd]) -> Result<Vec<Value>, LoginError> {
     let mut packed = Vec::new();
     for command in commands {
@@ -125,11 +127,8 @@ pub(super) async fn converse(stream: &mut Stream, commands: &[Cmd]) -> Result<Ve
             Parsed::Reply(reply, taken) => {
                 buffer.drain(..taken);
                 replies.push(reply);
-                // A server that is full says so, unasked, and hangs up.
-                if let [Value::ServerError(error)] = replies.as_slice()
-                    && commands.len() > 1
-                {
-                    return Err(LoginError::Refused(login_failed(error)));
+                if let [Value::ServerError(_)] = replies.as_slice() {
+                    return Ok(replies);
                 }
             }
             Parsed::Push(taken) => drop(buffer.drain(..taken)),

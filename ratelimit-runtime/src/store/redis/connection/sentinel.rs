@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use self::ask::{Said, ask, ask_once};
+use self::ask::{Line, Said};
 use super::server::Server;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::real_time;
@@ -58,7 +58,8 @@ impl Sentinels {
         for sentinel in self.known().sentinels.clone() {
             let name = self.name.clone();
             asked.spawn(async move {
-                let answer = real_time::timeout_at(Instant::now() + PATIENCE, ask_once(&sentinel, &name)).await;
+                let ask = async { Line::open(&sentinel).await?.ask(&name).await };
+                let answer = real_time::timeout_at(Instant::now() + PATIENCE, ask).await;
                 let late = || StoreError::unavailable(format!("the sentinel {sentinel} does not answer"));
                 answer.unwrap_or_else(|_| Err(late()))
             });
@@ -137,17 +138,17 @@ impl Known {
 
 /// Asks one sentinel again and again, on one connection as long as that lasts.
 async fn watch(sentinel: Server, name: String, answers: mpsc::Sender<Said>) {
-    let mut connection = None;
+    let mut kept = None;
     loop {
         let answer = real_time::timeout_at(Instant::now() + PATIENCE, async {
-            let mut stream = match connection.take() {
-                Some(stream) => stream,
-                None => sentinel.connect().await?.0,
+            let mut line = match kept.take() {
+                Some(line) => line,
+                None => Line::open(&sentinel).await?,
             };
-            Ok::<_, StoreError>((ask(&mut stream, &sentinel, &name).await?, stream))
+            Ok::<_, StoreError>((line.ask(&name).await?, line))
         });
-        if let Ok(Ok((said, stream))) = answer.await {
-            connection = Some(stream);
+        if let Ok(Ok((said, line))) = answer.await {
+            kept = Some(line);
             if answers.send(said).await.is_err() {
                 return;
             }

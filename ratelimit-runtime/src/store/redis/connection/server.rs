@@ -45,9 +45,9 @@ impl Server {
         Self { address: Address::Tcp { host: host.to_owned(), port }, ..self.clone() }
     }
 
-    /// The same address for another user, on database 0.
+    /// The same address for another user, who has no database.
     pub(super) fn of_user(&self, user: Option<&str>, password: Option<&str>) -> Self {
-        Self { login: self.login.of_user(user, password), ..self.clone() }
+        Self { login: Login::of_user(user, password), ..self.clone() }
     }
 
     /// `None` for the path of a socket.

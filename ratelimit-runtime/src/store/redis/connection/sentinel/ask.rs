@@ -2,7 +2,7 @@
 
 use redis::{Value, cmd};
 
-use super::super::login::{LoginError, converse};
+use super::super::login::converse;
 use super::super::server::Server;
 use super::super::stream::Stream;
 use crate::error::StoreError;
@@ -24,29 +24,38 @@ pub(super) enum Said {
     Unknown,
 }
 
-/// Asks on a connection of its own.
-pub(super) async fn ask_once(sentinel: &Server, name: &str) -> Result<Said, StoreError> {
-    let (mut stream, _) = sentinel.connect().await?;
-    ask(&mut stream, sentinel, name).await
+/// A connection to a sentinel.
+pub(super) struct Line<'a> {
+    sentinel: &'a Server,
+    stream: Stream,
 }
 
-pub(super) async fn ask(stream: &mut Stream, sentinel: &Server, name: &str) -> Result<Said, StoreError> {
-    let asked = ["GET-MASTER-ADDR-BY-NAME", "MASTER", "SENTINELS"];
-    let asked = asked.map(|what| cmd("SENTINEL").arg(what).arg(name).take());
-    let replies = converse(stream, &asked).await.map_err(|error| match error {
-        LoginError::Refused(error) => error,
-        error => sentinel.not_logged_in(error),
-    })?;
-    match replies.as_slice() {
-        [Value::ServerError(error), ..] => {
-            let (said, what) = (errors::from_server(error), "SENTINEL GET-MASTER-ADDR-BY-NAME");
-            Err(StoreError::new(said.kind(), format!("{sentinel} does not answer {what}: {said}")))
-        }
-        [address, master, others] => {
-            read(address, master, others).ok_or_else(|| StoreError::unavailable(format!("{sentinel} is no sentinel")))
-        }
-        _ => Err(errors::unexpected_reply()),
+impl<'a> Line<'a> {
+    pub(super) async fn open(sentinel: &'a Server) -> Result<Self, StoreError> {
+        let opened = sentinel.connect().await;
+        let (stream, _) = opened.map_err(|error| of(sentinel, "", &error))?;
+        Ok(Self { sentinel, stream })
     }
+
+    pub(super) async fn ask(&mut self, name: &str) -> Result<Said, StoreError> {
+        let asked = ["GET-MASTER-ADDR-BY-NAME", "MASTER", "SENTINELS"];
+        let asked = asked.map(|what| cmd("SENTINEL").arg(what).arg(name).take());
+        let replies = converse(&mut self.stream, &asked).await.map_err(|error| self.sentinel.not_logged_in(error))?;
+        match replies.as_slice() {
+            [address, master, others] => {
+                read(address, master, others).ok_or_else(|| of(self.sentinel, "", &errors::unexpected_reply()))
+            }
+            [Value::ServerError(error)] => {
+                Err(of(self.sentinel, "SENTINEL GET-MASTER-ADDR-BY-NAME: ", &errors::from_server(error)))
+            }
+            _ => Err(of(self.sentinel, "", &errors::unexpected_reply())),
+        }
+    }
+}
+
+/// An error that came from a sentinel.
+fn of(sentinel: &Server, doing: &str, error: &StoreError) -> StoreError {
+    StoreError::new(error.kind(), format!("the sentinel at {sentinel}: {doing}{}", error.message()))
 }
 
 /// The other two may be refused to a user who may ask for the address.
