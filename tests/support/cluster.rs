@@ -297,7 +297,7 @@ impl RedisCluster {
     fn start_node(&self) -> RedisServer {
         for _ in 0..20 {
             let port = free_ports();
-            if let Some(node) = RedisServer::start_on(port, self.args_of(port)) {
+            if let Some(node) = RedisServer::start_on(port, "", &self.args_of(port)) {
                 return node;
             }
         }

@@ -68,21 +68,14 @@ impl RedisServer {
     pub(crate) fn start_from(config: &str, args: &[&str]) -> Self {
         let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
         // Between finding a free port and binding it, somebody else may take it.
-        for _ in 0..10 {
-            let port = free_port();
-            match Running::start(port, config, &args) {
-                Ok(running) => return Self { port, config: config.to_owned(), args, running: Some(running) },
-                Err(StartError::PortTaken) => {}
-                Err(StartError::Other(why)) => panic!("redis-server did not start: {why}"),
-            }
-        }
-        panic!("redis-server found ten ports in a row taken");
+        let started = (0..10).find_map(|_| Self::start_on(free_port(), config, &args));
+        started.unwrap_or_else(|| panic!("redis-server found ten ports in a row taken"))
     }
 
     /// A server on this port, unless that is taken.
-    pub(crate) fn start_on(port: u16, args: Vec<String>) -> Option<Self> {
-        match Running::start(port, &args) {
-            Ok(running) => Some(Self { port, args, running: Some(running) }),
+    pub(crate) fn start_on(port: u16, config: &str, args: &[String]) -> Option<Self> {
+        match Running::start(port, config, args) {
+            Ok(running) => Some(Self { port, config: config.to_owned(), args: args.to_vec(), running: Some(running) }),
             Err(StartError::PortTaken) => None,
             Err(StartError::Other(why)) => panic!("redis-server did not start: {why}"),
         }
