@@ -77,6 +77,11 @@ impl RedisServer {
         self.port
     }
 
+    /// `127.0.0.1:<port>`
+    pub(crate) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
     /// `redis://127.0.0.1:<port>/`
     pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port)
@@ -117,11 +122,16 @@ impl RedisServer {
     /// Sends one command on a connection of its own, and gives its reply as text: elements of arrays one per line, an
     /// error with a leading `-`, nil as nothing.
     pub(crate) fn cli(&self, command: &[impl AsRef<[u8]>]) -> String {
+        self.connect().send(command).expect("the server answers")
+    }
+
+    /// A connection to send several commands on.
+    pub(crate) fn connect(&self) -> Link {
         let mut link = Link::open(self.port).expect("the server takes connections");
         if let Some(password) = self.password() {
             link.send(&["AUTH", password]).expect("the server answers AUTH");
         }
-        link.send(command).expect("the server answers")
+        link
     }
 
     /// The number that a command gives.
@@ -254,7 +264,8 @@ fn free_port() -> u16 {
 }
 
 /// One connection, speaking RESP2.
-struct Link(BufReader<TcpStream>);
+#[derive(Debug)]
+pub(crate) struct Link(BufReader<TcpStream>);
 
 impl Link {
     fn open(port: u16) -> std::io::Result<Self> {
@@ -263,7 +274,8 @@ impl Link {
         Ok(Self(BufReader::new(stream)))
     }
 
-    fn send(&mut self, command: &[impl AsRef<[u8]>]) -> std::io::Result<String> {
+    /// Sends a command, and gives its reply as [`RedisServer::cli`] does.
+    pub(crate) fn send(&mut self, command: &[impl AsRef<[u8]>]) -> std::io::Result<String> {
         let mut request = Vec::new();
         write!(request, "*{}\r\n", command.len())?;
         for part in command {
