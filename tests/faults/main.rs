@@ -44,5 +44,11 @@ fn main() -> ExitCode {
         standalone::swallowed,
         standalone::garbled,
         standalone::far_away,
+        standalone::failed_over,
+        standalone::promoted_without_the_last_writes,
+        standalone::failed_over_to_a_clock_ahead,
+        standalone::failed_over_to_a_clock_behind,
+        standalone::clock_set_forward,
+        standalone::clock_set_back,
     ])
 }

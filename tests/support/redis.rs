@@ -36,6 +36,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct RedisServer {
     port: u16,
+    /// What runs the binary, such as `env NAME=value`.
+    launcher: Vec<String>,
     args: Vec<String>,
     running: Option<Running>,
 }
@@ -60,12 +62,18 @@ impl RedisServer {
 
     /// A server with further arguments, such as `&["--maxmemory", "3mb"]`.
     pub(crate) fn start_with(args: &[&str]) -> Self {
-        let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
+        Self::start_under(&[], args)
+    }
+
+    /// The same, run by another command, which must become the server: `&["env", "NAME=value"]`.
+    pub(crate) fn start_under(launcher: &[&str], args: &[&str]) -> Self {
+        let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<String>>();
+        let (launcher, args) = (owned(launcher), owned(args));
         // Between finding a free port and binding it, somebody else may take it.
         for _ in 0..10 {
             let port = free_port();
-            match Running::start(port, &args) {
-                Ok(running) => return Self { port, args, running: Some(running) },
+            match Running::start(port, &launcher, &args) {
+                Ok(running) => return Self { port, launcher, args, running: Some(running) },
                 Err(StartError::PortTaken) => {}
                 Err(StartError::Other(why)) => panic!("redis-server did not start: {why}"),
             }
@@ -97,7 +105,7 @@ impl RedisServer {
         self.stop();
         let deadline = Instant::now() + PATIENCE;
         loop {
-            match Running::start(self.port, &self.args) {
+            match Running::start(self.port, &self.launcher, &self.args) {
                 Ok(running) => {
                     self.running = Some(running);
                     return;
@@ -173,13 +181,14 @@ pub(crate) fn shared() -> &'static RedisServer {
 }
 
 impl Running {
-    fn start(port: u16, args: &[String]) -> Result<Self, StartError> {
+    fn start(port: u16, launcher: &[String], args: &[String]) -> Result<Self, StartError> {
         let binary = binary();
         let dir = server_dir();
         let log = dir.join("log");
         let mut watchdog = Command::new("sh")
             .args(["-c", WATCHDOG, "redis-watchdog"])
             .args([&log, &dir])
+            .args(launcher)
             .arg(binary)
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"])
             .arg(&dir)

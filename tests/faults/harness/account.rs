@@ -145,7 +145,7 @@ impl Account {
             (OnUnavailable::Allow, &[Nobody, Fallback]),
             (OnUnavailable::Deny, &[Unavailable]),
         ] {
-            let felt: usize = answers.iter().map(|by| self.during(policy, *by)).sum();
+            let felt: usize = answers.iter().map(|by| self.during(policy, *by) + self.after(policy, *by)).sum();
             assert!(felt > 0, "under `{policy}` nobody felt the fault");
         }
     }

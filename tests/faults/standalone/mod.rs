@@ -1,12 +1,15 @@
 //! Faults of one Redis server.
 
+mod clocks;
 mod cuts;
 mod deaths;
 mod freezes;
+mod masters;
 
 use std::fs;
 use std::path::PathBuf;
 
+pub(crate) use self::clocks::{clock_set_back, clock_set_forward};
 pub(crate) use self::cuts::{
     all_connections_reset, clients_killed, cut_in_the_middle_of_replies, far_away, flapping, garbled, scripts_flushed,
     swallowed, too_many_clients,
@@ -14,6 +17,9 @@ pub(crate) use self::cuts::{
 pub(crate) use self::deaths::{killed_and_back_empty, killed_and_back_with_its_data, loading};
 pub(crate) use self::freezes::{
     busy_with_an_endless_script, cannot_save, frozen_briefly, frozen_for_seconds, out_of_memory, too_few_replicas,
+};
+pub(crate) use self::masters::{
+    failed_over, failed_over_to_a_clock_ahead, failed_over_to_a_clock_behind, promoted_without_the_last_writes,
 };
 use crate::support::unique;
 
