@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::redis::RedisServer;
+use super::redis::{How, RedisServer};
 use super::unique;
 
 const SLOTS: usize = 16_384;
@@ -297,7 +297,7 @@ impl RedisCluster {
     fn start_node(&self) -> RedisServer {
         for _ in 0..20 {
             let port = free_ports();
-            if let Some(node) = RedisServer::start_on(port, "", &self.args_of(port)) {
+            if let Some(node) = RedisServer::start_on(port, How { args: self.args_of(port), ..How::default() }) {
                 return node;
             }
         }
