@@ -232,7 +232,7 @@ impl Queue {
                 continue;
             }
             let left = question.timeout_at.map(|until| until.saturating_duration_since(now));
-            if left.is_some_and(|left| self.room.is_late(left)) {
+            if left.is_some_and(|left| is_late(left, self.asked.is_empty(), &self.room)) {
                 deliveries.answers.push((answer, Err(NoAnswer::TooLate)));
                 continue;
             }
@@ -251,7 +251,8 @@ impl Queue {
         }
         self.mark(now);
         let starts_at = self.end();
-        let is_late = |left| self.room.is_late(left);
+        let (is_dry, room) = (self.asked.is_empty(), &self.room);
+        let is_late = |left| is_late(left, is_dry, room);
         let share = self.share();
         let batch = self.batches.next(&mut self.outgoing, share, now, is_late, &mut deliveries.wakers);
         let Some(batch) = batch else { return false };
@@ -385,6 +386,12 @@ impl Deliveries {
             waker.wake();
         }
     }
+}
+
+/// Whether an answer would come too late for somebody who has so much time left. With nothing on its way, how long the last
+/// answer took tells nothing: if that kept everybody from asking, nobody would ever know better.
+fn is_late(left: Duration, is_dry: bool, room: &Room) -> bool {
+    left.is_zero() || !is_dry && room.is_late(left)
 }
 
 fn len(bytes: &[u8]) -> u64 {
