@@ -10,6 +10,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a case that cannot go on fails")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the table")]
 
+mod cluster;
 mod harness;
 mod standalone;
 #[path = "../support/mod.rs"]
@@ -50,5 +51,13 @@ fn main() -> ExitCode {
         standalone::failed_over_to_a_clock_behind,
         standalone::clock_set_forward,
         standalone::clock_set_back,
+        cluster::master_killed,
+        cluster::master_killed_and_nobody_takes_over,
+        cluster::frozen_replica,
+        cluster::frozen_master,
+        cluster::lost_majority,
+        cluster::slots_moved,
+        cluster::node_added,
+        cluster::node_removed,
     ])
 }

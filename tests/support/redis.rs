@@ -189,7 +189,7 @@ impl RedisServer {
             [name, value] if name == "--requirepass" => Some(value.as_str()),
             _ => None,
         });
-        by_argument.or_else(|| self.config.lines().find_map(|line| line.strip_prefix("requirepass ")))
+        by_argument.or_else(|| self.how.config.lines().find_map(|line| line.strip_prefix("requirepass ")))
     }
 
     fn running(&self) -> &Running {
