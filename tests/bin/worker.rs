@@ -11,10 +11,11 @@ use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, Rule};
+use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, Rule, rate_limit};
 use tokio::task::JoinSet;
 
-const USAGE: &str = "worker spend URL|memory: PREFIX TASKS CALLS MAX | hammer URL PREFIX TASKS MAX | flood URL";
+const USAGE: &str = "worker spend URL|memory: PREFIX TASKS CALLS MAX | hammer URL PREFIX TASKS MAX \
+                     | stack URL PREFIX TASKS MAX | flood URL";
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
@@ -26,6 +27,7 @@ async fn main() {
             spend(strict(url, prefix), number(tasks), number(calls), number(max)).await;
         }
         ["hammer", url, prefix, tasks, max] => hammer(strict(url, prefix), number(tasks), number(max)).await,
+        ["stack", url, prefix, tasks, max] => stack(&strict(url, prefix), number(tasks), number(max)).await,
         ["flood", url] => flood(url).await,
         _ => panic!("{USAGE}"),
     }
@@ -84,6 +86,35 @@ async fn hammer(limiter: RateLimiter, tasks: u64, max: u64) {
                 }
                 let own = Key::of(&(std::process::id(), task, call % 64));
                 admits(&limiter, &rule, &own).await;
+            }
+        });
+    }
+    running.join_all().await;
+}
+
+/// A rule for all, and one for each.
+#[rate_limit(name = "all", window = "1h", max = max, limiter = limiter)]
+#[rate_limit(name = "each", key = "<own>", window = "1h", max = 1_000_000, limiter = limiter)]
+async fn stacked(limiter: &RateLimiter, own: (u32, u64), max: u64) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
+/// Calls without end under two rules, and prints a dot for each that is admitted. It ends by being killed.
+async fn stack(limiter: &RateLimiter, tasks: u64, max: u64) {
+    let mut running = JoinSet::new();
+    for task in 0..tasks {
+        let limiter = limiter.clone();
+        running.spawn(async move {
+            for call in 0_u64.. {
+                match stacked(&limiter, (std::process::id(), task + call % 64), max).await {
+                    Ok(()) => {
+                        let mut out = std::io::stdout();
+                        out.write_all(b".").unwrap();
+                        out.flush().unwrap();
+                    }
+                    Err(RateLimitError::Exceeded(_)) => {}
+                    Err(error) => panic!("no decision: {error:?}"),
+                }
             }
         });
     }

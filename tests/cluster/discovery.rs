@@ -74,7 +74,7 @@ async fn replicas_and_nodes_whose_slots_nobody_wants_are_left_alone() {
     let store = RedisStore::new(&format!("redis+cluster://127.0.0.1:{}", cluster.node(0).port())).unwrap();
     let key = key_on(&cluster, 0);
     for _ in 0..5 {
-        acquire(&store, &key, Limit::per_hour(3)).await.unwrap();
+        let _ = acquire(&store, &key, Limit::per_hour(3)).await.unwrap();
     }
     let told = |node: usize, command: &str| !cluster.node(node).info("commandstats", command).is_empty();
     assert!(told(0, "cmdstat_evalsha") && told(0, "cmdstat_hello"));

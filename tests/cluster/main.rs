@@ -75,5 +75,8 @@ fn key_on(cluster: &RedisCluster, node: usize) -> String {
 /// Another key of the same slot.
 fn key_beside(key: &str) -> String {
     let slot = slots::of(key.as_bytes());
-    (0_u64..).map(|number| format!("{key}-{number}")).find(|other| slots::of(other.as_bytes()) == slot).unwrap()
+    (0_u64..1_000_000)
+        .map(|number| format!("{key}-{number}"))
+        .find(|other| slots::of(other.as_bytes()) == slot)
+        .unwrap()
 }

@@ -297,7 +297,7 @@ impl RedisCluster {
     fn start_node(&self) -> RedisServer {
         for _ in 0..20 {
             let port = free_ports();
-            if let Some(node) = RedisServer::start_on(port, How { args: self.args_of(port), ..How::default() }) {
+            if let Some(node) = RedisServer::start_on(port, &How { args: self.args_of(port), ..How::default() }) {
                 return node;
             }
         }
