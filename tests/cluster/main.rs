@@ -8,6 +8,7 @@ mod support;
 mod conformance;
 mod discovery;
 mod groups;
+mod pace;
 mod redirects;
 mod servers;
 mod slots;

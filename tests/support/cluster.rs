@@ -118,10 +118,10 @@ impl RedisCluster {
         self.view(asked).into_iter().find(|node| node.is_master() && node.serves(slot)).map(|node| node.at)
     }
 
-    /// The master that serves a slot, as the first node that runs sees it.
+    /// The master that serves a slot, as it says itself.
     pub(crate) fn owner(&self, slot: u16) -> usize {
-        let asked = (0..self.len()).find(|&at| self.nodes[at].runs()).expect("a node that runs");
-        self.owner_as_seen_by(asked, slot).expect("somebody serves the slot")
+        let mut running = (0..self.len()).filter(|&at| self.nodes[at].runs());
+        running.find(|&at| self.owner_as_seen_by(at, slot) == Some(at)).expect("somebody serves the slot")
     }
 
     pub(crate) fn owner_of_key(&self, key: &[u8]) -> usize {

@@ -1,0 +1,47 @@
+//! How many calls are on their way to a node at once.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::support::proxy::Proxy;
+use crate::support::redis::RedisServer;
+
+/// On one server, callers of many keys share calls, so few calls are on their way. In a cluster they cannot; then nobody may
+/// wait for the call of another key.
+#[tokio::test]
+async fn callers_of_many_keys_do_not_wait_for_each_other() {
+    const CALLERS: u32 = 64;
+    const CALLS: u32 = 5;
+    const ROUND_TRIP: Duration = Duration::from_millis(40);
+    let server = RedisServer::start_with(&["--cluster-enabled", "yes"]);
+    let slots: Vec<String> = (0..16_384).map(|slot: u32| slot.to_string()).collect();
+    let command: Vec<&str> = ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str)).collect();
+    assert_eq!(server.cli(&command), "OK");
+    let proxy = Proxy::start(server.port()).await;
+    for (name, value) in
+        [("cluster-announce-ip", "127.0.0.1".to_owned()), ("cluster-announce-port", proxy.port().to_string())]
+    {
+        assert_eq!(server.cli(&["CONFIG", "SET", name, &value]), "OK");
+    }
+    let store = RedisStore::new(&format!("redis+cluster://127.0.0.1:{}", proxy.port())).unwrap().deny_cache(false);
+    store.ready().await.unwrap();
+    assert!(acquire(&store, "warm", Limit::per_hour(3)).await.unwrap().allowed);
+    let taken = proxy.accepted();
+    proxy.delay(ROUND_TRIP / 2);
+    let store = Arc::new(store);
+    let start = Instant::now();
+    let mut running = tokio::task::JoinSet::new();
+    for caller in 0..CALLERS {
+        let store = Arc::clone(&store);
+        running.spawn(async move {
+            for call in 0..CALLS {
+                assert!(acquire(&store, &format!("{caller}/{call}"), Limit::per_hour(3)).await.unwrap().allowed);
+            }
+        });
+    }
+    running.join_all().await;
+    let took = start.elapsed();
+    // Two at a time would take 160 round trips, one after the other 320.
+    assert!(took < ROUND_TRIP * CALLS * 6, "{took:?} for {CALLS} round trips of {ROUND_TRIP:?}");
+    assert_eq!(proxy.accepted(), taken, "on one connection");
+}
