@@ -14,6 +14,7 @@ use self::node::{Node, Report};
 use self::nodes::Nodes;
 use self::pool::Pool;
 use self::question::Expected;
+use self::server::Server;
 use self::target::Target;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::real_time;
@@ -35,6 +36,7 @@ mod question;
 mod queue;
 mod race;
 mod records;
+mod renewal;
 mod resp;
 mod room;
 mod sentinel;
@@ -46,7 +48,7 @@ mod state;
 mod stream;
 mod supervisor;
 mod target;
-#[cfg(feature = "redis-tls")]
+#[cfg_attr(not(feature = "redis-tls"), path = "no_tls.rs")]
 mod tls;
 mod url;
 
@@ -67,6 +69,19 @@ impl Connections {
 
     pub(super) fn deployment(&self) -> &Deployment {
         &self.deployment
+    }
+
+    /// Changes how to connect to all servers but sentinels. Connections that there are, are ended.
+    pub(super) fn configure(&mut self, change: impl Fn(&mut Server)) {
+        self.deployment.configure(change);
+        self.nodes = Arc::default();
+    }
+
+    /// Changes how to connect to all servers.
+    #[cfg(feature = "redis-tls")]
+    pub(super) fn configure_all(&mut self, change: impl Fn(&mut Server)) {
+        self.deployment.configure_all(change);
+        self.nodes = Arc::default();
     }
 
     /// Calls by a caller who waits until this moment.

@@ -144,8 +144,11 @@ impl Lease {
             Err(NoAnswer::Error(error)) => return Err(errors::from_server(&error)),
             Err(NoAnswer::NotAsked | NoAnswer::TooLate) => return Err(closed()),
         };
-        self.connection = Some(connection);
-        match errors::first(&replies) {
+        let error = errors::first(&replies);
+        if !error.is_some_and(errors::is_logged_out) {
+            self.connection = Some(connection);
+        }
+        match error {
             None => Ok(replies),
             Some(error) => {
                 if errors::is_replica(error) {
