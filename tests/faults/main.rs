@@ -50,5 +50,9 @@ fn main() -> ExitCode {
         standalone::failed_over_to_a_clock_behind,
         standalone::clock_set_forward,
         standalone::clock_set_back,
+        standalone::several_processes_and_an_outage_that_flaps,
+        standalone::replies_that_are_lost,
+        standalone::blocks,
+        standalone::reservations,
     ])
 }

@@ -5,6 +5,7 @@
 pub(crate) mod clock;
 pub(crate) mod proxy;
 pub(crate) mod redis;
+pub(crate) mod worker;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
