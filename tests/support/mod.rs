@@ -2,9 +2,12 @@
 
 #![allow(dead_code, reason = "every test program uses another part")]
 
+pub(crate) mod clock;
+pub(crate) mod proxy;
 pub(crate) mod redis;
 pub(crate) mod sentinel;
 pub(crate) mod tls;
+pub(crate) mod worker;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;

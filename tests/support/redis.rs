@@ -36,6 +36,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct RedisServer {
     port: u16,
+    /// What runs the binary, such as `env NAME=value`.
+    launcher: Vec<String>,
     config: String,
     args: Vec<String>,
     running: Option<Running>,
@@ -61,17 +63,27 @@ impl RedisServer {
 
     /// A server with further arguments, such as `&["--maxmemory", "3mb"]`.
     pub(crate) fn start_with(args: &[&str]) -> Self {
-        Self::start_from("", args)
+        Self::start_as(&[], "", args)
     }
 
     /// A server with a configuration file, which it may write to.
     pub(crate) fn start_from(config: &str, args: &[&str]) -> Self {
-        let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
+        Self::start_as(&[], config, args)
+    }
+
+    /// A server run by another command, which must become the server: `&["env", "NAME=value"]`.
+    pub(crate) fn start_under(launcher: &[&str], args: &[&str]) -> Self {
+        Self::start_as(launcher, "", args)
+    }
+
+    fn start_as(launcher: &[&str], config: &str, args: &[&str]) -> Self {
+        let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<String>>();
+        let (launcher, args) = (owned(launcher), owned(args));
         // Between finding a free port and binding it, somebody else may take it.
         for _ in 0..10 {
             let port = free_port();
-            match Running::start(port, config, &args) {
-                Ok(running) => return Self { port, config: config.to_owned(), args, running: Some(running) },
+            match Running::start(port, &launcher, config, &args) {
+                Ok(running) => return Self { port, launcher, config: config.to_owned(), args, running: Some(running) },
                 Err(StartError::PortTaken) => {}
                 Err(StartError::Other(why)) => panic!("redis-server did not start: {why}"),
             }
@@ -81,6 +93,11 @@ impl RedisServer {
 
     pub(crate) fn port(&self) -> u16 {
         self.port
+    }
+
+    /// `127.0.0.1:<port>`
+    pub(crate) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
     }
 
     /// `redis://127.0.0.1:<port>/`
@@ -98,7 +115,7 @@ impl RedisServer {
         self.stop();
         let deadline = Instant::now() + PATIENCE;
         loop {
-            match Running::start(self.port, &self.config, &self.args) {
+            match Running::start(self.port, &self.launcher, &self.config, &self.args) {
                 Ok(running) => {
                     self.running = Some(running);
                     return;
@@ -123,11 +140,16 @@ impl RedisServer {
     /// Sends one command on a connection of its own, and gives its reply as text: elements of arrays one per line, an
     /// error with a leading `-`, nil as nothing.
     pub(crate) fn cli(&self, command: &[impl AsRef<[u8]>]) -> String {
+        self.connect().send(command).expect("the server answers")
+    }
+
+    /// A connection to send several commands on.
+    pub(crate) fn connect(&self) -> Link {
         let mut link = Link::open(self.port).expect("the server takes connections");
         if let Some(password) = self.password() {
             link.send(&["AUTH", password]).expect("the server answers AUTH");
         }
-        link.send(command).expect("the server answers")
+        link
     }
 
     /// The number that a command gives.
@@ -170,7 +192,7 @@ pub(crate) fn shared() -> &'static RedisServer {
 }
 
 impl Running {
-    fn start(port: u16, config: &str, args: &[String]) -> Result<Self, StartError> {
+    fn start(port: u16, launcher: &[String], config: &str, args: &[String]) -> Result<Self, StartError> {
         let binary = binary();
         let dir = server_dir();
         let (log, file) = (dir.join("log"), dir.join("conf"));
@@ -178,6 +200,7 @@ impl Running {
         let mut watchdog = Command::new("sh")
             .args(["-c", WATCHDOG, "redis-watchdog"])
             .args([&log, &dir])
+            .args(launcher)
             .arg(binary)
             .arg(&file)
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"])
@@ -263,7 +286,8 @@ pub(crate) fn free_port() -> u16 {
 }
 
 /// One connection, speaking RESP2.
-struct Link(BufReader<TcpStream>);
+#[derive(Debug)]
+pub(crate) struct Link(BufReader<TcpStream>);
 
 impl Link {
     fn open(port: u16) -> std::io::Result<Self> {
@@ -272,7 +296,8 @@ impl Link {
         Ok(Self(BufReader::new(stream)))
     }
 
-    fn send(&mut self, command: &[impl AsRef<[u8]>]) -> std::io::Result<String> {
+    /// Sends a command, and gives its reply as [`RedisServer::cli`] does.
+    pub(crate) fn send(&mut self, command: &[impl AsRef<[u8]>]) -> std::io::Result<String> {
         let mut request = Vec::new();
         write!(request, "*{}\r\n", command.len())?;
         for part in command {

@@ -7,7 +7,7 @@ use ratelimit_runtime::RedisStore;
 use ratelimit_runtime::store::Health;
 
 use super::asking::{ask, become_like, connected};
-use super::proxy::Proxy;
+use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;
 use crate::support::tls::{Authority, TlsServer};
 
