@@ -39,7 +39,6 @@ pub(crate) async fn timeout_at<F: Future>(at: Instant, future: F) -> Result<F::O
 }
 
 /// Waits for `duration`.
-#[cfg(feature = "redis")]
 pub(crate) async fn sleep(duration: Duration) {
     sleep_until(Instant::now() + duration).await;
 }

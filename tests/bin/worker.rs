@@ -9,13 +9,14 @@
 
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
 
-use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, Rule, rate_limit};
+use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, Rule, Source, rate_limit};
 use tokio::task::JoinSet;
 
 const USAGE: &str = "worker spend URL|memory: PREFIX TASKS CALLS MAX | hammer URL PREFIX TASKS MAX \
-                     | stack URL PREFIX TASKS MAX | flood URL";
+                     | stack URL PREFIX TASKS MAX | flood URL | live URL PREFIX local|allow|deny TASKS MAX WINDOW_MS";
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
@@ -29,6 +30,20 @@ async fn main() {
         ["hammer", url, prefix, tasks, max] => hammer(strict(url, prefix), number(tasks), number(max)).await,
         ["stack", url, prefix, tasks, max] => stack(&strict(url, prefix), number(tasks), number(max)).await,
         ["flood", url] => flood(url).await,
+        ["live", url, prefix, policy, tasks, max, window] => {
+            let builder = RateLimiter::builder().redis(url).prefix(*prefix).on_unavailable(policy_of(policy));
+            let limit = Limit::new(number(max), Duration::from_millis(number(window)));
+            live(builder.build().unwrap(), number(tasks), limit).await;
+        }
+        _ => panic!("{USAGE}"),
+    }
+}
+
+fn policy_of(text: &str) -> OnUnavailable {
+    match text {
+        "local" => OnUnavailable::Local,
+        "allow" => OnUnavailable::Allow,
+        "deny" => OnUnavailable::Deny,
         _ => panic!("{USAGE}"),
     }
 }
@@ -119,6 +134,45 @@ async fn stack(limiter: &RateLimiter, tasks: u64, max: u64) {
         });
     }
     running.join_all().await;
+}
+
+/// Says `ready`, and calls on one shared key until its standard input ends. Prints for every admission when it was asked
+/// for and when it was given, in microseconds of this machine's clock, and by whom.
+async fn live(limiter: RateLimiter, tasks: u64, limit: Limit) {
+    limiter.ready().await.unwrap();
+    println!("ready");
+    let over = Arc::new(AtomicBool::new(false));
+    let (seen, rule) = (Arc::clone(&over), Arc::new(Rule::new("live", limit)));
+    std::thread::spawn(move || {
+        std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+        seen.store(true, Ordering::Relaxed);
+    });
+    let mut running = JoinSet::new();
+    for task in 0..tasks {
+        let (limiter, rule, over) = (limiter.clone(), Arc::clone(&rule), Arc::clone(&over));
+        running.spawn(async move {
+            let mut lines = String::new();
+            while !over.load(Ordering::Relaxed) {
+                let sent = now_us();
+                if let Ok(decision) = limiter.acquire(&rule, &Key::of("shared")).await {
+                    let source = match decision.source() {
+                        Source::Store => "store",
+                        Source::Fallback => "fallback",
+                        Source::Nobody => "nobody",
+                        other => panic!("{other:?} admits nothing"),
+                    };
+                    lines.push_str(&format!("{sent} {} {source}\n", now_us()));
+                }
+                tokio::time::sleep(Duration::from_millis(5 + task)).await;
+            }
+            lines
+        });
+    }
+    print!("{}", running.join_all().await.concat());
+}
+
+fn now_us() -> u128 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros()
 }
 
 /// Calls with ever new keys while the store is away, and prints by how many kilobytes the process has grown.

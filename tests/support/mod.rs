@@ -8,6 +8,7 @@ pub(crate) mod proxy;
 pub(crate) mod redis;
 pub(crate) mod sentinel;
 pub(crate) mod tls;
+pub(crate) mod worker;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;

@@ -231,7 +231,7 @@ impl Account {
             let most = self.most_by_store(lane, epoch);
             assert!(most <= max(), "`{policy}`: the store admitted {most} of {} in one window (epoch {epoch})", max());
         }
-        let fallback = most_in_a_window(lane.hot(|call| call.by == Answered::Fallback));
+        let fallback = most_in_a_window(lane.hot(|call| call.by == Answered::Fallback), LIMIT.window());
         assert!(fallback <= max(), "`{policy}`: this process admitted {fallback} of {} in one window", max());
         let (most, allowed) = (Self::most(lane), self.allowed(lane));
         assert!(most <= allowed, "`{policy}`: {most} of {allowed} were admitted in one window");
@@ -242,12 +242,15 @@ impl Account {
         let begin = epoch.checked_sub(1).and_then(|last| self.marks.forgets.get(last)).copied();
         let end = self.marks.forgets.get(epoch).copied().unwrap_or(Duration::MAX);
         let begin = begin.unwrap_or_default();
-        most_in_a_window(lane.hot(|call| call.by == Answered::Store && call.sent >= begin && call.answered <= end))
+        most_in_a_window(
+            lane.hot(|call| call.by == Answered::Store && call.sent >= begin && call.answered <= end),
+            LIMIT.window(),
+        )
     }
 
     /// How many were checked and admitted in one window, at most, by whomever.
     fn most(lane: &Lane) -> usize {
-        most_in_a_window(lane.hot(|call| call.by != Answered::Nobody))
+        most_in_a_window(lane.hot(|call| call.by != Answered::Nobody), LIMIT.window())
     }
 
     /// What may be admitted in a window that touches the outage.
@@ -289,10 +292,10 @@ fn max() -> usize {
 
 /// The largest number of calls that must have been decided within one window, wherever between its sending and its
 /// answer each was.
-fn most_in_a_window(mut calls: Vec<&Call>) -> usize {
+pub(crate) fn most_in_a_window(mut calls: Vec<&Call>, window: Duration) -> usize {
     calls.sort_by_key(|call| call.sent);
     let from = |(place, first): (usize, &&Call)| {
-        let end = first.sent + LIMIT.window();
+        let end = first.sent + window;
         calls.iter().skip(place).take_while(|call| call.sent < end).filter(|call| call.answered < end).count()
     };
     calls.iter().enumerate().map(from).max().unwrap_or_default()

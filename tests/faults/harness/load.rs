@@ -160,7 +160,9 @@ impl Load {
             if since.iter().all(|since| since.is_some_and(|since| now >= since + STEADY)) {
                 break;
             }
-            if now > healed + within + STEADY {
+            let late = |&(from, to): &(Duration, Duration)| to.saturating_sub(from.max(healed));
+            let late: Duration = self.stalls.lock().unwrap_or_else(PoisonError::into_inner).iter().map(late).sum();
+            if now > healed + within + STEADY + late {
                 let lanes: Vec<_> = self.lanes.iter().zip(&since).map(|(lane, since)| (lane.policy, since)).collect();
                 panic!("the store does not answer all calls {within:?} after the fault; steady since: {lanes:?}");
             }

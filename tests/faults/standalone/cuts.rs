@@ -27,7 +27,7 @@ pub(crate) async fn clients_killed() -> Row {
         load.go_on(Duration::from_millis(250)).await;
     }
     load.healed();
-    load.recover(Duration::from_millis(200)).await;
+    load.recover(Duration::from_millis(500)).await;
     let account = load.end().await;
     assert!(degraded(&account) <= KILLS * CALLERS, "{} calls were not answered by the store", degraded(&account));
     nothing_is_left_on(&server);
@@ -61,7 +61,7 @@ pub(crate) async fn scripts_flushed() -> Row {
         load.go_on(Duration::from_millis(20)).await;
     }
     load.healed();
-    load.recover(Duration::from_millis(200)).await;
+    load.recover(Duration::from_millis(500)).await;
     let account = load.end().await;
     assert!(degraded(&account) <= 5, "{} calls were not answered by the store", degraded(&account));
     nothing_is_left_on(&server);

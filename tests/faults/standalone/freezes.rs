@@ -92,7 +92,7 @@ pub(crate) async fn too_few_replicas() -> Row {
     load.go_on(Duration::from_secs(1)).await;
     server.cli(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
     load.healed();
-    load.recover(Duration::from_millis(200)).await;
+    load.recover(Duration::from_millis(500)).await;
     let account = load.end().await;
     account.assert_felt();
     nothing_is_left_on(&server);
@@ -108,7 +108,7 @@ pub(crate) async fn out_of_memory() -> Row {
     load.go_on(Duration::from_secs(1)).await;
     server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
     load.healed();
-    load.recover(Duration::from_millis(200)).await;
+    load.recover(Duration::from_millis(500)).await;
     let account = load.end().await;
     account.assert_felt();
     assert_eq!(account.during(OnUnavailable::Allow, Answered::Nobody), 0, "nothing goes unchecked");

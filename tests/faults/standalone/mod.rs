@@ -3,6 +3,7 @@
 mod clocks;
 mod cuts;
 mod deaths;
+mod edges;
 mod freezes;
 mod masters;
 
@@ -15,6 +16,7 @@ pub(crate) use self::cuts::{
     swallowed, too_many_clients,
 };
 pub(crate) use self::deaths::{killed_and_back_empty, killed_and_back_with_its_data, loading};
+pub(crate) use self::edges::{blocks, replies_that_are_lost, reservations, several_processes_and_an_outage_that_flaps};
 pub(crate) use self::freezes::{
     busy_with_an_endless_script, cannot_save, frozen_briefly, frozen_for_seconds, out_of_memory, too_few_replicas,
 };

@@ -19,7 +19,9 @@ use crate::error::StoreError;
 
 mod backend;
 mod commands;
+mod connecting;
 mod connection;
+mod credentials;
 mod errors;
 mod layout;
 mod operation;
@@ -29,6 +31,7 @@ mod route;
 mod script;
 mod script_call;
 
+pub use self::credentials::RedisCredentials;
 pub use self::layout::LogLayout;
 
 /// Limits on one Redis server (Redis 6.2 or later, or Valkey).
@@ -62,9 +65,17 @@ impl RedisStore {
     /// [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if the URL is not one of these. The message
     /// never repeats the URL, which may hold a password.
     pub fn new(url: &str) -> Result<Self, StoreError> {
-        let connections = Connections::new(Deployment::from_url(url)?);
+        Deployment::from_url(url).map(Self::on)
+    }
+
+    fn on(deployment: Deployment) -> Self {
         let settings = Settings { scripts: true, redis_cell: false, log_layout: None };
-        Ok(Self { cache: DenyCache::new(Backend { connections, settings, clock: None }) })
+        let backend = Backend { connections: Connections::new(deployment), settings, clock: None };
+        Self { cache: DenyCache::new(backend) }
+    }
+
+    fn connections_mut(&mut self) -> &mut Connections {
+        &mut self.cache.inner_mut().connections
     }
 
     /// Whether to run scripts: yes unless set. Without them no `EVAL` and no `EVALSHA` is ever sent, decisions are as
@@ -119,7 +130,7 @@ impl RedisStore {
     /// Without it, each call is a command, however many there are.
     #[must_use]
     pub fn group_commit(mut self, on: bool) -> Self {
-        self.cache.inner_mut().connections.group_commit(on);
+        self.connections_mut().group_commit(on);
         self
     }
 
@@ -234,7 +245,7 @@ impl fmt::Debug for RedisStore {
         f.debug_struct("RedisStore")
             .field("address", &deployment.to_string())
             .field("database", &deployment.database())
-            .field("tls", &deployment.is_tls())
+            .field("tls", &deployment.tls().is_some())
             .field("settings", &backend.settings)
             .field("own_clock", &backend.clock.is_some())
             .field("deny_cache", &self.cache.is_on())
