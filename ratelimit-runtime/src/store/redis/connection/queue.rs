@@ -232,7 +232,7 @@ impl Queue {
                 continue;
             }
             let left = question.timeout_at.map(|until| until.saturating_duration_since(now));
-            if left.is_some_and(|left| is_late(left, self.asked.is_empty(), &self.room)) {
+            if left.is_some_and(|left| self.is_late(left)) {
                 deliveries.answers.push((answer, Err(NoAnswer::TooLate)));
                 continue;
             }
@@ -242,6 +242,12 @@ impl Queue {
         false
     }
 
+    /// Whether an answer would come too late for somebody who has this much time left. Nobody knows if nothing is on its
+    /// way: what took long once may not any more, and only an answer tells.
+    fn is_late(&self, left: Duration) -> bool {
+        if self.asked.is_empty() { left.is_zero() } else { self.room.is_late(left) }
+    }
+
     fn send_batch(&mut self, now: Instant, deliveries: &mut Deliveries) -> bool {
         if !self.has_turn() {
             if !self.batches.is_empty() && !self.room.is_left(self.on_the_way) {
@@ -249,11 +255,10 @@ impl Queue {
             }
             return false;
         }
+        let (share, is_idle) = (self.share(), self.asked.is_empty());
         self.mark(now);
         let starts_at = self.end();
-        let (is_dry, room) = (self.asked.is_empty(), &self.room);
-        let is_late = |left| is_late(left, is_dry, room);
-        let share = self.share();
+        let is_late = |left: Duration| if is_idle { left.is_zero() } else { self.room.is_late(left) };
         let batch = self.batches.next(&mut self.outgoing, share, now, is_late, &mut deliveries.wakers);
         let Some(batch) = batch else { return false };
         self.on_the_way += batch.callers;
@@ -386,12 +391,6 @@ impl Deliveries {
             waker.wake();
         }
     }
-}
-
-/// Whether an answer would come too late for somebody who has so much time left. With nothing on its way, how long the last
-/// answer took tells nothing: if that kept everybody from asking, nobody would ever know better.
-fn is_late(left: Duration, is_dry: bool, room: &Room) -> bool {
-    left.is_zero() || !is_dry && room.is_late(left)
 }
 
 fn len(bytes: &[u8]) -> u64 {
