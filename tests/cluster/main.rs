@@ -1,12 +1,14 @@
 //! Redis Cluster: what the store makes of slots, redirects and nodes.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+#![allow(clippy::print_stdout, reason = "figures, for whoever reads them")]
 
 #[path = "../support/mod.rs"]
 mod support;
 
 mod conformance;
 mod discovery;
+mod failover;
 mod groups;
 mod pace;
 mod redirects;

@@ -44,7 +44,8 @@ async fn send(email: &str) -> Result<(), RateLimitError> {
     Ok(())
 }
 
-/// 4,096 addresses in 64 equal parts of the slots: by chance, chi-square is 63 with a standard deviation of 11.
+/// 4,096 addresses in 64 equal parts of the slots: by chance, chi-square is 63 with a standard deviation of 11. The checksum
+/// spreads numbered addresses better than chance.
 #[tokio::test]
 async fn keys_of_one_rule_spread_over_all_slots() {
     const PARTS: u16 = 64;
@@ -67,7 +68,7 @@ async fn keys_of_one_rule_spread_over_all_slots() {
     }
     let expected = f64::from(KEYS / PARTS);
     let chi_square: f64 = parts.iter().map(|&count| (f64::from(count) - expected).powi(2) / expected).sum();
-    assert!((20.0..130.0).contains(&chi_square), "{chi_square}: {parts:?}");
+    assert!(chi_square < 130.0, "{chi_square}: {parts:?}");
 }
 
 /// Whoever could choose the slot could put all of his load, or all of somebody's limits, on one node.

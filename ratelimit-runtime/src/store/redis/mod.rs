@@ -34,7 +34,7 @@ mod script_call;
 pub use self::credentials::RedisCredentials;
 pub use self::layout::LogLayout;
 
-/// Limits on one Redis server (Redis 6.2 or later, or Valkey).
+/// Limits on a Redis server or on a Redis Cluster (Redis 6.2 or later, or Valkey).
 ///
 /// The connection is made in the background at the first call, one per tokio runtime, and made again whenever it is
 /// lost; [`ready`](Store::ready) waits for it. While there is none, calls fail at once and the limiter answers by its
@@ -47,14 +47,34 @@ pub use self::layout::LogLayout;
 /// `TYPE`, `GET`, `SET`, `UNLINK`, `GETRANGE`, `SETRANGE`, `ZADD`, `ZCARD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZREVRANGE`,
 /// `ZREM` and `ZREMRANGEBYRANK`, and `BITOP` for long logs to give memory back; without scripts, what
 /// [`scripts`](Self::scripts) says instead.
+///
+/// # Redis Cluster
+///
+/// `redis+cluster://a,b,c` names some of the nodes; the others are asked for, from whichever answers first. Keys spread over
+/// all slots by themselves. Each master has a connection of its own, made when one of its keys is first asked for, and a
+/// health of its own: a slow or dead one degrades the keys of its slots alone. Replicas are never asked. A password, TLS and
+/// all other settings hold for every node.
+///
+/// Slots that move are followed (`MOVED`, `ASK`); a call that no node carries out now (`TRYAGAIN`, `CLUSTERDOWN`) is tried
+/// again for up to 35 ms within its timeout, and then fails as unavailable. While keys are asked for that nobody serves, the
+/// slots are asked for again every 250 ms, so that a fail-over is followed within half a second of the cluster's own. A call
+/// whose reply is lost is never sent again. A replica that takes over has perhaps not heard of the last admissions, since
+/// Redis replicates asynchronously: as much may be admitted again.
+///
+/// Keys of different slots do not share commands. Stacked rules are decided in one step where all their keys are in one
+/// slot; else one after the other: never more than a limit is admitted, and what a refused or cancelled call was charged is
+/// given back if this process lives, and else expires with the window.
+///
+/// The user needs `CLUSTER SLOTS` as well, and `CLUSTER INFO` for [`ready`](Store::ready) to see whether the cluster is up.
 pub struct RedisStore {
     cache: DenyCache<Backend>,
 }
 
 impl RedisStore {
     /// A store on the server that the URL names: `redis://[user][:password]@host[:port][/database]`, `rediss://…` for
-    /// TLS (feature `redis-tls`), or `unix:///path/to/socket[?db=…&user=…&pass=…]`. Special characters in a password
-    /// are percent-encoded.
+    /// TLS (feature `redis-tls`), or `unix:///path/to/socket[?db=…&user=…&pass=…]`; or on the cluster to which these
+    /// nodes belong: `redis+cluster://[user][:password]@host[:port][,host[:port]…]`, and `rediss+cluster://…`. Special
+    /// characters in a password are percent-encoded.
     ///
     /// Connections speak RESP3 unless the URL says `?protocol=resp2`.
     ///
@@ -124,8 +144,8 @@ impl RedisStore {
 
     /// Whether calls that come at the same time share commands: yes unless set. A lone call is a command of its own either
     /// way. While it is on its way, those who come wait in this process, in order, and the next command carries them: for one
-    /// key a single question for all who ask the same, and up to 64 keys at once. Redis decides each of them as if it had come
-    /// alone.
+    /// key a single question for all who ask the same, and up to 64 keys at once, but in a cluster one. Redis decides each of
+    /// them as if it had come alone.
     ///
     /// Without it, each call is a command, however many there are.
     #[must_use]
