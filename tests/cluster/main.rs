@@ -10,8 +10,10 @@ mod conformance;
 mod discovery;
 mod failover;
 mod groups;
+mod liars;
 mod pace;
 mod redirects;
+mod runtimes;
 mod servers;
 mod slots;
 

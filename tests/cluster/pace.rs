@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::support::cluster::{lone_node, serve_all_slots};
 use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;
 
@@ -13,10 +14,8 @@ async fn callers_of_many_keys_do_not_wait_for_each_other() {
     const CALLERS: u32 = 64;
     const CALLS: u32 = 5;
     const ROUND_TRIP: Duration = Duration::from_millis(40);
-    let server = RedisServer::start_with(&["--cluster-enabled", "yes"]);
-    let slots: Vec<String> = (0..16_384).map(|slot: u32| slot.to_string()).collect();
-    let command: Vec<&str> = ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str)).collect();
-    assert_eq!(server.cli(&command), "OK");
+    let server = lone_node(&[]);
+    serve_all_slots(&server);
     let proxy = Proxy::start(server.port()).await;
     for (name, value) in
         [("cluster-announce-ip", "127.0.0.1".to_owned()), ("cluster-announce-port", proxy.port().to_string())]
