@@ -28,7 +28,7 @@ enum Ratio {
 }
 use Ratio::{Budget, SoFar};
 
-const MOST: [Row; 12] = [
+const MOST: [Row; 13] = [
     (Work::Governor, 1_400, None),
     (Work::GovernorDenied, 1_400, None),
     (Work::Leaky, 1_285, Some((Work::Governor, SoFar(1.02, 0.9)))),
@@ -37,6 +37,7 @@ const MOST: [Row; 12] = [
     (Work::SlidingRefused, 1_235, Some((Work::GovernorDenied, SoFar(0.97, 0.9)))),
     (Work::SlidingRefusedLong, 1_305, Some((Work::GovernorDenied, SoFar(1.02, 0.9)))),
     (Work::RefusedAgain, 1_095, Some((Work::GovernorDenied, Budget(0.9)))),
+    (Work::Prefixed, 1_500, None),
     (Work::ByHand, 1_295, None),
     (Work::Token, 1_300, None),
     (Work::Counter, 1_205, None),

@@ -1,6 +1,8 @@
 //! [`DenyCache`]: answers a question again that was refused, without asking the store.
 
 use std::fmt;
+#[cfg(feature = "redis")]
+use std::future::Future;
 use std::time::Duration;
 
 use self::refusal::Moment;
@@ -135,6 +137,11 @@ impl<S: Store> DenyCache<S> {
         }
     }
 
+    /// The refusal of a question, if it is known; else the store is asked from now on.
+    fn asking<'a>(&'a self, request: Request<'a>) -> Result<Verdict, Asking<'a>> {
+        self.known(&request, true).map_err(|unknown| Asking { refusals: &self.refusals, request, unknown })
+    }
+
     /// What to make of the store's answer to a question.
     fn learn(
         &self,
@@ -207,16 +214,44 @@ impl Drop for Asking<'_> {
     }
 }
 
+#[cfg(feature = "redis")]
+impl<S: Store> DenyCache<S> {
+    /// [`acquire`](Store::acquire) of a store that never answers at once, in one block of memory instead of two.
+    pub(crate) fn acquire_by<'a, F>(
+        &'a self,
+        request: Request<'a>,
+        ask: impl FnOnce(&'a S, Request<'a>) -> F,
+    ) -> Answer<'a, Verdict>
+    where
+        F: Future<Output = Result<Verdict, StoreError>> + Send + 'a,
+    {
+        if !self.is_on() {
+            return Answer::later(ask(&self.inner, request));
+        }
+        match self.asking(request) {
+            Ok(refusal) => Answer::ready(Ok(refusal)),
+            Err(asking) => {
+                let answer = ask(&self.inner, request);
+                Answer::later(async move {
+                    // All of it moves in, to be dropped with this.
+                    let asking = asking;
+                    let answer = answer.await;
+                    self.learn(&request, &asking.unknown, answer)
+                })
+            }
+        }
+    }
+}
+
 impl<S: Store> Store for DenyCache<S> {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
         if !self.is_on() {
             return self.inner.acquire(request);
         }
-        let unknown = match self.known(&request, true) {
+        let asking = match self.asking(request) {
             Ok(refusal) => return Answer::ready(Ok(refusal)),
-            Err(unknown) => unknown,
+            Err(asking) => asking,
         };
-        let asking = Asking { refusals: &self.refusals, request, unknown };
         match self.inner.acquire(request).known() {
             Ok(answer) => Answer::ready(self.learn(&request, &asking.unknown, answer)),
             Err(answer) => Answer::later(async move {

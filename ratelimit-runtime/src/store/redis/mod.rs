@@ -13,7 +13,7 @@ use self::backend::Backend;
 use self::connection::{Connections, Server};
 use self::operation::Operation;
 use self::route::{GroupRoute, Settings, unsupported};
-use super::{Answer, Capabilities, DenyCache, Health, Request, Store, Verdict, leaves_all_to};
+use super::{Answer, Capabilities, DenyCache, Health, Request, Store, Verdict, leaves_rest_to};
 use crate::clock::WallClock;
 use crate::error::StoreError;
 
@@ -149,7 +149,11 @@ impl RedisStore {
 }
 
 impl Store for RedisStore {
-    leaves_all_to!(self => self.cache);
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.cache.acquire_by(request, Backend::charge)
+    }
+
+    leaves_rest_to!(self => self.cache);
 }
 
 impl Store for Backend {
