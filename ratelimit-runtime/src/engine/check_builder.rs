@@ -117,17 +117,11 @@ fn head(rule: &Rule) -> &[u8] {
 
 /// Makes a check, for as long as `work` takes: the only way to one, and the only place where keys are hashed. `key` is the
 /// rendered key, after what all keys of the rule begin with.
-fn with_check<T>(
-    rule: &Rule,
-    call: Call,
-    engine: &Engine,
-    key: &mut KeyBuf,
-    work: impl FnOnce(&Check<'_>) -> T,
-) -> T {
+fn with_check<T>(rule: &Rule, call: Call, engine: &Engine, key: &mut KeyBuf, work: impl FnOnce(&Check<'_>) -> T) -> T {
     if let Some(check) = plain_check(rule, call, engine, key) {
         return work(&check);
     }
-    let check = check_as_ruled(rule, call, key.without_front(), 0);
+    let check = check_as_ruled(rule, call, key, 0);
     let changes = if is_as_ruled(rule, call, engine) { None } else { Some(Changes::new(rule, call, engine)) };
     let changes = changes.as_ref();
     let head = changes.and_then(|changes| changes.head.as_deref()).unwrap_or(&rule.resolved().head);
@@ -146,9 +140,11 @@ fn with_check<T>(
 #[allow(clippy::inline_always, reason = "a call to it would cost as much as what it does")]
 #[inline(always)]
 fn plain_check<'a>(rule: &'a Rule, call: Call, engine: &Engine, key: &'a mut KeyBuf) -> Option<Check<'a>> {
-    let is_plain = engine.key_hasher.is_none() && is_as_ruled(rule, call, engine);
+    if engine.key_hasher.is_some() || !is_as_ruled(rule, call, engine) {
+        return None;
+    }
     let prefix = engine.prefix.as_bytes();
-    (is_plain && key.put_in_front(prefix)).then(|| check_as_ruled(rule, call, key, prefix.len()))
+    Some(check_as_ruled(rule, call, key.behind(prefix)?, prefix.len()))
 }
 
 #[inline]

@@ -13,22 +13,20 @@ const FRONT: usize = 24;
 const INLINE: usize = FRONT + 136;
 
 /// The bytes of a key; on the stack for ordinary ones. It is made to be appended to. What all keys of a limiter begin with
-/// is put in [front](Self::put_in_front) of it once the limiter is known.
+/// is written [in front](Self::behind) of it once the limiter is known.
 #[derive(Clone)]
 pub(crate) struct KeyBuf {
-    /// Without the front.
     len: usize,
-    front: usize,
     /// It begins after the room for a front.
     inline: [u8; INLINE],
-    /// All of it, once it is longer; never with a front.
+    /// All of it, once it is longer.
     spilled: Vec<u8>,
 }
 
 impl KeyBuf {
     #[inline]
     pub(crate) const fn new() -> Self {
-        Self { len: 0, front: 0, inline: [0; INLINE], spilled: Vec::new() }
+        Self { len: 0, inline: [0; INLINE], spilled: Vec::new() }
     }
 
     #[inline]
@@ -38,35 +36,17 @@ impl KeyBuf {
         buf
     }
 
-    /// Puts `front` in front of it, in the place of another front; says whether there is room for that.
+    /// All of it behind `front`, if there is room for that.
     #[inline]
-    pub(crate) fn put_in_front(&mut self, front: &[u8]) -> bool {
-        if front.is_empty() && self.front == 0 {
-            return true;
+    pub(crate) fn behind(&mut self, front: &[u8]) -> Option<&[u8]> {
+        if front.is_empty() {
+            return Some(self);
         }
-        let start = FRONT.checked_sub(front.len()).filter(|_| self.spilled.is_empty());
-        let Some(room) = start.and_then(|start| self.inline.get_mut(start..FRONT)) else { return false };
-        room.copy_from_slice(front);
-        self.front = front.len();
-        true
+        let start = FRONT.checked_sub(front.len()).filter(|_| self.spilled.is_empty())?;
+        self.inline.get_mut(start..FRONT)?.copy_from_slice(front);
+        self.inline.get(start..FRONT + self.len)
     }
 
-    /// What is behind the front.
-    #[inline]
-    pub(crate) fn without_front(&self) -> &[u8] {
-        self.from(FRONT)
-    }
-
-    #[inline]
-    fn from(&self, start: usize) -> &[u8] {
-        if self.spilled.is_empty() {
-            self.inline.get(start..FRONT + self.len).unwrap_or_default()
-        } else {
-            &self.spilled
-        }
-    }
-
-    /// Without the front.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
@@ -102,9 +82,8 @@ impl KeyBuf {
 
     #[cold]
     fn spill(&mut self, bytes: &[u8]) {
-        debug_assert_eq!(self.front, 0, "what has a front is not appended to");
         if self.spilled.is_empty() {
-            self.spilled = self.without_front().to_vec();
+            self.spilled = self.to_vec();
         }
         self.spilled.extend_from_slice(bytes);
         self.len = self.spilled.len();
@@ -133,7 +112,11 @@ impl Deref for KeyBuf {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        self.from(FRONT - self.front)
+        if self.spilled.is_empty() {
+            self.inline.get(FRONT..FRONT + self.len).unwrap_or_default()
+        } else {
+            &self.spilled
+        }
     }
 }
 
@@ -201,16 +184,13 @@ mod tests {
     #[test]
     fn a_front_is_put_there_and_replaced() {
         let mut buf = KeyBuf::from_slice(b"key");
-        assert!(buf.put_in_front(b""));
-        assert_eq!(*buf, *b"key");
-        for front in [&b"shop:prod:"[..], b"a:", &[b'x'; FRONT], b""] {
-            assert!(buf.put_in_front(front));
-            assert_eq!(*buf, [front, b"key"].concat());
-            assert_eq!((buf.len(), buf.without_front()), (3, &b"key"[..]));
+        for front in [&b""[..], b"shop:prod:", b"a:", &[b'x'; FRONT], b""] {
+            assert_eq!(buf.behind(front), Some(&*[front, b"key"].concat()));
+            assert_eq!(*buf, *b"key");
         }
-        assert!(!buf.put_in_front(&[b'x'; FRONT + 1]) && *buf == *b"key");
-        let mut long = KeyBuf::from_slice(&[b'k'; 161]);
-        assert!(long.put_in_front(b"") && !long.put_in_front(b"a:"));
-        assert_eq!((&*long, long.without_front()), (&[b'k'; 161][..], &[b'k'; 161][..]));
+        assert_eq!(buf.behind(&[b'x'; FRONT + 1]), None);
+        let mut long = KeyBuf::from_slice(&[b'k'; INLINE]);
+        assert_eq!(long.behind(b"a:"), None);
+        assert_eq!(long.behind(b""), Some(&[b'k'; INLINE][..]));
     }
 }

@@ -81,8 +81,7 @@ impl OnRedis {
     fn run(self: &Arc<Self>, checks: u64) {
         let callers = self.load.callers();
         self.runtime.block_on(async {
-            let callers: Vec<_> =
-                (0..callers).map(|_| tokio::spawn(Arc::clone(self).call(checks / callers))).collect();
+            let callers: Vec<_> = (0..callers).map(|_| tokio::spawn(Arc::clone(self).call(checks / callers))).collect();
             for caller in callers {
                 caller.await.unwrap();
             }

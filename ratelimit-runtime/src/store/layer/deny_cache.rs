@@ -137,11 +137,6 @@ impl<S: Store> DenyCache<S> {
         }
     }
 
-    /// The refusal of a question, if it is known; else the store is asked from now on.
-    fn asking<'a>(&'a self, request: Request<'a>) -> Result<Verdict, Asking<'a>> {
-        self.known(&request, true).map_err(|unknown| Asking { refusals: &self.refusals, request, unknown })
-    }
-
     /// What to make of the store's answer to a question.
     fn learn(
         &self,
@@ -228,15 +223,16 @@ impl<S: Store> DenyCache<S> {
         if !self.is_on() {
             return Answer::later(ask(&self.inner, request));
         }
-        match self.asking(request) {
+        match self.known(&request, true) {
             Ok(refusal) => Answer::ready(Ok(refusal)),
-            Err(asking) => {
+            Err(unknown) => {
+                let asking = Asking { refusals: &self.refusals, request, unknown };
                 let answer = ask(&self.inner, request);
                 Answer::later(async move {
-                    // All of it moves in, to be dropped with this.
-                    let asking = asking;
                     let answer = answer.await;
-                    self.learn(&request, &asking.unknown, answer)
+                    // All of it has moved in, to be dropped with this.
+                    let Asking { request, unknown, .. } = &asking;
+                    self.learn(request, unknown, answer)
                 })
             }
         }
@@ -248,10 +244,11 @@ impl<S: Store> Store for DenyCache<S> {
         if !self.is_on() {
             return self.inner.acquire(request);
         }
-        let asking = match self.asking(request) {
+        let unknown = match self.known(&request, true) {
             Ok(refusal) => return Answer::ready(Ok(refusal)),
-            Err(asking) => asking,
+            Err(unknown) => unknown,
         };
+        let asking = Asking { refusals: &self.refusals, request, unknown };
         match self.inner.acquire(request).known() {
             Ok(answer) => Answer::ready(self.learn(&request, &asking.unknown, answer)),
             Err(answer) => Answer::later(async move {

@@ -252,6 +252,16 @@ mod tests {
 
     use super::*;
 
+    /// Memory is taken for it at every call.
+    #[test]
+    fn what_a_call_waits_with_is_small() {
+        let store = RedisStore::new("redis://h").unwrap();
+        let limits = [crate::rule::Limit::per_minute(1)];
+        let request = Request::new(b"key", crate::rule::Algorithm::SlidingWindow, &limits);
+        let size = size_of_val(&store.cache.inner().charge(request));
+        assert!(size <= 704, "{size}");
+    }
+
     #[test]
     fn debug_shows_no_credentials() {
         let shown = format!("{:?}", RedisStore::new("redis://alice:hunter2@h:1/3").unwrap());

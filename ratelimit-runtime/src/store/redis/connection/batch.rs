@@ -97,7 +97,15 @@ impl Batch {
 
 impl Batches {
     pub(super) fn new(together: bool) -> Self {
-        Self { together, members: Members::new(), keys: Slab::new(), hasher: RandomState::default(), lanes: Vec::new(), turn: 0, spare: Vec::new() }
+        Self {
+            together,
+            members: Members::new(),
+            keys: Slab::new(),
+            hasher: RandomState::default(),
+            lanes: Vec::new(),
+            turn: 0,
+            spare: Vec::new(),
+        }
     }
 
     /// Takes in a caller, who waits from now on.

@@ -162,7 +162,7 @@ impl Queue {
     /// told and asks again, which takes this process about as long as it takes the server; and there are no more calls
     /// than it takes for that.
     fn share(&self) -> usize {
-        ((self.questions + self.batches.ready()) / 2).clamp(SMALLEST.min(self.full), self.full)
+        self.questions.midpoint(self.batches.ready()).clamp(SMALLEST.min(self.full), self.full)
     }
 
     /// Asks ahead of all waiting questions, whether the server serves or not.
