@@ -94,7 +94,7 @@ fn later(asked: &Asked, charge: Charge, settlement: Settlement) {
     let asked = asked.clone();
     runtime.spawn(async move {
         if let Ok(Some(answer)) = ask(&asked, charge, settlement)
-            && let Err(error) = answer.within(TimeLimit::new(asked.timeout())).await
+            && let Err(error) = answer.within(TimeLimit::new(asked.timeout()), drop).await
         {
             report(&asked, settlement, &error);
         }
