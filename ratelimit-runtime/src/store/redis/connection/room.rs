@@ -121,9 +121,9 @@ impl Room {
         self.alone.min(self.timeout / 2) + self.timeout / 4
     }
 
-    /// Whether an answer would come too late for somebody who has waited for room and has this much time left.
-    pub(super) fn is_late(&self, left: Duration) -> bool {
-        left < self.takes + self.timeout / 8
+    /// For those who have waited for room and do not wait until this moment, an answer would come too late.
+    pub(super) fn in_time(&self, now: Instant) -> Instant {
+        now + self.takes + self.timeout / 8
     }
 }
 
@@ -219,8 +219,9 @@ mod tests {
         let mut room = Room::new();
         room.answered(ms(0), 1);
         settled(&mut room, 100, ms(0));
-        assert!(room.is_late(ms(25)));
-        assert!(!room.is_late(ms(60)));
+        let now = Instant::now();
+        assert!(now + ms(25) < room.in_time(now));
+        assert!(now + ms(60) >= room.in_time(now));
     }
 
     /// Callers in a hurry shorten the way for all; they cannot make it so short that nothing gets through.
