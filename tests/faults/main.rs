@@ -11,9 +11,13 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the table")]
 
 mod harness;
+mod login;
+mod names;
+mod sentinel;
 mod standalone;
 #[path = "../support/mod.rs"]
 mod support;
+mod tls;
 
 use std::process::ExitCode;
 
@@ -54,5 +58,20 @@ fn main() -> ExitCode {
         standalone::replies_that_are_lost,
         standalone::blocks,
         standalone::reservations,
+        sentinel::master_killed,
+        sentinel::master_frozen,
+        sentinel::master_cut_off_from_its_sentinels,
+        sentinel::sentinel_killed,
+        sentinel::all_sentinels_killed,
+        login::wrong_password,
+        login::password_changed,
+        login::password_renewed,
+        login::scripts_forbidden,
+        login::keys_forbidden,
+        names::resolved_late,
+        names::moved,
+        tls::wrong_certificate,
+        tls::expired_certificate,
+        tls::slow_handshake,
     ])
 }
