@@ -108,16 +108,23 @@ pub(crate) struct Account {
     /// When the runtime of the callers was late.
     stalls: Vec<(Duration, Duration)>,
     misconfigured: bool,
+    /// How many servers may admit at the same time.
+    masters: usize,
 }
 
 impl Account {
     pub(super) fn new(lanes: Vec<Lane>, marks: Marks, stalls: Vec<(Duration, Duration)>) -> Self {
-        Self { lanes, marks, stalls, misconfigured: false }
+        Self { lanes, marks, stalls, misconfigured: false, masters: 1 }
     }
 
     /// During the fault, calls may be answered with `Misconfigured`, whatever the policy.
     pub(crate) fn expect_misconfigured(&mut self) {
         self.misconfigured = true;
+    }
+
+    /// For a moment there are two masters, and each admits by itself.
+    pub(crate) fn expect_two_masters(&mut self) {
+        self.masters = 2;
     }
 
     /// How many calls of a policy were answered by this, from the beginning of the fault to its end.
@@ -221,7 +228,13 @@ impl Account {
             let punctual = self.late_during(call).is_zero();
             (all + 1, degraded + usize::from(!call.by.is_store() && punctual))
         });
-        assert!(degraded <= 2 + all / 50, "`{}`: {degraded} of {all} not by the store, before any fault", lane.policy);
+        let errors = || lane.calls.iter().filter_map(|call| call.error.as_ref()).next();
+        assert!(
+            degraded <= 2 + all / 50,
+            "`{}`: {degraded} of {all} not by the store, before any fault: {:?}",
+            lane.policy,
+            errors()
+        );
     }
 
     /// The store admits `max` in a window, the memory of the process as much again, and a store that forgets begins anew.
@@ -229,7 +242,11 @@ impl Account {
         let policy = lane.policy;
         for epoch in 0..=self.marks.forgets.len() {
             let most = self.most_by_store(lane, epoch);
-            assert!(most <= max(), "`{policy}`: the store admitted {most} of {} in one window (epoch {epoch})", max());
+            let allowed = max() * self.masters;
+            assert!(
+                most <= allowed,
+                "`{policy}`: the store admitted {most} of {allowed} in one window (epoch {epoch})"
+            );
         }
         let fallback = most_in_a_window(lane.hot(|call| call.by == Answered::Fallback), LIMIT.window());
         assert!(fallback <= max(), "`{policy}`: this process admitted {fallback} of {} in one window", max());
@@ -256,7 +273,7 @@ impl Account {
     /// What may be admitted in a window that touches the outage.
     fn allowed(&self, lane: &Lane) -> usize {
         let own = usize::from(lane.policy != OnUnavailable::Deny);
-        max() * (1 + own + self.marks.forgets.len())
+        max() * (self.masters + own + self.marks.forgets.len())
     }
 
     fn admitted(&self, lane: &Lane) -> String {
