@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 use ratelimit_runtime::Limit;
 use ratelimit_runtime::store::{Health, StoreErrorKind};
 
-use super::asking::{Outcome, TIMEOUT, ask, become_like, connected, connections_since, connections_taken, health};
+use super::asking::{
+    Outcome, TIMEOUT, ask, ask_within, become_like, connected, connections_since, connections_taken, health,
+};
+use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;
 
 const LIMIT: Limit = Limit::per_hour(1_000);
@@ -49,6 +52,53 @@ async fn a_short_freeze_keeps_its_connection() {
     let Outcome::Answered(verdict) = ask(&store, "key", LIMIT).await else { panic!("it is up") };
     assert_eq!(verdict.remaining, 997, "the one before, the one that was sent, and this");
     assert_eq!(connections_since(&server, taken), 0);
+}
+
+/// One answer that took nearly as long as callers wait, on a connection that nobody else used, must not make it look as if
+/// all others would take as long.
+#[tokio::test]
+async fn one_slow_answer_turns_nobody_away() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port()).await;
+    let store = connected(&proxy.url()).await;
+    assert!(ask(&store, "key", LIMIT).await.is_answered());
+    for _ in 0..3 {
+        proxy.delay(Duration::from_millis(46));
+        let _ = ask(&store, "key", LIMIT).await;
+        proxy.delay(Duration::ZERO);
+        tokio::time::sleep(TIMEOUT * 3).await;
+        for _ in 0..5 {
+            let outcome = ask(&store, "key", LIMIT).await;
+            assert!(outcome.is_answered(), "{outcome:?}");
+        }
+    }
+}
+
+/// Some rules give the server a tenth of the time that others give it.
+#[tokio::test]
+async fn callers_in_a_hurry_are_sent_along_with_the_others() {
+    let server = RedisServer::start();
+    let store = connected(&server.url()).await;
+    assert!(ask(&store, "key", Limit::per_hour(100_000)).await.is_answered());
+    let calm = async {
+        let callers = (0..32).map(|_| async {
+            for _ in 0..200 {
+                let _ = ask_within(&store, "calm", Limit::per_hour(100_000), Duration::from_secs(1)).await;
+            }
+        });
+        futures_util::future::join_all(callers).await;
+    };
+    let hasty = async {
+        let mut answered = 0;
+        for _ in 0..50 {
+            let outcome = ask_within(&store, "hasty", Limit::per_hour(100_000), Duration::from_millis(50)).await;
+            answered += u32::from(outcome.is_answered());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        answered
+    };
+    let ((), answered) = futures_util::future::join(async { drop(calm.await) }, hasty).await;
+    assert!(answered >= 25, "{answered} of 50");
 }
 
 /// A script of somebody else keeps the server busy; it answers everything with BUSY, PINGs included.

@@ -32,6 +32,8 @@ pub(super) struct Room {
     alone: Duration,
     /// How long answers took in the last round.
     takes: Duration,
+    /// Whether nothing was on its way when somebody moved up last.
+    is_dry: bool,
     round: Round,
 }
 
@@ -46,7 +48,14 @@ struct Round {
 
 impl Room {
     pub(super) fn new() -> Self {
-        Self { most: FIRST, timeout: TIMEOUT, alone: Duration::MAX, takes: Duration::ZERO, round: Round::default() }
+        Self {
+            most: FIRST,
+            timeout: TIMEOUT,
+            alone: Duration::MAX,
+            takes: Duration::ZERO,
+            is_dry: true,
+            round: Round::default(),
+        }
     }
 
     pub(super) fn is_left(&self, on_the_way: usize) -> bool {
@@ -85,6 +94,7 @@ impl Room {
     /// All answers that have come have been taken in. `is_dry` if nothing is on its way any more, `waits` if somebody
     /// waits for room.
     pub(super) fn taken_in(&mut self, is_dry: bool, waits: bool) {
+        self.is_dry = is_dry;
         if is_dry {
             // The server is waiting for this process. How long answers take then says how busy this process is, and
             // nothing of the server.
@@ -122,8 +132,11 @@ impl Room {
     }
 
     /// Whether an answer would come too late for somebody who has waited for room and has this much time left.
+    ///
+    /// With nothing on its way nobody is late: how long an answer took says nothing of the next one, and only who is sent
+    /// finds out.
     pub(super) fn is_late(&self, left: Duration) -> bool {
-        left < self.takes + self.timeout / 8
+        !self.is_dry && left < self.takes + (self.takes / 2).min(self.timeout / 8)
     }
 }
 
@@ -221,6 +234,23 @@ mod tests {
         settled(&mut room, 100, ms(0));
         assert!(room.is_late(ms(25)));
         assert!(!room.is_late(ms(60)));
+    }
+
+    /// A machine that was put to sleep, a network that was gone for a moment: it is over, and nobody would know.
+    #[test]
+    fn one_slow_answer_turns_nobody_away() {
+        let mut room = Room::new();
+        room.answered(ms(1_000), 1);
+        room.taken_in(true, true);
+        assert!(!room.is_late(ms(1)));
+    }
+
+    /// They are few, and the others have more time.
+    #[test]
+    fn callers_in_a_hurry_are_sent_to_a_server_that_is_fast() {
+        let mut room = Room::new();
+        settled(&mut room, 100_000, ms(1));
+        assert!(!room.is_late(ms(5)));
     }
 
     /// Callers in a hurry shorten the way for all; they cannot make it so short that nothing gets through.
