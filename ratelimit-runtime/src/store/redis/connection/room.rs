@@ -133,10 +133,11 @@ impl Room {
 
     /// Whether an answer would come too late for somebody who has waited for room and has this much time left.
     ///
-    /// With nothing on its way nobody is late: how long an answer took says nothing of the next one, and only who is sent
-    /// finds out.
+    /// With nothing on its way, whoever has time left is sent: how long an answer took says nothing of the next one, and
+    /// otherwise nobody would find out.
     pub(super) fn is_late(&self, left: Duration) -> bool {
-        !self.is_dry && left < self.takes + (self.takes / 2).min(self.timeout / 8)
+        let needs = if self.is_dry { Duration::ZERO } else { self.takes + (self.takes / 2).min(self.timeout / 8) };
+        left.is_zero() || left < needs
     }
 }
 
