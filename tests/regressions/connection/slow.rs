@@ -54,26 +54,6 @@ async fn a_short_freeze_keeps_its_connection() {
     assert_eq!(connections_since(&server, taken), 0);
 }
 
-/// One answer that took nearly as long as callers wait, on a connection that nobody else used, must not make it look as if
-/// all others would take as long.
-#[tokio::test]
-async fn one_slow_answer_turns_nobody_away() {
-    let server = RedisServer::start();
-    let proxy = Proxy::start(server.port()).await;
-    let store = connected(&proxy.url()).await;
-    assert!(ask(&store, "key", LIMIT).await.is_answered());
-    for _ in 0..3 {
-        proxy.delay(Duration::from_millis(46));
-        let _ = ask(&store, "key", LIMIT).await;
-        proxy.delay(Duration::ZERO);
-        tokio::time::sleep(TIMEOUT * 3).await;
-        for _ in 0..5 {
-            let outcome = ask(&store, "key", LIMIT).await;
-            assert!(outcome.is_answered(), "{outcome:?}");
-        }
-    }
-}
-
 /// Some rules give the server a tenth of the time that others give it.
 #[tokio::test]
 async fn callers_in_a_hurry_are_sent_along_with_the_others() {

@@ -32,8 +32,6 @@ pub(super) struct Room {
     alone: Duration,
     /// How long answers took in the last round.
     takes: Duration,
-    /// Whether nothing was on its way when somebody moved up last.
-    is_dry: bool,
     round: Round,
 }
 
@@ -94,7 +92,6 @@ impl Room {
     /// All answers that have come have been taken in. `is_dry` if nothing is on its way any more, `waits` if somebody
     /// waits for room.
     pub(super) fn taken_in(&mut self, is_dry: bool, waits: bool) {
-        self.is_dry = is_dry;
         if is_dry {
             // The server is waiting for this process. How long answers take then says how busy this process is, and
             // nothing of the server.
@@ -132,12 +129,8 @@ impl Room {
     }
 
     /// Whether an answer would come too late for somebody who has waited for room and has this much time left.
-    ///
-    /// With nothing on its way, whoever has time left is sent: how long an answer took says nothing of the next one, and
-    /// otherwise nobody would find out.
     pub(super) fn is_late(&self, left: Duration) -> bool {
-        let needs = if self.is_dry { Duration::ZERO } else { self.takes + (self.takes / 2).min(self.timeout / 8) };
-        left.is_zero() || left < needs
+        left < self.takes + (self.takes / 2).min(self.timeout / 8)
     }
 }
 
@@ -235,15 +228,6 @@ mod tests {
         settled(&mut room, 100, ms(0));
         assert!(room.is_late(ms(25)));
         assert!(!room.is_late(ms(60)));
-    }
-
-    /// A machine that was put to sleep, a network that was gone for a moment: it is over, and nobody would know.
-    #[test]
-    fn one_slow_answer_turns_nobody_away() {
-        let mut room = Room::new();
-        room.answered(ms(1_000), 1);
-        room.taken_in(true, true);
-        assert!(!room.is_late(ms(1)));
     }
 
     /// They are few, and the others have more time.
