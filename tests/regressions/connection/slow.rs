@@ -118,3 +118,18 @@ async fn a_replica_makes_the_client_look_for_its_master_again() {
     // Two of them are the test's.
     assert!(connections_since(&server, taken) > 2);
 }
+
+/// Callers were put off because an answer had once taken long; with nothing on its way, no answer could tell that it was
+/// over.
+#[tokio::test]
+async fn one_late_answer_does_not_put_off_everybody_after_it() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port()).await;
+    let store = connected(&proxy.url()).await;
+    proxy.delay(Duration::from_millis(80));
+    let patient = ask_within(&store, "key", LIMIT, Duration::from_secs(5)).await;
+    assert!(patient.is_answered(), "{patient:?}");
+    proxy.delay(Duration::ZERO);
+    let outcome = ask(&store, "key", LIMIT).await;
+    assert!(outcome.is_answered(), "{outcome:?}");
+}

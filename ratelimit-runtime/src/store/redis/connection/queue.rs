@@ -223,7 +223,7 @@ impl Queue {
                 continue;
             }
             let left = question.timeout_at.map(|until| until.saturating_duration_since(now));
-            if left.is_some_and(|left| self.room.is_late(left)) {
+            if left.is_some_and(|left| self.is_late(left)) {
                 deliveries.answers.push((answer, Err(NoAnswer::TooLate)));
                 continue;
             }
@@ -233,6 +233,12 @@ impl Queue {
         false
     }
 
+    /// Whether an answer would come too late for somebody who has this much time left. Nobody knows if nothing is on its
+    /// way: what took long once may not any more, and only an answer tells.
+    fn is_late(&self, left: Duration) -> bool {
+        if self.asked.is_empty() { left.is_zero() } else { self.room.is_late(left) }
+    }
+
     fn send_batch(&mut self, now: Instant, deliveries: &mut Deliveries) -> bool {
         if !self.has_turn() {
             if !self.batches.is_empty() && !self.room.is_left(self.on_the_way) {
@@ -240,10 +246,10 @@ impl Queue {
             }
             return false;
         }
+        let (share, is_idle) = (self.share(), self.asked.is_empty());
         self.mark(now);
         let starts_at = self.end();
-        let is_late = |left| self.room.is_late(left);
-        let share = self.share();
+        let is_late = |left: Duration| if is_idle { left.is_zero() } else { self.room.is_late(left) };
         let batch = self.batches.next(&mut self.outgoing, share, now, is_late, &mut deliveries.wakers);
         let Some(batch) = batch else { return false };
         self.on_the_way += batch.callers;
