@@ -118,10 +118,10 @@ async fn settle_while_it_counts(asked: &Asked, charge: Charge, settlement: Settl
     let names_an_entry = terms.algorithm() == Algorithm::SlidingWindow;
     loop {
         if !asked.store_serves() {
-            asked.engine.store.ready().within(TimeLimit::after(start, counts)).await?;
+            asked.engine.store.ready().within(TimeLimit::after(start, counts), drop).await?;
         }
         let Ok(Some(answer)) = ask(asked, charge, settlement) else { return Ok(()) };
-        let Err(error) = answer.within(TimeLimit::new(asked.timeout())).await else { return Ok(()) };
+        let Err(error) = answer.within(TimeLimit::new(asked.timeout()), drop).await else { return Ok(()) };
         let may_pass =
             matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::TimedOut | StoreErrorKind::Full);
         if !may_pass || !names_an_entry || start.elapsed() + pause >= counts {

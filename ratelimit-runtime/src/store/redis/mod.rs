@@ -13,7 +13,7 @@ use self::backend::Backend;
 use self::connection::{Connections, Server};
 use self::operation::Operation;
 use self::route::{GroupRoute, Settings, unsupported};
-use super::{Answer, Capabilities, DenyCache, Health, Request, Store, Verdict, leaves_all_to};
+use super::{Answer, Capabilities, DenyCache, Health, Request, Store, Verdict, leaves_rest_to};
 use crate::clock::WallClock;
 use crate::error::StoreError;
 
@@ -149,7 +149,11 @@ impl RedisStore {
 }
 
 impl Store for RedisStore {
-    leaves_all_to!(self => self.cache);
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.cache.acquire_by(request, Backend::charge)
+    }
+
+    leaves_rest_to!(self => self.cache);
 }
 
 impl Store for Backend {
@@ -247,6 +251,16 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test")]
 
     use super::*;
+
+    /// Memory is taken for it at every call.
+    #[test]
+    fn what_a_call_waits_with_is_small() {
+        let store = RedisStore::new("redis://h").unwrap();
+        let limits = [crate::rule::Limit::per_minute(1)];
+        let request = Request::new(b"key", crate::rule::Algorithm::SlidingWindow, &limits);
+        let size = size_of_val(&store.cache.inner().charge(request));
+        assert!(size <= 704, "{size}");
+    }
 
     #[test]
     fn debug_shows_no_credentials() {

@@ -158,10 +158,11 @@ impl Queue {
         self.has_turn() && self.batches.ready() >= self.share()
     }
 
-    /// How many questions a call should have: about a third of all there are. Then one is decided on, one waits for the
-    /// server, and those of the third are told and ask again.
+    /// How many questions a call should have: about half of all there are. Then one half is decided on while the other is
+    /// told and asks again, which takes this process about as long as it takes the server; and there are no more calls
+    /// than it takes for that.
     fn share(&self) -> usize {
-        ((self.questions + self.batches.ready()) / 3).clamp(SMALLEST.min(self.full), self.full)
+        self.questions.midpoint(self.batches.ready()).clamp(SMALLEST.min(self.full), self.full)
     }
 
     /// Asks ahead of all waiting questions, whether the server serves or not.
@@ -222,8 +223,7 @@ impl Queue {
             if answer.is_closed() {
                 continue;
             }
-            let left = question.timeout_at.map(|until| until.saturating_duration_since(now));
-            if left.is_some_and(|left| self.is_late(left)) {
+            if question.timeout_at.is_some_and(|until| until < self.in_time(now)) {
                 deliveries.answers.push((answer, Err(NoAnswer::TooLate)));
                 continue;
             }
@@ -233,10 +233,10 @@ impl Queue {
         false
     }
 
-    /// Whether an answer would come too late for somebody who has this much time left. Nobody knows if nothing is on its
-    /// way: what took long once may not any more, and only an answer tells.
-    fn is_late(&self, left: Duration) -> bool {
-        if self.asked.is_empty() { left.is_zero() } else { self.room.is_late(left) }
+    /// For those who do not wait until this moment, an answer would come too late. If nothing is on its way, that is
+    /// nobody who still waits: what took long once may not any more, and only an answer tells.
+    fn in_time(&self, now: Instant) -> Instant {
+        if self.asked.is_empty() { now + Duration::from_nanos(1) } else { self.room.in_time(now) }
     }
 
     fn send_batch(&mut self, now: Instant, deliveries: &mut Deliveries) -> bool {
@@ -246,11 +246,10 @@ impl Queue {
             }
             return false;
         }
-        let (share, is_idle) = (self.share(), self.asked.is_empty());
+        let (share, in_time) = (self.share(), self.in_time(now));
         self.mark(now);
         let starts_at = self.end();
-        let is_late = |left: Duration| if is_idle { left.is_zero() } else { self.room.is_late(left) };
-        let batch = self.batches.next(&mut self.outgoing, share, now, is_late, &mut deliveries.wakers);
+        let batch = self.batches.next(&mut self.outgoing, share, in_time, &mut deliveries.wakers);
         let Some(batch) = batch else { return false };
         self.on_the_way += batch.callers;
         self.questions += batch.questions();

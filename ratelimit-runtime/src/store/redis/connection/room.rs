@@ -46,14 +46,7 @@ struct Round {
 
 impl Room {
     pub(super) fn new() -> Self {
-        Self {
-            most: FIRST,
-            timeout: TIMEOUT,
-            alone: Duration::MAX,
-            takes: Duration::ZERO,
-            is_dry: true,
-            round: Round::default(),
-        }
+        Self { most: FIRST, timeout: TIMEOUT, alone: Duration::MAX, takes: Duration::ZERO, round: Round::default() }
     }
 
     pub(super) fn is_left(&self, on_the_way: usize) -> bool {
@@ -128,9 +121,9 @@ impl Room {
         self.alone.min(self.timeout / 2) + self.timeout / 4
     }
 
-    /// Whether an answer would come too late for somebody who has waited for room and has this much time left.
-    pub(super) fn is_late(&self, left: Duration) -> bool {
-        left < self.takes + (self.takes / 2).min(self.timeout / 8)
+    /// For those who have waited for room and do not wait until this moment, an answer would come too late.
+    pub(super) fn in_time(&self, now: Instant) -> Instant {
+        now + self.takes + (self.takes / 2).min(self.timeout / 8)
     }
 }
 
@@ -226,8 +219,9 @@ mod tests {
         let mut room = Room::new();
         room.answered(ms(0), 1);
         settled(&mut room, 100, ms(0));
-        assert!(room.is_late(ms(25)));
-        assert!(!room.is_late(ms(60)));
+        let now = Instant::now();
+        assert!(now + ms(25) < room.in_time(now));
+        assert!(now + ms(60) >= room.in_time(now));
     }
 
     /// They are few, and the others have more time.
@@ -235,7 +229,8 @@ mod tests {
     fn callers_in_a_hurry_are_sent_to_a_server_that_is_fast() {
         let mut room = Room::new();
         settled(&mut room, 100_000, ms(1));
-        assert!(!room.is_late(ms(5)));
+        let now = Instant::now();
+        assert!(now + ms(5) >= room.in_time(now));
     }
 
     /// Callers in a hurry shorten the way for all; they cannot make it so short that nothing gets through.
