@@ -242,10 +242,10 @@ impl Queue {
         false
     }
 
-    /// Until when somebody has to wait for an answer to come in time. With nothing on its way, nobody knows better than now:
-    /// what took long once may not any more, and only an answer tells.
+    /// For those who do not wait until this moment, an answer would come too late. If nothing is on its way, that is
+    /// nobody who still waits: what took long once may not any more, and only an answer tells.
     fn in_time(&self, now: Instant) -> Instant {
-        if self.asked.is_empty() { now } else { self.room.in_time(now) }
+        if self.asked.is_empty() { now + Duration::from_nanos(1) } else { self.room.in_time(now) }
     }
 
     fn send_batch(&mut self, now: Instant, deliveries: &mut Deliveries) -> bool {
@@ -514,8 +514,7 @@ mod tests {
     fn whoever_has_no_time_left_is_told_so() {
         let mut all = Fixture::new();
         let _first = all.fill();
-        let soon = all.now + Duration::from_micros(1);
-        let mut late = all.ask(Question { timeout_at: Some(soon), ..question(b"y") });
+        let mut late = all.ask(Question { timeout_at: Some(all.now), ..question(b"y") });
         for _ in 0..3 {
             all.reply(Value::Int(1)).unwrap();
         }
