@@ -30,6 +30,9 @@ macro_rules! cases {
 
 fn main() -> ExitCode {
     harness::main(cases![
+        standalone::started_before_the_server,
+        standalone::started_beside_a_frozen_server,
+        standalone::an_address_where_nobody_is,
         standalone::killed_and_back_empty,
         standalone::killed_and_back_with_its_data,
         standalone::loading,
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
         standalone::cut_in_the_middle_of_replies,
         standalone::all_connections_reset,
         standalone::swallowed,
+        standalone::connections_forgotten,
         standalone::garbled,
         standalone::far_away,
         standalone::failed_over,

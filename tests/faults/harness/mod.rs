@@ -35,6 +35,7 @@ mod log;
 mod random;
 mod row;
 mod runner;
+mod witness;
 
 pub(crate) use self::account::{Account, Answered, Call, most_in_a_window};
 pub(crate) use self::left::nothing_is_left_on;

@@ -1,11 +1,11 @@
 //! What holds at the edges of an outage: for several processes, for blocks, for calls on their way, for reservations.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, Rule, key, rate_limit};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use crate::harness::{Answered, Call, Row, TIMEOUT, most_in_a_window, nothing_is_left_on};
 use crate::support::proxy::Proxy;
@@ -34,7 +34,7 @@ pub(crate) async fn several_processes_and_an_outage_that_flaps() -> Vec<Row> {
         sleep(Duration::from_millis(200)).await;
     }
     sleep(Duration::from_millis(1_100) + WINDOW).await;
-    let rows = fleets.iter_mut().map(|fleet| fleet.row()).collect();
+    let rows = fleets.iter_mut().map(Fleet::row).collect();
     drop(fleets);
     nothing_is_left_on(&server);
     rows
@@ -216,18 +216,16 @@ pub(crate) async fn reservations() -> Row {
         Ok(decision) if !decision.is_degraded() => decision.remaining(),
         _ => u64::MAX,
     };
-    let reserved = async {
-        while left(&log).await != 50 || left(&bucket).await != 50 {
+    // Waits until so many are left of both.
+    let becomes = async |expected: u64| {
+        let start = Instant::now();
+        while left(&log).await != expected || left(&bucket).await != expected {
+            let seen = (left(&log).await, left(&bucket).await);
+            assert!(start.elapsed() < Duration::from_secs(5), "{expected} were to be left, and {seen:?} are");
             sleep(Duration::from_millis(5)).await;
         }
     };
-    if timeout(Duration::from_secs(3), reserved).await.is_err() {
-        panic!(
-            "of 100, 50 are reserved; left are {:?} and {:?}",
-            limiter.peek(&log, &key!("<shared>")).await,
-            limiter.peek(&bucket, &key!("<shared>")).await
-        );
-    }
+    becomes(50).await;
     cut_off(&proxy, &[&limiter]).await;
     end.send(true).unwrap();
     for (log, bucket) in calls.join_all().await {
@@ -235,14 +233,7 @@ pub(crate) async fn reservations() -> Row {
     }
     sleep(Duration::from_millis(300)).await;
     proxy.refuse(false);
-    let settled = async {
-        while left(&log).await != 80 || left(&bucket).await != 80 {
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    if timeout(Duration::from_secs(3), settled).await.is_err() {
-        panic!("of 100, 20 count; left are {} and {}", left(&log).await, left(&bucket).await);
-    }
+    becomes(80).await;
     drop(limiter);
     nothing_is_left_on(&server);
     Row::new("calls with `count` that end while the store is away")

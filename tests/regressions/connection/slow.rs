@@ -54,6 +54,33 @@ async fn a_short_freeze_keeps_its_connection() {
     assert_eq!(connections_since(&server, taken), 0);
 }
 
+/// Some rules give the server a tenth of the time that others give it.
+#[tokio::test]
+async fn callers_in_a_hurry_are_sent_along_with_the_others() {
+    let server = RedisServer::start();
+    let store = connected(&server.url()).await;
+    assert!(ask(&store, "key", Limit::per_hour(100_000)).await.is_answered());
+    let calm = async {
+        let callers = (0..32).map(|_| async {
+            for _ in 0..200 {
+                let _ = ask_within(&store, "calm", Limit::per_hour(100_000), Duration::from_secs(1)).await;
+            }
+        });
+        futures_util::future::join_all(callers).await;
+    };
+    let hasty = async {
+        let mut answered = 0;
+        for _ in 0..50 {
+            let outcome = ask_within(&store, "hasty", Limit::per_hour(100_000), Duration::from_millis(50)).await;
+            answered += u32::from(outcome.is_answered());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        answered
+    };
+    let ((), answered) = futures_util::future::join(async { drop(calm.await) }, hasty).await;
+    assert!(answered >= 25, "{answered} of 50");
+}
+
 /// A script of somebody else keeps the server busy; it answers everything with BUSY, PINGs included.
 #[tokio::test]
 async fn a_busy_server_is_slow() {

@@ -123,7 +123,7 @@ impl Room {
 
     /// Whether an answer would come too late for somebody who has waited for room and has this much time left.
     pub(super) fn is_late(&self, left: Duration) -> bool {
-        left < self.takes + self.timeout / 8
+        left < self.takes + (self.takes / 2).min(self.timeout / 8)
     }
 }
 
@@ -221,6 +221,14 @@ mod tests {
         settled(&mut room, 100, ms(0));
         assert!(room.is_late(ms(25)));
         assert!(!room.is_late(ms(60)));
+    }
+
+    /// They are few, and the others have more time.
+    #[test]
+    fn callers_in_a_hurry_are_sent_to_a_server_that_is_fast() {
+        let mut room = Room::new();
+        settled(&mut room, 100_000, ms(1));
+        assert!(!room.is_late(ms(5)));
     }
 
     /// Callers in a hurry shorten the way for all; they cannot make it so short that nothing gets through.
