@@ -156,7 +156,7 @@ async fn live(limiter: RateLimiter, tasks: u64, limit: Limit) {
     for task in 0..tasks {
         let (limiter, rule, over) = (limiter.clone(), Arc::clone(&rule), Arc::clone(&over));
         running.spawn(async move {
-            let mut lines = String::new();
+            let mut lines = Vec::new();
             while !over.load(Ordering::Relaxed) {
                 let sent = now_us();
                 if let Ok(decision) = limiter.acquire(&rule, &Key::of("shared")).await {
@@ -166,11 +166,11 @@ async fn live(limiter: RateLimiter, tasks: u64, limit: Limit) {
                         Source::Nobody => "nobody",
                         other => panic!("{other:?} admits nothing"),
                     };
-                    lines.push_str(&format!("{sent} {} {source}\n", now_us()));
+                    lines.push(format!("{sent} {} {source}\n", now_us()));
                 }
                 tokio::time::sleep(Duration::from_millis(5 + task)).await;
             }
-            lines
+            lines.concat()
         });
     }
     print!("{}", running.join_all().await.concat());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::harness::{Account, Answered, Load, POLICIES, Row, nothing_is_left_on};
+use crate::harness::{Account, CALLERS, Load, Row, nothing_is_left_on};
 use crate::support::sentinel::{Sentinels, WATCHER, watcher_login};
 
 /// A fail-over is followed within this time after the sentinels say where the master is.
@@ -10,13 +10,6 @@ const FOLLOWED: Duration = Duration::from_secs(2);
 
 fn assert_nothing_is_left(all: &Sentinels) {
     all.servers.iter().for_each(nothing_is_left_on);
-}
-
-/// How many calls were not answered by the store.
-fn degraded(account: &Account) -> usize {
-    let degraded = [Answered::Fallback, Answered::Nobody, Answered::Unavailable];
-    let of = |policy| degraded.map(|by| account.during(policy, by) + account.after(policy, by)).iter().sum::<usize>();
-    POLICIES.map(of).iter().sum()
 }
 
 /// The replica takes over; it may have lost the last writes.
@@ -98,9 +91,8 @@ pub(crate) async fn all_sentinels_killed() -> Row {
     load.healed();
     load.recover(Duration::from_secs(1)).await;
     let account = load.end().await;
-    let (degraded, calls) =
-        (degraded(&account), POLICIES.map(|policy| account.of(policy).count()).iter().sum::<usize>());
-    assert!(degraded < calls / 4, "{degraded} of {calls} calls were not answered by the store");
+    let degraded = account.degraded();
+    assert!(degraded <= 3 * CALLERS, "{degraded} calls were not answered by the store");
     assert_nothing_is_left(&all);
     account.row("Sentinel of 3: all sentinels killed, and 1.5 s later all connections, the master alive")
 }
