@@ -21,6 +21,8 @@ mod backend;
 mod commands;
 mod connection;
 mod errors;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod layout;
 mod operation;
 mod protocol;

@@ -22,6 +22,8 @@ use crate::store::{Health, Verdict};
 mod attempt;
 mod batch;
 mod exchange;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzzing;
 mod incoming;
 mod item;
 mod members;
