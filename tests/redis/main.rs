@@ -16,6 +16,7 @@ mod redis_cell;
 mod ring;
 mod ring_growth;
 mod scriptfree;
+mod sentinel;
 mod settings;
 mod stored_bytes;
 

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
 use crate::support::redis::shared;
+use crate::support::sentinel::Sentinels;
 use crate::support::unique;
 
 conformance!(memory, memory_store);
@@ -21,6 +22,7 @@ conformance!(redis, redis_store);
 conformance!(redis_without_deny_cache, redis_without_deny_cache);
 conformance!(redis_without_group_commit, redis_without_group_commit);
 conformance!(redis_zset, redis_zset);
+conformance!(redis_by_sentinel, redis_by_sentinel);
 conformance!(redis_without_scripts, redis_without_scripts);
 
 async fn memory_store() -> (MemoryStore, FakeClock) {
@@ -55,6 +57,15 @@ async fn redis_without_group_commit() -> (RedisStore, FakeClock) {
 async fn redis_zset() -> (RedisStore, FakeClock) {
     let (store, clock) = redis_store().await;
     (store.log_layout(LogLayout::Zset), clock)
+}
+
+async fn redis_by_sentinel() -> (RedisStore, FakeClock) {
+    static SENTINELS: OnceLock<Sentinels> = OnceLock::new();
+    let clock = FakeClock::new();
+    let url = SENTINELS.get_or_init(|| Sentinels::start(1)).url();
+    let store = RedisStore::new(&url).unwrap().with_clock(clock.clone());
+    store.ready().await.unwrap();
+    (store, clock)
 }
 
 /// Sliding windows alone: a fixed window without scripts goes by the server's clock, which no test moves. It is tried

@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "every test program uses another part")]
 
 pub(crate) mod redis;
+pub(crate) mod sentinel;
+pub(crate) mod tls;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;

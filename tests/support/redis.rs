@@ -36,6 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct RedisServer {
     port: u16,
+    config: String,
     args: Vec<String>,
     running: Option<Running>,
 }
@@ -60,12 +61,17 @@ impl RedisServer {
 
     /// A server with further arguments, such as `&["--maxmemory", "3mb"]`.
     pub(crate) fn start_with(args: &[&str]) -> Self {
+        Self::start_from("", args)
+    }
+
+    /// A server with a configuration file, which it may write to.
+    pub(crate) fn start_from(config: &str, args: &[&str]) -> Self {
         let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
         // Between finding a free port and binding it, somebody else may take it.
         for _ in 0..10 {
             let port = free_port();
-            match Running::start(port, &args) {
-                Ok(running) => return Self { port, args, running: Some(running) },
+            match Running::start(port, config, &args) {
+                Ok(running) => return Self { port, config: config.to_owned(), args, running: Some(running) },
                 Err(StartError::PortTaken) => {}
                 Err(StartError::Other(why)) => panic!("redis-server did not start: {why}"),
             }
@@ -92,7 +98,7 @@ impl RedisServer {
         self.stop();
         let deadline = Instant::now() + PATIENCE;
         loop {
-            match Running::start(self.port, &self.args) {
+            match Running::start(self.port, &self.config, &self.args) {
                 Ok(running) => {
                     self.running = Some(running);
                     return;
@@ -145,10 +151,11 @@ impl RedisServer {
     }
 
     fn password(&self) -> Option<&str> {
-        self.args.windows(2).find_map(|pair| match pair {
+        let by_argument = self.args.windows(2).find_map(|pair| match pair {
             [name, value] if name == "--requirepass" => Some(value.as_str()),
             _ => None,
-        })
+        });
+        by_argument.or_else(|| self.config.lines().find_map(|line| line.strip_prefix("requirepass ")))
     }
 
     fn running(&self) -> &Running {
@@ -163,14 +170,16 @@ pub(crate) fn shared() -> &'static RedisServer {
 }
 
 impl Running {
-    fn start(port: u16, args: &[String]) -> Result<Self, StartError> {
+    fn start(port: u16, config: &str, args: &[String]) -> Result<Self, StartError> {
         let binary = binary();
         let dir = server_dir();
-        let log = dir.join("log");
+        let (log, file) = (dir.join("log"), dir.join("conf"));
+        fs::write(&file, config).expect("the folder can be written to");
         let mut watchdog = Command::new("sh")
             .args(["-c", WATCHDOG, "redis-watchdog"])
             .args([&log, &dir])
             .arg(binary)
+            .arg(&file)
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"])
             .arg(&dir)
             .args(args)
@@ -188,7 +197,7 @@ impl Running {
         loop {
             let said = fs::read_to_string(&log).unwrap_or_default();
             // The log tells our server from another one that has the port.
-            if said.contains("Ready to accept connections") {
+            if said.contains("Ready to accept connections") || said.contains("Sentinel ID is") {
                 break;
             }
             if said.contains("Address already in use") || said.contains("Failed listening on port") {
@@ -248,7 +257,7 @@ fn server_dir() -> PathBuf {
     dir
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     listener.local_addr().expect("a bound port").port()
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::backend::Backend;
-use self::connection::{Connections, Server};
+use self::connection::{Connections, Deployment};
 use self::operation::Operation;
 use self::route::{GroupRoute, Settings, unsupported};
 use super::{Answer, Capabilities, DenyCache, Health, Request, Store, Verdict, leaves_all_to};
@@ -64,7 +64,7 @@ impl RedisStore {
     /// [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if the URL is not one of these. The message
     /// never repeats the URL, which may hold a password.
     pub fn new(url: &str) -> Result<Self, StoreError> {
-        let connections = Connections::new(Server::from_url(url)?);
+        let connections = Connections::new(Deployment::from_url(url)?);
         let settings = Settings { scripts: true, redis_cell: false, log_layout: None };
         Ok(Self { cache: DenyCache::new(Backend { connections, settings, clock: None }) })
     }
@@ -232,11 +232,11 @@ impl fmt::Debug for RedisStore {
     /// Without the user name and the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let backend = self.cache.inner();
-        let server = backend.connections.server();
+        let deployment = backend.connections.deployment();
         f.debug_struct("RedisStore")
-            .field("address", &server.to_string())
-            .field("database", &server.database())
-            .field("tls", &server.is_tls())
+            .field("address", &deployment.to_string())
+            .field("database", &deployment.database())
+            .field("tls", &deployment.is_tls())
             .field("settings", &backend.settings)
             .field("own_clock", &backend.clock.is_some())
             .field("deny_cache", &self.cache.is_on())

@@ -1,13 +1,11 @@
 //! Attempts to connect. They have a timeout of their own: a slow handshake is not cut short by requests that give up.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
 use super::race::{Either, either};
-use super::standalone::Server;
-use super::stream::Stream;
+use super::target::{Connection, Target};
 use crate::error::StoreError;
 use crate::error::StoreErrorKind::Unavailable;
 use crate::real_time;
@@ -19,23 +17,21 @@ const HANGING: Duration = Duration::from_secs(1);
 /// How many attempts run at the same time.
 const ABREAST: usize = 5;
 
-pub(super) type Connection = (Stream, Option<StoreError>);
-
 /// One attempt.
-pub(super) async fn connect_within(server: &Server) -> Result<Connection, StoreError> {
-    match real_time::timeout_at(Instant::now() + CONNECT, server.connect()).await {
+pub(super) async fn connect_within(target: &Target) -> Result<Connection, StoreError> {
+    match real_time::timeout_at(Instant::now() + CONNECT, target.connect()).await {
         Ok(connection) => connection,
-        Err(_) => Err(StoreError::unavailable(format!("no answer from Redis at {server} within {CONNECT:?}"))),
+        Err(_) => Err(StoreError::unavailable(format!("no answer from Redis at {target} within {CONNECT:?}"))),
     }
 }
 
 /// As many attempts as it takes for one to succeed, or to fail at once. While they hang, `hangs` says whether to go on.
-pub(super) async fn connect(server: &Arc<Server>, mut hangs: impl FnMut() -> bool) -> Result<Connection, StoreError> {
+pub(super) async fn connect(target: &Target, mut hangs: impl FnMut() -> bool) -> Result<Connection, StoreError> {
     let mut attempts = JoinSet::new();
     loop {
         if attempts.len() < ABREAST {
-            let server = Arc::clone(server);
-            attempts.spawn(async move { connect_within(&server).await });
+            let target = target.clone();
+            attempts.spawn(async move { connect_within(&target).await });
         }
         match either(attempts.join_next(), real_time::sleep(HANGING)).await {
             // One that hung has ended; those beside it may still succeed.

@@ -14,6 +14,7 @@ use self::node::{Node, Report};
 use self::nodes::Nodes;
 use self::pool::Pool;
 use self::question::Expected;
+use self::target::Target;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::real_time;
 use crate::store::redis::errors;
@@ -21,11 +22,13 @@ use crate::store::{Health, Verdict};
 
 mod attempt;
 mod batch;
+mod deployment;
 mod exchange;
 #[cfg(any(test, fuzzing))]
 pub(super) mod fuzzing;
 mod incoming;
 mod item;
+mod login;
 mod members;
 mod node;
 mod nodes;
@@ -36,33 +39,36 @@ mod race;
 mod records;
 mod resp;
 mod room;
+mod sentinel;
+mod server;
 #[cfg(test)]
 mod simulation;
 mod slab;
-mod standalone;
 mod state;
 mod stream;
 mod supervisor;
+mod target;
 #[cfg(feature = "redis-tls")]
 mod tls;
+mod url;
 
+pub(super) use self::deployment::Deployment;
 pub(super) use self::item::{Item, Question};
-pub(super) use self::standalone::Server;
 
 pub(super) struct Connections {
-    server: Arc<Server>,
+    deployment: Deployment,
     nodes: Arc<Nodes>,
     /// Whether decisions may share calls. Holds for connections that are made from then on.
     pub(super) group_commit: bool,
 }
 
 impl Connections {
-    pub(super) fn new(server: Server) -> Self {
-        Self { server: Arc::new(server), nodes: Arc::default(), group_commit: true }
+    pub(super) fn new(deployment: Deployment) -> Self {
+        Self { deployment, nodes: Arc::default(), group_commit: true }
     }
 
-    pub(super) fn server(&self) -> &Server {
-        &self.server
+    pub(super) fn deployment(&self) -> &Deployment {
+        &self.deployment
     }
 
     /// Calls by a caller who waits until this moment.
@@ -96,8 +102,8 @@ impl Connections {
             node.ready().await?;
             let said =
                 match real_time::timeout_at(Instant::now() + PROBE, self.until(None).send(&redis::cmd("PING"))).await {
-                    Ok(Ok(Ok(reply))) => standalone::serves(&reply),
-                    Ok(Ok(Err(reply))) => standalone::serves(&Value::ServerError(reply)),
+                    Ok(Ok(Ok(reply))) => login::serves(&reply),
+                    Ok(Ok(Err(reply))) => login::serves(&Value::ServerError(reply)),
                     Ok(Err(error)) => Err(error),
                     Err(_) => {
                         node.report(Report::Overdue(PROBE));
@@ -123,18 +129,30 @@ impl Connections {
     }
 
     fn add_node(&self, runtime: &Handle) -> Arc<Node> {
+        let target = match &self.deployment {
+            Deployment::Standalone(server) => Target::Server(Arc::clone(server)),
+            Deployment::Sentinel(sentinels) => Target::Master(Arc::clone(sentinels)),
+            Deployment::Cluster(_) => {
+                return self.add_hopeless(runtime, "Redis Cluster is not supported yet");
+            }
+        };
         if real_time::timers().is_err() {
             let error =
                 "the Redis store needs the timers and the I/O of its tokio runtime: build it with `enable_all()`";
-            let hopeless = Node::hopeless(StoreError::misconfigured(error));
-            return self.nodes.find_or_add(runtime.id(), hopeless, |node| {
-                let (nodes, node) = (Arc::downgrade(&self.nodes), Arc::downgrade(node));
-                runtime.spawn(supervisor::end_with_runtime(nodes, node));
-            });
+            return self.add_hopeless(runtime, error);
         }
         let (node, reports) = Node::new();
         self.nodes.find_or_add(runtime.id(), node, |node| {
-            supervisor::start(runtime, &self.server, self.group_commit, &self.nodes, node, reports);
+            supervisor::start(runtime, target, self.group_commit, &self.nodes, node, reports);
+        })
+    }
+
+    /// A node that will never be connected.
+    fn add_hopeless(&self, runtime: &Handle, why: &'static str) -> Arc<Node> {
+        let hopeless = Node::hopeless(StoreError::misconfigured(why));
+        self.nodes.find_or_add(runtime.id(), hopeless, |node| {
+            let (nodes, node) = (Arc::downgrade(&self.nodes), Arc::downgrade(node));
+            runtime.spawn(supervisor::end_with_runtime(nodes, node));
         })
     }
 }
@@ -246,7 +264,7 @@ mod tests {
     #[test]
     fn nodes_end_with_their_runtimes() {
         // Nobody listens there.
-        let connections = Connections::new(Server::from_url("redis://127.0.0.1:1").unwrap());
+        let connections = Connections::new(Deployment::from_url("redis://127.0.0.1:1").unwrap());
         let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let ping = || connections.until(None);
         let lasting = runtime();
@@ -261,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_runtime_that_lacks_something_is_said_to() {
-        let connections = Connections::new(Server::from_url("redis://127.0.0.1:1").unwrap());
+        let connections = Connections::new(Deployment::from_url("redis://127.0.0.1:1").unwrap());
         let bare = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let timers = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         for runtime in [&bare, &timers] {

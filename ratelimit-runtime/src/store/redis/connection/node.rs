@@ -10,7 +10,7 @@ use super::exchange::Exchange;
 use super::item::Item;
 use super::pool::Pool;
 use super::question::{NoAnswer, Question};
-use super::standalone::Server;
+use super::target::Target;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::redis::errors;
 use crate::store::{Health, Verdict};
@@ -211,11 +211,11 @@ impl Node {
     }
 
     /// From now on nobody waits for an attempt to connect.
-    pub(super) fn fail_waiting(&self, server: &Server) {
+    pub(super) fn fail_waiting(&self, target: &Target) {
         self.status.send_if_modified(|status| {
             let waiting = matches!(status, Status::Connecting);
             if waiting {
-                let error = format!("no connection to Redis at {server} yet; still trying");
+                let error = format!("no connection to Redis at {target} yet; still trying");
                 *status = Status::Down(StoreError::unavailable(error));
             }
             waiting

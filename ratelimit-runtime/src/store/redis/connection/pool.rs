@@ -14,7 +14,8 @@ use tokio::task::AbortHandle;
 use super::attempt::connect_within;
 use super::exchange::Exchange;
 use super::question::{Expected, NoAnswer, Question};
-use super::standalone::Server;
+use super::server::Server;
+use super::target::Target;
 use crate::error::StoreError;
 use crate::store::redis::errors;
 
@@ -95,11 +96,11 @@ impl Pool {
         }
         // On a task of its own, so that a slow handshake outlives a caller who gives up: the next one finds it done.
         let connecting = tokio::spawn(async move {
-            let (stream, says) = connect_within(&pool.shared.server).await?;
-            if let Some(error) = says {
+            let made = connect_within(&Target::Server(Arc::clone(&pool.shared.server))).await?;
+            if let Some(error) = made.says {
                 return Err(error);
             }
-            let (exchange, task) = Exchange::start(stream, false);
+            let (exchange, task) = Exchange::start(made.stream, false);
             let connection = Connection { exchange, task: tokio::spawn(task).abort_handle() };
             Ok(Lease { connection: Some(connection), pool, _permit: permit })
         });

@@ -6,22 +6,23 @@
 
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
-use super::attempt::{self, connect};
+use super::attempt::connect;
 use super::exchange::{Ended, Exchange};
+use super::login::serves;
 use super::node::{Connected, Node, Report, Status};
 use super::nodes::Nodes;
 use super::pool::Pool;
 use super::question::{Answer, NoAnswer};
 use super::race::{Either, either};
-use super::standalone::{Server, serves};
 use super::state::{Action, Phase, Pong, State};
+use super::target::{Connection, Target};
 use crate::error::StoreError;
 use crate::real_time;
 
@@ -35,14 +36,14 @@ const UNWANTED: Duration = Duration::from_secs(60);
 /// Starts the supervisor of a new node.
 pub(super) fn start(
     runtime: &Handle,
-    server: &Arc<Server>,
+    target: Target,
     group_commit: bool,
     nodes: &Arc<Nodes>,
     node: &Arc<Node>,
     reports: mpsc::Receiver<Report>,
 ) {
     let supervisor = Supervisor {
-        server: Arc::clone(server),
+        target,
         group_commit,
         nodes: Arc::downgrade(nodes),
         node: Arc::downgrade(node),
@@ -53,7 +54,7 @@ pub(super) fn start(
 }
 
 struct Supervisor {
-    server: Arc<Server>,
+    target: Target,
     group_commit: bool,
     nodes: Weak<Nodes>,
     node: Weak<Node>,
@@ -69,8 +70,8 @@ impl Supervisor {
     async fn run(mut self) {
         let mut pause = Duration::ZERO;
         loop {
-            let server = Arc::clone(&self.server);
-            let lasted = match connect(&server, || self.hangs().is_ok()).await {
+            let target = self.target.clone();
+            let lasted = match connect(&target, || self.hangs().is_ok()).await {
                 Ok(connection) => self.serve(connection).await,
                 Err(error) => self.fail(error).map(|()| Duration::ZERO),
             };
@@ -81,7 +82,7 @@ impl Supervisor {
             if let Some(node) = self.node.upgrade() {
                 let is_hopeful = pause.is_zero() && matches!(*node.status.borrow(), Status::Connecting);
                 if !is_hopeful {
-                    node.fail_waiting(&self.server);
+                    node.fail_waiting(&self.target);
                     pause = pause.max(FIRST_PAUSE);
                 }
             }
@@ -93,12 +94,13 @@ impl Supervisor {
     }
 
     /// Lets calls use the connection while the server serves. Says for how long the connection was good.
-    async fn serve(&mut self, (stream, says): attempt::Connection) -> Result<Duration, Over> {
+    async fn serve(&mut self, Connection { stream, server, says }: Connection) -> Result<Duration, Over> {
         let start = Instant::now();
         let (exchange, task) = Exchange::start(stream, self.group_commit);
         let task = AbortOnDrop(tokio::spawn(task).abort_handle());
-        let connected =
-            Connected { exchange: exchange.clone(), pool: Pool::new(Arc::clone(&self.server), exchange.clone()) };
+        let (target, now_at) = (self.target.clone(), Arc::clone(&server));
+        let mut moved = pin!(target.moved_from(&now_at));
+        let connected = Connected { exchange: exchange.clone(), pool: Pool::new(server, exchange.clone()) };
         let mut state = State::new(if says.is_some() { Pong::Refuses } else { Pong::Serves });
         self.nodes.upgrade().ok_or(Over)?.connected();
         self.publish(&connected, &state, says)?;
@@ -109,7 +111,11 @@ impl Supervisor {
             if tick.is_none() {
                 tick = state.tick_in().map(|tick| Box::pin(real_time::sleep(tick)));
             }
-            let action = match self.next(ended, &mut pong, &mut tick).await {
+            let action = match self.next(ended, moved.as_mut(), &mut pong, &mut tick).await {
+                Event::Moved => {
+                    exchange.close(StoreError::unavailable("another Redis server is the master now"), true);
+                    Action::Nothing
+                }
                 Event::Ended(ended) => break ended,
                 Event::Report(None) => return Err(Over),
                 Event::Report(Some(Report::Wanted)) => Action::Nothing,
@@ -155,6 +161,7 @@ impl Supervisor {
     async fn next(
         &mut self,
         ended: impl Future<Output = Ended>,
+        moved: impl Future<Output = ()>,
         pong: &mut Option<oneshot::Receiver<Answer>>,
         tick: &mut Option<Pin<Box<impl Future<Output = ()>>>>,
     ) -> Event {
@@ -170,8 +177,9 @@ impl Supervisor {
                 None => std::future::pending().await,
             }
         };
-        match either(either(ended, pong), either(tick, self.reports.recv())).await {
-            Either::First(Either::First(ended)) => Event::Ended(ended),
+        match either(either(either(ended, moved), pong), either(tick, self.reports.recv())).await {
+            Either::First(Either::First(Either::First(ended))) => Event::Ended(ended),
+            Either::First(Either::First(Either::Second(()))) => Event::Moved,
             Either::First(Either::Second(answer)) => Event::Pong(answer.unwrap_or(Err(NoAnswer::NotAsked))),
             Either::Second(Either::First(())) => Event::Tick,
             Either::Second(Either::Second(report)) => Event::Report(report),
@@ -227,7 +235,7 @@ impl Supervisor {
 
     /// An attempt takes long: from now on nobody waits for it. Goes on unless nobody has asked for long.
     fn hangs(&mut self) -> Result<(), Over> {
-        let error = StoreError::unavailable(format!("Redis at {} does not answer; still trying", self.server));
+        let error = StoreError::unavailable(format!("Redis at {} does not answer; still trying", self.target));
         self.fail(error)
     }
 
@@ -242,19 +250,20 @@ impl Supervisor {
     fn failing(&mut self, error: &StoreError) {
         if self.outage.is_none() {
             self.outage = Some(Instant::now());
-            tracing::warn!(server = %self.server, %error, "Redis does not serve; calls are answered by policy");
+            tracing::warn!(server = %self.target, %error, "Redis does not serve; calls are answered by policy");
         }
     }
 
     fn recovered(&mut self) {
         if let Some(since) = self.outage.take() {
-            tracing::info!(server = %self.server, after = ?since.elapsed(), "Redis serves again");
+            tracing::info!(server = %self.target, after = ?since.elapsed(), "Redis serves again");
         }
     }
 }
 
 enum Event {
     Ended(Ended),
+    Moved,
     Pong(Answer),
     Tick,
     Report(Option<Report>),

@@ -1,0 +1,178 @@
+//! [`Login`]: what is said first on a new connection, and what the server says to it.
+
+use std::io;
+
+use redis::{Cmd, ProtocolVersion, RedisConnectionInfo, ServerError, Value, cmd};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use super::resp::{Parsed, parse};
+use super::stream::Stream;
+use crate::error::{StoreError, StoreErrorKind};
+use crate::store::redis::errors;
+
+/// Who we are, and which database is ours.
+#[derive(Clone)]
+pub(super) struct Login {
+    settings: RedisConnectionInfo,
+}
+
+/// What a server has to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Any,
+    Master,
+}
+
+/// Why nobody is logged in.
+pub(super) enum LoginError {
+    Lost(io::Error),
+    /// What answers is no Redis.
+    Foreign,
+    /// There was more to read than answers to what was asked.
+    OutOfStep,
+    Refused(StoreError),
+}
+
+impl From<io::Error> for LoginError {
+    fn from(error: io::Error) -> Self {
+        Self::Lost(error)
+    }
+}
+
+impl Login {
+    pub(super) fn new(settings: RedisConnectionInfo) -> Self {
+        Self { settings }
+    }
+
+    pub(super) fn database(&self) -> i64 {
+        self.settings.db()
+    }
+
+    /// That of another user, on no database, in the protocol that every version speaks.
+    pub(super) fn of_user(user: Option<&str>, password: Option<&str>) -> Self {
+        let mut settings = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP2);
+        if let Some(user) = user {
+            settings = settings.set_username(user);
+        }
+        if let Some(password) = password {
+            settings = settings.set_password(password);
+        }
+        Self { settings }
+    }
+
+    /// Logs in, chooses the database, asks for the role and sends a PING, in one round trip. What the server says if it
+    /// does not serve.
+    pub(super) async fn log_in(&self, stream: &mut Stream, role: Role) -> Result<Option<StoreError>, LoginError> {
+        let mut steps = self.steps();
+        if role == Role::Master {
+            steps.push(cmd("ROLE"));
+        }
+        steps.push(cmd("PING"));
+        let replies = converse(stream, &steps).await?;
+        if let ([Value::ServerError(error)], 2..) = (replies.as_slice(), steps.len()) {
+            return Err(LoginError::Refused(login_failed(error)));
+        }
+        let Some((pong, others)) = replies.split_last() else { return Ok(None) };
+        if let Some(error) = others.iter().find_map(as_error) {
+            return Err(LoginError::Refused(errors::from_server(error)));
+        }
+        if role == Role::Master && !others.last().is_some_and(is_master) {
+            return Err(LoginError::Refused(StoreError::unavailable(
+                "Redis is not the master that Sentinel takes it for",
+            )));
+        }
+        match serves(pong) {
+            Err(error) if error.kind() != StoreErrorKind::Unavailable => Err(LoginError::Refused(error)),
+            said => Ok(said.err()),
+        }
+    }
+
+    /// What comes before all else. May be nothing.
+    pub(super) fn steps(&self) -> Vec<Cmd> {
+        let mut steps = Vec::with_capacity(4);
+        let (user, password) = (self.settings.username(), self.settings.password());
+        if self.settings.protocol() == ProtocolVersion::RESP2 {
+            if let Some(password) = password {
+                let mut auth = cmd("AUTH");
+                auth.arg(user).arg(password);
+                steps.push(auth);
+            }
+        } else {
+            let mut hello = cmd("HELLO");
+            hello.arg(3);
+            if let Some(password) = password {
+                hello.arg("AUTH").arg(user.unwrap_or("default")).arg(password);
+            }
+            steps.push(hello);
+        }
+        if self.database() != 0 {
+            steps.push(cmd("SELECT").arg(self.database()).take());
+        }
+        steps
+    }
+}
+
+/// Sends commands on a stream that nobody else uses, and gives as many replies; only one if that is an error. A server
+/// that is full says so, unasked, and hangs up.
+pub(super) async fn converse(stream: &mut Stream, commands: &[Cmd]) -> Result<Vec<Value>, LoginError> {
+    let mut packed = Vec::new();
+    for command in commands {
+        command.write_packed_command(&mut packed);
+    }
+    stream.writer.write_all(&packed).await?;
+    stream.writer.flush().await?;
+    let (mut buffer, mut replies) = (Vec::new(), Vec::new());
+    while replies.len() < commands.len() {
+        match parse(&buffer) {
+            Parsed::Reply(reply, taken) => {
+                buffer.drain(..taken);
+                replies.push(reply);
+                if let [Value::ServerError(_)] = replies.as_slice() {
+                    return Ok(replies);
+                }
+            }
+            Parsed::Push(taken) => drop(buffer.drain(..taken)),
+            Parsed::Incomplete => {
+                let mut chunk = [0; 1024];
+                let came = stream.reader.read(&mut chunk).await?;
+                if came == 0 {
+                    return Err(LoginError::Lost(io::ErrorKind::UnexpectedEof.into()));
+                }
+                buffer.extend_from_slice(chunk.get(..came).unwrap_or_default());
+            }
+            Parsed::Malformed => return Err(LoginError::Foreign),
+        }
+    }
+    if buffer.is_empty() { Ok(replies) } else { Err(LoginError::OutOfStep) }
+}
+
+/// Whether this is what a master replies to ROLE.
+fn is_master(reply: &Value) -> bool {
+    matches!(reply, Value::Array(parts) if matches!(parts.first(), Some(Value::BulkString(role)) if role == b"master"))
+}
+
+fn as_error(reply: &Value) -> Option<&ServerError> {
+    match reply {
+        Value::ServerError(error) => Some(error),
+        _ => None,
+    }
+}
+
+fn login_failed(error: &ServerError) -> StoreError {
+    let text = error.details().unwrap_or_default();
+    if errors::code(error) == "NOPROTO" || text.contains("unknown command") {
+        return StoreError::misconfigured("Redis is older than 6.0: add ?protocol=resp2 to the URL");
+    }
+    if text.contains("AUTH") && errors::code(error) == "ERR" {
+        return StoreError::misconfigured("Redis does not accept the user name or the password of the URL");
+    }
+    errors::from_server(error)
+}
+
+/// Whether the reply to a PING is that of a server that serves. A user who may not PING is being served.
+pub(super) fn serves(reply: &Value) -> Result<(), StoreError> {
+    match reply {
+        Value::ServerError(error) if errors::code(error) != "NOPERM" => Err(errors::from_server(error)),
+        _ => Ok(()),
+    }
+}

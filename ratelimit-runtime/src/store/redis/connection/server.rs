@@ -1,0 +1,157 @@
+//! [`Server`]: one server at one address, and how to get a connection to it that is ready for use.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
+use redis::{ConnectionAddr, ConnectionInfo};
+use tokio::net::TcpStream;
+
+use super::login::{Login, LoginError, Role};
+use super::stream::{Handle, Stream};
+#[cfg(feature = "redis-tls")]
+use super::tls;
+use crate::error::StoreError;
+
+/// Where a server is, and how to log in.
+#[derive(Clone)]
+pub(in super::super) struct Server {
+    address: Address,
+    tls: bool,
+    login: Login,
+}
+
+#[derive(Clone)]
+enum Address {
+    Tcp { host: String, port: u16 },
+    Unix(PathBuf),
+}
+
+impl Server {
+    /// What the client library would connect to. None if this crate does not know this kind of address.
+    pub(super) fn from_info(info: &ConnectionInfo, tls: bool, login: Login) -> Option<Self> {
+        let address = match info.addr() {
+            ConnectionAddr::Tcp(host, port) => Address::Tcp { host: host.clone(), port: *port },
+            ConnectionAddr::Unix(path) => Address::Unix(path.clone()),
+            _ => return None,
+        };
+        Some(Self { address, tls, login })
+    }
+
+    /// The same login, TLS and settings at another address.
+    pub(in super::super) fn at(&self, host: &str, port: u16) -> Self {
+        Self { address: Address::Tcp { host: host.to_owned(), port }, ..self.clone() }
+    }
+
+    /// The same address for another user, who has no database.
+    pub(super) fn of_user(&self, user: Option<&str>, password: Option<&str>) -> Self {
+        Self { login: Login::of_user(user, password), ..self.clone() }
+    }
+
+    pub(super) fn is_at(&self, host: &str, port: u16) -> bool {
+        matches!(&self.address, Address::Tcp { host: ours, port: of_ours } if ours == host && *of_ours == port)
+    }
+
+    /// Connects, logs in, and asks whether the server serves: the second part is what it says if it does not.
+    pub(super) async fn connect(&self) -> Result<(Stream, Option<StoreError>), StoreError> {
+        self.connect_as(Role::Any).await
+    }
+
+    /// The same, if it is a master.
+    pub(super) async fn connect_to_master(&self) -> Result<(Stream, Option<StoreError>), StoreError> {
+        self.connect_as(Role::Master).await
+    }
+
+    async fn connect_as(&self, role: Role) -> Result<(Stream, Option<StoreError>), StoreError> {
+        let mut stream = self.open().await.map_err(|error| self.unreachable(error))?;
+        let said = self.login.log_in(&mut stream, role).await.map_err(|error| self.not_logged_in(error))?;
+        Ok((stream, said))
+    }
+
+    async fn open(&self) -> io::Result<Stream> {
+        match &self.address {
+            Address::Tcp { host, port } => {
+                let tcp = TcpStream::connect((host.as_str(), *port)).await?;
+                let socket = SockRef::from(&tcp);
+                set_up(&socket)?;
+                let socket = Handle::of(&socket);
+                #[cfg(feature = "redis-tls")]
+                if self.tls {
+                    let (reader, writer) = tokio::io::split(tls::connect(host, tcp).await?);
+                    return Ok(Stream { reader: Box::pin(reader), writer: Box::pin(writer), socket });
+                }
+                let (reader, writer) = tcp.into_split();
+                Ok(Stream { reader: Box::pin(reader), writer: Box::pin(writer), socket })
+            }
+            #[cfg(unix)]
+            Address::Unix(path) => {
+                let unix = tokio::net::UnixStream::connect(path).await?;
+                let socket = Handle::of(&SockRef::from(&unix));
+                let (reader, writer) = unix.into_split();
+                Ok(Stream { reader: Box::pin(reader), writer: Box::pin(writer), socket })
+            }
+            #[cfg(not(unix))]
+            Address::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    fn unreachable(&self, error: io::Error) -> StoreError {
+        if error.kind() == io::ErrorKind::InvalidData {
+            let message = format!("TLS failed: check the scheme and the certificate (Redis at {self}): {error}");
+            return StoreError::misconfigured(message).with_source(error);
+        }
+        StoreError::unavailable(format!("no connection to Redis at {self}: {error}")).with_source(error)
+    }
+
+    pub(super) fn not_logged_in(&self, error: LoginError) -> StoreError {
+        match error {
+            LoginError::Lost(error) => self.unreachable(error),
+            LoginError::Foreign => {
+                StoreError::unavailable(format!("what answers at {self} does not speak the protocol of Redis"))
+            }
+            LoginError::OutOfStep => StoreError::unavailable(format!("Redis at {self} said more than it was asked")),
+            LoginError::Refused(error) => error,
+        }
+    }
+
+    /// What is said first, in words.
+    #[cfg(test)]
+    pub(super) fn steps(&self) -> String {
+        let words = |step: redis::Cmd| {
+            let packed = String::from_utf8_lossy(&step.get_packed_command()).into_owned();
+            packed.split("\r\n").skip(2).step_by(2).map(str::to_owned).collect::<Vec<_>>()
+        };
+        self.login.steps().into_iter().flat_map(words).collect::<Vec<_>>().join(" ")
+    }
+
+    pub(in super::super) fn database(&self) -> i64 {
+        self.login.database()
+    }
+
+    pub(in super::super) fn is_tls(&self) -> bool {
+        self.tls
+    }
+}
+
+/// Host and port, or the path of the socket: nothing secret.
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.address {
+            Address::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Address::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Address::Unix(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// Sends at once, and notices within 30 seconds, by the kernel, an other end that has vanished.
+fn set_up(socket: &SockRef<'_>) -> io::Result<()> {
+    socket.set_tcp_nodelay(true)?;
+    let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(15)).with_interval(Duration::from_secs(5));
+    socket.set_tcp_keepalive(&keepalive)?;
+    #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+    socket.set_tcp_user_timeout(Some(Duration::from_secs(30)))?;
+    Ok(())
+}

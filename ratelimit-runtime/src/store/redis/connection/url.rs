@@ -1,0 +1,188 @@
+//! URLs that name servers. No error repeats a URL, which may hold a password.
+
+use redis::{IntoConnectionInfo, ProtocolVersion};
+
+use super::login::Login;
+use super::server::Server;
+use crate::error::StoreError;
+
+/// What a URL is to look like.
+#[derive(Clone, Copy)]
+pub(super) struct Form(&'static str);
+
+pub(super) const STANDALONE: Form = Form("redis://[user][:password]@host[:port][/database]");
+pub(super) const SENTINEL: Form = Form(
+    "redis+sentinel://[user][:password]@host[:port][,host[:port]…]/master-name[/database][?sentinel_user=…&\
+     sentinel_password=…]",
+);
+pub(super) const CLUSTER: Form = Form("redis+cluster://[user][:password]@host[:port][,host[:port]…]");
+
+impl Form {
+    pub(super) fn malformed(self) -> StoreError {
+        StoreError::misconfigured(format!(
+            "the Redis URL is malformed: write {}, with special characters of the password percent-encoded (`/` as \
+             %2F, `#` as %23, `?` as %3F, `@` as %40)",
+            self.0
+        ))
+    }
+}
+
+/// The server that a URL names.
+///
+/// # Errors
+///
+/// `Misconfigured`.
+pub(super) fn server(url: &str) -> Result<Server, StoreError> {
+    let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
+    let tls = match scheme {
+        "redis" | "valkey" | "unix" | "redis+unix" | "valkey+unix" => false,
+        "rediss" | "valkeys" => needs_tls()?,
+        _ => {
+            return Err(StoreError::misconfigured(
+                "a Redis URL starts with redis://, rediss://, unix://, redis+sentinel://, rediss+sentinel://, \
+                 redis+cluster:// or rediss+cluster://",
+            ));
+        }
+    };
+    // TLS is done here, so the client library need not know of it.
+    let plain = if tls { format!("redis{}", url.get(scheme.len()..).unwrap_or_default()) } else { url.to_owned() };
+    if tls && url.contains('#') {
+        return Err(StoreError::misconfigured("a rediss:// URL has no fragment: certificates are always checked"));
+    }
+    let info = plain.into_connection_info().map_err(|_| STANDALONE.malformed())?;
+    let (_, query) = url.split_once('?').unwrap_or_default();
+    let chosen = query.split(['&', '#']).any(|pair| pair.starts_with("protocol="));
+    let protocol = if chosen { info.redis_settings().protocol() } else { ProtocolVersion::RESP3 };
+    let login = Login::new(info.redis_settings().clone().set_protocol(protocol));
+    Server::from_info(&info, tls, login).ok_or_else(|| STANDALONE.malformed())
+}
+
+/// That it is there.
+fn needs_tls() -> Result<bool, StoreError> {
+    if cfg!(feature = "redis-tls") {
+        return Ok(true);
+    }
+    Err(StoreError::misconfigured("TLS (`rediss`) needs the feature `redis-tls` of ratelimit-runtime"))
+}
+
+/// The parts of a URL with several hosts.
+pub(super) struct List<'a> {
+    scheme: &'a str,
+    /// With the `@` after it.
+    user: &'a str,
+    hosts: Vec<&'a str>,
+    /// What is between slashes after the hosts.
+    pub(super) path: Vec<&'a str>,
+    query: Vec<(&'a str, &'a str)>,
+    form: Form,
+}
+
+impl<'a> List<'a> {
+    /// `rest` is what comes after `scheme://`, where the scheme is without its `+…`.
+    pub(super) fn parse(scheme: &'a str, rest: &'a str, form: Form) -> Result<Self, StoreError> {
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (user, hosts) = authority.rfind('@').map_or(("", authority), |at| authority.split_at(at + 1));
+        let query = query.split('&').filter(|pair| !pair.is_empty());
+        let query: Option<_> = query.map(|pair| pair.split_once('=')).collect();
+        if rest.contains('#') || path.contains('@') {
+            return Err(form.malformed());
+        }
+        if matches!(scheme, "rediss" | "valkeys") {
+            needs_tls()?;
+        }
+        Ok(Self {
+            scheme,
+            user,
+            hosts: hosts.split(',').collect(),
+            path: path.split('/').filter(|part| !part.is_empty()).collect(),
+            query: query.ok_or_else(|| form.malformed())?,
+            form,
+        })
+    }
+
+    /// There is nothing in the query but these.
+    pub(super) fn takes(&self, names: &[&str]) -> Result<(), StoreError> {
+        let known = self.query.iter().all(|(name, _)| names.contains(name));
+        if known { Ok(()) } else { Err(self.form.malformed()) }
+    }
+
+    /// A parameter of the query, decoded.
+    pub(super) fn parameter(&self, name: &str) -> Result<Option<String>, StoreError> {
+        let value = self.query.iter().find(|pair| pair.0 == name);
+        value.map(|(_, value)| self.decode(value)).transpose()
+    }
+
+    pub(super) fn decode(&self, text: &str) -> Result<String, StoreError> {
+        let decoded = percent_encoding::percent_decode_str(text).decode_utf8();
+        decoded.map(Into::into).map_err(|_| self.form.malformed())
+    }
+
+    /// The hosts as servers, with the URL's login and this database.
+    pub(super) fn servers(&self, default_port: u16, database: &str) -> Result<Vec<Server>, StoreError> {
+        let protocol = self.parameter("protocol")?.map(|protocol| format!("?protocol={protocol}")).unwrap_or_default();
+        let one = |host: &&str| {
+            let name_ends = host.rfind(']').unwrap_or_default();
+            let has_port = host.get(name_ends..)?.contains(':');
+            let port = if has_port { String::new() } else { format!(":{default_port}") };
+            let url = format!("{}://{}{host}{port}/{database}{protocol}", self.scheme, self.user);
+            if host.ends_with(':') { None } else { server(&url).ok() }
+        };
+        let servers: Option<Vec<_>> = self.hosts.iter().map(one).collect();
+        servers.ok_or_else(|| self.form.malformed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+    use crate::error::StoreErrorKind;
+
+    #[test]
+    fn urls() {
+        for (url, address) in [
+            ("redis://h", "h:6379"),
+            ("redis://u:p@h:1/2", "h:1"),
+            ("redis://:p%2Fq@h", "h:6379"),
+            ("unix:///run/redis.sock?db=1", "/run/redis.sock"),
+            ("redis://[::1]:7", "[::1]:7"),
+        ] {
+            assert_eq!(server(url).unwrap().to_string(), address, "{url}");
+        }
+        let secret = "hunter2";
+        for (url, expected) in [
+            ("hunter2", "starts with redis://"),
+            ("http://u:hunter2@h", "starts with redis://"),
+            ("hunter2:6379", "starts with redis://"),
+            ("redis://:hunter2/x@h", "percent-encoded"),
+            ("redis://:hunter2#x@h", "percent-encoded"),
+            ("redis://u:hunter2@h/notanumber", "percent-encoded"),
+            ("redis://u:hunter2@h?protocol=hunter2", "percent-encoded"),
+            ("redis://u:hunter2@", "percent-encoded"),
+        ] {
+            let error = server(url).err().unwrap();
+            assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{url}");
+            assert!(error.message().contains(expected), "{url}: {error}");
+            assert!(!format!("{error:?}").contains(secret), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn tls_is_said_by_the_scheme() {
+        assert_eq!(server("rediss://h:1").is_ok_and(|server| server.is_tls()), cfg!(feature = "redis-tls"));
+        assert!(!server("redis://h:1").unwrap().is_tls());
+        assert!(server("rediss://h:1/#insecure").is_err());
+    }
+
+    #[test]
+    fn protocol_is_resp3_unless_chosen() {
+        assert_eq!(server("redis://h").unwrap().steps(), "HELLO 3");
+        assert_eq!(server("redis://:p@h").unwrap().steps(), "HELLO 3 AUTH default p");
+        assert_eq!(server("redis://u:p@h/0?x=1&protocol=3").unwrap().steps(), "HELLO 3 AUTH u p");
+        assert_eq!(server("redis://u:p@h/0?protocol=resp2").unwrap().steps(), "AUTH u p");
+        assert_eq!(server("redis://:p@h/0?protocol=resp2").unwrap().steps(), "AUTH p");
+        assert_eq!(server("unix:///s?db=1&protocol=2").unwrap().steps(), "SELECT 1");
+    }
+}

@@ -1,0 +1,178 @@
+//! Sentinel: the store uses the master that the sentinels name, wherever it goes.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+use std::time::{Duration, Instant};
+
+use super::{DEADLINE, MINUTE, PATIENCE, acquire, acquire_in_time, recovered};
+use crate::support::redis::RedisServer;
+use crate::support::sentinel::{NAME, Sentinels};
+use crate::support::unique;
+use ratelimit_runtime::store::StoreErrorKind;
+use ratelimit_runtime::{Limit, RedisStore, Store};
+use tokio::time::{sleep, timeout};
+
+/// A fail-over is followed within this time after the first sentinel says where the master is.
+const FOLLOWED: Duration = Duration::from_secs(2);
+/// For slow machines.
+const SLACK: Duration = Duration::from_secs(1);
+
+async fn ready(url: &str) -> RedisStore {
+    let store = RedisStore::new(url).unwrap().deny_cache(false);
+    timeout(PATIENCE, store.ready()).await.unwrap().unwrap();
+    store
+}
+
+/// Whether the store counts on this server.
+async fn counts_on(store: &RedisStore, server: &RedisServer) -> bool {
+    let key = unique("where");
+    acquire_in_time(store, &key).await.is_ok() && server.cli(&["EXISTS", &key]) == "1"
+}
+
+/// How long it takes until the store counts on this server.
+async fn followed(store: &RedisStore, server: &RedisServer) -> Duration {
+    let start = Instant::now();
+    while !counts_on(store, server).await {
+        assert!(start.elapsed() < PATIENCE, "the master is followed");
+        sleep(Duration::from_millis(10)).await;
+    }
+    start.elapsed()
+}
+
+#[tokio::test]
+async fn a_killed_master_is_replaced() {
+    let mut all = Sentinels::start(3);
+    let store = ready(&all.url()).await;
+    assert!(counts_on(&store, &all.servers[0]).await);
+    all.servers[0].stop();
+    all.until_master_is(1);
+    let took = followed(&store, &all.servers[1]).await;
+    assert!(took < FOLLOWED + SLACK, "followed {took:?} after the fail-over");
+    // The old one comes back as a master, is not used, and is made a replica.
+    all.servers[0].restart();
+    for _ in 0..20 {
+        assert!(counts_on(&store, &all.servers[1]).await);
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_frozen_master_is_left() {
+    let all = Sentinels::start(3);
+    let store = ready(&all.url()).await;
+    all.servers[0].freeze();
+    all.until_master_is(1);
+    let took = followed(&store, &all.servers[1]).await;
+    assert!(took < FOLLOWED + SLACK, "followed {took:?} after the fail-over");
+    all.servers[0].thaw();
+    for _ in 0..20 {
+        assert!(counts_on(&store, &all.servers[1]).await, "the old one believes to be the master");
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// The sentinels cannot reach it any more, and the store can: it goes on as a master that nobody else uses.
+#[tokio::test]
+async fn a_master_that_only_the_store_can_reach_is_left() {
+    let user = ["--user", "watcher", "on", ">w", "~*", "&*", "+@all"];
+    let login = format!("sentinel auth-user {NAME} watcher\nsentinel auth-pass {NAME} w");
+    let all = Sentinels::start_with(3, &user, &login);
+    let store = ready(&all.url()).await;
+    assert!(counts_on(&store, &all.servers[0]).await);
+    all.servers[0].cli(&["ACL", "SETUSER", "watcher", "-@all"]);
+    all.until_master_is(1);
+    let took = followed(&store, &all.servers[1]).await;
+    assert!(took < FOLLOWED + SLACK, "followed {took:?} after the fail-over");
+    assert!(all.servers[0].cli(&["ROLE"]).starts_with("master"));
+    for _ in 0..20 {
+        assert!(counts_on(&store, &all.servers[1]).await);
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// One that is gone, one that is frozen, and one that answers.
+#[tokio::test]
+async fn one_sentinel_is_enough() {
+    let mut all = Sentinels::start(3);
+    all.sentinels[0].stop();
+    all.sentinels[1].freeze();
+    let start = Instant::now();
+    let store = ready(&all.url()).await;
+    assert!(start.elapsed() < Duration::from_millis(500), "nobody waits for the others: {:?}", start.elapsed());
+    assert!(counts_on(&store, &all.servers[0]).await);
+}
+
+/// The URL may name one that is gone by now.
+#[tokio::test]
+async fn further_sentinels_are_learnt() {
+    let mut all = Sentinels::start(3);
+    let first = format!("redis+sentinel://127.0.0.1:{}/{NAME}", all.sentinels[0].port());
+    let store = ready(&first).await;
+    // It has been told of the others with the first answer.
+    all.sentinels[0].stop();
+    all.servers[0].stop();
+    all.until_master_is(1);
+    let took = followed(&store, &all.servers[1]).await;
+    assert!(took < FOLLOWED + SLACK, "followed {took:?} after the fail-over");
+}
+
+#[tokio::test]
+async fn without_sentinels_the_last_master_is_used() {
+    let mut all = Sentinels::start(1);
+    let store = ready(&all.url()).await;
+    all.sentinels[0].stop();
+    for _ in 0..20 {
+        assert!(counts_on(&store, &all.servers[0]).await, "the connection goes on");
+        sleep(Duration::from_millis(50)).await;
+    }
+    all.servers[0].cli(&["CLIENT", "KILL", "TYPE", "normal"]);
+    let took = recovered(&store, &unique("again")).await;
+    assert!(took < Duration::from_secs(1), "followed {took:?} after the fail-over");
+    // It is used as long as it is a master.
+    all.servers[0].cli(&["REPLICAOF", "127.0.0.1", &all.servers[1].port().to_string()]);
+    all.servers[0].cli(&["CLIENT", "KILL", "TYPE", "normal"]);
+    for _ in 0..20 {
+        let error = acquire_in_time(&store, &unique("replica")).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+        sleep(Duration::from_millis(20)).await;
+    }
+    // A new store has nobody to ask.
+    let new = RedisStore::new(&all.url()).unwrap();
+    let error = timeout(DEADLINE, acquire(&new, "k", Limit::new(1, MINUTE))).await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+}
+
+#[tokio::test]
+async fn a_master_that_no_sentinel_knows_is_a_mistake() {
+    let all = Sentinels::start(1);
+    let store = RedisStore::new(&format!("redis+sentinel://:hunter2@{}/nobody", all.hosts())).unwrap();
+    let error = timeout(PATIENCE, store.ready()).await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
+    assert!(error.message().contains("\"nobody\""), "{error}");
+    assert!(!format!("{error:?} {store:?}").contains("hunter2"), "{error:?} {store:?}");
+    // What is asked has to be a sentinel.
+    let server = &all.servers[0];
+    let store = RedisStore::new(&format!("redis+sentinel://127.0.0.1:{}/{NAME}", server.port())).unwrap();
+    let error = timeout(PATIENCE, store.ready()).await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
+    assert!(error.message().contains("SENTINEL"), "{error}");
+}
+
+#[tokio::test]
+async fn the_sentinels_have_a_login_of_their_own() {
+    let servers = ["--requirepass", "of-the-master", "--masterauth", "of-the-master"];
+    let lines = format!("requirepass of-the-sentinel\nsentinel auth-pass {NAME} of-the-master");
+    let all = Sentinels::start_with(1, &servers, &lines);
+    let url = |query: &str| format!("redis+sentinel://:of-the-master@{}/{NAME}/3{query}", all.hosts());
+    let store = ready(&url("?sentinel_password=of-the-sentinel&protocol=2")).await;
+    let key = unique("login");
+    assert!(acquire(&store, &key, Limit::new(1, MINUTE)).await.unwrap().allowed);
+    assert!(all.servers[0].info("keyspace", "db3").starts_with("keys=1"));
+    for wrong in ["", "?sentinel_password=of-the-master"] {
+        let store = RedisStore::new(&url(wrong)).unwrap();
+        let error = timeout(PATIENCE, store.ready()).await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
+        assert!(error.message().contains("sentinel"), "{error}");
+        assert!(!format!("{error:?} {store:?}").contains("of-the"), "{error:?}");
+    }
+}
