@@ -10,6 +10,7 @@ mod connection;
 mod faults;
 mod formats;
 mod group_commit;
+mod memory_pressure;
 mod processes;
 mod records;
 mod redis_cell;
@@ -19,6 +20,7 @@ mod scriptfree;
 mod sentinel;
 mod settings;
 mod stored_bytes;
+mod workers;
 
 use std::time::{Duration, Instant};
 

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "every test program uses another part")]
 
+pub(crate) mod random;
 pub(crate) mod redis;
 pub(crate) mod sentinel;
 pub(crate) mod tls;

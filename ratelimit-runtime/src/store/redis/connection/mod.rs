@@ -23,6 +23,7 @@ use crate::store::{Health, Verdict};
 mod attempt;
 mod batch;
 mod deployment;
+mod eviction;
 mod exchange;
 #[cfg(any(test, fuzzing))]
 pub(super) mod fuzzing;

@@ -1,6 +1,6 @@
 //! [`Nodes`]: one [`Node`](super::node::Node) per tokio runtime. A connection lives and dies with the runtime that drives it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use tokio::runtime::Id;
@@ -11,6 +11,7 @@ use super::node::Node;
 pub(super) struct Nodes {
     all: RwLock<Vec<(Id, Arc<Node>)>>,
     connections_made: AtomicU64,
+    has_warned: AtomicBool,
 }
 
 impl Nodes {
@@ -52,6 +53,11 @@ impl Nodes {
     /// How many connections there have been.
     pub(super) fn connections_made(&self) -> u64 {
         self.connections_made.load(Ordering::Acquire)
+    }
+
+    /// Whether nobody has warned yet of what the server does when it is full.
+    pub(super) fn is_first_to_warn(&self) -> bool {
+        !self.has_warned.swap(true, Ordering::Relaxed)
     }
 
     #[cfg(test)]
