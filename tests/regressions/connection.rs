@@ -5,8 +5,6 @@
 #![allow(clippy::unchecked_time_subtraction, reason = "shorter from longer constants")]
 
 mod asking;
-mod proxy;
-
 mod cancelled;
 mod handshake;
 mod idle;

@@ -2,6 +2,9 @@
 
 #![allow(dead_code, reason = "every test program uses another part")]
 
+pub(crate) mod clock;
+pub(crate) mod cluster;
+pub(crate) mod proxy;
 pub(crate) mod random;
 pub(crate) mod redis;
 pub(crate) mod sentinel;

@@ -36,9 +36,18 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct RedisServer {
     port: u16,
-    config: String,
-    args: Vec<String>,
+    how: How,
     running: Option<Running>,
+}
+
+/// How a server is started.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct How {
+    /// What runs the binary, such as `env NAME=value`.
+    pub(crate) launcher: Vec<String>,
+    /// What its configuration file begins with.
+    pub(crate) config: String,
+    pub(crate) args: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -61,26 +70,46 @@ impl RedisServer {
 
     /// A server with further arguments, such as `&["--maxmemory", "3mb"]`.
     pub(crate) fn start_with(args: &[&str]) -> Self {
-        Self::start_from("", args)
+        Self::start_as(How { args: owned(args), ..How::default() })
     }
 
     /// A server with a configuration file, which it may write to.
     pub(crate) fn start_from(config: &str, args: &[&str]) -> Self {
-        let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
+        Self::start_as(How { config: config.to_owned(), args: owned(args), ..How::default() })
+    }
+
+    /// A server that is run by another command, which must become the server: `&["env", "NAME=value"]`.
+    pub(crate) fn start_under(launcher: &[&str], args: &[&str]) -> Self {
+        Self::start_as(How { launcher: owned(launcher), args: owned(args), ..How::default() })
+    }
+
+    fn start_as(how: How) -> Self {
         // Between finding a free port and binding it, somebody else may take it.
-        for _ in 0..10 {
-            let port = free_port();
-            match Running::start(port, config, &args) {
-                Ok(running) => return Self { port, config: config.to_owned(), args, running: Some(running) },
-                Err(StartError::PortTaken) => {}
-                Err(StartError::Other(why)) => panic!("redis-server did not start: {why}"),
-            }
+        let started = (0..10).find_map(|_| Self::start_on(free_port(), how.clone()));
+        started.unwrap_or_else(|| panic!("redis-server found ten ports in a row taken"))
+    }
+
+    /// A server on this port, unless that is taken.
+    pub(crate) fn start_on(port: u16, how: How) -> Option<Self> {
+        match Running::start(port, &how) {
+            Ok(running) => Some(Self { port, how, running: Some(running) }),
+            Err(StartError::PortTaken) => None,
+            Err(StartError::Other(why)) => panic!("redis-server did not start: {why}"),
         }
-        panic!("redis-server found ten ports in a row taken");
     }
 
     pub(crate) fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Whether it has been started, and not been stopped since.
+    pub(crate) fn runs(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// `127.0.0.1:<port>`
+    pub(crate) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
     }
 
     /// `redis://127.0.0.1:<port>/`
@@ -98,7 +127,7 @@ impl RedisServer {
         self.stop();
         let deadline = Instant::now() + PATIENCE;
         loop {
-            match Running::start(self.port, &self.config, &self.args) {
+            match Running::start(self.port, &self.how) {
                 Ok(running) => {
                     self.running = Some(running);
                     return;
@@ -123,11 +152,16 @@ impl RedisServer {
     /// Sends one command on a connection of its own, and gives its reply as text: elements of arrays one per line, an
     /// error with a leading `-`, nil as nothing.
     pub(crate) fn cli(&self, command: &[impl AsRef<[u8]>]) -> String {
+        self.connect().send(command).expect("the server answers")
+    }
+
+    /// A connection to send several commands on.
+    pub(crate) fn connect(&self) -> Link {
         let mut link = Link::open(self.port).expect("the server takes connections");
         if let Some(password) = self.password() {
             link.send(&["AUTH", password]).expect("the server answers AUTH");
         }
-        link.send(command).expect("the server answers")
+        link
     }
 
     /// The number that a command gives.
@@ -151,11 +185,11 @@ impl RedisServer {
     }
 
     fn password(&self) -> Option<&str> {
-        let by_argument = self.args.windows(2).find_map(|pair| match pair {
+        let by_argument = self.how.args.windows(2).find_map(|pair| match pair {
             [name, value] if name == "--requirepass" => Some(value.as_str()),
             _ => None,
         });
-        by_argument.or_else(|| self.config.lines().find_map(|line| line.strip_prefix("requirepass ")))
+        by_argument.or_else(|| self.how.config.lines().find_map(|line| line.strip_prefix("requirepass ")))
     }
 
     fn running(&self) -> &Running {
@@ -170,19 +204,20 @@ pub(crate) fn shared() -> &'static RedisServer {
 }
 
 impl Running {
-    fn start(port: u16, config: &str, args: &[String]) -> Result<Self, StartError> {
+    fn start(port: u16, how: &How) -> Result<Self, StartError> {
         let binary = binary();
         let dir = server_dir();
         let (log, file) = (dir.join("log"), dir.join("conf"));
-        fs::write(&file, config).expect("the folder can be written to");
+        fs::write(&file, &how.config).expect("the folder can be written to");
         let mut watchdog = Command::new("sh")
             .args(["-c", WATCHDOG, "redis-watchdog"])
             .args([&log, &dir])
+            .args(&how.launcher)
             .arg(binary)
             .arg(&file)
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"])
             .arg(&dir)
-            .args(args)
+            .args(&how.args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -241,6 +276,10 @@ impl Drop for Running {
     }
 }
 
+fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
+}
+
 fn binary() -> OsString {
     let binary = std::env::var_os("RATELIMIT_TEST_REDIS_BIN").unwrap_or_else(|| "redis-server".into());
     let version = Command::new(&binary).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -263,7 +302,8 @@ pub(crate) fn free_port() -> u16 {
 }
 
 /// One connection, speaking RESP2.
-struct Link(BufReader<TcpStream>);
+#[derive(Debug)]
+pub(crate) struct Link(BufReader<TcpStream>);
 
 impl Link {
     fn open(port: u16) -> std::io::Result<Self> {
@@ -272,7 +312,8 @@ impl Link {
         Ok(Self(BufReader::new(stream)))
     }
 
-    fn send(&mut self, command: &[impl AsRef<[u8]>]) -> std::io::Result<String> {
+    /// Sends a command, and gives its reply as [`RedisServer::cli`] does.
+    pub(crate) fn send(&mut self, command: &[impl AsRef<[u8]>]) -> std::io::Result<String> {
         let mut request = Vec::new();
         write!(request, "*{}\r\n", command.len())?;
         for part in command {

@@ -6,7 +6,7 @@ use ratelimit_runtime::store::Health;
 use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimiter, Rule};
 
 use super::asking::{TIMEOUT, ask, ask_within, connected, connections_since, connections_taken, health};
-use super::proxy::Proxy;
+use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;
 
 static RULE: Rule = Rule::new("cancelled", Limit::per_hour(1_000_000));

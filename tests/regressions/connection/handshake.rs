@@ -7,7 +7,7 @@ use ratelimit_runtime::RedisStore;
 use ratelimit_runtime::store::Health;
 
 use super::asking::{ask, become_like, connected};
-use super::proxy::Proxy;
+use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;
 
 /// A fault of 300 ms that takes the connection along and swallows the handshake of the next one.

@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 use ratelimit_runtime::Limit;
 use ratelimit_runtime::store::{Health, StoreErrorKind};
 
-use super::asking::{Outcome, TIMEOUT, ask, become_like, connected, connections_since, connections_taken, health};
+use super::asking::{
+    Outcome, TIMEOUT, ask, ask_within, become_like, connected, connections_since, connections_taken, health,
+};
+use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;
 
 const LIMIT: Limit = Limit::per_hour(1_000);
@@ -87,4 +90,20 @@ async fn a_replica_makes_the_client_look_for_its_master_again() {
     assert!(ask(&store, "key", LIMIT).await.is_answered());
     // Two of them are the test's.
     assert!(connections_since(&server, taken) > 2);
+}
+
+/// One answer that took nearly as long as callers wait kept everybody from asking, for good.
+#[tokio::test]
+async fn after_one_late_answer_calls_are_sent_again() {
+    let patience = TIMEOUT * 4;
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port()).await;
+    let store = connected(&proxy.url()).await;
+    assert!(ask_within(&store, "key", LIMIT, patience).await.is_answered());
+    proxy.delay(patience * 47 / 100);
+    assert!(ask_within(&store, "key", LIMIT, patience).await.is_answered());
+    proxy.delay(Duration::ZERO);
+    for _ in 0..5 {
+        assert!(ask_within(&store, "key", LIMIT, patience).await.is_answered());
+    }
 }

@@ -8,7 +8,7 @@ use ratelimit_runtime::store::{Health, Request};
 use ratelimit_runtime::{Algorithm, Limit, Store as _};
 
 use super::asking::{become_like, connected};
-use super::proxy::Proxy;
+use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;
 
 /// Keys with a quota each that tells them apart. How many of the answers were those of another key while this was said

@@ -3,7 +3,7 @@
 
 use redis::Value;
 
-use super::connection::{Calls, Connections, Item, Question};
+use super::connection::{Calls, Connections, Item, Question, Slot};
 use super::errors::{self, unexpected_reply};
 use super::operation::Operation;
 use super::route::{GroupRoute, Route, Settings, unsupported};
@@ -28,7 +28,10 @@ impl Backend {
 
     /// How several requests are decided together.
     pub(super) fn group(&self, requests: &[Request<'_>]) -> Result<GroupRoute, StoreError> {
-        self.settings.group(requests, self.clock.is_some())
+        let group = self.settings.group(requests, self.clock.is_some())?;
+        let mut slots = requests.iter().map(|request| self.slot(request));
+        let first = slots.next();
+        Ok(if slots.all(|slot| Some(slot) == first) { group } else { GroupRoute::Each })
     }
 
     /// Decides, and charges the request if it is admitted.
@@ -125,11 +128,20 @@ impl Backend {
     }
 
     fn calls(&self, request: &Request<'_>) -> Calls<'_> {
-        self.connections.until(request.timeout_at())
+        self.connections.calls(self.slot(request), request.timeout_at())
     }
 
     fn calls_of_all(&self, requests: &[Request<'_>]) -> Calls<'_> {
-        self.connections.until(requests.iter().filter_map(Request::timeout_at).min())
+        let slot = requests.first().map(|request| self.slot(request)).unwrap_or_default();
+        self.connections.calls(slot, requests.iter().filter_map(Request::timeout_at).min())
+    }
+
+    /// Where in a cluster the key of a request is.
+    pub(super) fn slot(&self, request: &Request<'_>) -> Slot {
+        self.connections.slot(|| match self.route(request) {
+            Ok(route) => Slot::of(&route.key(request)),
+            Err(_) => Slot::of(request.key()),
+        })
     }
 
     /// The caller's time in microseconds; `None` for the server's.

@@ -121,7 +121,7 @@ impl RedisStore {
     /// Without it, each call is a command, however many there are.
     #[must_use]
     pub fn group_commit(mut self, on: bool) -> Self {
-        self.cache.inner_mut().connections.group_commit = on;
+        self.cache.inner_mut().connections.group_commit(on);
         self
     }
 
@@ -211,16 +211,16 @@ impl Store for Backend {
         self.route(request).map(drop)
     }
 
-    fn health(&self, _request: &Request<'_>) -> Health {
-        self.connections.health()
+    fn health(&self, request: &Request<'_>) -> Health {
+        self.connections.health(self.slot(request))
     }
 
     fn epoch(&self, _request: &Request<'_>) -> u64 {
         self.connections.made()
     }
 
-    fn overdue(&self, _request: &Request<'_>, timeout: Duration) {
-        self.connections.overdue(timeout);
+    fn overdue(&self, request: &Request<'_>, timeout: Duration) {
+        self.connections.overdue(self.slot(request), timeout);
     }
 
     fn ready(&self) -> Answer<'_, ()> {

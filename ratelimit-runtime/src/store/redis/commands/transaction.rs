@@ -6,11 +6,11 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-use redis::{Cmd, Pipeline, Value};
+use redis::{Cmd, Pipeline, ServerError, Value};
 
 use crate::error::StoreError;
-use crate::store::redis::connection::Calls;
-use crate::store::redis::errors::unexpected_reply;
+use crate::store::redis::connection::{Calls, Turn};
+use crate::store::redis::errors::{self, unexpected_reply};
 
 /// The longest pause between two attempts is twice this to the power of that, in milliseconds.
 const LONGEST_PAUSE: u32 = 4;
@@ -33,8 +33,25 @@ pub(super) async fn run<D, T>(
     decide: impl Fn(&[Value]) -> Result<Attempt<D>, StoreError>,
     finish: impl Fn(D, &[Value]) -> Option<T>,
 ) -> Result<T, StoreError> {
-    let exclusive = calls.exclusive().await?;
-    let _line = exclusive.pool().stand_in_line(keys).await;
+    let mut turn = calls.turn().await?;
+    loop {
+        let said = run_at(&turn, keys, read, &decide, &finish).await;
+        if let Some(answer) = turn.arrived(said).await {
+            return answer?.map_err(|error| errors::from_server(&error));
+        }
+    }
+}
+
+/// The same at one server. The inner error is its reply; then nothing was written.
+async fn run_at<D, T>(
+    turn: &Turn<'_>,
+    keys: &[&[u8]],
+    read: &[Cmd],
+    decide: &impl Fn(&[Value]) -> Result<Attempt<D>, StoreError>,
+    finish: &impl Fn(D, &[Value]) -> Option<T>,
+) -> Result<Result<T, ServerError>, StoreError> {
+    let exclusive = turn.exclusive().await?;
+    let _line = exclusive.stand_in_line(keys).await;
     let mut lease = exclusive.lease().await?;
     // The last user of the connection may have decided to write nothing.
     let mut reading = Pipeline::with_capacity(read.len() + 2);
@@ -43,10 +60,13 @@ pub(super) async fn run<D, T>(
         reading.add_command(command.clone());
     }
     for failures in 0_u32.. {
-        let replies = lease.exchange(&reading).await?;
+        let replies = match lease.exchange(&reading).await? {
+            Ok(replies) => replies,
+            Err(error) => return Ok(Err(error)),
+        };
         let attempt = decide(replies.get(2..).unwrap_or_default())?;
         if attempt.commands.is_empty() {
-            return finish(attempt.decided, &[]).ok_or_else(unexpected_reply);
+            return finish(attempt.decided, &[]).map(Ok).ok_or_else(unexpected_reply);
         }
         let mut writing = Pipeline::with_capacity(attempt.commands.len() + 2);
         writing.cmd("MULTI");
@@ -54,9 +74,15 @@ pub(super) async fn run<D, T>(
             writing.add_command(command);
         }
         writing.cmd("EXEC");
-        match lease.exchange(&writing).await?.pop() {
+        let mut replies = match lease.exchange(&writing).await? {
+            Ok(replies) => replies,
+            Err(error) => return Ok(Err(error)),
+        };
+        match replies.pop() {
             Some(Value::Nil) => pause(failures).await,
-            Some(Value::Array(replies)) => return finish(attempt.decided, &replies).ok_or_else(unexpected_reply),
+            Some(Value::Array(replies)) => {
+                return finish(attempt.decided, &replies).map(Ok).ok_or_else(unexpected_reply);
+            }
             _ => return Err(unexpected_reply()),
         }
     }

@@ -14,12 +14,24 @@ pub(in super::super) enum Deployment {
     Cluster(Seeds),
 }
 
-/// Some servers of a cluster; never none. All have the same login.
-pub(in super::super) struct Seeds(Vec<Server>);
+/// Some servers of a cluster. All have the same login.
+pub(in super::super) struct Seeds {
+    first: Server,
+    all: Vec<Server>,
+}
 
 impl Seeds {
+    fn new(all: Vec<Server>) -> Option<Self> {
+        Some(Self { first: all.first()?.clone(), all })
+    }
+
+    /// Login, TLS and settings of them all.
+    pub(super) fn any(&self) -> &Server {
+        &self.first
+    }
+
     pub(super) fn servers(&self) -> &[Server] {
-        &self.0
+        &self.all
     }
 }
 
@@ -37,20 +49,20 @@ impl Deployment {
     }
 
     /// Login, TLS and settings of the servers.
-    fn template(&self) -> Option<&Server> {
+    fn template(&self) -> &Server {
         match self {
-            Self::Standalone(server) => Some(server),
-            Self::Sentinel(sentinels) => Some(sentinels.master()),
-            Self::Cluster(seeds) => seeds.servers().first(),
+            Self::Standalone(server) => server,
+            Self::Sentinel(sentinels) => sentinels.master(),
+            Self::Cluster(seeds) => seeds.any(),
         }
     }
 
     pub(in super::super) fn database(&self) -> i64 {
-        self.template().map_or(0, Server::database)
+        self.template().database()
     }
 
     pub(in super::super) fn is_tls(&self) -> bool {
-        self.template().is_some_and(Server::is_tls)
+        self.template().is_tls()
     }
 }
 
@@ -84,7 +96,7 @@ fn cluster(scheme: &str, rest: &str) -> Result<Deployment, StoreError> {
         }
         _ => return Err(CLUSTER.malformed()),
     }
-    url.servers(6379, "0").map(Seeds).map(Deployment::Cluster)
+    Seeds::new(url.servers(6379, "0")?).map(Deployment::Cluster).ok_or_else(|| CLUSTER.malformed())
 }
 
 /// Where it is: nothing secret.

@@ -21,7 +21,7 @@ use super::incoming::{Incoming, lost};
 use super::item::Item;
 use super::members::Decided;
 use super::question::{Answer, NoAnswer, Question};
-use super::queue::{Deliveries, OutOfStep, Queue};
+use super::queue::{Deliveries, OutOfStep, Queue, Sharing};
 use super::stream::{Handle, Stream, Writer};
 use crate::error::StoreError;
 
@@ -82,11 +82,11 @@ enum Gathering {
 impl Exchange {
     /// Starts on an open connection on which everything that was asked has been answered. It lives as long as the
     /// future runs, which is its task.
-    pub(super) fn start(stream: Stream, group_commit: bool) -> (Self, impl Future<Output = ()> + Send + use<>) {
+    pub(super) fn start(stream: Stream, sharing: Sharing) -> (Self, impl Future<Output = ()> + Send + use<>) {
         let now = Instant::now();
         let Stream { reader, writer, socket } = stream;
         let inner = Inner {
-            queue: Queue::new(now, group_commit),
+            queue: Queue::new(now, sharing),
             writer,
             task: None,
             woken: now,

@@ -2,8 +2,12 @@
 
 use std::time::Instant;
 
+use redis::Value;
+
+use super::question;
 use crate::store::redis::protocol;
 use crate::store::redis::script::Script;
+use crate::store::redis::script_call::Call;
 
 /// What a caller asks.
 #[derive(Debug)]
@@ -30,5 +34,23 @@ impl Clone for Question {
     fn clone(&self) -> Self {
         // Copied as a whole: a clone of a `SmallVec` goes byte by byte.
         Self { packed: protocol::Question::from_slice(&self.packed), ..*self }
+    }
+}
+
+impl Item<'_> {
+    /// As a question of its own, which shares its call with nobody.
+    pub(super) fn alone(&self, in_full: bool) -> question::Question {
+        let mut packed = Vec::new();
+        let mut call = Call::begin(&mut packed, self.script, in_full, 1);
+        call.argument(self.key);
+        call.clock(self.question.now);
+        call.argument(&self.question.packed);
+        let is_like: fn(&Value) -> bool = protocol::is_verdict;
+        question::Question {
+            packed,
+            replies: 1,
+            expected: question::Expected::Like(is_like),
+            timeout_at: self.timeout_at,
+        }
     }
 }

@@ -138,16 +138,21 @@ impl Node {
         }
     }
 
-    /// Asks for a decision, and asks again where the question did not leave this process.
-    pub(super) async fn decide(&self, item: &Item<'_>) -> Result<Verdict, StoreError> {
+    /// Asks for a decision, and asks again where the question did not leave this process. The inner error is the
+    /// server's reply.
+    pub(super) async fn decide(&self, item: &Item<'_>) -> Result<Result<Verdict, ServerError>, StoreError> {
         loop {
             let exchange = match self.exchange() {
                 Some(exchange) => exchange,
                 None => self.connected().await?.exchange,
             };
             match exchange.decide(item).await {
-                Ok(verdict) => return Ok(verdict),
+                Ok(verdict) => return Ok(Ok(verdict)),
                 Err(NoAnswer::NotAsked) => self.changed(&exchange).await,
+                Err(NoAnswer::Error(error)) => {
+                    self.look_at_error(&exchange, &error);
+                    return Ok(Err(error));
+                }
                 Err(other) => return Err(self.no_answer(&exchange, other)),
             }
         }

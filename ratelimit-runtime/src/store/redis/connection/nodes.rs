@@ -1,4 +1,4 @@
-//! [`Nodes`]: one [`Node`](super::node::Node) per tokio runtime. A connection lives and dies with the runtime that drives it.
+//! [`Nodes`]: of one server, one [`Node`](super::node::Node) per tokio runtime. A connection lives and dies with the runtime that drives it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
@@ -7,14 +7,18 @@ use tokio::runtime::Id;
 
 use super::node::Node;
 
-#[derive(Default)]
 pub(super) struct Nodes {
     all: RwLock<Vec<(Id, Arc<Node>)>>,
-    connections_made: AtomicU64,
+    /// Counts connections, to this server and to others.
+    made: Arc<AtomicU64>,
     has_warned: AtomicBool,
 }
 
 impl Nodes {
+    pub(super) fn new(made: Arc<AtomicU64>) -> Self {
+        Self { all: RwLock::default(), made, has_warned: AtomicBool::new(false) }
+    }
+
     pub(super) fn find(&self, runtime: Id) -> Option<Arc<Node>> {
         find(&self.all.read().unwrap_or_else(PoisonError::into_inner), runtime)
     }
@@ -47,12 +51,7 @@ impl Nodes {
 
     /// One of the nodes has a new connection, which nobody uses yet.
     pub(super) fn connected(&self) {
-        self.connections_made.fetch_add(1, Ordering::Release);
-    }
-
-    /// How many connections there have been.
-    pub(super) fn connections_made(&self) -> u64 {
-        self.connections_made.load(Ordering::Acquire)
+        self.made.fetch_add(1, Ordering::Release);
     }
 
     /// Whether nobody has warned yet of what the server does when it is full.

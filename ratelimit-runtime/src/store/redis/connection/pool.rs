@@ -7,13 +7,14 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use redis::{Pipeline, Value};
+use redis::{Arg, Pipeline, ServerError, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 
 use super::attempt::connect_within;
 use super::exchange::Exchange;
 use super::question::{Expected, NoAnswer, Question};
+use super::queue::Sharing;
 use super::server::Server;
 use super::target::Target;
 use crate::error::StoreError;
@@ -66,7 +67,7 @@ impl Pool {
     }
 
     /// Waits in the queues of these keys. Everybody takes them in the same order, so there is no deadlock.
-    pub(in super::super) async fn stand_in_line(&self, keys: &[&[u8]]) -> Vec<tokio::sync::MutexGuard<'_, ()>> {
+    async fn stand_in_line(&self, keys: &[&[u8]]) -> Vec<tokio::sync::MutexGuard<'_, ()>> {
         let line = |key: &&[u8]| usize::try_from(self.shared.hasher.hash_one(key)).unwrap_or_default() % LINES;
         let mut wanted: Vec<usize> = keys.iter().map(line).collect();
         wanted.sort_unstable();
@@ -79,7 +80,7 @@ impl Pool {
     }
 
     /// A connection that nobody else uses.
-    pub(in super::super) async fn lease(&self) -> Result<Lease, StoreError> {
+    async fn lease(&self, is_asking: bool) -> Result<Lease, StoreError> {
         let permit = Arc::clone(&self.shared.permits).acquire_owned().await;
         let permit = permit.map_err(|_| StoreError::unavailable("the connections to Redis are closed"))?;
         let pool = self.clone();
@@ -88,7 +89,7 @@ impl Pool {
             let idle = self.shared.idle().pop();
             match idle {
                 Some(connection) if connection.exchange.is_open() => {
-                    return Ok(Lease { connection: Some(connection), pool, _permit: permit });
+                    return Ok(Lease { connection: Some(connection), pool, is_asking, _permit: permit });
                 }
                 Some(closed) => drop(closed),
                 None => break,
@@ -100,11 +101,33 @@ impl Pool {
             if let Some(error) = made.says {
                 return Err(error);
             }
-            let (exchange, task) = Exchange::start(made.stream, false);
+            let (exchange, task) = Exchange::start(made.stream, Sharing::None);
             let connection = Connection { exchange, task: tokio::spawn(task).abort_handle() };
-            Ok(Lease { connection: Some(connection), pool, _permit: permit })
+            Ok(Lease { connection: Some(connection), pool, is_asking, _permit: permit })
         });
         connecting.await.unwrap_or_else(|_| Err(StoreError::unavailable("connecting to Redis was cut short")))
+    }
+}
+
+/// Where one caller gets a connection that nobody else uses.
+pub(in super::super) struct Exclusive {
+    pool: Pool,
+    is_asking: bool,
+}
+
+impl Exclusive {
+    /// `is_asking` puts an `ASKING` before what is sent.
+    pub(super) fn new(pool: Pool, is_asking: bool) -> Self {
+        Self { pool, is_asking }
+    }
+
+    /// Waits in the queues of these keys. Everybody takes them in the same order, so there is no deadlock.
+    pub(in super::super) async fn stand_in_line(&self, keys: &[&[u8]]) -> Vec<tokio::sync::MutexGuard<'_, ()>> {
+        self.pool.stand_in_line(keys).await
+    }
+
+    pub(in super::super) async fn lease(&self) -> Result<Lease, StoreError> {
+        self.pool.lease(self.is_asking).await
     }
 }
 
@@ -119,6 +142,8 @@ impl Shared {
 pub(in super::super) struct Lease {
     connection: Option<Connection>,
     pool: Pool,
+    /// Whether every command follows an `ASKING`.
+    is_asking: bool,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -128,33 +153,68 @@ impl Lease {
     /// # Errors
     ///
     /// Those of the connection, and the first that the server replies.
-    pub(in super::super) async fn exchange(&mut self, commands: &Pipeline) -> Result<Vec<Value>, StoreError> {
+    pub(in super::super) async fn exchange(
+        &mut self,
+        commands: &Pipeline,
+    ) -> Result<Result<Vec<Value>, ServerError>, StoreError> {
         let closed = || StoreError::unavailable("the connection to Redis is closed");
         let connection = self.connection.take().ok_or_else(closed)?;
+        let written = Written::of(commands, self.is_asking);
         let question = Question {
-            packed: commands.get_packed_pipeline(),
-            replies: commands.len(),
+            packed: written.packed,
+            replies: written.is_reply.len(),
             expected: Expected::Anything,
             timeout_at: None,
         };
         let replies = match connection.exchange.ask(question).await {
-            Ok(Value::Array(replies)) if commands.len() > 1 => replies,
+            Ok(Value::Array(replies)) if written.is_reply.len() > 1 => {
+                let replies = replies.into_iter().zip(written.is_reply);
+                replies.filter_map(|(reply, is_reply)| is_reply.then_some(reply)).collect()
+            }
             Ok(reply) => vec![reply],
             Err(NoAnswer::Lost(error) | NoAnswer::Refused(error)) => return Err(error),
-            Err(NoAnswer::Error(error)) => return Err(errors::from_server(&error)),
+            Err(NoAnswer::Error(error)) => vec![Value::ServerError(error)],
             Err(NoAnswer::NotAsked | NoAnswer::TooLate) => return Err(closed()),
         };
         self.connection = Some(connection);
         match errors::first(&replies) {
-            None => Ok(replies),
+            None => Ok(Ok(replies)),
             Some(error) => {
                 if errors::is_replica(error) {
                     // The name may lead to another server by now.
                     self.pool.shared.main.close(errors::from_server(error), false);
                 }
-                Err(errors::from_server(error))
+                Ok(Err(error.clone()))
             }
         }
+    }
+}
+
+/// Commands as they are sent.
+struct Written {
+    packed: Vec<u8>,
+    /// Which replies are those to the commands; the others are to `ASKING`.
+    is_reply: Vec<bool>,
+}
+
+impl Written {
+    /// `is_asking` puts an `ASKING` before each command; one holds for a whole MULTI … EXEC.
+    fn of(commands: &Pipeline, is_asking: bool) -> Self {
+        let mut written = Self { packed: Vec::new(), is_reply: Vec::new() };
+        let asking = redis::cmd("ASKING");
+        let mut is_within = false;
+        for command in commands.cmd_iter() {
+            let is =
+                |name: &str| matches!(command.args_iter().next(), Some(Arg::Simple(first)) if first == name.as_bytes());
+            if is_asking && !is_within {
+                asking.write_packed_command(&mut written.packed);
+                written.is_reply.push(false);
+            }
+            is_within = is("MULTI") || is_within && !is("EXEC");
+            command.write_packed_command(&mut written.packed);
+            written.is_reply.push(true);
+        }
+        written
     }
 }
 

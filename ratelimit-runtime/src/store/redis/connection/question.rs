@@ -49,6 +49,10 @@ pub(super) enum Expected {
     Transaction,
     /// The echo of a `PING`.
     Echo(u64),
+    /// The same as `Like` behind the reply to `ASKING`.
+    AskingLike(fn(&Value) -> bool),
+    /// The same as `Transaction` behind the reply to `ASKING`.
+    AskingTransaction,
 }
 
 impl Expected {
@@ -58,10 +62,11 @@ impl Expected {
         }
         match self {
             Self::Anything => true,
-            Self::Like(is_like) => is_like(reply),
-            Self::Transaction if is_first => *reply == Value::Okay,
+            Self::Transaction | Self::AskingLike(_) | Self::AskingTransaction if is_first => *reply == Value::Okay,
+            Self::Like(is_like) | Self::AskingLike(is_like) => is_like(reply),
             Self::Transaction if is_last => matches!(reply, Value::Array(_) | Value::Nil),
             Self::Transaction => matches!(reply, Value::SimpleString(text) if text == "QUEUED"),
+            Self::AskingTransaction => *reply == Value::Okay || Self::Transaction.allows(reply, false, is_last),
             Self::Echo(number) => matches!(reply, Value::BulkString(text) if *text == number.to_string().as_bytes()),
         }
     }
@@ -74,4 +79,32 @@ pub(super) struct Question {
     pub(super) replies: usize,
     pub(super) expected: Expected,
     pub(super) timeout_at: Option<Instant>,
+}
+
+impl Question {
+    /// The same behind an `ASKING`, which lets a node of a cluster answer for a slot that is moving to it.
+    pub(super) fn asking(mut self) -> Self {
+        let mut packed = redis::cmd("ASKING").get_packed_command();
+        packed.extend_from_slice(&self.packed);
+        self.packed = packed;
+        self.replies += 1;
+        self.expected = match self.expected {
+            Expected::Like(is_like) => Expected::AskingLike(is_like),
+            Expected::Transaction => Expected::AskingTransaction,
+            other => other,
+        };
+        self
+    }
+}
+
+/// The reply without that to [`ASKING`](Question::asking).
+pub(super) fn asked(reply: Value) -> Value {
+    match reply {
+        Value::Array(mut replies) if replies.len() == 2 => replies.pop().unwrap_or(Value::Nil),
+        Value::Array(mut replies) => {
+            replies.drain(..1.min(replies.len()));
+            Value::Array(replies)
+        }
+        other => other,
+    }
 }

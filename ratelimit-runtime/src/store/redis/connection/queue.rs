@@ -77,6 +77,15 @@ pub(super) struct Queue {
     mark: u64,
 }
 
+/// Which decisions share calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sharing {
+    None,
+    /// Those on one key.
+    Keys,
+    All,
+}
+
 /// How often, under load, a marker is sent along: its reply shows that replies and questions are still in step.
 const MARK_EVERY: Duration = Duration::from_secs(1);
 
@@ -89,15 +98,15 @@ const KEPT_BYTES: usize = 64 * 1024;
 const SMALLEST: usize = 8;
 
 impl Queue {
-    pub(super) fn new(now: Instant, group_commit: bool) -> Self {
+    pub(super) fn new(now: Instant, sharing: Sharing) -> Self {
         Self {
             waiting: VecDeque::new(),
-            batches: Batches::new(group_commit),
+            batches: Batches::new(sharing != Sharing::None),
             asked: VecDeque::new(),
             on_the_way: 0,
             calls: 0,
             questions: 0,
-            full: if group_commit { batch::QUESTIONS } else { 1 },
+            full: if sharing == Sharing::All { batch::QUESTIONS } else { 1 },
             outgoing: Vec::new(),
             sent: 0,
             room: Room::new(),
@@ -223,7 +232,7 @@ impl Queue {
                 continue;
             }
             let left = question.timeout_at.map(|until| until.saturating_duration_since(now));
-            if left.is_some_and(|left| self.room.is_late(left)) {
+            if left.is_some_and(|left| is_late(left, self.asked.is_empty(), &self.room)) {
                 deliveries.answers.push((answer, Err(NoAnswer::TooLate)));
                 continue;
             }
@@ -242,7 +251,8 @@ impl Queue {
         }
         self.mark(now);
         let starts_at = self.end();
-        let is_late = |left| self.room.is_late(left);
+        let (is_dry, room) = (self.asked.is_empty(), &self.room);
+        let is_late = |left| is_late(left, is_dry, room);
         let share = self.share();
         let batch = self.batches.next(&mut self.outgoing, share, now, is_late, &mut deliveries.wakers);
         let Some(batch) = batch else { return false };
@@ -364,10 +374,6 @@ impl Queue {
     pub(super) fn members(&self) -> usize {
         self.batches.members()
     }
-
-    pub(super) fn shares_calls(&self) -> bool {
-        self.full > 1
-    }
 }
 
 impl Deliveries {
@@ -380,6 +386,12 @@ impl Deliveries {
             waker.wake();
         }
     }
+}
+
+/// Whether an answer would come too late for somebody who has so much time left. With nothing on its way, how long the last
+/// answer took tells nothing: if that kept everybody from asking, nobody would ever know better.
+fn is_late(left: Duration, is_dry: bool, room: &Room) -> bool {
+    left.is_zero() || !is_dry && room.is_late(left)
 }
 
 fn len(bytes: &[u8]) -> u64 {
@@ -405,7 +417,7 @@ mod tests {
     impl Fixture {
         fn new() -> Self {
             let now = Instant::now();
-            Self { queue: Queue::new(now, true), now, deliveries: Deliveries::default() }
+            Self { queue: Queue::new(now, Sharing::All), now, deliveries: Deliveries::default() }
         }
 
         fn ask(&mut self, question: Question) -> oneshot::Receiver<Answer> {

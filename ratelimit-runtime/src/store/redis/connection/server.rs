@@ -50,6 +50,14 @@ impl Server {
         Self { login: Login::of_user(user, password), ..self.clone() }
     }
 
+    /// `None` for the path of a socket.
+    pub(super) fn host(&self) -> Option<&str> {
+        match &self.address {
+            Address::Tcp { host, .. } => Some(host),
+            Address::Unix(_) => None,
+        }
+    }
+
     pub(super) fn is_at(&self, host: &str, port: u16) -> bool {
         matches!(&self.address, Address::Tcp { host: ours, port: of_ours } if ours == host && *of_ours == port)
     }

@@ -12,7 +12,7 @@ use redis::{Value, parse_redis_value};
 
 use super::item::{self, Item};
 use super::question::{NoAnswer, Reply};
-use super::queue::{Deliveries, Queue};
+use super::queue::{Deliveries, Queue, Sharing};
 use super::resp::{Parsed, parse};
 use crate::Algorithm;
 use crate::error::StoreError;
@@ -62,6 +62,7 @@ type Served = (Vec<(bool, Vec<u8>)>, Vec<u8>);
 
 struct World {
     queue: Queue,
+    sharing: Sharing,
     now: Instant,
     deliveries: Deliveries,
     callers: Vec<Caller>,
@@ -88,18 +89,19 @@ struct Patience {
 }
 
 impl World {
-    fn new(group_commit: bool) -> Self {
+    fn new(sharing: Sharing) -> Self {
         let now = Instant::now();
         let scripts = [true, false].map(|log| script(log).sha1().to_owned());
         Self {
-            queue: Queue::new(now, group_commit),
+            queue: Queue::new(now, sharing),
+            sharing,
             now,
             deliveries: Deliveries::default(),
             callers: Vec::new(),
             order: HashMap::new(),
             used: HashMap::new(),
             // Where each decision is a call of its own, those that have to be asked again lose their places.
-            known: if group_commit { HashSet::new() } else { scripts.into() },
+            known: if sharing == Sharing::None { scripts.into() } else { HashSet::new() },
             wire: Vec::new(),
             served: VecDeque::new(),
             full_calls: 0,
@@ -115,10 +117,14 @@ impl World {
             Step::Turn => self.turn(),
             Step::Send(bytes) => self.send(bytes),
             Step::Answer(calls) => self.answer(calls),
-            Step::Flush if self.queue.shares_calls() => self.known.clear(),
+            Step::Flush if self.shares_calls() => self.known.clear(),
             Step::GiveUp(_) | Step::Flush => {}
         }
         self.collect();
+    }
+
+    fn shares_calls(&self) -> bool {
+        self.sharing != Sharing::None
     }
 
     fn ask(&mut self, asking: Asking) {
@@ -300,11 +306,11 @@ impl World {
         let mut on_the_way = HashSet::new();
         for (keys, _) in &self.served {
             let keys: HashSet<_> = keys.iter().collect();
-            assert!(keys.into_iter().all(|key| on_the_way.insert(key)) || !self.queue.shares_calls());
+            assert!(keys.into_iter().all(|key| on_the_way.insert(key)) || !self.shares_calls());
         }
         for _ in 0..calls {
             let Some((keys, reply)) = self.served.pop_front() else { return };
-            if self.queue.shares_calls() || reply.starts_with(b"-NOSCRIPT") {
+            if self.shares_calls() || reply.starts_with(b"-NOSCRIPT") {
                 // Nobody asks again for those who gave up meanwhile.
                 let callers = &self.callers;
                 for key in &keys {
@@ -378,12 +384,16 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..300)
 }
 
+fn sharing() -> impl Strategy<Value = Sharing> {
+    prop_oneof![3 => Just(Sharing::All), 1 => Just(Sharing::Keys), 1 => Just(Sharing::None)]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn everybody_gets_exactly_its_verdict_in_order(steps in steps(), group_commit in prop::bool::weighted(0.8)) {
-        let mut world = World::new(group_commit);
+    fn everybody_gets_exactly_its_verdict_in_order(steps in steps(), sharing in sharing()) {
+        let mut world = World::new(sharing);
         for step in steps {
             world.step(step);
         }
@@ -404,8 +414,8 @@ proptest! {
     }
 
     #[test]
-    fn a_connection_that_ends_at_any_moment_loses_nobody(steps in steps(), group_commit in any::<bool>()) {
-        let mut world = World::new(group_commit);
+    fn a_connection_that_ends_at_any_moment_loses_nobody(steps in steps(), sharing in sharing()) {
+        let mut world = World::new(sharing);
         for step in steps {
             world.step(step);
         }
@@ -419,7 +429,7 @@ fn unit(key: usize) -> Asking {
 
 #[test]
 fn those_who_come_while_a_call_is_on_its_way_are_asked_for_at_once() {
-    let mut world = World::new(true);
+    let mut world = World::new(Sharing::All);
     world.known.insert(script::LOG.sha1().to_owned());
     let all = |world: &mut World| {
         world.step(Step::Turn);
@@ -441,7 +451,7 @@ fn those_who_come_while_a_call_is_on_its_way_are_asked_for_at_once() {
 
 #[test]
 fn a_cold_script_cache_is_told_the_script_once_while_others_wait() {
-    let mut world = World::new(true);
+    let mut world = World::new(Sharing::All);
     for round in 0..3 {
         world.known.clear();
         let before = (world.full_calls, world.callers.len());
@@ -463,7 +473,7 @@ fn a_cold_script_cache_is_told_the_script_once_while_others_wait() {
 #[test]
 fn a_reply_that_is_too_short_or_too_long_is_out_of_step() {
     for change in [-1_isize, 1, -36, 36] {
-        let mut world = World::new(true);
+        let mut world = World::new(Sharing::All);
         world.known.insert(script::LOG.sha1().to_owned());
         world.step(Step::Ask(unit(0)));
         world.step(Step::Ask(unit(1)));
@@ -480,7 +490,7 @@ fn a_reply_that_is_too_short_or_too_long_is_out_of_step() {
 #[test]
 fn whoever_waits_for_a_server_that_does_not_serve_is_told_and_whoever_was_asked_is_answered() {
     for knows_script in [true, false] {
-        let mut world = World::new(true);
+        let mut world = World::new(Sharing::All);
         if knows_script {
             world.known.insert(script::LOG.sha1().to_owned());
         }

@@ -21,6 +21,7 @@ use super::node::{Connected, Node, Report, Status};
 use super::nodes::Nodes;
 use super::pool::Pool;
 use super::question::{Answer, NoAnswer};
+use super::queue::Sharing;
 use super::race::{Either, either};
 use super::state::{Action, Phase, Pong, State};
 use super::target::{Connection, Target};
@@ -38,25 +39,19 @@ const UNWANTED: Duration = Duration::from_secs(60);
 pub(super) fn start(
     runtime: &Handle,
     target: Target,
-    group_commit: bool,
+    sharing: Sharing,
     nodes: &Arc<Nodes>,
     node: &Arc<Node>,
     reports: mpsc::Receiver<Report>,
 ) {
-    let supervisor = Supervisor {
-        target,
-        group_commit,
-        nodes: Arc::downgrade(nodes),
-        node: Arc::downgrade(node),
-        reports,
-        outage: None,
-    };
+    let supervisor =
+        Supervisor { target, sharing, nodes: Arc::downgrade(nodes), node: Arc::downgrade(node), reports, outage: None };
     runtime.spawn(supervisor.run());
 }
 
 struct Supervisor {
     target: Target,
-    group_commit: bool,
+    sharing: Sharing,
     nodes: Weak<Nodes>,
     node: Weak<Node>,
     reports: mpsc::Receiver<Report>,
@@ -97,7 +92,7 @@ impl Supervisor {
     /// Lets calls use the connection while the server serves. Says for how long the connection was good.
     async fn serve(&mut self, Connection { stream, server, says }: Connection) -> Result<Duration, Over> {
         let start = Instant::now();
-        let (exchange, task) = Exchange::start(stream, self.group_commit);
+        let (exchange, task) = Exchange::start(stream, self.sharing);
         let task = AbortOnDrop(tokio::spawn(task).abort_handle());
         let (target, now_at) = (self.target.clone(), Arc::clone(&server));
         let mut moved = pin!(target.moved_from(&now_at));

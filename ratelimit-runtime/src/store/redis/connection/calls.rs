@@ -1,0 +1,192 @@
+//! [`Calls`]: how callers ask, and [`Way`], where what they ask goes.
+
+use std::time::Instant;
+
+use redis::{Cmd, Pipeline, ServerError, Value};
+
+use super::cluster::{Path, Slot, Topology};
+use super::endpoint::Endpoint;
+use super::item::Item;
+use super::pool::Exclusive;
+use super::question::{self, Expected, Question};
+use crate::error::StoreError;
+use crate::store::Verdict;
+use crate::store::redis::errors::{self, unexpected_reply};
+use crate::store::redis::protocol;
+use crate::store::redis::script;
+
+/// Where calls go.
+pub(super) enum Way {
+    /// To one server, or whichever is the master.
+    One(Endpoint),
+    Cluster(Topology),
+}
+
+/// How callers ask for the keys of one slot.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Calls<'a> {
+    pub(super) way: &'a Way,
+    pub(super) slot: Slot,
+    pub(super) timeout_at: Option<Instant>,
+}
+
+impl<'a> Calls<'a> {
+    /// Sends one command. The outer error is the connection's, the inner one the server's reply.
+    ///
+    /// Dropping the future leaves nothing behind but the command, which may run.
+    pub(in super::super) async fn send(&self, command: &Cmd) -> Result<Result<Value, ServerError>, StoreError> {
+        self.ask(|| command.get_packed_command(), Expected::Anything).await
+    }
+
+    /// The same; a reply of another form shows that replies and questions have come apart.
+    pub(in super::super) async fn send_for(
+        &self,
+        command: &Cmd,
+        is_like: fn(&Value) -> bool,
+    ) -> Result<Result<Value, ServerError>, StoreError> {
+        self.send_packed(|| command.get_packed_command(), is_like).await
+    }
+
+    /// The same for a command that is written as bytes.
+    pub(in super::super) async fn send_packed(
+        &self,
+        packed: impl Fn() -> Vec<u8>,
+        is_like: fn(&Value) -> bool,
+    ) -> Result<Result<Value, ServerError>, StoreError> {
+        self.ask(packed, Expected::Like(is_like)).await
+    }
+
+    /// Sends a MULTI … EXEC at once, and gives all replies.
+    ///
+    /// # Errors
+    ///
+    /// Those of the connection, and the first that the server replies.
+    pub(in super::super) async fn send_all(&self, commands: &Pipeline) -> Result<Vec<Value>, StoreError> {
+        let question = || Question {
+            packed: commands.get_packed_pipeline(),
+            replies: commands.len(),
+            expected: Expected::Transaction,
+            timeout_at: self.timeout_at,
+        };
+        match self.answer(question).await? {
+            Ok(Value::Array(replies)) => Ok(replies),
+            Ok(_) => Err(unexpected_reply()),
+            Err(error) => Err(errors::from_server(&error)),
+        }
+    }
+
+    async fn ask(
+        &self,
+        packed: impl Fn() -> Vec<u8>,
+        expected: Expected,
+    ) -> Result<Result<Value, ServerError>, StoreError> {
+        self.answer(|| Question { packed: packed(), replies: 1, expected, timeout_at: self.timeout_at }).await
+    }
+
+    async fn answer(&self, question: impl Fn() -> Question) -> Result<Result<Value, ServerError>, StoreError> {
+        let mut turn = self.turn().await?;
+        loop {
+            let said = turn.ask(&question).await;
+            if let Some(answer) = turn.arrived(said).await {
+                return answer;
+            }
+        }
+    }
+
+    /// Asks for a decision. It may share a call with others, and is asked in the order of those on its key.
+    pub(in super::super) async fn decide(&self, item: &Item<'_>) -> Result<Verdict, StoreError> {
+        let said = match self.way {
+            Way::One(endpoint) => endpoint.node()?.decide(item).await?,
+            // Large, and rarely one after the other.
+            Way::Cluster(_) => Box::pin(self.decide_in_cluster(item)).await?,
+        };
+        said.map_err(|error| errors::from_server(&error))
+    }
+
+    async fn decide_in_cluster(&self, item: &Item<'_>) -> Result<Result<Verdict, ServerError>, StoreError> {
+        let mut turn = self.turn().await?;
+        loop {
+            let said = turn.decide(item).await;
+            if let Some(answer) = turn.arrived(said).await {
+                return answer;
+            }
+        }
+    }
+
+    /// Ends the connection, because its reply cannot belong to the question.
+    pub(in super::super) fn end(&self, error: &StoreError) {
+        match self.way {
+            Way::One(endpoint) => {
+                if let Some(node) = endpoint.known_node() {
+                    node.end(error);
+                }
+            }
+            Way::Cluster(topology) => topology.end(self.slot, error),
+        }
+    }
+
+    /// For those who need more than one question: whom to ask first, and next.
+    pub(in super::super) async fn turn(&self) -> Result<Turn<'a>, StoreError> {
+        Ok(match self.way {
+            Way::One(endpoint) => Turn::One(endpoint),
+            Way::Cluster(topology) => Turn::Cluster(Path::to(topology, self.slot, self.timeout_at).await?),
+        })
+    }
+}
+
+/// Whom to ask now.
+pub(in super::super) enum Turn<'a> {
+    One(&'a Endpoint),
+    Cluster(Path<'a>),
+}
+
+impl Turn<'_> {
+    async fn ask(&self, question: &impl Fn() -> Question) -> Result<Result<Value, ServerError>, StoreError> {
+        let reply = match self {
+            Self::One(endpoint) => endpoint.node()?.ask(question).await?,
+            Self::Cluster(path) if path.is_asking() => question::asked(path.node()?.ask(|| question().asking()).await?),
+            Self::Cluster(path) => path.node()?.ask(question).await?,
+        };
+        Ok(match reply {
+            Value::ServerError(error) => Err(error),
+            Value::Array(replies) => errors::first(&replies).cloned().map_or(Ok(Value::Array(replies)), Err),
+            reply => Ok(reply),
+        })
+    }
+
+    async fn decide(&self, item: &Item<'_>) -> Result<Result<Verdict, ServerError>, StoreError> {
+        let path = match self {
+            Self::One(endpoint) => return endpoint.node()?.decide(item).await,
+            Self::Cluster(path) => path,
+        };
+        if !path.is_asking() {
+            return path.node()?.decide(item).await;
+        }
+        let said = match self.ask(&|| item.alone(false)).await? {
+            Err(error) if script::is_unknown(&error) => self.ask(&|| item.alone(true)).await?,
+            said => said,
+        };
+        said.map(|reply| protocol::verdict(&reply).ok_or_else(unexpected_reply))
+            .map_or_else(|error| Ok(Err(error)), |verdict| verdict.map(Ok))
+    }
+
+    /// The way to a connection that nobody else uses.
+    pub(in super::super) async fn exclusive(&self) -> Result<Exclusive, StoreError> {
+        let (node, is_asking) = match self {
+            Self::One(endpoint) => (endpoint.node()?, false),
+            Self::Cluster(path) => (path.node()?, path.is_asking()),
+        };
+        Ok(Exclusive::new(node.connected().await?.pool, is_asking))
+    }
+
+    /// Looks at what came of asking: an answer, or nothing if it is to be asked again.
+    pub(in super::super) async fn arrived<T>(
+        &mut self,
+        said: Result<Result<T, ServerError>, StoreError>,
+    ) -> Option<Result<Result<T, ServerError>, StoreError>> {
+        match self {
+            Self::One(_) => Some(said),
+            Self::Cluster(path) => path.arrived(said).await,
+        }
+    }
+}

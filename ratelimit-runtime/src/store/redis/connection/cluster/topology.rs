@@ -1,0 +1,291 @@
+//! [`Topology`]: which master serves which slot, and how that is kept up to date.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwapOption;
+use redis::{Value, cmd};
+use tokio::sync::watch;
+
+use super::super::deployment::Seeds;
+use super::super::endpoint::{Made, runtime, timers};
+use super::super::node::Report;
+use super::super::probe;
+use super::super::queue::Sharing;
+use super::super::race::{Either, either};
+use super::super::server::Server;
+use super::discovery::{self, Candidate};
+use super::master::{Address, Master};
+use super::slot::Slot;
+use super::slot_map::SlotMap;
+use crate::error::StoreError;
+use crate::real_time;
+use crate::store::Health;
+
+/// The slots are asked for no more often than this.
+const EVERY: Duration = Duration::from_millis(250);
+/// After this long without an answer, nobody waits for the first one any more.
+const HANGING: Duration = Duration::from_secs(1);
+/// How many nodes are asked for the slots, at most.
+const ASKED: usize = 16;
+
+pub(in super::super) struct Topology {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// Login, TLS and settings of all nodes.
+    any: Server,
+    seeds: Vec<Arc<Server>>,
+    sharing: Sharing,
+    made: Made,
+    map: ArcSwapOption<SlotMap>,
+    /// Whether the first map can be hoped for.
+    found: watch::Sender<Found>,
+    /// Whether somebody is asking for the slots, or about to.
+    is_refreshing: AtomicBool,
+    last_refresh: Mutex<Option<Instant>>,
+}
+
+#[derive(Debug, Clone)]
+enum Found {
+    Not,
+    Failed(StoreError),
+    Yes,
+}
+
+impl Topology {
+    pub(in super::super) fn new(seeds: &Seeds, group_commit: bool, made: &Made) -> Self {
+        let shared = Shared {
+            any: seeds.any().clone(),
+            seeds: seeds.servers().iter().cloned().map(Arc::new).collect(),
+            sharing: if group_commit { Sharing::Keys } else { Sharing::None },
+            made: Arc::clone(made),
+            map: ArcSwapOption::empty(),
+            found: watch::Sender::new(Found::Not),
+            is_refreshing: AtomicBool::new(false),
+            last_refresh: Mutex::default(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// How well the master of a slot is.
+    pub(in super::super) fn health(&self, slot: Slot) -> Health {
+        let map = self.shared.map.load();
+        let owner = map.as_ref().and_then(|map| map.owner(slot));
+        owner.and_then(|owner| owner.endpoint.known_node()).map_or(Health::Down, |node| node.health())
+    }
+
+    /// A call for this slot waited for `timeout` in vain.
+    pub(in super::super) fn overdue(&self, slot: Slot, timeout: Duration) {
+        if let Some(node) = self.known_owner(slot).and_then(|owner| owner.endpoint.known_node()) {
+            node.report(Report::Overdue(timeout));
+        }
+        self.refresh();
+    }
+
+    /// Ends the connection to the master of a slot.
+    pub(in super::super) fn end(&self, slot: Slot, error: &StoreError) {
+        if let Some(node) = self.known_owner(slot).and_then(|owner| owner.endpoint.known_node()) {
+            node.end(error);
+        }
+    }
+
+    fn known_owner(&self, slot: Slot) -> Option<Arc<Master>> {
+        self.shared.map.load().as_ref()?.owner(slot).cloned()
+    }
+
+    /// The master of a slot; waits for the first map while that can be hoped for.
+    pub(super) async fn owner(&self, slot: Slot) -> Result<Arc<Master>, StoreError> {
+        let owner = match self.shared.map.load().as_ref() {
+            Some(map) => map.owner(slot).cloned(),
+            None => self.map().await?.owner(slot).cloned(),
+        };
+        owner.ok_or_else(|| {
+            self.refresh();
+            StoreError::unavailable("no node of the Redis cluster serves the slot of this key")
+        })
+    }
+
+    /// Whether every slot has a master, and all of them serve.
+    pub(in super::super) async fn serves(&self) -> Result<(), StoreError> {
+        // How long one may take to be connected before the slots are asked for again.
+        const PATIENCE: Duration = Duration::from_secs(1);
+        let map = self.map().await?;
+        if !map.is_whole() {
+            self.refresh();
+            return Err(StoreError::unavailable("not every slot of the Redis cluster is served"));
+        }
+        let mut state = cmd("CLUSTER");
+        state.arg("INFO");
+        for master in map.masters() {
+            let node = master.endpoint.node()?;
+            let said = match real_time::timeout_at(Instant::now() + PATIENCE, node.ready()).await {
+                Ok(Ok(())) => probe::ask(&node, &state).await,
+                Ok(Err(error)) => Err(error),
+                Err(_) => Err(StoreError::unavailable("a node of the Redis cluster does not answer")),
+            };
+            let is_down = said.inspect_err(|_| self.refresh()).map(|said| says_that_it_is_down(&said))?;
+            if is_down {
+                return Err(StoreError::unavailable("the Redis cluster is down"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The map; waits for the first one while that can be hoped for.
+    async fn map(&self) -> Result<Arc<SlotMap>, StoreError> {
+        if let Some(map) = self.shared.map.load_full() {
+            return Ok(map);
+        }
+        runtime().and_then(|_| timers())?;
+        self.refresh();
+        let mut found = self.shared.found.subscribe();
+        let found = found.wait_for(|found| !matches!(found, Found::Not)).await.map(|found| found.clone());
+        match (found, self.shared.map.load_full()) {
+            (_, Some(map)) => Ok(map),
+            (Ok(Found::Failed(error)), None) => Err(error),
+            _ => Err(StoreError::unavailable("the connections to the Redis cluster are closed")),
+        }
+    }
+
+    /// Asks for the slots, unless somebody does; a while after the last time.
+    pub(in super::super) fn refresh(&self) {
+        let Ok(runtime) = runtime() else { return };
+        if timers().is_err() || self.shared.is_refreshing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let refreshing = Refreshing(Arc::clone(&self.shared));
+        runtime.spawn(async move { refreshing.0.refresh().await });
+    }
+
+    /// The slot is served by whoever is at this address, as one of the nodes says.
+    pub(super) fn moved(&self, slot: Slot, to: &Address) -> Option<Arc<Master>> {
+        let shared = &self.shared;
+        shared.map.rcu(|map| {
+            let map = map.as_ref()?;
+            if map.owner(slot).is_some_and(|owner| owner.address == *to) {
+                return Some(Arc::clone(map));
+            }
+            let master = map.master(to).unwrap_or_else(|| shared.master(to));
+            Some(Arc::new(map.with(slot, Some(&master))))
+        });
+        self.refresh();
+        shared.map.load().as_ref()?.owner(slot).cloned()
+    }
+
+    /// Nobody serves the slot, as its master says.
+    pub(super) fn unserved(&self, slot: Slot) {
+        self.shared.map.rcu(|map| {
+            let map = map.as_ref()?;
+            if map.owner(slot).is_none() { Some(Arc::clone(map)) } else { Some(Arc::new(map.with(slot, None))) }
+        });
+        self.refresh();
+    }
+
+    /// Whoever is at this address, to be asked for what is moving there.
+    pub(super) fn newcomer(&self, at: &Address) -> Option<Arc<Master>> {
+        let shared = &self.shared;
+        shared.map.rcu(|map| {
+            let map = map.as_ref()?;
+            if map.master(at).is_some() {
+                return Some(Arc::clone(map));
+            }
+            Some(Arc::new(map.with_newcomer(&shared.master(at))))
+        });
+        shared.map.load().as_ref()?.master(at)
+    }
+}
+
+impl Shared {
+    fn master(&self, address: &Address) -> Arc<Master> {
+        Arc::new(Master::new(address.clone(), &self.any, self.sharing, &self.made))
+    }
+
+    async fn refresh(&self) {
+        let last = self.last_refresh().replace(Instant::now());
+        if let Some(left) = last.and_then(|last| EVERY.checked_sub(last.elapsed())) {
+            real_time::sleep(left).await;
+            *self.last_refresh() = Some(Instant::now());
+        }
+        let mut slots = pin!(discovery::slots(self.candidates()));
+        let slots = match either(slots.as_mut(), real_time::sleep(HANGING)).await {
+            Either::First(slots) => slots,
+            Either::Second(()) => {
+                self.failed(StoreError::unavailable("no node of the Redis cluster answers; still trying"));
+                slots.await
+            }
+        };
+        match slots {
+            Ok(ranges) => {
+                self.map.rcu(|map| Some(Arc::new(SlotMap::of(&ranges, map.as_deref(), |at| self.master(at)))));
+                self.found.send_replace(Found::Yes);
+            }
+            Err(error) => {
+                tracing::debug!(%error, "the slots of the Redis cluster are not known");
+                self.failed(error);
+            }
+        }
+    }
+
+    /// Whoever waits for the first map waits no more.
+    fn failed(&self, error: StoreError) {
+        if self.map.load().is_none() {
+            self.found.send_replace(Found::Failed(error));
+        }
+    }
+
+    /// Who can be asked: first those who are known to serve, in any order, so that nobody is asked by all; then the seeds.
+    fn candidates(&self) -> Vec<Candidate> {
+        let mut connected = Vec::new();
+        let map = self.map.load();
+        for master in map.iter().flat_map(|map| map.masters()) {
+            let node = master.endpoint.known_node().filter(|node| node.health() == Health::Up);
+            connected.extend(node.map(|node| Candidate::Connected(node, Arc::clone(&master.server))));
+        }
+        if !connected.is_empty() {
+            let random = usize::try_from(RandomState::new().hash_one(0)).unwrap_or_default();
+            let by = random % connected.len();
+            connected.rotate_left(by);
+        }
+        let seeds = self.seeds.iter().take(ASKED).cloned().map(Candidate::Server);
+        connected.truncate(ASKED);
+        connected.into_iter().chain(seeds).collect()
+    }
+
+    fn last_refresh(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.last_refresh.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Somebody asks for the slots, until this is dropped.
+struct Refreshing(Arc<Shared>);
+
+impl Drop for Refreshing {
+    fn drop(&mut self) {
+        self.0.is_refreshing.store(false, Ordering::Release);
+        // The runtime that asked may have ended.
+        if self.0.map.load().is_none() {
+            self.0.found.send_if_modified(|found| {
+                let is_open = matches!(found, Found::Not);
+                if is_open {
+                    *found = Found::Failed(StoreError::unavailable("asking for the slots was cut short"));
+                }
+                is_open
+            });
+        }
+    }
+}
+
+/// Whether this is a reply to `CLUSTER INFO` by a node that serves nothing. One who may not ask is not told.
+fn says_that_it_is_down(info: &Value) -> bool {
+    let is_down = |info: &[u8]| info.windows(18).any(|text| text == b"cluster_state:fail");
+    match info {
+        Value::BulkString(info) => is_down(info),
+        Value::VerbatimString { text, .. } => is_down(text.as_bytes()),
+        _ => false,
+    }
+}

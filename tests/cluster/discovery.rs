@@ -1,0 +1,107 @@
+//! How the nodes of a cluster are found, and what is said where there is none.
+
+use super::*;
+use crate::support::cluster::shared;
+use crate::support::redis::RedisServer;
+
+#[tokio::test]
+async fn a_frozen_seed_is_not_waited_for() {
+    let cluster = shared();
+    let frozen = RedisServer::start();
+    frozen.freeze();
+    let seeds = cluster.url().replace("redis+cluster://", &format!("redis+cluster://127.0.0.1:{},", frozen.port()));
+    let store = RedisStore::new(&seeds).unwrap();
+    let start = Instant::now();
+    assert!(acquire_in_time(&store, &unique("seed"), Limit::per_hour(3)).await.is_ok(), "{:?}", start.elapsed());
+    frozen.thaw();
+}
+
+#[tokio::test]
+async fn one_living_seed_among_dead_ones_is_enough() {
+    let cluster = shared();
+    let alive = cluster.node(1).port();
+    let store = RedisStore::new(&format!("redis+cluster://127.0.0.1:1,localhost:2,localhost:{alive}")).unwrap();
+    store.ready().await.unwrap();
+    for node in 0..3 {
+        assert!(acquire_in_time(&store, &key_on(cluster, node), Limit::per_hour(3)).await.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn without_any_seed_callers_are_told_in_time_and_it_is_tried_again() {
+    let mut server =
+        RedisServer::start_with(&["--cluster-enabled", "yes", "--cluster-config-file", "nodes-alone.conf"]);
+    server.stop();
+    let store = RedisStore::new(&format!("redis+cluster://127.0.0.1:{}", server.port())).unwrap();
+    let key = unique("late");
+    for _ in 0..3 {
+        let error = acquire_in_time(&store, &key, Limit::per_hour(3)).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+    }
+    server.restart();
+    let error = acquire_in_time(&store, &key, Limit::per_hour(3)).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "nobody serves any slot: {error}");
+    let slots: Vec<String> = (0..16_384).map(|slot: u32| slot.to_string()).collect();
+    let mut command = vec!["CLUSTER", "ADDSLOTS"];
+    command.extend(slots.iter().map(String::as_str));
+    assert_eq!(server.cli(&command), "OK");
+    store.ready().await.unwrap();
+    assert!(acquire_in_time(&store, &key, Limit::per_hour(3)).await.unwrap().allowed);
+}
+
+#[tokio::test]
+async fn a_single_server_is_told_from_a_cluster_and_a_cluster_from_a_single_server() {
+    let single = RedisServer::start();
+    let store = RedisStore::new(&format!("redis+cluster://127.0.0.1:{}", single.port())).unwrap();
+    for error in [
+        store.ready().await.unwrap_err(),
+        acquire_in_time(&store, &unique("single"), Limit::per_hour(3)).await.unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
+        assert!(error.message().contains("write redis://"), "{error}");
+    }
+    let cluster = shared();
+    let store = RedisStore::new(&cluster.node(0).url()).unwrap();
+    let error = acquire_in_time(&store, &key_on(cluster, 1), Limit::per_hour(3)).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
+    assert!(error.message().contains("redis+cluster://"), "{error}");
+}
+
+/// Only those that serve the keys of a store know of it and of its scripts.
+#[tokio::test]
+async fn replicas_and_nodes_whose_slots_nobody_wants_are_left_alone() {
+    let cluster = RedisCluster::start(2, 1);
+    let store = RedisStore::new(&format!("redis+cluster://127.0.0.1:{}", cluster.node(0).port())).unwrap();
+    let key = key_on(&cluster, 0);
+    for _ in 0..5 {
+        acquire(&store, &key, Limit::per_hour(3)).await.unwrap();
+    }
+    let told = |node: usize, command: &str| !cluster.node(node).info("commandstats", command).is_empty();
+    assert!(told(0, "cmdstat_evalsha") && told(0, "cmdstat_hello"));
+    for node in 0..4 {
+        assert!(!told(node, "cmdstat_script|load") && !told(node, "cmdstat_script"));
+        assert!(node == 0 || !told(node, "cmdstat_hello") && !told(node, "cmdstat_evalsha"), "{node}");
+    }
+}
+
+/// A password holds for all nodes, also for those that are found.
+#[tokio::test]
+async fn the_login_of_the_seeds_is_that_of_all_nodes() {
+    let cluster = RedisCluster::start_with(2, 0, &["--requirepass", "secret", "--masterauth", "secret"]);
+    let seed = format!("127.0.0.1:{}", cluster.node(0).port());
+    for protocol in [2, 3] {
+        let store = RedisStore::new(&format!("redis+cluster://:secret@{seed}?protocol={protocol}")).unwrap();
+        store.ready().await.unwrap();
+        for node in 0..2 {
+            assert!(acquire_in_time(&store, &key_on(&cluster, node), Limit::per_hour(3)).await.unwrap().allowed);
+        }
+    }
+    for (url, expected) in
+        [(format!("redis+cluster://{seed}"), "password"), (format!("redis+cluster://:wrong@{seed}"), "password")]
+    {
+        let store = RedisStore::new(&url).unwrap();
+        let error = store.ready().await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
+        assert!(error.message().contains(expected), "{error}");
+    }
+}

@@ -1,0 +1,1 @@
+//! Stacked rules whose keys are on several nodes.

@@ -1,0 +1,79 @@
+//! Redis Cluster: what the store makes of slots, redirects and nodes.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod conformance;
+mod discovery;
+mod groups;
+mod redirects;
+mod servers;
+mod slots;
+
+use std::time::{Duration, Instant};
+
+use ratelimit_runtime::store::{Request, StoreError, StoreErrorKind, Verdict};
+use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
+use tokio::time::{sleep, timeout};
+
+use self::support::cluster::RedisCluster;
+use self::support::unique;
+
+/// What a limiter would grant a call.
+const DEADLINE: Duration = Duration::from_millis(100);
+/// What a fault may take to heal. Far above what it takes, for slow machines.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+async fn on(cluster: &RedisCluster) -> RedisStore {
+    let store = RedisStore::new(&cluster.url()).unwrap().deny_cache(false);
+    store.ready().await.unwrap();
+    store
+}
+
+fn request<'a>(key: &'a str, limits: &'a [Limit]) -> Request<'a> {
+    Request::new(key.as_bytes(), Algorithm::SlidingWindow, limits)
+}
+
+async fn acquire(store: &RedisStore, key: &str, limit: Limit) -> Result<Verdict, StoreError> {
+    store.acquire(request(key, &[limit])).await
+}
+
+/// As a limiter would call: dropped at the deadline.
+async fn acquire_in_time(store: &RedisStore, key: &str, limit: Limit) -> Result<Verdict, StoreError> {
+    let limits = [limit];
+    let request = request(key, &limits).with_timeout_at(Instant::now() + DEADLINE);
+    timeout(DEADLINE, store.acquire(request)).await.unwrap_or_else(|_| {
+        store.overdue(&request, DEADLINE);
+        Err(StoreError::unavailable("deadline"))
+    })
+}
+
+/// Calls until one succeeds; says how long that took.
+async fn recovered(store: &RedisStore, key: &str) -> Duration {
+    let start = Instant::now();
+    loop {
+        match acquire_in_time(store, key, Limit::per_hour(1_000_000)).await {
+            Ok(_) => return start.elapsed(),
+            Err(error) if start.elapsed() > PATIENCE => panic!("no recovery: {error}"),
+            Err(_) => sleep(Duration::from_millis(10)).await,
+        }
+    }
+}
+
+/// A key whose slot this node serves.
+fn key_on(cluster: &RedisCluster, node: usize) -> String {
+    loop {
+        let key = unique("on");
+        if cluster.owner_of_key(key.as_bytes()) == node {
+            return key;
+        }
+    }
+}
+
+/// Another key of the same slot.
+fn key_beside(key: &str) -> String {
+    let slot = slots::of(key.as_bytes());
+    (0_u64..).map(|number| format!("{key}-{number}")).find(|other| slots::of(other.as_bytes()) == slot).unwrap()
+}

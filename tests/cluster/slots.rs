@@ -1,0 +1,96 @@
+//! Which slots real keys get: all of them alike, and none that a value chooses.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use ratelimit_runtime::{Key, Limit, RateLimitError, RateLimiter, Rule, key, rate_limit};
+
+use crate::support::cluster::{RedisCluster, shared};
+use crate::support::{strict, unique};
+
+/// Bit by bit, as the specification of Redis Cluster writes it; hash tags included.
+pub(crate) fn of(key: &[u8]) -> u16 {
+    let start = key.iter().position(|byte| *byte == b'{').map_or(0, |at| at + 1);
+    let tag = match key[start..].iter().position(|byte| *byte == b'}') {
+        Some(end) if start > 0 && end > 0 => &key[start..start + end],
+        _ => key,
+    };
+    let mut crc = 0_u16;
+    for byte in tag {
+        crc ^= u16::from(*byte) << 8;
+        for _ in 0..8 {
+            crc = if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };
+        }
+    }
+    crc % 16_384
+}
+
+#[test]
+fn the_cluster_counts_slots_as_this_test_does() {
+    for key in ["", "foo", "{user1000}.following", "foo{}{bar}", "foo{{bar}}zap", "foo{bar}{zap}", "}foo{", "{", "}"] {
+        assert_eq!(of(key.as_bytes()), shared().slot(key.as_bytes()), "{key}");
+    }
+}
+
+/// All keys with this prefix, as they are stored.
+fn stored(cluster: &RedisCluster, prefix: &str) -> Vec<String> {
+    let on = |node: usize| cluster.node(node).cli(&["KEYS", &format!("{prefix}*")]);
+    (0..cluster.len()).flat_map(|node| on(node).lines().map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+#[rate_limit(key = "<email>", window = "1h", max = 3, name = "spread")]
+async fn send(email: &str) -> Result<(), RateLimitError> {
+    let _ = email;
+    Ok(())
+}
+
+/// 4,096 addresses in 64 equal parts of the slots: by chance, chi-square is 63 with a standard deviation of 11.
+#[tokio::test]
+async fn keys_of_one_rule_spread_over_all_slots() {
+    const PARTS: usize = 64;
+    const KEYS: usize = 4_096;
+    let cluster = shared();
+    let prefix = unique("spread");
+    let limiter = strict().redis(&cluster.url()).prefix(prefix.as_str()).build().unwrap();
+    limiter
+        .scope(async {
+            for user in 0..KEYS {
+                send(&format!("user{user}@example.com")).await.unwrap();
+            }
+        })
+        .await;
+    let keys = stored(cluster, &prefix);
+    assert_eq!(keys.len(), KEYS);
+    let mut parts = [0_u32; PARTS];
+    for key in &keys {
+        parts[usize::from(of(key.as_bytes())) * PARTS / 16_384] += 1;
+    }
+    let expected = (KEYS / PARTS) as f64;
+    let chi_square: f64 = parts.iter().map(|&count| (f64::from(count) - expected).powi(2) / expected).sum();
+    assert!((20.0..130.0).contains(&chi_square), "{chi_square}: {parts:?}");
+}
+
+/// Whoever could choose the slot could put all of his load, or all of somebody's limits, on one node.
+#[tokio::test]
+async fn no_value_chooses_its_slot() {
+    let cluster = shared();
+    let prefix = unique("hostile");
+    let limiter = strict().redis(&cluster.url()).prefix(prefix.as_str()).build().unwrap();
+    let rule = Rule::new("a{rule}", Limit::new(3, Duration::from_secs(3_600)));
+    let long = format!("{{tag}}{}", "x".repeat(500));
+    let values = ["{tag}", "}{tag}{", "{", "}", "{}", "a{tag}b", "{tag", "tag}", "\0{tag}", "<{tag}>", long.as_str()];
+    for value in values {
+        for number in 0..8 {
+            limiter.acquire(&rule, &key!("<value>/<number>")).await.unwrap();
+            limiter.acquire(&rule, &Key::of(&(value, number))).await.unwrap();
+        }
+    }
+    let keys = stored(cluster, &prefix);
+    assert_eq!(keys.len(), values.len() * 8 * 2);
+    assert!(keys.iter().all(|key| !key.contains(['{', '}'])), "{keys:?}");
+    let slots: HashSet<u16> = keys.iter().map(|key| of(key.as_bytes())).collect();
+    // Two of 176 share one of 16,384 slots now and then.
+    assert!(slots.len() > keys.len() - 10, "{} slots for {} keys", slots.len(), keys.len());
+    assert!(RateLimiter::builder().redis(&cluster.url()).prefix("{shop}").build().is_err());
+    assert!(Key::from_rendered("{tag}").is_err());
+}

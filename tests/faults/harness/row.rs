@@ -1,0 +1,90 @@
+//! [`Row`]: what one fault did, as a line of a Markdown table.
+
+use std::time::Duration;
+
+/// One line of the table.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    pub(super) fault: String,
+    pub(super) calls: String,
+    pub(super) slowest: String,
+    pub(super) admitted: String,
+    pub(super) seen: String,
+    pub(super) recovery: String,
+    /// Why the case was not run.
+    pub(super) skipped: bool,
+}
+
+impl Row {
+    /// The row of a case that counts by itself; [`Account::row`](super::Account::row) makes the others.
+    pub(crate) fn new(fault: impl Into<String>) -> Self {
+        let none = || "–".to_owned();
+        Self {
+            fault: fault.into(),
+            calls: none(),
+            slowest: none(),
+            admitted: none(),
+            seen: none(),
+            recovery: none(),
+            skipped: false,
+        }
+    }
+
+    /// The row of a case that cannot be run here, and why.
+    pub(crate) fn skipped(fault: impl Into<String>, why: &str) -> Self {
+        Self { seen: format!("skipped: {why}"), skipped: true, ..Self::new(fault) }
+    }
+
+    pub(crate) fn calls(self, calls: usize) -> Self {
+        Self { calls: calls.to_string(), ..self }
+    }
+
+    pub(crate) fn slowest(self, slowest: Duration, timeout: Duration) -> Self {
+        Self { slowest: format!("{} of {}", millis(slowest), millis(timeout)), ..self }
+    }
+
+    pub(crate) fn admitted(self, admitted: impl Into<String>) -> Self {
+        Self { admitted: admitted.into(), ..self }
+    }
+
+    pub(crate) fn seen(self, seen: impl Into<String>) -> Self {
+        Self { seen: seen.into(), ..self }
+    }
+
+    pub(crate) fn recovery(self, recovery: impl Into<String>) -> Self {
+        Self { recovery: recovery.into(), ..self }
+    }
+}
+
+impl From<Row> for Vec<Row> {
+    fn from(row: Row) -> Self {
+        vec![row]
+    }
+}
+
+pub(super) fn millis(duration: Duration) -> String {
+    if duration < Duration::from_millis(10) {
+        let tenths = (duration.as_micros() + 50) / 100;
+        return format!("{}.{} ms", tenths / 10, tenths % 10);
+    }
+    format!("{} ms", duration.as_millis())
+}
+
+/// The table of these rows.
+pub(super) fn table(rows: &[Row]) -> String {
+    let mut table = String::from(
+        "| fault | calls | slowest call (timeout) | admitted in the worst window (allowed) | who answered, from the fault \
+         to the recovery | store answers again after: the first, the last by policy |\n| --- | --- | --- | --- | --- | --- |\n",
+    );
+    for row in rows {
+        let cells = [&row.fault, &row.calls, &row.slowest, &row.admitted, &row.seen, &row.recovery];
+        table.push('|');
+        for cell in cells {
+            table.push(' ');
+            table.push_str(&cell.replace('|', "\\|").replace('\n', " "));
+            table.push_str(" |");
+        }
+        table.push('\n');
+    }
+    table
+}

@@ -1,0 +1,215 @@
+//! Runs cases, and prints what came of them: the lines of libtest, and the table.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::fs;
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Builder;
+
+use super::log;
+use super::random::seed;
+use super::row::{Row, table};
+
+/// How many cases run at the same time. They mostly wait.
+const ABREAST: usize = 6;
+/// A case that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Above it a report is written by hand.
+const MARK: &str = "<!-- generated -->";
+const REPORT: &str = "RATELIMIT_FAULTS_REPORT";
+
+type Run = Box<dyn FnOnce() -> Vec<Row> + Send>;
+
+/// One fault to be tried.
+pub(crate) struct Case {
+    name: &'static str,
+    alone: bool,
+    run: Run,
+}
+
+impl Case {
+    pub(crate) fn new<F: Future<Output: Into<Vec<Row>>>>(
+        name: &'static str,
+        case: impl FnOnce() -> F + Send + 'static,
+    ) -> Self {
+        Self { name, alone: false, run: Box::new(move || run(case)) }
+    }
+
+    /// It runs when no other does.
+    pub(crate) fn alone(self) -> Self {
+        Self { alone: true, ..self }
+    }
+}
+
+/// The case has a thread to itself, and may block it: its callers are on another.
+fn run<F: Future<Output: Into<Vec<Row>>>>(case: impl FnOnce() -> F) -> Vec<Row> {
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+    let rows = runtime.block_on(async { tokio::time::timeout(PATIENCE, case()).await });
+    // What hangs is not waited for.
+    runtime.shutdown_background();
+    rows.unwrap_or_else(|_| panic!("it hangs for {PATIENCE:?}")).into()
+}
+
+#[derive(Debug, Default)]
+struct Args {
+    filters: Vec<String>,
+    skips: Vec<String>,
+    exact: bool,
+    list: bool,
+    only_ignored: bool,
+    threads: Option<usize>,
+}
+
+impl Args {
+    /// What libtest understands, as far as it means something here.
+    fn read() -> Result<Self, String> {
+        let mut args = Self::default();
+        let mut words = std::env::args().skip(1);
+        while let Some(word) = words.next() {
+            let (flag, attached) = word.split_once('=').map_or((word.as_str(), None), |(f, v)| (f, Some(v.to_owned())));
+            let mut value = || attached.clone().or_else(|| words.next()).ok_or(format!("{flag} needs a value"));
+            match flag {
+                "--list" => args.list = true,
+                "--exact" => args.exact = true,
+                "--ignored" => args.only_ignored = true,
+                "--skip" => args.skips.push(value()?),
+                "--test-threads" => args.threads = Some(value()?.parse().map_err(|_| "--test-threads needs a number")?),
+                "--color" | "--format" | "--logfile" | "-Z" => drop(value()?),
+                "--nocapture" | "--no-capture" | "--quiet" | "-q" | "--show-output" | "--include-ignored"
+                | "--test" => {}
+                flag if flag.starts_with('-') => return Err(format!("{flag} is not known here")),
+                _ => args.filters.push(word),
+            }
+        }
+        Ok(args)
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        let matches = |text: &String| if self.exact { name == text } else { name.contains(text.as_str()) };
+        !self.only_ignored
+            && (self.filters.is_empty() || self.filters.iter().any(matches))
+            && !self.skips.iter().any(matches)
+    }
+}
+
+struct Outcome {
+    name: &'static str,
+    result: Result<Vec<Row>, String>,
+}
+
+/// Runs what the arguments ask for.
+pub(crate) fn main(cases: Vec<Case>) -> ExitCode {
+    let args = match Args::read() {
+        Ok(args) => args,
+        Err(why) => {
+            eprintln!("error: {why}");
+            return ExitCode::from(2);
+        }
+    };
+    let order: Vec<_> = cases.iter().map(|case| case.name).collect();
+    let (wanted, others): (Vec<_>, Vec<_>) = cases.into_iter().partition(|case| args.wants(case.name));
+    if args.list {
+        for case in &wanted {
+            println!("{}: test", case.name);
+        }
+        println!("\n{} tests, 0 benchmarks", wanted.len());
+        return ExitCode::SUCCESS;
+    }
+    log::listen();
+    println!("\nrunning {} tests (RATELIMIT_FAULTS_SEED={})", wanted.len(), seed());
+    let start = Instant::now();
+    let (alone, together): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|case| case.alone);
+    let mut outcomes = run_all(together, args.threads.unwrap_or(ABREAST).clamp(1, ABREAST));
+    outcomes.append(&mut run_all(alone, 1));
+    outcomes.sort_by_key(|outcome| order.iter().position(|name| *name == outcome.name));
+    let took = start.elapsed();
+
+    let rows: Vec<Row> =
+        outcomes.iter().filter_map(|outcome| outcome.result.as_ref().ok()).flatten().cloned().collect();
+    println!("\n{}", table(&rows));
+    let failures: Vec<_> = outcomes.iter().filter_map(|o| o.result.as_ref().err().map(|why| (o.name, why))).collect();
+    for (name, why) in &failures {
+        println!("---- {name} ----\n{why}\n");
+    }
+    let failed = failures.len();
+    let ignored = outcomes.iter().filter(|outcome| outcome.is_ignored()).count();
+    let passed = outcomes.len() - failed - ignored;
+    if failed == 0 && others.is_empty() {
+        report(&table(&rows));
+    }
+    println!(
+        "test result: {}. {passed} passed; {failed} failed; {ignored} ignored; 0 measured; {} filtered out; finished in {:.2}s\n",
+        if failed == 0 { "ok" } else { "FAILED" },
+        others.len(),
+        took.as_secs_f64()
+    );
+    // As libtest does.
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(101) }
+}
+
+impl Outcome {
+    fn is_ignored(&self) -> bool {
+        self.result.as_ref().is_ok_and(|rows| !rows.is_empty() && rows.iter().all(|row| row.skipped))
+    }
+}
+
+fn run_all(cases: Vec<Case>, abreast: usize) -> Vec<Outcome> {
+    let queue = Mutex::new(VecDeque::from(cases));
+    let outcomes = Mutex::new(Vec::new());
+    let work = || {
+        loop {
+            // A statement of its own, so that the queue is not locked while the case runs.
+            let next = lock(&queue).pop_front();
+            let Some(case) = next else { return };
+            let start = Instant::now();
+            let outcome = Outcome { name: case.name, result: guarded(case) };
+            let word = match &outcome.result {
+                Err(_) => "FAILED",
+                Ok(_) if outcome.is_ignored() => "ignored",
+                Ok(_) => "ok",
+            };
+            println!("test {} ... {word} ({:.1} s)", outcome.name, start.elapsed().as_secs_f64());
+            let _ = std::io::stdout().flush();
+            lock(&outcomes).push(outcome);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..abreast {
+            scope.spawn(work);
+        }
+    });
+    outcomes.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A case that panics ends alone, and says why.
+fn guarded(case: Case) -> Result<Vec<Row>, String> {
+    let (name, start) = (case.name, Instant::now());
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(case.run).map_err(|error| error.to_string())?;
+    thread.join().map_err(|panic| {
+        let seed = seed();
+        format!("{}\n(seed {seed}, after {:?})", message(panic.as_ref()), start.elapsed())
+    })
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it panicked")
+}
+
+/// Writes the table below the mark of the file that is named for it.
+fn report(table: &str) {
+    let Some(path) = std::env::var_os(REPORT) else { return };
+    let text = fs::read_to_string(&path).unwrap_or_default();
+    let above = text.split_once(MARK).map_or(text.as_str(), |(above, _)| above);
+    let text = format!("{}\n\n{MARK}\n\n{table}", above.trim_end());
+    fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

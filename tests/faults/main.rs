@@ -1,0 +1,63 @@
+//! What Redis faults do to callers: each case keeps calls running through the public API while a real server fails and
+//! comes back, and gives a row of a table.
+//!
+//! ```sh
+//! cargo test -p ratelimit-tests --test faults                          # all of them, and the table
+//! cargo test -p ratelimit-tests --test faults -- standalone::frozen    # those whose name holds this
+//! RATELIMIT_FAULTS_REPORT=docs/failures.md cargo test …                # and the table goes below the mark of that file
+//! ```
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a case that cannot go on fails")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the table")]
+
+mod cluster;
+mod harness;
+mod standalone;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::process::ExitCode;
+
+use crate::harness::Case;
+
+/// Cases by the paths of their functions, which are their names.
+macro_rules! cases {
+    ($($case:path),* $(,)?) => { vec![$(Case::new(stringify!($case), $case)),*] };
+}
+
+fn main() -> ExitCode {
+    harness::main(cases![
+        standalone::killed_and_back_empty,
+        standalone::killed_and_back_with_its_data,
+        standalone::loading,
+        standalone::frozen_briefly,
+        standalone::frozen_for_seconds,
+        standalone::busy_with_an_endless_script,
+        standalone::cannot_save,
+        standalone::too_few_replicas,
+        standalone::out_of_memory,
+        standalone::clients_killed,
+        standalone::flapping,
+        standalone::scripts_flushed,
+        standalone::too_many_clients,
+        standalone::cut_in_the_middle_of_replies,
+        standalone::all_connections_reset,
+        standalone::swallowed,
+        standalone::garbled,
+        standalone::far_away,
+        standalone::failed_over,
+        standalone::promoted_without_the_last_writes,
+        standalone::failed_over_to_a_clock_ahead,
+        standalone::failed_over_to_a_clock_behind,
+        standalone::clock_set_forward,
+        standalone::clock_set_back,
+        cluster::master_killed,
+        cluster::master_killed_and_nobody_takes_over,
+        cluster::frozen_replica,
+        cluster::frozen_master,
+        cluster::lost_majority,
+        cluster::slots_moved,
+        cluster::node_added,
+        cluster::node_removed,
+    ])
+}

@@ -1,0 +1,45 @@
+//! Faults of one Redis server.
+
+mod clocks;
+mod cuts;
+mod deaths;
+mod freezes;
+mod masters;
+
+use std::fs;
+use std::path::PathBuf;
+
+pub(crate) use self::clocks::{clock_set_back, clock_set_forward};
+pub(crate) use self::cuts::{
+    all_connections_reset, clients_killed, cut_in_the_middle_of_replies, far_away, flapping, garbled, scripts_flushed,
+    swallowed, too_many_clients,
+};
+pub(crate) use self::deaths::{killed_and_back_empty, killed_and_back_with_its_data, loading};
+pub(crate) use self::freezes::{
+    busy_with_an_endless_script, cannot_save, frozen_briefly, frozen_for_seconds, out_of_memory, too_few_replicas,
+};
+pub(crate) use self::masters::{
+    failed_over, failed_over_to_a_clock_ahead, failed_over_to_a_clock_behind, promoted_without_the_last_writes,
+};
+use crate::support::unique;
+
+/// A folder for what servers save, which outlives them.
+struct Disk(PathBuf);
+
+impl Disk {
+    fn new() -> Self {
+        let path = std::env::temp_dir().join(unique("ratelimit-faults"));
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,76 @@
+//! [`ServerClock`]: the clock of a server, to be set while it runs.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use super::redis::RedisServer;
+use super::unique;
+
+/// A clock of which its servers are told by a library that is loaded before all others (`settable_clock.c`).
+#[derive(Debug)]
+pub(crate) struct ServerClock {
+    file: PathBuf,
+    library: &'static Path,
+}
+
+impl ServerClock {
+    /// A clock that goes right, or why there can be none here.
+    pub(crate) fn new() -> Result<Self, &'static str> {
+        let library = library()?;
+        let clock = Self { file: std::env::temp_dir().join(unique("ratelimit-clock")), library };
+        fs::write(&clock.file, text(0)).unwrap();
+        Ok(clock)
+    }
+
+    /// A server that goes by this clock.
+    pub(crate) fn server(&self, args: &[&str]) -> RedisServer {
+        let library = format!("LD_PRELOAD={}", self.library.display());
+        let file = format!("RATELIMIT_TEST_CLOCK={}", self.file.display());
+        RedisServer::start_under(&["env", &library, &file], args)
+    }
+
+    /// Sets the clock to so many milliseconds before or after the right time.
+    pub(crate) fn set_ms(&self, offset: i64) {
+        // All at once, and without a moment in which the file is empty.
+        let mut file = OpenOptions::new().write(true).open(&self.file).unwrap();
+        file.write_all(text(offset * 1_000).as_bytes()).unwrap();
+    }
+}
+
+impl Drop for ServerClock {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.file);
+    }
+}
+
+fn text(micros: i64) -> String {
+    format!("{micros:+020}")
+}
+
+/// The library, compiled once per process, and tried.
+fn library() -> Result<&'static Path, &'static str> {
+    static LIBRARY: OnceLock<Result<PathBuf, &'static str>> = OnceLock::new();
+    LIBRARY.get_or_init(compiled).as_deref().map_err(|why| *why)
+}
+
+fn compiled() -> Result<PathBuf, &'static str> {
+    if !cfg!(target_os = "linux") {
+        return Err("a server's clock is set by LD_PRELOAD, which is Linux's");
+    }
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/support/settable_clock.c");
+    // One for all runs: a file that is not there yet appears as a whole.
+    let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("settable_clock.so");
+    let fresh = Path::new(env!("CARGO_TARGET_TMPDIR")).join(unique("settable_clock"));
+    let mut cc = Command::new("cc");
+    cc.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&fresh).arg(source).stderr(Stdio::null());
+    if !cc.status().is_ok_and(|status| status.success()) {
+        return Err("a server's clock is set by a library that `cc` compiles, and there is no working `cc`");
+    }
+    fs::rename(&fresh, &library).unwrap();
+    Ok(library)
+}

@@ -1,0 +1,371 @@
+//! [`RedisCluster`]: a Redis Cluster of a test's own, on loopback.
+
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test without its cluster fails")]
+
+use std::fs;
+use std::hash::{BuildHasher as _, RandomState};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::redis::{How, RedisServer};
+use super::unique;
+
+const SLOTS: usize = 16_384;
+
+/// How long a cluster may take for whatever it is told to do.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// After this long without an answer, nodes take one of theirs for dead. A fail-over takes about twice as long.
+pub(crate) const NODE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Masters that share the slots evenly, and their replicas. Nodes are named by their place: first the masters, then the
+/// replicas of the first one, and so on; those that are added come last. All of them are killed on drop, and when the test
+/// process ends in any other way.
+#[derive(Debug)]
+pub(crate) struct RedisCluster {
+    nodes: Vec<RedisServer>,
+    /// What the nodes know of each other is kept there, over a restart.
+    folder: Folder,
+    args: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Folder(PathBuf);
+
+impl RedisCluster {
+    pub(crate) fn start(masters: usize, replicas_per_master: usize) -> Self {
+        Self::start_with(masters, replicas_per_master, &[])
+    }
+
+    /// A cluster whose nodes have further arguments, such as `&["--cluster-require-full-coverage", "no"]`.
+    pub(crate) fn start_with(masters: usize, replicas_per_master: usize, args: &[&str]) -> Self {
+        let folder = Folder(std::env::temp_dir().join(unique("ratelimit-cluster")));
+        fs::create_dir(&folder.0).expect("a folder for the cluster");
+        let mut cluster = Self { nodes: Vec::new(), folder, args: args.iter().map(|&arg| arg.to_owned()).collect() };
+        let count = masters * (1 + replicas_per_master);
+        cluster.nodes = thread::scope(|scope| {
+            let starting: Vec<_> = (0..count).map(|_| scope.spawn(|| cluster.start_node())).collect();
+            starting.into_iter().map(|node| node.join().expect("a node starts")).collect()
+        });
+        for master in 0..masters {
+            let slots = SLOTS * master / masters..SLOTS * (master + 1) / masters;
+            let mut command = vec!["CLUSTER".to_owned(), "ADDSLOTS".to_owned()];
+            command.extend(slots.map(|slot| slot.to_string()));
+            cluster.ok(master, &command);
+        }
+        for at in 0..count {
+            cluster.ok(at, &["CLUSTER", "SET-CONFIG-EPOCH", &(at + 1).to_string()]);
+        }
+        for at in 0..count {
+            for other in &cluster.nodes {
+                cluster.ok(at, &["CLUSTER", "MEET", "127.0.0.1", &other.port().to_string()]);
+            }
+        }
+        cluster.wait_until_all_are_known();
+        for at in masters..count {
+            let master = (at - masters) / replicas_per_master;
+            cluster.ok(at, &["CLUSTER", "REPLICATE", &cluster.id(master)]);
+        }
+        cluster.wait_until_whole();
+        cluster
+    }
+
+    /// `redis+cluster://127.0.0.1:<port>,127.0.0.1:<port>,…`, with all nodes that there are.
+    pub(crate) fn url(&self) -> String {
+        let seeds: Vec<String> = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
+        format!("redis+cluster://{}", seeds.join(","))
+    }
+
+    pub(crate) fn node(&self, at: usize) -> &RedisServer {
+        &self.nodes[at]
+    }
+
+    /// How many nodes there are, dead ones included.
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Kills a node at once (SIGKILL). [`restart`](Self::restart) brings it back, without its data.
+    pub(crate) fn kill(&mut self, at: usize) {
+        self.nodes[at].stop();
+    }
+
+    /// Starts a killed node again, under the name that the others know it by.
+    pub(crate) fn restart(&mut self, at: usize) {
+        self.nodes[at].restart();
+    }
+
+    pub(crate) fn freeze(&self, at: usize) {
+        self.nodes[at].freeze();
+    }
+
+    pub(crate) fn thaw(&self, at: usize) {
+        self.nodes[at].thaw();
+    }
+
+    /// The slot of a key.
+    pub(crate) fn slot(&self, key: &[u8]) -> u16 {
+        let node = self.nodes.iter().find(|node| node.runs()).expect("a node that runs");
+        let slot = node.cli(&[b"CLUSTER".as_slice(), b"KEYSLOT", key]);
+        slot.parse().expect("a slot")
+    }
+
+    /// The master that serves a slot, as node `asked` sees it.
+    pub(crate) fn owner_as_seen_by(&self, asked: usize, slot: u16) -> Option<usize> {
+        self.view(asked).into_iter().find(|node| node.is_master() && node.serves(slot)).map(|node| node.at)
+    }
+
+    /// The master that serves a slot, as the first node that runs sees it.
+    pub(crate) fn owner(&self, slot: u16) -> usize {
+        let asked = (0..self.len()).find(|&at| self.nodes[at].runs()).expect("a node that runs");
+        self.owner_as_seen_by(asked, slot).expect("somebody serves the slot")
+    }
+
+    pub(crate) fn owner_of_key(&self, key: &[u8]) -> usize {
+        self.owner(self.slot(key))
+    }
+
+    /// Whether a node takes itself for a master.
+    pub(crate) fn is_master(&self, at: usize) -> bool {
+        self.nodes[at].info("replication", "role") == "master"
+    }
+
+    /// The replicas of a master, as it sees them.
+    pub(crate) fn replicas(&self, master: usize) -> Vec<usize> {
+        let id = self.id(master);
+        self.view(master).into_iter().filter(|node| node.master == id).map(|node| node.at).collect()
+    }
+
+    /// Puts another node beside the masters, without slots.
+    pub(crate) fn add(&mut self) -> usize {
+        let at = self.nodes.len();
+        self.nodes.push(self.start_node());
+        for other in 0..at {
+            if self.nodes[other].runs() {
+                let port = self.nodes[other].port().to_string();
+                self.ok(at, &["CLUSTER", "MEET", "127.0.0.1", &port]);
+            }
+        }
+        self.wait_until_all_are_known();
+        self.wait_until_whole();
+        at
+    }
+
+    /// Takes a node, which has no slots any more, out of the cluster; it goes on running by itself.
+    pub(crate) fn forget(&self, at: usize) {
+        let id = self.id(at);
+        for other in (0..self.len()).filter(|&other| other != at && self.nodes[other].runs()) {
+            self.ok(other, &["CLUSTER", "FORGET", &id]);
+        }
+        self.ok(at, &["CLUSTER", "RESET", "HARD"]);
+    }
+
+    /// Moves a slot with all its keys to another master.
+    pub(crate) fn move_slot(&self, slot: u16, to: usize) {
+        let from = self.owner(slot);
+        self.begin_to_move(slot, from, to);
+        while self.move_keys(slot, from, to, 100) > 0 {}
+        self.end_move(slot, from, to);
+    }
+
+    /// From now on, `from` answers for the keys that it has, and says `ASK` for all others.
+    pub(crate) fn begin_to_move(&self, slot: u16, from: usize, to: usize) {
+        let slot = slot.to_string();
+        self.ok(to, &["CLUSTER", "SETSLOT", &slot, "IMPORTING", &self.id(from)]);
+        self.ok(from, &["CLUSTER", "SETSLOT", &slot, "MIGRATING", &self.id(to)]);
+    }
+
+    /// Moves up to so many keys of a slot; says how many there were.
+    pub(crate) fn move_keys(&self, slot: u16, from: usize, to: usize, most: usize) -> usize {
+        let keys = self.nodes[from].cli(&["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), &most.to_string()]);
+        let keys: Vec<&str> = keys.lines().filter(|key| !key.is_empty()).collect();
+        if !keys.is_empty() {
+            let port = self.nodes[to].port().to_string();
+            let mut command = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
+            command.extend(&keys);
+            let said = self.nodes[from].cli(&command);
+            // Keys may expire on the way.
+            assert!(said == "OK" || said == "NOKEY", "MIGRATE: {said}");
+        }
+        keys.len()
+    }
+
+    /// Makes `to` the master of the slot, and tells the other masters.
+    pub(crate) fn end_move(&self, slot: u16, from: usize, to: usize) {
+        let (slot, id) = (slot.to_string(), self.id(to));
+        let command = ["CLUSTER", "SETSLOT", &slot, "NODE", &id];
+        self.ok(to, &command);
+        let others = (0..self.len()).filter(|&at| at != to && at != from && self.nodes[at].runs());
+        for at in [from].into_iter().chain(others) {
+            // Replicas refuse, and so does a master that has heard already and has no slots left.
+            let said = self.nodes[at].cli(&command);
+            assert!(said == "OK" || said.contains("only with masters"), "{said}");
+        }
+    }
+
+    /// Waits until every node that runs serves, every replica has its master's data, and all agree on who serves which slot.
+    pub(crate) fn wait_until_whole(&self) {
+        let first = (0..self.len()).find(|&at| self.nodes[at].runs()).expect("a node that runs");
+        self.wait("agrees with the others", |node| {
+            let at = self.nodes.iter().position(|other| other.port() == node.port());
+            at.is_some_and(|at| self.owners_as_seen_by(at) == self.owners_as_seen_by(first))
+        });
+        self.wait("serves, with its replicas", |node| {
+            let state = node.cli(&["CLUSTER", "INFO"]);
+            let link = node.info("replication", "master_link_status");
+            state.contains("cluster_state:ok") && matches!(link.as_str(), "up" | "")
+        });
+    }
+
+    /// Waits until another node than `lost` is seen to serve the slot by all others that run.
+    pub(crate) fn wait_for_fail_over(&self, slot: u16, lost: usize) -> usize {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let others = (0..self.len()).filter(|&at| at != lost && self.nodes[at].runs());
+            let seen: Vec<_> = others.map(|at| self.owner_as_seen_by(at, slot)).collect();
+            if let Some(Some(owner)) = seen.first()
+                && *owner != lost
+                && seen.iter().all(|seen| *seen == Some(*owner))
+            {
+                return *owner;
+            }
+            assert!(Instant::now() < deadline, "a replica takes over: {seen:?}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn wait_until_all_are_known(&self) {
+        let count = self.nodes.iter().filter(|node| node.runs()).count();
+        self.wait("knows all others", |node| {
+            let known = node.cli(&["CLUSTER", "NODES"]);
+            let met = known.lines().filter(|line| !line.contains("handshake") && !line.contains("noaddr"));
+            met.count() >= count && !known.contains("handshake")
+        });
+    }
+
+    /// Waits until something holds of every node that runs.
+    fn wait(&self, what: &str, holds: impl Fn(&RedisServer) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        for node in self.nodes.iter().filter(|node| node.runs()) {
+            while !holds(node) {
+                let said = || [node.cli(&["CLUSTER", "INFO"]), node.cli(&["CLUSTER", "NODES"])].join("\n");
+                assert!(Instant::now() < deadline, "node {} never {what}:\n{}", node.port(), said());
+                thread::sleep(Duration::from_millis(10));
+            }
+        }
+    }
+
+    fn owners_as_seen_by(&self, asked: usize) -> Vec<(usize, Vec<(u16, u16)>)> {
+        let serving = self.view(asked).into_iter().filter(|node| !node.slots.is_empty());
+        let mut serving: Vec<_> = serving.map(|node| (node.at, node.slots)).collect();
+        serving.sort();
+        serving
+    }
+
+    fn ok(&self, at: usize, command: &[impl AsRef<[u8]>]) {
+        let said = self.nodes[at].cli(command);
+        let shown = || command.iter().take(4).map(|part| String::from_utf8_lossy(part.as_ref())).collect::<Vec<_>>();
+        assert_eq!(said, "OK", "{at}: {:?}", shown());
+    }
+
+    /// The name that a node has given itself.
+    fn id(&self, at: usize) -> String {
+        self.nodes[at].cli(&["CLUSTER", "MYID"])
+    }
+
+    /// All nodes, as one of them sees them.
+    fn view(&self, asked: usize) -> Vec<Seen> {
+        let known = self.nodes[asked].cli(&["CLUSTER", "NODES"]);
+        known.lines().filter_map(|line| self.seen(line)).collect()
+    }
+
+    fn seen(&self, line: &str) -> Option<Seen> {
+        let mut fields = line.split(' ');
+        let (_id, address, flags, master) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+        let port: u16 = address.split('@').next()?.rsplit_once(':')?.1.parse().ok()?;
+        let at = self.nodes.iter().position(|node| node.port() == port)?;
+        let slots = fields.skip(4).filter(|field| !field.starts_with('[')).filter_map(|range| {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            Some((first.parse().ok()?, last.parse().ok()?))
+        });
+        Some(Seen { at, flags: flags.to_owned(), master: master.to_owned(), slots: slots.collect() })
+    }
+
+    fn start_node(&self) -> RedisServer {
+        for _ in 0..20 {
+            let port = free_ports();
+            if let Some(node) = RedisServer::start_on(port, How { args: self.args_of(port), ..How::default() }) {
+                return node;
+            }
+        }
+        panic!("no free ports for a node");
+    }
+
+    fn args_of(&self, port: u16) -> Vec<String> {
+        let file = self.folder.0.join(format!("{port}.conf"));
+        let timeout = NODE_TIMEOUT.as_millis().to_string();
+        let own = [
+            ("--cluster-enabled", "yes"),
+            ("--cluster-config-file", path(&file)),
+            ("--cluster-node-timeout", &timeout),
+            ("--cluster-replica-validity-factor", "0"),
+            // Replicas stay where they are.
+            ("--cluster-migration-barrier", "100"),
+            ("--repl-diskless-sync", "yes"),
+            ("--repl-diskless-sync-delay", "0"),
+        ];
+        let own = own.into_iter().flat_map(|(name, value)| [name.to_owned(), value.to_owned()]);
+        own.chain(self.args.iter().cloned()).collect()
+    }
+}
+
+/// Three masters for all tests of the process. Use unique keys, and leave the cluster as it was.
+pub(crate) fn shared() -> &'static RedisCluster {
+    static SHARED: OnceLock<RedisCluster> = OnceLock::new();
+    SHARED.get_or_init(|| RedisCluster::start(3, 0))
+}
+
+/// A node as another one sees it.
+struct Seen {
+    at: usize,
+    flags: String,
+    /// `-` for a master.
+    master: String,
+    slots: Vec<(u16, u16)>,
+}
+
+impl Seen {
+    fn is_master(&self) -> bool {
+        self.flags.split(',').any(|flag| flag == "master")
+    }
+
+    fn serves(&self, slot: u16) -> bool {
+        self.slots.iter().any(|(first, last)| (*first..=*last).contains(&slot))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("a path that is text")
+}
+
+/// A port that is free, and so is the one 10,000 above, where the nodes talk to each other. Below those that the system gives
+/// to outgoing connections.
+fn free_ports() -> u16 {
+    let free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+    loop {
+        let random = RandomState::new().hash_one(0) % 11_000;
+        let port = 11_000 + u16::try_from(random).expect("a small number");
+        if free(port) && free(port + 10_000) {
+            return port;
+        }
+    }
+}
