@@ -19,6 +19,6 @@ pub use self::key::key;
 #[cfg(feature = "serde")]
 pub use self::policy::policy;
 #[cfg(feature = "redis")]
-pub use crate::store::redis::fuzzing::{command_replies, read_resp, records, resp};
+pub use crate::store::redis::fuzzing::{command_replies, read_resp, records, resp, topology};
 
 pub(crate) use self::input::Input;

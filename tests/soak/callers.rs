@@ -81,10 +81,13 @@ impl Callers {
         const BEAT: Duration = Duration::from_millis(5);
         let (stopped, promises) = (Arc::clone(&self.stopped), self.promises.clone());
         self.running.spawn(async move {
+            let mut last = Instant::now();
             while !stopped.load(Ordering::Relaxed) {
-                let due = Instant::now() + BEAT;
                 sleep(BEAT).await;
-                promises.beat(due, Instant::now());
+                // No moment is left out, not even those in which this was kept from looking.
+                let now = Instant::now();
+                promises.beat(last + BEAT, now);
+                last = now;
             }
         });
     }

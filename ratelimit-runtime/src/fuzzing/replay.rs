@@ -33,4 +33,5 @@ fn replies_of_redis() {
     replay("resp", super::resp);
     replay("records", super::records);
     replay("command_replies", super::command_replies);
+    replay("topology", super::topology);
 }

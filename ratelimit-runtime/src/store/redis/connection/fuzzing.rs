@@ -2,8 +2,10 @@
 
 use redis::{Value, parse_redis_value};
 
+use super::deployment::Deployment;
 use super::records::{self, Record};
 use super::resp::{Parsed, bulk, parse};
+use super::{cluster, sentinel};
 use crate::fuzzing::Input;
 use crate::store::redis::{errors, protocol};
 
@@ -86,6 +88,27 @@ fn write(value: &Value, depth: u32, wire: &mut Vec<u8>) -> Option<()> {
         _ => return None,
     }
     Some(())
+}
+
+/// Where servers are: what URLs, nodes of a cluster and sentinels say.
+pub fn topology(data: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(data)
+        && let Err(error) = Deployment::from_url(text)
+    {
+        // Wherever in a URL a password stands.
+        assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
+    }
+    let (mut rest, mut replies) = (data, Vec::new());
+    while let Parsed::Reply(reply, taken) = parse(rest) {
+        cluster::fuzzing::read(&reply);
+        replies.push(reply);
+        rest = rest.get(taken..).unwrap_or_default();
+    }
+    for three in replies.windows(3) {
+        if let [address, master, others] = three {
+            sentinel::read(address, master, others);
+        }
+    }
 }
 
 /// Records, of questions that several callers ask.

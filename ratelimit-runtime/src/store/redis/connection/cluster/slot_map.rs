@@ -33,6 +33,13 @@ pub(super) struct Range {
     master: Address,
 }
 
+#[cfg(any(test, fuzzing))]
+impl Range {
+    pub(super) fn len(&self) -> usize {
+        usize::from(self.last - self.first) + 1
+    }
+}
+
 impl SlotMap {
     /// The map of these ranges. Masters that were known stay the same, with their connections.
     pub(super) fn of(ranges: &[Range], known: Option<&Self>, new: impl Fn(&Address) -> Arc<Master>) -> Self {
