@@ -2,6 +2,8 @@
 //! sources as a crate of its own; here are the tests that replay what it has found. Each panics if something that holds for
 //! all input does not hold for this one.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a panic is what is looked for")]
+#![allow(unreachable_pub, reason = "in the fuzzer, this crate is a library")]
+#![allow(clippy::print_stdout, reason = "shown if it fails")]
 
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens as _;
@@ -86,7 +88,6 @@ mod tests {
         let mut files = 0;
         for file in fs::read_dir(&corpus).expect("a corpus") {
             let file = file.unwrap().path();
-            // Shown if it fails.
             println!("{}", file.display());
             run(&fs::read(file).unwrap());
             files += 1;

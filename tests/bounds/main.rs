@@ -1,7 +1,8 @@
 //! Who mints keys fills no memory: a million distinct keys cost a bounded part of it, in this process and on Redis. A binary
 //! of its own, one test at a time: it measures the process.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot go on fails; figures")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+#![allow(clippy::print_stdout, reason = "figures, for whoever reads them")]
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -38,6 +38,70 @@ impl Fault {
         Self::ALL[usize::try_from(random.below(Self::ALL.len() as u64)).unwrap()]
     }
 
+    /// Brings a fault about, and heals it.
+    pub(crate) fn bring_about(self, cluster: &mut RedisCluster, hot: &[String], random: &mut Random) {
+        let nodes = |cluster: &RedisCluster, masters: bool| -> Vec<usize> {
+            (0..cluster.len()).filter(|&at| cluster.is_master(at) == masters).collect()
+        };
+        let mut one_of = |nodes: &[usize]| nodes[usize::try_from(random.below(nodes.len() as u64)).unwrap()];
+        match self {
+            Self::MasterKilled => {
+                let slot = cluster.slot(hot[one_of(&(0..hot.len()).collect::<Vec<_>>())].as_bytes());
+                let master = cluster.owner(slot);
+                cluster.kill(master);
+                cluster.wait_for_fail_over(slot, master);
+                cluster.restart(master);
+                cluster.wait_until_whole();
+            }
+            Self::MasterFrozenBriefly | Self::MasterFrozenForSeconds | Self::ReplicaFrozen => {
+                let at = one_of(&nodes(cluster, self != Self::ReplicaFrozen));
+                cluster.freeze(at);
+                let briefly = self == Self::MasterFrozenBriefly;
+                thread::sleep(Duration::from_millis(if briefly {
+                    50 + random.below(500)
+                } else {
+                    1_500 + random.below(3_000)
+                }));
+                cluster.thaw(at);
+                cluster.wait_until_whole();
+            }
+            Self::ReplicaKilled => {
+                let at = one_of(&nodes(cluster, false));
+                cluster.kill(at);
+                thread::sleep(Duration::from_millis(random.below(2_000)));
+                cluster.restart(at);
+                cluster.wait_until_whole();
+            }
+            Self::ConnectionsKilled => {
+                for at in 0..cluster.len() {
+                    cluster.node(at).cli(&["CLIENT", "KILL", "TYPE", "normal"]);
+                }
+            }
+            Self::ScriptsFlushed => {
+                for at in nodes(cluster, true) {
+                    cluster.node(at).cli(&["SCRIPT", "FLUSH"]);
+                }
+            }
+            Self::SlotsMoved => {
+                let masters = nodes(cluster, true);
+                for _ in 0..3 {
+                    let slot = cluster.slot(hot[one_of(&(0..hot.len()).collect::<Vec<_>>())].as_bytes());
+                    let to = one_of(&masters);
+                    if to != cluster.owner(slot) {
+                        cluster.move_slot(slot, to);
+                    }
+                }
+                cluster.wait_until_whole();
+            }
+            Self::ServerBusy => {
+                let at = one_of(&nodes(cluster, true));
+                let seconds = format!("0.{}", 1 + random.below(5));
+                cluster.node(at).cli(&["DEBUG", "SLEEP", &seconds]);
+                cluster.wait_until_whole();
+            }
+        }
+    }
+
     /// Whether a replica may take over that lacks the last writes.
     pub(crate) fn can_forget(self) -> bool {
         matches!(self, Self::MasterKilled | Self::MasterFrozenBriefly | Self::MasterFrozenForSeconds | Self::ServerBusy)
@@ -64,76 +128,6 @@ impl fmt::Display for Fault {
 pub(crate) struct Faults(BTreeMap<Fault, (u32, Duration)>);
 
 impl Faults {
-    /// Brings a fault about, and heals it.
-    pub(crate) fn bring_about(
-        &mut self,
-        fault: Fault,
-        cluster: &mut RedisCluster,
-        hot: &[String],
-        random: &mut Random,
-    ) {
-        let nodes = |cluster: &RedisCluster, masters: bool| -> Vec<usize> {
-            (0..cluster.len()).filter(|&at| cluster.is_master(at) == masters).collect()
-        };
-        let mut one_of = |nodes: &[usize]| nodes[usize::try_from(random.below(nodes.len() as u64)).unwrap()];
-        match fault {
-            Fault::MasterKilled => {
-                let slot = cluster.slot(hot[one_of(&(0..hot.len()).collect::<Vec<_>>())].as_bytes());
-                let master = cluster.owner(slot);
-                cluster.kill(master);
-                cluster.wait_for_fail_over(slot, master);
-                cluster.restart(master);
-                cluster.wait_until_whole();
-            }
-            Fault::MasterFrozenBriefly | Fault::MasterFrozenForSeconds | Fault::ReplicaFrozen => {
-                let at = one_of(&nodes(cluster, fault != Fault::ReplicaFrozen));
-                cluster.freeze(at);
-                let briefly = fault == Fault::MasterFrozenBriefly;
-                thread::sleep(Duration::from_millis(if briefly {
-                    50 + random.below(500)
-                } else {
-                    1_500 + random.below(3_000)
-                }));
-                cluster.thaw(at);
-                cluster.wait_until_whole();
-            }
-            Fault::ReplicaKilled => {
-                let at = one_of(&nodes(cluster, false));
-                cluster.kill(at);
-                thread::sleep(Duration::from_millis(random.below(2_000)));
-                cluster.restart(at);
-                cluster.wait_until_whole();
-            }
-            Fault::ConnectionsKilled => {
-                for at in 0..cluster.len() {
-                    cluster.node(at).cli(&["CLIENT", "KILL", "TYPE", "normal"]);
-                }
-            }
-            Fault::ScriptsFlushed => {
-                for at in nodes(cluster, true) {
-                    cluster.node(at).cli(&["SCRIPT", "FLUSH"]);
-                }
-            }
-            Fault::SlotsMoved => {
-                let masters = nodes(cluster, true);
-                for _ in 0..3 {
-                    let slot = cluster.slot(hot[one_of(&(0..hot.len()).collect::<Vec<_>>())].as_bytes());
-                    let to = one_of(&masters);
-                    if to != cluster.owner(slot) {
-                        cluster.move_slot(slot, to);
-                    }
-                }
-                cluster.wait_until_whole();
-            }
-            Fault::ServerBusy => {
-                let at = one_of(&nodes(cluster, true));
-                let seconds = format!("0.{}", 1 + random.below(5));
-                cluster.node(at).cli(&["DEBUG", "SLEEP", &seconds]);
-                cluster.wait_until_whole();
-            }
-        }
-    }
-
     pub(crate) fn recovered(&mut self, fault: Fault, after: Duration) {
         let (count, longest) = self.0.entry(fault).or_default();
         *count += 1;

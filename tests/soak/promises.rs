@@ -10,7 +10,7 @@ use ratelimit_runtime::{Decision, OnUnavailable, RateLimitError, Source};
 use crate::callers::{HOT, LIMIT, POLICIES, TIMEOUT};
 
 /// By how much a call may exceed its timeout, besides what its runtime was late.
-const SLACK: Duration = Duration::from_millis(60);
+const SLACK: Duration = Duration::from_millis(100);
 /// How many broken promises are told.
 const TOLD: usize = 20;
 
@@ -103,7 +103,7 @@ impl Promises {
     }
 
     pub(crate) fn beat(&self, due: Instant, now: Instant) {
-        if now > due + Duration::from_millis(5) {
+        if now > due + Duration::from_millis(1) {
             let mut seen = self.seen();
             seen.longest_stall = seen.longest_stall.max(now - due);
             seen.stalls.push((due, now));
@@ -117,11 +117,7 @@ impl Promises {
         seen.faults.len() - 1
     }
 
-    /// What a fault did may show until callers have recovered; only that is the end.
-    pub(crate) fn fault_ends(&self) {
-        drop(self.seen());
-    }
-
+    /// The store alone answers again, which is the end of a fault.
     pub(crate) fn recovered(&self, fault: usize) {
         self.seen().faults[fault].end = Some(Instant::now());
     }

@@ -12,7 +12,7 @@ pub(crate) fn seed() -> u64 {
     seed
 }
 
-/// SplitMix64.
+/// A generator (splitmix64).
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 

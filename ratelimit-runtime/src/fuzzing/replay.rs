@@ -8,7 +8,6 @@ fn replay(target: &str, run: fn(&[u8])) {
     let mut files = 0;
     for file in fs::read_dir(&corpus).expect("a corpus") {
         let file = file.unwrap().path();
-        // Shown if it fails.
         println!("{}", file.display());
         run(&fs::read(file).unwrap());
         files += 1;

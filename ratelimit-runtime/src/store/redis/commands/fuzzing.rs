@@ -1,4 +1,5 @@
 //! What is made of the replies to plain commands, and to that of redis-cell.
+#![allow(clippy::missing_panics_doc, reason = "each panics if something does not hold")]
 
 use redis::Value;
 
@@ -15,7 +16,7 @@ use crate::{Algorithm, MAX_COUNT};
 /// Replies of any shape and size to the commands that decide without scripts.
 pub fn command_replies(data: &[u8]) {
     let mut input = Input(data);
-    let limits: Vec<_> = (0..1 + input.below(3))
+    let limits: Vec<_> = (0..=input.below(3))
         .map(|_| {
             let window = std::time::Duration::from_micros(1_000 + input.number() % 31_622_400_000_000);
             Limit::new(1 + input.number() % MAX_COUNT, window)

@@ -1,4 +1,6 @@
 //! Replies as bytes, beside the client library's parser; and the records in them.
+#![allow(clippy::expect_used, reason = "a panic is what is looked for")]
+#![allow(clippy::missing_panics_doc, reason = "each panics if something does not hold")]
 
 use redis::{Value, parse_redis_value};
 
@@ -114,7 +116,7 @@ pub fn topology(data: &[u8]) {
 /// Records, of questions that several callers ask.
 pub fn records(data: &[u8]) {
     let mut input = Input(data);
-    let questions: Vec<usize> = (0..1 + input.below(3)).map(|_| usize::from(input.byte())).collect();
+    let questions: Vec<usize> = (0..=input.below(3)).map(|_| usize::from(input.byte())).collect();
     let reply = input.0;
     let value = Value::BulkString(reply.to_vec());
     if let Some(verdict) = protocol::verdict(&value) {
