@@ -99,6 +99,8 @@ mod tests {
     fn what_the_fuzzer_has_kept() {
         replay("template", super::template);
         replay("duration", super::duration);
-        replay("attribute", super::attribute);
+        // As much room as the compiler gives to a macro, which a test has not.
+        let attributes = std::thread::Builder::new().stack_size(64 << 20);
+        attributes.spawn(|| replay("attribute", super::attribute)).unwrap().join().unwrap();
     }
 }

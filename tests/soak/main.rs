@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use crate::callers::{Callers, LIMIT};
 use crate::faults::{Fault, Faults};
-use crate::promises::Promises;
+use crate::promises::{Promises, SETTLED};
 use crate::sizes::Sizes;
 use crate::support::cluster::RedisCluster;
 use crate::support::random::{Random, seed};
@@ -56,6 +56,7 @@ fn main() {
         promises.assert_kept();
     }
     runtime.block_on(callers.stop());
+    thread::sleep(2 * SETTLED);
     println!("\n{}{}{}", faults.summary(), promises.summary(start.elapsed()), sizes.summary());
     promises.assert_kept();
     sizes.assert_flat();

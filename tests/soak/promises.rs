@@ -11,6 +11,8 @@ use crate::callers::{HOT, LIMIT, POLICIES, TIMEOUT};
 
 /// By how much a call may exceed its timeout, besides what its runtime was late.
 const SLACK: Duration = Duration::from_millis(100);
+/// After this long, every stall is known that a call may have met.
+pub(crate) const SETTLED: Duration = Duration::from_secs(3);
 /// How many broken promises are told.
 const TOLD: usize = 20;
 
@@ -22,7 +24,7 @@ struct Seen {
     calls: [[u64; 5]; 3],
     admitted: u64,
     slowest: Duration,
-    /// When the runtime was late, since the promises were last looked at.
+    /// When the runtime was late, lately.
     stalls: Vec<(Instant, Instant)>,
     longest_stall: Duration,
     /// Calls that have taken too long, unless their runtime was late.
@@ -130,13 +132,14 @@ impl Promises {
 
     pub(crate) fn assert_kept(&self) {
         let mut seen = self.seen();
-        for (sent, answered, outcome) in std::mem::take(&mut seen.slow) {
+        let is_old = |(_, answered, _): &mut (Instant, Instant, String)| answered.elapsed() > SETTLED;
+        for (sent, answered, outcome) in seen.slow.extract_if(.., is_old).collect::<Vec<_>>() {
             let (took, late) = (answered - sent, seen.late_between(sent, answered));
             if took > TIMEOUT + SLACK + late {
                 seen.breaks(format!("a call took {took:?}, {late:?} of which its runtime was late: {outcome}"));
             }
         }
-        seen.stalls.clear();
+        seen.stalls.retain(|(_, end)| end.elapsed() < 4 * SETTLED);
         assert!(seen.broken.is_empty(), "{} broken promises:\n{}", seen.broken_count, seen.broken.join("\n"));
     }
 
