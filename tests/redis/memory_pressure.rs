@@ -43,14 +43,17 @@ async fn forgotten_after(policy: &str, minted: Limit) -> Option<usize> {
         assert!(acquire(&store, "attacker", limit).await.unwrap().allowed);
     }
     assert!(!acquire(&store, "attacker", limit).await.unwrap().allowed);
+    let mut refused = 0;
     for round in 0..60 {
         let is_full = mint(&store, round, minted).await;
+        refused += usize::from(is_full);
         // It is peeked at rarely, so that it is not what was used last.
         if server.number(&["EXISTS", "attacker"]) == 0 {
             assert!(acquire(&store, "attacker", limit).await.unwrap().allowed, "a fresh quota");
             return Some(round + 1);
         }
-        if is_full {
+        // Where keys are evicted, some calls are refused all the same when that does not free enough at once.
+        if refused > 10 {
             break;
         }
     }
