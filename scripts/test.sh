@@ -1,8 +1,16 @@
 #!/usr/bin/env bash
 # Builds and tests everything. It needs Rust, for the tests on Redis a redis-server, for those of what a check costs
-# valgrind, and for those of names that move libnss-wrapper: on Debian and Ubuntu it installs these packages; elsewhere it says what to do. The tests start and stop servers of their own, on free ports.
+# valgrind, and for those of names that move libnss-wrapper: on Debian and Ubuntu it installs these packages; elsewhere it
+# says what to do. The tests start and stop servers of their own, on free ports.
+# With --engines, the tests on Redis also run on every other engine that can be had here.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+with_engines=false
+case "${1:-}" in
+    '') ;;
+    --engines) with_engines=true ;;
+    *) printf 'usage: scripts/test.sh [--engines]\n' >&2; exit 2 ;;
+esac
 # Compilers that are asked about themselves read standard input, whatever that happens to be.
 exec </dev/null
 
@@ -56,3 +64,7 @@ if [ "$status" -ne 0 ]; then
     fail "not all tests are green: $counts"
 fi
 printf '\nAll tests are green: %s.\n' "$counts"
+
+if [ "$with_engines" = true ]; then
+    scripts/engines.sh
+fi

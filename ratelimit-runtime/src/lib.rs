@@ -10,6 +10,9 @@ pub mod clock;
 mod decision;
 mod engine;
 mod error;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod key;
 mod limiter;
 pub mod observe;

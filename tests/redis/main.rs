@@ -10,6 +10,7 @@ mod connection;
 mod formats;
 mod group_commit;
 mod login;
+mod memory_pressure;
 mod processes;
 mod records;
 mod redis_cell;
@@ -20,6 +21,7 @@ mod sentinel;
 mod settings;
 mod stored_bytes;
 mod tls;
+mod workers;
 
 use std::time::{Duration, Instant};
 

@@ -5,6 +5,7 @@
 pub(crate) mod clock;
 pub(crate) mod cluster;
 pub(crate) mod proxy;
+pub(crate) mod random;
 pub(crate) mod redis;
 pub(crate) mod sentinel;
 pub(crate) mod tls;

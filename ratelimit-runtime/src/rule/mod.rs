@@ -19,7 +19,7 @@ use once_cell::sync::OnceCell;
 pub use self::algorithm::Algorithm;
 pub(crate) use self::known_by::KnownBy;
 pub use self::limit::{InvalidLimit, Limit, MAX_COUNT, MAX_LIMITS, MAX_WINDOW};
-pub(crate) use self::name::{FORMAT, Name, push_head};
+pub(crate) use self::name::{FORMAT, Name, escape, from_type_path, push_head};
 pub use self::on_unavailable::OnUnavailable;
 pub use self::parse::ParseError;
 pub use self::policy::Policy;
@@ -252,7 +252,7 @@ impl Rule {
     pub(crate) fn full_name(&self) -> Cow<'_, str> {
         match &self.name {
             RuleName::Given(name) => Cow::Borrowed(name),
-            RuleName::Derived(path, nth) => Cow::Owned(name::from_type_path(path(), *nth)),
+            RuleName::Derived(path, nth) => Cow::Owned(from_type_path(path(), *nth)),
         }
     }
 
@@ -265,7 +265,7 @@ impl Rule {
     pub(crate) fn resolved(&self) -> &Resolved {
         self.resolved.get_or_init(|| {
             let name = self.full_name();
-            let escaped: Box<str> = name::escape(&name).into();
+            let escaped: Box<str> = escape(&name).into();
             let mut head = String::with_capacity(escaped.len() + 24);
             push_head(&mut head, self.terms.algorithm(), self.limits(), &escaped);
             Resolved { name: Name::intern(&name), escaped, head: head.into_boxed_str() }

@@ -23,6 +23,8 @@ mod connecting;
 mod connection;
 mod credentials;
 mod errors;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod layout;
 mod operation;
 mod protocol;

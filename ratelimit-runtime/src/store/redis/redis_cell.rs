@@ -10,12 +10,14 @@ use redis::{Cmd, ServerError, Value, cmd};
 use super::connection::Calls;
 use super::errors::{self, unexpected_reply};
 use crate::error::StoreError;
-use crate::rule::{Limit, MAX_WINDOW};
+use crate::rule::{Limit, MAX_COUNT, MAX_WINDOW};
 use crate::store::{Request, Verdict};
 
 const SECOND: u64 = 1_000_000;
 /// In microseconds: twice as long as any bucket takes to run empty.
 const ROOM: u64 = 2 * MAX_WINDOW.as_secs() * SECOND;
+/// In seconds: more than any bucket takes to run empty is not taken for true.
+const LONGEST: u64 = MAX_COUNT / SECOND;
 
 pub(super) async fn acquire(calls: Calls<'_>, request: &Request<'_>) -> Result<Verdict, StoreError> {
     let limit = limit(request)?;
@@ -32,16 +34,7 @@ pub(super) async fn peek(calls: Calls<'_>, request: &Request<'_>) -> Result<Verd
     let limit = limit(request)?;
     let mut command = cmd("CL.THROTTLE");
     command.arg(key(request)).arg(ROOM - 1).arg(SECOND).arg(1).arg(0);
-    let said = Throttle::send(calls, &command).await?;
-    let empty_in = ROOM.saturating_sub(said.remaining);
-    // As the module counts: nanoseconds for one unit of cost, rounded down.
-    let unit = (u128::from(limit.window_us()) * 1000 / u128::from(limit.max().max(1))).max(1);
-    let room = unit * u128::from(limit.capacity());
-    let filled = u128::from(empty_in) * 1000;
-    let left = u64::try_from(room.saturating_sub(filled) / unit).unwrap_or(u64::MAX);
-    let wait = (unit * u128::from(request.cost()) + filled).saturating_sub(room).div_ceil(1000);
-    let wait = u64::try_from(wait).unwrap_or(u64::MAX);
-    Ok(Verdict::new(wait == 0, left, wait, empty_in.max(wait)))
+    Ok(Throttle::send(calls, &command).await?.looked_at(request, limit))
 }
 
 /// What the module keeps is not the state of the script, so it has a key of its own. The module brings the server down
@@ -94,7 +87,21 @@ impl Throttle {
         };
         let numbers = reply.iter().map(number).collect::<Option<Vec<u64>>>()?;
         let [limited, _, remaining, retry_after, reset_after] = *numbers.as_slice() else { return None };
+        let (retry_after, reset_after) = (retry_after.min(LONGEST), reset_after.min(LONGEST));
         Some(Self { allowed: limited == 0, remaining, retry_after, reset_after })
+    }
+
+    /// What a call would be answered, if this is the reply to [`peek`].
+    fn looked_at(&self, request: &Request<'_>, limit: &Limit) -> Verdict {
+        let empty_in = ROOM.saturating_sub(self.remaining);
+        // As the module counts: nanoseconds for one unit of cost, rounded down.
+        let unit = (u128::from(limit.window_us()) * 1000 / u128::from(limit.max().max(1))).max(1);
+        let room = unit * u128::from(limit.capacity());
+        let filled = u128::from(empty_in) * 1000;
+        let left = u64::try_from(room.saturating_sub(filled) / unit).unwrap_or(u64::MAX);
+        let wait = (unit * u128::from(request.cost()) + filled).saturating_sub(room).div_ceil(1000);
+        let wait = u64::try_from(wait).unwrap_or(u64::MAX);
+        Verdict::new(wait == 0, left, wait, empty_in.max(wait))
     }
 
     /// What is left. The module divides by microseconds rounded down, and so may say too much.
@@ -117,6 +124,14 @@ impl Throttle {
         let said = self.retry_after * SECOND;
         let retry = drained.min(said + SECOND).max(said).max(1);
         Verdict::new(false, left, retry, reset.max(retry)).rounded_up()
+    }
+}
+
+#[cfg(any(test, fuzzing))]
+pub(super) fn read(reply: &Value, request: &Request<'_>) {
+    if let (Some(said), Some(limit)) = (Throttle::of(reply), request.limits().first()) {
+        let _ = said.looked_at(request, limit);
+        let _ = said.verdict(limit, said.left(limit), request.cost());
     }
 }
 

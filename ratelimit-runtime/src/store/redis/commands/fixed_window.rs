@@ -56,12 +56,9 @@ pub(super) async fn peek(calls: Calls<'_>, request: &Request<'_>, limit: &Limit)
     let replies = calls.send_all(&commands).await?;
     let Some(Value::Array(replies)) = replies.last() else { return Err(unexpected_reply()) };
     let [time, value, left] = replies.as_slice() else { return Err(unexpected_reply()) };
-    let used = match value {
-        Value::Nil => 0,
-        value => Counter::of(value)?.used,
-    };
+    let used = used(value)?;
     let state = State { time, used, left };
-    state.verdict(limit, used + request.cost() <= max(limit)).ok_or_else(unexpected_reply)
+    state.verdict(limit, fits(used, request, limit)).ok_or_else(unexpected_reply)
 }
 
 /// Gives back to the window that was charged, and to no other.
@@ -94,6 +91,17 @@ fn set_used(key: &[u8], used: u64) -> Cmd {
     let mut command = cmd("SETRANGE");
     command.arg(key).arg(0).arg(&used.to_be_bytes()[..]);
     command
+}
+
+fn used(value: &Value) -> Result<u64, StoreError> {
+    match value {
+        Value::Nil => Ok(0),
+        value => Counter::of(value).map(|counter| counter.used),
+    }
+}
+
+fn fits(used: u64, request: &Request<'_>, limit: &Limit) -> bool {
+    used.saturating_add(request.cost()) <= max(limit)
 }
 
 fn max(limit: &Limit) -> u64 {
@@ -153,5 +161,13 @@ impl State<'_> {
             expire.arg(key).arg(millis(limit));
             let _ = calls.send(&expire).await;
         }
+    }
+}
+
+#[cfg(any(test, fuzzing))]
+pub(super) fn read(replies: &[Value], request: &Request<'_>) {
+    let ([value, time, left, ..], [limit, ..]) = (replies, request.limits()) else { return };
+    if let Ok(used) = used(value) {
+        let _ = State { time, used, left }.verdict(limit, fits(used, request, limit));
     }
 }

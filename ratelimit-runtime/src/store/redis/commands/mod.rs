@@ -10,6 +10,8 @@ use crate::error::StoreError;
 use crate::store::{Request, Verdict};
 
 mod fixed_window;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzzing;
 mod lifetime;
 mod log_format;
 mod reply;

@@ -2,8 +2,9 @@
 
 use redis::Value;
 
-/// Beyond this, a score is no time that was ever written here.
+/// Beyond this, a score is no time that was ever written here, and a time none that a server tells.
 const LARGEST: f64 = 9_007_199_254_740_992.0;
+const LARGEST_TIME: u64 = 1 << 53;
 
 pub(super) fn integer(value: &Value) -> Option<i64> {
     match value {
@@ -20,7 +21,8 @@ pub(super) fn count(value: &Value) -> Option<u64> {
 pub(super) fn time(value: &Value) -> Option<u64> {
     let Value::Array(parts) = value else { return None };
     let [seconds, micros] = parts.as_slice() else { return None };
-    number(bytes(seconds)?)?.checked_mul(1_000_000)?.checked_add(number(bytes(micros)?)?)
+    let time = number(bytes(seconds)?)?.checked_mul(1_000_000)?.checked_add(number(bytes(micros)?)?)?;
+    (time <= LARGEST_TIME).then_some(time)
 }
 
 pub(super) fn bytes(value: &Value) -> Option<&[u8]> {

@@ -25,7 +25,10 @@ mod calls;
 mod cluster;
 mod deployment;
 mod endpoint;
+mod eviction;
 mod exchange;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzzing;
 mod incoming;
 mod item;
 mod login;

@@ -1,6 +1,6 @@
 //! [`Nodes`]: of one server, one [`Node`](super::node::Node) per tokio runtime. A connection lives and dies with the runtime that drives it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use tokio::runtime::Id;
@@ -11,11 +11,12 @@ pub(super) struct Nodes {
     all: RwLock<Vec<(Id, Arc<Node>)>>,
     /// Counts connections, to this server and to others.
     made: Arc<AtomicU64>,
+    has_warned: AtomicBool,
 }
 
 impl Nodes {
     pub(super) fn new(made: Arc<AtomicU64>) -> Self {
-        Self { all: RwLock::default(), made }
+        Self { all: RwLock::default(), made, has_warned: AtomicBool::new(false) }
     }
 
     pub(super) fn find(&self, runtime: Id) -> Option<Arc<Node>> {
@@ -51,6 +52,11 @@ impl Nodes {
     /// One of the nodes has a new connection, which nobody uses yet.
     pub(super) fn connected(&self) {
         self.made.fetch_add(1, Ordering::Release);
+    }
+
+    /// Whether nobody has warned yet of what the server does when it is full.
+    pub(super) fn is_first_to_warn(&self) -> bool {
+        !self.has_warned.swap(true, Ordering::Relaxed)
     }
 
     #[cfg(test)]

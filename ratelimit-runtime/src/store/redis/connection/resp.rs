@@ -66,7 +66,7 @@ impl<'a> Reader<'a> {
             b':' => integer(rest).map(Value::Int),
             b'+' if rest == b"OK" => Ok(Value::Okay),
             b'+' => text(rest).map(Value::SimpleString),
-            b'_' => Ok(Value::Nil),
+            b'_' if rest.is_empty() => Ok(Value::Nil),
             b'$' => match length(rest)? {
                 Some(length) => self.bulk(length).map(|bulk| Value::BulkString(bulk.to_vec())),
                 None => Ok(Value::Nil),
@@ -220,9 +220,17 @@ mod tests {
 
     #[test]
     fn what_is_not_resp_is_known_at_once() {
-        for garbage in
-            ["HTTP/1.1 400\r\n", "?\r\n", ":x\r\n", "$-2\r\n", "*99999999999\r\n", "$1\r\nxx\r\n", "\r\n", ":1\rx"]
-        {
+        for garbage in [
+            "HTTP/1.1 400\r\n",
+            "?\r\n",
+            "_x\r\n",
+            ":x\r\n",
+            "$-2\r\n",
+            "*99999999999\r\n",
+            "$1\r\nxx\r\n",
+            "\r\n",
+            ":1\rx",
+        ] {
             assert!(matches!(parse(garbage.as_bytes()), Parsed::Malformed), "{garbage:?}");
         }
         assert!(matches!(parse("*1\r\n".repeat(20).as_bytes()), Parsed::Malformed));

@@ -19,6 +19,11 @@ use crate::real_time;
 
 mod ask;
 
+#[cfg(any(test, fuzzing))]
+pub(super) fn read(address: &redis::Value, master: &redis::Value, others: &redis::Value) {
+    let _ = ask::read(address, master, others);
+}
+
 /// How long a sentinel may take to answer, connecting included.
 const PATIENCE: Duration = Duration::from_millis(800);
 /// How often each is asked while there is a connection to the master.

@@ -14,6 +14,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 use super::attempt::connect;
+use super::eviction;
 use super::exchange::{Ended, Exchange};
 use super::login::serves;
 use super::node::{Connected, Node, Report, Status};
@@ -99,6 +100,8 @@ impl Supervisor {
         let _renewal = renewal.map(|task| AbortOnDrop(task.abort_handle()));
         let (target, now_at) = (self.target.clone(), Arc::clone(&server));
         let mut moved = pin!(target.moved_from(&now_at));
+        let look = eviction::look(exchange.clone(), Arc::clone(&server), self.nodes.clone());
+        let _look = AbortOnDrop(tokio::spawn(look).abort_handle());
         let connected = Connected { exchange: exchange.clone(), pool: Pool::new(server, exchange.clone()) };
         let mut state = State::new(if says.is_some() { Pong::Refuses } else { Pong::Serves });
         self.nodes.upgrade().ok_or(Over)?.connected();

@@ -10,6 +10,8 @@
 //! that when something has changed or does not work. A `path` is the way of one call, from node to node.
 
 mod discovery;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzzing;
 mod master;
 mod path;
 mod redirect;

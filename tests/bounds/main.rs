@@ -1,0 +1,197 @@
+//! Who mints keys fills no memory: a million distinct keys cost a bounded part of it, in this process and on Redis. A binary
+//! of its own, one test at a time: it measures the process.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+#![allow(clippy::print_stdout, reason = "figures, for whoever reads them")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ratelimit_runtime::store::{DenyCache, Request};
+use ratelimit_runtime::testkit::FakeClock;
+use ratelimit_runtime::{
+    Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Source, Store,
+};
+use tokio::task::JoinSet;
+
+use crate::support::redis::RedisServer;
+
+/// Taken by each test.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+/// By how many megabytes a process may seem to grow that keeps nothing more.
+const SLACK_MB: u64 = 24;
+
+fn resident_mb() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
+}
+
+/// Calls with ever new keys. By how many megabytes the process grew after the first `warm` of them.
+async fn growth(calls: u64, warm: u64, call: impl AsyncFn(u64)) -> u64 {
+    let mut before = 0;
+    for number in 0..calls {
+        if number == warm {
+            before = resident_mb();
+        }
+        call(number).await;
+    }
+    resident_mb().saturating_sub(before)
+}
+
+#[tokio::test]
+async fn a_million_keys_in_memory() {
+    let _alone = ALONE.lock().await;
+    let store = MemoryStore::new();
+    let limits = [Limit::per_hour(3)];
+    let started = Instant::now();
+    let grown = growth(1_000_000, 200_000, async |number| {
+        let key = number.to_be_bytes();
+        let _ = store.acquire(Request::new(&key, Algorithm::SlidingWindow, &limits)).await.unwrap();
+    })
+    .await;
+    println!("a million keys in memory: {} kept, {grown} MB more, {:?}", store.len(), started.elapsed());
+    assert!(store.len() <= 102_000, "{}", store.len());
+    assert!(grown <= SLACK_MB, "{grown} MB");
+    // The flood has earned nobody a fresh quota: newcomers share what it has used up.
+    let verdict = store.acquire(Request::new(b"newcomer", Algorithm::SlidingWindow, &limits)).await.unwrap();
+    assert!(!verdict.allowed);
+}
+
+#[tokio::test]
+async fn a_flood_of_keys_while_redis_is_away() {
+    let _alone = ALONE.lock().await;
+    let limiter = RateLimiter::builder().redis("redis://127.0.0.1:1").build().unwrap();
+    let rule = Rule::new("away", Limit::per_hour(1));
+    let grown = growth(180_000, 120_000, async |number| match limiter.acquire(&rule, &Key::of(&number)).await {
+        Ok(decision) => assert_eq!(decision.source(), Source::Fallback),
+        Err(error) => assert!(matches!(error, RateLimitError::Exceeded(_)), "{error}"),
+    })
+    .await;
+    println!("a flood while Redis is away: {grown} MB more");
+    assert!(grown <= SLACK_MB, "{grown} MB");
+}
+
+#[tokio::test]
+async fn a_flood_of_refusals_in_the_deny_cache() {
+    let _alone = ALONE.lock().await;
+    let clock = FakeClock::new();
+    let store = DenyCache::new(MemoryStore::with_capacity(64).with_clock(clock.clone())).with_clock(clock);
+    let limits = [Limit::per_hour(1)];
+    let grown = growth(60_000, 20_000, async |number| {
+        let key = format!("{number:0>100}");
+        let request = || Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
+        let _ = store.acquire(request()).await.unwrap();
+        assert!(!store.acquire(request()).await.unwrap().allowed);
+    })
+    .await;
+    println!("a flood of refusals: {grown} MB more");
+    assert!(grown <= SLACK_MB, "{grown} MB");
+}
+
+/// Callers that wait for a stalled server: none waits longer than its timeout, so they are as many as come in that time.
+#[tokio::test]
+async fn a_flood_of_callers_while_redis_stalls() {
+    let _alone = ALONE.lock().await;
+    let server = RedisServer::start();
+    let limiter = RateLimiter::builder().redis(&server.url()).on_unavailable(OnUnavailable::Deny).build().unwrap();
+    limiter.ready().await.unwrap();
+    let rule = Arc::new(Rule::new("stall", Limit::per_hour(1)));
+    let wave = async |wave: u64| {
+        let mut calls = JoinSet::new();
+        for number in 0..10_000 {
+            let (limiter, rule) = (limiter.clone(), Arc::clone(&rule));
+            calls.spawn(async move { limiter.acquire(&rule, &Key::of(&(wave, number))).await.is_ok() });
+        }
+        calls.join_all().await
+    };
+    server.freeze();
+    for number in 0..3 {
+        wave(number).await;
+    }
+    let before = resident_mb();
+    for number in 3..10 {
+        assert!(wave(number).await.into_iter().all(|admitted| !admitted));
+    }
+    let grown = resident_mb().saturating_sub(before);
+    server.thaw();
+    println!("a flood while Redis stalls: {grown} MB more");
+    assert!(grown <= SLACK_MB, "{grown} MB");
+}
+
+/// Everything that is written expires: once the window is over, the server is empty.
+#[tokio::test]
+async fn a_flood_of_keys_on_redis_is_gone_after_the_window() {
+    const WINDOW: Duration = Duration::from_millis(1_500);
+    let _alone = ALONE.lock().await;
+    let server = RedisServer::start();
+    let store = Arc::new(RedisStore::new(&server.url()).unwrap());
+    store.ready().await.unwrap();
+    let before = server.info("memory", "used_memory").parse::<u64>().unwrap();
+    let mut calls = JoinSet::new();
+    for task in 0..200_u64 {
+        let store = Arc::clone(&store);
+        calls.spawn(async move {
+            for number in 0..100_u64 {
+                let (key, limits) = (format!("flood:{task}:{number}"), [Limit::new(2, WINDOW)]);
+                let algorithm =
+                    [Algorithm::SlidingWindow, Algorithm::FixedWindow, Algorithm::LeakyBucket, Algorithm::TokenBucket]
+                        [usize::try_from(number % 4).unwrap()];
+                assert!(store.acquire(Request::new(key.as_bytes(), algorithm, &limits)).await.unwrap().allowed);
+            }
+        });
+    }
+    calls.join_all().await;
+    let written = server.number(&["DBSIZE"]);
+    let ended = Instant::now();
+    let expires = server.info("keyspace", "db0");
+    println!("a flood on Redis: {written} keys left when the last was written, {expires}");
+    // Each has a time to live, of a window and what the server's rounding adds.
+    assert!(expires.is_empty() || expires.contains(&format!("keys={written},expires={written},")), "{expires}");
+    while server.number(&["DBSIZE"]) > 0 {
+        assert!(ended.elapsed() < 4 * WINDOW, "{} keys are left", server.number(&["DBSIZE"]));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let after = server.info("memory", "used_memory").parse::<u64>().unwrap();
+    println!("gone {:?} later; {} KB in use, {} KB before", ended.elapsed(), after / 1024, before / 1024);
+    assert!(after < before + 3_000_000, "{after} and {before}");
+}
+
+/// An argument as long as a request body is no such key.
+#[tokio::test]
+async fn a_long_argument_is_a_short_key() {
+    let _alone = ALONE.lock().await;
+    let server = RedisServer::start();
+    let limiter = RateLimiter::builder().prefix("shop").redis(&server.url()).build().unwrap();
+    limiter.ready().await.unwrap();
+    let body = "a".repeat(10 << 20);
+    let parts = vec!["b".repeat(150); 50_000];
+    // The text and its bytes are one key.
+    let rule = Rule::new("long", Limit::per_hour(2));
+    for key in
+        [Key::of(&body), Key::of(&body.as_bytes()), Key::of(&(&body, &body)), Key::of(&parts), Key::of(&Some(&body))]
+    {
+        assert!(key.as_bytes().len() <= 162, "{}", key.as_bytes().len());
+        let _ = limiter.acquire(&rule, &key).await.unwrap();
+    }
+    let stored = server.cli(&["KEYS", "*"]);
+    assert!(stored.lines().count() == 4 && stored.lines().all(|key| key.len() < 220), "{stored}");
+}
+
+/// Names made at run time are remembered up to a number; the metric's label of those beyond is one.
+#[tokio::test]
+async fn names_made_at_run_time_do_not_fill_the_memory() {
+    let _alone = ALONE.lock().await;
+    let limiter = RateLimiter::with_store(MemoryStore::with_capacity(1_000));
+    let grown = growth(60_000, 20_000, async |number| {
+        let rule = Rule::named(format!("name {number:0>80}"), Limit::per_hour(1));
+        let _ = limiter.acquire(&rule, &Key::global()).await;
+    })
+    .await;
+    println!("names made at run time: {grown} MB more");
+    assert!(grown <= SLACK_MB, "{grown} MB");
+}

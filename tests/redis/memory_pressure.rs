@@ -1,0 +1,179 @@
+//! What a server that evicts does to limits, and that it is warned about.
+
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ratelimit_runtime::store::{Request, StoreErrorKind};
+use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+use super::{MINUTE, PATIENCE, acquire};
+use crate::support::redis::RedisServer;
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+fn full_server(policy: &str) -> RedisServer {
+    RedisServer::start_with(&["--maxmemory", "4mb", "--maxmemory-policy", policy])
+}
+
+/// Fills the server with new keys, of which each is admitted, as an attacker does who has many addresses; says whether it
+/// was refused.
+async fn mint(store: &Arc<RedisStore>, round: usize, limit: Limit) -> bool {
+    let mut calls = JoinSet::new();
+    for number in 0..1_000 {
+        let store = Arc::clone(store);
+        calls.spawn(async move { acquire(&store, &format!("minted:{round}:{number:0>200}"), limit).await });
+    }
+    let answers = calls.join_all().await;
+    answers.iter().any(|answer| answer.as_ref().is_err_and(|error| error.kind() == StoreErrorKind::Full))
+}
+
+/// After how many thousand minted keys somebody who has used up 3 an hour is admitted again.
+async fn forgotten_after(policy: &str, minted: Limit) -> Option<usize> {
+    let server = full_server(policy);
+    let store = Arc::new(RedisStore::new(&server.url()).unwrap().deny_cache(false));
+    store.ready().await.unwrap();
+    let limit = Limit::per_hour(3);
+    for _ in 0..3 {
+        assert!(acquire(&store, "attacker", limit).await.unwrap().allowed);
+    }
+    assert!(!acquire(&store, "attacker", limit).await.unwrap().allowed);
+    let mut refused = 0;
+    for round in 0..60 {
+        let is_full = mint(&store, round, minted).await;
+        refused += usize::from(is_full);
+        // It is peeked at rarely, so that it is not what was used last.
+        if server.number(&["EXISTS", "attacker"]) == 0 {
+            assert!(acquire(&store, "attacker", limit).await.unwrap().allowed, "a fresh quota");
+            return Some(round + 1);
+        }
+        // Where keys are evicted, some calls are refused all the same when that does not free enough at once.
+        if refused > 10 {
+            break;
+        }
+    }
+    let limits = [limit];
+    let kept = store.peek(Request::new(b"attacker", Algorithm::SlidingWindow, &limits)).await.unwrap();
+    assert!(!kept.allowed && kept.remaining == 0, "{kept:?}");
+    None
+}
+
+/// Every key of a limiter has a time to live, so that all policies may pick it, and who mints keys evicts the counter
+/// that refuses him. Only `noeviction` keeps it: there the minted keys are the ones that fail.
+#[tokio::test]
+async fn whoever_mints_keys_evicts_his_own_counter_unless_the_server_refuses() {
+    let day = Limit::new(1, DAY);
+    let (a, b, c, d, sooner, later, kept) = tokio::join!(
+        forgotten_after("allkeys-lru", day),
+        forgotten_after("volatile-lru", day),
+        forgotten_after("allkeys-random", day),
+        forgotten_after("volatile-random", day),
+        forgotten_after("volatile-ttl", day),
+        forgotten_after("volatile-ttl", Limit::new(1, MINUTE)),
+        forgotten_after("noeviction", day),
+    );
+    assert!(a.is_some() && b.is_some() && c.is_some() && d.is_some(), "{a:?} {b:?} {c:?} {d:?}");
+    // The first to go is what has the least time left: any rule with a longer window pushes out this one.
+    assert!(sooner.is_some_and(|thousands| thousands <= 20), "{sooner:?}");
+    // And it stays as long as there are keys that have less.
+    assert_eq!(later, None);
+    assert_eq!(kept, None);
+}
+
+/// What is said to the log as warnings, but for outages.
+#[derive(Clone, Default)]
+struct Warnings(Arc<Mutex<Vec<String>>>);
+
+impl Visit for Warnings {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        if let Some(last) = self.0.lock().unwrap().last_mut() {
+            let _ = write!(last, " {field}={value:?}");
+        }
+    }
+}
+
+impl Subscriber for Warnings {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() == Level::WARN
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        self.0.lock().unwrap().push(String::new());
+        event.record(&mut self.clone());
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+impl Warnings {
+    fn of_eviction(&self) -> Vec<String> {
+        self.0.lock().unwrap().iter().filter(|warning| warning.contains("evicts")).cloned().collect()
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_evicts_is_warned_about_once_for_a_store() {
+    let warnings = Warnings::default();
+    let _guard = tracing::subscriber::set_default(warnings.clone());
+    let server = full_server("volatile-ttl");
+    let store = RedisStore::new(&server.url()).unwrap();
+    store.ready().await.unwrap();
+    // No call waits for it: it is asked later.
+    assert!(acquire(&store, "key", Limit::per_hour(3)).await.unwrap().allowed);
+    assert_eq!(warnings.of_eviction().len(), 0);
+    timeout(PATIENCE, async {
+        while warnings.of_eviction().is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await
+    .unwrap();
+    let said = warnings.of_eviction().concat();
+    assert!(
+        said.contains("volatile-ttl") && said.contains("noeviction") && said.contains(&server.port().to_string()),
+        "{said}"
+    );
+    // Not again, after another connection.
+    server.cli(&["CLIENT", "KILL", "TYPE", "normal"]);
+    timeout(PATIENCE, store.ready()).await.unwrap().unwrap();
+    tokio::time::sleep(Duration::from_millis(1_300)).await;
+    let stats = server.info("commandstats", "cmdstat_info");
+    assert!(stats.starts_with("calls=2,"), "each connection asks: {stats}");
+    assert_eq!(warnings.of_eviction().len(), 1);
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_evict_or_does_not_say_is_no_reason_for_a_warning() {
+    let warnings = Warnings::default();
+    let _guard = tracing::subscriber::set_default(warnings.clone());
+    let keeps = full_server("noeviction");
+    let unlimited = RedisServer::start_with(&["--maxmemory-policy", "allkeys-lru"]);
+    let silent = full_server("allkeys-lru");
+    silent.cli(&["ACL", "SETUSER", "default", "-info", "-config"]);
+    let mut stores = Vec::new();
+    for server in [&keeps, &unlimited, &silent] {
+        let store = RedisStore::new(&server.url()).unwrap();
+        store.ready().await.unwrap();
+        stores.push(store);
+    }
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    for store in &stores {
+        assert!(acquire(store, "key", Limit::per_hour(3)).await.unwrap().allowed);
+    }
+    assert_eq!(warnings.0.lock().unwrap().len(), 0, "{:?}", warnings.0.lock().unwrap());
+}
