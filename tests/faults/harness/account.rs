@@ -1,11 +1,13 @@
 //! [`Account`]: all calls of a load, and what must hold for them.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use ratelimit_runtime::{Decision, OnUnavailable, RateLimitError, Source};
 
-use super::load::{AFTER_STALL, LIMIT, TIMEOUT};
+use super::load::{AFTER_STALL, CALLERS, LIMIT, POLICIES, TIMEOUT};
+use super::log::Logged;
 use super::row::{Row, millis};
 
 /// By how much a call may exceed its timeout, besides what its runtime was late: timers count in milliseconds, and
@@ -157,9 +159,24 @@ impl Account {
         }
     }
 
-    /// The fault was none: the store answered all calls, but for one whom a stalled machine may have kept waiting.
+    /// The fault was none: the store answered all calls, but for those whom a busy machine may have kept waiting once.
     pub(crate) fn assert_unnoticed(&self) {
-        assert!(self.degraded() <= 1, "{} calls were not answered by the store\n{}", self.degraded(), self.timeline());
+        assert!(
+            self.degraded() <= CALLERS,
+            "{} calls were not answered by the store\n{}",
+            self.degraded(),
+            self.timeline()
+        );
+    }
+
+    /// The log got one line when the server at this address was lost, and one when it was back, from each limiter.
+    pub(crate) fn assert_logged_once(&self, address: &str) {
+        let logged = Logged::about(address);
+        let counts = (logged.with("Redis does not serve"), logged.with("Redis serves again"));
+        let expected = (POLICIES.len(), POLICIES.len());
+        // A stalled machine makes outages of its own.
+        let is_calm = self.stalls.is_empty();
+        assert!(counts == expected || !is_calm && counts >= expected, "{counts:?} {logged:?}");
     }
 
     /// The row of this fault.
@@ -227,6 +244,7 @@ impl Account {
             };
             assert!(promised, "`{}` never promised {call:?}", lane.policy);
         }
+        // A machine that is busy with other things may stop any process, for all callers at once.
         let early = |call: &&Call| call.answered < self.fault() && !call.by.is_store() && !self.is_disturbed(call);
         let degraded = lane.calls.iter().filter(early).count();
         // A machine that is busy with other things is late now and then.
@@ -317,10 +335,10 @@ impl Account {
         }
         let mut text = format!("{:?}\n", self.marks);
         for ((quarter, policy, by), count) in counts {
-            text.push_str(&format!("{:>6} ms {policy}: {} {count}\n", quarter * 250, by.name()));
+            let _ = writeln!(text, "{:>6} ms {policy}: {} {count}", quarter * 250, by.name());
         }
         for (from, to) in &self.stalls {
-            text.push_str(&format!("late from {from:?} to {to:?}\n"));
+            let _ = writeln!(text, "late from {from:?} to {to:?}");
         }
         text
     }

@@ -34,9 +34,13 @@ pub(crate) const CALLERS: usize = POLICIES.len() * (HOT + DISTINCT);
 const STEADY: Duration = Duration::from_millis(300);
 const STEADY_CALLS: usize = 10;
 /// After a machine has stopped everything, it takes a moment until the store is believed to serve again.
-pub(super) const AFTER_STALL: Duration = Duration::from_millis(400);
+pub(super) const AFTER_STALL: Duration = Duration::from_secs(1);
+/// For so long after a fault.
+const MERCY: Duration = Duration::from_secs(15);
 /// How often the runtime is asked whether it keeps up.
 const HEARTBEAT: Duration = Duration::from_millis(5);
+/// What is no more than this is no stall.
+const LATE: Duration = Duration::from_millis(20);
 
 /// Callers of three limiters on one store, one for each policy, each with keys of its own.
 #[derive(Debug)]
@@ -131,7 +135,7 @@ impl Load {
                 let due = start.elapsed() + HEARTBEAT;
                 sleep(HEARTBEAT).await;
                 let now = start.elapsed();
-                if now > due + HEARTBEAT {
+                if now > due + LATE {
                     stalls.lock().unwrap_or_else(PoisonError::into_inner).push((due, now));
                 }
             }
@@ -175,9 +179,10 @@ impl Load {
             if since.iter().all(|since| since.is_some_and(|since| now >= since + STEADY)) {
                 break;
             }
-            let late = self.stalls().into_iter().filter(|(_, to)| *to > healed);
-            let late: Duration = late.map(|(from, to)| to.saturating_sub(from.max(healed)) + AFTER_STALL).sum();
-            if now > healed + within + STEADY + late {
+            // A machine that stalls is given more time, again and again, though not for ever.
+            let stalled = self.stalls().into_iter().map(|(_, to)| to).filter(|to| *to > healed).max();
+            let from = stalled.map_or(healed, |stalled| stalled.min(healed + MERCY) + AFTER_STALL);
+            if now > from + within + STEADY {
                 let timeline = self.account().timeline();
                 panic!(
                     "the store does not answer all calls {within:?} after the fault; steady since {since:?}\n{timeline}"

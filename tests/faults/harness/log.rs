@@ -3,7 +3,6 @@
 use std::fmt::Debug;
 use std::sync::{Mutex, PoisonError};
 
-use super::load::POLICIES;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -28,12 +27,6 @@ impl Logged {
     pub(crate) fn about(address: &str) -> Self {
         let lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
         Self { lines: lines.iter().filter(|line| line.server == address).cloned().collect() }
-    }
-
-    /// Each limiter said once that the server does not serve, and once that it serves again.
-    pub(crate) fn assert_one_outage(&self) {
-        let counts = (self.with("Redis does not serve"), self.with("Redis serves again"));
-        assert_eq!(counts, (POLICIES.len(), POLICIES.len()), "{:?}", self.lines);
     }
 
     /// How many lines hold this text.

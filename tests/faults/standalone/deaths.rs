@@ -18,7 +18,7 @@ pub(crate) async fn killed_and_back_empty() -> Row {
     load.recover(Duration::from_secs(3)).await;
     let account = load.end().await;
     account.assert_felt();
-    Logged::about(&server.address()).assert_one_outage();
+    account.assert_logged_once(&server.address());
     nothing_is_left_on(&server);
     account.row("killed, and started again empty")
 }

@@ -7,12 +7,14 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::harness::{Answered, Call, Row, TIMEOUT, most_in_a_window, nothing_is_left_on};
+use crate::harness::{Answered, Call, Row, most_in_a_window, nothing_is_left_on};
 use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;
 use crate::support::unique;
 use crate::support::worker::Worker;
 
+/// What is asked by hand has time.
+const PATIENT: Duration = Duration::from_secs(2);
 const PROCESSES: usize = 3;
 const MAX: usize = 20;
 const WINDOW: Duration = Duration::from_secs(2);
@@ -111,7 +113,7 @@ pub(crate) async fn replies_that_are_lost() -> Row {
     const CALLS: u64 = 20;
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port()).await;
-    let limiter = RateLimiter::builder().redis(&proxy.url()).timeout(TIMEOUT).build().unwrap();
+    let limiter = RateLimiter::builder().redis(&proxy.url()).timeout(PATIENT).build().unwrap();
     let rule = Rule::new("lost", Limit::per_hour(1_000));
     limiter.ready().await.unwrap();
     assert!(limiter.acquire(&rule, &Key::global()).await.is_ok(), "the server knows the script");
@@ -138,7 +140,7 @@ pub(crate) async fn replies_that_are_lost() -> Row {
 pub(crate) async fn blocks() -> Row {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port()).await;
-    let limiter = || RateLimiter::builder().redis(&proxy.url()).timeout(TIMEOUT).build().unwrap();
+    let limiter = || RateLimiter::builder().redis(&proxy.url()).timeout(PATIENT).build().unwrap();
     let (one, other) = (limiter(), limiter());
     let rule = Rule::new("blocks", Limit::new(1, Duration::from_millis(100))).with_block(Duration::from_secs(2));
     one.ready().await.unwrap();
@@ -196,7 +198,7 @@ pub(crate) async fn reservations() -> Row {
     const WRONG: usize = 20;
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port()).await;
-    let limiter = RateLimiter::builder().redis(&proxy.url()).timeout(Duration::from_secs(2)).build().unwrap();
+    let limiter = RateLimiter::builder().redis(&proxy.url()).timeout(PATIENT).build().unwrap();
     limiter.ready().await.unwrap();
     let (end, over) = watch::channel(false);
     let mut calls = JoinSet::new();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ratelimit_runtime::{Key, OnUnavailable, Rule};
 
 use super::Disk;
-use crate::harness::{Answered, LIMIT, Load, Logged, Row, nothing_is_left_on};
+use crate::harness::{Answered, LIMIT, Load, Row, nothing_is_left_on};
 use crate::support::eventually;
 use crate::support::redis::RedisServer;
 
@@ -24,7 +24,7 @@ pub(crate) async fn frozen_briefly() -> Row {
     let account = load.end().await;
     account.assert_felt();
     assert_eq!(connections_taken(&server), taken + 1, "the connections were kept; one is that of the question");
-    Logged::about(&server.address()).assert_one_outage();
+    account.assert_logged_once(&server.address());
     nothing_is_left_on(&server);
     account.row("frozen (SIGSTOP) for 1 s")
 }
@@ -40,7 +40,7 @@ pub(crate) async fn frozen_for_seconds() -> Row {
     load.recover(Duration::from_secs(2)).await;
     let account = load.end().await;
     account.assert_felt();
-    Logged::about(&server.address()).assert_one_outage();
+    account.assert_logged_once(&server.address());
     nothing_is_left_on(&server);
     account.row("frozen (SIGSTOP) for 4 s")
 }
@@ -59,7 +59,7 @@ pub(crate) async fn busy_with_an_endless_script() -> Row {
     load.recover(Duration::from_secs(2)).await;
     let account = load.end().await;
     account.assert_felt();
-    Logged::about(&server.address()).assert_one_outage();
+    account.assert_logged_once(&server.address());
     nothing_is_left_on(&server);
     account.row("BUSY with somebody's endless script for 1 s")
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, Rule};
 use tokio::time::sleep;
 
-use super::clocks::Spent;
+use super::clocks::{SLACK, Spent};
 use crate::harness::{Load, Row, nothing_is_left_on};
 use crate::support::clock::ServerClock;
 use crate::support::eventually;
@@ -13,7 +13,6 @@ use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;
 
 const AT_ONCE: [&str; 2] = ["--repl-diskless-sync-delay", "0"];
-const SLACK: Duration = Duration::from_millis(300);
 
 /// A master, its replica, and a name that leads to the master.
 struct Pair {
