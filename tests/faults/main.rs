@@ -7,7 +7,13 @@
 //! RATELIMIT_FAULTS_REPORT=docs/failures.md cargo test …                # and the table goes below the mark of that file
 //! ```
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a case that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a case that cannot go on fails"
+)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the table")]
 
 mod cluster;

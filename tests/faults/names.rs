@@ -1,4 +1,4 @@
-//! Names that lead nowhere, or elsewhere. A library that is loaded before all others (nss_wrapper) takes the place of the
+//! Names that lead nowhere, or elsewhere. A library that is loaded before all others (`nss_wrapper`) takes the place of the
 //! system's resolver in a process of its own.
 
 use std::collections::BTreeMap;

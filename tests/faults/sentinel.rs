@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::harness::{Account, CALLERS, Load, Row, nothing_is_left_on};
+use crate::support::redis::RedisServer;
 use crate::support::sentinel::{Sentinels, WATCHER, watcher_login};
 
 /// A fail-over is followed within this time after the sentinels say where the master is.
@@ -85,7 +86,7 @@ pub(crate) async fn all_sentinels_killed() -> Row {
     let mut all = Sentinels::start(3);
     let mut load = Load::on(&all.url()).await;
     load.fault();
-    all.sentinels.iter_mut().for_each(|sentinel| sentinel.stop());
+    all.sentinels.iter_mut().for_each(RedisServer::stop);
     load.go_on(Duration::from_millis(1_500)).await;
     all.servers[0].cli(&["CLIENT", "KILL", "TYPE", "normal"]);
     load.healed();
