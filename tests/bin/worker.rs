@@ -10,13 +10,15 @@
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, Rule, Source, rate_limit};
 use tokio::task::JoinSet;
 
-const USAGE: &str = "worker spend URL|memory: PREFIX TASKS CALLS MAX | hammer URL PREFIX TASKS MAX \
-                     | stack URL PREFIX TASKS MAX | flood URL | live URL PREFIX local|allow|deny TASKS MAX WINDOW_MS";
+const USAGE: &str = "worker spend URL|memory: PREFIX TASKS CALLS MAX | hammer URL PREFIX TASKS MAX | \
+                     stack URL PREFIX TASKS MAX | flood URL | \
+                     live URL PREFIX local|allow|deny TASKS MAX WINDOW_MS | \
+                     trace URL local|allow|deny";
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
@@ -34,6 +36,10 @@ async fn main() {
             let builder = RateLimiter::builder().redis(url).prefix(*prefix).on_unavailable(policy_of(policy));
             let limit = Limit::new(number(max), Duration::from_millis(number(window)));
             live(builder.build().unwrap(), number(tasks), limit).await;
+        }
+        ["trace", url, policy] => {
+            let builder = RateLimiter::builder().redis(url).on_unavailable(policy_of(policy));
+            trace(builder.build().unwrap()).await;
         }
         _ => panic!("{USAGE}"),
     }
@@ -151,7 +157,7 @@ async fn live(limiter: RateLimiter, tasks: u64, limit: Limit) {
     for task in 0..tasks {
         let (limiter, rule, over) = (limiter.clone(), Arc::clone(&rule), Arc::clone(&over));
         running.spawn(async move {
-            let mut lines = String::new();
+            let mut lines = Vec::new();
             while !over.load(Ordering::Relaxed) {
                 let sent = now_us();
                 if let Ok(decision) = limiter.acquire(&rule, &Key::of("shared")).await {
@@ -161,14 +167,36 @@ async fn live(limiter: RateLimiter, tasks: u64, limit: Limit) {
                         Source::Nobody => "nobody",
                         other => panic!("{other:?} admits nothing"),
                     };
-                    lines.push_str(&format!("{sent} {} {source}\n", now_us()));
+                    lines.push(format!("{sent} {} {source}\n", now_us()));
                 }
                 tokio::time::sleep(Duration::from_millis(5 + task)).await;
             }
-            lines
+            lines.concat()
         });
     }
     print!("{}", running.join_all().await.concat());
+}
+
+/// Calls until its standard input ends, and prints for each call how long it took, in microseconds, and who answered.
+async fn trace(limiter: RateLimiter) {
+    let over = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&over);
+    std::thread::spawn(move || {
+        std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+        seen.store(true, Ordering::Relaxed);
+    });
+    let rule = Rule::new("trace", Limit::per_hour(1_000_000));
+    while !over.load(Ordering::Relaxed) {
+        let start = Instant::now();
+        let outcome = limiter.acquire(&rule, &Key::global()).await;
+        let took = start.elapsed().as_micros();
+        match outcome {
+            Ok(decision) => println!("{took} {:?}", decision.source()),
+            Err(RateLimitError::Unavailable(_)) => println!("{took} Unavailable"),
+            Err(error) => panic!("{error:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 fn now_us() -> u128 {

@@ -12,9 +12,13 @@
 
 mod cluster;
 mod harness;
+mod login;
+mod names;
+mod sentinel;
 mod standalone;
 #[path = "../support/mod.rs"]
 mod support;
+mod tls;
 
 use std::process::ExitCode;
 
@@ -59,6 +63,21 @@ fn main() -> ExitCode {
         standalone::replies_that_are_lost,
         standalone::blocks,
         standalone::reservations,
+        sentinel::master_killed,
+        sentinel::master_frozen,
+        sentinel::master_cut_off_from_its_sentinels,
+        sentinel::sentinel_killed,
+        sentinel::all_sentinels_killed,
+        login::wrong_password,
+        login::password_changed,
+        login::password_renewed,
+        login::scripts_forbidden,
+        login::keys_forbidden,
+        names::resolved_late,
+        names::moved,
+        tls::wrong_certificate,
+        tls::expired_certificate,
+        tls::slow_handshake,
         cluster::master_killed,
         cluster::master_killed_and_nobody_takes_over,
         cluster::frozen_replica,

@@ -1,6 +1,6 @@
 //! Who the store says it is, and what becomes of it when that changes.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,10 +12,17 @@ use crate::support::redis::{RedisServer, shared};
 use crate::support::{eventually, unique};
 use ratelimit_runtime::store::{StoreError, StoreErrorKind};
 use ratelimit_runtime::{Limit, RedisCredentials, RedisStore, Store};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
 async fn ready(store: &RedisStore) {
     timeout(PATIENCE, store.ready()).await.unwrap().unwrap();
+}
+
+/// Whether the store answers, however late.
+async fn answers(store: &RedisStore) -> bool {
+    timeout(PATIENCE, acquire(store, &unique("goes on"), Limit::new(1, MINUTE))).await.unwrap().is_ok()
 }
 
 /// Waits until the store is told this.
@@ -53,7 +60,7 @@ async fn a_password_that_changes_while_the_store_runs() {
     let store = RedisStore::new(&format!("redis://limiter:first@127.0.0.1:{}/", server.port())).unwrap();
     ready(&store).await;
     set_password(&server, "second");
-    assert!(acquire_in_time(&store, &unique("goes on")).await.is_ok(), "who is logged in stays so");
+    assert!(answers(&store).await, "who is logged in stays so");
     kill(&server);
     let error = fails_with(&store, "password").await;
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
@@ -87,7 +94,7 @@ async fn a_provider_is_asked_for_each_connection() {
     ready(&store).await;
     assert_eq!(asked.load(Ordering::Relaxed), 1);
     for _ in 0..10 {
-        assert!(acquire_in_time(&store, &unique("goes on")).await.is_ok());
+        assert!(answers(&store).await);
     }
     assert_eq!(asked.load(Ordering::Relaxed), 1, "nobody is asked for a call");
     set_password(&server, "second");
@@ -127,7 +134,7 @@ async fn a_token_is_renewed_on_the_open_connection() {
         let start = Instant::now();
         while !renewed() {
             assert!(start.elapsed() < PATIENCE);
-            assert!(acquire_in_time(&store, &unique("goes on")).await.is_ok());
+            assert!(answers(&store).await);
             sleep(Duration::from_millis(10)).await;
         }
     }
@@ -185,4 +192,35 @@ async fn a_setting_after_the_first_call_holds_from_then_on() {
     let store = store.client_name(&name);
     ready(&store).await;
     assert!(shared().cli(&["CLIENT", "LIST"]).contains(&name));
+}
+
+/// Redis itself keeps those logged in who are; services around it do not.
+#[tokio::test]
+async fn a_server_that_forgets_who_is_logged_in_is_told_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let logins = Arc::new(AtomicU64::new(0));
+    let seen = Arc::clone(&logins);
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let mut said = [0; 4096];
+            let length = client.read(&mut said).await.unwrap();
+            assert!(String::from_utf8_lossy(&said[..length]).contains("HELLO"));
+            seen.fetch_add(1, Ordering::Relaxed);
+            client.write_all(b"%1\r\n+proto\r\n:3\r\n+PONG\r\n").await.unwrap();
+            let _ = client.read(&mut said).await;
+            let _ = client.write_all(b"-NOAUTH Authentication required.\r\n").await;
+            // It would go on saying so.
+            tokio::spawn(async move { while client.read(&mut said).await.is_ok_and(|length| length > 0) {} });
+        }
+    });
+    let store = RedisStore::new(&format!("redis://:right@127.0.0.1:{port}/")).unwrap();
+    let error = timeout(PATIENCE, acquire(&store, "k", Limit::new(1, MINUTE))).await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
+    assert!(error.message().contains("password"), "{error}");
+    let start = Instant::now();
+    while logins.load(Ordering::Relaxed) < 2 {
+        assert!(start.elapsed() < PATIENCE, "the store logs in again");
+        sleep(Duration::from_millis(5)).await;
+    }
 }

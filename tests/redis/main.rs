@@ -21,13 +21,13 @@ mod settings;
 mod stored_bytes;
 mod tls;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support::redis::shared;
 use ratelimit_runtime::store::{Request, StoreError, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, LogLayout, RedisStore, Store};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const MICROSECOND: Duration = Duration::from_micros(1);
@@ -59,6 +59,18 @@ async fn acquire_in_time(store: &RedisStore, key: &str) -> Result<Verdict, Store
         store.overdue(&Request::new(key.as_bytes(), Algorithm::SlidingWindow, &[limit]), DEADLINE);
         Err(StoreError::unavailable("deadline"))
     })
+}
+
+/// Calls until one succeeds; says how long that took.
+async fn recovered(store: &RedisStore, key: &str) -> Duration {
+    let start = Instant::now();
+    loop {
+        match acquire_in_time(store, key).await {
+            Ok(_) => return start.elapsed(),
+            Err(error) if start.elapsed() > PATIENCE => panic!("no recovery: {error}"),
+            Err(_) => sleep(Duration::from_millis(10)).await,
+        }
+    }
 }
 
 fn number_of(text: &str) -> i64 {

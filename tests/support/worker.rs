@@ -14,7 +14,13 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(crate) fn start(args: &[&str]) -> Self {
+        Self::start_in(&[], args)
+    }
+
+    /// In an environment that also has these variables.
+    pub(crate) fn start_in(environment: &[(&str, &str)], args: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_worker"))
+            .envs(environment.iter().copied())
             .args(args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -108,16 +108,23 @@ pub(crate) struct Account {
     /// When the runtime of the callers was late, or the machine.
     stalls: Vec<(Duration, Duration)>,
     misconfigured: bool,
+    /// How many servers may admit at the same time.
+    masters: usize,
 }
 
 impl Account {
     pub(super) fn new(lanes: Vec<Lane>, marks: Marks, stalls: Vec<(Duration, Duration)>) -> Self {
-        Self { lanes, marks, stalls, misconfigured: false }
+        Self { lanes, marks, stalls, misconfigured: false, masters: 1 }
     }
 
     /// During the fault, calls may be answered with `Misconfigured`, whatever the policy.
     pub(crate) fn expect_misconfigured(&mut self) {
         self.misconfigured = true;
+    }
+
+    /// For a moment there are two masters, and each admits by itself.
+    pub(crate) fn expect_two_masters(&mut self) {
+        self.masters = 2;
     }
 
     /// How many calls of a policy were answered by this, from the beginning of the fault to its end.
@@ -242,7 +249,11 @@ impl Account {
         let policy = lane.policy;
         for epoch in 0..=self.marks.forgets.len() {
             let most = self.most_by_store(lane, epoch);
-            assert!(most <= max(), "`{policy}`: the store admitted {most} of {} in one window (epoch {epoch})", max());
+            let allowed = max() * self.masters;
+            assert!(
+                most <= allowed,
+                "`{policy}`: the store admitted {most} of {allowed} in one window (epoch {epoch})"
+            );
         }
         let fallback = most_in_a_window(lane.hot(|call| call.by == Answered::Fallback), LIMIT.window());
         assert!(fallback <= max(), "`{policy}`: this process admitted {fallback} of {} in one window", max());
@@ -269,7 +280,7 @@ impl Account {
     /// What may be admitted in a window that touches the outage.
     fn allowed(&self, lane: &Lane) -> usize {
         let own = usize::from(lane.policy != OnUnavailable::Deny);
-        max() * (1 + own + self.marks.forgets.len())
+        max() * (self.masters + own + self.marks.forgets.len())
     }
 
     fn admitted(&self, lane: &Lane) -> String {

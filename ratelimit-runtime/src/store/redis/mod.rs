@@ -47,43 +47,61 @@ pub use self::layout::LogLayout;
 /// `TYPE`, `GET`, `SET`, `UNLINK`, `GETRANGE`, `SETRANGE`, `ZADD`, `ZCARD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZREVRANGE`,
 /// `ZREM` and `ZREMRANGEBYRANK`, and `BITOP` for long logs to give memory back; without scripts, what
 /// [`scripts`](Self::scripts) says instead.
-///
-/// # Redis Cluster
-///
-/// `redis+cluster://a,b,c` names some of the nodes; the others are asked for, from whichever answers first. Keys spread over
-/// all slots by themselves. Each master has a connection of its own, made when one of its keys is first asked for, and a
-/// health of its own: a slow or dead one degrades the keys of its slots alone. Replicas are never asked. A password, TLS and
-/// all other settings hold for every node.
-///
-/// Slots that move are followed (`MOVED`, `ASK`); a call that no node carries out now (`TRYAGAIN`, `CLUSTERDOWN`) is tried
-/// again for up to 35 ms within its timeout, and then fails as unavailable. While keys are asked for that nobody serves, the
-/// slots are asked for again every 250 ms, so that a fail-over is followed within half a second of the cluster's own. A call
-/// whose reply is lost is never sent again. A replica that takes over has perhaps not heard of the last admissions, since
-/// Redis replicates asynchronously: as much may be admitted again.
-///
-/// Keys of different slots do not share commands. Stacked rules are decided in one step where all their keys are in one
-/// slot; else one after the other: never more than a limit is admitted, and what a refused or cancelled call was charged is
-/// given back if this process lives, and else expires with the window.
-///
-/// The user needs `CLUSTER SLOTS` as well, and `CLUSTER INFO` for [`ready`](Store::ready) to see whether the cluster is up.
 pub struct RedisStore {
     cache: DenyCache<Backend>,
 }
 
 impl RedisStore {
-    /// A store on the server that the URL names: `redis://[user][:password]@host[:port][/database]`, `rediss://…` for
-    /// TLS (feature `redis-tls`), or `unix:///path/to/socket[?db=…&user=…&pass=…]`; or on the cluster to which these
-    /// nodes belong: `redis+cluster://[user][:password]@host[:port][,host[:port]…]`, and `rediss+cluster://…`. Special
-    /// characters in a password are percent-encoded.
+    /// A store on the servers that the URL names:
     ///
-    /// Connections speak RESP3 unless the URL says `?protocol=resp2`.
+    /// | URL | servers |
+    /// | --- | --- |
+    /// | `redis://[user][:password]@host[:port][/database]` | one |
+    /// | `unix:///path/to/socket[?db=…&user=…&pass=…]` | one on this machine |
+    /// | `redis+sentinel://[user][:password]@host[:port][,host[:port]…]/master-name[/database]` | the master that Sentinel knows by this name. The hosts are sentinels, at port 26379 unless said; `?sentinel_user=…&sentinel_password=…` is their login |
+    /// | `redis+cluster://[user][:password]@host[:port][,host[:port]…]` | a cluster, of which these are some nodes |
+    ///
+    /// `rediss` in the place of `redis` is TLS (feature `redis-tls`); `valkey` and `valkeys` mean the same as `redis` and
+    /// `rediss`. Special characters in a password or a name are percent-encoded. Connections speak RESP3 unless the URL
+    /// says `?protocol=resp2`. What else there is to say, a method says: [`credentials`](Self::credentials) that change,
+    /// [`client_name`](Self::client_name), and certificates.
+    ///
+    /// # Sentinel
+    ///
+    /// All sentinels are asked at once and the first answer counts, so one that is dead or frozen costs nothing; further
+    /// ones are learnt, up to 16. A server is used if it says itself that it is a master. A fail-over is followed within
+    /// two seconds after the first sentinel says where the master is, also away from an old master that still answers:
+    /// while connected, each sentinel is asked every second. When none can be asked, the connection goes on, and a new one
+    /// is made to the last master that was known. The user also needs `ROLE`, and that of the sentinels
+    /// `SENTINEL GET-MASTER-ADDR-BY-NAME`, `SENTINEL MASTER` and `SENTINEL SENTINELS`.
+    ///
+    /// # Cluster
+    ///
+    /// `redis+cluster://a,b,c` names some of the nodes; the others are asked for, from whichever answers first. Keys spread over
+    /// all slots by themselves. Each master has a connection of its own, made when one of its keys is first asked for, and a
+    /// health of its own: a slow or dead one degrades the keys of its slots alone. Replicas are never asked. A password, TLS and
+    /// all other settings hold for every node.
+    ///
+    /// Slots that move are followed (`MOVED`, `ASK`); a call that no node carries out now (`TRYAGAIN`, `CLUSTERDOWN`) is tried
+    /// again for up to 35 ms within its timeout, and then fails as unavailable. While keys are asked for that nobody serves, the
+    /// slots are asked for again every 250 ms, so that a fail-over is followed within half a second of the cluster's own. A call
+    /// whose reply is lost is never sent again. A replica that takes over has perhaps not heard of the last admissions, since
+    /// Redis replicates asynchronously: as much may be admitted again.
+    ///
+    /// Keys of different slots do not share commands. Stacked rules are decided in one step where all their keys are in one
+    /// slot; else one after the other: never more than a limit is admitted, and what a refused or cancelled call was charged is
+    /// given back if this process lives, and else expires with the window.
+    ///
+    /// The user needs `CLUSTER SLOTS` as well, and `CLUSTER INFO` for [`ready`](Store::ready) to see whether the cluster is up.
     ///
     /// Returns at once and connects to nothing.
     ///
     /// # Errors
     ///
     /// [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if the URL is not one of these. The message
-    /// never repeats the URL, which may hold a password.
+    /// never repeats the URL, which may hold a password. A master that no sentinel knows, a wrong password or certificate
+    /// are `Misconfigured` when a call or [`ready`](Store::ready) meets them, and attempts go on, with pauses of up to a
+    /// second: they may be made right without a restart.
     pub fn new(url: &str) -> Result<Self, StoreError> {
         Deployment::from_url(url).map(Self::on)
     }
