@@ -152,13 +152,14 @@ fn redis_variable() -> Option<&'static str> {
     value(&name).filter(|url| !url.starts_with("memory:")).map(|_| name)
 }
 
-/// The service does not wait for Redis: without it, calls go on unchecked (`on_unavailable = "allow"`, the default).
+/// The service does not wait for Redis: without it, each process goes on limiting by itself (`on_unavailable = "local"`,
+/// the default).
 async fn tell_when_ready(limiter: RateLimiter) {
     if tokio::time::timeout(Duration::from_secs(1), limiter.ready()).await.is_err() {
-        println!("Redis does not answer yet: until it does, nothing is limited");
+        println!("Redis does not answer yet: until it does, the limits hold in this process alone");
     }
     match limiter.ready().await {
-        Ok(()) => println!("Redis answers: limits are in force"),
+        Ok(()) => println!("Redis answers: the limits are shared"),
         Err(error) => eprintln!("error: {error}; every request is answered with 500"),
     }
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds and tests everything. It needs Rust, for the tests on Redis a redis-server, and for those of what a check costs
-# valgrind: on Debian and Ubuntu it installs these packages; elsewhere it says what to do. The tests start and stop servers of their own, on free ports.
+# Builds and tests everything. It needs Rust, for the tests on Redis a redis-server, for those of what a check costs
+# valgrind, and for those of names that move libnss-wrapper: on Debian and Ubuntu it installs these packages; elsewhere it says what to do. The tests start and stop servers of their own, on free ports.
 # With --engines, the tests on Redis also run on every other engine that can be had here.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -41,6 +41,10 @@ command -v "$redis" >/dev/null || {
 # Instructions are counted on Linux and x86-64 only; elsewhere that test is left out.
 if [ "$(uname -sm)" = 'Linux x86_64' ] && ! command -v valgrind >/dev/null; then
     install valgrind 'the tests of what a check costs' 'install valgrind by hand (Debian, Ubuntu: apt-get install valgrind; Fedora: dnf install valgrind; Arch: pacman -S valgrind)'
+fi
+# Names that move are tried with this library; without it those cases are skipped, and say so.
+if command -v apt-get >/dev/null && ! compgen -G '/usr/lib*/*/libnss_wrapper.so' >/dev/null; then
+    (install libnss-wrapper 'the tests of names that move' 'those tests are skipped') || true
 fi
 step "the tests run on $("$redis" --version)"
 

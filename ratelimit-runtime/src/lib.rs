@@ -33,7 +33,7 @@ pub use rule::{
 pub use store::Store;
 pub use store::memory::MemoryStore;
 #[cfg(feature = "redis")]
-pub use store::redis::{LogLayout, RedisStore};
+pub use store::redis::{LogLayout, RedisCredentials, RedisStore};
 
 #[cfg(feature = "macros")]
 pub use ratelimit_macros::{KeyPart, key, rate_limit};

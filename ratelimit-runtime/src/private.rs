@@ -29,22 +29,25 @@ impl CheckBuilder {
 
     /// The outcome, if it takes no waiting.
     #[inline]
-    fn decide_now(&self) -> Option<Result<(), RateLimitError>> {
+    fn decide_now(&mut self) -> Option<Result<(), RateLimitError>> {
+        let own = self.engine().take();
         let found;
-        let engine: &Engine = if let Some(engine) = self.engine() {
+        let engine: &Engine = if let Some(engine) = &own {
             engine
         } else {
             found = find::find();
             found.engine()
         };
-        match self.plain_check(engine) {
+        let outcome = match self.plain_check(engine) {
             Some(check) => engine::acquire_now(engine, &check),
             None => self.decide_changed(engine),
-        }
+        };
+        *self.engine() = own;
+        outcome
     }
 
     #[inline(never)]
-    fn decide_changed(&self, engine: &Engine) -> Option<Result<(), RateLimitError>> {
+    fn decide_changed(&mut self, engine: &Engine) -> Option<Result<(), RateLimitError>> {
         self.with_check(engine, |check| engine::acquire_now(engine, check))
     }
 

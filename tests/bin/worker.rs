@@ -9,12 +9,16 @@
 
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
 
-use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, Rule};
+use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, Rule, Source, rate_limit};
 use tokio::task::JoinSet;
 
-const USAGE: &str = "worker spend URL|memory: PREFIX TASKS CALLS MAX | hammer URL PREFIX TASKS MAX | flood URL";
+const USAGE: &str = "worker spend URL|memory: PREFIX TASKS CALLS MAX | hammer URL PREFIX TASKS MAX | \
+                     stack URL PREFIX TASKS MAX | flood URL | \
+                     live URL PREFIX local|allow|deny TASKS MAX WINDOW_MS | \
+                     trace URL local|allow|deny";
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
@@ -26,7 +30,26 @@ async fn main() {
             spend(strict(url, prefix), number(tasks), number(calls), number(max)).await;
         }
         ["hammer", url, prefix, tasks, max] => hammer(strict(url, prefix), number(tasks), number(max)).await,
+        ["stack", url, prefix, tasks, max] => stack(&strict(url, prefix), number(tasks), number(max)).await,
         ["flood", url] => flood(url).await,
+        ["live", url, prefix, policy, tasks, max, window] => {
+            let builder = RateLimiter::builder().redis(url).prefix(*prefix).on_unavailable(policy_of(policy));
+            let limit = Limit::new(number(max), Duration::from_millis(number(window)));
+            live(builder.build().unwrap(), number(tasks), limit).await;
+        }
+        ["trace", url, policy] => {
+            let builder = RateLimiter::builder().redis(url).on_unavailable(policy_of(policy));
+            trace(builder.build().unwrap()).await;
+        }
+        _ => panic!("{USAGE}"),
+    }
+}
+
+fn policy_of(text: &str) -> OnUnavailable {
+    match text {
+        "local" => OnUnavailable::Local,
+        "allow" => OnUnavailable::Allow,
+        "deny" => OnUnavailable::Deny,
         _ => panic!("{USAGE}"),
     }
 }
@@ -88,6 +111,96 @@ async fn hammer(limiter: RateLimiter, tasks: u64, max: u64) {
         });
     }
     running.join_all().await;
+}
+
+/// A rule for all, and one for each.
+#[rate_limit(name = "all", window = "1h", max = max, limiter = limiter)]
+#[rate_limit(name = "each", key = "<own>", window = "1h", max = 1_000_000, limiter = limiter)]
+async fn stacked(limiter: &RateLimiter, own: (u32, u64), max: u64) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
+/// Calls without end under two rules, and prints a dot for each that is admitted. It ends by being killed.
+async fn stack(limiter: &RateLimiter, tasks: u64, max: u64) {
+    let mut running = JoinSet::new();
+    for task in 0..tasks {
+        let limiter = limiter.clone();
+        running.spawn(async move {
+            for call in 0_u64.. {
+                match stacked(&limiter, (std::process::id(), task + call % 64), max).await {
+                    Ok(()) => {
+                        let mut out = std::io::stdout();
+                        out.write_all(b".").unwrap();
+                        out.flush().unwrap();
+                    }
+                    Err(RateLimitError::Exceeded(_)) => {}
+                    Err(error) => panic!("no decision: {error:?}"),
+                }
+            }
+        });
+    }
+    running.join_all().await;
+}
+
+/// Says `ready`, and calls on one shared key until its standard input ends. Prints for every admission when it was asked
+/// for and when it was given, in microseconds of this machine's clock, and by whom.
+async fn live(limiter: RateLimiter, tasks: u64, limit: Limit) {
+    limiter.ready().await.unwrap();
+    println!("ready");
+    let over = Arc::new(AtomicBool::new(false));
+    let (seen, rule) = (Arc::clone(&over), Arc::new(Rule::new("live", limit)));
+    std::thread::spawn(move || {
+        std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+        seen.store(true, Ordering::Relaxed);
+    });
+    let mut running = JoinSet::new();
+    for task in 0..tasks {
+        let (limiter, rule, over) = (limiter.clone(), Arc::clone(&rule), Arc::clone(&over));
+        running.spawn(async move {
+            let mut lines = Vec::new();
+            while !over.load(Ordering::Relaxed) {
+                let sent = now_us();
+                if let Ok(decision) = limiter.acquire(&rule, &Key::of("shared")).await {
+                    let source = match decision.source() {
+                        Source::Store => "store",
+                        Source::Fallback => "fallback",
+                        Source::Nobody => "nobody",
+                        other => panic!("{other:?} admits nothing"),
+                    };
+                    lines.push(format!("{sent} {} {source}\n", now_us()));
+                }
+                tokio::time::sleep(Duration::from_millis(5 + task)).await;
+            }
+            lines.concat()
+        });
+    }
+    print!("{}", running.join_all().await.concat());
+}
+
+/// Calls until its standard input ends, and prints for each call how long it took, in microseconds, and who answered.
+async fn trace(limiter: RateLimiter) {
+    let over = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&over);
+    std::thread::spawn(move || {
+        std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+        seen.store(true, Ordering::Relaxed);
+    });
+    let rule = Rule::new("trace", Limit::per_hour(1_000_000));
+    while !over.load(Ordering::Relaxed) {
+        let start = Instant::now();
+        let outcome = limiter.acquire(&rule, &Key::global()).await;
+        let took = start.elapsed().as_micros();
+        match outcome {
+            Ok(decision) => println!("{took} {:?}", decision.source()),
+            Err(RateLimitError::Unavailable(_)) => println!("{took} Unavailable"),
+            Err(error) => panic!("{error:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn now_us() -> u128 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros()
 }
 
 /// Calls with ever new keys while the store is away, and prints by how many kilobytes the process has grown.

@@ -1,8 +1,9 @@
 //! How the nodes of a cluster are found, and what is said where there is none.
 
 use super::*;
-use crate::support::cluster::shared;
+use crate::support::cluster::{free_ports, lone_node, serve_all_slots, shared};
 use crate::support::redis::RedisServer;
+use crate::support::tls::{Authority, TlsServer};
 
 #[tokio::test]
 async fn a_frozen_seed_is_not_waited_for() {
@@ -29,8 +30,7 @@ async fn one_living_seed_among_dead_ones_is_enough() {
 
 #[tokio::test]
 async fn without_any_seed_callers_are_told_in_time_and_it_is_tried_again() {
-    let mut server =
-        RedisServer::start_with(&["--cluster-enabled", "yes", "--cluster-config-file", "nodes-alone.conf"]);
+    let mut server = lone_node(&[]);
     server.stop();
     let store = RedisStore::new(&format!("redis+cluster://127.0.0.1:{}", server.port())).unwrap();
     let key = unique("late");
@@ -41,10 +41,7 @@ async fn without_any_seed_callers_are_told_in_time_and_it_is_tried_again() {
     server.restart();
     let error = acquire_in_time(&store, &key, Limit::per_hour(3)).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unavailable, "nobody serves any slot: {error}");
-    let slots: Vec<String> = (0..16_384).map(|slot: u32| slot.to_string()).collect();
-    let mut command = vec!["CLUSTER", "ADDSLOTS"];
-    command.extend(slots.iter().map(String::as_str));
-    assert_eq!(server.cli(&command), "OK");
+    serve_all_slots(&server);
     store.ready().await.unwrap();
     assert!(acquire_in_time(&store, &key, Limit::per_hour(3)).await.unwrap().allowed);
 }
@@ -74,7 +71,7 @@ async fn replicas_and_nodes_whose_slots_nobody_wants_are_left_alone() {
     let store = RedisStore::new(&format!("redis+cluster://127.0.0.1:{}", cluster.node(0).port())).unwrap();
     let key = key_on(&cluster, 0);
     for _ in 0..5 {
-        acquire(&store, &key, Limit::per_hour(3)).await.unwrap();
+        let _ = acquire(&store, &key, Limit::per_hour(3)).await.unwrap();
     }
     let told = |node: usize, command: &str| !cluster.node(node).info("commandstats", command).is_empty();
     assert!(told(0, "cmdstat_evalsha") && told(0, "cmdstat_hello"));
@@ -104,4 +101,21 @@ async fn the_login_of_the_seeds_is_that_of_all_nodes() {
         assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
         assert!(error.message().contains(expected), "{error}");
     }
+}
+
+/// The certificates are checked for the nodes that are found as for the seeds.
+#[tokio::test]
+async fn tls_holds_for_all_nodes() {
+    let (authority, port) = (Authority::new(), free_ports().to_string());
+    let identity = authority.identity(&["127.0.0.1", "localhost"]);
+    let args = ["--cluster-enabled", "yes", "--tls-cluster", "yes", "--tls-port", &port];
+    let node = TlsServer::start_with(&authority, &identity, &args);
+    serve_all_slots(&node.server);
+    let url = format!("rediss+cluster://localhost:{port}");
+    let store = RedisStore::new(&url).unwrap().ca_certificates(authority.certificate().as_bytes()).unwrap();
+    timeout(PATIENCE, store.ready()).await.unwrap().unwrap();
+    assert!(acquire(&store, &unique("tls"), Limit::per_hour(3)).await.unwrap().allowed);
+    let stranger = RedisStore::new(&url).unwrap().ca_certificates(Authority::new().certificate().as_bytes()).unwrap();
+    let error = timeout(PATIENCE, stranger.ready()).await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
 }

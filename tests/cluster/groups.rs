@@ -1,1 +1,169 @@
-//! Stacked rules whose keys are on several nodes.
+//! Stacked rules whose keys are on several nodes: asked one after the other, and given back if one refuses, fails, or the
+//! caller gives up. Whatever dies in between, no limit is passed.
+
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use ratelimit_runtime::{Key, OnUnavailable, RateLimitError, RateLimiter, Rule, rate_limit};
+
+use super::*;
+use crate::support::eventually;
+
+const MAX: u64 = 5;
+
+/// Two rules on keys of two nodes.
+struct Pair {
+    limiter: RateLimiter,
+    /// On node 0, asked first.
+    first: u64,
+    /// On node 1.
+    second: u64,
+}
+
+#[rate_limit(name = "first", key = "<pair.first>", window = "1h", max = MAX, limiter = pair.limiter)]
+#[rate_limit(name = "second", key = "<pair.second>", window = "1h", max = MAX, limiter = pair.limiter)]
+async fn both(pair: &Pair) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
+impl Pair {
+    async fn on(cluster: &RedisCluster, timeout: Duration, scripts: bool) -> Self {
+        let prefix = unique("pair");
+        let store = RedisStore::new(&cluster.url()).unwrap().deny_cache(false).scripts(scripts);
+        let builder = RateLimiter::builder().prefix(prefix.as_str()).store(store).timeout(timeout);
+        let limiter = builder.on_unavailable(OnUnavailable::Deny).build().unwrap();
+        limiter.ready().await.unwrap();
+        let on = |node: usize, rule: &str| {
+            let key = |number: &u64| format!("{prefix}:rl1:sw-3600s:{rule}:<{number}>");
+            (0_u64..1_000_000).find(|number| cluster.owner_of_key(key(number).as_bytes()) == node).unwrap()
+        };
+        Self { first: on(0, "first"), second: on(1, "second"), limiter }
+    }
+
+    async fn left(&self) -> [u64; 2] {
+        let left = async |name: &'static str, key: u64| {
+            let rule = Rule::new(name, Limit::per_hour(MAX));
+            self.limiter.peek(&rule, &Key::of(&key)).await.unwrap().remaining()
+        };
+        [left("first", self.first).await, left("second", self.second).await]
+    }
+
+    /// Waits until so many are left.
+    async fn becomes(&self, left: [u64; 2]) {
+        let start = Instant::now();
+        while self.left().await != left {
+            assert!(start.elapsed() < PATIENCE, "{:?} are left and not {left:?}", self.left().await);
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn keys_of_two_nodes_are_charged_both_or_not_at_all() {
+    let cluster = RedisCluster::start(2, 0);
+    for scripts in [true, false] {
+        let pair = Pair::on(&cluster, PATIENCE, scripts).await;
+        both(&pair).await.unwrap();
+        assert_eq!(pair.left().await, [MAX - 1; 2]);
+        // The second one alone, until it is used up.
+        let rule = Rule::new("second", Limit::per_hour(MAX));
+        for _ in 1..MAX {
+            let _ = pair.limiter.acquire(&rule, &Key::of(&pair.second)).await.unwrap();
+        }
+        for _ in 0..3 {
+            let refused = both(&pair).await.unwrap_err();
+            assert_eq!(refused.decision().unwrap().rule(), "second");
+        }
+        pair.becomes([MAX - 1, 0]).await;
+    }
+}
+
+/// Callers who give up at every point there is, one after the other.
+#[tokio::test]
+async fn a_caller_who_gives_up_is_given_back_what_was_decided() {
+    let cluster = RedisCluster::start(2, 0);
+    for scripts in [true, false] {
+        let pair = Pair::on(&cluster, PATIENCE, scripts).await;
+        // Between the two: the first is decided, and nobody answers for the second.
+        cluster.freeze(1);
+        assert!(timeout(Duration::from_millis(300), both(&pair)).await.is_err(), "it waits for the second");
+        cluster.thaw(1);
+        // What was on its way to the second may have run: it counts.
+        let start = Instant::now();
+        while pair.left().await[0] != MAX {
+            assert!(start.elapsed() < PATIENCE, "{:?}", pair.left().await);
+            sleep(Duration::from_millis(5)).await;
+        }
+        assert!(pair.left().await[1] >= MAX - 1);
+    }
+    // At random points, under load: never more than MAX, whatever was given back.
+    let pair = Arc::new(Pair::on(&cluster, PATIENCE, true).await);
+    let mut running = tokio::task::JoinSet::new();
+    for caller in 0..40_u64 {
+        let pair = Arc::clone(&pair);
+        running.spawn(async move { timeout(Duration::from_micros(caller * 97), both(&pair)).await });
+    }
+    let admitted = running.join_all().await.into_iter().filter(|done| matches!(done, Ok(Ok(())))).count();
+    assert!(admitted <= usize::try_from(MAX).unwrap(), "{admitted}");
+}
+
+/// The second node dies while it is asked: the call fails, and the first is given back.
+#[tokio::test]
+async fn a_node_that_dies_in_between_costs_the_call_and_not_the_limit() {
+    let mut cluster = RedisCluster::start_with(2, 0, &["--cluster-require-full-coverage", "no"]);
+    let pair = Arc::new(Pair::on(&cluster, PATIENCE, true).await);
+    cluster.freeze(1);
+    let call = {
+        let pair = Arc::clone(&pair);
+        tokio::spawn(async move { both(&pair).await })
+    };
+    let first = Rule::new("first", Limit::per_hour(MAX));
+    let left = async || pair.limiter.peek(&first, &Key::of(&pair.first)).await.unwrap().remaining();
+    let start = Instant::now();
+    while left().await == MAX {
+        assert!(start.elapsed() < PATIENCE, "the first is charged");
+        sleep(Duration::from_millis(2)).await;
+    }
+    cluster.kill(1);
+    let error = call.await.unwrap().unwrap_err();
+    assert!(matches!(error, RateLimitError::Unavailable(_)), "{error:?}");
+    let start = Instant::now();
+    while left().await != MAX {
+        assert!(start.elapsed() < PATIENCE, "it is given back");
+        sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// Processes that die between the two steps: what they were charged stays charged, and expires.
+#[test]
+fn a_process_that_dies_in_between_leaves_no_limit_passed_and_no_key_without_an_expiry() {
+    const MAX: usize = 200;
+    let cluster = RedisCluster::start(2, 0);
+    let (url, prefix) = (cluster.url(), unique("killed"));
+    let keys = || (0..2).map(|node| cluster.node(node).number(&["DBSIZE"])).sum::<i64>();
+    let mut admitted = 0;
+    for millis in [0, 1, 3, 7, 15] {
+        let before = keys();
+        let mut worker = Command::new(env!("CARGO_BIN_EXE_worker"))
+            .args(["stack", &url, &prefix, "16", &MAX.to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        assert!(eventually(|| keys() > before), "the worker writes");
+        std::thread::sleep(Duration::from_millis(millis));
+        worker.kill().unwrap();
+        let mut printed = String::new();
+        worker.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+        worker.wait().unwrap();
+        admitted += printed.len();
+        assert!(admitted <= MAX, "{admitted} of {MAX} were admitted");
+        for node in 0..2 {
+            let keyspace = cluster.node(node).cli(&["INFO", "keyspace"]);
+            let count = |name: &str| keyspace.split_once(name).map(|(_, rest)| rest.split(',').next().unwrap());
+            assert_eq!(count("keys="), count("expires="), "{keyspace}");
+        }
+    }
+    assert!(admitted > 0);
+}

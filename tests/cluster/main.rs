@@ -1,14 +1,19 @@
 //! Redis Cluster: what the store makes of slots, redirects and nodes.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+#![allow(clippy::print_stdout, reason = "figures, for whoever reads them")]
 
 #[path = "../support/mod.rs"]
 mod support;
 
 mod conformance;
 mod discovery;
+mod failover;
 mod groups;
+mod liars;
+mod pace;
 mod redirects;
+mod runtimes;
 mod servers;
 mod slots;
 
@@ -75,5 +80,8 @@ fn key_on(cluster: &RedisCluster, node: usize) -> String {
 /// Another key of the same slot.
 fn key_beside(key: &str) -> String {
     let slot = slots::of(key.as_bytes());
-    (0_u64..).map(|number| format!("{key}-{number}")).find(|other| slots::of(other.as_bytes()) == slot).unwrap()
+    (0_u64..1_000_000)
+        .map(|number| format!("{key}-{number}"))
+        .find(|other| slots::of(other.as_bytes()) == slot)
+        .unwrap()
 }

@@ -44,11 +44,12 @@ async fn send(email: &str) -> Result<(), RateLimitError> {
     Ok(())
 }
 
-/// 4,096 addresses in 64 equal parts of the slots: by chance, chi-square is 63 with a standard deviation of 11.
+/// 4,096 addresses in 64 equal parts of the slots: by chance, chi-square is 63 with a standard deviation of 11. The checksum
+/// spreads numbered addresses better than chance.
 #[tokio::test]
 async fn keys_of_one_rule_spread_over_all_slots() {
-    const PARTS: usize = 64;
-    const KEYS: usize = 4_096;
+    const PARTS: u16 = 64;
+    const KEYS: u16 = 4_096;
     let cluster = shared();
     let prefix = unique("spread");
     let limiter = strict().redis(&cluster.url()).prefix(prefix.as_str()).build().unwrap();
@@ -60,14 +61,14 @@ async fn keys_of_one_rule_spread_over_all_slots() {
         })
         .await;
     let keys = stored(cluster, &prefix);
-    assert_eq!(keys.len(), KEYS);
-    let mut parts = [0_u32; PARTS];
+    assert_eq!(keys.len(), usize::from(KEYS));
+    let mut parts = [0_u32; PARTS as usize];
     for key in &keys {
-        parts[usize::from(of(key.as_bytes())) * PARTS / 16_384] += 1;
+        parts[usize::from(of(key.as_bytes()) / (16_384 / PARTS))] += 1;
     }
-    let expected = (KEYS / PARTS) as f64;
+    let expected = f64::from(KEYS / PARTS);
     let chi_square: f64 = parts.iter().map(|&count| (f64::from(count) - expected).powi(2) / expected).sum();
-    assert!((20.0..130.0).contains(&chi_square), "{chi_square}: {parts:?}");
+    assert!(chi_square < 130.0, "{chi_square}: {parts:?}");
 }
 
 /// Whoever could choose the slot could put all of his load, or all of somebody's limits, on one node.
@@ -81,8 +82,8 @@ async fn no_value_chooses_its_slot() {
     let values = ["{tag}", "}{tag}{", "{", "}", "{}", "a{tag}b", "{tag", "tag}", "\0{tag}", "<{tag}>", long.as_str()];
     for value in values {
         for number in 0..8 {
-            limiter.acquire(&rule, &key!("<value>/<number>")).await.unwrap();
-            limiter.acquire(&rule, &Key::of(&(value, number))).await.unwrap();
+            let _ = limiter.acquire(&rule, &key!("<value>/<number>")).await.unwrap();
+            let _ = limiter.acquire(&rule, &Key::of(&(value, number))).await.unwrap();
         }
     }
     let keys = stored(cluster, &prefix);

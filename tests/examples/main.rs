@@ -278,6 +278,58 @@ fn two_processes_on_one_redis_share_the_limit() {
     assert_eq!(two.send("bob@example.com").status, 200);
 }
 
+/// The cluster that `scripts/cluster.sh` starts; it stops it on drop.
+struct Cluster {
+    first_port: u16,
+}
+
+impl Cluster {
+    fn start() -> Self {
+        // Somebody else may have the ports.
+        for attempt in 0..10 {
+            let place = (std::process::id() + attempt * 97) % 900;
+            let cluster = Self { first_port: 5_000 + u16::try_from(place).unwrap() * 6 };
+            if cluster.script("start").status.success() {
+                return cluster;
+            }
+        }
+        panic!("the cluster does not start: {:?}", Self { first_port: 7_000 }.script("start"));
+    }
+
+    fn url(&self) -> String {
+        String::from_utf8(self.script("url").stdout).unwrap().trim().to_owned()
+    }
+
+    fn script(&self, what: &str) -> Output {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/cluster.sh");
+        Command::new(script).arg(what).env("CLUSTER_PORT", self.first_port.to_string()).output().unwrap()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.script("stop");
+    }
+}
+
+#[test]
+fn it_runs_on_a_cluster_by_its_url_alone() {
+    let cluster = Cluster::start();
+    let (one, two) = (Service::start(Some(&cluster.url())), Service::start(Some(&cluster.url())));
+    one.wait_for("Redis answers");
+    two.wait_for("Redis answers");
+    for (service, status) in [(&one, 200), (&two, 200), (&one, 200), (&two, 429), (&one, 429)] {
+        assert_eq!(service.send("alice@example.com").status, status);
+    }
+    for user in 0..50 {
+        assert_eq!(two.send(&format!("user{user}@example.com")).status, 200);
+    }
+    let first = cluster.first_port;
+    drop(cluster);
+    let listens = |port: u16| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok();
+    assert!((first..first + 6).all(|port| !listens(port)), "all of them are gone");
+}
+
 /// By default the limits go on in the process: a dead or silent Redis costs a request at most its timeout, nobody fails
 /// because of it, and nobody is unlimited.
 #[test]
@@ -300,7 +352,7 @@ fn losing_redis_hangs_no_request_and_lifts_no_limit() {
     assert_eq!(service.prompt_status("bob@example.com"), 200, "Redis is gone");
 
     redis.restart();
-    becomes_limited(&service);
+    becomes_shared(&service, &redis);
 }
 
 #[test]
@@ -315,14 +367,17 @@ fn it_starts_without_redis_and_limits_once_redis_is_there() {
     service.wait_for("Redis does not answer yet");
     redis.restart();
     service.wait_for("Redis answers");
-    becomes_limited(&service);
+    becomes_shared(&service, &redis);
 }
 
-/// The service finds its way back to Redis by itself. Meanwhile calls go on unchecked, so ask until one is refused.
-fn becomes_limited(service: &Service) {
+/// The service finds its way back to Redis by itself. Until then it limits in its own memory, so ask until Redis knows of it.
+fn becomes_shared(service: &Service, redis: &RedisServer) {
     let deadline = Instant::now() + Duration::from_secs(30);
-    while service.prompt_status("carol@example.com") != 429 {
-        assert!(Instant::now() < deadline, "limits are in force again");
+    let mut asked = 0;
+    while redis.number(&["DBSIZE"]) == 0 {
+        assert!(Instant::now() < deadline, "the limits are shared again");
+        asked += 1;
+        assert_eq!(service.prompt_status(&format!("carol{asked}@example.com")), 200);
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -12,9 +12,13 @@
 
 mod cluster;
 mod harness;
+mod login;
+mod names;
+mod sentinel;
 mod standalone;
 #[path = "../support/mod.rs"]
 mod support;
+mod tls;
 
 use std::process::ExitCode;
 
@@ -27,6 +31,9 @@ macro_rules! cases {
 
 fn main() -> ExitCode {
     harness::main(cases![
+        standalone::started_before_the_server,
+        standalone::started_beside_a_frozen_server,
+        standalone::an_address_where_nobody_is,
         standalone::killed_and_back_empty,
         standalone::killed_and_back_with_its_data,
         standalone::loading,
@@ -43,6 +50,7 @@ fn main() -> ExitCode {
         standalone::cut_in_the_middle_of_replies,
         standalone::all_connections_reset,
         standalone::swallowed,
+        standalone::connections_forgotten,
         standalone::garbled,
         standalone::far_away,
         standalone::failed_over,
@@ -51,6 +59,25 @@ fn main() -> ExitCode {
         standalone::failed_over_to_a_clock_behind,
         standalone::clock_set_forward,
         standalone::clock_set_back,
+        standalone::several_processes_and_an_outage_that_flaps,
+        standalone::replies_that_are_lost,
+        standalone::blocks,
+        standalone::reservations,
+        sentinel::master_killed,
+        sentinel::master_frozen,
+        sentinel::master_cut_off_from_its_sentinels,
+        sentinel::sentinel_killed,
+        sentinel::all_sentinels_killed,
+        login::wrong_password,
+        login::password_changed,
+        login::password_renewed,
+        login::scripts_forbidden,
+        login::keys_forbidden,
+        names::resolved_late,
+        names::moved,
+        tls::wrong_certificate,
+        tls::expired_certificate,
+        tls::slow_handshake,
         cluster::master_killed,
         cluster::master_killed_and_nobody_takes_over,
         cluster::frozen_replica,

@@ -63,114 +63,9 @@ fn assert_unavailable<T: std::fmt::Debug>(answer: Result<T, RateLimitError>) {
     assert!(error.decision().is_none());
 }
 
-/// Every check, whatever the policy, is answered in time and as the policy says.
-async fn assert_policies_answer(open: &RateLimiter, closed: &RateLimiter) {
-    for _ in 0..8 {
-        assert_let_through(check(open).await);
-        assert_unavailable(check(closed).await);
-        // A rule's own policy goes before its limiter's.
-        let denied = RULE.clone().with_on_unavailable(Deny);
-        assert_unavailable(in_time(DEADLINE, open.acquire(&denied, &Key::global())).await);
-        let allowed = RULE.clone().with_on_unavailable(Allow);
-        assert_let_through(in_time(DEADLINE, closed.acquire(&allowed, &Key::global())).await);
-        // Looking is answered likewise; a reset that did not happen is never reported as done.
-        assert_let_through(in_time(DEADLINE, open.peek(&RULE, &Key::global())).await);
-        assert_unavailable(in_time(DEADLINE, closed.peek(&RULE, &Key::global())).await);
-        assert_unavailable(in_time(DEADLINE, open.reset(&RULE, &Key::global())).await);
-    }
-    // Many at once wait no longer than one.
-    let many = (0..256).map(|_| {
-        let open = open.clone();
-        tokio::spawn(async move { assert_let_through(check(&open).await) })
-    });
-    for task in many.collect::<Vec<_>>() {
-        task.await.unwrap();
-    }
-}
-
-/// The limiter decides again, by itself.
-async fn assert_recovers(limiter: &RateLimiter) {
-    let start = Instant::now();
-    loop {
-        match check(limiter).await {
-            Ok(decision) if !decision.is_degraded() => {
-                assert_eq!(decision.source(), Source::Store);
-                return;
-            }
-            answer => assert!(start.elapsed() < PATIENCE, "no recovery: {answer:?}"),
-        }
-        sleep(Duration::from_millis(10)).await;
-    }
-}
-
 async fn assert_decides(limiter: &RateLimiter) {
     timeout(PATIENCE, limiter.ready()).await.unwrap().unwrap();
     assert!(!check(limiter).await.unwrap().is_degraded());
-}
-
-#[tokio::test]
-async fn a_server_that_is_killed_and_comes_back() {
-    let mut server = RedisServer::start();
-    let (open, closed) = (limiter(&server, Allow), limiter(&server, Deny));
-    assert_decides(&open).await;
-    assert_decides(&closed).await;
-    server.stop();
-    assert_policies_answer(&open, &closed).await;
-    server.restart();
-    assert_recovers(&open).await;
-    assert_recovers(&closed).await;
-}
-
-#[tokio::test]
-async fn a_server_that_freezes_and_goes_on() {
-    let server = RedisServer::start();
-    let (open, closed) = (limiter(&server, Allow), limiter(&server, Deny));
-    assert_decides(&open).await;
-    assert_decides(&closed).await;
-    server.freeze();
-    assert_policies_answer(&open, &closed).await;
-    server.thaw();
-    assert_recovers(&open).await;
-    assert_recovers(&closed).await;
-}
-
-/// A frozen server accepts connections, and never says a word on them.
-#[tokio::test]
-async fn a_server_that_is_frozen_from_the_start() {
-    let server = RedisServer::start();
-    server.freeze();
-    let (open, closed) = (limiter(&server, Allow), limiter(&server, Deny));
-    assert_policies_answer(&open, &closed).await;
-    server.thaw();
-    assert_recovers(&open).await;
-    assert_recovers(&closed).await;
-}
-
-#[tokio::test]
-async fn a_server_that_starts_later() {
-    let mut server = RedisServer::start();
-    server.stop();
-    // Building a limiter is not connecting.
-    let (open, closed) = (limiter(&server, Allow), limiter(&server, Deny));
-    assert_policies_answer(&open, &closed).await;
-    let waiting = tokio::spawn({
-        let open = open.clone();
-        async move { open.ready().await }
-    });
-    sleep(Duration::from_millis(150)).await;
-    assert!(!waiting.is_finished(), "ready waits for the server, also under `allow`");
-    server.restart();
-    timeout(PATIENCE, waiting).await.unwrap().unwrap().unwrap();
-    assert_recovers(&open).await;
-    assert_recovers(&closed).await;
-}
-
-/// An address that answers nothing at all: the packets are dropped, and connecting takes minutes.
-#[tokio::test]
-async fn an_address_that_swallows_packets() {
-    let url = "redis://192.0.2.1:6379/";
-    let built = |policy| RateLimiter::builder().redis(url).timeout(DEADLINE).on_unavailable(policy).build().unwrap();
-    assert_policies_answer(&built(Allow), &built(Deny)).await;
 }
 
 /// What a client queues while it has no connection, and sends when it has one, is counted for calls long answered.
@@ -245,26 +140,6 @@ async fn attributes_have_policies_and_deadlines_of_their_own() {
     assert_eq!(store.calls(), 3 + 3 + 6, "every check asks once");
 }
 
-#[tokio::test]
-async fn attributes_on_a_dead_server() {
-    let mut server = RedisServer::start();
-    let limiter = limiter(&server, Deny);
-    assert_decides(&limiter).await;
-    server.freeze();
-    let scenario = async {
-        for _ in 0..5 {
-            in_time(Duration::from_millis(50), attributes::open()).await.unwrap();
-            assert_unavailable(in_time(Duration::from_millis(50), attributes::closed()).await);
-        }
-        server.stop();
-        for _ in 0..5 {
-            in_time(Duration::from_millis(50), attributes::open()).await.unwrap();
-            assert_unavailable(in_time(Duration::from_millis(50), attributes::closed()).await);
-        }
-    };
-    limiter.scope(scenario).await;
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_store_that_never_answers_costs_exactly_the_deadline() {
     let store = FaultyStore::new(MemoryStore::new());
@@ -310,33 +185,6 @@ async fn a_key_of_another_type_is_reported_also_under_allow() {
     assert_misconfigured(limiter.acquire(&RULE, &Key::global()).await, "prefix");
     assert_eq!(server.cli(&["GET", "taken:rl1:sw-3600s:outage:"]), "something else", "it was left alone");
     assert!(!limiter.acquire(&RULE, &Key::of("other")).await.unwrap().is_degraded());
-}
-
-/// Whoever can fill the server must not be able to switch limits off.
-#[tokio::test]
-async fn a_full_server_never_lets_calls_through_unlimited() {
-    let server = RedisServer::start_with(&["--maxmemory-policy", "noeviction"]);
-    let builder = RateLimiter::builder().redis(&server.url()).timeout(Duration::from_secs(5));
-    let limiter = builder.on_unavailable(Allow).build().unwrap();
-    let rule = Rule::new("full", Limit::per_hour(10));
-    assert!(!limiter.acquire(&rule, &Key::of("known")).await.unwrap().is_degraded());
-    assert_eq!(server.cli(&["CONFIG", "SET", "maxmemory", "1"]), "OK");
-    let mut known = 0;
-    for call in 0..200_u32 {
-        for key in [Key::of("known"), Key::of(&call)] {
-            match limiter.acquire(&rule, &key).await {
-                Ok(decision) => {
-                    assert_eq!(decision.source(), Source::Fallback, "this process limits: {decision:?}");
-                    known += u32::from(key == Key::of("known"));
-                }
-                Err(RateLimitError::Exceeded(_)) => {}
-                Err(error) => panic!("{error:?}"),
-            }
-        }
-    }
-    assert_eq!(known, 10);
-    assert_eq!(server.cli(&["CONFIG", "SET", "maxmemory", "0"]), "OK");
-    assert_eq!(limiter.acquire(&rule, &Key::of("known")).await.unwrap().remaining(), 8);
 }
 
 /// `local`: the limit goes on in this process, in bounded memory, and the store takes over again by itself.

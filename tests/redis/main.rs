@@ -7,9 +7,9 @@
 mod support;
 
 mod connection;
-mod faults;
 mod formats;
 mod group_commit;
+mod login;
 mod memory_pressure;
 mod processes;
 mod records;
@@ -20,6 +20,7 @@ mod scriptfree;
 mod sentinel;
 mod settings;
 mod stored_bytes;
+mod tls;
 mod workers;
 
 use std::time::{Duration, Instant};

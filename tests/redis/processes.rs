@@ -2,60 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use crate::support::redis::{RedisServer, shared};
+use crate::support::worker::Worker;
 use crate::support::{eventually, unique};
 use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, Rule, rate_limit};
 use tokio::runtime::{Builder, Runtime};
-
-/// A worker process (`bin/worker.rs`), killed if the test ends before it does.
-struct Worker {
-    child: Child,
-    out: BufReader<ChildStdout>,
-}
-
-impl Worker {
-    fn start(args: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_worker"))
-            .args(args)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let out = BufReader::new(child.stdout.take().unwrap());
-        Self { child, out }
-    }
-
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.out.read_line(&mut line).unwrap();
-        line.trim().to_owned()
-    }
-
-    /// Lets a worker that waits for its standard input to end go on.
-    fn go(&mut self) {
-        drop(self.child.stdin.take());
-    }
-
-    /// Kills the process (SIGKILL), and gives what it had printed.
-    fn kill(mut self) -> String {
-        self.child.kill().unwrap();
-        let mut printed = String::new();
-        self.out.read_to_string(&mut printed).unwrap();
-        printed
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 /// What each of four processes is admitted, with 64 tasks each, all at once.
 fn spent_by_four(url: &str, calls: u64, max: u64) -> Vec<u64> {

@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::support::redis::shared;
 use crate::support::sentinel::Sentinels;
+use crate::support::tls::{Authority, TlsServer};
 use crate::support::unique;
 
 conformance!(memory, memory_store);
@@ -23,6 +24,7 @@ conformance!(redis_without_deny_cache, redis_without_deny_cache);
 conformance!(redis_without_group_commit, redis_without_group_commit);
 conformance!(redis_zset, redis_zset);
 conformance!(redis_by_sentinel, redis_by_sentinel);
+conformance!(redis_over_tls, redis_over_tls);
 conformance!(redis_without_scripts, redis_without_scripts);
 
 async fn memory_store() -> (MemoryStore, FakeClock) {
@@ -64,6 +66,20 @@ async fn redis_by_sentinel() -> (RedisStore, FakeClock) {
     let clock = FakeClock::new();
     let url = SENTINELS.get_or_init(|| Sentinels::start(1)).url();
     let store = RedisStore::new(&url).unwrap().with_clock(clock.clone());
+    store.ready().await.unwrap();
+    (store, clock)
+}
+
+async fn redis_over_tls() -> (RedisStore, FakeClock) {
+    static SERVER: OnceLock<(Authority, TlsServer)> = OnceLock::new();
+    let clock = FakeClock::new();
+    let (authority, server) = SERVER.get_or_init(|| {
+        let authority = Authority::new();
+        let server = TlsServer::start(&authority);
+        (authority, server)
+    });
+    let store = RedisStore::new(&server.url()).unwrap().ca_certificates(authority.certificate()).unwrap();
+    let store = store.with_clock(clock.clone());
     store.ready().await.unwrap();
     (store, clock)
 }

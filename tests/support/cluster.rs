@@ -1,6 +1,6 @@
 //! [`RedisCluster`]: a Redis Cluster of a test's own, on loopback.
 
-#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test without its cluster fails")]
+#![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test without its cluster fails")]
 
 use std::fs;
 use std::hash::{BuildHasher as _, RandomState};
@@ -118,10 +118,10 @@ impl RedisCluster {
         self.view(asked).into_iter().find(|node| node.is_master() && node.serves(slot)).map(|node| node.at)
     }
 
-    /// The master that serves a slot, as the first node that runs sees it.
+    /// The master that serves a slot, as it says itself.
     pub(crate) fn owner(&self, slot: u16) -> usize {
-        let asked = (0..self.len()).find(|&at| self.nodes[at].runs()).expect("a node that runs");
-        self.owner_as_seen_by(asked, slot).expect("somebody serves the slot")
+        let mut running = (0..self.len()).filter(|&at| self.nodes[at].runs());
+        running.find(|&at| self.owner_as_seen_by(at, slot) == Some(at)).expect("somebody serves the slot")
     }
 
     pub(crate) fn owner_of_key(&self, key: &[u8]) -> usize {
@@ -295,13 +295,7 @@ impl RedisCluster {
     }
 
     fn start_node(&self) -> RedisServer {
-        for _ in 0..20 {
-            let port = free_ports();
-            if let Some(node) = RedisServer::start_on(port, How { args: self.args_of(port), ..How::default() }) {
-                return node;
-            }
-        }
-        panic!("no free ports for a node");
+        start(|port| How { args: self.args_of(port), ..How::default() })
     }
 
     fn args_of(&self, port: u16) -> Vec<String> {
@@ -320,6 +314,29 @@ impl RedisCluster {
         let own = own.into_iter().flat_map(|(name, value)| [name.to_owned(), value.to_owned()]);
         own.chain(self.args.iter().cloned()).collect()
     }
+}
+
+/// A node by itself, which serves no slots.
+pub(crate) fn lone_node(args: &[&str]) -> RedisServer {
+    let args = [&["--cluster-enabled", "yes"], args].concat().into_iter().map(str::to_owned).collect();
+    start(|_| How { args: Vec::clone(&args), ..How::default() })
+}
+
+/// Makes a node that is alone the master of all slots.
+pub(crate) fn serve_all_slots(node: &RedisServer) {
+    let slots: Vec<String> = (0..SLOTS).map(|slot| slot.to_string()).collect();
+    let command: Vec<&str> = ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str)).collect();
+    assert_eq!(node.cli(&command), "OK");
+}
+
+/// A node on a port for which there is one for the other nodes as well.
+fn start(how: impl Fn(u16) -> How) -> RedisServer {
+    let attempt = || {
+        let port = free_ports();
+        RedisServer::start_on(port, &how(port))
+    };
+    let started = (0..20).find_map(|_| attempt());
+    started.expect("free ports for a node")
 }
 
 /// Three masters for all tests of the process. Use unique keys, and leave the cluster as it was.
@@ -359,7 +376,7 @@ fn path(path: &Path) -> &str {
 
 /// A port that is free, and so is the one 10,000 above, where the nodes talk to each other. Below those that the system gives
 /// to outgoing connections.
-fn free_ports() -> u16 {
+pub(crate) fn free_ports() -> u16 {
     let free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
     loop {
         let random = RandomState::new().hash_one(0) % 11_000;

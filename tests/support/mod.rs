@@ -9,6 +9,7 @@ pub(crate) mod random;
 pub(crate) mod redis;
 pub(crate) mod sentinel;
 pub(crate) mod tls;
+pub(crate) mod worker;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;

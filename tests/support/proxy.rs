@@ -32,6 +32,8 @@ struct Weather {
     cuts: AtomicU64,
     delay_us: AtomicU64,
     accepted: AtomicU64,
+    /// So many of the first connections lead nowhere.
+    forgotten: AtomicU64,
     /// Said to the client, once, before a decision.
     stray: Mutex<Option<Vec<u8>>>,
     /// How often all connections were reset.
@@ -49,6 +51,7 @@ impl Proxy {
             cuts: AtomicU64::new(0),
             delay_us: AtomicU64::new(0),
             accepted: AtomicU64::new(0),
+            forgotten: AtomicU64::new(0),
             stray: Mutex::new(None),
             resets: watch::Sender::new(0),
         });
@@ -86,6 +89,11 @@ impl Proxy {
     /// nothing.
     pub(crate) fn swallow(&self, on: bool) {
         self.weather.swallows.store(on, Ordering::Relaxed);
+    }
+
+    /// Everything is lost from now on that is sent on the connections there are; new ones are as they should be.
+    pub(crate) fn forget_all(&self) {
+        self.weather.forgotten.store(self.accepted(), Ordering::Relaxed);
     }
 
     /// How long each direction takes.
@@ -131,7 +139,7 @@ impl Proxy {
 
 async fn accept(listener: TcpListener, weather: Arc<Weather>) {
     while let Ok((client, _)) = listener.accept().await {
-        weather.accepted.fetch_add(1, Ordering::Relaxed);
+        let number = weather.accepted.fetch_add(1, Ordering::Relaxed);
         if weather.refuses.load(Ordering::Relaxed) {
             let _ = client.set_zero_linger();
             continue;
@@ -142,13 +150,13 @@ async fn accept(listener: TcpListener, weather: Arc<Weather>) {
         client.set_nodelay(true).unwrap();
         server.set_nodelay(true).unwrap();
         let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
-        tokio::spawn(carry(from_client, to_server, Arc::clone(&weather), false));
-        tokio::spawn(carry(from_server, to_client, Arc::clone(&weather), true));
+        tokio::spawn(carry(from_client, to_server, Arc::clone(&weather), number, false));
+        tokio::spawn(carry(from_server, to_client, Arc::clone(&weather), number, true));
     }
 }
 
 /// Carries one direction of a connection, until it ends or all are reset.
-async fn carry(mut from: OwnedReadHalf, to: OwnedWriteHalf, weather: Arc<Weather>, to_client: bool) {
+async fn carry(mut from: OwnedReadHalf, to: OwnedWriteHalf, weather: Arc<Weather>, number: u64, to_client: bool) {
     let mut resets = weather.resets.subscribe();
     let (sender, receiver) = mpsc::unbounded_channel();
     tokio::spawn(write(to, receiver, weather.resets.subscribe()));
@@ -165,7 +173,7 @@ async fn carry(mut from: OwnedReadHalf, to: OwnedWriteHalf, weather: Arc<Weather
             Ok(came) if came > 0 => came,
             _ => return,
         };
-        if weather.swallows.load(Ordering::Relaxed) {
+        if weather.swallows.load(Ordering::Relaxed) || number < weather.forgotten.load(Ordering::Relaxed) {
             continue;
         }
         let mut bytes = chunk.get(..came).unwrap().to_vec();

@@ -70,29 +70,29 @@ impl RedisServer {
 
     /// A server with further arguments, such as `&["--maxmemory", "3mb"]`.
     pub(crate) fn start_with(args: &[&str]) -> Self {
-        Self::start_as(How { args: owned(args), ..How::default() })
+        Self::start_as(&How { args: owned(args), ..How::default() })
     }
 
     /// A server with a configuration file, which it may write to.
     pub(crate) fn start_from(config: &str, args: &[&str]) -> Self {
-        Self::start_as(How { config: config.to_owned(), args: owned(args), ..How::default() })
+        Self::start_as(&How { config: config.to_owned(), args: owned(args), ..How::default() })
     }
 
     /// A server that is run by another command, which must become the server: `&["env", "NAME=value"]`.
     pub(crate) fn start_under(launcher: &[&str], args: &[&str]) -> Self {
-        Self::start_as(How { launcher: owned(launcher), args: owned(args), ..How::default() })
+        Self::start_as(&How { launcher: owned(launcher), args: owned(args), ..How::default() })
     }
 
-    fn start_as(how: How) -> Self {
+    fn start_as(how: &How) -> Self {
         // Between finding a free port and binding it, somebody else may take it.
-        let started = (0..10).find_map(|_| Self::start_on(free_port(), how.clone()));
+        let started = (0..10).find_map(|_| Self::start_on(free_port(), how));
         started.unwrap_or_else(|| panic!("redis-server found ten ports in a row taken"))
     }
 
     /// A server on this port, unless that is taken.
-    pub(crate) fn start_on(port: u16, how: How) -> Option<Self> {
-        match Running::start(port, &how) {
-            Ok(running) => Some(Self { port, how, running: Some(running) }),
+    pub(crate) fn start_on(port: u16, how: &How) -> Option<Self> {
+        match Running::start(port, how) {
+            Ok(running) => Some(Self { port, how: how.clone(), running: Some(running) }),
             Err(StartError::PortTaken) => None,
             Err(StartError::Other(why)) => panic!("redis-server did not start: {why}"),
         }

@@ -16,6 +16,14 @@ pub(crate) struct Sentinels {
 /// What the sentinels call the master.
 pub(crate) const NAME: &str = "main";
 
+/// The user that sentinels may log in as, apart from everybody else.
+pub(crate) const WATCHER: [&str; 7] = ["--user", "watcher", "on", ">w", "~*", "&*", "+@all"];
+
+/// Makes sentinels log in as [`WATCHER`].
+pub(crate) fn watcher_login() -> String {
+    format!("sentinel auth-user {NAME} watcher\nsentinel auth-pass {NAME} w")
+}
+
 impl Sentinels {
     /// So many sentinels. A master that does not answer for half a second is replaced, which takes a second or two more.
     pub(crate) fn start(sentinels: usize) -> Self {
@@ -35,7 +43,7 @@ impl Sentinels {
         let quorum = sentinels / 2 + 1;
         let config = format!(
             "sentinel monitor {NAME} 127.0.0.1 {port} {quorum}\nsentinel down-after-milliseconds {NAME} 500\n\
-             sentinel failover-timeout {NAME} 3000\n{lines}\n"
+             sentinel failover-timeout {NAME} 1500\n{lines}\n"
         );
         let sentinels: Vec<_> = (0..sentinels).map(|_| RedisServer::start_from(&config, &["--sentinel"])).collect();
         let all = Self { servers: [master, replica], sentinels };
@@ -68,6 +76,15 @@ impl Sentinels {
         let said = self.sentinels[sentinel].cli(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME]);
         let port = said.lines().last().unwrap_or_default();
         usize::from(self.servers[0].port().to_string() != port)
+    }
+
+    /// From now on the sentinels cannot reach the first server, and make the other one the master. The servers must have
+    /// been started with [`WATCHER`], and the sentinels with [`watcher_login`].
+    pub(crate) fn cut_off_the_first(&self) {
+        self.servers[0].cli(&["ACL", "SETUSER", "watcher", "-@all"]);
+        // They would agree on it in a few seconds, and sooner or later.
+        self.sentinels[0].cli(&["SENTINEL", "FAILOVER", NAME]);
+        self.until_master_is(1);
     }
 
     /// Waits until a sentinel says that the master is this one, and it says so too.

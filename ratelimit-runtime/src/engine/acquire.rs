@@ -159,17 +159,16 @@ impl Asked {
         requests: &[Request<'_>],
         answer: Answer<'_, T>,
     ) -> Result<T, StoreError> {
-        let sent = Instant::now();
-        let result = answer.within(limit).await;
-        if let Err(error) = &result
-            && error.kind() == StoreErrorKind::TimedOut
-            && sent.elapsed() >= self.engine.timeout
-        {
-            for request in requests {
-                self.engine.store.overdue(request, self.engine.timeout);
+        let overdue = |waited| {
+            // Some of the time went by before the answer was waited for.
+            let all = self.engine.timeout;
+            if limit.timeout() >= all && waited >= all / 8 * 7 {
+                for request in requests {
+                    self.engine.store.overdue(request, self.engine.timeout);
+                }
             }
-        }
-        result
+        };
+        answer.within(limit, overdue).await
     }
 
     pub(super) fn instead(&self, request: &Request<'_>, error: &StoreError) -> Instead {

@@ -17,6 +17,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
+    #[inline]
     pub(crate) fn new(engine: Arc<Engine>, check: &Check<'_>) -> Self {
         Self { engine, check: OwnedCheck::new(check) }
     }

@@ -93,6 +93,7 @@ pub(super) struct OwnedCheck {
 }
 
 impl OwnedCheck {
+    #[inline]
     pub(super) fn new(check: &Check<'_>) -> Self {
         Self {
             name: check.name,

@@ -78,26 +78,26 @@ impl CheckBuilder {
 
     /// The limiter to ask, where the attribute names one.
     #[inline]
-    pub(crate) fn engine(&self) -> Option<&Arc<Engine>> {
-        self.engine.as_ref()
+    pub(crate) fn engine(&mut self) -> &mut Option<Arc<Engine>> {
+        &mut self.engine
     }
 
     /// The check for this engine, if it is just what the rule says.
     #[inline]
-    pub(crate) fn plain_check(&self, engine: &Engine) -> Option<Check<'_>> {
-        plain_check(self.rule, self.call, engine, &self.key)
+    pub(crate) fn plain_check(&mut self, engine: &Engine) -> Option<Check<'_>> {
+        plain_check(self.rule, self.call, engine, &mut self.key)
     }
 
     /// Makes the check for this engine.
-    pub(crate) fn with_check<T>(&self, engine: &Engine, work: impl FnOnce(&Check<'_>) -> T) -> T {
-        with_check(self.rule, self.call, engine, &self.key, work)
+    pub(crate) fn with_check<T>(&mut self, engine: &Engine, work: impl FnOnce(&Check<'_>) -> T) -> T {
+        with_check(self.rule, self.call, engine, &mut self.key, work)
     }
 
     /// The check, with the engine to ask: the one that the attribute names, or else this.
     pub(crate) fn finish(mut self, current: impl FnOnce() -> Arc<Engine>) -> Asked {
         self.begin();
         let engine = self.engine.take().unwrap_or_else(current);
-        with_check(self.rule, self.call, &engine, &self.key, |check| Asked::new(Arc::clone(&engine), check))
+        with_check(self.rule, self.call, &engine, &mut self.key, |check| Asked::new(Arc::clone(&engine), check))
     }
 }
 
@@ -106,7 +106,7 @@ impl CheckBuilder {
 pub(crate) fn with_check_by_hand<T>(rule: &Rule, engine: &Engine, key: &Key, work: impl FnOnce(&Check<'_>) -> T) -> T {
     let mut whole = KeyBuf::from_slice(head(rule));
     whole.extend_from_slice(key.as_bytes());
-    with_check(rule, Call::default(), engine, &whole, work)
+    with_check(rule, Call::default(), engine, &mut whole, work)
 }
 
 /// What all keys of the rule begin with, after the prefix.
@@ -117,15 +117,15 @@ fn head(rule: &Rule) -> &[u8] {
 
 /// Makes a check, for as long as `work` takes: the only way to one, and the only place where keys are hashed. `key` is the
 /// rendered key, after what all keys of the rule begin with.
-fn with_check<T>(rule: &Rule, call: Call, engine: &Engine, key: &[u8], work: impl FnOnce(&Check<'_>) -> T) -> T {
+fn with_check<T>(rule: &Rule, call: Call, engine: &Engine, key: &mut KeyBuf, work: impl FnOnce(&Check<'_>) -> T) -> T {
     if let Some(check) = plain_check(rule, call, engine, key) {
         return work(&check);
     }
-    let check = check_as_ruled(rule, call, key);
+    let check = check_as_ruled(rule, call, key, 0);
     let changes = if is_as_ruled(rule, call, engine) { None } else { Some(Changes::new(rule, call, engine)) };
     let changes = changes.as_ref();
     let head = changes.and_then(|changes| changes.head.as_deref()).unwrap_or(&rule.resolved().head);
-    let key = stored_key(engine, head, key.get(check.rule_len..).unwrap_or_default());
+    let key = stored_key(engine, head, check.key.get(check.rule_len..).unwrap_or_default());
     work(&Check {
         terms: changes.map_or(check.terms, |changes| &changes.terms),
         broken: changes.and_then(|changes| changes.broken.as_ref()),
@@ -135,11 +135,16 @@ fn with_check<T>(rule: &Rule, call: Call, engine: &Engine, key: &[u8], work: imp
     })
 }
 
-/// The check, unless something differs from what the rule says, or the stored key from what was rendered.
-#[inline]
-fn plain_check<'a>(rule: &'a Rule, call: Call, engine: &Engine, key: &'a [u8]) -> Option<Check<'a>> {
-    let is_stored_as_rendered = engine.prefix.is_empty() && engine.key_hasher.is_none();
-    (is_stored_as_rendered && is_as_ruled(rule, call, engine)).then(|| check_as_ruled(rule, call, key))
+/// The check, unless something differs from what the rule says, or the stored key from what was rendered by more than the
+/// limiter's prefix.
+#[allow(clippy::inline_always, reason = "a call to it would cost as much as what it does")]
+#[inline(always)]
+fn plain_check<'a>(rule: &'a Rule, call: Call, engine: &Engine, key: &'a mut KeyBuf) -> Option<Check<'a>> {
+    if engine.key_hasher.is_some() || !is_as_ruled(rule, call, engine) {
+        return None;
+    }
+    let prefix = engine.prefix.as_bytes();
+    Some(check_as_ruled(rule, call, key.behind(prefix)?, prefix.len()))
 }
 
 #[inline]
@@ -148,9 +153,12 @@ fn is_as_ruled(rule: &Rule, call: Call, engine: &Engine) -> bool {
 }
 
 #[inline]
-fn check_as_ruled<'a>(rule: &'a Rule, call: Call, key: &'a [u8]) -> Check<'a> {
+fn check_as_ruled<'a>(rule: &'a Rule, call: Call, key: &'a [u8], prefix_len: usize) -> Check<'a> {
     let (resolved, terms) = (rule.resolved(), rule.terms());
-    debug_assert!(key.starts_with(resolved.head.as_bytes()), "a key without its rule");
+    debug_assert!(
+        key.get(prefix_len..).is_some_and(|key| key.starts_with(resolved.head.as_bytes())),
+        "a key without its rule"
+    );
     Check {
         name: resolved.name,
         terms,
@@ -158,7 +166,7 @@ fn check_as_ruled<'a>(rule: &'a Rule, call: Call, key: &'a [u8]) -> Check<'a> {
         reservation: call.reservation,
         shadow: call.shadow.unwrap_or(terms.shadow),
         key,
-        rule_len: resolved.head.len(),
+        rule_len: prefix_len + resolved.head.len(),
         broken: None,
     }
 }

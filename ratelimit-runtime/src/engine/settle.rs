@@ -1,18 +1,24 @@
 //! What becomes of a charge once its call is over: a reservation is committed or released, a charge given back.
 //!
-//! The call does not wait for this. A store in memory does it at once; for others a task of the current runtime does it, within the
-//! limiter's timeout. There are at most [`MAX_OPEN`] such tasks per process; beyond, and where there is no runtime, a
+//! The call does not wait for this. A store in memory does it at once; for others a task of the current runtime does it,
+//! once the store serves. There are at most [`MAX_OPEN`] such tasks per process; beyond, and where there is no runtime, a
 //! charge stays as it is, and counts until it expires.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use super::asked::Asked;
 use super::time_limit::TimeLimit;
 use crate::decision::{Charge, Decision};
-use crate::error::{RateLimitError, StoreError};
-use crate::store::{Answer, Feature};
+use crate::error::{RateLimitError, StoreError, StoreErrorKind};
+use crate::real_time;
+use crate::rule::{Algorithm, Limit};
+use crate::store::{Answer, Feature, Health};
 
 const MAX_OPEN: usize = 10_000;
+/// Between two attempts.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
@@ -75,6 +81,7 @@ fn settle(asked: &Asked, charge: Charge, settlement: Settlement) {
     let Ok(Some(answer)) = ask(asked, charge, settlement) else { return };
     match answer.known() {
         Ok(Ok(_)) => {}
+        Ok(Err(error)) if error.kind() == StoreErrorKind::Unavailable => later(asked, charge, settlement),
         Ok(Err(error)) => report(asked, settlement, &error),
         // An answer that was not polled has done nothing: see `Answer`.
         Err(unknown) => {
@@ -93,13 +100,36 @@ fn later(asked: &Asked, charge: Charge, settlement: Settlement) {
     };
     let asked = asked.clone();
     runtime.spawn(async move {
-        if let Ok(Some(answer)) = ask(&asked, charge, settlement)
-            && let Err(error) = answer.within(TimeLimit::new(asked.timeout())).await
-        {
+        if let Err(error) = settle_while_it_counts(&asked, charge, settlement).await {
             report(&asked, settlement, &error);
         }
         drop(open);
     });
+}
+
+/// Waits until the store serves, and settles the charge, unless it has expired by then.
+///
+/// Without an answer nobody knows whether that was done. Then it is done again only where the ticket names an entry, which
+/// cannot be settled twice: in the log of a sliding window.
+async fn settle_while_it_counts(asked: &Asked, charge: Charge, settlement: Settlement) -> Result<(), StoreError> {
+    let (start, mut pause) = (Instant::now(), FIRST_PAUSE);
+    let terms = asked.check().terms;
+    let counts = terms.limits().iter().map(Limit::window).max().unwrap_or_default();
+    let names_an_entry = terms.algorithm() == Algorithm::SlidingWindow;
+    loop {
+        if !asked.store_serves() {
+            asked.engine.store.ready().within(TimeLimit::after(start, counts), drop).await?;
+        }
+        let Ok(Some(answer)) = ask(asked, charge, settlement) else { return Ok(()) };
+        let Err(error) = answer.within(TimeLimit::new(asked.timeout()), drop).await else { return Ok(()) };
+        let may_pass =
+            matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::TimedOut | StoreErrorKind::Full);
+        if !may_pass || !names_an_entry || start.elapsed() + pause >= counts {
+            return Err(error);
+        }
+        real_time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
 }
 
 fn ask(asked: &Asked, charge: Charge, settlement: Settlement) -> Result<Option<Answer<'_, bool>>, RateLimitError> {
@@ -113,6 +143,13 @@ fn ask(asked: &Asked, charge: Charge, settlement: Settlement) -> Result<Option<A
 fn report(asked: &Asked, settlement: Settlement, error: &StoreError) {
     let rule = asked.check().name.as_str();
     tracing::debug!(rule, ?settlement, %error, "a charge could not be settled: it counts until it expires");
+}
+
+impl Asked {
+    /// Whether what is sent now is likely to be answered.
+    fn store_serves(&self) -> bool {
+        self.check().key_request().is_ok_and(|request| self.engine.store.health(&request) == Health::Up)
+    }
 }
 
 /// A place among the [`MAX_OPEN`].

@@ -34,11 +34,16 @@ impl TimeLimit {
     pub(super) fn at(self) -> Instant {
         self.at
     }
+
+    pub(super) fn timeout(self) -> Duration {
+        self.timeout
+    }
 }
 
 impl<T: Unpin> Answer<'_, T> {
-    /// The result, or an error once the time limit is reached, whatever the store does meanwhile.
-    pub(super) async fn within(self, limit: TimeLimit) -> Result<T, StoreError> {
+    /// The result, or an error once the time limit is reached, whatever the store does meanwhile. Then `overdue` is told for
+    /// how long the answer was waited for.
+    pub(super) async fn within(self, limit: TimeLimit, overdue: impl FnOnce(Duration)) -> Result<T, StoreError> {
         let answer = match self.known() {
             Ok(result) => return result,
             Err(answer) => answer,
@@ -48,7 +53,8 @@ impl<T: Unpin> Answer<'_, T> {
         }
         match real_time::timeout_at(limit.at, answer).await {
             Ok(result) => result,
-            Err(real_time::Elapsed) => {
+            Err(real_time::Elapsed { since }) => {
+                overdue(since.elapsed());
                 Err(StoreError::timed_out(format!("no answer from the store within {:?}", limit.timeout)))
             }
         }

@@ -7,13 +7,17 @@ use std::ops::Deref;
 /// The longest rendering of one value, in bytes; a longer one becomes a digest of 128 bits.
 pub(super) const MAX_PART: usize = 160;
 
-/// How much is kept without an allocation.
-const INLINE: usize = 160;
+/// Room for a front: for the prefix of most limiters.
+const FRONT: usize = 24;
+/// How much is kept without an allocation. Keys move from hand to hand, so it is not more.
+const INLINE: usize = FRONT + 136;
 
-/// The bytes of a key; on the stack for ordinary ones. It is made to be appended to.
+/// The bytes of a key; on the stack for ordinary ones. It is made to be appended to. What all keys of a limiter begin with
+/// is written [in front](Self::behind) of it once the limiter is known.
 #[derive(Clone)]
 pub(crate) struct KeyBuf {
     len: usize,
+    /// It begins after the room for a front.
     inline: [u8; INLINE],
     /// All of it, once it is longer.
     spilled: Vec<u8>,
@@ -28,12 +32,19 @@ impl KeyBuf {
     #[inline]
     pub(crate) fn from_slice(bytes: &[u8]) -> Self {
         let mut buf = Self::new();
-        match buf.inline.get_mut(..bytes.len()) {
-            Some(room) => room.copy_from_slice(bytes),
-            None => buf.spilled = bytes.to_vec(),
-        }
-        buf.len = bytes.len();
+        buf.extend_from_slice(bytes);
         buf
+    }
+
+    /// All of it behind `front`, if there is room for that.
+    #[inline]
+    pub(crate) fn behind(&mut self, front: &[u8]) -> Option<&[u8]> {
+        if front.is_empty() {
+            return Some(self);
+        }
+        let start = FRONT.checked_sub(front.len()).filter(|_| self.spilled.is_empty())?;
+        self.inline.get_mut(start..FRONT)?.copy_from_slice(front);
+        self.inline.get(start..FRONT + self.len)
     }
 
     #[inline]
@@ -48,11 +59,11 @@ impl KeyBuf {
 
     #[inline]
     pub(crate) fn extend_from_slice(&mut self, bytes: &[u8]) {
-        let end = self.len + bytes.len();
-        match self.inline.get_mut(self.len..end) {
+        let start = FRONT + self.len;
+        match self.inline.get_mut(start..start + bytes.len()) {
             Some(room) => {
                 room.copy_from_slice(bytes);
-                self.len = end;
+                self.len += bytes.len();
             }
             None => self.spill(bytes),
         }
@@ -60,7 +71,7 @@ impl KeyBuf {
 
     #[inline]
     pub(crate) fn push(&mut self, byte: u8) {
-        match self.inline.get_mut(self.len) {
+        match self.inline.get_mut(FRONT + self.len) {
             Some(room) => {
                 *room = byte;
                 self.len += 1;
@@ -72,7 +83,7 @@ impl KeyBuf {
     #[cold]
     fn spill(&mut self, bytes: &[u8]) {
         if self.spilled.is_empty() {
-            self.spilled.extend_from_slice(self.inline.get(..self.len).unwrap_or_default());
+            self.spilled = self.to_vec();
         }
         self.spilled.extend_from_slice(bytes);
         self.len = self.spilled.len();
@@ -80,8 +91,11 @@ impl KeyBuf {
 
     pub(crate) fn insert(&mut self, at: usize, byte: u8) {
         self.push(byte);
-        let bytes =
-            if self.spilled.is_empty() { self.inline.get_mut(at..self.len) } else { self.spilled.get_mut(at..) };
+        let bytes = if self.spilled.is_empty() {
+            self.inline.get_mut(FRONT + at..FRONT + self.len)
+        } else {
+            self.spilled.get_mut(at..)
+        };
         if let Some(moved) = bytes {
             moved.rotate_right(1);
         }
@@ -98,7 +112,11 @@ impl Deref for KeyBuf {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        if self.spilled.is_empty() { self.inline.get(..self.len).unwrap_or_default() } else { &self.spilled }
+        if self.spilled.is_empty() {
+            self.inline.get(FRONT..FRONT + self.len).unwrap_or_default()
+        } else {
+            &self.spilled
+        }
     }
 }
 
@@ -142,7 +160,7 @@ mod tests {
     /// Across the length at which it spills.
     #[test]
     fn it_holds_what_a_vector_would() {
-        for len in INLINE - 3..INLINE + 3 {
+        for len in INLINE - FRONT - 3..INLINE - FRONT + 3 {
             let (mut buf, mut vec) = (KeyBuf::new(), Vec::new());
             for byte in (0..=u8::MAX).take(len) {
                 buf.push(byte);
@@ -161,5 +179,18 @@ mod tests {
             vec.extend_from_slice(&[1; 200]);
             assert!(*buf == *vec && buf != KeyBuf::new());
         }
+    }
+
+    #[test]
+    fn a_front_is_put_there_and_replaced() {
+        let mut buf = KeyBuf::from_slice(b"key");
+        for front in [&b""[..], b"shop:prod:", b"a:", &[b'x'; FRONT], b""] {
+            assert_eq!(buf.behind(front), Some(&*[front, b"key"].concat()));
+            assert_eq!(*buf, *b"key");
+        }
+        assert_eq!(buf.behind(&[b'x'; FRONT + 1]), None);
+        let mut long = KeyBuf::from_slice(&[b'k'; INLINE]);
+        assert_eq!(long.behind(b"a:"), None);
+        assert_eq!(long.behind(b""), Some(&[b'k'; INLINE][..]));
     }
 }

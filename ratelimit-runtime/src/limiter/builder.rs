@@ -101,8 +101,9 @@ impl RateLimiterBuilder {
         self
     }
 
-    /// Keeps limits on this Redis: `redis://[user:password@]host[:port][/db]`, `rediss://` (feature `redis-tls`),
-    /// `redis+unix:///path`.
+    /// Keeps limits on the Redis that a URL names: one server (`redis://`, `unix://`), the master that Sentinel knows
+    /// (`redis+sentinel://`), or a cluster (`redis+cluster://`), with TLS by `rediss` (feature `redis-tls`).
+    /// [`RedisStore::new`](crate::RedisStore::new) has the forms.
     #[cfg(feature = "redis")]
     pub fn redis(mut self, url: &str) -> Self {
         let store = crate::store::redis::RedisStore::new(url);

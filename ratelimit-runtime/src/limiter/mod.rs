@@ -67,8 +67,8 @@ impl RateLimiter {
         Self { engine: Arc::new(Engine::new(Box::new(store))) }
     }
 
-    /// A limiter on the Redis that `RATELIMIT_URL`, or else `REDIS_URL`, names; in memory if neither is set or the
-    /// value is `memory:`.
+    /// A limiter on the Redis that `RATELIMIT_URL`, or else `REDIS_URL`, names, whether one server, Sentinel or a cluster;
+    /// in memory if neither is set or the value is `memory:`.
     ///
     /// # Errors
     ///

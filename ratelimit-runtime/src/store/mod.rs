@@ -158,6 +158,13 @@ macro_rules! leaves_all_to {
             $to.acquire(request)
         }
 
+        leaves_rest_to!($self => $to);
+    };
+}
+
+/// The same without [`Store::acquire`].
+macro_rules! leaves_rest_to {
+    ($self:ident => $to:expr) => {
         fn acquire_now(&$self, request: Request<'_>) -> Option<Result<Verdict, StoreError>> {
             $to.acquire_now(request)
         }
@@ -224,7 +231,7 @@ macro_rules! leaves_all_to {
     };
 }
 #[cfg(feature = "redis")]
-pub(crate) use leaves_all_to;
+pub(crate) use leaves_rest_to;
 
 impl<S: Store + ?Sized> Store for Box<S> {
     leaves_all_to!(self => **self);

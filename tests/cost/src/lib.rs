@@ -5,6 +5,7 @@
 
 mod clock;
 mod far;
+mod on_redis;
 mod ours;
 mod peer;
 mod threads;
@@ -17,6 +18,7 @@ use ratelimit_runtime::{MemoryStore, RateLimiter};
 
 use self::clock::Ticking;
 use self::far::Far;
+pub use self::on_redis::{Load, OnRedis};
 use self::peer::Governor;
 pub use self::threads::scaling;
 
@@ -36,6 +38,8 @@ pub enum Work {
     SlidingRefusedLong,
     /// Refused again by a deny cache, whose store has to be waited for.
     RefusedAgain,
+    /// By a limiter that gives its keys a prefix.
+    Prefixed,
     /// By hand instead of by the attribute.
     ByHand,
     Token,
@@ -44,7 +48,7 @@ pub enum Work {
 }
 
 impl Work {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Governor,
         Self::GovernorDenied,
         Self::Leaky,
@@ -53,6 +57,7 @@ impl Work {
         Self::SlidingRefused,
         Self::SlidingRefusedLong,
         Self::RefusedAgain,
+        Self::Prefixed,
         Self::ByHand,
         Self::Token,
         Self::Counter,
@@ -71,9 +76,14 @@ impl Work {
             | Self::SlidingRefused
             | Self::SlidingRefusedLong
             | Self::RefusedAgain => true,
-            Self::Governor | Self::Leaky | Self::Sliding | Self::ByHand | Self::Token | Self::Counter | Self::Fixed => {
-                false
-            }
+            Self::Governor
+            | Self::Leaky
+            | Self::Sliding
+            | Self::Prefixed
+            | Self::ByHand
+            | Self::Token
+            | Self::Counter
+            | Self::Fixed => false,
         }
     }
 }
@@ -99,7 +109,9 @@ impl Ready {
             // Longer than any run, so that it never asks again.
             RateLimiter::with_store(DenyCache::new(Far(memory)).with_staleness(Duration::from_secs(60 * 60)))
         } else {
-            RateLimiter::with_store(memory)
+            let builder = RateLimiter::builder().store(memory);
+            let builder = if work == Work::Prefixed { builder.prefix("shop:prod") } else { builder };
+            builder.build().unwrap()
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let ready = Self { work, governor: Governor::new(work == Work::GovernorDenied), limiter, runtime };
@@ -128,7 +140,7 @@ impl Ready {
         match self.work {
             Work::Governor | Work::GovernorDenied => self.block_on(repeat(checks, async || self.governor.check(USER))),
             Work::Leaky | Work::LeakyRefused => self.block_on(repeat(checks, || ours::leaky(USER))),
-            Work::Sliding | Work::SlidingRefused | Work::RefusedAgain => {
+            Work::Sliding | Work::SlidingRefused | Work::RefusedAgain | Work::Prefixed => {
                 self.block_on(repeat(checks, || ours::sliding(USER)))
             }
             Work::SlidingRefusedLong => self.block_on(repeat(checks, || ours::long(USER, ours::LONG - 1))),

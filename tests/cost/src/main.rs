@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement that cannot go on fails")]
 
-use ratelimit_cost::{Ready, Work, scaling};
+use ratelimit_cost::{Load, OnRedis, Ready, Work, scaling};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -14,5 +14,8 @@ fn main() {
         return;
     }
     let checks = arguments.next().unwrap().parse().unwrap();
-    Ready::new(Work::named(&work).unwrap()).measured(checks);
+    match Load::named(&work) {
+        Some(load) => OnRedis::new(load).measured(checks),
+        None => Ready::new(Work::named(&work).unwrap()).measured(checks),
+    }
 }

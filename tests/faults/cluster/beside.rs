@@ -41,7 +41,7 @@ impl Beside {
                 let stored = format!("{prefix}:rl1:sw-3600s:beside:<{number}>");
                 cluster.owner_of_key(stored.as_bytes()) == node
             };
-            let number = (0_u64..).find(is_there).unwrap();
+            let number = (0_u64..1_000).find(is_there).unwrap();
             callers.spawn(call(limiter.clone(), number, node, Arc::clone(&stopped)));
         }
         Self { callers, stopped }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::beside::Beside;
-use super::{EACH_FOR_ITSELF, nothing_is_left_on_any};
-use crate::harness::{Answered, Load, POLICIES, Row};
+use super::{EACH_FOR_ITSELF, assert_unnoticed, nothing_is_left_on_any};
+use crate::harness::{Load, Row};
 use crate::support::cluster::RedisCluster;
 
 /// What the nodes need to elect another master, and the store to find it.
@@ -66,11 +66,7 @@ pub(crate) async fn frozen_replica() -> Row {
     load.healed();
     load.recover(Duration::from_millis(500)).await;
     let account = load.end().await;
-    for policy in POLICIES {
-        for by in [Answered::Nobody, Answered::Unavailable] {
-            assert_eq!(account.during(policy, by), 0, "under `{policy}` somebody felt it");
-        }
-    }
+    assert_unnoticed(&account);
     nothing_is_left_on_any(&cluster);
     account.row("cluster: a replica frozen (SIGSTOP) for 3 s, scripts flushed")
 }

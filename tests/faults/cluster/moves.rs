@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use super::nothing_is_left_on_any;
-use crate::harness::{Account, Answered, Load, POLICIES, Row};
+use super::{assert_unnoticed, nothing_is_left_on_any};
+use crate::harness::{Load, Row};
 use crate::support::cluster::RedisCluster;
 
 /// Slots that hold keys, and others.
@@ -15,16 +15,6 @@ fn slots_in_use(cluster: &RedisCluster) -> Vec<u16> {
     let hot = keys.iter().filter(|key| key.contains("<shared>")).map(|key| cluster.slot(key.as_bytes()));
     // Those of the hot keys come first: they are what everybody asks for.
     hot.chain(used.iter().copied()).take(24).chain([0, 8_191, 16_383]).collect()
-}
-
-fn assert_unnoticed(account: &Account) {
-    for policy in POLICIES {
-        for by in [Answered::Nobody, Answered::Unavailable, Answered::Fallback] {
-            let noticed = account.during(policy, by) + account.after(policy, by);
-            // A machine that is busy with other things is late now and then.
-            assert!(noticed <= 5, "under `{policy}`, {noticed} calls were answered by {by:?}");
-        }
-    }
 }
 
 /// MOVED and ASK, with keys in the slots and without.

@@ -11,6 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use super::account::{Account, Call, Lane, Marks};
 use super::random::Random;
+use super::witness;
 use crate::support::unique;
 
 /// The timeout of every limiter.
@@ -32,6 +33,8 @@ pub(crate) const CALLERS: usize = POLICIES.len() * (HOT + DISTINCT);
 /// The store is back once it alone has answered for so long, this often.
 const STEADY: Duration = Duration::from_millis(300);
 const STEADY_CALLS: usize = 10;
+/// After a machine has stopped everything, it takes a moment until the store is believed to serve again.
+pub(super) const AFTER_STALL: Duration = Duration::from_millis(400);
 /// How often the runtime is asked whether it keeps up.
 const HEARTBEAT: Duration = Duration::from_millis(5);
 
@@ -62,17 +65,32 @@ impl Load {
 
     /// On a store of another kind: `with` adds it, and whatever else, to a builder that has prefix, timeout and policy.
     pub(crate) async fn with(with: impl Fn(RateLimiterBuilder) -> RateLimiterBuilder) -> Self {
+        let mut load = Self::new(with);
+        for lane in &load.lanes {
+            let ready = timeout(Duration::from_secs(10), lane.limiter.ready()).await;
+            ready.expect("the store serves within ten seconds").expect("the store serves");
+        }
+        load.call();
+        load.go_on(LIMIT.window() + LIMIT.window() / 2).await;
+        load
+    }
+
+    /// On a store that does not serve yet: the fault has begun.
+    pub(crate) fn during_a_fault(with: impl Fn(RateLimiterBuilder) -> RateLimiterBuilder) -> Self {
+        let mut load = Self::new(with);
+        load.fault();
+        load.call();
+        load
+    }
+
+    fn new(with: impl Fn(RateLimiterBuilder) -> RateLimiterBuilder) -> Self {
         let tasks_before = tasks();
         let lanes = POLICIES.map(|policy| {
             let builder = RateLimiter::builder().prefix(unique("load")).timeout(TIMEOUT).on_unavailable(policy);
             let limiter = with(builder).build().expect("the limiter is set up rightly");
             Running { policy, limiter, calls: Arc::default() }
         });
-        for lane in &lanes {
-            let ready = timeout(Duration::from_secs(10), lane.limiter.ready()).await;
-            ready.expect("the store serves within ten seconds").expect("the store serves");
-        }
-        let mut load = Self {
+        Self {
             start: Instant::now(),
             lanes: lanes.into(),
             stopped: Arc::default(),
@@ -80,10 +98,7 @@ impl Load {
             stalls: Arc::default(),
             marks: Marks::default(),
             tasks_before,
-        };
-        load.call();
-        load.go_on(LIMIT.window() + LIMIT.window() / 2).await;
-        load
+        }
     }
 
     fn call(&mut self) {
@@ -160,12 +175,32 @@ impl Load {
             if since.iter().all(|since| since.is_some_and(|since| now >= since + STEADY)) {
                 break;
             }
-            if now > healed + within + STEADY {
-                let lanes: Vec<_> = self.lanes.iter().zip(&since).map(|(lane, since)| (lane.policy, since)).collect();
-                panic!("the store does not answer all calls {within:?} after the fault; steady since: {lanes:?}");
+            let late = self.stalls().into_iter().filter(|(_, to)| *to > healed);
+            let late: Duration = late.map(|(from, to)| to.saturating_sub(from.max(healed)) + AFTER_STALL).sum();
+            if now > healed + within + STEADY + late {
+                let timeline = self.account().timeline();
+                panic!(
+                    "the store does not answer all calls {within:?} after the fault; steady since {since:?}\n{timeline}"
+                );
             }
         }
         self.go_on(LIMIT.window() + Duration::from_millis(100)).await;
+    }
+
+    /// When the machine kept this load from being served.
+    fn stalls(&self) -> Vec<(Duration, Duration)> {
+        let since = |(from, to): (Instant, Instant)| {
+            (from.saturating_duration_since(self.start), to.saturating_duration_since(self.start))
+        };
+        let mut stalls: Vec<_> = witness::stalls_since(self.start).into_iter().map(since).collect();
+        stalls.extend(self.stalls.lock().unwrap_or_else(PoisonError::into_inner).iter());
+        stalls
+    }
+
+    /// The calls so far.
+    fn account(&self) -> Account {
+        let lanes = self.lanes.iter().map(Running::calls).collect();
+        Account::new(lanes, self.marks.clone(), self.stalls())
     }
 
     /// Sends the callers home, and checks what holds for every fault.
@@ -179,9 +214,7 @@ impl Load {
         while let Some(caller) = self.callers.join_next().await {
             caller.expect("no call panics");
         }
-        let stalls = self.stalls.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let lanes = self.lanes.iter().map(Running::calls).collect();
-        let mut account = Account::new(lanes, self.marks, stalls);
+        let mut account = self.account();
         expect(&mut account);
         account.check();
         drop(self.lanes);

@@ -35,8 +35,9 @@ mod log;
 mod random;
 mod row;
 mod runner;
+mod witness;
 
-pub(crate) use self::account::{Account, Answered, Call};
+pub(crate) use self::account::{Account, Answered, Call, most_in_a_window};
 pub(crate) use self::left::nothing_is_left_on;
 pub(crate) use self::load::{CALLERS, LIMIT, Load, POLICIES, TIMEOUT};
 pub(crate) use self::log::Logged;

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Builder;
 
-use super::log;
 use super::random::seed;
 use super::row::{Row, table};
+use super::{log, witness};
 
 /// How many cases run at the same time. They mostly wait.
-const ABREAST: usize = 6;
+const ABREAST: usize = 4;
 /// A case that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Above it a report is written by hand.
@@ -121,6 +121,7 @@ pub(crate) fn main(cases: Vec<Case>) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     log::listen();
+    witness::watch();
     println!("\nrunning {} tests (RATELIMIT_FAULTS_SEED={})", wanted.len(), seed());
     let start = Instant::now();
     let (alone, together): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|case| case.alone);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimiter, Rule};
 use tokio::time::sleep;
 
-use crate::harness::{Account, Answered, LIMIT, Load, POLICIES, Row, nothing_is_left_on};
+use crate::harness::{Account, LIMIT, Load, POLICIES, Row, nothing_is_left_on};
 use crate::support::clock::ServerClock;
 
 /// How long a cached refusal is believed.
@@ -27,16 +27,16 @@ pub(crate) async fn clock_set_forward() -> Row {
     load.store_forgets();
     clock.set_ms(5_000);
     load.healed();
-    load.recover(SLACK).await;
+    load.recover(Duration::from_millis(500)).await;
     let account = load.end().await;
-    assert_nobody_noticed(&account);
+    account.assert_unnoticed();
 
     // A slot that was used at t is free at t + window − step, and not before.
     let (window, step) = (Duration::from_secs(3), Duration::from_secs(2));
     let spent = Spent::on(&server.url(), window).await;
     clock.set_ms(7_000);
-    let free = spent.until_admitted().await;
-    assert!(free >= window - step && free <= window - step + STALE + SLACK, "free after {free:?}");
+    let free = spent.until_admitted().await + step;
+    assert!(free >= window && free <= window + STALE + SLACK, "free after {free:?}, the step included");
     drop(spent);
     nothing_is_left_on(&server);
     account.row(FAULT)
@@ -56,9 +56,9 @@ pub(crate) async fn clock_set_back() -> Row {
     load.fault();
     clock.set_ms(55_000);
     load.healed();
-    load.recover(SLACK).await;
+    load.recover(Duration::from_millis(500)).await;
     let account = load.end().await;
-    assert_nobody_noticed(&account);
+    account.assert_unnoticed();
     let gap = longest_without_admission(&account);
     assert!(gap <= LIMIT.window() * 2 + STALE + SLACK, "the hot keys admitted nothing for {gap:?}");
 
@@ -72,24 +72,14 @@ pub(crate) async fn clock_set_back() -> Row {
     account.row(FAULT)
 }
 
-/// Every call was decided by the store.
-fn assert_nobody_noticed(account: &Account) {
-    use Answered::{Fallback, Misconfigured, Nobody, Unavailable};
-    for policy in POLICIES {
-        let others = [Fallback, Nobody, Unavailable, Misconfigured];
-        let others: usize = others.iter().map(|by| account.during(policy, *by) + account.after(policy, *by)).sum();
-        // A busy machine is late now and then.
-        assert!(others <= 3, "{others} calls under `{policy}` were not answered by the store");
-    }
-}
-
 /// The longest time for which the store admitted no call on the hot key of a policy.
 fn longest_without_admission(account: &Account) -> Duration {
     let gaps = POLICIES.map(|policy| {
         let mut admitted: Vec<_> =
             account.of(policy).filter(|call| call.hot && call.admitted).map(|call| call.answered).collect();
         admitted.sort_unstable();
-        admitted.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).max().unwrap_or_default()
+        let pairs = admitted.iter().zip(admitted.iter().skip(1));
+        pairs.map(|(one, next)| next.saturating_sub(*one)).max().unwrap_or_default()
     });
     gaps.into_iter().max().unwrap_or_default()
 }

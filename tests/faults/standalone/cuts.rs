@@ -4,16 +4,9 @@ use std::time::Duration;
 
 use ratelimit_runtime::OnUnavailable;
 
-use crate::harness::{Account, Answered, CALLERS, Load, POLICIES, Row, nothing_is_left_on};
+use crate::harness::{Answered, CALLERS, Load, Row, nothing_is_left_on};
 use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;
-
-/// Degraded answers, whatever the policy.
-fn degraded(account: &Account) -> usize {
-    let degraded = [Answered::Fallback, Answered::Nobody, Answered::Unavailable];
-    let of = |policy| degraded.map(|by| account.during(policy, by) + account.after(policy, by)).iter().sum::<usize>();
-    POLICIES.map(of).iter().sum()
-}
 
 /// Connections that were good end now and then. A call that was on its way may have been charged, so it is not sent again
 /// but answered by policy; all others wait for the next connection, and notice nothing.
@@ -27,9 +20,9 @@ pub(crate) async fn clients_killed() -> Row {
         load.go_on(Duration::from_millis(250)).await;
     }
     load.healed();
-    load.recover(Duration::from_millis(200)).await;
+    load.recover(Duration::from_millis(500)).await;
     let account = load.end().await;
-    assert!(degraded(&account) <= KILLS * CALLERS, "{} calls were not answered by the store", degraded(&account));
+    assert!(account.degraded() <= KILLS * CALLERS, "{} calls were not answered by the store", account.degraded());
     nothing_is_left_on(&server);
     account.row("CLIENT KILL of all connections, every 250 ms for 1.25 s")
 }
@@ -61,9 +54,9 @@ pub(crate) async fn scripts_flushed() -> Row {
         load.go_on(Duration::from_millis(20)).await;
     }
     load.healed();
-    load.recover(Duration::from_millis(200)).await;
+    load.recover(Duration::from_millis(500)).await;
     let account = load.end().await;
-    assert!(degraded(&account) <= 5, "{} calls were not answered by the store", degraded(&account));
+    account.assert_unnoticed();
     nothing_is_left_on(&server);
     account.row("SCRIPT FLUSH fifty times in a second")
 }
@@ -141,6 +134,22 @@ pub(crate) async fn swallowed() -> Row {
     drop(proxy);
     nothing_is_left_on(&server);
     account.row("a network that swallows every byte, and accepts, for 4 s")
+}
+
+/// A firewall has forgotten the connections, and nobody is told. They are given up after two seconds without a byte.
+pub(crate) async fn connections_forgotten() -> Row {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port()).await;
+    let mut load = Load::on(&proxy.url()).await;
+    load.fault();
+    proxy.forget_all();
+    load.healed();
+    load.recover(Duration::from_secs(4)).await;
+    let account = load.end().await;
+    account.assert_felt();
+    drop(proxy);
+    nothing_is_left_on(&server);
+    account.row("a firewall that forgets all connections, and says nothing")
 }
 
 /// Replies that are none.

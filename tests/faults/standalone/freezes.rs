@@ -3,10 +3,10 @@
 use std::thread;
 use std::time::Duration;
 
-use ratelimit_runtime::OnUnavailable;
+use ratelimit_runtime::{Key, OnUnavailable, Rule};
 
 use super::Disk;
-use crate::harness::{Answered, Load, Logged, Row, nothing_is_left_on};
+use crate::harness::{Answered, LIMIT, Load, Logged, Row, nothing_is_left_on};
 use crate::support::eventually;
 use crate::support::redis::RedisServer;
 
@@ -92,7 +92,7 @@ pub(crate) async fn too_few_replicas() -> Row {
     load.go_on(Duration::from_secs(1)).await;
     server.cli(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
     load.healed();
-    load.recover(Duration::from_millis(200)).await;
+    load.recover(Duration::from_millis(500)).await;
     let account = load.end().await;
     account.assert_felt();
     nothing_is_left_on(&server);
@@ -106,9 +106,11 @@ pub(crate) async fn out_of_memory() -> Row {
     load.fault();
     server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
     load.go_on(Duration::from_secs(1)).await;
+    let looked = load.limiter(OnUnavailable::Deny).peek(&Rule::new("seen", LIMIT), &Key::global()).await;
+    assert!(!looked.unwrap().is_degraded(), "looking needs no memory");
     server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
     load.healed();
-    load.recover(Duration::from_millis(200)).await;
+    load.recover(Duration::from_millis(500)).await;
     let account = load.end().await;
     account.assert_felt();
     assert_eq!(account.during(OnUnavailable::Allow, Answered::Nobody), 0, "nothing goes unchecked");

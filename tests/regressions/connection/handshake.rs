@@ -9,6 +9,7 @@ use ratelimit_runtime::store::Health;
 use super::asking::{ask, become_like, connected};
 use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;
+use crate::support::tls::{Authority, TlsServer};
 
 /// A fault of 300 ms that takes the connection along and swallows the handshake of the next one.
 #[tokio::test]
@@ -43,6 +44,25 @@ async fn a_slow_handshake_is_not_cut_short_by_its_callers() {
         });
         assert!(start.elapsed() < Duration::from_secs(2));
     }
+    assert_eq!(proxy.accepted(), 1, "one attempt was enough");
+}
+
+/// With TLS there is another round trip before the first word.
+#[tokio::test]
+async fn a_slow_tls_handshake_is_not_cut_short_by_its_callers() {
+    let authority = Authority::new();
+    let server = TlsServer::start(&authority);
+    let proxy = Proxy::start(server.port).await;
+    let url = proxy.url().replace("redis://", "rediss://");
+    let store = RedisStore::new(&url).unwrap().ca_certificates(authority.certificate()).unwrap();
+    // 160 ms for TLS and login, where calls wait for 100 ms, which is enough for an answer.
+    proxy.delay(Duration::from_millis(40));
+    let start = Instant::now();
+    while !ask(&store, "key", Limit::per_hour(1_000)).await.is_answered() {
+        assert!(start.elapsed() < Duration::from_secs(2));
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(start.elapsed() > Duration::from_millis(160), "{:?}", start.elapsed());
     assert_eq!(proxy.accepted(), 1, "one attempt was enough");
 }
 

@@ -1,6 +1,8 @@
 //! [`Backend`]: carries out a request by the route it takes (script, plain commands or redis-cell), and returns the
 //! result.
 
+use std::future::Future;
+
 use redis::Value;
 
 use super::connection::{Calls, Connections, Item, Question, Slot};
@@ -35,23 +37,32 @@ impl Backend {
     }
 
     /// Decides, and charges the request if it is admitted.
-    pub(super) async fn charge(&self, request: Request<'_>) -> Result<Verdict, StoreError> {
-        let operation = Operation::charging(&request);
-        if self.route(&request)? != Route::Script {
-            // Many times as large as what follows, for which memory is taken each time.
-            return Box::pin(self.decide(operation, request)).await;
+    ///
+    /// The future is small: memory is taken for it each time.
+    #[allow(clippy::manual_async_fn, reason = "an async function keeps its arguments twice")]
+    pub(super) fn charge<'a>(
+        &'a self,
+        request: Request<'a>,
+    ) -> impl Future<Output = Result<Verdict, StoreError>> + Send + 'a {
+        async move {
+            let calls = self.calls(&request);
+            if self.route(&request)? != Route::Script {
+                return Box::pin(self.decide(Operation::charging(&request), request)).await;
+            }
+            let item = Item {
+                script: protocol::script(request.algorithm()),
+                key: request.key(),
+                question: Question {
+                    packed: protocol::question(Operation::charging(&request), &request, self.settings.log_layout),
+                    now: self.now()?,
+                    is_unit: request.cost() == 1,
+                    counts_tickets: request.algorithm() == Algorithm::SlidingWindow,
+                },
+                timeout_at: request.timeout_at(),
+            };
+            let verdict = calls.decide(&item).await?;
+            if protocol::fits(&verdict, &request) { Ok(verdict) } else { Err(distrust(calls)) }
         }
-        let calls = self.calls(&request);
-        let question = Question {
-            packed: protocol::question(operation, &request, self.settings.log_layout),
-            now: self.now()?,
-            is_unit: request.cost() == 1,
-            counts_tickets: request.algorithm() == Algorithm::SlidingWindow,
-        };
-        let script = protocol::script(request.algorithm());
-        let verdict =
-            calls.decide(&Item { script, key: request.key(), question, timeout_at: request.timeout_at() }).await?;
-        if protocol::fits(&verdict, &request) { Ok(verdict) } else { Err(distrust(calls)) }
     }
 
     pub(super) async fn decide(&self, operation: Operation, request: Request<'_>) -> Result<Verdict, StoreError> {

@@ -13,13 +13,20 @@ use StoreErrorKind::{Full, Misconfigured, Unavailable};
 const FOREIGN: &str = "a key of the rate limiter holds something else: what another program has written (set a prefix of \
                        its own), or a ring met by a store without scripts (set `LogLayout::Zset` where scripts run)";
 
+/// What is said of a login that the server refuses.
+pub(super) const WRONG_LOGIN: &str = "Redis does not accept the user name or the password";
+
 /// Error codes and what they mean here.
 const CODES: &[(&str, StoreErrorKind, &str)] = &[
     ("OOM", Full, "Redis is out of memory: raise `maxmemory`"),
     ("NOAUTH", Misconfigured, "Redis asks for a password: write redis://user:password@host"),
-    ("WRONGPASS", Misconfigured, "Redis does not accept the user name or the password of the URL"),
+    ("WRONGPASS", Misconfigured, WRONG_LOGIN),
     ("DENIED", Misconfigured, "Redis is in protected mode: set a password, or let it bind to an address"),
-    ("NOPERM", Misconfigured, "the ACL of the Redis user forbids this"),
+    (
+        "NOPERM",
+        Misconfigured,
+        "the ACL of the Redis user forbids this: it needs the commands that `RedisStore` lists, and a pattern that its keys match",
+    ),
     ("WRONGTYPE", Misconfigured, FOREIGN),
     ("CROSSSLOT", Misconfigured, "Redis runs as a cluster: write redis+cluster:// for all of it"),
     ("MOVED", Misconfigured, "Redis runs as a cluster: write redis+cluster:// for all of it"),
@@ -88,6 +95,11 @@ pub(super) fn first(replies: &[Value]) -> Option<&ServerError> {
 /// Whether a replica was asked to write.
 pub(super) fn is_replica(error: &ServerError) -> bool {
     code(error) == "READONLY"
+}
+
+/// Whether the server does not know any more who we are.
+pub(super) fn is_logged_out(error: &ServerError) -> bool {
+    code(error) == "NOAUTH"
 }
 
 /// Whether the server says of itself that it does not serve.

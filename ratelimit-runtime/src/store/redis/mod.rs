@@ -13,13 +13,15 @@ use self::backend::Backend;
 use self::connection::{Connections, Deployment};
 use self::operation::Operation;
 use self::route::{GroupRoute, Settings, unsupported};
-use super::{Answer, Capabilities, DenyCache, Health, Request, Store, Verdict, leaves_all_to};
+use super::{Answer, Capabilities, DenyCache, Health, Request, Store, Verdict, leaves_rest_to};
 use crate::clock::WallClock;
 use crate::error::StoreError;
 
 mod backend;
 mod commands;
+mod connecting;
 mod connection;
+mod credentials;
 mod errors;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
@@ -31,9 +33,10 @@ mod route;
 mod script;
 mod script_call;
 
+pub use self::credentials::RedisCredentials;
 pub use self::layout::LogLayout;
 
-/// Limits on one Redis server (Redis 6.2 or later, or Valkey).
+/// Limits on a Redis server or on a Redis Cluster (Redis 6.2 or later, or Valkey).
 ///
 /// The connection is made in the background at the first call, one per tokio runtime, and made again whenever it is
 /// lost; [`ready`](Store::ready) waits for it. While there is none, calls fail at once and the limiter answers by its
@@ -51,22 +54,68 @@ pub struct RedisStore {
 }
 
 impl RedisStore {
-    /// A store on the server that the URL names: `redis://[user][:password]@host[:port][/database]`, `rediss://…` for
-    /// TLS (feature `redis-tls`), or `unix:///path/to/socket[?db=…&user=…&pass=…]`. Special characters in a password
-    /// are percent-encoded.
+    /// A store on the servers that the URL names:
     ///
-    /// Connections speak RESP3 unless the URL says `?protocol=resp2`.
+    /// | URL | servers |
+    /// | --- | --- |
+    /// | `redis://[user][:password]@host[:port][/database]` | one |
+    /// | `unix:///path/to/socket[?db=…&user=…&pass=…]` | one on this machine |
+    /// | `redis+sentinel://[user][:password]@host[:port][,host[:port]…]/master-name[/database]` | the master that Sentinel knows by this name. The hosts are sentinels, at port 26379 unless said; `?sentinel_user=…&sentinel_password=…` is their login |
+    /// | `redis+cluster://[user][:password]@host[:port][,host[:port]…]` | a cluster, of which these are some nodes |
+    ///
+    /// `rediss` in the place of `redis` is TLS (feature `redis-tls`); `valkey` and `valkeys` mean the same as `redis` and
+    /// `rediss`. Special characters in a password or a name are percent-encoded. Connections speak RESP3 unless the URL
+    /// says `?protocol=resp2`. What else there is to say, a method says: [`credentials`](Self::credentials) that change,
+    /// [`client_name`](Self::client_name), and certificates.
+    ///
+    /// # Sentinel
+    ///
+    /// All sentinels are asked at once and the first answer counts, so one that is dead or frozen costs nothing; further
+    /// ones are learnt, up to 16. A server is used if it says itself that it is a master. A fail-over is followed within
+    /// two seconds after the first sentinel says where the master is, also away from an old master that still answers:
+    /// while connected, each sentinel is asked every second. When none can be asked, the connection goes on, and a new one
+    /// is made to the last master that was known. The user also needs `ROLE`, and that of the sentinels
+    /// `SENTINEL GET-MASTER-ADDR-BY-NAME`, `SENTINEL MASTER` and `SENTINEL SENTINELS`.
+    ///
+    /// # Cluster
+    ///
+    /// `redis+cluster://a,b,c` names some of the nodes; the others are asked for, from whichever answers first. Keys spread over
+    /// all slots by themselves. Each master has a connection of its own, made when one of its keys is first asked for, and a
+    /// health of its own: a slow or dead one degrades the keys of its slots alone. Replicas are never asked. A password, TLS and
+    /// all other settings hold for every node.
+    ///
+    /// Slots that move are followed (`MOVED`, `ASK`); a call that no node carries out now (`TRYAGAIN`, `CLUSTERDOWN`) is tried
+    /// again for up to 35 ms within its timeout, and then fails as unavailable. While keys are asked for that nobody serves, the
+    /// slots are asked for again every 250 ms, so that a fail-over is followed within half a second of the cluster's own. A call
+    /// whose reply is lost is never sent again. A replica that takes over has perhaps not heard of the last admissions, since
+    /// Redis replicates asynchronously: as much may be admitted again.
+    ///
+    /// Keys of different slots do not share commands. Stacked rules are decided in one step where all their keys are in one
+    /// slot; else one after the other: never more than a limit is admitted, and what a refused or cancelled call was charged is
+    /// given back if this process lives, and else expires with the window.
+    ///
+    /// The user needs `CLUSTER SLOTS` as well, and `CLUSTER INFO` for [`ready`](Store::ready) to see whether the cluster is up.
     ///
     /// Returns at once and connects to nothing.
     ///
     /// # Errors
     ///
     /// [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if the URL is not one of these. The message
-    /// never repeats the URL, which may hold a password.
+    /// never repeats the URL, which may hold a password. A master that no sentinel knows, a wrong password or certificate
+    /// are `Misconfigured` when a call or [`ready`](Store::ready) meets them, and attempts go on, with pauses of up to a
+    /// second: they may be made right without a restart.
     pub fn new(url: &str) -> Result<Self, StoreError> {
-        let connections = Connections::new(Deployment::from_url(url)?);
+        Deployment::from_url(url).map(Self::on)
+    }
+
+    fn on(deployment: Deployment) -> Self {
         let settings = Settings { scripts: true, redis_cell: false, log_layout: None };
-        Ok(Self { cache: DenyCache::new(Backend { connections, settings, clock: None }) })
+        let backend = Backend { connections: Connections::new(deployment), settings, clock: None };
+        Self { cache: DenyCache::new(backend) }
+    }
+
+    fn connections_mut(&mut self) -> &mut Connections {
+        &mut self.cache.inner_mut().connections
     }
 
     /// Whether to run scripts: yes unless set. Without them no `EVAL` and no `EVALSHA` is ever sent, decisions are as
@@ -115,13 +164,13 @@ impl RedisStore {
 
     /// Whether calls that come at the same time share commands: yes unless set. A lone call is a command of its own either
     /// way. While it is on its way, those who come wait in this process, in order, and the next command carries them: for one
-    /// key a single question for all who ask the same, and up to 64 keys at once. Redis decides each of them as if it had come
-    /// alone.
+    /// key a single question for all who ask the same, and up to 64 keys at once, but in a cluster one. Redis decides each of
+    /// them as if it had come alone.
     ///
     /// Without it, each call is a command, however many there are.
     #[must_use]
     pub fn group_commit(mut self, on: bool) -> Self {
-        self.cache.inner_mut().connections.group_commit(on);
+        self.connections_mut().group_commit(on);
         self
     }
 
@@ -151,7 +200,11 @@ impl RedisStore {
 }
 
 impl Store for RedisStore {
-    leaves_all_to!(self => self.cache);
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.cache.acquire_by(request, Backend::charge)
+    }
+
+    leaves_rest_to!(self => self.cache);
 }
 
 impl Store for Backend {
@@ -236,7 +289,7 @@ impl fmt::Debug for RedisStore {
         f.debug_struct("RedisStore")
             .field("address", &deployment.to_string())
             .field("database", &deployment.database())
-            .field("tls", &deployment.is_tls())
+            .field("tls", &deployment.tls().is_some())
             .field("settings", &backend.settings)
             .field("own_clock", &backend.clock.is_some())
             .field("deny_cache", &self.cache.is_on())
@@ -249,6 +302,16 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test")]
 
     use super::*;
+
+    /// Memory is taken for it at every call.
+    #[test]
+    fn what_a_call_waits_with_is_small() {
+        let store = RedisStore::new("redis://h").unwrap();
+        let limits = [crate::rule::Limit::per_minute(1)];
+        let request = Request::new(b"key", crate::rule::Algorithm::SlidingWindow, &limits);
+        let size = size_of_val(&store.cache.inner().charge(request));
+        assert!(size <= 704, "{size}");
+    }
 
     #[test]
     fn debug_shows_no_credentials() {

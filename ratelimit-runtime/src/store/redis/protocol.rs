@@ -63,25 +63,20 @@ pub(super) fn question(operation: Operation, request: &Request<'_>, log: Option<
     };
     let mut question = Question::new();
     question.extend_from_slice(&[operation_number(operation), number(request.algorithm()) << 4 | layout, 1, 0]);
-    let mut push = |number: u64| question.extend_from_slice(&double(number).to_le_bytes());
-    push(request.cost());
-    push(block);
-    push(operation.ticket());
+    question.extend_from_slice(doubles([request.cost(), block, operation.ticket()]).as_flattened());
     question.push(u8::try_from(request.limits().len()).unwrap_or(u8::MAX));
-    let mut push = |number: u64| question.extend_from_slice(&double(number).to_le_bytes());
     for limit in request.limits() {
         // A limit of 0 is never asked whether it admits, only reset and the like; the scripts divide by `max`.
-        push(limit.max().max(1));
-        push(limit.window_us());
-        push(limit.capacity().max(1));
+        let numbers = [limit.max().max(1), limit.window_us(), limit.capacity().max(1)];
+        question.extend_from_slice(doubles(numbers).as_flattened());
     }
     question
 }
 
 /// The numbers of the scripts: exact up to 2⁵³, and nothing here is larger.
 #[allow(clippy::cast_precision_loss, reason = "counts are below 2^52, and so are times")]
-fn double(number: u64) -> f64 {
-    number as f64
+fn doubles(numbers: [u64; 3]) -> [[u8; 8]; 3] {
+    numbers.map(|number| (number as f64).to_le_bytes())
 }
 
 /// The scripts answer with whole numbers.

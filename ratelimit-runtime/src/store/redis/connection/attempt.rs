@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
 use super::race::{Either, either};
-use super::target::{Connection, Target};
+use super::server::Connection;
+use super::target::Target;
 use crate::error::StoreError;
 use crate::error::StoreErrorKind::Unavailable;
 use crate::real_time;
@@ -39,8 +40,8 @@ pub(super) async fn connect(target: &Target, mut hangs: impl FnMut() -> bool) ->
             Either::First(Some(Ok(result))) => return result,
             Either::First(Some(Err(error))) if error.is_panic() => {
                 return Err(StoreError::misconfigured(
-                    "connecting to Redis panicked: the tokio runtime needs `enable_all()`, and `rediss://` needs a \
-                     rustls crypto provider to be installed first",
+                    "connecting to Redis panicked: the tokio runtime needs `enable_all()`, TLS needs a rustls crypto \
+                     provider to be installed first, and a provider of credentials must not panic",
                 ));
             }
             Either::First(_) => return Err(StoreError::unavailable("connecting to Redis was cut short")),

@@ -3,12 +3,13 @@
 //! Of each key at most one call is on its way, so those who come meanwhile wait, in order; the next call carries them. Equal
 //! questions are asked as one, with how many ask it; others one after the other. Keys take turns.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::hash::BuildHasher as _;
 use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use foldhash::quality::RandomState;
+use hashbrown::HashTable;
 use redis::ServerError;
 
 use super::item::Item;
@@ -32,6 +33,7 @@ pub(super) struct Batches {
     together: bool,
     members: Members,
     keys: Slab<Key>,
+    hasher: RandomState,
     lanes: Vec<Lane>,
     /// The lane whose turn it is.
     turn: usize,
@@ -43,7 +45,8 @@ pub(super) struct Batches {
 #[derive(Debug)]
 struct Lane {
     script: &'static Script,
-    keys: HashMap<Arc<[u8]>, usize, RandomState>,
+    /// Those that others may join, by their bytes.
+    keys: HashTable<usize>,
     /// Keys with somebody who waits and no call on its way.
     ready: VecDeque<usize>,
     knowledge: Knowledge,
@@ -61,7 +64,9 @@ enum Knowledge {
 
 #[derive(Debug)]
 struct Key {
-    bytes: Arc<[u8]>,
+    bytes: Box<[u8]>,
+    /// Of the bytes.
+    hash: u64,
     waiting: List,
     is_asked: bool,
     is_ready: bool,
@@ -92,14 +97,24 @@ impl Batch {
 
 impl Batches {
     pub(super) fn new(together: bool) -> Self {
-        Self { together, members: Members::new(), keys: Slab::new(), lanes: Vec::new(), turn: 0, spare: Vec::new() }
+        Self {
+            together,
+            members: Members::new(),
+            keys: Slab::new(),
+            hasher: RandomState::default(),
+            lanes: Vec::new(),
+            turn: 0,
+            spare: Vec::new(),
+        }
     }
 
     /// Takes in a caller, who waits from now on.
     pub(super) fn enter(&mut self, item: &Item<'_>, waker: &Waker) -> usize {
         let lane = self.lane(item.script);
-        let known = self.lanes.get(lane).and_then(|lane| lane.keys.get(item.key).copied());
-        let key = known.unwrap_or_else(|| self.add_key(lane, item.key));
+        let hash = self.hasher.hash_one(item.key);
+        let is_it = |&key: &usize| *self.keys[key].bytes == *item.key;
+        let known = self.lanes.get(lane).and_then(|lane| lane.keys.find(hash, is_it).copied());
+        let key = known.unwrap_or_else(|| self.add_key(lane, item.key, hash));
         let Key { waiting, is_asked, is_ready, .. } = &mut self.keys[key];
         if !*is_asked
             && !*is_ready
@@ -115,7 +130,7 @@ impl Batches {
         self.lanes.iter().position(|lane| std::ptr::eq(lane.script, script)).unwrap_or_else(|| {
             self.lanes.push(Lane {
                 script,
-                keys: HashMap::default(),
+                keys: HashTable::new(),
                 ready: VecDeque::new(),
                 knowledge: Knowledge::Known,
             });
@@ -123,12 +138,11 @@ impl Batches {
         })
     }
 
-    fn add_key(&mut self, lane: usize, bytes: &[u8]) -> usize {
-        let bytes: Arc<[u8]> = bytes.into();
-        let key = Key { bytes: Arc::clone(&bytes), waiting: List::default(), is_asked: false, is_ready: false };
+    fn add_key(&mut self, lane: usize, bytes: &[u8], hash: u64) -> usize {
+        let key = Key { bytes: bytes.into(), hash, waiting: List::default(), is_asked: false, is_ready: false };
         let key = self.keys.insert(key);
         if let (true, Some(lane)) = (self.together, self.lanes.get_mut(lane)) {
-            lane.keys.insert(bytes, key);
+            lane.keys.insert_unique(hash, key, |&other| self.keys[other].hash);
         }
         key
     }
@@ -156,22 +170,20 @@ impl Batches {
         self.lanes.iter().all(|lane| lane.ready.is_empty())
     }
 
-    /// Writes the next call, of at most `most` questions, to `outgoing`. Whoever has too little time left is told so.
+    /// Writes the next call, of at most `most` questions, to `outgoing`. Whoever does not wait until `in_time` is told that
+    /// it is too late.
     pub(super) fn next(
         &mut self,
         outgoing: &mut Vec<u8>,
         most: usize,
-        now: Instant,
-        is_late: impl Fn(Duration) -> bool,
+        in_time: Instant,
         wakers: &mut Vec<Waker>,
     ) -> Option<Batch> {
         for _ in 0..self.lanes.len() {
             let lane = self.turn % self.lanes.len();
             self.turn = lane + 1;
             let mut batch = Batch { lane, in_full: false, sections: self.spare.pop().unwrap_or_default(), callers: 0 };
-            let is_late =
-                |until: Option<Instant>| until.is_some_and(|until| is_late(until.saturating_duration_since(now)));
-            self.fill(&mut batch, most, is_late, wakers);
+            self.fill(&mut batch, most, in_time, wakers);
             if batch.sections.is_empty() {
                 self.spare.push(batch.sections);
                 continue;
@@ -183,13 +195,7 @@ impl Batches {
     }
 
     /// Takes in those whose turn it is.
-    fn fill(
-        &mut self,
-        batch: &mut Batch,
-        most: usize,
-        is_late: impl Fn(Option<Instant>) -> bool,
-        wakers: &mut Vec<Waker>,
-    ) {
+    fn fill(&mut self, batch: &mut Batch, most: usize, in_time: Instant, wakers: &mut Vec<Waker>) {
         let Some(lane) = self.lanes.get_mut(batch.lane) else { return };
         if lane.knowledge == Knowledge::Sent {
             return;
@@ -202,7 +208,7 @@ impl Batches {
             while let Some(member) = key.waiting.first()
                 && batch.callers < CALLERS
             {
-                if is_late(self.members.timeout_at(member)) {
+                if self.members.timeout_at(member).is_some_and(|until| until < in_time) {
                     wakers.extend(self.members.answer_first(&mut key.waiting, Err(NoAnswer::TooLate)));
                     continue;
                 }
@@ -340,7 +346,7 @@ impl Batches {
                 remove(&mut self.keys, lane, index);
             }
             // Those whose key is on its way.
-            for &index in lane.keys.values() {
+            for &index in &lane.keys {
                 fail(&mut self.members, &mut self.keys[index].waiting, &why, wakers);
             }
         }
@@ -384,9 +390,8 @@ impl Batches {
 
 /// Forgets a key for which nobody waits.
 fn remove(keys: &mut Slab<Key>, lane: &mut Lane, index: usize) {
-    let bytes = &keys[index].bytes;
-    if lane.keys.get(bytes) == Some(&index) {
-        lane.keys.remove(bytes);
+    if let Ok(entry) = lane.keys.find_entry(keys[index].hash, |&key| key == index) {
+        entry.remove();
     }
     keys.remove(index);
 }

@@ -3,8 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use redis::ConnectionInfo;
+
 use super::sentinel::Sentinels;
 use super::server::Server;
+use super::tls::Tls;
 use super::url::{self, CLUSTER, List, SENTINEL};
 use crate::error::StoreError;
 
@@ -33,6 +36,11 @@ impl Seeds {
     pub(super) fn servers(&self) -> &[Server] {
         &self.all
     }
+
+    fn configure(&mut self, change: impl Fn(&mut Server)) {
+        change(&mut self.first);
+        self.all.iter_mut().for_each(change);
+    }
 }
 
 impl Deployment {
@@ -48,6 +56,29 @@ impl Deployment {
         }
     }
 
+    /// What a client of the application leads to.
+    pub(in super::super) fn from_info(info: &ConnectionInfo) -> Result<Self, StoreError> {
+        url::from_info(info).map(Arc::new).map(Self::Standalone)
+    }
+
+    /// Changes the settings of all servers but sentinels.
+    pub(super) fn configure(&mut self, change: impl Fn(&mut Server)) {
+        match self {
+            Self::Standalone(server) => change(Arc::make_mut(server)),
+            Self::Sentinel(sentinels) => Arc::make_mut(sentinels).configure_master(change),
+            Self::Cluster(seeds) => seeds.configure(change),
+        }
+    }
+
+    /// Changes the settings of all servers.
+    #[cfg(feature = "redis-tls")]
+    pub(super) fn configure_all(&mut self, change: impl Fn(&mut Server)) {
+        if let Self::Sentinel(sentinels) = self {
+            Arc::make_mut(sentinels).configure_sentinels(&change);
+        }
+        self.configure(change);
+    }
+
     /// Login, TLS and settings of the servers.
     fn template(&self) -> &Server {
         match self {
@@ -61,8 +92,8 @@ impl Deployment {
         self.template().database()
     }
 
-    pub(in super::super) fn is_tls(&self) -> bool {
-        self.template().is_tls()
+    pub(in super::super) fn tls(&self) -> Option<&Tls> {
+        self.template().tls()
     }
 }
 
@@ -138,7 +169,7 @@ mod tests {
         ] {
             let deployment = Deployment::from_url(url).unwrap();
             assert_eq!((deployment.to_string().as_str(), deployment.database()), (shown, database), "{url}");
-            assert!(!deployment.is_tls(), "{url}");
+            assert!(deployment.tls().is_none(), "{url}");
         }
     }
 
@@ -181,7 +212,7 @@ mod tests {
     fn tls_is_said_by_the_scheme() {
         for url in ["rediss://h", "rediss+sentinel://h/m", "valkeys+sentinel://h/m", "rediss+cluster://h"] {
             match Deployment::from_url(url) {
-                Ok(deployment) => assert!(cfg!(feature = "redis-tls") && deployment.is_tls(), "{url}"),
+                Ok(deployment) => assert!(cfg!(feature = "redis-tls") && deployment.tls().is_some(), "{url}"),
                 Err(error) => assert!(!cfg!(feature = "redis-tls") && error.message().contains("redis-tls"), "{error}"),
             }
         }

@@ -58,8 +58,8 @@ struct Inner {
     writer: Writer,
     /// The connection's task, when it waits; none if it was woken and has not had its turn yet.
     task: Option<Waker>,
-    /// When it was woken, or somebody last worked in its place.
-    woken: Instant,
+    /// Until then it may wait for its turn, since it was woken or somebody last worked in its place.
+    patient_until: Instant,
     heard: Instant,
     /// How far the task is with sending what callers leave to it.
     gathering: Gathering,
@@ -89,7 +89,7 @@ impl Exchange {
             queue: Queue::new(now, sharing),
             writer,
             task: None,
-            woken: now,
+            patient_until: now + STARVED,
             heard: now,
             gathering: Gathering::No,
             turns: 0,
@@ -175,7 +175,7 @@ impl Exchange {
         if inner.gathering == Gathering::No && inner.queue.has_turn() {
             inner.gathering = Gathering::Wanted;
             inner.wake();
-        } else if now.saturating_duration_since(inner.woken) > STARVED {
+        } else if now > inner.patient_until {
             // In a flood of callers the runtime may not come to tell the task that a reply is there.
             inner.wake();
         }
@@ -261,7 +261,7 @@ impl Shared {
         match worked {
             Poll::Ready(Err(error)) => self.close(error, true),
             Poll::Ready(Ok(())) => {}
-            Poll::Pending => self.lock().woken = Instant::now(),
+            Poll::Pending => self.lock().patient_until = Instant::now() + STARVED,
         }
     }
 
@@ -287,13 +287,13 @@ impl Shared {
 impl Inner {
     fn wake(&mut self) {
         if let Some(task) = self.task.take() {
-            self.woken = Instant::now();
+            self.patient_until = Instant::now() + STARVED;
             task.wake();
         }
     }
 
     fn is_starved(&self, now: Instant) -> bool {
-        self.task.is_none() && !self.ended && now.saturating_duration_since(self.woken) > STARVED
+        self.task.is_none() && !self.ended && now > self.patient_until
     }
 
     /// Writes from the caller's own turn. What the system does not take, and what goes wrong, is left to the task.
@@ -415,7 +415,7 @@ impl Io {
         if gathers {
             // The next turn comes after all who are ready to run.
             inner.task = None;
-            inner.woken = Instant::now();
+            inner.patient_until = Instant::now() + STARVED;
             cx.waker().wake_by_ref();
         } else if registers && !inner.task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
             // Whoever comes from now on finds somebody to wake.

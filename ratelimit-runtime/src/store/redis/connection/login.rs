@@ -8,12 +8,24 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use super::resp::{Parsed, parse};
 use super::stream::Stream;
 use crate::error::{StoreError, StoreErrorKind};
+use crate::store::redis::credentials::{Provider, RedisCredentials};
 use crate::store::redis::errors;
 
 /// Who we are, and which database is ours.
 #[derive(Clone)]
 pub(super) struct Login {
-    settings: RedisConnectionInfo,
+    who: Who,
+    database: i64,
+    protocol: ProtocolVersion,
+    client_name: Option<String>,
+}
+
+#[derive(Clone)]
+enum Who {
+    /// Whoever needs no password.
+    Anybody,
+    This(RedisCredentials),
+    Whoever(Provider),
 }
 
 /// What a server has to be.
@@ -40,30 +52,46 @@ impl From<io::Error> for LoginError {
 }
 
 impl Login {
-    pub(super) fn new(settings: RedisConnectionInfo) -> Self {
-        Self { settings }
-    }
-
-    pub(super) fn database(&self) -> i64 {
-        self.settings.db()
+    pub(super) fn new(settings: &RedisConnectionInfo, protocol: ProtocolVersion) -> Self {
+        let who = Who::of(settings.username(), settings.password());
+        Self { who, database: settings.db(), protocol, client_name: None }
     }
 
     /// That of another user, on no database, in the protocol that every version speaks.
     pub(super) fn of_user(user: Option<&str>, password: Option<&str>) -> Self {
-        let mut settings = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP2);
-        if let Some(user) = user {
-            settings = settings.set_username(user);
+        Self { who: Who::of(user, password), database: 0, protocol: ProtocolVersion::RESP2, client_name: None }
+    }
+
+    pub(super) fn set_provider(&mut self, provider: &Provider) {
+        self.who = Who::Whoever(provider.clone());
+    }
+
+    pub(super) fn set_client_name(&mut self, name: &str) {
+        self.client_name = Some(name.to_owned());
+    }
+
+    pub(super) fn database(&self) -> i64 {
+        self.database
+    }
+
+    /// What to log in with now.
+    pub(super) async fn credentials(&self) -> Result<Option<RedisCredentials>, StoreError> {
+        match &self.who {
+            Who::Anybody => Ok(None),
+            Who::This(credentials) => Ok(Some(credentials.clone())),
+            Who::Whoever(provider) => provider.ask().await.map(Some),
         }
-        if let Some(password) = password {
-            settings = settings.set_password(password);
-        }
-        Self { settings }
     }
 
     /// Logs in, chooses the database, asks for the role and sends a PING, in one round trip. What the server says if it
     /// does not serve.
-    pub(super) async fn log_in(&self, stream: &mut Stream, role: Role) -> Result<Option<StoreError>, LoginError> {
-        let mut steps = self.steps();
+    pub(super) async fn log_in(
+        &self,
+        stream: &mut Stream,
+        credentials: Option<&RedisCredentials>,
+        role: Role,
+    ) -> Result<Option<StoreError>, LoginError> {
+        let mut steps = self.steps(credentials);
         if role == Role::Master {
             steps.push(cmd("ROLE"));
         }
@@ -88,28 +116,43 @@ impl Login {
     }
 
     /// What comes before all else. May be nothing.
-    pub(super) fn steps(&self) -> Vec<Cmd> {
-        let mut steps = Vec::with_capacity(4);
-        let (user, password) = (self.settings.username(), self.settings.password());
-        if self.settings.protocol() == ProtocolVersion::RESP2 {
-            if let Some(password) = password {
-                let mut auth = cmd("AUTH");
-                auth.arg(user).arg(password);
-                steps.push(auth);
+    pub(super) fn steps(&self, credentials: Option<&RedisCredentials>) -> Vec<Cmd> {
+        let mut steps = Vec::with_capacity(5);
+        if self.protocol == ProtocolVersion::RESP2 {
+            steps.extend(credentials.map(auth));
+            if let Some(name) = &self.client_name {
+                steps.push(cmd("CLIENT").arg("SETNAME").arg(name).take());
             }
         } else {
             let mut hello = cmd("HELLO");
             hello.arg(3);
-            if let Some(password) = password {
-                hello.arg("AUTH").arg(user.unwrap_or("default")).arg(password);
+            if let Some(RedisCredentials { user, password, .. }) = credentials {
+                hello.arg("AUTH").arg(user.as_deref().unwrap_or("default")).arg(password);
+            }
+            if let Some(name) = &self.client_name {
+                hello.arg("SETNAME").arg(name);
             }
             steps.push(hello);
         }
-        if self.database() != 0 {
-            steps.push(cmd("SELECT").arg(self.database()).take());
+        if self.database != 0 {
+            steps.push(cmd("SELECT").arg(self.database).take());
         }
         steps
     }
+}
+
+impl Who {
+    fn of(user: Option<&str>, password: Option<&str>) -> Self {
+        let user = user.map(str::to_owned);
+        let this =
+            |password: &str| Self::This(RedisCredentials { user, password: password.to_owned(), renew_after: None });
+        password.map_or(Self::Anybody, this)
+    }
+}
+
+/// Logs in, in either protocol.
+pub(super) fn auth(credentials: &RedisCredentials) -> Cmd {
+    cmd("AUTH").arg(credentials.user.as_deref()).arg(&credentials.password).take()
 }
 
 /// Sends commands on a stream that nobody else uses, and gives as many replies; only one if that is an error. A server
@@ -164,7 +207,7 @@ fn login_failed(error: &ServerError) -> StoreError {
         return StoreError::misconfigured("Redis is older than 6.0: add ?protocol=resp2 to the URL");
     }
     if text.contains("AUTH") && errors::code(error) == "ERR" {
-        return StoreError::misconfigured("Redis does not accept the user name or the password of the URL");
+        return StoreError::misconfigured(errors::WRONG_LOGIN);
     }
     errors::from_server(error)
 }

@@ -13,6 +13,7 @@ use self::cluster::Topology;
 use self::endpoint::{Endpoint, Made};
 use self::node::Report;
 use self::queue::Sharing;
+use self::server::Server;
 use self::target::Target;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::real_time;
@@ -40,6 +41,7 @@ mod question;
 mod queue;
 mod race;
 mod records;
+mod renewal;
 mod resp;
 mod room;
 mod sentinel;
@@ -51,7 +53,7 @@ mod state;
 mod stream;
 mod supervisor;
 mod target;
-#[cfg(feature = "redis-tls")]
+#[cfg_attr(not(feature = "redis-tls"), path = "no_tls.rs")]
 mod tls;
 mod url;
 
@@ -62,6 +64,7 @@ pub(super) use self::item::{Item, Question};
 
 pub(super) struct Connections {
     deployment: Deployment,
+    group_commit: bool,
     way: Way,
     made: Made,
 }
@@ -70,16 +73,34 @@ impl Connections {
     /// Connects to nothing yet.
     pub(super) fn new(deployment: Deployment) -> Self {
         let made = Made::default();
-        Self { way: way(&deployment, true, &made), deployment, made }
+        Self { group_commit: true, way: way(&deployment, true, &made), deployment, made }
     }
 
-    /// Whether decisions may share calls: yes unless set.
+    /// Whether decisions may share calls: yes unless set. Connections that there are, are ended.
     pub(super) fn group_commit(&mut self, on: bool) {
-        self.way = way(&self.deployment, on, &self.made);
+        self.group_commit = on;
+        self.start_anew();
     }
 
     pub(super) fn deployment(&self) -> &Deployment {
         &self.deployment
+    }
+
+    /// Changes how to connect to all servers but sentinels. Connections that there are, are ended.
+    pub(super) fn configure(&mut self, change: impl Fn(&mut Server)) {
+        self.deployment.configure(change);
+        self.start_anew();
+    }
+
+    /// Changes how to connect to all servers.
+    #[cfg(feature = "redis-tls")]
+    pub(super) fn configure_all(&mut self, change: impl Fn(&mut Server)) {
+        self.deployment.configure_all(change);
+        self.start_anew();
+    }
+
+    fn start_anew(&mut self) {
+        self.way = way(&self.deployment, self.group_commit, &self.made);
     }
 
     /// The slot of a key.

@@ -197,8 +197,8 @@ impl Node {
     }
 
     fn look_at_error(&self, exchange: &Exchange, error: &ServerError) {
-        if errors::is_replica(error) {
-            // The name may lead to another server by now.
+        if errors::is_replica(error) || errors::is_logged_out(error) {
+            // The name may lead to another server by now, or another login may be right.
             exchange.close(errors::from_server(error), false);
         } else if errors::is_no_service(error) {
             // The supervisor sees for itself.

@@ -176,8 +176,11 @@ impl Lease {
             Err(NoAnswer::Error(error)) => vec![Value::ServerError(error)],
             Err(NoAnswer::NotAsked | NoAnswer::TooLate) => return Err(closed()),
         };
-        self.connection = Some(connection);
-        match errors::first(&replies) {
+        let error = errors::first(&replies);
+        if !error.is_some_and(errors::is_logged_out) {
+            self.connection = Some(connection);
+        }
+        match error {
             None => Ok(Ok(replies)),
             Some(error) => {
                 if errors::is_replica(error) {

@@ -167,10 +167,11 @@ impl Queue {
         self.has_turn() && self.batches.ready() >= self.share()
     }
 
-    /// How many questions a call should have: about a third of all there are. Then one is decided on, one waits for the
-    /// server, and those of the third are told and ask again.
+    /// How many questions a call should have: about half of all there are. Then one half is decided on while the other is
+    /// told and asks again, which takes this process about as long as it takes the server; and there are no more calls
+    /// than it takes for that.
     fn share(&self) -> usize {
-        ((self.questions + self.batches.ready()) / 3).clamp(SMALLEST.min(self.full), self.full)
+        self.questions.midpoint(self.batches.ready()).clamp(SMALLEST.min(self.full), self.full)
     }
 
     /// Asks ahead of all waiting questions, whether the server serves or not.
@@ -231,8 +232,7 @@ impl Queue {
             if answer.is_closed() {
                 continue;
             }
-            let left = question.timeout_at.map(|until| until.saturating_duration_since(now));
-            if left.is_some_and(|left| is_late(left, self.asked.is_empty(), &self.room)) {
+            if question.timeout_at.is_some_and(|until| until < self.in_time(now)) {
                 deliveries.answers.push((answer, Err(NoAnswer::TooLate)));
                 continue;
             }
@@ -242,6 +242,12 @@ impl Queue {
         false
     }
 
+    /// For those who do not wait until this moment, an answer would come too late. If nothing is on its way, that is
+    /// nobody who still waits: what took long once may not any more, and only an answer tells.
+    fn in_time(&self, now: Instant) -> Instant {
+        if self.asked.is_empty() { now + Duration::from_nanos(1) } else { self.room.in_time(now) }
+    }
+
     fn send_batch(&mut self, now: Instant, deliveries: &mut Deliveries) -> bool {
         if !self.has_turn() {
             if !self.batches.is_empty() && !self.room.is_left(self.on_the_way) {
@@ -249,12 +255,10 @@ impl Queue {
             }
             return false;
         }
+        let (share, in_time) = (self.share(), self.in_time(now));
         self.mark(now);
         let starts_at = self.end();
-        let (is_dry, room) = (self.asked.is_empty(), &self.room);
-        let is_late = |left| is_late(left, is_dry, room);
-        let share = self.share();
-        let batch = self.batches.next(&mut self.outgoing, share, now, is_late, &mut deliveries.wakers);
+        let batch = self.batches.next(&mut self.outgoing, share, in_time, &mut deliveries.wakers);
         let Some(batch) = batch else { return false };
         self.on_the_way += batch.callers;
         self.questions += batch.questions();
@@ -388,12 +392,6 @@ impl Deliveries {
     }
 }
 
-/// Whether an answer would come too late for somebody who has so much time left. With nothing on its way, how long the last
-/// answer took tells nothing: if that kept everybody from asking, nobody would ever know better.
-fn is_late(left: Duration, is_dry: bool, room: &Room) -> bool {
-    left.is_zero() || !is_dry && room.is_late(left)
-}
-
 fn len(bytes: &[u8]) -> u64 {
     u64::try_from(bytes.len()).unwrap_or(u64::MAX)
 }
@@ -516,8 +514,7 @@ mod tests {
     fn whoever_has_no_time_left_is_told_so() {
         let mut all = Fixture::new();
         let _first = all.fill();
-        let soon = all.now + Duration::from_micros(1);
-        let mut late = all.ask(Question { timeout_at: Some(soon), ..question(b"y") });
+        let mut late = all.ask(Question { timeout_at: Some(all.now), ..question(b"y") });
         for _ in 0..3 {
             all.reply(Value::Int(1)).unwrap();
         }

@@ -121,9 +121,10 @@ impl Room {
         self.alone.min(self.timeout / 2) + self.timeout / 4
     }
 
-    /// Whether an answer would come too late for somebody who has waited for room and has this much time left.
-    pub(super) fn is_late(&self, left: Duration) -> bool {
-        left < self.takes + self.timeout / 8
+    /// For those who have waited for room and do not wait until this moment, an answer would come too late.
+    pub(super) fn in_time(&self, now: Instant) -> Instant {
+        // Whoever waits no longer than now is late in any case.
+        now + (self.takes + (self.takes / 2).min(self.timeout / 8)).max(Duration::from_nanos(1))
     }
 }
 
@@ -219,8 +220,18 @@ mod tests {
         let mut room = Room::new();
         room.answered(ms(0), 1);
         settled(&mut room, 100, ms(0));
-        assert!(room.is_late(ms(25)));
-        assert!(!room.is_late(ms(60)));
+        let now = Instant::now();
+        assert!(now + ms(25) < room.in_time(now));
+        assert!(now + ms(60) >= room.in_time(now));
+    }
+
+    /// They are few, and the others have more time.
+    #[test]
+    fn callers_in_a_hurry_are_sent_to_a_server_that_is_fast() {
+        let mut room = Room::new();
+        settled(&mut room, 100_000, ms(1));
+        let now = Instant::now();
+        assert!(now + ms(5) >= room.in_time(now));
     }
 
     /// Callers in a hurry shorten the way for all; they cannot make it so short that nothing gets through.

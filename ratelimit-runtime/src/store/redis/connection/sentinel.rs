@@ -39,6 +39,7 @@ pub(in super::super) struct Sentinels {
     known: Mutex<Known>,
 }
 
+#[derive(Clone)]
 struct Known {
     /// First those of the URL, of which there is at least one, then those they have named.
     sentinels: Vec<Server>,
@@ -55,6 +56,17 @@ impl Sentinels {
 
     pub(in super::super) fn master(&self) -> &Server {
         &self.master
+    }
+
+    pub(super) fn configure_master(&mut self, change: impl Fn(&mut Server)) {
+        change(&mut self.master);
+        // It has been told where, and not how.
+        self.known().master = None;
+    }
+
+    #[cfg(feature = "redis-tls")]
+    pub(super) fn configure_sentinels(&mut self, change: impl Fn(&mut Server)) {
+        self.known().sentinels.iter_mut().for_each(change);
     }
 
     /// Where the master is, as far as anybody says.
@@ -127,6 +139,13 @@ impl Sentinels {
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Clone for Sentinels {
+    fn clone(&self) -> Self {
+        let known = Mutex::new(self.known().clone());
+        Self { name: self.name.clone(), master: self.master.clone(), known }
     }
 }
 

@@ -3,24 +3,36 @@
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
-use redis::{ConnectionAddr, ConnectionInfo};
+use redis::{Cmd, ConnectionAddr, ConnectionInfo, ProtocolVersion};
 use tokio::net::TcpStream;
 
-use super::login::{Login, LoginError, Role};
+use super::login::{Login, LoginError, Role, auth};
 use super::stream::{Handle, Stream};
-#[cfg(feature = "redis-tls")]
-use super::tls;
+use super::tls::Tls;
 use crate::error::StoreError;
+use crate::store::redis::credentials::Provider;
 
 /// Where a server is, and how to log in.
 #[derive(Clone)]
 pub(in super::super) struct Server {
     address: Address,
-    tls: bool,
+    tls: Option<Tls>,
     login: Login,
+}
+
+/// A connection that is ready for use.
+pub(super) struct Connection {
+    pub(super) stream: Stream,
+    /// Whom it leads to.
+    pub(super) server: Arc<Server>,
+    /// What the server says if it does not serve.
+    pub(super) says: Option<StoreError>,
+    /// When to log in again.
+    pub(super) renew_after: Option<Duration>,
 }
 
 #[derive(Clone)]
@@ -31,13 +43,15 @@ enum Address {
 
 impl Server {
     /// What the client library would connect to. None if this crate does not know this kind of address.
-    pub(super) fn from_info(info: &ConnectionInfo, tls: bool, login: Login) -> Option<Self> {
+    pub(super) fn from_info(info: &ConnectionInfo, tls: Option<Tls>, protocol: ProtocolVersion) -> Option<Self> {
         let address = match info.addr() {
-            ConnectionAddr::Tcp(host, port) => Address::Tcp { host: host.clone(), port: *port },
+            ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+                Address::Tcp { host: host.clone(), port: *port }
+            }
             ConnectionAddr::Unix(path) => Address::Unix(path.clone()),
             _ => return None,
         };
-        Some(Self { address, tls, login })
+        Some(Self { address, tls, login: Login::new(info.redis_settings(), protocol) })
     }
 
     /// The same login, TLS and settings at another address.
@@ -62,20 +76,42 @@ impl Server {
         matches!(&self.address, Address::Tcp { host: ours, port: of_ours } if ours == host && *of_ours == port)
     }
 
-    /// Connects, logs in, and asks whether the server serves: the second part is what it says if it does not.
-    pub(super) async fn connect(&self) -> Result<(Stream, Option<StoreError>), StoreError> {
-        self.connect_as(Role::Any).await
+    pub(in super::super) fn set_provider(&mut self, provider: &Provider) {
+        self.login.set_provider(provider);
     }
 
-    /// The same, if it is a master.
-    pub(super) async fn connect_to_master(&self) -> Result<(Stream, Option<StoreError>), StoreError> {
-        self.connect_as(Role::Master).await
+    pub(in super::super) fn set_client_name(&mut self, name: &str) {
+        self.login.set_client_name(name);
     }
 
-    async fn connect_as(&self, role: Role) -> Result<(Stream, Option<StoreError>), StoreError> {
+    #[cfg(feature = "redis-tls")]
+    pub(in super::super) fn set_tls(&mut self, tls: &Tls) {
+        self.tls = Some(tls.clone());
+    }
+
+    /// Connects, logs in, and asks whether the server serves.
+    pub(super) async fn connect(self: Arc<Self>, role: Role) -> Result<Connection, StoreError> {
+        let (stream, says, renew_after) = self.stream(role).await?;
+        Ok(Connection { stream, server: self, says, renew_after })
+    }
+
+    /// The parts of a connection.
+    pub(super) async fn stream(
+        &self,
+        role: Role,
+    ) -> Result<(Stream, Option<StoreError>, Option<Duration>), StoreError> {
         let mut stream = self.open().await.map_err(|error| self.unreachable(error))?;
-        let said = self.login.log_in(&mut stream, role).await.map_err(|error| self.not_logged_in(error))?;
-        Ok((stream, said))
+        // Asked late, so that they are fresh.
+        let credentials = self.login.credentials().await?;
+        let says = self.login.log_in(&mut stream, credentials.as_ref(), role).await;
+        let says = says.map_err(|error| self.not_logged_in(error))?;
+        Ok((stream, says, credentials.and_then(|credentials| credentials.renew_after)))
+    }
+
+    /// The command that logs in again, and when to do so once more.
+    pub(super) async fn login_again(&self) -> Result<Option<(Cmd, Option<Duration>)>, StoreError> {
+        let credentials = self.login.credentials().await?;
+        Ok(credentials.map(|credentials| (auth(&credentials), credentials.renew_after)))
     }
 
     async fn open(&self) -> io::Result<Stream> {
@@ -86,8 +122,8 @@ impl Server {
                 set_up(&socket)?;
                 let socket = Handle::of(&socket);
                 #[cfg(feature = "redis-tls")]
-                if self.tls {
-                    let (reader, writer) = tokio::io::split(tls::connect(host, tcp).await?);
+                if let Some(tls) = &self.tls {
+                    let (reader, writer) = tokio::io::split(tls.connect(host, tcp).await?);
                     return Ok(Stream { reader: Box::pin(reader), writer: Box::pin(writer), socket });
                 }
                 let (reader, writer) = tcp.into_split();
@@ -127,19 +163,22 @@ impl Server {
     /// What is said first, in words.
     #[cfg(test)]
     pub(super) fn steps(&self) -> String {
-        let words = |step: redis::Cmd| {
+        let ready = std::pin::pin!(self.login.credentials());
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        let std::task::Poll::Ready(Ok(credentials)) = ready.poll(&mut cx) else { return String::new() };
+        let words = |step: Cmd| {
             let packed = String::from_utf8_lossy(&step.get_packed_command()).into_owned();
             packed.split("\r\n").skip(2).step_by(2).map(str::to_owned).collect::<Vec<_>>()
         };
-        self.login.steps().into_iter().flat_map(words).collect::<Vec<_>>().join(" ")
+        self.login.steps(credentials.as_ref()).into_iter().flat_map(words).collect::<Vec<_>>().join(" ")
     }
 
     pub(in super::super) fn database(&self) -> i64 {
         self.login.database()
     }
 
-    pub(in super::super) fn is_tls(&self) -> bool {
-        self.tls
+    pub(in super::super) fn tls(&self) -> Option<&Tls> {
+        self.tls.as_ref()
     }
 }
 

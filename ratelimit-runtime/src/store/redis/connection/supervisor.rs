@@ -23,8 +23,10 @@ use super::pool::Pool;
 use super::question::{Answer, NoAnswer};
 use super::queue::Sharing;
 use super::race::{Either, either};
+use super::renewal::renew;
+use super::server::Connection;
 use super::state::{Action, Phase, Pong, State};
-use super::target::{Connection, Target};
+use super::target::Target;
 use crate::error::StoreError;
 use crate::real_time;
 
@@ -90,10 +92,12 @@ impl Supervisor {
     }
 
     /// Lets calls use the connection while the server serves. Says for how long the connection was good.
-    async fn serve(&mut self, Connection { stream, server, says }: Connection) -> Result<Duration, Over> {
+    async fn serve(&mut self, Connection { stream, server, says, renew_after }: Connection) -> Result<Duration, Over> {
         let start = Instant::now();
         let (exchange, task) = Exchange::start(stream, self.sharing);
         let task = AbortOnDrop(tokio::spawn(task).abort_handle());
+        let renewal = renew_after.map(|after| tokio::spawn(renew(Arc::clone(&server), exchange.clone(), after)));
+        let _renewal = renewal.map(|task| AbortOnDrop(task.abort_handle()));
         let (target, now_at) = (self.target.clone(), Arc::clone(&server));
         let mut moved = pin!(target.moved_from(&now_at));
         let look = eviction::look(exchange.clone(), Arc::clone(&server), self.nodes.clone());

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::login::Role;
 use super::sentinel::Sentinels;
-use super::server::Server;
-use super::stream::Stream;
+use super::server::{Connection, Server};
 use crate::error::StoreError;
 
 #[derive(Clone)]
@@ -14,26 +14,12 @@ pub(super) enum Target {
     Master(Arc<Sentinels>),
 }
 
-/// A connection that is ready for use.
-pub(super) struct Connection {
-    pub(super) stream: Stream,
-    /// Whom it leads to.
-    pub(super) server: Arc<Server>,
-    /// What the server says if it does not serve.
-    pub(super) says: Option<StoreError>,
-}
-
 impl Target {
     pub(super) async fn connect(&self) -> Result<Connection, StoreError> {
-        let (server, (stream, says)) = match self {
-            Self::Server(server) => (Arc::clone(server), server.connect().await?),
-            Self::Master(sentinels) => {
-                let server = sentinels.find().await?;
-                let connected = server.connect_to_master().await?;
-                (server, connected)
-            }
-        };
-        Ok(Connection { stream, server, says })
+        match self {
+            Self::Server(server) => Arc::clone(server).connect(Role::Any).await,
+            Self::Master(sentinels) => sentinels.find().await?.connect(Role::Master).await,
+        }
     }
 
     /// Waits until one should be connected to another server than this.

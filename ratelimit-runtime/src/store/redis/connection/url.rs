@@ -1,9 +1,9 @@
 //! URLs that name servers. No error repeats a URL, which may hold a password.
 
-use redis::{IntoConnectionInfo, ProtocolVersion};
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 
-use super::login::Login;
 use super::server::Server;
+use super::tls::Tls;
 use crate::error::StoreError;
 
 /// What a URL is to look like.
@@ -35,8 +35,8 @@ impl Form {
 pub(super) fn server(url: &str) -> Result<Server, StoreError> {
     let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
     let tls = match scheme {
-        "redis" | "valkey" | "unix" | "redis+unix" | "valkey+unix" => false,
-        "rediss" | "valkeys" => needs_tls()?,
+        "redis" | "valkey" | "unix" | "redis+unix" | "valkey+unix" => None,
+        "rediss" | "valkeys" => Some(tls()?),
         _ => {
             return Err(StoreError::misconfigured(
                 "a Redis URL starts with redis://, rediss://, unix://, redis+sentinel://, rediss+sentinel://, \
@@ -45,24 +45,40 @@ pub(super) fn server(url: &str) -> Result<Server, StoreError> {
         }
     };
     // TLS is done here, so the client library need not know of it.
-    let plain = if tls { format!("redis{}", url.get(scheme.len()..).unwrap_or_default()) } else { url.to_owned() };
-    if tls && url.contains('#') {
+    let plain =
+        if tls.is_some() { format!("redis{}", url.get(scheme.len()..).unwrap_or_default()) } else { url.to_owned() };
+    if tls.is_some() && url.contains('#') {
         return Err(StoreError::misconfigured("a rediss:// URL has no fragment: certificates are always checked"));
     }
     let info = plain.into_connection_info().map_err(|_| STANDALONE.malformed())?;
     let (_, query) = url.split_once('?').unwrap_or_default();
     let chosen = query.split(['&', '#']).any(|pair| pair.starts_with("protocol="));
     let protocol = if chosen { info.redis_settings().protocol() } else { ProtocolVersion::RESP3 };
-    let login = Login::new(info.redis_settings().clone().set_protocol(protocol));
-    Server::from_info(&info, tls, login).ok_or_else(|| STANDALONE.malformed())
+    Server::from_info(&info, tls, protocol).ok_or_else(|| STANDALONE.malformed())
 }
 
-/// That it is there.
-fn needs_tls() -> Result<bool, StoreError> {
-    if cfg!(feature = "redis-tls") {
-        return Ok(true);
-    }
-    Err(StoreError::misconfigured("TLS (`rediss`) needs the feature `redis-tls` of ratelimit-runtime"))
+fn tls() -> Result<Tls, StoreError> {
+    let missing = || StoreError::misconfigured("TLS (`rediss`) needs the feature `redis-tls` of ratelimit-runtime");
+    Tls::PLATFORM.ok_or_else(missing)
+}
+
+/// The server that a client of the application leads to.
+///
+/// # Errors
+///
+/// `Misconfigured`.
+pub(super) fn from_info(info: &ConnectionInfo) -> Result<Server, StoreError> {
+    let tls = match info.addr() {
+        ConnectionAddr::TcpTls { insecure: true, .. } => {
+            return Err(StoreError::misconfigured(
+                "this client does not check certificates, and this store always does",
+            ));
+        }
+        ConnectionAddr::TcpTls { .. } => Some(tls()?),
+        _ => None,
+    };
+    let unknown = || StoreError::misconfigured("this store does not know the kind of address that this client has");
+    Server::from_info(info, tls, info.redis_settings().protocol()).ok_or_else(unknown)
 }
 
 /// The parts of a URL with several hosts.
@@ -89,7 +105,7 @@ impl<'a> List<'a> {
             return Err(form.malformed());
         }
         if matches!(scheme, "rediss" | "valkeys") {
-            needs_tls()?;
+            tls()?;
         }
         Ok(Self {
             scheme,
@@ -171,8 +187,8 @@ mod tests {
 
     #[test]
     fn tls_is_said_by_the_scheme() {
-        assert_eq!(server("rediss://h:1").is_ok_and(|server| server.is_tls()), cfg!(feature = "redis-tls"));
-        assert!(!server("redis://h:1").unwrap().is_tls());
+        assert_eq!(server("rediss://h:1").is_ok_and(|server| server.tls().is_some()), cfg!(feature = "redis-tls"));
+        assert!(server("redis://h:1").unwrap().tls().is_none());
         assert!(server("rediss://h:1/#insecure").is_err());
     }
 

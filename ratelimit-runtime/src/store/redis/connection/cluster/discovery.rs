@@ -12,8 +12,8 @@ use super::super::login::converse;
 use super::super::node::Node;
 use super::super::question::{Expected, Question};
 use super::super::race::{Either, either};
-use super::super::server::Server;
-use super::super::target::{Connection, Target};
+use super::super::server::{Connection, Server};
+use super::super::target::Target;
 use super::slot_map::{Range, ranges};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::real_time;
@@ -71,7 +71,7 @@ impl Candidate {
                 (node.ask(question).await?, server)
             }
             Self::Server(server) => {
-                let Connection { mut stream, server, says } = connect_within(&Target::Server(server)).await?;
+                let Connection { mut stream, server, says, .. } = connect_within(&Target::Server(server)).await?;
                 if let Some(error) = says {
                     return Err(error);
                 }

@@ -2,7 +2,7 @@
 
 use redis::{Value, cmd};
 
-use super::super::login::converse;
+use super::super::login::{Role, converse};
 use super::super::server::Server;
 use super::super::stream::Stream;
 use crate::error::StoreError;
@@ -32,8 +32,8 @@ pub(super) struct Line<'a> {
 
 impl<'a> Line<'a> {
     pub(super) async fn open(sentinel: &'a Server) -> Result<Self, StoreError> {
-        let opened = sentinel.connect().await;
-        let (stream, _) = opened.map_err(|error| of(sentinel, "", &error))?;
+        let opened = sentinel.stream(Role::Any).await;
+        let (stream, ..) = opened.map_err(|error| of(sentinel, "", &error))?;
         Ok(Self { sentinel, stream })
     }
 

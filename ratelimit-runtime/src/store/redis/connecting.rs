@@ -1,0 +1,106 @@
+//! What a URL cannot say of the way to Redis.
+
+use std::fmt;
+use std::future::Future;
+
+use super::RedisStore;
+use super::connection::Deployment;
+use super::credentials::{Provider, RedisCredentials};
+use crate::error::StoreError;
+
+impl RedisStore {
+    /// A store on the server that a client of the application leads to, with its user, password, database and protocol.
+    ///
+    /// The store makes connections of its own. A connection that the application has open cannot be shared: it does not
+    /// tell whether a command was sent nor when the server last said something, which is how a limiter knows that calling
+    /// again is safe and that waiting is vain; so give the client that made it.
+    ///
+    /// Certificates that the client was built with cannot be read back from it: repeat them with
+    /// [`ca_certificates`](Self::ca_certificates) and [`client_certificate`](Self::client_certificate).
+    ///
+    /// # Errors
+    ///
+    /// [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if the client does not check certificates, or uses
+    /// TLS and the feature `redis-tls` is off.
+    pub fn from_client(client: &redis::Client) -> Result<Self, StoreError> {
+        Deployment::from_info(client.get_connection_info()).map(Self::on)
+    }
+
+    /// Logs in with what `provider` gives, in the place of a user and a password of the URL. It is asked for each
+    /// connection, so passwords and tokens may change while the service runs:
+    ///
+    /// ```
+    /// # use ratelimit_runtime::{RedisCredentials, RedisStore};
+    /// # use std::time::Duration;
+    /// # async fn iam_token() -> std::io::Result<String> { Ok(String::new()) }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let store = RedisStore::new("redis://limits.example.com")?.credentials(|| async {
+    ///     let token = iam_token().await?;
+    ///     Ok::<_, std::io::Error>(RedisCredentials::new("limiter", token).renew_after(Duration::from_secs(600)))
+    /// });
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// An error of the provider counts as an outage, as a server does that cannot be reached; attempts go on, with pauses
+    /// of up to a second.
+    ///
+    /// For the servers, not for sentinels, whose login is in the URL.
+    #[must_use]
+    pub fn credentials<F, A, E>(mut self, provider: F) -> Self
+    where
+        F: Fn() -> A + Send + Sync + 'static,
+        A: Future<Output = Result<RedisCredentials, E>> + Send + 'static,
+        E: fmt::Display,
+    {
+        let provider = Provider::new(provider);
+        self.connections_mut().configure(|server| server.set_provider(&provider));
+        self
+    }
+
+    /// The name of the connections in `CLIENT LIST`, without spaces. They have none unless set.
+    #[must_use]
+    pub fn client_name(mut self, name: &str) -> Self {
+        self.connections_mut().configure(|server| server.set_client_name(name));
+        self
+    }
+
+    /// Trusts these authorities instead of those of the platform: one or more certificates, as PEM. Sentinels are held
+    /// to the same.
+    ///
+    /// # Errors
+    ///
+    /// [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if there is none, one cannot be read, or the URL
+    /// is not of TLS.
+    #[cfg(feature = "redis-tls")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "redis-tls")))]
+    pub fn ca_certificates(mut self, pem: impl AsRef<[u8]>) -> Result<Self, StoreError> {
+        let tls = self.connections_mut().deployment().tls().ok_or_else(no_tls)?.trusting(pem.as_ref())?;
+        self.connections_mut().configure_all(|server| server.set_tls(&tls));
+        Ok(self)
+    }
+
+    /// Shows this certificate, with those that lead to its authority, to servers that ask for one; both as PEM. Sentinels
+    /// are shown the same.
+    ///
+    /// # Errors
+    ///
+    /// [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if one cannot be read, or the URL is not of TLS.
+    #[cfg(feature = "redis-tls")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "redis-tls")))]
+    pub fn client_certificate(
+        mut self,
+        certificates: impl AsRef<[u8]>,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Self, StoreError> {
+        let tls = self.connections_mut().deployment().tls().ok_or_else(no_tls)?;
+        let tls = tls.showing(certificates.as_ref(), key.as_ref())?;
+        self.connections_mut().configure_all(|server| server.set_tls(&tls));
+        Ok(self)
+    }
+}
+
+#[cfg(feature = "redis-tls")]
+fn no_tls() -> StoreError {
+    StoreError::misconfigured("certificates are for TLS: the scheme of the URL has to begin with rediss")
+}

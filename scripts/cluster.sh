@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# A Redis Cluster of six nodes on loopback (three masters, a replica each), to try things on:
+#
+#   scripts/cluster.sh start                                             # prints the URL
+#   REDIS_URL=$(scripts/cluster.sh url) cargo run --example send_code
+#   scripts/cluster.sh stop
+#
+# The nodes listen on CLUSTER_PORT (7000 unless set) and the five ports above, and for each other 10,000 above those. They keep
+# nothing on disk but what they know of each other, in a folder of the system's temporary one, which goes with them.
+set -euo pipefail
+
+first=${CLUSTER_PORT:-7000}
+server=${RATELIMIT_TEST_REDIS_BIN:-redis-server}
+dir=${TMPDIR:-/tmp}/ratelimit-cluster-$(id -u)-$first
+ports=$(seq "$first" "$((first + 5))")
+
+fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
+
+cli() { redis-cli -h 127.0.0.1 -p "$@"; }
+
+url() {
+    local seeds
+    seeds=$(printf '127.0.0.1:%s,' $ports)
+    printf 'redis+cluster://%s\n' "${seeds%,}"
+}
+
+start() {
+    command -v "$server" >/dev/null || fail "there is no $server here: install redis-server, or name one by RATELIMIT_TEST_REDIS_BIN"
+    command -v redis-cli >/dev/null || fail 'there is no redis-cli here: install redis-tools'
+    [ "$((first + 10005))" -le 65535 ] || fail "CLUSTER_PORT is at most 55530, not $first"
+    [ ! -e "$dir" ] || fail "it is running already, or was not stopped: scripts/cluster.sh stop"
+    mkdir -m 700 "$dir"
+    for port in $ports; do
+        mkdir "$dir/$port"
+        "$server" --port "$port" --bind 127.0.0.1 --daemonize yes --dir "$dir/$port" --logfile log --pidfile "$dir/$port/pid" \
+            --save '' --appendonly no --cluster-enabled yes --cluster-node-timeout 2000 >/dev/null
+    done
+    for port in $ports; do
+        answers "$port" || {
+            stop
+            fail "no node listens on port $port: is it taken? CLUSTER_PORT chooses other ports"
+        }
+    done
+    cli "$first" --cluster create $(printf '127.0.0.1:%s ' $ports) --cluster-replicas 1 --cluster-yes >"$dir/created" || {
+        cat "$dir/created" >&2
+        stop
+        fail 'the nodes did not become a cluster'
+    }
+    for port in $ports; do
+        serves "$port" || fail "the node on port $port does not serve: see $dir/$port/log"
+    done
+    url
+}
+
+# Whether it is our node that answers, and not somebody else's server.
+answers() {
+    for _ in $(seq 100); do
+        [ -s "$dir/$1/pid" ] && [ "$(cli "$1" config get dir 2>/dev/null | tail -n 1)" = "$dir/$1" ] && return
+        sleep 0.1
+    done
+    return 1
+}
+
+serves() {
+    for _ in $(seq 100); do
+        cli "$1" cluster info | grep -q cluster_state:ok && return
+        sleep 0.1
+    done
+    return 1
+}
+
+stop() {
+    for port in $ports; do
+        [ -s "$dir/$port/pid" ] || continue
+        kill -9 "$(cat "$dir/$port/pid")" 2>/dev/null || true
+    done
+    rm -rf -- "$dir"
+}
+
+case ${1:-} in
+start) start ;;
+stop) stop ;;
+url) url ;;
+*) fail 'usage: scripts/cluster.sh start | stop | url' ;;
+esac

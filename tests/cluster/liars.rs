@@ -1,0 +1,102 @@
+//! Nodes that say what no healthy node says.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
+use super::*;
+
+/// A server that says who serves the slots, and answers every script in the same way.
+struct Liar {
+    port: u16,
+    scripts: Arc<AtomicUsize>,
+}
+
+impl Liar {
+    /// In what it says, `PORT` stands for its own port.
+    async fn start(slots: &'static str, script: &'static str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (slots, script) = (slots.replace("PORT", &port.to_string()), script.replace("PORT", &port.to_string()));
+        let scripts = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&scripts);
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                let (slots, script, scripts) = (slots.clone(), script.clone(), Arc::clone(&counted));
+                tokio::spawn(async move {
+                    let mut said = vec![0; 1 << 20];
+                    loop {
+                        let Ok(came @ 1..) = client.read(&mut said).await else { return };
+                        // Each command has its name in front, and what is asked here comes whole.
+                        let text = String::from_utf8_lossy(&said[..came]).into_owned();
+                        let words = |word: &str| text.matches(&format!("\r\n{word}\r\n")).count();
+                        let mut reply = String::new();
+                        reply.push_str(&"%0\r\n".repeat(words("HELLO")));
+                        reply.push_str(&"+OK\r\n".repeat(words("ASKING") + words("CLIENT")));
+                        reply.push_str(&slots.repeat(words("SLOTS")));
+                        reply.push_str(&script.repeat(words("EVALSHA") + words("EVAL")));
+                        reply.push_str(&"+PONG\r\n".repeat(words("PING")));
+                        scripts.fetch_add(words("EVALSHA") + words("EVAL"), Ordering::Relaxed);
+                        if client.write_all(reply.as_bytes()).await.is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        Self { port, scripts }
+    }
+
+    fn store(&self) -> RedisStore {
+        RedisStore::new(&format!("redis+cluster://127.0.0.1:{}", self.port)).unwrap().deny_cache(false)
+    }
+}
+
+const ALL_SLOTS: &str = "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:PORT\r\n";
+
+#[tokio::test]
+async fn calls_that_are_sent_round_in_circles_end() {
+    for said in ["-MOVED 7 127.0.0.1:PORT\r\n", "-ASK 7 127.0.0.1:PORT\r\n", "-MOVED 7 :PORT\r\n"] {
+        let liar = Liar::start(ALL_SLOTS, said).await;
+        let error = timeout(PATIENCE, acquire(&liar.store(), "key", Limit::per_hour(3))).await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{said}: {error}");
+        let asked = liar.scripts.load(Ordering::Relaxed);
+        assert!((2..=20).contains(&asked), "{said}: asked {asked} times");
+    }
+}
+
+/// The first ones wait a little for the cluster; then nobody does, and it is asked now and then.
+#[tokio::test]
+async fn a_cluster_that_is_down_is_not_asked_by_everybody() {
+    let liar = Liar::start(ALL_SLOTS, "-CLUSTERDOWN The cluster is down\r\n").await;
+    let store = liar.store();
+    let start = Instant::now();
+    let mut calls = 0;
+    while start.elapsed() < Duration::from_millis(500) {
+        let error = acquire_in_time(&store, "key", Limit::per_hour(3)).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+        calls += 1;
+        sleep(Duration::from_millis(1)).await;
+    }
+    let asked = liar.scripts.load(Ordering::Relaxed);
+    assert!(calls > 30 && asked <= 15, "{asked} times for {calls} calls");
+}
+
+#[tokio::test]
+async fn slots_that_cannot_be_are_not_believed() {
+    for said in [
+        "*1\r\n*3\r\n:0\r\n:16384\r\n*2\r\n$9\r\n127.0.0.1\r\n:PORT\r\n",
+        "*1\r\n*3\r\n:9\r\n:5\r\n*2\r\n$9\r\n127.0.0.1\r\n:PORT\r\n",
+        "*1\r\n*1\r\n:0\r\n",
+        "+OK\r\n",
+        "*0\r\n",
+        "-ERR no\r\n",
+    ] {
+        let liar = Liar::start(said, "+OK\r\n").await;
+        let error = acquire_in_time(&liar.store(), "key", Limit::per_hour(3)).await.unwrap_err();
+        assert!(matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::Misconfigured), "{said}: {error}");
+        assert_eq!(liar.scripts.load(Ordering::Relaxed), 0);
+    }
+}

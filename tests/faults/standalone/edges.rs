@@ -1,0 +1,254 @@
+//! What holds at the edges of an outage: for several processes, for blocks, for calls on their way, for reservations.
+
+use std::time::{Duration, Instant};
+
+use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, Rule, key, rate_limit};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::harness::{Answered, Call, Row, TIMEOUT, most_in_a_window, nothing_is_left_on};
+use crate::support::proxy::Proxy;
+use crate::support::redis::RedisServer;
+use crate::support::unique;
+use crate::support::worker::Worker;
+
+const PROCESSES: usize = 3;
+const MAX: usize = 20;
+const WINDOW: Duration = Duration::from_secs(2);
+
+/// With `local` and N processes, a window that touches an outage admits up to (N + 1) · `max`, however often the outage
+/// comes and goes within it; with `deny` never more than `max`. The store itself never admits more than `max`, so it is
+/// authoritative as soon as it is back.
+pub(crate) async fn several_processes_and_an_outage_that_flaps() -> Vec<Row> {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port()).await;
+    let mut fleets = ["local", "allow", "deny"].map(|policy| Fleet::start(&proxy.url(), policy));
+    fleets.iter_mut().for_each(Fleet::assert_ready);
+    sleep(WINDOW).await;
+    for _ in 0..4 {
+        proxy.refuse(true);
+        proxy.reset_all();
+        sleep(Duration::from_millis(300)).await;
+        proxy.refuse(false);
+        sleep(Duration::from_millis(200)).await;
+    }
+    sleep(Duration::from_millis(1_100) + WINDOW).await;
+    let rows = fleets.iter_mut().map(Fleet::row).collect();
+    drop(fleets);
+    nothing_is_left_on(&server);
+    rows
+}
+
+/// Processes that share a limit, and a policy.
+struct Fleet {
+    policy: &'static str,
+    workers: Vec<Worker>,
+}
+
+impl Fleet {
+    fn start(url: &str, policy: &'static str) -> Self {
+        let prefix = unique("fleet");
+        let (max, window) = (MAX.to_string(), WINDOW.as_millis().to_string());
+        let worker = |_| Worker::start(&["live", url, &prefix, policy, "4", &max, &window]);
+        Self { policy, workers: (0..PROCESSES).map(worker).collect() }
+    }
+
+    fn assert_ready(&mut self) {
+        for worker in &mut self.workers {
+            assert_eq!(worker.line(), "ready");
+        }
+    }
+
+    fn row(&mut self) -> Row {
+        let policy = self.policy;
+        self.workers.iter_mut().for_each(Worker::go);
+        let calls: Vec<Vec<Call>> = self.workers.iter_mut().map(|worker| admissions(&worker.rest())).collect();
+        let most = |which: &dyn Fn(&Call) -> bool| {
+            most_in_a_window(calls.iter().flatten().filter(|call| which(call)).collect(), WINDOW)
+        };
+        let (by_store, by_all) = (most(&|call| call.by == Answered::Store), most(&|call| call.by != Answered::Nobody));
+        assert!(by_store <= MAX, "`{policy}`: the store admitted {by_store} of {MAX} in one window");
+        for of_one in &calls {
+            let own = of_one.iter().filter(|call| call.by == Answered::Fallback).collect();
+            let own = most_in_a_window(own, WINDOW);
+            assert!(own <= MAX, "`{policy}`: one process admitted {own} of {MAX} in one window");
+        }
+        let allowed = if policy == "deny" { MAX } else { MAX * (PROCESSES + 1) };
+        assert!(by_all <= allowed, "`{policy}`: {by_all} of {allowed} were admitted in one window");
+        let count = |by| calls.iter().flatten().filter(|call| call.by == by).count();
+        let (store, fallback, nobody) = (count(Answered::Store), count(Answered::Fallback), count(Answered::Nobody));
+        match policy {
+            "local" => assert!(fallback > 0 && nobody == 0, "{fallback} {nobody}"),
+            "allow" => assert!(nobody > 0),
+            _ => assert_eq!(fallback + nobody, 0),
+        }
+        let row =
+            Row::new(format!("{PROCESSES} processes, `{policy}`, and connections reset for 300 ms four times in 2 s"));
+        row.admitted(format!("{by_all} of {allowed}; by the store {by_store} of {MAX}"))
+            .seen(format!("admitted by the store {store}, by fallbacks {fallback}, unchecked {nobody}"))
+    }
+}
+
+/// What a worker has printed.
+fn admissions(printed: &str) -> Vec<Call> {
+    let call = |line: &str| {
+        let words: Vec<_> = line.split(' ').collect();
+        let [sent, answered, by] = words.as_slice() else { panic!("{line:?} is not an admission") };
+        let at = |text: &str| Duration::from_micros(text.parse().unwrap());
+        let by = match *by {
+            "store" => Answered::Store,
+            "fallback" => Answered::Fallback,
+            _ => Answered::Nobody,
+        };
+        Call { sent: at(sent), answered: at(answered), by, admitted: true, hot: true, error: None }
+    };
+    printed.lines().map(call).collect()
+}
+
+/// A call whose reply is lost may have been charged, is not sent again, and is answered by policy, at once.
+pub(crate) async fn replies_that_are_lost() -> Row {
+    const CALLS: u64 = 20;
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port()).await;
+    let limiter = RateLimiter::builder().redis(&proxy.url()).timeout(TIMEOUT).build().unwrap();
+    let rule = Rule::new("lost", Limit::per_hour(1_000));
+    limiter.ready().await.unwrap();
+    assert!(limiter.acquire(&rule, &Key::global()).await.is_ok(), "the server knows the script");
+    for _ in 0..CALLS {
+        limiter.ready().await.unwrap();
+        // One that lasts so long was good, and is replaced at once.
+        sleep(Duration::from_millis(120)).await;
+        proxy.cut_replies(1);
+        let decision = limiter.acquire(&rule, &Key::global()).await.unwrap();
+        assert!(decision.is_degraded(), "{decision:?}");
+    }
+    limiter.ready().await.unwrap();
+    let left = limiter.peek(&rule, &Key::global()).await.unwrap();
+    assert!((999 - CALLS..999).contains(&left.remaining()), "each ran at most once: {left:?}");
+    drop(limiter);
+    nothing_is_left_on(&server);
+    let calls = usize::try_from(CALLS).unwrap();
+    Row::new("the reply to a call is cut in the middle")
+        .calls(calls)
+        .seen(format!("fallback {calls}; none charged twice"))
+}
+
+/// A block that was set while the store was away goes on in its process, and there only.
+pub(crate) async fn blocks() -> Row {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port()).await;
+    let limiter = || RateLimiter::builder().redis(&proxy.url()).timeout(TIMEOUT).build().unwrap();
+    let (one, other) = (limiter(), limiter());
+    let rule = Rule::new("blocks", Limit::new(1, Duration::from_millis(100))).with_block(Duration::from_secs(2));
+    one.ready().await.unwrap();
+    other.ready().await.unwrap();
+    cut_off(&proxy, &[&one, &other]).await;
+    assert!(one.acquire(&rule, &Key::global()).await.is_ok());
+    let blocked = one.acquire(&rule, &Key::global()).await.unwrap_err();
+    assert!(blocked.decision().unwrap().is_blocked());
+    proxy.refuse(false);
+    one.ready().await.unwrap();
+    other.ready().await.unwrap();
+    // Long after its limit would admit it again.
+    sleep(Duration::from_millis(300)).await;
+    let refused = one.acquire(&rule, &Key::global()).await.unwrap_err();
+    assert!(refused.decision().is_some_and(|decision| decision.is_blocked() && decision.is_degraded()), "{refused:?}");
+    assert!(!other.acquire(&rule, &Key::global()).await.unwrap().is_degraded(), "the store knows of no block");
+    sleep(refused.retry_after().unwrap()).await;
+    assert!(!one.acquire(&rule, &Key::global()).await.unwrap().is_degraded(), "the block is over");
+    drop((one, other));
+    nothing_is_left_on(&server);
+    Row::new("a `block` set while the store is away")
+        .seen("goes on in its process after the return, for as long as it was set")
+}
+
+#[rate_limit(key = "<rule>", limiter = limiter, window = "1h", max = 100, count = "err", name = "settled log")]
+async fn by_log(limiter: &RateLimiter, rule: &str, wrong: bool, over: watch::Receiver<bool>) -> Result<(), Failure> {
+    finish(rule, wrong, over).await
+}
+
+#[rate_limit(key = "<rule>", limiter = limiter, window = "1h", max = 100, count = "err", algorithm = "token_bucket", name = "settled bucket")]
+async fn by_bucket(limiter: &RateLimiter, rule: &str, wrong: bool, over: watch::Receiver<bool>) -> Result<(), Failure> {
+    finish(rule, wrong, over).await
+}
+
+async fn finish(_rule: &str, wrong: bool, mut over: watch::Receiver<bool>) -> Result<(), Failure> {
+    over.wait_for(|over| *over).await.unwrap();
+    if wrong { Err(Failure::Wrong) } else { Ok(()) }
+}
+
+#[derive(Debug)]
+enum Failure {
+    Wrong,
+    Refused,
+}
+
+impl From<RateLimitError> for Failure {
+    fn from(_: RateLimitError) -> Self {
+        Self::Refused
+    }
+}
+
+/// Calls that began before the outage and end in it are settled after it: what does not count is given back.
+pub(crate) async fn reservations() -> Row {
+    const RIGHT: usize = 30;
+    const WRONG: usize = 20;
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port()).await;
+    let limiter = RateLimiter::builder().redis(&proxy.url()).timeout(Duration::from_secs(2)).build().unwrap();
+    limiter.ready().await.unwrap();
+    let (end, over) = watch::channel(false);
+    let mut calls = JoinSet::new();
+    for call in 0..RIGHT + WRONG {
+        let (limiter, over) = (limiter.clone(), over.clone());
+        calls.spawn(async move {
+            let log = by_log(&limiter, "shared", call < WRONG, over.clone());
+            let bucket = by_bucket(&limiter, "shared", call < WRONG, over);
+            futures_util::future::join(log, bucket).await
+        });
+    }
+    let log = Rule::new("settled log", Limit::per_hour(100));
+    let bucket =
+        Rule::new("settled bucket", Limit::per_hour(100)).with_algorithm(ratelimit_runtime::Algorithm::TokenBucket);
+    let shared = "shared";
+    let left = async |rule: &Rule| match limiter.peek(rule, &key!("<shared>")).await {
+        Ok(decision) if !decision.is_degraded() => decision.remaining(),
+        _ => u64::MAX,
+    };
+    // Waits until so many are left of both.
+    let becomes = async |expected: u64| {
+        let start = Instant::now();
+        while left(&log).await != expected || left(&bucket).await != expected {
+            let seen = (left(&log).await, left(&bucket).await);
+            assert!(start.elapsed() < Duration::from_secs(5), "{expected} were to be left, and {seen:?} are");
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    becomes(50).await;
+    cut_off(&proxy, &[&limiter]).await;
+    end.send(true).unwrap();
+    for (log, bucket) in calls.join_all().await {
+        assert!(!matches!(log, Err(Failure::Refused)) && !matches!(bucket, Err(Failure::Refused)));
+    }
+    sleep(Duration::from_millis(300)).await;
+    proxy.refuse(false);
+    becomes(80).await;
+    drop(limiter);
+    nothing_is_left_on(&server);
+    Row::new("calls with `count` that end while the store is away")
+        .calls(RIGHT + WRONG)
+        .seen("settled after the return")
+}
+
+/// Takes the connections away, and waits until this is known.
+async fn cut_off(proxy: &Proxy, limiters: &[&RateLimiter]) {
+    proxy.refuse(true);
+    proxy.reset_all();
+    let rule = Rule::new("probe", Limit::per_hour(1_000_000)).with_on_unavailable(OnUnavailable::Deny);
+    for limiter in limiters {
+        while limiter.peek(&rule, &Key::global()).await.is_ok() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Who the store says it is, and what becomes of it when that changes.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use super::{MINUTE, PATIENCE, acquire, acquire_in_time, number_of, recovered};
+use crate::support::redis::{RedisServer, shared};
+use crate::support::{eventually, unique};
+use ratelimit_runtime::store::{StoreError, StoreErrorKind};
+use ratelimit_runtime::{Limit, RedisCredentials, RedisStore, Store};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio::time::{sleep, timeout};
+
+async fn ready(store: &RedisStore) {
+    timeout(PATIENCE, store.ready()).await.unwrap().unwrap();
+}
+
+/// Whether the store answers, however late.
+async fn answers(store: &RedisStore) -> bool {
+    timeout(PATIENCE, acquire(store, &unique("goes on"), Limit::new(1, MINUTE))).await.unwrap().is_ok()
+}
+
+/// Waits until the store is told this.
+async fn fails_with(store: &RedisStore, text: &str) -> StoreError {
+    let start = Instant::now();
+    loop {
+        match acquire_in_time(store, &unique("fails")).await {
+            Err(error) if error.message().contains(text) => return error,
+            other => assert!(start.elapsed() < PATIENCE, "{other:?}"),
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+fn server_with_user(password: &str) -> RedisServer {
+    let server = RedisServer::start();
+    set_password(&server, password);
+    server
+}
+
+fn set_password(server: &RedisServer, password: &str) {
+    let password = format!(">{password}");
+    let said = server.cli(&["ACL", "SETUSER", "limiter", "on", "resetpass", &password, "~*", "&*", "+@all"]);
+    assert_eq!(said, "OK");
+}
+
+/// Ends all connections but that of the test.
+fn kill(server: &RedisServer) {
+    server.cli(&["CLIENT", "KILL", "USER", "limiter"]);
+}
+
+#[tokio::test]
+async fn a_password_that_changes_while_the_store_runs() {
+    let server = server_with_user("first");
+    let store = RedisStore::new(&format!("redis://limiter:first@127.0.0.1:{}/", server.port())).unwrap();
+    ready(&store).await;
+    set_password(&server, "second");
+    assert!(answers(&store).await, "who is logged in stays so");
+    kill(&server);
+    let error = fails_with(&store, "password").await;
+    assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
+    assert!(!error.message().contains("first"), "{error}");
+    set_password(&server, "first");
+    let took = recovered(&store, &unique("again")).await;
+    assert!(took < Duration::from_secs(3), "{took:?}");
+}
+
+#[tokio::test]
+async fn a_provider_is_asked_for_each_connection() {
+    let server = server_with_user("first");
+    let (password, asked) = (Arc::new(Mutex::new("first")), Arc::new(AtomicU64::new(0)));
+    let provider = {
+        let (password, asked) = (Arc::clone(&password), Arc::clone(&asked));
+        move || {
+            asked.fetch_add(1, Ordering::Relaxed);
+            let password = *password.lock().unwrap();
+            async move {
+                tokio::task::yield_now().await;
+                match password {
+                    "none" => Err(io::Error::other("the vault is sealed")),
+                    password => Ok(RedisCredentials::new("limiter", password)),
+                }
+            }
+        }
+    };
+    // What the URL says is not used.
+    let url = format!("redis://nobody:wrong@127.0.0.1:{}/", server.port());
+    let store = RedisStore::new(&url).unwrap().credentials(provider);
+    ready(&store).await;
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
+    for _ in 0..10 {
+        assert!(answers(&store).await);
+    }
+    assert_eq!(asked.load(Ordering::Relaxed), 1, "nobody is asked for a call");
+    set_password(&server, "second");
+    *password.lock().unwrap() = "second";
+    kill(&server);
+    let took = recovered(&store, &unique("again")).await;
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    assert_eq!(asked.load(Ordering::Relaxed), 2);
+
+    *password.lock().unwrap() = "none";
+    kill(&server);
+    assert!(fails_with(&store, "the vault is sealed").await.kind() == StoreErrorKind::Unavailable);
+    *password.lock().unwrap() = "second";
+    let took = recovered(&store, &unique("again")).await;
+    assert!(took < Duration::from_secs(3), "{took:?}");
+    assert!(!format!("{store:?} {:?}", RedisCredentials::new("limiter", "hunter2")).contains("hunter2"));
+}
+
+#[tokio::test]
+async fn a_token_is_renewed_on_the_open_connection() {
+    let server = server_with_user("1");
+    let tokens = Arc::new(AtomicU64::new(0));
+    let next = Arc::clone(&tokens);
+    let store = RedisStore::new(&server.url()).unwrap().credentials(move || {
+        let token = next.fetch_add(1, Ordering::Relaxed) + 1;
+        let credentials = RedisCredentials::new("limiter", token.to_string());
+        async move {
+            Ok::<_, io::Error>(if token < 4 { credentials.renew_after(Duration::from_secs(1)) } else { credentials })
+        }
+    });
+    ready(&store).await;
+    // The third is refused: it is asked again.
+    for token in ["2", "4"] {
+        set_password(&server, token);
+        let wanted = token.parse().unwrap();
+        let renewed = || tokens.load(Ordering::Relaxed) >= wanted;
+        let start = Instant::now();
+        while !renewed() {
+            assert!(start.elapsed() < PATIENCE);
+            assert!(answers(&store).await);
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+    assert!(eventually(|| server.info("commandstats", "cmdstat_auth").contains("calls=3")), "after HELLO");
+    assert!(server.info("commandstats", "cmdstat_auth").contains("failed_calls=1"));
+    assert!(server.info("commandstats", "cmdstat_hello").starts_with("calls=1,"), "one connection");
+    assert_eq!(tokens.load(Ordering::Relaxed), 4);
+}
+
+#[tokio::test]
+async fn connections_have_a_name() {
+    let server = RedisServer::start();
+    for protocol in ["2", "3"] {
+        let url = format!("{}?protocol={protocol}", server.url());
+        let store = RedisStore::new(&url).unwrap().client_name("shop-limits");
+        ready(&store).await;
+        assert!(server.cli(&["CLIENT", "LIST"]).contains("name=shop-limits"), "RESP{protocol}");
+        let store = RedisStore::new(&url).unwrap().client_name("with a space");
+        let error = timeout(PATIENCE, store.ready()).await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
+        assert!(error.message().contains("name"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_client_of_the_application_says_is_taken() {
+    let server = server_with_user("hunter2");
+    let url = format!("redis://limiter:hunter2@127.0.0.1:{}/5?protocol=resp3", server.port());
+    let client = redis::Client::open(url).unwrap();
+    let store = RedisStore::from_client(&client).unwrap();
+    ready(&store).await;
+    assert!(acquire(&store, &unique("client"), Limit::new(1, MINUTE)).await.unwrap().allowed);
+    assert!(server.info("keyspace", "db5").starts_with("keys=1"));
+    assert!(server.cli(&["CLIENT", "LIST"]).contains("user=limiter"));
+    assert!(!format!("{store:?}").contains("hunter2"));
+    assert_eq!(number_of(&server.info("clients", "connected_clients")), 2, "its own and that of the test");
+
+    let tls = |insecure| {
+        let address = redis::ConnectionAddr::TcpTls { host: "h".to_owned(), port: 1, insecure, tls_params: None };
+        let info = redis::IntoConnectionInfo::into_connection_info("redis://h").unwrap().set_addr(address);
+        RedisStore::from_client(&redis::Client::open(info).unwrap())
+    };
+    assert!(format!("{:?}", tls(false).unwrap()).contains("tls: true"));
+    let error = tls(true).unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
+    assert!(error.message().contains("does not check certificates"), "{error}");
+}
+
+/// Settings of connections may come after the first use.
+#[tokio::test]
+async fn a_setting_after_the_first_call_holds_from_then_on() {
+    let store = RedisStore::new(&shared().url()).unwrap();
+    ready(&store).await;
+    let name = unique("late");
+    let store = store.client_name(&name);
+    ready(&store).await;
+    assert!(shared().cli(&["CLIENT", "LIST"]).contains(&name));
+}
+
+/// Redis itself keeps those logged in who are; services around it do not.
+#[tokio::test]
+async fn a_server_that_forgets_who_is_logged_in_is_told_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let logins = Arc::new(AtomicU64::new(0));
+    let seen = Arc::clone(&logins);
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let mut said = [0; 4096];
+            let length = client.read(&mut said).await.unwrap();
+            assert!(String::from_utf8_lossy(&said[..length]).contains("HELLO"));
+            seen.fetch_add(1, Ordering::Relaxed);
+            client.write_all(b"%1\r\n+proto\r\n:3\r\n+PONG\r\n").await.unwrap();
+            let _ = client.read(&mut said).await;
+            let _ = client.write_all(b"-NOAUTH Authentication required.\r\n").await;
+            // It would go on saying so.
+            tokio::spawn(async move { while client.read(&mut said).await.is_ok_and(|length| length > 0) {} });
+        }
+    });
+    let store = RedisStore::new(&format!("redis://:right@127.0.0.1:{port}/")).unwrap();
+    let error = timeout(PATIENCE, acquire(&store, "k", Limit::new(1, MINUTE))).await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
+    assert!(error.message().contains("password"), "{error}");
+    let start = Instant::now();
+    while logins.load(Ordering::Relaxed) < 2 {
+        assert!(start.elapsed() < PATIENCE, "the store logs in again");
+        sleep(Duration::from_millis(5)).await;
+    }
+}

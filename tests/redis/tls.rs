@@ -1,0 +1,115 @@
+//! TLS: whom the store trusts, and what it shows.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::time::Duration;
+
+use super::{MINUTE, PATIENCE, acquire, acquire_in_time, recovered};
+use crate::support::redis::shared;
+use crate::support::tls::{Authority, TlsServer};
+use crate::support::unique;
+use ratelimit_runtime::store::{StoreError, StoreErrorKind};
+use ratelimit_runtime::{Limit, RedisStore, Store};
+use tokio::time::timeout;
+
+const LOCAL: [&str; 2] = ["127.0.0.1", "localhost"];
+
+async fn ready(store: &RedisStore) -> Result<(), StoreError> {
+    timeout(PATIENCE, store.ready()).await.unwrap()
+}
+
+/// What the store is told for good.
+async fn mistake(store: &RedisStore) -> String {
+    let error = ready(store).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
+    assert_eq!(acquire_in_time(store, "k").await.unwrap_err().kind(), StoreErrorKind::Misconfigured);
+    error.message().to_owned()
+}
+
+#[tokio::test]
+async fn an_authority_of_its_own() {
+    let authority = Authority::new();
+    let server = TlsServer::start(&authority);
+    let pem = authority.certificate();
+    for url in [server.url(), format!("rediss://localhost:{}/", server.port)] {
+        let store = RedisStore::new(&url).unwrap().ca_certificates(&pem).unwrap();
+        ready(&store).await.unwrap();
+        let (key, limit) = (unique("tls"), Limit::new(1, MINUTE));
+        assert!(acquire(&store, &key, limit).await.unwrap().allowed);
+        assert!(!acquire(&store, &key, limit).await.unwrap().allowed);
+        assert_eq!(server.server.number(&["EXISTS", &key]), 1);
+    }
+    // Several in one file, as they are handed out while one takes the other's place.
+    let both = format!("{}{pem}", Authority::new().certificate());
+    ready(&RedisStore::new(&server.url()).unwrap().ca_certificates(both).unwrap()).await.unwrap();
+}
+
+#[tokio::test]
+async fn certificates_that_are_not_to_be_trusted() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let server = TlsServer::start(&authority);
+    let store = RedisStore::new(&server.url()).unwrap();
+    assert!(mistake(&store).await.contains("certificate"), "the platform does not know the authority");
+    let trusting = |authority: &Authority| {
+        RedisStore::new(&server.url()).unwrap().ca_certificates(authority.certificate()).unwrap()
+    };
+    assert!(mistake(&trusting(&other)).await.contains("UnknownIssuer"), "that of another authority");
+    server.show(&authority.identity(&["other.example"]));
+    assert!(mistake(&trusting(&authority)).await.contains("not valid for name"), "one for another name");
+    server.show(&authority.expired(&LOCAL));
+    let store = trusting(&authority);
+    assert!(mistake(&store).await.contains("expired"));
+    // It is renewed, and nobody has to tell the store.
+    server.show(&authority.identity(&LOCAL));
+    let took = recovered(&store, &unique("renewed")).await;
+    assert!(took < Duration::from_secs(3), "{took:?}");
+}
+
+#[tokio::test]
+async fn a_certificate_of_the_client() {
+    let authority = Authority::new();
+    let server = TlsServer::start_with(&authority, &authority.identity(&LOCAL), &["--tls-auth-clients", "yes"]);
+    let store = || RedisStore::new(&server.url()).unwrap().ca_certificates(authority.certificate()).unwrap();
+    assert!(mistake(&store()).await.contains("certificate"), "it has none to show");
+    let (client, stranger) = (authority.identity(&["limiter"]), Authority::new().identity(&["limiter"]));
+    ready(&store().client_certificate(&client.certificate, &client.key).unwrap()).await.unwrap();
+    let store_of_stranger = store().client_certificate(&stranger.certificate, &stranger.key).unwrap();
+    assert!(mistake(&store_of_stranger).await.contains("certificate"));
+    let mixed = store().client_certificate(&client.certificate, &stranger.key).unwrap();
+    assert!(mistake(&mixed).await.contains("does not fit"));
+}
+
+#[tokio::test]
+async fn what_cannot_be_used_is_said_at_once() {
+    let identity = Authority::new().identity(&LOCAL);
+    let store = || RedisStore::new("rediss://localhost/").unwrap();
+    let errors = [
+        (store().ca_certificates("").unwrap_err(), "PEM"),
+        (store().ca_certificates(&identity.key).unwrap_err(), "PEM"),
+        (store().ca_certificates("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").unwrap_err(), "PEM"),
+        (store().client_certificate("", &identity.key).unwrap_err(), "certificate of the client"),
+        (store().client_certificate(&identity.certificate, "").unwrap_err(), "key of the client"),
+        (RedisStore::new("redis://localhost").unwrap().ca_certificates(&identity.certificate).unwrap_err(), "rediss"),
+        (
+            RedisStore::new("redis+sentinel://h/m")
+                .unwrap()
+                .client_certificate(&identity.certificate, &identity.key)
+                .unwrap_err(),
+            "rediss",
+        ),
+    ];
+    for (error, expected) in errors {
+        assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
+        assert!(error.message().contains(expected), "{error}");
+    }
+}
+
+/// One end speaks TLS, and the other does not: a server that makes no sense, or says nothing.
+#[tokio::test]
+async fn the_wrong_scheme_is_like_an_outage() {
+    let server = TlsServer::start(&Authority::new());
+    for url in [format!("rediss://127.0.0.1:{}", shared().port()), format!("redis://127.0.0.1:{}", server.port)] {
+        let error = acquire_in_time(&RedisStore::new(&url).unwrap(), "k").await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+    }
+}

@@ -1,0 +1,66 @@
+//! [`Worker`]: a process of its own that uses a limiter.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+/// A worker process (`bin/worker.rs`), killed if the test ends before it does.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    child: Child,
+    out: BufReader<ChildStdout>,
+}
+
+impl Worker {
+    pub(crate) fn start(args: &[&str]) -> Self {
+        Self::start_in(&[], args)
+    }
+
+    /// In an environment that also has these variables.
+    pub(crate) fn start_in(environment: &[(&str, &str)], args: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_worker"))
+            .envs(environment.iter().copied())
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        Self { child, out }
+    }
+
+    /// The next line that it prints.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.out.read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    }
+
+    /// All that it prints until it ends.
+    pub(crate) fn rest(&mut self) -> String {
+        let mut printed = String::new();
+        self.out.read_to_string(&mut printed).unwrap();
+        printed
+    }
+
+    /// Ends its standard input, which workers take as a sign: to begin, or to end.
+    pub(crate) fn go(&mut self) {
+        drop(self.child.stdin.take());
+    }
+
+    /// Kills the process (SIGKILL), and gives what it had printed.
+    pub(crate) fn kill(mut self) -> String {
+        self.child.kill().unwrap();
+        let mut printed = String::new();
+        self.out.read_to_string(&mut printed).unwrap();
+        printed
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
