@@ -49,25 +49,6 @@ pub use self::layout::LogLayout;
 /// `TYPE`, `GET`, `SET`, `UNLINK`, `GETRANGE`, `SETRANGE`, `ZADD`, `ZCARD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZREVRANGE`,
 /// `ZREM` and `ZREMRANGEBYRANK`, and `BITOP` for long logs to give memory back; without scripts, what
 /// [`scripts`](Self::scripts) says instead.
-///
-/// # Redis Cluster
-///
-/// `redis+cluster://a,b,c` names some of the nodes; the others are asked for, from whichever answers first. Keys spread over
-/// all slots by themselves. Each master has a connection of its own, made when one of its keys is first asked for, and a
-/// health of its own: a slow or dead one degrades the keys of its slots alone. Replicas are never asked. A password, TLS and
-/// all other settings hold for every node.
-///
-/// Slots that move are followed (`MOVED`, `ASK`); a call that no node carries out now (`TRYAGAIN`, `CLUSTERDOWN`) is tried
-/// again for up to 35 ms within its timeout, and then fails as unavailable. While keys are asked for that nobody serves, the
-/// slots are asked for again every 250 ms, so that a fail-over is followed within half a second of the cluster's own. A call
-/// whose reply is lost is never sent again. A replica that takes over has perhaps not heard of the last admissions, since
-/// Redis replicates asynchronously: as much may be admitted again.
-///
-/// Keys of different slots do not share commands. Stacked rules are decided in one step where all their keys are in one
-/// slot; else one after the other: never more than a limit is admitted, and what a refused or cancelled call was charged is
-/// given back if this process lives, and else expires with the window.
-///
-/// The user needs `CLUSTER SLOTS` as well, and `CLUSTER INFO` for [`ready`](Store::ready) to see whether the cluster is up.
 pub struct RedisStore {
     cache: DenyCache<Backend>,
 }
@@ -95,6 +76,25 @@ impl RedisStore {
     /// while connected, each sentinel is asked every second. When none can be asked, the connection goes on, and a new one
     /// is made to the last master that was known. The user also needs `ROLE`, and that of the sentinels
     /// `SENTINEL GET-MASTER-ADDR-BY-NAME`, `SENTINEL MASTER` and `SENTINEL SENTINELS`.
+    ///
+    /// # Cluster
+    ///
+    /// `redis+cluster://a,b,c` names some of the nodes; the others are asked for, from whichever answers first. Keys spread over
+    /// all slots by themselves. Each master has a connection of its own, made when one of its keys is first asked for, and a
+    /// health of its own: a slow or dead one degrades the keys of its slots alone. Replicas are never asked. A password, TLS and
+    /// all other settings hold for every node.
+    ///
+    /// Slots that move are followed (`MOVED`, `ASK`); a call that no node carries out now (`TRYAGAIN`, `CLUSTERDOWN`) is tried
+    /// again for up to 35 ms within its timeout, and then fails as unavailable. While keys are asked for that nobody serves, the
+    /// slots are asked for again every 250 ms, so that a fail-over is followed within half a second of the cluster's own. A call
+    /// whose reply is lost is never sent again. A replica that takes over has perhaps not heard of the last admissions, since
+    /// Redis replicates asynchronously: as much may be admitted again.
+    ///
+    /// Keys of different slots do not share commands. Stacked rules are decided in one step where all their keys are in one
+    /// slot; else one after the other: never more than a limit is admitted, and what a refused or cancelled call was charged is
+    /// given back if this process lives, and else expires with the window.
+    ///
+    /// The user needs `CLUSTER SLOTS` as well, and `CLUSTER INFO` for [`ready`](Store::ready) to see whether the cluster is up.
     ///
     /// Returns at once and connects to nothing.
     ///
