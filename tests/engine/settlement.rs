@@ -4,15 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ratelimit_runtime::store::{Answer, Capabilities, Request, Verdict};
+use ratelimit_runtime::store::{Answer, Capabilities, Request, StoreError, Verdict};
 use ratelimit_runtime::{MemoryStore, RateLimitError, RateLimiter, Store, rate_limit};
 
 /// A store on the other end of a network: every answer is for later, and counted once it is on its way.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Remote {
     inner: Arc<MemoryStore>,
     released: Arc<AtomicU64>,
     committed: Arc<AtomicU64>,
+    /// So many answers to a release are lost on their way back.
+    loses: Arc<AtomicU64>,
 }
 
 impl Store for Remote {
@@ -38,7 +40,12 @@ impl Store for Remote {
     fn release<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
         Answer::later(async move {
             self.released.fetch_add(1, Ordering::SeqCst);
-            self.inner.release(request, ticket).await
+            let released = self.inner.release(request, ticket).await;
+            let fewer = |left: u64| left.checked_sub(1);
+            match self.loses.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer) {
+                Ok(_) => Err(StoreError::unavailable("the connection has ended")),
+                Err(_) => released,
+            }
         })
     }
 
@@ -58,13 +65,13 @@ trait Never {
 
 impl Never for RateLimiter {
     fn never(&self) -> RateLimitError {
-        RateLimitError::Unavailable(ratelimit_runtime::store::StoreError::unavailable("wrong"))
+        RateLimitError::Unavailable(StoreError::unavailable("wrong"))
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_reservation_is_settled_once() {
-    let store = Remote { inner: Arc::default(), released: Arc::default(), committed: Arc::default() };
+    let store = Remote::default();
     let limiter = RateLimiter::with_store(store.clone());
     for _ in 0..20 {
         guess(&limiter, true).await.unwrap();
@@ -76,4 +83,36 @@ async fn a_reservation_is_settled_once() {
     }
     assert_eq!(store.released.load(Ordering::SeqCst), 20);
     assert_eq!(store.committed.load(Ordering::SeqCst), 3);
+}
+
+#[rate_limit(limiter = limiter, window = "1h", max = 5, count = "err", algorithm = "token_bucket")]
+async fn guess_by_bucket(limiter: &RateLimiter, right: bool) -> Result<(), RateLimitError> {
+    if right { Ok(()) } else { Err(std::future::ready(limiter).await.never()) }
+}
+
+/// An entry of a log cannot be given back twice, and a sum could.
+#[tokio::test]
+async fn only_what_names_an_entry_is_settled_again_after_an_answer_was_lost() {
+    let store = Remote::default();
+    let limiter = RateLimiter::with_store(store.clone());
+    store.loses.store(2, Ordering::SeqCst);
+    guess(&limiter, true).await.unwrap();
+    assert!(eventually(|| store.released.load(Ordering::SeqCst) == 3).await, "once, and twice again");
+
+    store.loses.store(1, Ordering::SeqCst);
+    guess_by_bucket(&limiter, true).await.unwrap();
+    assert!(eventually(|| store.loses.load(Ordering::SeqCst) == 0).await);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(store.released.load(Ordering::SeqCst), 4);
+}
+
+/// Whether it came, while other tasks went on.
+async fn eventually(done: impl Fn() -> bool) -> bool {
+    for _ in 0..2_000 {
+        if done() {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    false
 }

@@ -247,9 +247,8 @@ impl Account {
         // A machine that is busy with other things may stop any process, for all callers at once.
         let early = |call: &&Call| call.answered < self.fault() && !call.by.is_store() && !self.is_disturbed(call);
         let degraded = lane.calls.iter().filter(early).count();
-        // A machine that is busy with other things is late now and then.
         assert!(
-            degraded <= 2 + lane.calls.len() / 100,
+            degraded <= 2 * CALLERS / POLICIES.len(),
             "`{}`: {degraded} not by the store, before any fault\n{}",
             lane.policy,
             self.timeline()
