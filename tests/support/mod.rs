@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "every test program uses another part")]
 
+pub(crate) mod browser;
 pub(crate) mod redis;
 
 use std::sync::atomic::{AtomicU64, Ordering};
