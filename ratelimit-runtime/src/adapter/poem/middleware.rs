@@ -4,6 +4,7 @@ use poem::error::ResponseError as _;
 use poem::http::header::{HeaderValue, RETRY_AFTER};
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response};
 
+use crate::RateLimitError;
 use crate::adapter::header_key::HeaderKeyRejection;
 use crate::adapter::layer::{Asks, Before, Question, RateLimitLayer, Telling, tell};
 use crate::response::Told;
@@ -39,6 +40,11 @@ impl<E: Endpoint, R: Asks<Request, Response> + Send + Sync> Endpoint for RateLim
                 // Errors are made responses here, because those have to tell of the decisions too.
                 Ok(()) => match self.inner.call(request).await {
                     Ok(output) => output.into_response(),
+                    // The response of an error has the extensions of the error, not those that it was made with.
+                    Err(mut error) if error.is::<RateLimitError>() => {
+                        error.set_data(Told);
+                        error.into_response()
+                    }
                     Err(error) => error.into_response(),
                 },
                 Err(error) => error.as_response(),
