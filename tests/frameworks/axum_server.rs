@@ -45,16 +45,16 @@ async fn responses_tell_of_decisions() {
     let app = searches().layer(RateLimitLayer::new().limiter(RateLimiter::memory()));
     let answers =
         [ask(&app, request("/alice")).await, ask(&app, request("/alice")).await, ask(&app, request("/alice")).await];
-    assert_searches(answers);
+    assert_searches(&answers);
     tokio::time::advance(Duration::from_secs(60)).await;
     assert_eq!(ask(&app, request("/alice")).await.status, 200);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_layer_limits_by_itself() {
-    let layer = RateLimitLayer::new()
-        .limiter(RateLimiter::memory())
-        .rule(PER_KEY, |request: &Request| HeaderKey::<ApiKey>::of(request.headers()).map(|api_key| key!("<api_key>")));
+    let layer = RateLimitLayer::new().limiter(RateLimiter::memory()).rule(&PER_KEY, |request: &Request| {
+        HeaderKey::<ApiKey>::of(request.headers()).map(|api_key| key!("<api_key>"))
+    });
     let app = searches().layer(layer);
     let with_key = |path, key: &str| {
         let mut request = request(path);
@@ -72,13 +72,13 @@ async fn a_layer_limits_by_itself() {
     assert_eq!(refused.standings, [item("per-key", &[("r", 0), ("t", 10)])]);
 }
 
-const PER_HOUR: Rule = Rule::new("per-hour", Limit::per_hour(100));
+static PER_HOUR: Rule = Rule::new("per-hour", Limit::per_hour(100));
 
 #[tokio::test(start_paused = true)]
 async fn several_layers_tell_of_all_their_rules() {
     let limiter = RateLimiter::memory();
-    let layer = |rule| RateLimitLayer::new().rule(rule, |_: &Request| key!("all"));
-    let app = searches().layer(layer(PER_KEY)).layer(layer(PER_HOUR)).layer(RateLimitLayer::new().limiter(limiter));
+    let layer = |rule: &'static Rule| RateLimitLayer::new().rule(rule, |_: &Request| key!("all"));
+    let app = searches().layer(layer(&PER_KEY)).layer(layer(&PER_HOUR)).layer(RateLimitLayer::new().limiter(limiter));
     let answer = ask(&app, request("/alice")).await;
     let mut names: Vec<_> = answer.policies.iter().map(|(name, _)| name.as_str()).collect();
     names.sort_unstable();

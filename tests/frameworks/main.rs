@@ -26,7 +26,7 @@ async fn search(user: &str) -> Result<String, RateLimitError> {
 }
 
 /// Of a layer.
-const PER_KEY: Rule = Rule::new("per-key", Limit::new(3, Duration::from_secs(10)));
+static PER_KEY: Rule = Rule::new("per-key", Limit::new(3, Duration::from_secs(10)));
 
 /// One item of a list of a field: its name, and its numbers by their names.
 type Item = (String, Vec<(String, i64)>);
@@ -80,9 +80,9 @@ impl Seen {
 }
 
 /// The answers to three searches of alice.
-fn assert_searches(answers: [Seen; 3]) {
+fn assert_searches(answers: &[Seen; 3]) {
     let policies = vec![item("search", &[("q", 2), ("w", 60)])];
-    for (left, answer) in [1, 0].into_iter().zip(&answers) {
+    for (left, answer) in [1, 0].into_iter().zip(answers) {
         let standings = vec![item("search", &[("r", left), ("t", 60)])];
         let expected = Seen {
             status: 200,

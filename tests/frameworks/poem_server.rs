@@ -17,7 +17,7 @@ async fn seen(response: Response) -> Seen {
 }
 
 async fn ask(app: &impl Endpoint, request: Request) -> Seen {
-    seen(app.get_response(request).await).await
+    seen(Box::pin(app.get_response(request)).await).await
 }
 
 fn request(path: &'static str) -> Request {
@@ -32,7 +32,7 @@ async fn found(Path(user): Path<String>) -> Result<String, RateLimitError> {
 #[tokio::test(start_paused = true)]
 async fn responses_tell_of_decisions() {
     let app = Route::new().at("/:user", get(found)).with(RateLimitLayer::new().limiter(RateLimiter::memory()));
-    assert_searches([
+    assert_searches(&[
         ask(&app, request("/alice")).await,
         ask(&app, request("/alice")).await,
         ask(&app, request("/alice")).await,
@@ -41,9 +41,9 @@ async fn responses_tell_of_decisions() {
 
 #[tokio::test(start_paused = true)]
 async fn a_layer_limits_by_itself() {
-    let layer = RateLimitLayer::new()
-        .limiter(RateLimiter::memory())
-        .rule(PER_KEY, |request: &Request| HeaderKey::<ApiKey>::of(request.headers()).map(|api_key| key!("<api_key>")));
+    let layer = RateLimitLayer::new().limiter(RateLimiter::memory()).rule(&PER_KEY, |request: &Request| {
+        HeaderKey::<ApiKey>::of(request.headers()).map(|api_key| key!("<api_key>"))
+    });
     let app = Route::new().at("/:user", get(found)).with(layer);
     let with_key = |path, key| Request::builder().uri_str(path).header("x-api-key", key).finish();
     let missing = ask(&app, request("/alice")).await;

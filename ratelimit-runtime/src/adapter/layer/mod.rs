@@ -30,7 +30,7 @@ use crate::rule::Rule;
 /// use axum::routing::get;
 /// use ratelimit_runtime::{HeaderKey, Limit, NamedHeader, RateLimitLayer, RateLimiter, Rule, key};
 ///
-/// const PER_KEY: Rule = Rule::new("api", Limit::per_minute(600));
+/// static PER_KEY: Rule = Rule::new("api", Limit::per_minute(600));
 ///
 /// struct ApiKey;
 ///
@@ -39,7 +39,7 @@ use crate::rule::Rule;
 /// }
 ///
 /// let app: Router = Router::new().route("/", get(|| async { "hello" })).layer(
-///     RateLimitLayer::new().limiter(RateLimiter::memory()).rule(PER_KEY, |request: &axum::extract::Request| {
+///     RateLimitLayer::new().limiter(RateLimiter::memory()).rule(&PER_KEY, |request: &axum::extract::Request| {
 ///         HeaderKey::<ApiKey>::of(request.headers()).map(|api_key| key!("<api_key>"))
 ///     }),
 /// );
@@ -85,8 +85,8 @@ impl RateLimitLayer {
 
     /// Limits requests by this rule. `key` makes the key from a request of the framework: a [`Key`], or a `Result` with the
     /// answer in place of one, because requests without a key must not share one.
-    pub fn rule<F>(self, rule: Rule, key: F) -> RateLimitLayer<Limited<F>> {
-        RateLimitLayer { limiter: self.limiter, proxies: self.proxies, rule: Limited { rule, key } }
+    pub fn rule<F>(self, rule: &Rule, key: F) -> RateLimitLayer<Limited<F>> {
+        RateLimitLayer { limiter: self.limiter, proxies: self.proxies, rule: Limited { rule: rule.clone(), key } }
     }
 }
 

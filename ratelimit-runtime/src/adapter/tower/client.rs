@@ -24,12 +24,12 @@ use crate::rule::Rule;
 /// use ratelimit_runtime::{Key, Limit, RateLimitClientLayer, RateLimiter, Rule};
 /// use tower::{BoxError, Service, ServiceBuilder, ServiceExt, service_fn};
 ///
-/// const THEIR_API: Rule = Rule::new("their-api", Limit::per_second(10)).with_wait(Duration::from_secs(5));
+/// static THEIR_API: Rule = Rule::new("their-api", Limit::per_second(10)).with_wait(Duration::from_secs(5));
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), BoxError> {
 /// let mut client = ServiceBuilder::new()
-///     .layer(RateLimitClientLayer::new(RateLimiter::memory(), THEIR_API, |_: &&str| Key::of("our account")))
+///     .layer(RateLimitClientLayer::new(RateLimiter::memory(), &THEIR_API, |_: &&str| Key::of("our account")))
 ///     .service(service_fn(|path: &'static str| async move { Ok::<_, BoxError>(format!("GET {path}")) }));
 /// assert_eq!(client.ready().await?.call("/").await?, "GET /");
 /// # Ok(())
@@ -45,8 +45,8 @@ pub struct RateLimitClientLayer<F> {
 
 impl<F> RateLimitClientLayer<F> {
     /// Limits calls by this rule; `key` makes the key from a request.
-    pub fn new(limiter: RateLimiter, rule: Rule, key: F) -> Self {
-        Self { limiter, rule, key }
+    pub fn new(limiter: RateLimiter, rule: &Rule, key: F) -> Self {
+        Self { limiter, rule: rule.clone(), key }
     }
 }
 
