@@ -25,8 +25,6 @@ async fn calls_above_the_limit_are_errors_and_are_not_made() {
 #[tokio::test(start_paused = true)]
 async fn a_rule_that_waits_spreads_the_calls() {
     let start = Instant::now();
-    static PATIENT: Rule =
-        Rule::new("theirs", Limit::new(2, Duration::from_secs(10))).with_wait(Duration::from_secs(60));
     let client = ServiceBuilder::new()
         .layer(RateLimitClientLayer::new(RateLimiter::memory(), &PATIENT, |_: &&str| Key::of("ours")))
         .service(service_fn(move |_: &str| async move { Ok::<_, BoxError>(start.elapsed().as_secs()) }));
