@@ -56,6 +56,33 @@ impl RateLimitError {
         Some(wait.as_secs() + u64::from(wait.subsec_nanos() > 0))
     }
 
+    /// The status code of an HTTP response that says so.
+    #[cfg(feature = "http")]
+    pub(crate) fn http_status(&self) -> u16 {
+        match self {
+            Self::Exceeded(_) | Self::CostExceedsLimit { .. } => 429,
+            Self::Unavailable(_) => 503,
+            Self::Misconfigured(_) => 500,
+        }
+    }
+
+    /// What a client may read: nothing of what is misconfigured.
+    #[cfg(any(feature = "http", feature = "tonic"))]
+    pub(crate) fn public_message(&self) -> String {
+        match self {
+            Self::Misconfigured(_) => "internal error".to_owned(),
+            error => error.to_string(),
+        }
+    }
+
+    /// Logs what a client is not told.
+    #[cfg(any(feature = "http", feature = "tonic"))]
+    pub(crate) fn log_if_misconfigured(&self) {
+        if let Self::Misconfigured(error) = self {
+            tracing::error!(%error, "the rate limiter is misconfigured");
+        }
+    }
+
     /// The decision behind a refusal; `None` where the limit itself was not the reason.
     #[must_use]
     pub fn decision(&self) -> Option<&Decision> {

@@ -17,16 +17,38 @@ mod key;
 mod limiter;
 pub mod observe;
 mod real_time;
+#[cfg(feature = "http")]
+mod response;
 mod rule;
 pub mod store;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 
+/// What [`RateLimitLayer`] is made of, and what it makes.
+#[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
+pub mod layer {
+    #[cfg(feature = "actix-web")]
+    pub use crate::adapter::actix_web::RateLimitMiddleware;
+    pub use crate::adapter::layer::{Asks, Limited, Question, RequestKey, Unlimited};
+    #[cfg(feature = "poem")]
+    pub use crate::adapter::poem::RateLimitEndpoint;
+    #[cfg(feature = "tower")]
+    pub use crate::adapter::tower::{RateLimitClient, RateLimitService};
+}
+
 pub use adapter::FromRateLimitError;
+#[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
+pub use adapter::layer::RateLimitLayer;
+#[cfg(feature = "tower")]
+pub use adapter::tower::RateLimitClientLayer;
+#[cfg(feature = "http")]
+pub use adapter::{ClientIp, HeaderKey, HeaderKeyRejection, InvalidProxy, NamedHeader, TrustedProxies};
 pub use decision::{Decision, Source};
 pub use error::RateLimitError;
 pub use key::{ExactIp, InvalidKey, Key, KeyPart, KeyWriter};
 pub use limiter::{DefaultGuard, RateLimiter, RateLimiterBuilder, Scoped};
+#[cfg(feature = "http")]
+pub use response::Responses;
 pub use rule::{
     Algorithm, InvalidLimit, Limit, MAX_COUNT, MAX_LIMITS, MAX_WINDOW, OnUnavailable, ParseError, Policy, Rule,
 };

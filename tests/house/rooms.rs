@@ -13,6 +13,7 @@ const RUNTIME: &[&[&str]] = &[
     &["algorithm"],
     &["store"],
     &["observe"],
+    &["response"],
     &["engine"],
     &["limiter"],
     &["adapter"],

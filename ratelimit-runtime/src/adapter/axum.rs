@@ -1,24 +1,20 @@
-//! Refusals as axum responses, and as what handlers return in their place.
+//! Refusals as axum responses, and as what handlers return in their place; extractors for keys.
 
-use axum_core::response::{IntoResponse, Response};
+use std::net::SocketAddr;
+
+use axum::extract::{ConnectInfo, FromRequestParts};
+use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::request::Parts;
 
-use super::http_refusal;
+use super::client_ip::{ClientIp, TrustedProxies};
+use super::header_key::{HeaderKey, HeaderKeyRejection, NamedHeader};
 use crate::{FromRateLimitError, RateLimitError};
 
-/// `429`, `503` or `500` with `{"code":…,"message":…,"data":null}`, and `Retry-After` in whole seconds, rounded up,
-/// where waiting helps. What is misconfigured is logged, not told to the client.
+/// As the [`Responses`](crate::Responses) of the limiter in force have it.
 impl IntoResponse for RateLimitError {
     fn into_response(self) -> Response {
-        let mut response = (status(&self), http_refusal::body(&self)).into_response();
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if let Some(seconds) = self.retry_after_seconds() {
-            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
-        }
-        response
+        self.to_http_response().map(Into::into)
     }
 }
 
@@ -46,10 +42,36 @@ impl From<RateLimitError> for StatusCode {
 /// The status and what a client may read: a `Response` says also when to come back.
 impl From<RateLimitError> for (StatusCode, String) {
     fn from(error: RateLimitError) -> Self {
-        (status(&error), http_refusal::message(&error))
+        error.log_if_misconfigured();
+        let status = StatusCode::from_u16(error.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        (status, error.public_message())
     }
 }
 
-fn status(error: &RateLimitError) -> StatusCode {
-    StatusCode::from_u16(http_refusal::status(error)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+impl<S: Sync> FromRequestParts<S> for ClientIp {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Response> {
+        let Some(ConnectInfo(peer)) = parts.extensions.get::<ConnectInfo<SocketAddr>>() else {
+            let error = "the address of the client is not known: serve the router with \
+                         `into_make_service_with_connect_info::<SocketAddr>()`";
+            return Err(RateLimitError::misconfigured(error).into_response());
+        };
+        let none = TrustedProxies::default();
+        Ok(parts.extensions.get::<TrustedProxies>().unwrap_or(&none).client_ip(peer.ip(), &parts.headers))
+    }
+}
+
+impl<N: NamedHeader, S: Sync> FromRequestParts<S> for HeaderKey<N> {
+    type Rejection = HeaderKeyRejection;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, HeaderKeyRejection> {
+        Self::of(&parts.headers)
+    }
+}
+
+impl IntoResponse for HeaderKeyRejection {
+    fn into_response(self) -> Response {
+        (StatusCode::BAD_REQUEST, self.to_string()).into_response()
+    }
 }

@@ -1,13 +1,27 @@
-//! What a refusal becomes: each adapter translates, and decides nothing.
+//! Decisions in the words of a framework: each adapter translates, and decides nothing.
 
 #[cfg(feature = "actix-web")]
-mod actix_web;
+pub(crate) mod actix_web;
 #[cfg(feature = "axum")]
 mod axum;
-#[cfg(any(feature = "actix-web", feature = "axum", feature = "tonic"))]
-mod http_refusal;
+#[cfg(feature = "http")]
+mod client_ip;
+#[cfg(feature = "http")]
+mod header_key;
+#[cfg(feature = "http")]
+mod http;
+#[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
+pub(crate) mod layer;
+#[cfg(feature = "poem")]
+pub(crate) mod poem;
 mod refusal;
 #[cfg(feature = "tonic")]
 mod tonic;
+#[cfg(feature = "tower")]
+pub(crate) mod tower;
 
+#[cfg(feature = "http")]
+pub use self::client_ip::{ClientIp, InvalidProxy, TrustedProxies};
+#[cfg(feature = "http")]
+pub use self::header_key::{HeaderKey, HeaderKeyRejection, NamedHeader};
 pub use self::refusal::FromRateLimitError;

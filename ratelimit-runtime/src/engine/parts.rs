@@ -31,6 +31,8 @@ pub(crate) struct Engine {
     pub(super) registry: Registry,
     pub(super) queues: WaitQueues,
     pub(crate) fallback: Fallback,
+    #[cfg(feature = "http")]
+    pub(crate) responses: crate::response::Responses,
 }
 
 impl Engine {
@@ -48,6 +50,8 @@ impl Engine {
             registry: Registry::default(),
             queues: WaitQueues::default(),
             fallback: Fallback::default(),
+            #[cfg(feature = "http")]
+            responses: crate::response::Responses::default(),
         }
     }
 }

@@ -35,6 +35,8 @@ pub struct RateLimiterBuilder {
     on_unavailable: OnUnavailable,
     secret: Option<Vec<u8>>,
     policies: Vec<(String, Policy)>,
+    #[cfg(feature = "http")]
+    responses: crate::Responses,
 }
 
 impl fmt::Debug for RateLimiterBuilder {
@@ -59,6 +61,8 @@ impl RateLimiterBuilder {
             on_unavailable: OnUnavailable::default(),
             secret: None,
             policies: Vec::new(),
+            #[cfg(feature = "http")]
+            responses: crate::Responses::default(),
         }
     }
 
@@ -98,6 +102,14 @@ impl RateLimiterBuilder {
     /// `"5/1m, 50/1d"`, from a list of limits, or from a table of `limits`, `algorithm`, `burst` and `block`.
     pub fn policies(mut self, policies: impl IntoIterator<Item = (impl Into<String>, Policy)>) -> Self {
         self.policies.extend(policies.into_iter().map(|(name, policy)| (name.into(), policy)));
+        self
+    }
+
+    /// How refusals look over HTTP, where this is the limiter [in force](crate::RateLimiter::current) while the response is
+    /// made.
+    #[cfg(feature = "http")]
+    pub fn responses(mut self, responses: crate::Responses) -> Self {
+        self.responses = responses;
         self
     }
 
@@ -173,6 +185,10 @@ impl RateLimiterBuilder {
             engine.timeout = timeout;
         }
         engine.on_unavailable = self.on_unavailable;
+        #[cfg(feature = "http")]
+        {
+            engine.responses = self.responses;
+        }
         policies::replace(&engine, self.policies)?;
         if let Some(secret) = self.secret {
             let hasher = KeyHasher::new(&secret);

@@ -71,6 +71,15 @@ pub(crate) fn current() -> Arc<Engine> {
     Arc::clone(find().engine())
 }
 
+/// How the limiter in force here says no, if there is one.
+#[cfg(feature = "http")]
+pub(crate) fn responses() -> crate::Responses {
+    match find() {
+        Found::Installed(installed) => installed.as_ref().map(|engine| engine.responses.clone()).unwrap_or_default(),
+        found => found.engine().responses.clone(),
+    }
+}
+
 #[cold]
 fn implicit() -> &'static Arc<Engine> {
     IMPLICIT.get_or_init(|| {

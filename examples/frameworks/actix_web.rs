@@ -1,0 +1,40 @@
+//! actix-web: a handler with a limit, header fields on every answer, and a limit for the whole service.
+//!
+//! ```text
+//! cargo run --example actix_web     # then: curl -i http://127.0.0.1:3000/search/tea
+//! ```
+
+#![allow(clippy::print_stdout, reason = "a program for the terminal")]
+
+use actix_web::dev::ServiceRequest;
+use actix_web::{App, HttpServer, get, web};
+use ratelimit_runtime::{
+    ClientIp, Limit, RateLimitError, RateLimitLayer, RateLimiter, Rule, TrustedProxies, key, rate_limit,
+};
+
+/// Ten a minute for each client and term.
+#[get("/search/{term}")]
+#[rate_limit(key = "<ip>/<term.as_str()>", window = "60s", max = 10)]
+async fn search(ip: ClientIp, term: web::Path<String>) -> Result<String, RateLimitError> {
+    Ok(format!("{ip} looks for {term}"))
+}
+
+/// What the whole service takes.
+static ALL: Rule = Rule::new("all", Limit::per_second(1000));
+
+#[actix_web::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    RateLimiter::from_env()?.install(); // REDIS_URL, or in memory
+    let proxies = TrustedProxies::new(["127.0.0.0/8"])?; // whose X-Forwarded-For is believed
+    let app = move || {
+        let layer = RateLimitLayer::new().trusted_proxies(proxies.clone());
+        App::new().service(search).wrap(layer.rule(&ALL, |_: &ServiceRequest| key!("all")))
+    };
+
+    let port = std::env::var("PORT").unwrap_or_else(|_| "3000".to_owned());
+    let server = HttpServer::new(app).workers(2).bind(format!("127.0.0.1:{port}"))?;
+    for address in server.addrs() {
+        println!("listens on http://{address}");
+    }
+    Ok(server.run().await?)
+}

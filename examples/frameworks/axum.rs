@@ -1,0 +1,41 @@
+//! axum: a handler with a limit, header fields on every answer, and a limit for the whole router.
+//!
+//! ```text
+//! cargo run --example axum     # then: curl -i http://127.0.0.1:3000/search/tea
+//! ```
+
+#![allow(clippy::print_stdout, reason = "a program for the terminal")]
+
+use std::net::SocketAddr;
+
+use axum::Router;
+use axum::extract::{Path, Request};
+use axum::routing::get;
+use ratelimit_runtime::{
+    ClientIp, Limit, RateLimitError, RateLimitLayer, RateLimiter, Rule, TrustedProxies, key, rate_limit,
+};
+use tokio::net::TcpListener;
+
+/// Ten a minute for each client and term.
+#[rate_limit(key = "<ip>/<term>", window = "60s", max = 10)]
+async fn search(ip: ClientIp, Path(term): Path<String>) -> Result<String, RateLimitError> {
+    Ok(format!("{ip} looks for {term}"))
+}
+
+/// What the whole service takes.
+static ALL: Rule = Rule::new("all", Limit::per_second(1000));
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    RateLimiter::from_env()?.install(); // REDIS_URL, or in memory
+    let layer = RateLimitLayer::new()
+        .trusted_proxies(TrustedProxies::new(["127.0.0.0/8"])?) // whose X-Forwarded-For is believed
+        .rule(&ALL, |_: &Request| key!("all"));
+    let app = Router::new().route("/search/{term}", get(search)).layer(layer);
+
+    let port = std::env::var("PORT").unwrap_or_else(|_| "3000".to_owned());
+    let listener = TcpListener::bind(format!("127.0.0.1:{port}")).await?;
+    println!("listens on http://{}", listener.local_addr()?);
+    axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?;
+    Ok(())
+}

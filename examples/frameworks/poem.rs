@@ -1,0 +1,41 @@
+//! poem: a handler with a limit, header fields on every answer, and a limit for the whole service.
+//!
+//! ```text
+//! cargo run --example poem     # then: curl -i http://127.0.0.1:3000/search/tea
+//! ```
+
+#![allow(clippy::print_stdout, reason = "a program for the terminal")]
+
+use poem::listener::{Acceptor as _, Listener as _, TcpListener};
+use poem::web::Path;
+use poem::{EndpointExt as _, Request, Route, Server, get, handler};
+use ratelimit_runtime::{
+    ClientIp, Limit, RateLimitError, RateLimitLayer, RateLimiter, Rule, TrustedProxies, key, rate_limit,
+};
+
+/// Ten a minute for each client and term.
+#[handler]
+#[rate_limit(key = "<ip>/<term>", window = "60s", max = 10)]
+async fn search(ip: ClientIp, Path(term): Path<String>) -> Result<String, RateLimitError> {
+    Ok(format!("{ip} looks for {term}"))
+}
+
+/// What the whole service takes.
+static ALL: Rule = Rule::new("all", Limit::per_second(1000));
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    RateLimiter::from_env()?.install(); // REDIS_URL, or in memory
+    let layer = RateLimitLayer::new()
+        .trusted_proxies(TrustedProxies::new(["127.0.0.0/8"])?) // whose X-Forwarded-For is believed
+        .rule(&ALL, |_: &Request| key!("all"));
+    let app = Route::new().at("/search/:term", get(search)).with(layer);
+
+    let port = std::env::var("PORT").unwrap_or_else(|_| "3000".to_owned());
+    let listener = TcpListener::bind(format!("127.0.0.1:{port}")).into_acceptor().await?;
+    for address in listener.local_addr() {
+        println!("listens on {address}");
+    }
+    Server::new_with_acceptor(listener).run(app).await?;
+    Ok(())
+}

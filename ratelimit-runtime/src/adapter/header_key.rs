@@ -1,0 +1,102 @@
+//! [`HeaderKey`]: a header that a request has to have, as part of a key.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use http::header::HeaderMap;
+
+use crate::key::{KeyPart, KeyWriter};
+
+/// The value of a header, as an extractor of axum, actix-web and poem, and as part of a key. A request without it, or
+/// with two of it, is answered 400: what is missing must not become one bucket for all.
+///
+/// A header says what the client claims. As long as nothing has checked it, limit by [`ClientIp`](crate::ClientIp) too.
+///
+/// ```
+/// use ratelimit_runtime::{HeaderKey, NamedHeader, RateLimitError, rate_limit};
+///
+/// struct ApiKey;
+///
+/// impl NamedHeader for ApiKey {
+///     const NAME: &'static str = "x-api-key";
+/// }
+///
+/// #[rate_limit(key = "<api_key>", window = "60s", max = 100)]
+/// async fn search(api_key: HeaderKey<ApiKey>) -> Result<(), RateLimitError> {
+///     Ok(())
+/// }
+/// # let _ = search;
+/// ```
+pub struct HeaderKey<N> {
+    value: Vec<u8>,
+    name: PhantomData<fn() -> N>,
+}
+
+/// Which header a [`HeaderKey`] is.
+pub trait NamedHeader {
+    /// The name, in any case.
+    const NAME: &'static str;
+}
+
+/// Why there is no [`HeaderKey`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeaderKeyRejection {
+    name: &'static str,
+    twice: bool,
+}
+
+impl<N: NamedHeader> HeaderKey<N> {
+    /// From the headers of a request, of whatever framework.
+    ///
+    /// # Errors
+    ///
+    /// If the header is missing, empty, or there twice.
+    pub fn of(headers: &HeaderMap) -> Result<Self, HeaderKeyRejection> {
+        let mut values = headers.get_all(N::NAME).iter().map(http::HeaderValue::as_bytes);
+        Self::single(&mut values)
+    }
+
+    pub(super) fn single(values: &mut dyn Iterator<Item = &[u8]>) -> Result<Self, HeaderKeyRejection> {
+        let value = values.next().filter(|value| !value.is_empty());
+        let value = value.ok_or(HeaderKeyRejection { name: N::NAME, twice: false })?;
+        if values.next().is_some() {
+            return Err(HeaderKeyRejection { name: N::NAME, twice: true });
+        }
+        Ok(Self { value: value.to_vec(), name: PhantomData })
+    }
+}
+
+impl<N> HeaderKey<N> {
+    /// The value as it was sent.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.value
+    }
+}
+
+impl<N> KeyPart for HeaderKey<N> {
+    fn write_key(&self, key: &mut KeyWriter<'_>) {
+        self.value.write_key(key);
+    }
+}
+
+impl<N> Clone for HeaderKey<N> {
+    fn clone(&self) -> Self {
+        Self { value: self.value.clone(), name: PhantomData }
+    }
+}
+
+impl<N> fmt::Debug for HeaderKey<N> {
+    /// Without the value, which may be a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeaderKey").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for HeaderKeyRejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the header {} is {}", self.name, if self.twice { "there twice" } else { "missing" })
+    }
+}
+
+impl std::error::Error for HeaderKeyRejection {}

@@ -1,0 +1,28 @@
+//! Refusals as errors and responses of poem.
+
+use poem::Response;
+use poem::error::ResponseError;
+use poem::http::StatusCode;
+
+use crate::{FromRateLimitError, RateLimitError};
+
+/// As the [`Responses`](crate::Responses) of the limiter in force have it.
+impl ResponseError for RateLimitError {
+    fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    fn as_response(&self) -> Response {
+        let (parts, body) = self.to_http_response().into_parts();
+        let mut response = Response::builder().status(parts.status).body(body);
+        *response.headers_mut() = parts.headers;
+        *response.extensions_mut() = parts.extensions;
+        response
+    }
+}
+
+impl FromRateLimitError for Response {
+    fn from_rate_limit_error(error: RateLimitError) -> Self {
+        error.as_response()
+    }
+}

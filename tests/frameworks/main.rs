@@ -1,0 +1,121 @@
+//! Decisions over HTTP: header fields, bodies, layers and extractors, in each framework.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
+
+mod actix;
+mod axum_server;
+mod clients;
+mod fields;
+mod poem_server;
+
+use std::time::Duration;
+
+use ratelimit_runtime::{Limit, RateLimitError, Rule, rate_limit};
+use sfv::{BareItem, List, ListEntry, Parser};
+
+/// What all servers of these tests do: twice a minute.
+#[rate_limit(key = "<user>", window = "60s", max = 2, name = "search")]
+async fn search(user: &str) -> Result<String, RateLimitError> {
+    Ok(format!("hello {user}"))
+}
+
+/// Of a layer.
+static PER_KEY: Rule = Rule::new("per-key", Limit::new(3, Duration::from_secs(10)));
+
+/// One item of a list of a field: its name, and its numbers by their names.
+type Item = (String, Vec<(String, i64)>);
+
+/// A field as a client reads it, with a parser of structured fields that knows nothing of this crate.
+fn parsed<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<Item> {
+    let whole = lines.into_iter().collect::<Vec<_>>().join(", ");
+    if whole.is_empty() {
+        return Vec::new();
+    }
+    let list: List = Parser::new(&whole).parse().unwrap_or_else(|error| panic!("{whole}: {error}"));
+    let item = |entry: ListEntry| {
+        let ListEntry::Item(item) = entry else { panic!("{whole}: a list in a list") };
+        let BareItem::String(name) = item.bare_item else { panic!("{whole}: names are strings") };
+        let number = |(key, value): (_, BareItem)| -> (String, i64) {
+            let BareItem::Integer(value) = value else { panic!("{whole}: numbers are whole") };
+            (sfv::Key::to_string(&key), value.into())
+        };
+        (name.as_str().to_owned(), item.params.into_iter().map(number).collect())
+    };
+    list.into_iter().map(item).collect()
+}
+
+fn item(name: &str, numbers: &[(&str, i64)]) -> Item {
+    (name.to_owned(), numbers.iter().map(|&(key, value)| (key.to_owned(), value)).collect())
+}
+
+/// What a client sees of an answer.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    status: u16,
+    policies: Vec<Item>,
+    standings: Vec<Item>,
+    retry_after: Option<String>,
+    body: String,
+}
+
+impl Seen {
+    fn new(status: u16, field: impl Fn(&str) -> Vec<String>, body: String) -> Self {
+        let list = |name| parsed(field(name).iter().map(String::as_str));
+        let retry_after = field("retry-after");
+        assert!(retry_after.len() < 2, "{retry_after:?}");
+        Self {
+            status,
+            policies: list("ratelimit-policy"),
+            standings: list("ratelimit"),
+            retry_after: retry_after.into_iter().next(),
+            body,
+        }
+    }
+}
+
+/// The answers to three searches of alice.
+fn assert_searches(answers: &[Seen; 3]) {
+    let policies = vec![item("search", &[("q", 2), ("w", 60)])];
+    for (left, answer) in [1, 0].into_iter().zip(answers) {
+        let standings = vec![item("search", &[("r", left), ("t", 60)])];
+        let expected = Seen {
+            status: 200,
+            policies: policies.clone(),
+            standings,
+            retry_after: None,
+            body: "hello alice".to_owned(),
+        };
+        assert_eq!(*answer, expected);
+    }
+    let refused = Seen {
+        status: 429,
+        policies,
+        standings: vec![item("search", &[("r", 0), ("t", 60)])],
+        retry_after: Some("60".to_owned()),
+        body: r#"{"code":429,"message":"too many requests, try again in 60s","data":null}"#.to_owned(),
+    };
+    assert_eq!(answers[2], refused);
+}
+
+/// The answers of a layer with [`PER_KEY`] around [`search`]: a request without a key, one of alice and one of bob.
+fn assert_per_key([missing, alice, bob]: [Seen; 3]) {
+    assert_eq!((missing.status, missing.body.as_str()), (400, "the header x-api-key is missing"));
+    assert!(missing.policies.is_empty() && missing.standings.is_empty());
+    for (answer, user) in [(alice, "alice"), (bob, "bob")] {
+        assert_eq!((answer.status, answer.body), (200, format!("hello {user}")));
+        assert_eq!(answer.policies, [item("per-key", &[("q", 3), ("w", 10)]), item("search", &[("q", 2), ("w", 60)])]);
+        assert_eq!(answer.standings, [item("per-key", &[("r", 2), ("t", 10)]), item("search", &[("r", 1), ("t", 60)])]);
+    }
+}
+
+struct ApiKey;
+
+impl ratelimit_runtime::NamedHeader for ApiKey {
+    const NAME: &'static str = "x-api-key";
+}
