@@ -71,7 +71,7 @@ pub(crate) async fn node_added() -> Row {
 pub(crate) async fn node_removed() -> Row {
     let mut cluster = RedisCluster::start(3, 0);
     let leaving = cluster.add();
-    for slot in 0..200 {
+    for slot in 0..80 {
         cluster.move_slot(slot, leaving);
     }
     let mut load = Load::on(&cluster.url()).await;
