@@ -132,6 +132,12 @@ impl RedisCluster {
         }
     }
 
+    /// The slots that a master serves, as it says itself.
+    pub(crate) fn slots_of(&self, at: usize) -> Vec<u16> {
+        let own = self.view(at).into_iter().find(|node| node.at == at);
+        own.into_iter().flat_map(|node| node.slots).flat_map(|(first, last)| first..=last).collect()
+    }
+
     pub(crate) fn owner_of_key(&self, key: &[u8]) -> usize {
         self.owner(self.slot(key))
     }

@@ -82,8 +82,7 @@ pub(crate) async fn node_removed() -> Row {
         }
     }
     load.fault();
-    let slots =
-        (0..16_384).filter(|&slot| cluster.owner_as_seen_by(leaving, slot) == Some(leaving)).collect::<Vec<_>>();
+    let slots = cluster.slots_of(leaving);
     for (turn, &slot) in slots.iter().enumerate() {
         cluster.move_slot(slot, turn % 3);
     }
