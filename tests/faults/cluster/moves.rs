@@ -75,17 +75,19 @@ pub(crate) async fn node_removed() -> Row {
         cluster.move_slot(slot, leaving);
     }
     let mut load = Load::on(&cluster.url()).await;
+    load.fault();
     let hot = slots_in_use(&cluster);
     for slot in hot {
         if cluster.owner(slot) != leaving {
             cluster.move_slot(slot, leaving);
         }
     }
-    load.fault();
     let slots = cluster.slots_of(leaving);
     for (turn, &slot) in slots.iter().enumerate() {
         cluster.move_slot(slot, turn % 3);
     }
+    // A node that takes a slot for the leaving one's says CLUSTERDOWN once it has forgotten that one.
+    cluster.wait_until_whole();
     cluster.forget(leaving);
     load.go_on(Duration::from_secs(1)).await;
     load.healed();
