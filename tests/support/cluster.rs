@@ -120,8 +120,22 @@ impl RedisCluster {
 
     /// The master that serves a slot, as it says itself.
     pub(crate) fn owner(&self, slot: u16) -> usize {
-        let mut running = (0..self.len()).filter(|&at| self.nodes[at].runs());
-        running.find(|&at| self.owner_as_seen_by(at, slot) == Some(at)).expect("somebody serves the slot")
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let mut running = (0..self.len()).filter(|&at| self.nodes[at].runs());
+            if let Some(owner) = running.find(|&at| self.owner_as_seen_by(at, slot) == Some(at)) {
+                return owner;
+            }
+            // Nodes that have not heard of the last move may dispute it for a moment.
+            assert!(Instant::now() < deadline, "somebody serves slot {slot}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// The slots that a master serves, as it says itself.
+    pub(crate) fn slots_of(&self, at: usize) -> Vec<u16> {
+        let own = self.view(at).into_iter().find(|node| node.at == at);
+        own.into_iter().flat_map(|node| node.slots).flat_map(|(first, last)| first..=last).collect()
     }
 
     pub(crate) fn owner_of_key(&self, key: &[u8]) -> usize {
