@@ -14,19 +14,25 @@ fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
 checkout=$PWD
 crate=$(mktemp -d)
-trap 'rm -rf -- "$crate"' EXIT
-mkdir "$crate/src" "$crate/examples"
-printf '[package]\nname = "reader"\nversion = "0.0.0"\nedition = "2024"\n\n[workspace]\n\n' >"$crate/Cargo.toml"
+web=$(mktemp -d)
+trap 'rm -rf -- "$crate" "$web"' EXIT
+mkdir "$crate/src" "$crate/examples" "$web/src"
+printf '[package]\nname = "reader"\nversion = "0.0.0"\nedition = "2024"\n\n[workspace]\n\n' | tee "$crate/Cargo.toml" >"$web/Cargo.toml"
 
 # block LANGUAGE N: the Nth code block in that language.
 block() {
     awk -v open="\`\`\`$1" -v n="$2" '$0 == "```" { on = 0 } on { print } $0 == open { on = ++seen == n }' README.md
 }
 
-block toml 1 >>"$crate/Cargo.toml"
-grep -q '^\[dependencies\]' "$crate/Cargo.toml" || fail 'the first toml block of the README has no [dependencies]'
-printf '\n[patch.crates-io]\nratelimit-runtime = { path = "%s/ratelimit-runtime" }\n' "$checkout" >>"$crate/Cargo.toml"
-cp Cargo.lock "$crate/Cargo.lock"
+# set_up N FOLDER: the dependencies of the Nth block of them.
+set_up() {
+    block toml "$1" >>"$2/Cargo.toml"
+    grep -q '^\[dependencies\]' "$2/Cargo.toml" || fail "toml block $1 of the README has no [dependencies]"
+    printf '\n[patch.crates-io]\nratelimit-runtime = { path = "%s/ratelimit-runtime" }\n' "$checkout" >>"$2/Cargo.toml"
+    cp Cargo.lock "$2/Cargo.lock"
+}
+set_up 1 "$crate"
+set_up 2 "$web"
 
 count=$(grep -c '^```rust$' README.md)
 for n in $(seq "$count"); do
@@ -36,9 +42,12 @@ for n in $(seq "$count"); do
     grep -q 'fn main()' "$program" || printf 'fn main() {\n%s\n}\n' "$(cat "$program")" >"$program"
 done
 block rust 1 >"$crate/src/main.rs"
+block rust,no_run 1 >"$web/src/main.rs"
 
 export CARGO_TARGET_DIR=$checkout/target/readme
 printf '\n==> the first block, with the dependencies of the README\n'
 cargo check --offline --quiet --manifest-path "$crate/Cargo.toml" --bin reader
 printf '\n==> all %s blocks, with its dev-dependencies as well\n' "$count"
 cargo check --offline --quiet --manifest-path "$crate/Cargo.toml" --examples
+printf '\n==> the web service\n'
+cargo check --offline --quiet --manifest-path "$web/Cargo.toml"

@@ -33,8 +33,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let port = std::env::var("PORT").unwrap_or_else(|_| "3000".to_owned());
     let listener = TcpListener::bind(format!("127.0.0.1:{port}")).into_acceptor().await?;
-    for address in listener.local_addr() {
-        println!("listens on {address}");
+    if let Some(address) = listener.local_addr().first().and_then(|address| address.as_socket_addr()) {
+        println!("listens on http://{address}");
     }
     Server::new_with_acceptor(listener).run(app).await?;
     Ok(())

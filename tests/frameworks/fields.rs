@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ratelimit_runtime::store::StoreError;
-use ratelimit_runtime::{Key, Limit, MAX_COUNT, RateLimitError, RateLimiter, Rule};
+use ratelimit_runtime::{Key, Limit, MAX_COUNT, RateLimitError, RateLimiter, Rule, rate_limit};
 
 use crate::{Item, item, parsed};
 
@@ -33,6 +33,23 @@ async fn names_and_numbers_are_what_a_structured_field_can_hold() {
         field(&refusal(&huge).await, "ratelimit-policy"),
         [item("huge", &[("q", 999_999_999_999_999), ("w", 60)])]
     );
+}
+
+#[rate_limit(window = "60s", max = 1)]
+async fn derived() -> Result<(), RateLimitError> {
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_are_not_told_where_in_the_source_a_limit_is() {
+    let error = RateLimiter::memory()
+        .scope(async {
+            derived().await.unwrap();
+            derived().await.unwrap_err()
+        })
+        .await;
+    assert!(error.decision().unwrap().rule().contains("fields"), "a path");
+    assert_eq!(field(&error, "ratelimit-policy"), [item("derived", &[("q", 1), ("w", 60)])]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -112,8 +112,10 @@ fn seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }
 
-/// The limits of a rule have names of their own. A structured string holds ASCII.
+/// The limits of a rule have names of their own. Of a path, which derived names are, clients are told the last part alone.
+/// A structured string holds ASCII.
 pub(super) fn name(rule: &str, index: usize) -> String {
+    let rule = rule.rsplit('.').next().unwrap_or(rule);
     let name = rule.chars().map(|c| if (' '..='~').contains(&c) { c } else { '_' });
     let number = if index == 0 { String::new() } else { format!("/{}", index + 1) };
     name.chain(number.chars()).collect()

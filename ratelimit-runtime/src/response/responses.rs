@@ -25,7 +25,7 @@ use crate::error::RateLimitError;
 /// `Retry-After` is in whole seconds, rounded up. `RateLimit-Policy` and `RateLimit` are those of
 /// [draft-ietf-httpapi-ratelimit-headers-10](https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/10/): a rule
 /// `login` of 5 a minute says `"login";q=5;w=60` and, refused, `"login";r=0;t=31`. Further limits of a rule are
-/// `"login/2"` and so on. What is misconfigured is logged, not told to the client.
+/// `"login/2"` and so on; of a name with dots, as paths of functions have, clients are told what follows the last. What is misconfigured is logged, not told to the client.
 ///
 /// ```
 /// use ratelimit_runtime::{RateLimiter, Responses};
