@@ -121,7 +121,7 @@ async fn live(limiter: RateLimiter, tasks: u64, limit: Limit) {
     for task in 0..tasks {
         let (limiter, rule, over) = (limiter.clone(), Arc::clone(&rule), Arc::clone(&over));
         running.spawn(async move {
-            let mut lines = String::new();
+            let mut lines = Vec::new();
             while !over.load(Ordering::Relaxed) {
                 let sent = now_us();
                 if let Ok(decision) = limiter.acquire(&rule, &Key::of("shared")).await {
@@ -131,14 +131,14 @@ async fn live(limiter: RateLimiter, tasks: u64, limit: Limit) {
                         Source::Nobody => "nobody",
                         other => panic!("{other:?} admits nothing"),
                     };
-                    lines.push_str(&format!("{sent} {} {source}\n", now_us()));
+                    writeln!(lines, "{sent} {} {source}", now_us()).unwrap();
                 }
                 tokio::time::sleep(Duration::from_millis(5 + task)).await;
             }
             lines
         });
     }
-    print!("{}", running.join_all().await.concat());
+    std::io::stdout().write_all(&running.join_all().await.concat()).unwrap();
 }
 
 fn now_us() -> u128 {
