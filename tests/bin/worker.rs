@@ -166,14 +166,14 @@ async fn live(limiter: RateLimiter, tasks: u64, limit: Limit) {
                         Source::Nobody => "nobody",
                         other => panic!("{other:?} admits nothing"),
                     };
-                    lines.push(format!("{sent} {} {source}\n", now_us()));
+                    writeln!(lines, "{sent} {} {source}", now_us()).unwrap();
                 }
                 tokio::time::sleep(Duration::from_millis(5 + task)).await;
             }
             lines.concat()
         });
     }
-    print!("{}", running.join_all().await.concat());
+    std::io::stdout().write_all(&running.join_all().await.concat()).unwrap();
 }
 
 /// Calls until its standard input ends, and prints for each call how long it took, in microseconds, and who answered.
