@@ -81,6 +81,17 @@ async fn a_key_is_counted_exactly_while_its_slot_moves() {
     moves(on(&cluster).await.scripts(false), &cluster, Algorithm::FixedWindow).await;
 }
 
+/// Its command names no key, so a node that does not have a key any more would count anew instead of saying so.
+#[tokio::test]
+async fn the_module_redis_cell_is_not_used() {
+    let store = on(support::cluster::shared()).await.redis_cell(true);
+    let limits = [Limit::per_hour(3)];
+    let request = Request::new(b"cell", Algorithm::LeakyBucket, &limits);
+    assert!(!store.capabilities().has_algorithm(Algorithm::LeakyBucket));
+    assert_eq!(store.supports(&request).unwrap_err().kind(), StoreErrorKind::Unsupported);
+    assert_eq!(store.acquire(request).await.unwrap_err().kind(), StoreErrorKind::Unsupported);
+}
+
 #[tokio::test]
 async fn keys_of_one_slot_are_decided_together_also_when_some_of_them_have_moved() {
     let cluster = RedisCluster::start(2, 0);

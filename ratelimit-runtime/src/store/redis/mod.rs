@@ -109,7 +109,8 @@ impl RedisStore {
     }
 
     fn on(deployment: Deployment) -> Self {
-        let settings = Settings { scripts: true, redis_cell: false, log_layout: None };
+        let cluster = matches!(deployment, Deployment::Cluster(_));
+        let settings = Settings { scripts: true, redis_cell: false, cluster, log_layout: None };
         let backend = Backend { connections: Connections::new(deployment), settings, clock: None };
         Self { cache: DenyCache::new(backend) }
     }
@@ -146,7 +147,8 @@ impl RedisStore {
     ///
     /// The module keeps one limit per key, of whole seconds, on its own keys, and has no refunds, reservations or blocks;
     /// `peek` asks it for a quantity of 0. It tells waits in whole seconds: `retry_after` is up to a second too long, and
-    /// never too short.
+    /// never too short. Not in a cluster: the module does not say which key it uses, so nodes do not say that a slot has
+    /// moved.
     #[must_use]
     pub fn redis_cell(mut self, on: bool) -> Self {
         self.cache.inner_mut().settings.redis_cell = on;

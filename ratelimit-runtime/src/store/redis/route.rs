@@ -14,6 +14,8 @@ pub(super) struct Settings {
     pub(super) scripts: bool,
     /// The module redis-cell.
     pub(super) redis_cell: bool,
+    /// The servers are a cluster.
+    pub(super) cluster: bool,
     pub(super) log_layout: Option<LogLayout>,
 }
 
@@ -73,7 +75,7 @@ impl Settings {
         };
         if self.redis_cell {
             all = all.without_algorithm(Algorithm::LeakyBucket);
-            if !own_clock {
+            if !own_clock && !self.cluster {
                 all = all.with(Algorithm::LeakyBucket, &[]);
             }
         }
@@ -85,6 +87,10 @@ impl Settings {
     /// `Unsupported`, with what to allow or to choose instead.
     pub(super) fn route(self, request: &Request<'_>, own_clock: bool) -> Result<Route, StoreError> {
         match request.algorithm() {
+            // The module does not say which key it uses, so no node says that another one has it.
+            Algorithm::LeakyBucket if self.redis_cell && self.cluster => {
+                unsupported("CL.THROTTLE does not follow slots that move in a cluster: leave redis_cell off")
+            }
             Algorithm::LeakyBucket if self.redis_cell => throttled(request, own_clock).map(|()| Route::RedisCell),
             _ if self.scripts => {
                 if request.algorithm() == Algorithm::SlidingWindow && self.log_layout == Some(LogLayout::Zset) {

@@ -27,8 +27,10 @@ use crate::store::Health;
 
 /// The slots are asked for no more often than this.
 const EVERY: Duration = Duration::from_millis(250);
-/// After this long without an answer, nobody waits for the first one any more.
+/// After this long without an answer, nobody waits for the first one any more, nor for a node to be connected.
 const HANGING: Duration = Duration::from_secs(1);
+/// After that and this long, all of them are asked anew.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// How many nodes are asked for the slots, at most.
 const ASKED: usize = 16;
 
@@ -112,8 +114,6 @@ impl Topology {
 
     /// Whether every slot has a master, and all of them serve.
     pub(in super::super) async fn serves(&self) -> Result<(), StoreError> {
-        // How long one may take to be connected before the slots are asked for again.
-        const PATIENCE: Duration = Duration::from_secs(1);
         let map = self.map().await?;
         if !map.is_whole() {
             self.refresh();
@@ -123,7 +123,7 @@ impl Topology {
         state.arg("INFO");
         for master in map.masters() {
             let node = master.endpoint.node()?;
-            let said = match real_time::timeout_at(Instant::now() + PATIENCE, node.ready()).await {
+            let said = match real_time::timeout_at(Instant::now() + HANGING, node.ready()).await {
                 Ok(Ok(())) => probe::ask(&node, &state).await,
                 Ok(Err(error)) => Err(error),
                 Err(_) => Err(StoreError::unavailable("a node of the Redis cluster does not answer")),
@@ -215,8 +215,9 @@ impl Shared {
         let slots = match either(slots.as_mut(), real_time::sleep(HANGING)).await {
             Either::First(slots) => slots,
             Either::Second(()) => {
-                self.failed(StoreError::unavailable("no node of the Redis cluster answers; still trying"));
-                slots.await
+                let silent = || StoreError::unavailable("no node of the Redis cluster answers; still trying");
+                self.failed(silent());
+                real_time::timeout_at(Instant::now() + PATIENCE, slots).await.unwrap_or_else(|_| Err(silent()))
             }
         };
         match slots {
