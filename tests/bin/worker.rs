@@ -170,7 +170,7 @@ async fn live(limiter: RateLimiter, tasks: u64, limit: Limit) {
                 }
                 tokio::time::sleep(Duration::from_millis(5 + task)).await;
             }
-            lines.concat()
+            lines
         });
     }
     std::io::stdout().write_all(&running.join_all().await.concat()).unwrap();
