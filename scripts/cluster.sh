@@ -72,7 +72,9 @@ serves() {
 stop() {
     for port in $ports; do
         [ -s "$dir/$port/pid" ] || continue
-        kill -9 "$(cat "$dir/$port/pid")" 2>/dev/null || true
+        pid=$(cat "$dir/$port/pid")
+        kill -9 "$pid" 2>/dev/null || true
+        while kill -0 "$pid" 2>/dev/null; do sleep 0.02; done
     done
     rm -rf -- "$dir"
 }
