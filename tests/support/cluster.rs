@@ -6,7 +6,9 @@ use std::fs;
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{LazyLock, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -32,8 +34,35 @@ pub(crate) struct RedisCluster {
     args: Vec<String>,
 }
 
+/// A shell removes it once its standard input has ended: when this is dropped, or the test process ends. The nodes, which
+/// write there, are killed in the same way.
 #[derive(Debug)]
-struct Folder(PathBuf);
+struct Folder {
+    path: PathBuf,
+    remover: Child,
+}
+
+impl Folder {
+    fn create() -> Self {
+        let path = std::env::temp_dir().join(unique("ratelimit-cluster"));
+        fs::create_dir(&path).expect("a folder for the cluster");
+        let remover = Command::new("sh")
+            .args(["-c", r#"read -r _; sleep 1; rm -rf -- "$1""#, "sh"])
+            .arg(&path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a shell can be started");
+        Self { path, remover }
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(self.remover.stdin.take());
+    }
+}
 
 impl RedisCluster {
     pub(crate) fn start(masters: usize, replicas_per_master: usize) -> Self {
@@ -42,8 +71,7 @@ impl RedisCluster {
 
     /// A cluster whose nodes have further arguments, such as `&["--cluster-require-full-coverage", "no"]`.
     pub(crate) fn start_with(masters: usize, replicas_per_master: usize, args: &[&str]) -> Self {
-        let folder = Folder(std::env::temp_dir().join(unique("ratelimit-cluster")));
-        fs::create_dir(&folder.0).expect("a folder for the cluster");
+        let folder = Folder::create();
         let mut cluster = Self { nodes: Vec::new(), folder, args: args.iter().map(|&arg| arg.to_owned()).collect() };
         let count = masters * (1 + replicas_per_master);
         cluster.nodes = thread::scope(|scope| {
@@ -313,7 +341,7 @@ impl RedisCluster {
     }
 
     fn args_of(&self, port: u16) -> Vec<String> {
-        let file = self.folder.0.join(format!("{port}.conf"));
+        let file = self.folder.path.join(format!("{port}.conf"));
         let timeout = NODE_TIMEOUT.as_millis().to_string();
         let own = [
             ("--cluster-enabled", "yes"),
@@ -378,23 +406,21 @@ impl Seen {
     }
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 fn path(path: &Path) -> &str {
     path.to_str().expect("a path that is text")
 }
 
 /// A port that is free, and so is the one 10,000 above, where the nodes talk to each other. Below those that the system gives
-/// to outgoing connections.
+/// to outgoing connections. None comes twice: what is left of a cluster goes on talking to the ports of its dead nodes, and
+/// would take a new node there for its own.
 pub(crate) fn free_ports() -> u16 {
+    const COUNT: u64 = 11_000;
+    static FIRST: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0) % COUNT);
+    static TAKEN: AtomicU64 = AtomicU64::new(0);
     let free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
     loop {
-        let random = RandomState::new().hash_one(0) % 11_000;
-        let port = 11_000 + u16::try_from(random).expect("a small number");
+        let taken = TAKEN.fetch_add(1, Ordering::Relaxed);
+        let port = 11_000 + u16::try_from((*FIRST + taken) % COUNT).expect("a small number");
         if free(port) && free(port + 10_000) {
             return port;
         }
