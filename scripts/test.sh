@@ -49,9 +49,6 @@ if command -v apt-get >/dev/null && ! compgen -G '/usr/lib*/*/libnss_wrapper.so'
 fi
 step "the tests run on $("$redis" --version)"
 
-step 'building the examples'
-cargo build --examples --locked
-
 step 'running all tests, and the code blocks of the documentation'
 log=$(mktemp)
 trap 'rm -f -- "$log"' EXIT

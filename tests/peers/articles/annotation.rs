@@ -143,7 +143,7 @@ async fn the_clock_of_the_caller_does_not_decide() {
 /// An expression that names nothing fails when the function is called; here the compiler refuses it.
 #[test]
 fn an_expression_that_names_nothing_does_not_compile() {
-    let said = include_str!("../../ui/fail/template/unknown.stderr");
+    let said = include_str!("../../compiler/ui/fail/template/unknown.stderr");
     assert!(said.starts_with("error: no argument is called"), "{said}");
 }
 

@@ -2,7 +2,7 @@
 //! `ui/pass` is a function of another shape, in a module that denies all warnings, called once more than
 //! is admitted.
 //!
-//! One file alone: `cargo test -p ratelimit-tests --test ui -- trybuild=window_zero`. New words are written with
+//! One file alone: `cargo test -p ratelimit-ui -- trybuild=window_zero`. New words are written with
 //! `TRYBUILD=overwrite`; read the difference as someone who sees the message for the first time.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
