@@ -235,17 +235,42 @@ impl RedisCluster {
         keys.len()
     }
 
-    /// Makes `to` the master of the slot, and tells the other masters.
+    /// Makes `to` the master of the slot, and waits until all masters agree.
     pub(crate) fn end_move(&self, slot: u16, from: usize, to: usize) {
-        let (slot, id) = (slot.to_string(), self.id(to));
-        let command = ["CLUSTER", "SETSLOT", &slot, "NODE", &id];
-        self.ok(to, &command);
+        // A node that has not heard of the other's last epoch would take one that is not above it, and what the other sent
+        // before would take the slot away again: each then holds the other for its master, for good.
+        self.wait_until_epoch_is_known(to, self.cluster_info(from, "cluster_my_epoch"));
         let others = (0..self.len()).filter(|&at| at != to && at != from && self.nodes[at].runs());
-        for at in [from].into_iter().chain(others) {
-            // Replicas refuse, and so does a master that has heard already and has no slots left.
-            let said = self.nodes[at].cli(&command);
-            assert!(said == "OK" || said.contains("only with masters"), "{said}");
+        let told: Vec<usize> = [to, from].into_iter().chain(others).collect();
+        let (text, id) = (slot.to_string(), self.id(to));
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            for &at in &told {
+                // Replicas refuse, and so does a master that has heard already and has no slots left.
+                let said = self.nodes[at].cli(&["CLUSTER", "SETSLOT", &text, "NODE", &id]);
+                assert!(said == "OK" || said.contains("only with masters"), "{said}");
+            }
+            let seen: Vec<_> = told.iter().map(|&at| self.owner_as_seen_by(at, slot)).collect();
+            if seen.iter().all(|seen| *seen == Some(to)) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{to} serves slot {slot}: {told:?} see {seen:?}");
+            thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    fn wait_until_epoch_is_known(&self, at: usize, epoch: u64) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.cluster_info(at, "cluster_current_epoch") < epoch {
+            assert!(Instant::now() < deadline, "node {at} hears of epoch {epoch}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn cluster_info(&self, at: usize, field: &str) -> u64 {
+        let info = self.nodes[at].cli(&["CLUSTER", "INFO"]);
+        let value = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        value.and_then(|value| value.trim().parse().ok()).unwrap_or_else(|| panic!("{field} in {info}"))
     }
 
     /// Waits until every node that runs serves, every replica has its master's data, and all agree on who serves which slot.
