@@ -52,13 +52,34 @@ step "the tests run on $("$redis" --version)"
 step 'running all tests, and the code blocks of the documentation'
 log=$(mktemp)
 trap 'rm -f -- "$log"' EXIT
+tests=(cargo test --workspace --all-features --locked --no-fail-fast)
 status=0
-cargo test --workspace --all-features --locked --no-fail-fast 2>&1 | tee "$log" || status=$?
+"${tests[@]}" 2>&1 | tee "$log" || status=$?
 
-counts=$(awk '/^test result:/ { passed += $4; failed += $6; ignored += $8 }
-    END { printf "%d passed, %d failed, %d ignored", passed, failed, ignored }' "$log")
+count() {
+    awk '/^test result:/ { passed += $4; failed += $6; ignored += $8 }
+        END { printf "%d passed, %d failed, %d ignored", passed, failed, ignored }' "$log"
+}
+counts=$(count)
 if [ "$status" -ne 0 ]; then
-    fail "not all tests are green: $counts"
+    # Again at the end, where it is looked for.
+    step 'what failed'
+    grep -E '^(test [^ ]+ \.\.\. FAILED|error)' "$log" || true
+    awk '/^---- .* ----$/ { lines = 30 } lines-- > 0' "$log" | head -n 120
+    # Servers that are killed and calls that have deadlines depend on what else the machine does. A few tests that fail are
+    # tried once more, with nothing beside them, and this is said; many failures are not the machine's.
+    mapfile -t failed < <(sed -n 's/^test \([^ ]*\) \.\.\. FAILED.*$/\1/p' "$log" | sort -u)
+    case $counts in *" ${#failed[@]} failed,"*) ;; *) fail "not all tests are green: $counts" ;; esac
+    [ "${#failed[@]}" -ge 1 ] && [ "${#failed[@]}" -le 3 ] || fail "not all tests are green: $counts"
+    step "again, by themselves: ${failed[*]}"
+    status=0
+    "${tests[@]}" --tests -- --exact --test-threads 1 "${failed[@]}" 2>&1 | tee "$log" | grep -v '^$' || status=$?
+    again=$(count)
+    case $status/$again in
+        "0/${#failed[@]} passed, 0 failed, 0 ignored") ;;
+        *) fail "not all tests are green: $counts; by themselves: $again" ;;
+    esac
+    counts="$counts; those that failed passed by themselves: ${failed[*]}"
 fi
 printf '\nAll tests are green: %s.\n' "$counts"
 

@@ -67,6 +67,13 @@ impl Calls {
     }
 }
 
+/// Callers of the first node were refused, and those of all others noticed nothing.
+pub(super) fn assert_first_alone_is_sick(nodes: &[Calls]) {
+    let [sick, well @ ..] = nodes else { panic!("there are nodes") };
+    sick.assert_sick();
+    well.iter().for_each(Calls::assert_well);
+}
+
 async fn call(limiter: RateLimiter, key: u64, node: usize, stopped: Arc<AtomicBool>) -> Calls {
     let rule = Rule::new("beside", Limit::per_hour(1_000_000));
     let mut calls = Calls { node, ..Calls::default() };

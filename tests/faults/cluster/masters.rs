@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::beside::Beside;
+use super::beside::{Beside, Calls, assert_first_alone_is_sick};
 use super::{EACH_FOR_ITSELF, assert_unnoticed, nothing_is_left_on_any};
 use crate::harness::{Load, Row};
 use crate::support::cluster::RedisCluster;
@@ -23,9 +23,7 @@ pub(crate) async fn master_killed() -> Row {
     let beside = beside.end().await;
     let account = load.end().await;
     account.assert_felt();
-    let [sick, well @ ..] = &beside[..] else { panic!("three nodes") };
-    sick.assert_sick();
-    well.iter().for_each(super::beside::Calls::assert_well);
+    assert_first_alone_is_sick(&beside);
     nothing_is_left_on_any(&cluster);
     account.row("cluster: a master killed, and its replica takes over")
 }
@@ -45,9 +43,7 @@ pub(crate) async fn master_killed_and_nobody_takes_over() -> Row {
     let beside = beside.end().await;
     let account = load.end().await;
     account.assert_felt();
-    let [sick, well @ ..] = &beside[..] else { panic!("three nodes") };
-    sick.assert_sick();
-    well.iter().for_each(super::beside::Calls::assert_well);
+    assert_first_alone_is_sick(&beside);
     nothing_is_left_on_any(&cluster);
     account.row("cluster: a master without a replica killed for 3 s, and started again empty")
 }
@@ -86,9 +82,7 @@ pub(crate) async fn frozen_master() -> Row {
     let beside = beside.end().await;
     let account = load.end().await;
     account.assert_felt();
-    let [sick, well @ ..] = &beside[..] else { panic!("three nodes") };
-    sick.assert_sick();
-    well.iter().for_each(super::beside::Calls::assert_well);
+    assert_first_alone_is_sick(&beside);
     nothing_is_left_on_any(&cluster);
     account.row("cluster: a master frozen (SIGSTOP), its replica takes over, and it comes back")
 }
@@ -109,7 +103,7 @@ pub(crate) async fn lost_majority() -> Row {
     let beside = beside.end().await;
     let account = load.end().await;
     account.assert_felt();
-    beside.iter().for_each(super::beside::Calls::assert_sick);
+    beside.iter().for_each(Calls::assert_sick);
     nothing_is_left_on_any(&cluster);
     account.row("cluster: two of three masters frozen for 4 s (CLUSTERDOWN)")
 }

@@ -1,4 +1,5 @@
-//! [`Connections`]: the way to one Redis server, one connection per tokio runtime.
+//! [`Connections`]: the way to a deployment of Redis: one server, the master that Sentinel names, or the masters of a
+//! cluster. Each tokio runtime has one connection to each server.
 //!
 //! A call never connects. Each runtime has a `supervisor`, a task that connects and connects again; calls read the state that it
 //! publishes in the `node`. From there a question goes through the `queue` into the `exchange`, which is one open
