@@ -1,4 +1,8 @@
-#![doc = include_str!("../README.md")]
+// The README's programs are tested where the features that they use are on.
+#![cfg_attr(
+    any(not(doctest), all(feature = "axum", feature = "macros", feature = "redis", feature = "serde")),
+    doc = include_str!("../README.md")
+)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[doc(hidden)]
@@ -13,6 +17,8 @@ mod error;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
+#[cfg(doc)]
+pub mod guide;
 mod key;
 mod limiter;
 pub mod observe;

@@ -17,7 +17,7 @@ const RUNTIME: &[&[&str]] = &[
     &["engine"],
     &["limiter"],
     &["adapter"],
-    &["__private", "testkit"],
+    &["__private", "guide", "testkit"],
 ];
 
 const MACROS: &[&[&str]] = &[&["parse"], &["check"], &["plan"], &["expand"]];

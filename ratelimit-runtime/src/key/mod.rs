@@ -50,11 +50,13 @@ impl Key {
     /// If no key has this rendering: brackets that do not match, a brace, or a character that rendering escapes.
     ///
     /// ```
+    /// # #[cfg(feature = "macros")] {
     /// use ratelimit_runtime::{Key, key};
     ///
     /// let (tenant, email) = ("acme", "alice@example.com");
     /// assert_eq!(Key::from_rendered("<acme>/<alice@example.com>"), Ok(key!("<tenant>/<email>")));
     /// assert!(Key::from_rendered("<acme").is_err());
+    /// # }
     /// ```
     pub fn from_rendered(rendered: &str) -> Result<Self, InvalidKey> {
         let mut open = false;

@@ -26,6 +26,9 @@ const MOST: usize = 10_000;
 /// decisions.
 ///
 /// ```
+/// # #[cfg(feature = "macros")]
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 /// use ratelimit_runtime::{RateLimitError, RateLimiter, observe, rate_limit};
 ///
 /// #[rate_limit(key = "<user>", window = "60s", max = 2)]
@@ -33,13 +36,13 @@ const MOST: usize = 10_000;
 ///     Ok(())
 /// }
 ///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
 /// let (out, decisions) = RateLimiter::memory().scope(observe::collect(search("alice"))).await;
 /// assert!(out.is_ok());
 /// assert_eq!(decisions[0].decision().remaining(), 1);
 /// assert_eq!(decisions[0].limits()[0].to_string(), "2/60s");
 /// # }
+/// # #[cfg(not(feature = "macros"))]
+/// # fn main() {}
 /// ```
 pub fn collect<F: Future>(future: F) -> Collected<F> {
     Collected { future, decisions: Vec::new() }

@@ -1,0 +1,60 @@
+//! The guide, for reading from top to bottom:
+//!
+//! 1. [Quick start](quick_start): a limit, what a refusal is, Redis, a web handler.
+//! 2. [Choosing an algorithm](choosing_an_algorithm): what each admits around the edge of a window, and what it takes.
+//! 3. [Keys and security](keys_and_security): by whom calls are counted, and how attackers try to be somebody else.
+//! 4. [When the store fails](when_the_store_fails): who answers meanwhile, and how long a call waits.
+//! 5. [Testing your limits](testing): a clock that stands still, a limiter per test, a store that fails.
+//! 6. [Redis, Sentinel, Cluster](redis): URLs, settings, what a cluster changes.
+//! 7. [Observing](observing): the log, decisions, metrics.
+//! 8. [Migrating](migrating): from the scripts of articles, from other libraries.
+//! 9. [Questions](questions): the traps that limiters have, and where they are here.
+//!
+//! Every program in it is run by the tests of this crate.
+
+// Programs are tested where their features are on; the text is there in any case.
+
+#[doc = include_str!("choosing_an_algorithm.md")]
+pub mod choosing_an_algorithm {}
+
+#[cfg_attr(any(not(doctest), all(feature = "axum", feature = "macros")), doc = include_str!("keys_and_security.md"))]
+pub mod keys_and_security {}
+
+#[cfg_attr(any(not(doctest), feature = "macros"), doc = include_str!("migrating.md"))]
+pub mod migrating {
+    #[cfg_attr(
+        any(not(doctest), all(feature = "actix-web", feature = "axum", feature = "macros", feature = "serde")),
+        doc = include_str!("migrating_from_libraries.md")
+    )]
+    pub mod from_libraries {}
+
+    #[cfg_attr(
+        any(not(doctest), all(feature = "axum", feature = "macros", feature = "redis")),
+        doc = include_str!("migrating_from_scripts.md")
+    )]
+    pub mod from_scripts {}
+}
+
+#[cfg_attr(any(not(doctest), feature = "macros"), doc = include_str!("observing.md"))]
+pub mod observing {}
+
+#[cfg_attr(any(not(doctest), all(feature = "axum", feature = "macros")), doc = include_str!("questions.md"))]
+pub mod questions {}
+
+#[cfg_attr(
+    any(not(doctest), all(feature = "axum", feature = "macros", feature = "redis", feature = "serde")),
+    doc = include_str!("quick_start.md")
+)]
+pub mod quick_start {}
+
+#[cfg_attr(any(not(doctest), all(feature = "redis", feature = "redis-tls")), doc = include_str!("redis.md"))]
+pub mod redis {}
+
+#[cfg_attr(any(not(doctest), all(feature = "macros", feature = "testkit")), doc = include_str!("testing.md"))]
+pub mod testing {}
+
+#[cfg_attr(
+    any(not(doctest), all(feature = "macros", feature = "testkit")),
+    doc = include_str!("when_the_store_fails.md")
+)]
+pub mod when_the_store_fails {}
