@@ -75,14 +75,6 @@ impl RateLimitError {
         }
     }
 
-    /// Logs what a client is not told.
-    #[cfg(any(feature = "http", feature = "tonic"))]
-    pub(crate) fn log_if_misconfigured(&self) {
-        if let Self::Misconfigured(error) = self {
-            tracing::error!(%error, "the rate limiter is misconfigured");
-        }
-    }
-
     /// The decision behind a refusal; `None` where the limit itself was not the reason.
     #[must_use]
     pub fn decision(&self) -> Option<&Decision> {

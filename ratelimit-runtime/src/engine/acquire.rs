@@ -28,8 +28,14 @@ impl Engine {
             Ok(verdict) if observe::listens(verdict.allowed, check.shadow) => {
                 Some(check.observed_outcome(check.decision(&verdict)))
             }
-            Ok(verdict) if verdict.allowed || check.shadow => Some(Ok(T::of(|| check.decision(&verdict)))),
-            Ok(verdict) => Some(Err(RateLimitError::Exceeded(check.decision(&verdict)))),
+            Ok(verdict) if verdict.allowed || check.shadow => {
+                check.count(&verdict);
+                Some(Ok(T::of(|| check.decision(&verdict))))
+            }
+            Ok(verdict) => {
+                check.count(&verdict);
+                Some(Err(RateLimitError::Exceeded(check.decision(&verdict))))
+            }
             Err(error) => Some(self.outcome_without_store(check, error)),
         }
     }
@@ -43,12 +49,12 @@ impl Engine {
         } else {
             check.undecided(self.problem(check))
         };
-        Some(decided.and_then(|decision| check.observed_outcome(decision)))
+        Some(check.outcome(decided))
     }
 
     #[cold]
     fn outcome_without_store<T: Admission>(&self, check: &Check<'_>, error: StoreError) -> Result<T, RateLimitError> {
-        check.observed_outcome(self.without_store(check, &check.as_request(), error)?)
+        check.outcome(self.without_store(check, &check.as_request(), error))
     }
 
     /// Whether the check is sound, and the store declares what it needs.
@@ -70,14 +76,13 @@ impl Engine {
         request: &Request<'_>,
         error: StoreError,
     ) -> Result<Decision, RateLimitError> {
-        let rule = check.name.as_str();
         match self.instead(check, request, &error) {
             Instead::Nobody => {
-                tracing::debug!(rule, %error, "a call goes on unchecked: the store is unavailable");
+                observe::degraded(check.name, Source::Nobody, &error);
                 Ok(check.unchecked())
             }
             Instead::Memory => {
-                tracing::debug!(rule, %error, "a call is limited by this process alone");
+                observe::degraded(check.name, Source::Fallback, &error);
                 match self.fallback.acquire(*request) {
                     Ok(verdict) => Ok(check.fallback_decision(&verdict)),
                     Err(error) => check.undecided(error),
@@ -168,7 +173,7 @@ impl Asked {
                 }
             }
         };
-        answer.within(limit, overdue).await
+        observe::timed(answer.within(limit, overdue)).await
     }
 
     pub(super) fn instead(&self, request: &Request<'_>, error: &StoreError) -> Instead {
@@ -201,6 +206,24 @@ impl<'a> Check<'a> {
         self.judged(decision)
     }
 
+    /// The same of a check that may have failed.
+    #[cold]
+    fn outcome<T: Admission>(&self, decided: Result<Decision, RateLimitError>) -> Result<T, RateLimitError> {
+        match decided {
+            Ok(decision) => self.observed_outcome(decision),
+            Err(error) => {
+                observe::failed(self.name, &error);
+                Err(error)
+            }
+        }
+    }
+
+    /// What there is to be observed where nobody wants to be told.
+    #[inline]
+    fn count(&self, verdict: &Verdict) {
+        observe::count(|| self.decision(verdict), self.shadow);
+    }
+
     /// In shadow mode a call runs whatever was decided.
     fn judged<T: Admission>(&self, decision: Decision) -> Result<T, RateLimitError> {
         if decision.allowed || self.shadow { Ok(T::of(|| decision)) } else { Err(RateLimitError::Exceeded(decision)) }
@@ -212,8 +235,7 @@ impl<'a> Check<'a> {
         if !self.shadow {
             return Err(error);
         }
-        let rule = self.name.as_str();
-        tracing::warn!(rule, %error, "a check failed and its call runs: the rule is in shadow mode");
+        observe::log::shadow_failed(self.name.as_str(), &error);
         Ok(self.unchecked())
     }
 

@@ -5,8 +5,9 @@ use std::time::Instant;
 use super::asked::Asked;
 use super::fallback::Instead;
 use super::settle;
-use crate::decision::{Charge, Decision};
+use crate::decision::{Charge, Decision, Source};
 use crate::error::{RateLimitError, StoreError};
+use crate::observe;
 use crate::store::{Request, Verdict};
 
 /// Why a group was not let through.
@@ -134,7 +135,11 @@ fn without_store(step: &Step<'_>, requests: &[Request<'_>], error: StoreError) -
     for (&(by, asked), request) in step.iter().zip(requests) {
         match asked.instead(request, &error) {
             Instead::Error => return Err(Refused { by, error: error.into() }),
-            other => instead.push(other),
+            other => {
+                let source = if other == Instead::Memory { Source::Fallback } else { Source::Nobody };
+                observe::degraded(asked.check().name, source, &error);
+                instead.push(other);
+            }
         }
     }
     let [(by, first), ..] = step.as_slice() else { return Ok(Vec::new()) };

@@ -48,8 +48,8 @@ async fn waiting(group: &[Asked]) -> Result<Vec<Decision>, RateLimitError> {
             }
         }
         Err(Refused { by, error }) => {
-            if let (Some(asked), Some(refusal)) = (group.get(*by), error.decision()) {
-                observe::decision(&asked.check().observed(refusal));
+            if let Some(asked) = group.get(*by) {
+                observe_error(asked, error);
             }
         }
     }
@@ -150,8 +150,16 @@ fn aged(refusal: Decision, elapsed: Duration) -> Decision {
 
 fn observed(asked: &Asked, outcome: Result<Decision, RateLimitError>) -> Result<Decision, RateLimitError> {
     match &outcome {
-        Ok(decision) | Err(RateLimitError::Exceeded(decision)) => observe::decision(&asked.check().observed(decision)),
-        Err(_) => {}
+        Ok(decision) => observe::decision(&asked.check().observed(decision)),
+        Err(error) => observe_error(asked, error),
     }
     outcome
+}
+
+fn observe_error(asked: &Asked, error: &RateLimitError) {
+    let check = asked.check();
+    match error {
+        RateLimitError::Exceeded(refusal) => observe::decision(&check.observed(refusal)),
+        error => observe::failed(check.name, error),
+    }
 }

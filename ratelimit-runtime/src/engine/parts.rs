@@ -11,6 +11,7 @@ use super::registry::Registry;
 use super::wait::WaitQueues;
 use crate::error::StoreError;
 use crate::key::KeyHasher;
+use crate::observe;
 use crate::rule::{OnUnavailable, Policies};
 use crate::store::{Capabilities, Request, Store};
 
@@ -38,6 +39,7 @@ pub(crate) struct Engine {
 impl Engine {
     pub(crate) fn new(store: Box<dyn Store>) -> Self {
         static IDS: AtomicU64 = AtomicU64::new(1);
+        observe::describe();
         Self {
             id: IDS.fetch_add(1, Ordering::Relaxed),
             capabilities: store.capabilities(),

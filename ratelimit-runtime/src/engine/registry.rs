@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 
 use crate::error::RateLimitError;
+use crate::observe;
 use crate::rule::Rule;
 
 /// How many names are remembered. Names made at run time must not fill the memory; those beyond are not compared.
@@ -64,11 +65,7 @@ impl Registry {
                 )));
             }
             Difference::Site if reported => return Ok(()),
-            Difference::Site => tracing::error!(
-                rule = rule_name,
-                "two functions have the same path, and their rate limits one name: give one of them a name of its own, \
-                 `name = \"…\"`"
-            ),
+            Difference::Site => observe::log::same_path(rule_name),
         }
         if let Some(met) = self.names.write().unwrap_or_else(PoisonError::into_inner).get_mut(&*name) {
             met.reported = true;

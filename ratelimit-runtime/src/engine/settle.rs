@@ -11,6 +11,7 @@ use super::asked::Asked;
 use super::time_limit::TimeLimit;
 use crate::decision::{Charge, Decision};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
+use crate::observe;
 use crate::real_time;
 use crate::rule::{Algorithm, Limit};
 use crate::store::{Answer, Feature, Health};
@@ -141,8 +142,7 @@ fn ask(asked: &Asked, charge: Charge, settlement: Settlement) -> Result<Option<A
 }
 
 fn report(asked: &Asked, settlement: Settlement, error: &StoreError) {
-    let rule = asked.check().name.as_str();
-    tracing::debug!(rule, ?settlement, %error, "a charge could not be settled: it counts until it expires");
+    observe::log::unsettled(asked.check().name.as_str(), &settlement, error);
 }
 
 impl Asked {

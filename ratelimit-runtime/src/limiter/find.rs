@@ -13,6 +13,7 @@ use pin_project_lite::pin_project;
 use tokio::task::futures::TaskLocalFuture;
 
 use crate::engine::Engine;
+use crate::observe;
 use crate::store::memory::MemoryStore;
 
 /// The limiter of one scope. Its counter of references is its own: one for the whole process, which every check would
@@ -83,10 +84,7 @@ pub(crate) fn responses() -> crate::Responses {
 #[cold]
 fn implicit() -> &'static Arc<Engine> {
     IMPLICIT.get_or_init(|| {
-        tracing::warn!(
-            "no rate limiter is installed: limits are kept in the memory of this process only; \
-             call `RateLimiter::redis(url)?.install()` or `RateLimiter::memory().install()` at start"
-        );
+        observe::log::no_limiter();
         Arc::new(Engine::new(Box::new(MemoryStore::new())))
     })
 }

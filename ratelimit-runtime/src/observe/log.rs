@@ -1,8 +1,22 @@
-//! Decisions in the log. Never the key: it may be personal data.
+//! Every event that is logged, with `tracing`. Targets, names and fields are what docs/observability.md says. Never the
+//! key: it may be personal data.
+
+use std::fmt::Debug;
 
 use tracing::level_filters::LevelFilter;
 
+use super::labels::{self, Outcome};
 use super::observation::Observed;
+use crate::decision::Source;
+use crate::error::{RateLimitError, StoreError};
+
+/// What became of calls.
+const DECISION: &str = "ratelimit_runtime::decision";
+/// How the servers of a store are.
+#[cfg(feature = "redis")]
+const CONNECTION: &str = "ratelimit_runtime::connection";
+/// What is set up wrongly.
+const SETUP: &str = "ratelimit_runtime::setup";
 
 /// Whether the level of such a decision is looked at by anybody at all.
 #[inline]
@@ -17,13 +31,120 @@ pub(super) fn listens(allowed: bool, shadow: bool) -> bool {
 
 pub(super) fn decision(observed: &Observed<'_>) {
     let Observed { decision, shadow, .. } = observed;
-    let rule = decision.rule();
+    let (rule, source) = (decision.rule(), labels::source(decision.source()));
+    let (outcome, retry_after) = (Outcome::of(decision, *shadow).as_str(), decision.retry_after());
     if decision.is_allowed() {
-        tracing::trace!(rule, remaining = decision.remaining(), degraded = decision.is_degraded(), "admitted");
+        let remaining = decision.remaining();
+        tracing::trace!(name: "admitted", target: DECISION, rule, outcome, source, remaining, "admitted");
     } else if *shadow {
-        tracing::info!(rule, "a call that the limit refuses runs: the rule is in shadow mode");
+        tracing::info!(
+            name: "shadow_refused", target: DECISION, rule, outcome, source, ?retry_after,
+            "a call that the limit refuses runs: the rule is in shadow mode"
+        );
     } else {
-        let retry_after = decision.retry_after();
-        tracing::debug!(rule, ?retry_after, blocked = decision.is_blocked(), "refused");
+        tracing::debug!(name: "refused", target: DECISION, rule, outcome, source, ?retry_after, "refused");
+    }
+}
+
+/// A check ended with an error.
+pub(super) fn failed(rule: &str, error: &RateLimitError) {
+    let outcome = Outcome::of_error(error).as_str();
+    tracing::debug!(name: "failed", target: DECISION, rule, outcome, %error, "a check failed");
+}
+
+/// Somebody else than the store answers, which gave this error.
+pub(super) fn degraded(rule: &str, source: Source, error: &StoreError) {
+    let source = labels::source(source);
+    tracing::debug!(name: "degraded", target: DECISION, rule, source, %error, "the store gives no answer");
+}
+
+/// A check failed; its rule never refuses.
+pub(crate) fn shadow_failed(rule: &str, error: &RateLimitError) {
+    tracing::warn!(
+        name: "shadow_failed", target: DECISION, rule, %error,
+        "a check failed and its call runs: the rule is in shadow mode"
+    );
+}
+
+/// A charge will not be settled any more.
+pub(crate) fn unsettled(rule: &str, settlement: &dyn Debug, error: &StoreError) {
+    tracing::debug!(
+        name: "unsettled", target: DECISION, rule, ?settlement, %error,
+        "a charge could not be settled: it counts until it expires"
+    );
+}
+
+/// Says what a client is not told.
+#[cfg(any(feature = "http", feature = "tonic"))]
+pub(crate) fn if_misconfigured(error: &RateLimitError) {
+    if let RateLimitError::Misconfigured(error) = error {
+        tracing::error!(name: "misconfigured", target: SETUP, %error, "the rate limiter is misconfigured");
+    }
+}
+
+pub(crate) fn no_limiter() {
+    tracing::warn!(
+        name: "no_limiter", target: SETUP,
+        "no rate limiter is installed: limits are kept in the memory of this process only; \
+         call `RateLimiter::redis(url)?.install()` or `RateLimiter::memory().install()` at start"
+    );
+}
+
+pub(crate) fn same_path(rule: &str) {
+    tracing::error!(
+        name: "same_path", target: SETUP, rule,
+        "two functions have the same path, and their rate limits one name: give one of them a name of its own, \
+         `name = \"…\"`"
+    );
+}
+
+#[cfg(feature = "redis")]
+pub(crate) use self::of_redis::{connected, evicts, login_expires, lost, no_slots, outage, recovered};
+
+/// About Redis and the connections to it.
+#[cfg(feature = "redis")]
+mod of_redis {
+    use std::fmt::Display;
+    use std::time::Duration;
+
+    use super::{CONNECTION, SETUP};
+    use crate::error::StoreError;
+
+    pub(crate) fn connected(server: &dyn Display) {
+        tracing::debug!(name: "connected", target: CONNECTION, %server, "connected to Redis");
+    }
+
+    pub(crate) fn lost(server: &dyn Display, lasted: Duration, error: &StoreError) {
+        tracing::debug!(name: "lost", target: CONNECTION, %server, ?lasted, %error, "a connection to Redis is over");
+    }
+
+    pub(crate) fn outage(server: &dyn Display, error: &StoreError) {
+        tracing::warn!(
+            name: "outage", target: CONNECTION, %server, %error,
+            "Redis does not serve; calls are answered by policy"
+        );
+    }
+
+    pub(crate) fn recovered(server: &dyn Display, after: Duration) {
+        tracing::info!(name: "recovered", target: CONNECTION, %server, ?after, "Redis serves again");
+    }
+
+    pub(crate) fn no_slots(error: &StoreError) {
+        tracing::debug!(name: "no_slots", target: CONNECTION, %error, "the slots of the Redis cluster are not known");
+    }
+
+    pub(crate) fn login_expires(server: &dyn Display, error: &StoreError) {
+        tracing::warn!(
+            name: "login_expires", target: CONNECTION, %server, %error,
+            "the login on Redis could not be renewed; trying again"
+        );
+    }
+
+    pub(crate) fn evicts(server: &dyn Display, policy: &str) {
+        tracing::warn!(
+            name: "evicts", target: SETUP, %server, policy,
+            "Redis evicts keys when it is full, and limits with them: who fills it with keys gets a fresh quota. Set \
+             `maxmemory-policy noeviction`, or keep limits on a Redis of their own"
+        );
     }
 }

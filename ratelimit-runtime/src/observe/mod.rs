@@ -1,29 +1,68 @@
-//! Observing decisions: each one passes here once, admitted or refused, before anybody acts on it.
+//! Observing: each decision passes here once, admitted, refused or failed, before anybody acts on it; and so does what
+//! becomes of a store and of the connections to it.
 //!
-//! It goes to the log (`tracing`), and to whoever [collects](collect) the decisions of a future: tests, and adapters that
-//! write response headers.
+//! It goes to the log (`tracing`), to counters and histograms (`metrics`, with the feature of that name), and to whoever
+//! [collects](collect) the decisions of a future: tests, and adapters that write response headers.
+//! `docs/observability.md` lists all names.
 
 mod collector;
-mod log;
+#[cfg(feature = "redis")]
+mod connection;
+mod labels;
+pub(crate) mod log;
+#[cfg_attr(not(feature = "metrics"), path = "no_metrics.rs")]
+mod metrics;
 mod observation;
 
 pub use self::collector::{Collected, collect};
+#[cfg(feature = "redis")]
+pub(crate) use self::connection::{Connection, State};
+#[cfg(feature = "redis")]
+pub(crate) use self::metrics::Commands;
+pub(crate) use self::metrics::{describe, timed};
 pub use self::observation::Observation;
 pub(crate) use self::observation::Observed;
 
-/// Whether anybody wants to know of such decisions.
+use self::labels::Outcome;
+use crate::decision::{Decision, Source};
+use crate::error::{RateLimitError, StoreError};
+use crate::rule::Name;
+
+/// Counts a decision that nobody wants to be told of.
+#[inline]
+pub(crate) fn count(decision: impl FnOnce() -> Decision, shadow: bool) {
+    metrics::decision(|| {
+        let decision = decision();
+        (decision.rule, Outcome::of(&decision, shadow), decision.source)
+    });
+}
+
+/// Whether anybody wants to be told of such decisions.
 #[inline]
 pub(crate) fn listens(allowed: bool, shadow: bool) -> bool {
     log::listens(allowed, shadow) || collector::listens()
 }
 
-/// Tells whoever wants to know of a decision.
+/// Counts a decision, and tells whoever wants to know of it.
 #[cold]
 pub(crate) fn decision(observed: &Observed<'_>) {
+    count(|| *observed.decision, observed.shadow);
     if log::listens(observed.decision.is_allowed(), observed.shadow) {
         log::decision(observed);
     }
     if collector::listens() {
         collector::decision(observed);
     }
+}
+
+/// A check ended with an error.
+#[cold]
+pub(crate) fn failed(rule: Name, error: &RateLimitError) {
+    metrics::failure(|| (rule, Outcome::of_error(error)));
+    log::failed(rule.as_str(), error);
+}
+
+/// A store gave this error, and `source` answers instead.
+pub(crate) fn degraded(rule: Name, source: Source, error: &StoreError) {
+    log::degraded(rule.as_str(), source, error);
 }

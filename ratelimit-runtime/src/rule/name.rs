@@ -3,7 +3,11 @@
 use std::borrow::{Borrow, Cow};
 use std::collections::HashSet;
 use std::fmt::{self, Write as _};
+use std::hash::{Hash, Hasher};
 use std::sync::{LazyLock, Mutex, PoisonError};
+
+#[cfg(feature = "metrics")]
+use once_cell::sync::OnceCell;
 
 use super::algorithm::Algorithm;
 use super::limit::Limit;
@@ -93,13 +97,33 @@ const MAX_NAMES: usize = 16_384;
 static NAMES: LazyLock<Mutex<HashSet<Name>>> = LazyLock::new(Mutex::default);
 
 /// The name of a rule as decisions show it: small, and good for as long as the process runs.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Name(&'static &'static str);
+#[derive(Clone, Copy)]
+pub(crate) struct Name(&'static Interned);
+
+struct Interned {
+    text: &'static str,
+    #[cfg(feature = "metrics")]
+    series: OnceCell<Series>,
+}
+
+/// What is counted under a name.
+#[cfg(feature = "metrics")]
+type Series = Box<[OnceCell<metrics::Key>]>;
+
+impl Interned {
+    const fn new(text: &'static str) -> Self {
+        Self {
+            text,
+            #[cfg(feature = "metrics")]
+            series: OnceCell::new(),
+        }
+    }
+}
+
+/// The one name that stands for all names beyond [`MAX_NAMES`].
+static OTHER: Interned = Interned::new("(other)");
 
 impl Name {
-    /// The one name that stands for all names beyond [`MAX_NAMES`].
-    const OTHER: Self = Self(&"(other)");
-
     /// The interned name.
     pub(crate) fn intern(name: &str) -> Self {
         let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -107,29 +131,50 @@ impl Name {
             return *known;
         }
         if names.len() >= MAX_NAMES {
-            return Self::OTHER;
+            return Self(&OTHER);
         }
         let text: &'static str = Box::leak(name.to_owned().into_boxed_str());
-        let name = Self(Box::leak(Box::new(text)));
+        let name = Self(Box::leak(Box::new(Interned::new(text))));
         names.insert(name);
         name
     }
 
     pub(crate) fn as_str(self) -> &'static str {
-        self.0
+        self.0.text
+    }
+
+    /// Room for the keys of what is counted under this name; empty until somebody counts.
+    #[cfg(feature = "metrics")]
+    #[inline]
+    pub(crate) fn series(self) -> &'static OnceCell<Series> {
+        &self.0.series
     }
 }
 
 /// Names are found by their text.
 impl Borrow<str> for Name {
     fn borrow(&self) -> &str {
-        self.0
+        self.0.text
+    }
+}
+
+impl PartialEq for Name {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.text == other.0.text
+    }
+}
+
+impl Eq for Name {}
+
+impl Hash for Name {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.text.hash(state);
     }
 }
 
 impl fmt::Debug for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self.0, f)
+        fmt::Debug::fmt(self.0.text, f)
     }
 }
 

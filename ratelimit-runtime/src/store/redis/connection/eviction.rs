@@ -10,7 +10,7 @@ use redis::{Value, cmd};
 use super::exchange::Exchange;
 use super::nodes::Nodes;
 use super::question::{Expected, Question};
-use crate::real_time;
+use crate::{observe, real_time};
 
 /// No call waits for this, and a connection that is soon over need not be asked.
 const LATER: Duration = Duration::from_secs(1);
@@ -25,12 +25,7 @@ pub(super) async fn look(exchange: Exchange, server: impl Display, nodes: Weak<N
     if let Some(policy) = text(&reply).and_then(evicting)
         && nodes.upgrade().is_some_and(|nodes| nodes.is_first_to_warn())
     {
-        tracing::warn!(
-            %server,
-            policy,
-            "Redis evicts keys when it is full, and limits with them: who fills it with keys gets a fresh quota. Set \
-             `maxmemory-policy noeviction`, or keep limits on a Redis of their own"
-        );
+        observe::log::evicts(&server, policy);
     }
 }
 

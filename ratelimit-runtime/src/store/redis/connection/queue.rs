@@ -16,6 +16,7 @@ use super::members::Decided;
 use super::question::{Answer, Expected, NoAnswer, Question, Reply};
 use super::room::Room;
 use crate::error::StoreError;
+use crate::observe::Commands;
 
 #[derive(Debug)]
 struct Waiting {
@@ -49,6 +50,8 @@ enum What {
 pub(super) struct Deliveries {
     answers: Vec<(oneshot::Sender<Answer>, Answer)>,
     wakers: Vec<Waker>,
+    /// How many decisions each command carries that has been written.
+    commands: Commands,
 }
 
 /// A reply that cannot be the one to its question.
@@ -260,6 +263,7 @@ impl Queue {
         let starts_at = self.end();
         let batch = self.batches.next(&mut self.outgoing, share, in_time, &mut deliveries.wakers);
         let Some(batch) = batch else { return false };
+        deliveries.commands.add(batch.callers);
         self.on_the_way += batch.callers;
         self.questions += batch.questions();
         self.calls += 1;
@@ -389,6 +393,7 @@ impl Deliveries {
         for waker in self.wakers.drain(..) {
             waker.wake();
         }
+        self.commands.tell();
     }
 }
 

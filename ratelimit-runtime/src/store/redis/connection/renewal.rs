@@ -9,8 +9,8 @@ use super::exchange::Exchange;
 use super::question::{Expected, Question};
 use super::server::Server;
 use crate::error::StoreError;
-use crate::real_time;
 use crate::store::redis::errors;
+use crate::{observe, real_time};
 
 /// After a renewal that failed.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -22,7 +22,7 @@ pub(super) async fn renew(server: Arc<Server>, exchange: Exchange, after: Durati
         real_time::sleep(after).await;
         next = renew_once(&server, &exchange).await.unwrap_or_else(|error| {
             // If the server ends the session meanwhile, the next connection asks for credentials too.
-            tracing::warn!(%server, %error, "the login on Redis could not be renewed; trying again");
+            observe::log::login_expires(&server, &error);
             Some(PAUSE)
         });
     }

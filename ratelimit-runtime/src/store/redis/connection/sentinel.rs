@@ -50,6 +50,11 @@ struct Known {
 }
 
 impl Sentinels {
+    /// That of the master.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     pub(super) fn new(name: String, master: Server, seeds: Vec<Server>) -> Self {
         Self { name, master, known: Mutex::new(Known { sentinels: seeds, master: None, epoch: 0 }) }
     }

@@ -28,7 +28,7 @@ use super::server::Connection;
 use super::state::{Action, Phase, Pong, State};
 use super::target::Target;
 use crate::error::StoreError;
-use crate::real_time;
+use crate::{observe, real_time};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -46,9 +46,9 @@ pub(super) fn start(
     node: &Arc<Node>,
     reports: mpsc::Receiver<Report>,
 ) {
-    let supervisor =
-        Supervisor { target, sharing, nodes: Arc::downgrade(nodes), node: Arc::downgrade(node), reports, outage: None };
-    runtime.spawn(supervisor.run());
+    let seen = observe::Connection::new(target.name());
+    let (nodes, node) = (Arc::downgrade(nodes), Arc::downgrade(node));
+    runtime.spawn(Supervisor { target, sharing, nodes, node, reports, seen }.run());
 }
 
 struct Supervisor {
@@ -57,8 +57,8 @@ struct Supervisor {
     nodes: Weak<Nodes>,
     node: Weak<Node>,
     reports: mpsc::Receiver<Report>,
-    /// Since when the server does not serve.
-    outage: Option<Instant>,
+    /// What is told of it.
+    seen: observe::Connection,
 }
 
 /// The store is gone, or nobody wants to be connected any more.
@@ -81,6 +81,7 @@ impl Supervisor {
                 let is_hopeful = pause.is_zero() && matches!(*node.status.borrow(), Status::Connecting);
                 if !is_hopeful {
                     node.fail_waiting(&self.target);
+                    self.see(&node);
                     pause = pause.max(FIRST_PAUSE);
                 }
             }
@@ -105,6 +106,7 @@ impl Supervisor {
         let connected = Connected { exchange: exchange.clone(), pool: Pool::new(server, exchange.clone()) };
         let mut state = State::new(if says.is_some() { Pong::Refuses } else { Pong::Serves });
         self.nodes.upgrade().ok_or(Over)?.connected();
+        self.seen.connected(&self.target);
         self.publish(&connected, &state, says)?;
         let (mut pong, mut tick, mut looked) = (None, None, exchange.look());
         let ended = loop {
@@ -202,30 +204,33 @@ impl Supervisor {
             Phase::Up => {
                 connected.exchange.refuse(None);
                 node.status.send_replace(Status::Up(connected.clone()));
-                self.recovered();
+                self.seen.recovered(&self.target);
             }
             Phase::Slow => {
                 let error = says.unwrap_or_else(silent);
                 node.status.send_replace(Status::Slow(error.clone()));
                 connected.exchange.refuse(Some(error.clone()));
-                self.failing(&error);
+                self.seen.failing(&self.target, &error);
             }
         }
+        self.see(&node);
         Ok(())
     }
 
     /// The connection is over.
     async fn lost(&mut self, ended: Ended, lasted: Duration) -> Result<Duration, Over> {
+        self.seen.lost(&self.target, lasted, &ended.error);
         let was_slow = {
             let node = self.node.upgrade().ok_or(Over)?;
             node.missed();
             let was_slow = matches!(*node.status.borrow(), Status::Slow(_));
             let hopeful = ended.hopeful && !was_slow;
             node.status.send_replace(if hopeful { Status::Connecting } else { Status::Down(ended.error.clone()) });
+            self.see(&node);
             was_slow
         };
         if !ended.hopeful || was_slow {
-            self.failing(&ended.error);
+            self.seen.failing(&self.target, &ended.error);
             return Ok(lasted);
         }
         // One that nobody used before it was closed, as servers do with idle ones, is made again when it is wanted.
@@ -244,22 +249,20 @@ impl Supervisor {
     /// An attempt has failed. Goes on unless nobody has asked for long.
     fn fail(&mut self, error: StoreError) -> Result<(), Over> {
         let node = self.node.upgrade().ok_or(Over)?;
-        self.failing(&error);
+        self.seen.failing(&self.target, &error);
         node.status.send_replace(Status::Down(error));
+        self.see(&node);
         if node.is_wanted(UNWANTED) { Ok(()) } else { Err(Over) }
     }
 
-    fn failing(&mut self, error: &StoreError) {
-        if self.outage.is_none() {
-            self.outage = Some(Instant::now());
-            tracing::warn!(server = %self.target, %error, "Redis does not serve; calls are answered by policy");
-        }
-    }
-
-    fn recovered(&mut self) {
-        if let Some(since) = self.outage.take() {
-            tracing::info!(server = %self.target, after = ?since.elapsed(), "Redis serves again");
-        }
+    /// The state has been published.
+    fn see(&mut self, node: &Node) {
+        self.seen.is(match &*node.status.borrow() {
+            Status::Connecting => observe::State::Connecting,
+            Status::Up(_) => observe::State::Up,
+            Status::Slow(_) => observe::State::Slow,
+            Status::Down(_) => observe::State::Down,
+        });
     }
 }
 

@@ -31,6 +31,16 @@ impl Target {
     }
 }
 
+impl Target {
+    /// What it is called where few words are wanted: it does not change.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Server(server) => server.to_string(),
+            Self::Master(sentinels) => sentinels.name().to_owned(),
+        }
+    }
+}
+
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

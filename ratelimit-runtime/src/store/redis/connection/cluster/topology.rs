@@ -22,8 +22,8 @@ use super::master::{Address, Master};
 use super::slot::Slot;
 use super::slot_map::SlotMap;
 use crate::error::StoreError;
-use crate::real_time;
 use crate::store::Health;
+use crate::{observe, real_time};
 
 /// The slots are asked for no more often than this.
 const EVERY: Duration = Duration::from_millis(250);
@@ -226,7 +226,7 @@ impl Shared {
                 self.found.send_replace(Found::Yes);
             }
             Err(error) => {
-                tracing::debug!(%error, "the slots of the Redis cluster are not known");
+                observe::log::no_slots(&error);
                 self.failed(error);
             }
         }

@@ -1,0 +1,76 @@
+//! [`Connection`]: how one connection to a server is, as the log and the metrics tell it.
+
+use std::fmt::Display;
+use std::time::{Duration, Instant};
+
+use super::{log, metrics};
+use crate::error::StoreError;
+
+/// What calls that need the connection may expect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// They wait for it: nothing has failed yet.
+    Connecting,
+    Up,
+    /// There is a connection, and the server does not serve.
+    Slow,
+    Down,
+}
+
+/// One connection, and those that are made in its place. It is one of its server's until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    server: Box<str>,
+    state: State,
+    /// Since when the server does not serve.
+    outage: Option<Instant>,
+}
+
+impl Connection {
+    /// Of the server that has this name in metrics.
+    pub(crate) fn new(server: String) -> Self {
+        let connection = Self { server: server.into(), state: State::Connecting, outage: None };
+        metrics::moved(&connection.server, None, Some(connection.state));
+        connection
+    }
+
+    pub(crate) fn is(&mut self, state: State) {
+        let last = std::mem::replace(&mut self.state, state);
+        if last != state {
+            metrics::moved(&self.server, Some(last), Some(state));
+        }
+    }
+
+    /// A connection has been made.
+    pub(crate) fn connected(&self, server: &dyn Display) {
+        metrics::connected(&self.server);
+        log::connected(server);
+    }
+
+    /// It is over.
+    pub(crate) fn lost(&self, server: &dyn Display, lasted: Duration, error: &StoreError) {
+        metrics::lost(&self.server);
+        log::lost(server, lasted, error);
+    }
+
+    /// The server does not serve: told once until it does.
+    pub(crate) fn failing(&mut self, server: &dyn Display, error: &StoreError) {
+        if self.outage.is_none() {
+            self.outage = Some(Instant::now());
+            metrics::outage(&self.server);
+            log::outage(server, error);
+        }
+    }
+
+    pub(crate) fn recovered(&mut self, server: &dyn Display) {
+        if let Some(since) = self.outage.take() {
+            log::recovered(server, since.elapsed());
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        metrics::moved(&self.server, Some(self.state), None);
+    }
+}

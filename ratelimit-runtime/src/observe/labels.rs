@@ -1,0 +1,67 @@
+//! The words by which decisions are counted and logged. There are few of them, and none is a key.
+
+use crate::decision::{Decision, Source};
+use crate::error::RateLimitError;
+
+/// What became of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Allowed,
+    /// Admitted, with less than a tenth of the limit left.
+    NearLimit,
+    Denied,
+    Blocked,
+    /// Refused by a rule in shadow mode: the call runs.
+    ShadowDenied,
+    CostExceedsLimit,
+    Unavailable,
+    Misconfigured,
+}
+
+impl Outcome {
+    #[inline]
+    pub(super) fn of(decision: &Decision, shadow: bool) -> Self {
+        if decision.allowed {
+            // Where nobody has decided, nobody knows what is left.
+            let is_near = decision.remaining < decision.limit.div_ceil(10) && decision.source != Source::Nobody;
+            return if is_near { Self::NearLimit } else { Self::Allowed };
+        }
+        match (shadow, decision.blocked) {
+            (true, _) => Self::ShadowDenied,
+            (false, true) => Self::Blocked,
+            (false, false) => Self::Denied,
+        }
+    }
+
+    pub(super) fn of_error(error: &RateLimitError) -> Self {
+        match error {
+            RateLimitError::Exceeded(decision) => Self::of(decision, false),
+            RateLimitError::CostExceedsLimit { .. } => Self::CostExceedsLimit,
+            RateLimitError::Unavailable(_) => Self::Unavailable,
+            RateLimitError::Misconfigured(_) => Self::Misconfigured,
+        }
+    }
+
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed",
+            Self::NearLimit => "near_limit",
+            Self::Denied => "denied",
+            Self::Blocked => "blocked",
+            Self::ShadowDenied => "shadow_denied",
+            Self::CostExceedsLimit => "cost_exceeds_limit",
+            Self::Unavailable => "unavailable",
+            Self::Misconfigured => "misconfigured",
+        }
+    }
+}
+
+/// Who answered.
+pub(super) fn source(source: Source) -> &'static str {
+    match source {
+        Source::Store => "store",
+        Source::DenyCache => "deny_cache",
+        Source::Fallback => "fallback",
+        Source::Nobody => "nobody",
+    }
+}

@@ -1,0 +1,42 @@
+//! Decisions, by rule, outcome and source.
+
+use ::metrics::{Key, Label, with_recorder};
+use once_cell::sync::OnceCell;
+
+use super::super::labels::{self, Outcome};
+use super::{DECISIONS, METADATA};
+use crate::decision::Source;
+use crate::rule::Name;
+
+const OUTCOMES: usize = Outcome::Misconfigured as usize + 1;
+const SOURCES: usize = Source::Nobody as usize + 1;
+
+#[inline]
+pub(crate) fn decision(decided: impl FnOnce() -> (Name, Outcome, Source)) {
+    let (rule, outcome, source) = decided();
+    let place = outcome as usize * SOURCES + source as usize;
+    add(rule, place, outcome, || labels::source(source));
+}
+
+/// A check that nobody has decided.
+pub(crate) fn failure(failed: impl FnOnce() -> (Name, Outcome)) {
+    let (rule, outcome) = failed();
+    add(rule, outcome as usize * SOURCES, outcome, || "none");
+}
+
+#[inline]
+fn add(rule: Name, place: usize, outcome: Outcome, source: impl FnOnce() -> &'static str) {
+    // Each key is made when it is first needed. Like names, of which there are so many at most, they are never forgotten.
+    let series = rule.series().get_or_init(|| (0..OUTCOMES * SOURCES).map(|_| OnceCell::new()).collect());
+    let Some(key) = series.get(place) else { return };
+    let key = key.get_or_init(|| key_of(rule, outcome, source()));
+    with_recorder(|recorder| recorder.register_counter(key, &METADATA).increment(1));
+}
+
+/// Recorders copy a key that owns nothing without taking memory.
+#[cold]
+fn key_of(rule: Name, outcome: Outcome, source: &'static str) -> Key {
+    let labels = [("rule", rule.as_str()), ("outcome", outcome.as_str()), ("source", source)];
+    let labels = labels.map(|(label, value)| Label::from_static_parts(label, value));
+    Key::from_static_labels(DECISIONS, Box::leak(Box::new(labels)))
+}

@@ -1,0 +1,121 @@
+//! What is counted and measured, by the facade `metrics`. Names and labels are what docs/observability.md says. A label is the
+//! name of a rule or of a server, or a word of this crate: never a key.
+//!
+//! The recorder is asked for its counter whenever something is counted, and nothing of its own is kept: so one that is
+//! installed late, that of a test's thread, and one that forgets what was idle for long miss nothing from then on.
+
+#[cfg(feature = "redis")]
+mod connections;
+mod decisions;
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::time::Instant;
+
+use ::metrics::{Key, Label, Level, Metadata, Unit, with_recorder};
+
+#[cfg(feature = "redis")]
+use smallvec::SmallVec;
+
+#[cfg(feature = "redis")]
+pub(super) use self::connections::{connected, lost, moved, outage};
+pub(super) use self::decisions::{decision, failure};
+use crate::error::{StoreError, StoreErrorKind};
+
+const DECISIONS: &str = "ratelimit_decisions_total";
+const STORE: &str = "ratelimit_store_seconds";
+#[cfg(feature = "redis")]
+const COMMANDS: &str = "ratelimit_command_decisions";
+#[cfg(feature = "redis")]
+const CONNECTIONS: &str = "ratelimit_connections";
+#[cfg(feature = "redis")]
+const CONNECTS: &str = "ratelimit_connects_total";
+#[cfg(feature = "redis")]
+const LOSSES: &str = "ratelimit_connection_losses_total";
+#[cfg(feature = "redis")]
+const OUTAGES: &str = "ratelimit_outages_total";
+
+static METADATA: Metadata<'_> = Metadata::new(module_path!(), Level::INFO, Some(module_path!()));
+
+/// Says to the recorder what the metrics mean.
+pub(crate) fn describe() {
+    with_recorder(|recorder| {
+        let counter = |name: &'static str, text: &'static str| {
+            recorder.describe_counter(name.into(), Some(Unit::Count), text.into());
+        };
+        let histogram = |name: &'static str, unit, text: &'static str| {
+            recorder.describe_histogram(name.into(), Some(unit), text.into());
+        };
+        counter(DECISIONS, "Checks, by rule, by what became of them, and by who answered.");
+        histogram(STORE, Unit::Seconds, "How long checks waited for the store.");
+        #[cfg(feature = "redis")]
+        {
+            histogram(COMMANDS, Unit::Count, "How many decisions one command to Redis carried.");
+            recorder.describe_gauge(
+                CONNECTIONS.into(),
+                Some(Unit::Count),
+                "Connections of this process to a Redis server, by their state.".into(),
+            );
+            counter(CONNECTS, "Connections to a Redis server that were made.");
+            counter(LOSSES, "Connections to a Redis server that were lost.");
+            counter(OUTAGES, "How often a Redis server ceased to serve.");
+        }
+    });
+}
+
+/// Measures how long an answer is waited for.
+pub(crate) async fn timed<T>(asked: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    let since = Instant::now();
+    let (mut asked, mut waited) = (pin!(asked), false);
+    let answer = poll_fn(|cx| {
+        let answer = asked.as_mut().poll(cx);
+        waited |= answer.is_pending();
+        answer
+    });
+    let answer = answer.await;
+    if waited {
+        let (key, took) = (answered(answer.as_ref().err().map(StoreError::kind)), since.elapsed());
+        with_recorder(|recorder| recorder.register_histogram(key, &METADATA).record(took));
+    }
+    answer
+}
+
+/// What is measured of an answer, or of an error of this kind.
+fn answered(error: Option<StoreErrorKind>) -> &'static Key {
+    macro_rules! key {
+        ($result:literal) => {{
+            static LABELS: [Label; 1] = [Label::from_static_parts("result", $result)];
+            static KEY: Key = Key::from_static_parts(STORE, &LABELS);
+            &KEY
+        }};
+    }
+    match error {
+        None => key!("ok"),
+        Some(StoreErrorKind::Unavailable) => key!("unavailable"),
+        Some(StoreErrorKind::TimedOut) => key!("timed_out"),
+        Some(StoreErrorKind::Full) => key!("full"),
+        Some(StoreErrorKind::Misconfigured) => key!("misconfigured"),
+        Some(StoreErrorKind::Unsupported) => key!("unsupported"),
+    }
+}
+
+/// How many decisions commands carry, until it is told.
+#[cfg(feature = "redis")]
+#[derive(Debug, Default)]
+pub(crate) struct Commands(SmallVec<[u32; 4]>);
+
+#[cfg(feature = "redis")]
+impl Commands {
+    pub(crate) fn add(&mut self, decisions: usize) {
+        self.0.push(u32::try_from(decisions).unwrap_or(u32::MAX));
+    }
+
+    /// Tells it. The recorder is foreign code, so no lock may be held.
+    pub(crate) fn tell(&mut self) {
+        static KEY: Key = Key::from_static_name(COMMANDS);
+        if !self.0.is_empty() {
+            let histogram = with_recorder(|recorder| recorder.register_histogram(&KEY, &METADATA));
+            self.0.drain(..).for_each(|decisions| histogram.record(decisions));
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Each documented metric is emitted, with the documented labels and values.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use ratelimit_runtime::{Key, Limit, RateLimiter, Rule};
+
+use crate::documented::{metrics, values};
+use crate::redis_server::{ALONE, limiter};
+use crate::samples::{Samples, record};
+use crate::support::redis::RedisServer;
+use crate::support::unique;
+
+#[tokio::test]
+async fn every_metric_is_emitted_as_it_is_documented() {
+    let _alone = ALONE.lock().await;
+    record();
+    let mut server = RedisServer::start();
+    let limiter = limiter(&server);
+    limiter.ready().await.unwrap();
+    let rule = Rule::named(unique("emitted"), Limit::per_hour(2)).with_block(Duration::from_secs(60));
+    for _ in 0..5 {
+        drop(limiter.acquire(&rule, &Key::of("alice")).await);
+    }
+    server.stop();
+    for _ in 0..5 {
+        drop(limiter.acquire(&rule, &Key::of("bob")).await);
+    }
+    drop(RateLimiter::memory().acquire(&rule.with_cost(3), &Key::of("alice")).await);
+    let losses = || Samples::now().sum("ratelimit_connection_losses_total", &[("server", &server.address())]);
+    crate::redis_server::until("the loss is seen", || losses() > 0.0).await;
+
+    let (samples, documented) = (Samples::now(), metrics());
+    let ours = |(name, _): &(&String, &String)| name.starts_with("ratelimit");
+    let kinds: Vec<_> = samples.kinds.iter().filter(ours).map(|(name, kind)| (name.as_str(), kind.as_str())).collect();
+    let expected: Vec<_> = documented.iter().map(|(name, metric)| (name.as_str(), metric.kind.as_str())).collect();
+    assert_eq!(kinds, expected);
+    for (name, metric) in &documented {
+        assert_eq!(samples.labels_of(name), metric.labels, "{name}");
+        assert!(samples.helps.contains_key(name), "{name} has no help");
+    }
+    let values = values();
+    let labels: BTreeSet<_> = documented.values().flat_map(|metric| metric.labels.clone()).collect();
+    assert_eq!(values.keys().cloned().collect::<BTreeSet<_>>(), labels, "each label is explained");
+    for (metric, label) in [
+        ("ratelimit_decisions_total", "outcome"),
+        ("ratelimit_decisions_total", "source"),
+        ("ratelimit_store_seconds", "result"),
+        ("ratelimit_connections", "state"),
+    ] {
+        for value in samples.values_of(metric, label) {
+            assert!(values[label].contains(value), "{label}={value} of {metric} is not documented");
+        }
+    }
+    assert_eq!(samples.values_of("ratelimit_connections", "state").len(), values["state"].len());
+}

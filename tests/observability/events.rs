@@ -1,0 +1,182 @@
+//! The events of the code are those of docs/observability.md, by target, name, level and fields.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use proc_macro2::{TokenStream, TokenTree};
+use ratelimit_runtime::store::StoreErrorKind;
+use ratelimit_runtime::testkit::FaultyStore;
+use ratelimit_runtime::{
+    Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, rate_limit,
+};
+use syn::visit::{self, Visit};
+
+use crate::documented::{code, file, table};
+use crate::log::{Kind, Log};
+use crate::redis_server::{ALONE, limiter, until};
+use crate::support::redis::{RedisServer, free_port};
+use crate::support::unique;
+
+fn documented() -> BTreeSet<Kind> {
+    let rows = table("| target | name | level |");
+    let text = |cell: &str| cell.trim_matches('`').to_owned();
+    let kind = |row: &Vec<String>| {
+        let [target, name, level, fields, _] = row.as_slice() else { panic!("{row:?}") };
+        Kind { target: text(target), name: text(name), level: level.clone(), fields: code(fields) }
+    };
+    rows.iter().map(kind).collect()
+}
+
+/// The events that a file of the library writes.
+#[derive(Default)]
+struct Written {
+    kinds: BTreeSet<Kind>,
+    targets: Vec<(String, String)>,
+}
+
+impl<'a> Visit<'a> for Written {
+    fn visit_item_const(&mut self, item: &'a syn::ItemConst) {
+        if let syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) = &*item.expr {
+            self.targets.push((item.ident.to_string(), text.value()));
+        }
+    }
+
+    fn visit_macro(&mut self, call: &'a syn::Macro) {
+        if call.path.segments.first().is_some_and(|first| first.ident == "tracing") {
+            self.add(&call.path.segments.last().unwrap().ident.to_string(), call.tokens.clone());
+        }
+        visit::visit_macro(self, call);
+    }
+}
+
+impl Written {
+    /// `name: "…", target: T, field, %field, ?field, "text"`.
+    fn add(&mut self, level: &str, tokens: TokenStream) {
+        let mut parts: Vec<Vec<TokenTree>> = vec![Vec::new()];
+        for token in tokens {
+            match token {
+                TokenTree::Punct(comma) if comma.as_char() == ',' => parts.push(Vec::new()),
+                token => parts.last_mut().unwrap().push(token),
+            }
+        }
+        let last = |part: &Vec<TokenTree>| part.last().unwrap().to_string();
+        let (name, target) = (last(&parts[0]), last(&parts[1]));
+        let target = self.targets.iter().find(|(constant, _)| *constant == target).unwrap().1.clone();
+        let fields = parts[2..].iter().map(last).take_while(|part| !part.starts_with('"'));
+        let kind = Kind {
+            target,
+            name: name.trim_matches('"').to_owned(),
+            level: level.to_uppercase(),
+            fields: fields.collect(),
+        };
+        assert!(self.kinds.insert(kind), "{name} is written in two places");
+    }
+}
+
+#[test]
+fn what_the_code_writes_is_documented() {
+    let mut written = Written::default();
+    written.visit_file(&syn::parse_file(&file("ratelimit-runtime/src/observe/log.rs")).unwrap());
+    assert_eq!(written.kinds, documented());
+}
+
+/// All events are in one file, so that the test above sees all.
+#[test]
+fn nothing_is_logged_elsewhere() {
+    fn look(folder: &Path) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                look(&path);
+            } else if !path.ends_with("observe/log.rs") && path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                let found =
+                    ["trace!(", "debug!(", "info!(", "warn!(", "error!("].map(|event| format!("tracing::{event}"));
+                assert!(!found.iter().any(|event| text.contains(event)), "{} logs", path.display());
+            }
+        }
+    }
+    look(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../ratelimit-runtime/src"));
+}
+
+mod twins {
+    use super::{RateLimitError, RateLimiter, rate_limit};
+
+    /// Two closures' bodies have one path.
+    pub(super) async fn both(limiter: &RateLimiter) {
+        let first = async |limiter: &RateLimiter| {
+            #[rate_limit(limiter = limiter, window = "1h", max = 9)]
+            async fn inner(limiter: &RateLimiter) -> Result<(), RateLimitError> {
+                tokio::task::yield_now().await;
+                Ok(())
+            }
+            inner(limiter).await
+        };
+        let second = async |limiter: &RateLimiter| {
+            #[rate_limit(limiter = limiter, window = "1h", max = 9)]
+            async fn inner(limiter: &RateLimiter) -> Result<(), RateLimitError> {
+                tokio::task::yield_now().await;
+                Ok(())
+            }
+            inner(limiter).await
+        };
+        first(limiter).await.unwrap();
+        second(limiter).await.unwrap();
+    }
+}
+
+#[rate_limit(limiter = limiter, window = "1h", max = 9, count = "ok")]
+async fn counted(limiter: &RateLimiter, store: &FaultyStore<MemoryStore>) -> Result<(), RateLimitError> {
+    tokio::task::yield_now().await;
+    store.fail_with(StoreErrorKind::Misconfigured);
+    Ok(())
+}
+
+/// Everything but a login that cannot be renewed happens here, and nothing happens that is not documented.
+#[tokio::test]
+async fn what_happens_is_logged_as_it_is_documented() {
+    let _alone = ALONE.lock().await;
+    let (log, _listening) = Log::listen();
+    let rule = |name: &str| Rule::named(unique(name), Limit::per_hour(1));
+    let key = Key::of("alice");
+
+    let memory = RateLimiter::memory();
+    let (plain, shadow) = (rule("plain"), rule("shadow").with_shadow(true));
+    for rule in [&plain, &plain, &shadow, &shadow, &rule("heavy").with_cost(2), &shadow.with_cost(2)] {
+        let _ = memory.acquire(rule, &key).await;
+    }
+    twins::both(&memory).await;
+    drop(RateLimiter::current().acquire(&plain, &key).await);
+    let wrong = memory.acquire(&rule("missing").with_policy("nobody-has-set-it"), &key).await.unwrap_err();
+    drop(tonic::Status::from(wrong));
+
+    let store = FaultyStore::new(MemoryStore::new());
+    let faulty = RateLimiter::with_store(store.clone());
+    counted(&faulty, &store).await.unwrap();
+    store.fail_with(StoreErrorKind::Unavailable);
+    let _ = faulty.acquire(&plain, &key).await;
+    let _ = faulty.acquire(&rule("open").with_on_unavailable(OnUnavailable::Allow), &key).await;
+
+    let mut server = RedisServer::start_with(&["--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"]);
+    let on_redis = limiter(&server);
+    on_redis.ready().await.unwrap();
+    until("it warns of eviction", || log.has("evicts")).await;
+    server.stop();
+    until("it is down", || log.has("outage")).await;
+    server.restart();
+    on_redis.ready().await.unwrap();
+    until("it is up", || log.has("recovered")).await;
+
+    let nowhere = RedisStore::new(&format!("redis+cluster://127.0.0.1:{}", free_port())).unwrap();
+    let cluster = RateLimiter::builder().store(nowhere).timeout(Duration::from_millis(50)).build().unwrap();
+    let _ = cluster.acquire(&plain, &key).await;
+    until("it knows no slots", || log.has("no_slots")).await;
+
+    let (seen, documented) = (log.kinds(), documented());
+    let unknown: Vec<_> = seen.difference(&documented).collect();
+    assert!(unknown.is_empty(), "not documented: {unknown:#?}");
+    let missed: Vec<_> = documented.difference(&seen).map(|kind| kind.name.as_str()).collect();
+    assert_eq!(missed, ["login_expires"]);
+}

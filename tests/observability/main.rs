@@ -1,0 +1,16 @@
+//! What an operator sees: metrics as Prometheus gets them, events as a subscriber gets them, and the words of
+//! docs/observability.md and of the dashboard, which are those of the code.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+mod dashboard;
+mod decisions;
+mod documented;
+mod emitted;
+mod events;
+mod keys;
+mod log;
+mod redis_server;
+mod samples;
+#[path = "../support/mod.rs"]
+mod support;

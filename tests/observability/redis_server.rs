@@ -1,0 +1,156 @@
+//! Decisions by a real Redis, its connections, and an outage, as Prometheus gets them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ratelimit_runtime::{Key, Limit, RateLimiter, RedisStore, Rule, key};
+use tokio::sync::{Barrier, Mutex};
+
+use crate::samples::{Samples, record};
+use crate::support::redis::RedisServer;
+use crate::support::unique;
+
+/// What commands carry is counted for the process as a whole, so tests on Redis go one after the other.
+pub(crate) static ALONE: Mutex<()> = Mutex::const_new(());
+
+/// Waits for what happens on the other side of a connection.
+pub(crate) async fn until(what: &str, done: impl Fn() -> bool) {
+    for _ in 0..2_000 {
+        if done() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("{what}: never");
+}
+
+pub(crate) fn limiter(server: &RedisServer) -> RateLimiter {
+    let builder = RateLimiter::builder().redis(&server.url()).prefix(unique("observability"));
+    builder.timeout(Duration::from_millis(150)).build().unwrap()
+}
+
+/// From then on the server knows the script; until then a command may be sent twice.
+async fn warm(limiter: &RateLimiter) {
+    limiter.ready().await.unwrap();
+    drop(limiter.acquire(&Rule::named(unique("warm"), Limit::per_hour(1)), &Key::global()).await);
+}
+
+/// How many connections to the server are in each state: connecting, up, slow, down.
+fn states(server: &RedisServer) -> [f64; 4] {
+    let samples = Samples::now();
+    let in_state =
+        |state: &str| samples.sum("ratelimit_connections", &[("server", &server.address()), ("state", state)]);
+    ["connecting", "up", "slow", "down"].map(in_state)
+}
+
+fn counted(name: &str, server: &RedisServer) -> f64 {
+    Samples::now().sum(name, &[("server", &server.address())])
+}
+
+const UP: [f64; 4] = [0.0, 1.0, 0.0, 0.0];
+const SLOW: [f64; 4] = [0.0, 0.0, 1.0, 0.0];
+const DOWN: [f64; 4] = [0.0, 0.0, 0.0, 1.0];
+const GONE: [f64; 4] = [0.0; 4];
+
+/// An outage, a server that hangs, and the return from both.
+#[tokio::test]
+async fn connections_and_outages() {
+    let _alone = ALONE.lock().await;
+    record();
+    let mut server = RedisServer::start();
+    let limiter = limiter(&server);
+    let rule = Rule::named(unique("outage"), Limit::per_hour(1_000_000));
+    let by =
+        |source: &str| Samples::now().sum("ratelimit_decisions_total", &[("rule", rule.name()), ("source", source)]);
+    let ask = || async { drop(limiter.acquire(&rule, &Key::global()).await) };
+    limiter.ready().await.unwrap();
+    ask().await;
+    assert_eq!(states(&server), UP);
+    assert_eq!((counted("ratelimit_connects_total", &server), by("store")), (1.0, 1.0));
+    assert_eq!(counted("ratelimit_outages_total", &server), 0.0);
+
+    server.stop();
+    until("it is down", || states(&server) == DOWN).await;
+    ask().await;
+    assert_eq!((by("store"), by("fallback")), (1.0, 1.0));
+    assert_eq!(counted("ratelimit_connection_losses_total", &server), 1.0);
+    assert_eq!(counted("ratelimit_outages_total", &server), 1.0);
+
+    server.restart();
+    limiter.ready().await.unwrap();
+    assert_eq!(states(&server), UP);
+    assert_eq!(counted("ratelimit_connects_total", &server), 2.0);
+
+    server.freeze();
+    ask().await;
+    until("it is slow", || states(&server) == SLOW).await;
+    assert!(Samples::now().sum("ratelimit_store_seconds_count", &[("result", "timed_out")]) >= 1.0);
+    assert_eq!(counted("ratelimit_outages_total", &server), 2.0);
+    server.thaw();
+    limiter.ready().await.unwrap();
+    until("it is up again", || states(&server) == UP).await;
+
+    drop(limiter);
+    until("nobody is connected", || states(&server) == GONE).await;
+}
+
+/// Calls that come at once share commands, and each is counted.
+#[tokio::test]
+async fn calls_that_share_commands_and_what_is_cached() {
+    const CALLERS: u32 = 64;
+    let _alone = ALONE.lock().await;
+    record();
+    let server = RedisServer::start();
+    let limiter = limiter(&server);
+    warm(&limiter).await;
+    let (before, rule) = (Samples::now(), Arc::new(Rule::named(unique("hot"), Limit::per_hour(4))));
+    let start = Arc::new(Barrier::new(CALLERS as usize));
+    let callers: Vec<_> = (0..CALLERS)
+        .map(|_| {
+            let (limiter, rule, start) = (limiter.clone(), Arc::clone(&rule), Arc::clone(&start));
+            tokio::spawn(async move {
+                start.wait().await;
+                drop(limiter.acquire(&rule, &Key::of("hot")).await);
+            })
+        })
+        .collect();
+    for caller in callers {
+        caller.await.unwrap();
+    }
+    let _ = limiter.acquire(&rule, &Key::of("hot")).await;
+    let after = Samples::now();
+    let grown = |name: &str, labels: &[(&str, &str)]| after.sum(name, labels) - before.sum(name, labels);
+    let decisions = |outcome: &str, source: &str| {
+        grown("ratelimit_decisions_total", &[("rule", rule.name()), ("outcome", outcome), ("source", source)])
+    };
+    let (commands, carried) =
+        (grown("ratelimit_command_decisions_count", &[]), grown("ratelimit_command_decisions_sum", &[]));
+    let cached = decisions("denied", "deny_cache");
+    assert_eq!(decisions("allowed", "store") + decisions("near_limit", "store"), 4.0);
+    assert!(cached >= 1.0, "the last one is");
+    assert_eq!(decisions("denied", "store") + cached, f64::from(CALLERS) + 1.0 - 4.0);
+    assert_eq!(carried, f64::from(CALLERS) + 1.0 - cached, "what the cache did not answer was carried");
+    assert!(commands >= 1.0 && commands * 4.0 < carried, "{commands} commands carried {carried}");
+    let answered = [("result", "ok")];
+    assert_eq!(grown("ratelimit_store_seconds_count", &answered), carried);
+    assert!(grown("ratelimit_store_seconds_sum", &answered) > 0.0);
+}
+
+/// Every call is a command of its own.
+#[tokio::test]
+async fn without_group_commit_a_command_carries_one() {
+    let _alone = ALONE.lock().await;
+    record();
+    let server = RedisServer::start();
+    let store = RedisStore::new(&server.url()).unwrap().group_commit(false);
+    let limiter = RateLimiter::builder().store(store).build().unwrap();
+    warm(&limiter).await;
+    let (before, rule) = (Samples::now(), Rule::named(unique("single"), Limit::per_hour(100)));
+    for user in 0..8 {
+        drop(limiter.acquire(&rule, &key!("<user>")).await);
+    }
+    let after = Samples::now();
+    let grown = |name: &str| after.sum(name, &[]) - before.sum(name, &[]);
+    assert_eq!(grown("ratelimit_command_decisions_count"), 8.0);
+    assert_eq!(grown("ratelimit_command_decisions_sum"), 8.0);
+}
