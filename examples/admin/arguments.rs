@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand};
 use ratelimit_runtime::{Algorithm, InvalidKey, Key, Policy, Rule};
 use serde_json::json;
 
@@ -86,12 +86,13 @@ pub(crate) struct Service {
 }
 
 #[derive(Args)]
+#[command(group = ArgGroup::new("of the rule").required(true).args(["limits", "policies"]))]
 pub(crate) struct RuleArgs {
     /// Name of the rule: `name = "…"` of the attribute, or else the path of the function, such as shop.Mailer.send
     #[arg(value_name = "RULE")]
     name: String,
     /// Its limits: 5/1m, or several: 5/1m,50/1d
-    #[arg(long, required_unless_present = "policies")]
+    #[arg(long)]
     limits: Option<String>,
     /// How they are kept, if not as a sliding window: sliding_counter, fixed_window, token_bucket, leaky_bucket
     #[arg(long, requires = "limits")]
@@ -100,7 +101,7 @@ pub(crate) struct RuleArgs {
     #[arg(long, requires = "limits")]
     burst: Option<u64>,
     /// Take limits and algorithm from this TOML file of policies: login = "5/1m"
-    #[arg(long, value_name = "FILE", conflicts_with = "limits")]
+    #[arg(long, value_name = "FILE")]
     policies: Option<PathBuf>,
     /// Which of the policies, if it is not named like the rule
     #[arg(long, value_name = "NAME", requires = "policies")]
@@ -111,9 +112,8 @@ pub(crate) struct RuleArgs {
 pub(crate) struct Bucket {
     #[command(flatten)]
     pub(crate) rule: RuleArgs,
-    /// The key as `list` shows it, each value in its brackets: '<acme>/<7>'. A lone value needs none: alice@example.com.
+    /// The key as `list` shows it, each value in its brackets: '<acme>/<7>'. A lone value needs none: alice@example.com;
     /// IPv6 addresses count by their /64: '<2001:db8:1:2::/64>'
-    #[arg(required_unless_present = "global")]
     key: Option<String>,
     /// The rule has no key: one bucket for everybody
     #[arg(long, conflicts_with = "key")]
@@ -181,7 +181,10 @@ impl RuleArgs {
 
 impl Bucket {
     pub(crate) fn key(&self) -> Result<Key, String> {
-        let Some(text) = &self.key else { return Ok(Key::global()) };
+        let Some(text) = &self.key else {
+            let missing = || "which key? Say it behind the rule, or --global for a rule without one".to_owned();
+            return self.global.then(Key::global).ok_or_else(missing);
+        };
         let is_digest = text.len() == 33 && text.starts_with('#');
         if is_digest || text.contains(['<', '>']) {
             return Key::from_rendered(text).map_err(|error: InvalidKey| format!("the key {text}: {error}"));

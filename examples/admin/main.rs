@@ -40,10 +40,11 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
             let before = target.look().await?;
             let Target { limiter, rule, key } = &target;
             let changed = match change {
-                Change::Reset(_) => limiter.reset(rule, key).await?,
-                Change::Block { duration, .. } => limiter.block(rule, key, *duration).await.map(|()| true)?,
-                Change::Unblock(_) => limiter.unblock(rule, key).await?,
+                Change::Reset(_) => limiter.reset(rule, key).await,
+                Change::Block { duration, .. } => limiter.block(rule, key, *duration).await.map(|()| true),
+                Change::Unblock(_) => limiter.unblock(rule, key).await,
             };
+            let changed = changed.map_err(Failure::Change)?;
             Ok(Report::Changed(Changed { command: change.name(), changed, before, after: target.look().await? }))
         }
     }
@@ -106,6 +107,8 @@ async fn list(limiter: RateLimiter, rule: Rule, max_keys: usize) -> Result<Listi
 enum Failure {
     Arguments(String),
     Limiter(RateLimitError),
+    /// Of a change that may have been made although nobody answered.
+    Change(RateLimitError),
 }
 
 impl From<String> for Failure {
@@ -124,8 +127,11 @@ impl Failure {
     /// 1 for what may pass, 2 for what somebody has to change.
     fn print(self) -> ExitCode {
         let (message, code) = match self {
-            Self::Limiter(RateLimitError::Unavailable(cause)) => (cause.to_string(), 1),
-            Self::Limiter(error) => (error.to_string(), 2),
+            Self::Limiter(RateLimitError::Unavailable(cause)) => (format!("Redis cannot be asked: {cause}"), 1),
+            Self::Change(RateLimitError::Unavailable(cause)) => {
+                (format!("the change may have been made or not, see `admin peek`: {cause}"), 1)
+            }
+            Self::Limiter(error) | Self::Change(error) => (error.to_string(), 2),
             Self::Arguments(message) => (message, 2),
         };
         eprintln!("error: {message}");
