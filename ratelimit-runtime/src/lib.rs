@@ -52,7 +52,7 @@ pub use adapter::{ClientIp, HeaderKey, HeaderKeyRejection, InvalidProxy, NamedHe
 pub use decision::{Decision, Source};
 pub use error::RateLimitError;
 pub use key::{ExactIp, InvalidKey, Key, KeyPart, KeyWriter};
-pub use limiter::{DefaultGuard, RateLimiter, RateLimiterBuilder, Scoped};
+pub use limiter::{DefaultGuard, Keys, RateLimiter, RateLimiterBuilder, Scoped};
 #[cfg(feature = "http")]
 pub use response::Responses;
 pub use rule::{

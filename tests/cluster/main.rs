@@ -11,6 +11,7 @@ mod discovery;
 mod failover;
 mod groups;
 mod liars;
+mod listing;
 mod pace;
 mod redirects;
 mod runtimes;

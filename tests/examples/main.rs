@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
+mod admin;
+mod outbound;
 mod playground;
 #[path = "../../examples/custom_store/store.rs"]
 mod store;

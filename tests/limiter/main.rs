@@ -7,6 +7,7 @@ mod support;
 
 mod byhand;
 mod finding;
+mod keys;
 mod nodes;
 mod outage;
 mod policies;

@@ -9,6 +9,7 @@ mod support;
 mod connection;
 mod formats;
 mod group_commit;
+mod listing;
 mod login;
 mod memory_pressure;
 mod processes;

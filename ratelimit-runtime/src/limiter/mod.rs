@@ -2,6 +2,7 @@
 
 mod builder;
 pub(crate) mod find;
+mod keys;
 mod policies;
 
 use std::fmt;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 pub use self::builder::RateLimiterBuilder;
 pub use self::find::{DefaultGuard, Scoped};
+pub use self::keys::Keys;
 use crate::decision::Decision;
 use crate::engine::{self, Asked, Engine};
 use crate::error::RateLimitError;
@@ -177,6 +179,32 @@ impl RateLimiter {
         asked.need(Feature::Block)?;
         let here = self.engine.fallback.unblock(asked.key_request()?);
         Ok(engine::change(&asked, Store::unblock).await? || here)
+    }
+
+    /// The keys of the rule that the store holds, page by page: those that were charged or blocked of late. It is for
+    /// operators, not for requests: on Redis it goes through all keys that there are.
+    ///
+    /// ```
+    /// # use ratelimit_runtime::{Key, Limit, RateLimiter, Rule};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), ratelimit_runtime::RateLimitError> {
+    /// # static LOGIN: Rule = Rule::new("login", Limit::per_minute(5));
+    /// # let limiter = RateLimiter::memory();
+    /// limiter.acquire(&LOGIN, &Key::of("alice")).await?;
+    ///
+    /// let mut keys = limiter.keys(&LOGIN);
+    /// while let Some(page) = keys.next_page().await? {
+    ///     for key in page {
+    ///         println!("{}", String::from_utf8_lossy(key.as_bytes())); // <alice>
+    ///         limiter.reset(&LOGIN, &key).await?;
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn keys(&self, rule: &Rule) -> Keys {
+        Keys::new(self.asked(rule, &Key::global()))
     }
 
     /// Replaces all policies of the limiter with these; checks made from now on use them. A policy with

@@ -20,11 +20,13 @@ pub enum Feature {
     Block,
     /// Being decided in one step with requests on other keys: [`Store::acquire_all`](super::Store::acquire_all).
     Together,
+    /// A list of the keys of a rule: [`Store::keys`](super::Store::keys).
+    Keys,
 }
 
 impl Feature {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Limits, Self::Refund, Self::Reserve, Self::Block, Self::Together];
+    pub const ALL: [Self; 6] = [Self::Limits, Self::Refund, Self::Reserve, Self::Block, Self::Together, Self::Keys];
 
     const fn bit(self) -> u8 {
         1 << self as u8
@@ -38,6 +40,7 @@ impl Feature {
             Self::Reserve => "reservations (`count`)",
             Self::Block => "blocks (`block`)",
             Self::Together => "deciding several keys in one step",
+            Self::Keys => "lists of keys",
         }
     }
 }

@@ -9,6 +9,7 @@ mod capabilities;
 mod health;
 mod layer;
 pub(crate) mod memory;
+mod page;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
 mod request;
@@ -18,6 +19,7 @@ pub use self::answer::Answer;
 pub use self::capabilities::{Capabilities, Feature};
 pub use self::health::Health;
 pub use self::layer::DenyCache;
+pub use self::page::{Cursor, Page};
 pub use self::request::{OwnedRequest, Request};
 pub use self::verdict::Verdict;
 pub use crate::error::{StoreError, StoreErrorKind};
@@ -104,6 +106,17 @@ pub trait Store: Send + Sync + 'static {
     fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
         let _ = request;
         Answer::ready(Err(StoreError::unsupported("this store has no blocks")))
+    }
+
+    /// Some of the keys that are stored and begin with the request's, which is the part that all keys of a rule share; the
+    /// page after this one begins at its [`next`](Page::next).
+    ///
+    /// All pages together have every key that is there from the first to the last of them. A key that comes or goes
+    /// meanwhile may be missing, and any may be there more than once. One page is a bounded piece of work, however many
+    /// keys there are; so it may be empty, and not be the last.
+    fn keys<'a>(&'a self, request: Request<'a>, from: Option<Cursor>) -> Answer<'a, Page> {
+        let _ = (request, from);
+        Answer::ready(Err(StoreError::unsupported("this store does not list its keys")))
     }
 
     /// What the store can do. It does not change while the store lives.
@@ -203,6 +216,10 @@ macro_rules! leaves_rest_to {
 
         fn unblock<'a>(&'a $self, request: Request<'a>) -> Answer<'a, bool> {
             $to.unblock(request)
+        }
+
+        fn keys<'a>(&'a $self, request: Request<'a>, from: Option<Cursor>) -> Answer<'a, Page> {
+            $to.keys(request, from)
         }
 
         fn capabilities(&$self) -> Capabilities {

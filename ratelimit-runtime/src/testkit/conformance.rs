@@ -19,6 +19,7 @@ mod bucket;
 mod clocks;
 mod costs;
 mod counting;
+mod keys;
 mod limits;
 mod random;
 mod refunds;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use crate::store::{Answer, Capabilities, Health, Request, Store, StoreError, StoreErrorKind, Verdict};
+use crate::store::{Answer, Capabilities, Cursor, Health, Page, Request, Store, StoreError, StoreErrorKind, Verdict};
 
 /// A store around another one, which works, fails or hangs as the test tells it. Clones are the same store: one goes
 /// to the limiter, the other stays with the test.
@@ -189,6 +189,10 @@ impl<S: Store> Store for FaultyStore<S> {
 
     fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
         self.call(|inner| inner.unblock(request))
+    }
+
+    fn keys<'a>(&'a self, request: Request<'a>, from: Option<Cursor>) -> Answer<'a, Page> {
+        self.call(|inner| inner.keys(request, from))
     }
 
     /// Waits until the store heals; what waiting cannot cure is an error at once.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use self::refusal::Moment;
 use self::refusals::{Known, Refusals, Unknown};
 use crate::clock::{Clock, TokioClock};
-use crate::store::{Answer, Capabilities, Health, Request, Store, StoreError, StoreErrorKind, Verdict};
+use crate::store::{Answer, Capabilities, Cursor, Health, Page, Request, Store, StoreError, StoreErrorKind, Verdict};
 
 mod refusal;
 mod refusals;
@@ -324,6 +324,10 @@ impl<S: Store> Store for DenyCache<S> {
 
     fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
         self.changing(request, self.inner.unblock(request))
+    }
+
+    fn keys<'a>(&'a self, request: Request<'a>, from: Option<Cursor>) -> Answer<'a, Page> {
+        self.inner.keys(request, from)
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -9,7 +9,7 @@ use foldhash::quality::RandomState;
 
 use self::group::Member;
 use self::shard::Shard;
-use super::{Answer, Capabilities, Request, Store, StoreError, StoreErrorKind, Verdict};
+use super::{Answer, Capabilities, Cursor, Page, Request, Store, StoreError, StoreErrorKind, Verdict};
 use crate::clock::{Clock, TokioClock};
 
 mod block;
@@ -165,6 +165,14 @@ impl Store for MemoryStore {
 
     fn release<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
         self.refund(request.reserving(), ticket)
+    }
+
+    /// One shard is a page. Those who share an overflow bucket have no key of their own.
+    fn keys<'a>(&'a self, request: Request<'a>, from: Option<Cursor>) -> Answer<'a, Page> {
+        let index = from.as_ref().and_then(Cursor::at).copied().unwrap_or(0_usize);
+        let keys = self.shards.get(index).map(|shard| lock(shard).keys(request.key(), self.now())).unwrap_or_default();
+        let next = (index + 1 < self.shards.len()).then(|| Cursor::new(index + 1));
+        Answer::ready(Ok(Page::new(keys, next)))
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -141,6 +141,12 @@ impl Shard {
         found.is_ok_and(|entry| !entry.remove().0.bucket.is_void(now))
     }
 
+    /// All that begin like this and of which something counts.
+    pub(super) fn keys(&self, beginning: &[u8], now: u64) -> Vec<Vec<u8>> {
+        let counts = |keyed: &&Keyed| keyed.key.starts_with(beginning) && !keyed.bucket.is_void(now);
+        self.buckets.iter().filter(counts).map(|keyed| keyed.key.to_vec()).collect()
+    }
+
     /// The key's own bucket.
     #[inline]
     fn find(&mut self, request: &Request<'_>, hash: u64) -> Option<&mut Bucket> {

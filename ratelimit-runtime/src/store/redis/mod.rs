@@ -13,7 +13,7 @@ use self::backend::Backend;
 use self::connection::{Connections, Deployment};
 use self::operation::Operation;
 use self::route::{GroupRoute, Settings, unsupported};
-use super::{Answer, Capabilities, DenyCache, Health, Request, Store, Verdict, leaves_rest_to};
+use super::{Answer, Capabilities, Cursor, DenyCache, Health, Page, Request, Store, Verdict, leaves_rest_to};
 use crate::clock::WallClock;
 use crate::error::StoreError;
 
@@ -26,6 +26,7 @@ mod errors;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod layout;
+mod listing;
 mod operation;
 mod protocol;
 mod redis_cell;
@@ -48,7 +49,7 @@ pub use self::layout::LogLayout;
 /// The user needs `EVAL`, `EVALSHA`, `UNLINK`, `PING`, and inside of scripts `TIME`, `PEXPIREAT`, `PEXPIRE`, `PTTL`,
 /// `TYPE`, `GET`, `SET`, `UNLINK`, `GETRANGE`, `SETRANGE`, `ZADD`, `ZCARD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZREVRANGE`,
 /// `ZREM` and `ZREMRANGEBYRANK`, and `BITOP` for long logs to give memory back; without scripts, what
-/// [`scripts`](Self::scripts) says instead.
+/// [`scripts`](Self::scripts) says instead. Lists of keys take `SCAN`.
 pub struct RedisStore {
     cache: DenyCache<Backend>,
 }
@@ -256,6 +257,10 @@ impl Store for Backend {
 
     fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
         Answer::later(self.change(Operation::Unblock, request))
+    }
+
+    fn keys<'a>(&'a self, request: Request<'a>, from: Option<Cursor>) -> Answer<'a, Page> {
+        Answer::later(async move { self.list(&request, from).await })
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -37,18 +37,22 @@ pub(super) async fn peek(calls: Calls<'_>, request: &Request<'_>) -> Result<Verd
     Ok(Throttle::send(calls, &command).await?.looked_at(request, limit))
 }
 
+/// What a key of the module's ends in.
+pub(super) const CELL: &[u8] = b"%cell";
+/// What one ends in that is written in hexadecimal; lists do not find these.
+pub(super) const CELL_HEX: &[u8] = b"%cellhex";
+
 /// What the module keeps is not the state of the script, so it has a key of its own. The module brings the server down
 /// if a key is not UTF-8, so such a key is written in hexadecimal.
 pub(super) fn key(request: &Request<'_>) -> Vec<u8> {
     if std::str::from_utf8(request.key()).is_ok() {
-        return [request.key(), b"%cell"].concat();
+        return [request.key(), CELL].concat();
     }
-    let mut hex = String::with_capacity(request.key().len() * 2 + 8);
+    let mut hex = String::with_capacity(request.key().len() * 2);
     for byte in request.key() {
         let _ = write!(hex, "{byte:02x}");
     }
-    hex.push_str("%cellhex");
-    hex.into_bytes()
+    [hex.as_bytes(), CELL_HEX].concat()
 }
 
 fn limit<'a>(request: &Request<'a>) -> Result<&'a Limit, StoreError> {

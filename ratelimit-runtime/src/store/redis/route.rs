@@ -51,13 +51,30 @@ impl Route {
     }
 }
 
+/// Behind the keys that something else than the scripts keeps. No rendered key ends like this.
+const FORMS: [&[u8]; 3] = [commands::PLAIN, redis_cell::CELL, redis_cell::CELL_HEX];
+
+impl Route {
+    /// The key of a request by the key as stored; none for what another route keeps.
+    pub(super) fn key_of(self, mut stored: Vec<u8>) -> Option<Vec<u8>> {
+        let form = FORMS.into_iter().find(|form| stored.ends_with(form)).unwrap_or_default();
+        let own = match self {
+            Self::Script | Self::LogCommands => &[][..],
+            Self::CounterCommands => commands::PLAIN,
+            Self::RedisCell => redis_cell::CELL,
+        };
+        stored.truncate(stored.len() - form.len());
+        (form == own).then_some(stored)
+    }
+}
+
 /// A member each has to be written at once.
 const LARGEST_COST: u64 = 1_000;
 
 impl Settings {
     pub(super) fn capabilities(self, own_clock: bool) -> Capabilities {
-        use Feature::{Block, Limits, Refund, Together};
-        let log = &[Limits, Refund, Block, Together];
+        use Feature::{Block, Keys, Limits, Refund, Together};
+        let log = &[Limits, Refund, Block, Together, Keys];
         let mut all = if self.scripts {
             let all = Capabilities::all();
             if self.log_layout == Some(LogLayout::Zset) {
@@ -71,12 +88,12 @@ impl Settings {
                 some = some.with(Algorithm::SlidingWindow, log);
             }
             // A fixed window without scripts goes by the server's clock.
-            if own_clock { some } else { some.with(Algorithm::FixedWindow, &[Refund]) }
+            if own_clock { some } else { some.with(Algorithm::FixedWindow, &[Refund, Keys]) }
         };
         if self.redis_cell {
             all = all.without_algorithm(Algorithm::LeakyBucket);
             if !own_clock && !self.cluster {
-                all = all.with(Algorithm::LeakyBucket, &[]);
+                all = all.with(Algorithm::LeakyBucket, &[Keys]);
             }
         }
         all

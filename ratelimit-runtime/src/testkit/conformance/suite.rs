@@ -8,9 +8,11 @@ use std::sync::Arc;
 
 use super::bench::{Bench, answered, not_tried};
 use super::undeclared::Need::{self, Costs, Has};
-use super::{agreement, answers, blocks, clocks, costs, counting, limits, refunds, reservations, together, waits};
+use super::{
+    agreement, answers, blocks, clocks, costs, counting, keys, limits, refunds, reservations, together, waits,
+};
 use crate::rule::{Algorithm, MAX_COUNT};
-use crate::store::Feature::{Block, Limits, Refund, Reserve, Together};
+use crate::store::Feature::{Block, Keys, Limits, Refund, Reserve, Together};
 use crate::store::Store;
 use crate::testkit::FakeClock;
 
@@ -76,6 +78,7 @@ macro_rules! __conformance_cases {
                 together::one_key_twice_is_charged_twice_or_not_at_all [Has(Together)]
                 together::parallel_groups_pass_no_limit [Has(Together)]
                 together::only_those_that_refuse_block [Has(Together), Has(Block)]
+                keys::a_list_has_the_keys_of_its_rule [Has(Keys)]
                 answers::an_answer_nobody_polls_has_done_nothing []
                 answers::an_answer_at_once_is_that_of_acquire []
                 answers::a_refund_nobody_polls_is_still_there_to_be_had [Has(Refund)]

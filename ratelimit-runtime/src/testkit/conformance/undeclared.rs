@@ -66,6 +66,7 @@ impl Need {
                 let together = bench.store.decides_together(&[one.request(1), other.request(1)]);
                 assert!(!together, "what the store decides in one step it has to declare");
             }
+            Self::Has(Feature::Keys) => assert_misconfigured(self, &limiter.keys(&rule).next_page().await),
             Self::Costs(cost) => {
                 let bucket = bench.bucket("", algorithm, cost);
                 assert_unsupported(self, &bench.store.acquire(bucket.request(cost)).await);

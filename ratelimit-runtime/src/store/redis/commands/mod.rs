@@ -22,9 +22,12 @@ use lifetime::Time;
 use sliding_window::LogState;
 use transaction::Attempt;
 
+/// What the key of a fixed window ends in.
+pub(super) const PLAIN: &[u8] = b"%plain";
+
 /// The key of a fixed window: the counter is not the state that scripts keep.
 pub(super) fn counter_key(request: &Request<'_>) -> Vec<u8> {
-    [request.key(), b"%plain"].concat()
+    [request.key(), PLAIN].concat()
 }
 
 /// Fixed windows.

@@ -220,6 +220,11 @@ impl Exchange {
         !self.shared.lock().ended && self.shared.socket.is_quiet()
     }
 
+    /// Whether it is known to be over.
+    pub(super) fn has_ended(&self) -> bool {
+        self.shared.lock().ended
+    }
+
     /// Ends the connection.
     pub(super) fn close(&self, error: StoreError, hopeful: bool) {
         self.shared.close(error, hopeful);

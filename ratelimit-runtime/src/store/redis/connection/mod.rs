@@ -14,6 +14,7 @@ use self::cluster::Topology;
 use self::endpoint::{Endpoint, Made};
 use self::node::Report;
 use self::queue::Sharing;
+use self::scan::Scan;
 use self::server::Server;
 use self::target::Target;
 use crate::error::{StoreError, StoreErrorKind};
@@ -45,6 +46,7 @@ mod records;
 mod renewal;
 mod resp;
 mod room;
+mod scan;
 mod sentinel;
 mod server;
 #[cfg(test)]
@@ -62,12 +64,20 @@ pub(super) use self::calls::{Calls, Turn};
 pub(super) use self::cluster::Slot;
 pub(super) use self::deployment::Deployment;
 pub(super) use self::item::{Item, Question};
+pub(super) use self::scan::Search;
 
 pub(super) struct Connections {
     deployment: Deployment,
     group_commit: bool,
     way: Way,
     made: Made,
+}
+
+/// How far somebody has come who looks at all keys.
+#[derive(Clone)]
+pub(super) enum Walk {
+    Server(Scan),
+    Cluster(cluster::Walk),
 }
 
 impl Connections {
@@ -138,6 +148,28 @@ impl Connections {
                 }
             }
             Way::Cluster(topology) => topology.overdue(slot, timeout),
+        }
+    }
+
+    /// The keys of the next part of all, and the walk for what follows; none at the end. A walk whose connection is lost
+    /// begins anew at that server.
+    pub(super) async fn keys(
+        &self,
+        search: Search<'_>,
+        walk: Option<Walk>,
+    ) -> Result<(Vec<Vec<u8>>, Option<Walk>), StoreError> {
+        match (&self.way, walk) {
+            (Way::One(endpoint), walk) => {
+                let scan = match walk {
+                    Some(Walk::Server(scan)) if scan.is_open() => scan,
+                    _ => Scan::begin(endpoint.node()?).await?,
+                };
+                scan.next(search).await.map(|(keys, next)| (keys, next.map(Walk::Server)))
+            }
+            (Way::Cluster(topology), walk) => {
+                let walk = if let Some(Walk::Cluster(walk)) = walk { walk } else { cluster::Walk::default() };
+                walk.next(topology, search).await.map(|(keys, next)| (keys, next.map(Walk::Cluster)))
+            }
         }
     }
 

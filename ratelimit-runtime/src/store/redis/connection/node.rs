@@ -126,15 +126,27 @@ impl Node {
     pub(super) async fn ask(&self, question: impl Fn() -> Question) -> Result<Value, StoreError> {
         loop {
             let connected = self.connected().await?;
-            match connected.exchange.ask(question()).await {
-                Ok(reply) => {
-                    self.look_at(&connected, &reply);
-                    return Ok(reply);
-                }
-                // The connection is over, which the supervisor may not have made known yet.
-                Err(NoAnswer::NotAsked) => self.changed(&connected.exchange).await,
-                Err(other) => return Err(self.no_answer(&connected.exchange, other)),
+            match self.ask_over(&connected, question()).await? {
+                Some(reply) => return Ok(reply),
+                // The supervisor may not have made it known yet.
+                None => self.changed(&connected.exchange).await,
             }
+        }
+    }
+
+    /// Asks over this very connection; nothing if it is over.
+    pub(super) async fn ask_over(
+        &self,
+        connected: &Connected,
+        question: Question,
+    ) -> Result<Option<Value>, StoreError> {
+        match connected.exchange.ask(question).await {
+            Ok(reply) => {
+                self.look_at(connected, &reply);
+                Ok(Some(reply))
+            }
+            Err(NoAnswer::NotAsked) => Ok(None),
+            Err(other) => Err(self.no_answer(&connected.exchange, other)),
         }
     }
 

@@ -18,7 +18,9 @@ mod redirect;
 mod slot;
 mod slot_map;
 mod topology;
+mod walk;
 
 pub(in super::super) use self::path::Path;
 pub(in super::super) use self::slot::Slot;
 pub(super) use self::topology::Topology;
+pub(super) use self::walk::Walk;

@@ -1,7 +1,7 @@
 //! [`Slot`]: which of the 16,384 parts of a cluster a key belongs to.
 
 /// The part of a cluster that a key belongs to. On one server there is but one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(in super::super::super) struct Slot(u16);
 
 pub(super) const SLOTS: u16 = 16_384;

@@ -20,7 +20,7 @@ use super::super::server::Server;
 use super::discovery::{self, Candidate};
 use super::master::{Address, Master};
 use super::slot::Slot;
-use super::slot_map::SlotMap;
+use super::slot_map::{Range, SlotMap};
 use crate::error::StoreError;
 use crate::store::Health;
 use crate::{observe, real_time};
@@ -152,6 +152,14 @@ impl Topology {
         }
     }
 
+    /// The map as one of the nodes says now.
+    pub(super) async fn fresh_map(&self) -> Result<Arc<SlotMap>, StoreError> {
+        runtime().and_then(|_| timers())?;
+        let ranges = discovery::slots(self.shared.candidates()).await?;
+        self.shared.learn(&ranges);
+        self.map().await
+    }
+
     /// Asks for the slots, unless somebody does; a while after the last time.
     pub(in super::super) fn refresh(&self) {
         let Ok(runtime) = runtime() else { return };
@@ -221,15 +229,17 @@ impl Shared {
             }
         };
         match slots {
-            Ok(ranges) => {
-                self.map.rcu(|map| Some(Arc::new(SlotMap::of(&ranges, map.as_deref(), |at| self.master(at)))));
-                self.found.send_replace(Found::Yes);
-            }
+            Ok(ranges) => self.learn(&ranges),
             Err(error) => {
                 observe::log::no_slots(&error);
                 self.failed(error);
             }
         }
+    }
+
+    fn learn(&self, ranges: &[Range]) {
+        self.map.rcu(|map| Some(Arc::new(SlotMap::of(ranges, map.as_deref(), |at| self.master(at)))));
+        self.found.send_replace(Found::Yes);
     }
 
     /// Whoever waits for the first map waits no more.

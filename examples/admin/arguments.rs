@@ -1,0 +1,194 @@
+//! What the program is asked for: the service, the rule, the key.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgGroup, Args, Parser, Subcommand};
+use ratelimit_runtime::{Algorithm, InvalidKey, Key, Policy, Rule};
+use serde_json::json;
+
+const EXAMPLES: &str = "\
+Examples:
+  admin list  login --limits 5/1m
+  admin peek  login alice@example.com --limits 5/1m
+  admin reset login '<acme>/<7>' --policies policies.toml
+  admin block login alice@example.com --limits '5/1m,50/1d' --for 10m --prefix shop:prod
+
+The keys are those that the service has for this rule, these windows, this algorithm and this prefix. A service that has
+refused a key a moment ago may go on for a second before it asks Redis again.
+
+Exit codes: 0 done (also if there was nothing to do), 1 Redis did not answer, 2 something has to be changed first.";
+
+/// Look at the rate limits of a service on its Redis; reset, block and unblock its keys
+#[derive(Parser)]
+#[command(name = "admin", after_help = EXAMPLES)]
+pub(crate) struct Program {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    #[command(flatten)]
+    pub(crate) service: Service,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Show what is left for a key; nothing is charged
+    Peek(Bucket),
+    /// List the keys that were charged or blocked of late, and what is left for each
+    List {
+        #[command(flatten)]
+        rule: RuleArgs,
+        /// Stop after so many keys
+        #[arg(long, default_value_t = 100, value_name = "NUMBER")]
+        max_keys: usize,
+    },
+    #[command(flatten)]
+    Change(Change),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Change {
+    /// Forget what was charged to a key, and whether it is blocked
+    Reset(Bucket),
+    /// Refuse a key for a while, whatever is left for it
+    Block {
+        #[command(flatten)]
+        bucket: Bucket,
+        /// For how long, such as 10m or 1h 30m; in place of an earlier block
+        #[arg(long = "for", value_name = "DURATION", value_parser = humantime::parse_duration)]
+        duration: Duration,
+    },
+    /// End the block of a key; what was charged stays
+    Unblock(Bucket),
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "The service")]
+pub(crate) struct Service {
+    /// Its Redis: redis://…, redis+sentinel://…/master or redis+cluster://…; REDIS_URL if neither is given
+    #[arg(long, global = true, env = "RATELIMIT_URL", hide_env_values = true)]
+    url: Option<String>,
+    /// The prefix of its limiter
+    #[arg(long, global = true, default_value = "", hide_default_value = true)]
+    pub(crate) prefix: String,
+    /// The secret that its limiter hashes keys with; not needed for keys as `list` shows them
+    #[arg(long, global = true, env = "RATELIMIT_SECRET", hide_env_values = true)]
+    pub(crate) secret: Option<String>,
+    /// It runs no scripts on Redis
+    #[arg(long, global = true)]
+    pub(crate) no_scripts: bool,
+    /// How long to wait for Redis
+    #[arg(long, global = true, default_value = "5s", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub(crate) timeout: Duration,
+    /// Print JSON, for programs
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+#[command(group = ArgGroup::new("of the rule").required(true).args(["limits", "policies"]))]
+pub(crate) struct RuleArgs {
+    /// Name of the rule: `name = "…"` of the attribute, or else the path of the function, such as shop.Mailer.send
+    #[arg(value_name = "RULE")]
+    name: String,
+    /// Its limits: 5/1m, or several: 5/1m,50/1d
+    #[arg(long)]
+    limits: Option<String>,
+    /// How they are kept, if not as a sliding window: sliding_counter, fixed_window, token_bucket, leaky_bucket
+    #[arg(long, requires = "limits")]
+    algorithm: Option<Algorithm>,
+    /// What a bucket admits at once, if that is not its limit
+    #[arg(long, requires = "limits")]
+    burst: Option<u64>,
+    /// Take limits and algorithm from this TOML file of policies: login = "5/1m"
+    #[arg(long, value_name = "FILE")]
+    policies: Option<PathBuf>,
+    /// Which of the policies, if it is not named like the rule
+    #[arg(long, value_name = "NAME", requires = "policies")]
+    policy: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct Bucket {
+    #[command(flatten)]
+    pub(crate) rule: RuleArgs,
+    /// The key as `list` shows it, each value in its brackets: '<acme>/<7>'. A lone value needs none: alice@example.com;
+    /// IPv6 addresses count by their /64: '<2001:db8:1:2::/64>'
+    key: Option<String>,
+    /// The rule has no key: one bucket for everybody
+    #[arg(long, conflicts_with = "key")]
+    global: bool,
+}
+
+impl Change {
+    pub(crate) fn bucket(&self) -> &Bucket {
+        match self {
+            Self::Reset(bucket) | Self::Block { bucket, .. } | Self::Unblock(bucket) => bucket,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Reset(_) => "reset",
+            Self::Block { .. } => "block",
+            Self::Unblock(_) => "unblock",
+        }
+    }
+}
+
+impl Service {
+    pub(crate) fn url(&self) -> Result<String, String> {
+        let given = self.url.clone().filter(|url| !url.is_empty());
+        let url = given.or_else(|| std::env::var("REDIS_URL").ok()).filter(|url| !url.is_empty());
+        url.ok_or_else(|| "which Redis? Say --url redis://host/, or set RATELIMIT_URL or REDIS_URL".to_owned())
+    }
+}
+
+impl RuleArgs {
+    pub(crate) fn rule(&self) -> Result<Rule, String> {
+        let policy = match &self.policies {
+            Some(file) => self.policy_of(file)?,
+            None => self.policy_of_flags().map_err(|why| format!("--limits, --algorithm, --burst: {why}"))?,
+        };
+        let [first, others @ ..] = policy.limits() else { return Err("a rule has at least one limit".to_owned()) };
+        let rule = Rule::named(self.name.as_str(), *first).with_algorithm(policy.algorithm());
+        Ok(others.iter().fold(rule, |rule, limit| rule.and(*limit)))
+    }
+
+    fn policy_of(&self, file: &PathBuf) -> Result<Policy, String> {
+        let wrong = |why: &dyn std::fmt::Display| format!("the policies in {}: {why}", file.display());
+        let text = std::fs::read_to_string(file).map_err(|error| wrong(&error))?;
+        let mut policies: HashMap<String, Policy> = toml::from_str(&text).map_err(|error| wrong(&error))?;
+        let name = self.policy.as_ref().unwrap_or(&self.name);
+        policies.remove(name).ok_or_else(|| {
+            let mut names: Vec<_> = policies.into_keys().collect();
+            names.sort();
+            wrong(&format!("there is no `{name}` among them, only {}; say --policy NAME", names.join(", ")))
+        })
+    }
+
+    fn policy_of_flags(&self) -> Result<Policy, serde_json::Error> {
+        let mut policy = json!({ "limits": self.limits });
+        if let Some(algorithm) = self.algorithm {
+            policy["algorithm"] = algorithm.to_string().into();
+        }
+        if let Some(burst) = self.burst {
+            policy["burst"] = burst.into();
+        }
+        serde_json::from_value(policy)
+    }
+}
+
+impl Bucket {
+    pub(crate) fn key(&self) -> Result<Key, String> {
+        let Some(text) = &self.key else {
+            let missing = || "which key? Say it behind the rule, or --global for a rule without one".to_owned();
+            return self.global.then(Key::global).ok_or_else(missing);
+        };
+        let is_digest = text.len() == 33 && text.starts_with('#');
+        if is_digest || text.contains(['<', '>']) {
+            return Key::from_rendered(text).map_err(|error: InvalidKey| format!("the key {text}: {error}"));
+        }
+        Ok(Key::of(text))
+    }
+}

@@ -1,0 +1,140 @@
+//! A program for operators: looks at the keys of a rule on the Redis that a service uses, resets, blocks and unblocks them.
+//!
+//! ```text
+//! export REDIS_URL=redis://127.0.0.1/
+//! cargo run --example admin -- list  send_code.send_code --limits 3/1m
+//! cargo run --example admin -- reset send_code.send_code alice@example.com --limits 3/1m
+//! cargo run --example admin -- --help
+//! ```
+
+mod arguments;
+mod report;
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use ratelimit_runtime::{Key, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule};
+
+use arguments::{Bucket, Change, Command, Program, Service};
+use report::{Changed, Listing, Report, Standing};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let program = Program::parse();
+    match run(&program.command, &program.service).await {
+        Ok(report) => report.print(program.service.json),
+        Err(failure) => failure.print(),
+    }
+}
+
+async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
+    match command {
+        Command::Peek(bucket) => Ok(Report::Standing(Target::new(bucket, service).await?.look().await?)),
+        Command::List { rule, max_keys } => {
+            let rule = rule.rule()?;
+            Ok(Report::Listing(list(connected(service).await?, rule, *max_keys).await?))
+        }
+        Command::Change(change) => {
+            let target = Target::new(change.bucket(), service).await?;
+            let before = target.look().await?;
+            let Target { limiter, rule, key } = &target;
+            let changed = match change {
+                Change::Reset(_) => limiter.reset(rule, key).await,
+                Change::Block { duration, .. } => limiter.block(rule, key, *duration).await.map(|()| true),
+                Change::Unblock(_) => limiter.unblock(rule, key).await,
+            };
+            let changed = changed.map_err(Failure::Change)?;
+            Ok(Report::Changed(Changed { command: change.name(), changed, before, after: target.look().await? }))
+        }
+    }
+}
+
+/// The limiter of the service, once Redis answers. If it does not, whatever is asked next says why.
+async fn connected(service: &Service) -> Result<RateLimiter, Failure> {
+    let store = RedisStore::new(&service.url()?).map_err(RateLimitError::from)?.scripts(!service.no_scripts);
+    let limiter = RateLimiter::builder()
+        .store(store)
+        .prefix(&service.prefix)
+        .timeout(service.timeout)
+        .on_unavailable(OnUnavailable::Deny);
+    let limiter = match &service.secret {
+        Some(secret) => limiter.hash_keys(secret).build()?,
+        None => limiter.build()?,
+    };
+    if let Ok(ready) = tokio::time::timeout(service.timeout, limiter.ready()).await {
+        ready?;
+    }
+    Ok(limiter)
+}
+
+/// A key of a rule, and the limiter that decides on it.
+struct Target {
+    limiter: RateLimiter,
+    rule: Rule,
+    key: Key,
+}
+
+impl Target {
+    /// What is wrong with the arguments is said before Redis is asked for anything.
+    async fn new(bucket: &Bucket, service: &Service) -> Result<Self, Failure> {
+        let (rule, key) = (bucket.rule.rule()?, bucket.key()?);
+        Ok(Self { limiter: connected(service).await?, rule, key })
+    }
+
+    async fn look(&self) -> Result<Standing, RateLimitError> {
+        Ok(Standing::new(&self.key, &self.limiter.peek(&self.rule, &self.key).await?))
+    }
+}
+
+/// At most so many keys, each once, in order.
+async fn list(limiter: RateLimiter, rule: Rule, max_keys: usize) -> Result<Listing, RateLimitError> {
+    let (mut pages, mut found) = (limiter.keys(&rule), BTreeSet::new());
+    while found.len() <= max_keys
+        && let Some(page) = pages.next_page().await?
+    {
+        found.extend(page);
+    }
+    let complete = found.len() <= max_keys;
+    let mut keys = Vec::new();
+    for key in found.into_iter().take(max_keys) {
+        keys.push(Standing::new(&key, &limiter.peek(&rule, &key).await?));
+    }
+    Ok(Listing { rule: rule.name(), keys, complete })
+}
+
+/// Why a command was not carried out.
+enum Failure {
+    Arguments(String),
+    Limiter(RateLimitError),
+    /// Of a change that may have been made although nobody answered.
+    Change(RateLimitError),
+}
+
+impl From<String> for Failure {
+    fn from(message: String) -> Self {
+        Self::Arguments(message)
+    }
+}
+
+impl From<RateLimitError> for Failure {
+    fn from(error: RateLimitError) -> Self {
+        Self::Limiter(error)
+    }
+}
+
+impl Failure {
+    /// 1 for what may pass, 2 for what somebody has to change.
+    fn print(self) -> ExitCode {
+        let (message, code) = match self {
+            Self::Limiter(RateLimitError::Unavailable(cause)) => (format!("Redis cannot be asked: {cause}"), 1),
+            Self::Change(RateLimitError::Unavailable(cause)) => {
+                (format!("the change may have been made or not, see `admin peek`: {cause}"), 1)
+            }
+            Self::Limiter(error) | Self::Change(error) => (error.to_string(), 2),
+            Self::Arguments(message) => (message, 2),
+        };
+        eprintln!("error: {message}");
+        ExitCode::from(code)
+    }
+}

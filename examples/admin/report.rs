@@ -1,0 +1,151 @@
+//! What the program says: words for people, or JSON.
+
+#![allow(clippy::print_stdout, reason = "a program for the terminal")]
+
+use std::fmt;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use humantime::format_duration;
+use ratelimit_runtime::{Decision, Key};
+use serde::{Serialize, Serializer};
+
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(crate) enum Report {
+    Standing(Standing),
+    Listing(Listing),
+    Changed(Changed),
+}
+
+/// How a key stands.
+#[derive(Serialize)]
+pub(crate) struct Standing {
+    rule: &'static str,
+    key: String,
+    state: State,
+    limit: u64,
+    #[serde(rename = "window_seconds", serialize_with = "seconds")]
+    window: Duration,
+    remaining: u64,
+    #[serde(rename = "retry_after_seconds", serialize_with = "seconds")]
+    retry_after: Duration,
+    #[serde(rename = "reset_after_seconds", serialize_with = "seconds")]
+    reset_after: Duration,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Allowed,
+    Refused,
+    Blocked,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Listing {
+    pub(crate) rule: &'static str,
+    pub(crate) keys: Vec<Standing>,
+    /// Whether these are all.
+    pub(crate) complete: bool,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Changed {
+    pub(crate) command: &'static str,
+    /// Whether there was anything to change.
+    pub(crate) changed: bool,
+    pub(crate) before: Standing,
+    pub(crate) after: Standing,
+}
+
+impl Standing {
+    pub(crate) fn new(key: &Key, decision: &Decision) -> Self {
+        let state = match decision {
+            decision if decision.is_blocked() => State::Blocked,
+            decision if decision.is_allowed() => State::Allowed,
+            _ => State::Refused,
+        };
+        Self {
+            rule: decision.rule(),
+            key: String::from_utf8_lossy(key.as_bytes()).into_owned(),
+            state,
+            limit: decision.limit(),
+            window: decision.window(),
+            remaining: decision.remaining(),
+            retry_after: decision.retry_after(),
+            reset_after: decision.reset_after(),
+        }
+    }
+}
+
+impl Report {
+    pub(crate) fn print(&self, json: bool) -> ExitCode {
+        if json {
+            let Ok(json) = serde_json::to_string(self) else { return ExitCode::FAILURE };
+            println!("{json}");
+        } else {
+            println!("{self}");
+        }
+        ExitCode::SUCCESS
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Standing(standing) => write!(f, "{} {}: {standing}", standing.rule, name(&standing.key)),
+            Self::Listing(Listing { rule, keys, complete }) => {
+                let width = keys.iter().map(|standing| name(&standing.key).chars().count()).max().unwrap_or_default();
+                for standing in keys {
+                    writeln!(f, "{:width$}  {standing}", name(&standing.key))?;
+                }
+                match (keys.len(), complete) {
+                    (0, true) => write!(f, "no keys of {rule} are stored; {HINT}"),
+                    (1, true) => write!(f, "1 key of {rule}"),
+                    (keys, true) => write!(f, "{keys} keys of {rule}"),
+                    (keys, false) => write!(f, "{keys} keys of {rule}, and there are more: see --max-keys"),
+                }
+            }
+            Self::Changed(Changed { command, changed, before, after }) => {
+                let (rule, key) = (before.rule, name(&before.key));
+                if *changed {
+                    write!(f, "{command} {rule} {key}\n  before: {before}\n  now:    {after}")
+                } else {
+                    write!(f, "{rule} {key}: there was nothing to {command}; {HINT}\n  now:    {after}")
+                }
+            }
+        }
+    }
+}
+
+const HINT: &str = "are name, windows, algorithm and prefix those of the service?";
+
+/// The key of a rule without one has no text.
+fn name(key: &str) -> &str {
+    if key.is_empty() { "(all callers)" } else { key }
+}
+
+impl fmt::Display for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { limit, remaining, .. } = self;
+        write!(f, "{remaining} of {limit} left in {}", format_duration(self.window))?;
+        match self.state {
+            State::Allowed if self.reset_after.is_zero() => Ok(()),
+            State::Allowed => write!(f, ", all of them in {}", rounded(self.reset_after)),
+            State::Refused => write!(f, ", refused for {}", rounded(self.retry_after)),
+            State::Blocked => write!(f, ", blocked for {}", rounded(self.retry_after)),
+        }
+    }
+}
+
+/// In whole seconds, if it is longer than one.
+fn rounded(duration: Duration) -> impl fmt::Display {
+    let precise = if duration > Duration::from_secs(1) { 1_000 } else { 1 };
+    let millis = u64::try_from(duration.as_micros().div_ceil(1_000 * precise) * precise).unwrap_or(u64::MAX);
+    format_duration(Duration::from_millis(millis))
+}
+
+fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(duration.as_secs_f64())
+}

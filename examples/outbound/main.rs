@@ -1,0 +1,62 @@
+//! A client that stays below somebody else's limit, in several processes that know of each other only by Redis.
+//!
+//! ```text
+//! REDIS_URL=redis://127.0.0.1/ cargo run --example outbound
+//! ```
+//!
+//! It starts an API that answers 429 above 20 calls in any two seconds, and four processes of itself that make 15 calls each.
+//! They wait for each other, and the API never has to refuse.
+
+#![allow(clippy::print_stdout, reason = "a program for the terminal")]
+
+mod api;
+
+use std::env;
+use std::process::ExitCode;
+
+use ratelimit_runtime::{OnUnavailable, RateLimiter, rate_limit};
+use tokio::process::Command;
+
+use api::Api;
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// Theirs are 20 in two seconds. The other half is room for calls that take longer to arrive than those after them.
+#[rate_limit(name = "their_api", window = "2500ms", max = 20, wait = "1m", timeout = "5s")]
+async fn call_their_api(client: &reqwest::Client, url: &str) -> Result<(), Error> {
+    client.get(url).send().await?.error_for_status()?;
+    Ok(())
+}
+
+/// What each of the processes does.
+async fn work(url: &str) -> Result<(), Error> {
+    // Without Redis no call is made: better none than one too many.
+    let limiter = RateLimiter::builder().store_from_env()?.on_unavailable(OnUnavailable::Deny).build()?;
+    limiter.ready().await?;
+    limiter.install();
+    let client = reqwest::Client::new();
+    for _ in 0..15 {
+        call_their_api(&client, url).await?;
+    }
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> Result<ExitCode, Error> {
+    if let Some(url) = env::args().nth(1) {
+        return work(&url).await.map(|()| ExitCode::SUCCESS);
+    }
+    if env::var_os("REDIS_URL").is_none() && env::var_os("RATELIMIT_URL").is_none() {
+        eprintln!("processes share limits on a Redis: REDIS_URL=redis://127.0.0.1/ cargo run --example outbound");
+        return Ok(ExitCode::from(2));
+    }
+    let api = Api::start().await?;
+    let process = || Command::new(env::current_exe()?).arg(&api.url).kill_on_drop(true).spawn();
+    let processes = (0..4).map(|_| process()).collect::<Result<Vec<_>, _>>()?;
+    let mut all_done = true;
+    for mut process in processes {
+        all_done &= process.wait().await?.success();
+    }
+    println!("{api}");
+    Ok(if all_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

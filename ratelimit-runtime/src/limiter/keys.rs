@@ -1,0 +1,63 @@
+//! [`Keys`]: the keys of a rule that a store holds, in pages.
+
+use std::fmt;
+
+use crate::engine::{self, Asked};
+use crate::error::RateLimitError;
+use crate::key::Key;
+use crate::store::{Cursor, Feature, Page};
+
+/// The keys of a rule that the store holds; made by [`RateLimiter::keys`](crate::RateLimiter::keys).
+///
+/// Those that are there from the first page to the last are all given. One that comes or goes meanwhile may be missing, any
+/// may be given more than once, and one of which nothing counts any more may still be there. While a slot of a Redis Cluster
+/// is being moved, its keys may be missing.
+#[derive(Clone)]
+pub struct Keys {
+    asked: Asked,
+    from: From,
+}
+
+/// Where the next page is.
+#[derive(Clone)]
+enum From {
+    Start,
+    Cursor(Cursor),
+    End,
+}
+
+impl Keys {
+    pub(super) fn new(asked: Asked) -> Self {
+        Self { asked, from: From::Start }
+    }
+
+    /// The next page; `None` after the last one. On Redis a page is one `SCAN` of about 1,000 of the keys that a server
+    /// holds, whatever they belong to, so many a page is empty. It takes at most the timeout of a check.
+    ///
+    /// Whichever limiter of the same prefix and store is given one of these keys, with a
+    /// [secret](crate::RateLimiterBuilder::hash_keys) or without, reaches its bucket.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable`: ask again, and the list goes on, perhaps with keys that were given already. `Misconfigured`, also
+    /// where the store does not list its keys.
+    pub async fn next_page(&mut self) -> Result<Option<Vec<Key>>, RateLimitError> {
+        let from = match &self.from {
+            From::Start => None,
+            From::Cursor(cursor) => Some(cursor.clone()),
+            From::End => return Ok(None),
+        };
+        self.asked.need(Feature::Keys)?;
+        let beginning = self.asked.key_request()?.key().len();
+        let Page { keys, next } = engine::change(&self.asked, |store, request| store.keys(request, from)).await?;
+        self.from = next.map_or(From::End, From::Cursor);
+        let key = |stored: Vec<u8>| Key::from_rendered(std::str::from_utf8(stored.get(beginning..)?).ok()?).ok();
+        Ok(Some(keys.into_iter().filter_map(key).collect()))
+    }
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Keys(..)")
+    }
+}

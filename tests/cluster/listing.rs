@@ -1,0 +1,107 @@
+//! Lists of keys: those of all masters, also while slots move and masters are replaced.
+
+use std::collections::BTreeSet;
+
+use ratelimit_runtime::{Key, Keys, RateLimitError, RateLimiter, Rule};
+
+use super::*;
+use crate::support::{eventually, strict};
+
+const RULE: Rule = Rule::new("login", Limit::per_hour(5));
+
+fn limiter(cluster: &RedisCluster) -> RateLimiter {
+    strict().redis(&cluster.url()).build().unwrap()
+}
+
+async fn charge(limiter: &RateLimiter, keys: u32) -> BTreeSet<Key> {
+    let keys: BTreeSet<Key> = (0..keys).map(|user| Key::of(&user)).collect();
+    for key in &keys {
+        let _ = limiter.acquire(&RULE, key).await.unwrap();
+    }
+    keys
+}
+
+async fn rest(keys: &mut Keys) -> BTreeSet<Key> {
+    let (start, mut all) = (Instant::now(), BTreeSet::new());
+    loop {
+        match keys.next_page().await {
+            Ok(Some(page)) => all.extend(page),
+            Ok(None) => return all,
+            Err(RateLimitError::Unavailable(_)) if start.elapsed() < PATIENCE => sleep(Duration::from_millis(20)).await,
+            Err(error) => panic!("{error} after {:?}", start.elapsed()),
+        }
+    }
+}
+
+/// The slot of a key of the rule.
+fn slot(cluster: &RedisCluster, key: &Key) -> u16 {
+    cluster.slot(&[b"rl1:sw-3600s:login:", key.as_bytes()].concat())
+}
+
+/// One page after the other, with a slot moved between each two: from those that have been looked at to those that have not,
+/// and the other way round.
+#[tokio::test]
+async fn keys_of_all_masters_are_listed_while_slots_move() {
+    let mut cluster = RedisCluster::start(3, 0);
+    let limiter = limiter(&cluster);
+    let expected = charge(&limiter, 300).await;
+    assert_eq!(rest(&mut limiter.keys(&RULE)).await, expected);
+
+    let mut keys = limiter.keys(&RULE);
+    let mut slots = expected.iter().map(|key| slot(&cluster, key)).collect::<Vec<_>>().into_iter();
+    let (mut listed, mut pages) = (BTreeSet::new(), 0);
+    while let Some(page) = keys.next_page().await.unwrap() {
+        listed.extend(page);
+        pages += 1;
+        for slot in slots.by_ref().take(3) {
+            cluster.move_slot(slot, (cluster.owner(slot) + 1) % 3);
+        }
+        assert!(pages < 50, "it comes to an end");
+    }
+    assert_eq!(listed, expected);
+
+    // A master that the limiter has never heard of.
+    let newcomer = cluster.add();
+    for slot in slots.by_ref().take(3) {
+        cluster.move_slot(slot, newcomer);
+    }
+    assert_eq!(rest(&mut limiter.keys(&RULE)).await, expected);
+}
+
+#[tokio::test]
+async fn a_replica_that_takes_over_is_listed() {
+    let mut cluster = RedisCluster::start(3, 1);
+    let limiter = limiter(&cluster);
+    let expected = charge(&limiter, 150).await;
+    let keys_on = |node: usize| cluster.node(node).number(&["DBSIZE"]);
+    assert!(eventually(|| (0..6).map(keys_on).sum::<i64>() == 300), "the replicas have all keys");
+    for lost in [0, 1] {
+        let slot = cluster.slots_of(lost)[0];
+        let mut keys = limiter.keys(&RULE);
+        let mut listed: BTreeSet<Key> = keys.next_page().await.unwrap().unwrap().into_iter().collect();
+        cluster.kill(lost);
+        listed.extend(rest(&mut keys).await);
+        assert_eq!(listed, expected);
+        assert!(cluster.wait_for_fail_over(slot, lost) >= 3);
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_cannot_be_whole_is_an_error() {
+    let cluster = RedisCluster::start_with(3, 0, &["--cluster-require-full-coverage", "no"]);
+    let limiter = strict().timeout(Duration::from_millis(500)).redis(&cluster.url()).build().unwrap();
+    limiter.ready().await.unwrap();
+    cluster.freeze(1);
+    let mut keys = limiter.keys(&RULE);
+    let asked = Instant::now();
+    let error = loop {
+        match keys.next_page().await {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("a third of the keys was not looked at"),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, RateLimitError::Unavailable(_)), "{error}");
+    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+    cluster.thaw(1);
+}

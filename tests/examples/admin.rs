@@ -1,0 +1,348 @@
+//! `admin`, as an operator runs it beside a running service.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use ratelimit_runtime::{Algorithm, Key, Limit, RateLimiter, Rule, key};
+use serde_json::Value;
+
+use super::support::cluster::RedisCluster;
+use super::support::redis::{RedisServer, free_port};
+use super::support::sentinel::Sentinels;
+use super::support::{strict, unique};
+use super::{Service, example};
+
+/// A service sees what another process has changed this late at most.
+const STALENESS: Duration = Duration::from_secs(1);
+/// What a busy machine may add.
+const SLACK: Duration = Duration::from_millis(700);
+
+fn admin(args: &[&str]) -> Output {
+    let mut command = Command::new(example("admin"));
+    for variable in ["RATELIMIT_URL", "REDIS_URL", "RATELIMIT_SECRET"] {
+        command.env_remove(variable);
+    }
+    command.args(args).output().expect("admin can be started")
+}
+
+/// What it prints if all is well.
+fn says(args: &[&str]) -> String {
+    let output = admin(args);
+    assert!(output.status.success(), "{args:?}: {output:?}");
+    assert!(output.stderr.is_empty(), "{args:?}: {output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn json(args: &[&str]) -> Value {
+    let printed = says(&[args, &["--json"]].concat());
+    assert_eq!(printed.lines().count(), 1, "{printed}");
+    serde_json::from_str(&printed).expect("JSON")
+}
+
+fn keys_of(listing: &Value) -> Vec<&str> {
+    listing["keys"].as_array().unwrap().iter().map(|standing| standing["key"].as_str().unwrap()).collect()
+}
+
+/// A limit is used up, and the deny cache of the service knows of it; the operator frees the user, and the service admits the
+/// next call within the staleness. Then the same with a block.
+fn frees_a_user_of_a_running_service(url: &str) {
+    let service = Service::start(Some(url));
+    service.wait_for("Redis answers");
+    let rule = ["send_code.send_code", "--limits", "3/1m", "--url", url];
+    let of_alice = ["alice@example.com", rule[0], rule[1], rule[2], rule[3], rule[4]];
+    let on_alice = |command: &str, more: &[&str]| {
+        let args = [&[command, rule[0], of_alice[0]], &rule[1..], more].concat();
+        json(&args)
+    };
+    let admitted_in_time = || {
+        let start = Instant::now();
+        while service.send("alice@example.com").status != 200 {
+            assert!(start.elapsed() < STALENESS + SLACK, "still refused after {:?}", start.elapsed());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+
+    for status in [200, 200, 200, 429, 429] {
+        assert_eq!(service.send("alice@example.com").status, status);
+    }
+    let standing = on_alice("peek", &[]);
+    assert_eq!(standing["rule"], "send_code.send_code");
+    assert_eq!(standing["key"], "<alice@example.com>");
+    assert_eq!(
+        (&standing["state"], &standing["limit"], &standing["remaining"]),
+        (&"refused".into(), &3.into(), &0.into())
+    );
+    assert_eq!(standing["window_seconds"], 60.0);
+    let wait = standing["retry_after_seconds"].as_f64().unwrap();
+    assert!((1.0..=60.0).contains(&wait), "{standing}");
+
+    assert_eq!(service.send("bob@example.com").status, 200);
+    let listing = json(&[&["list"], &rule[..]].concat());
+    assert_eq!(keys_of(&listing), ["<alice@example.com>", "<bob@example.com>"]);
+    assert_eq!(listing["complete"], true);
+
+    let change = on_alice("reset", &[]);
+    assert_eq!((&change["command"], &change["changed"]), (&"reset".into(), &true.into()));
+    assert_eq!((&change["before"]["state"], &change["after"]["state"]), (&"refused".into(), &"allowed".into()));
+    assert_eq!(change["after"]["remaining"], 3);
+    admitted_in_time();
+    assert_eq!(on_alice("reset", &[])["changed"], true);
+    assert_eq!(on_alice("reset", &[])["changed"], false, "nothing was left");
+
+    let change = on_alice("block", &["--for", "10m"]);
+    assert_eq!((&change["before"]["state"], &change["after"]["state"]), (&"allowed".into(), &"blocked".into()));
+    let refusal = service.send("alice@example.com");
+    assert_eq!(refusal.status, 429);
+    let wait: u64 = refusal.header("retry-after").unwrap().parse().unwrap();
+    assert!((590..=600).contains(&wait), "{wait}");
+    assert_eq!(service.send("bob@example.com").status, 200, "nobody else is blocked");
+    let change = on_alice("unblock", &[]);
+    assert_eq!((&change["changed"], &change["before"]["state"]), (&true.into(), &"blocked".into()));
+    admitted_in_time();
+    assert_eq!(on_alice("unblock", &[])["changed"], false);
+}
+
+#[test]
+fn it_frees_a_user_on_one_server() {
+    frees_a_user_of_a_running_service(&RedisServer::start().url());
+}
+
+#[test]
+fn it_frees_a_user_by_sentinel() {
+    frees_a_user_of_a_running_service(&Sentinels::start(1).url());
+}
+
+#[test]
+fn it_frees_a_user_on_a_cluster() {
+    frees_a_user_of_a_running_service(&RedisCluster::start(3, 0).url());
+}
+
+fn charge(limiter: &RateLimiter, rule: &Rule, keys: &[Key]) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        for key in keys {
+            let _ = limiter.acquire(rule, key).await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn people_read_what_was_there_and_what_is_there_now() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let flags = ["--url", &url, "--limits", "5/1m,50/1d"];
+    let limiter = strict().redis(&url).build().unwrap();
+    let rule = Rule::new("log in", Limit::per_minute(5)).and(Limit::per_day(50));
+    let (tenant, user) = ("acme", 7);
+    charge(&limiter, &rule, &[key!("<tenant>/<user>"), Key::global()]);
+    let says = |args: &[&str]| says(&[args, &flags].concat());
+
+    let printed = says(&["peek", "log in", "<acme>/<7>"]);
+    assert!(printed.starts_with("log in <acme>/<7>: 4 of 5 left in 1m, all of them in "), "{printed}");
+    let printed = says(&["list", "log in"]);
+    assert!(
+        printed.contains("\n<acme>/<7>     4 of 5 left in 1m") && printed.starts_with("(all callers)"),
+        "{printed}"
+    );
+    assert!(printed.ends_with("\n2 keys of log in\n"), "{printed}");
+
+    let printed = says(&["block", "log in", "<acme>/<7>", "--for", "10m"]);
+    assert!(printed.starts_with("block log in <acme>/<7>\n  before: 4 of 5 left in 1m, all"), "{printed}");
+    assert!(printed.contains("\n  now:    4 of 5 left in 1m, blocked for 10m\n"), "{printed}");
+    let printed = says(&["reset", "log in", "<acme>/<7>"]);
+    assert!(
+        printed.contains("before: 4 of 5 left in 1m, blocked for ") && printed.contains("now:    5 of 5 left"),
+        "{printed}"
+    );
+    let printed = says(&["unblock", "log in", "<acme>/<7>"]);
+    assert!(printed.starts_with("log in <acme>/<7>: there was nothing to unblock; are name, windows"), "{printed}");
+    assert!(says(&["reset", "log in", "--global"]).starts_with("reset log in (all callers)\n"));
+    assert!(says(&["list", "log in"]).starts_with("no keys of log in are stored; are name, windows"));
+}
+
+/// What a service can say about its limiter, an operator can say too.
+#[test]
+fn it_finds_the_keys_of_every_kind_of_limiter() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let bucket = Limit::per_second(1).with_burst(9);
+    let rule = Rule::new("api", bucket).with_algorithm(Algorithm::TokenBucket);
+    let limiter = strict().redis(&url).prefix("shop:prod").hash_keys("secret").build().unwrap();
+    charge(&limiter, &rule, &[Key::of("alice")]);
+    let flags =
+        ["--url", &url, "--prefix", "shop:prod", "--limits", "1/1s", "--algorithm", "token_bucket", "--burst", "9"];
+    let with_secret = [&flags[..], &["--secret", "secret"]].concat();
+
+    let listing = json(&[&["list", "api"], &flags[..]].concat());
+    let digest = keys_of(&listing)[0];
+    assert!(digest.starts_with('#') && digest.len() == 33, "{listing}");
+    for (key, flags) in [("alice", &with_secret[..]), (digest, &flags), (digest, &with_secret)] {
+        let standing = json(&[&["peek", "api", key], flags].concat());
+        assert_eq!(standing["limit"], 9, "{standing}");
+        assert_ne!(standing["reset_after_seconds"], 0.0, "{standing}");
+    }
+
+    let file = std::env::temp_dir().join(unique("policies"));
+    fs::write(&file, "api = { limits = \"1/1s\", algorithm = \"token_bucket\", burst = 9 }\n").unwrap();
+    let file = file.to_str().unwrap();
+    let by_file = ["--policies", file, "--policy", "api", "--url", &url];
+    charge(
+        &strict().redis(&url).build().unwrap(),
+        &Rule::named("my.api", bucket).with_algorithm(Algorithm::TokenBucket),
+        &[Key::of(&7)],
+    );
+    assert_eq!(json(&[&["list", "my.api"], &by_file[..]].concat())["keys"].as_array().unwrap().len(), 1);
+    assert_eq!(json(&[&["reset", "my.api", "7"], &by_file[..]].concat())["changed"], true);
+    let output = admin(&["list", "my.api", "--policies", file, "--url", &url]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("no `my.api` among them, only api; say --policy"),
+        "{output:?}"
+    );
+    fs::remove_file(file).unwrap();
+
+    let plain = strict().store(ratelimit_runtime::RedisStore::new(&url).unwrap().scripts(false)).build().unwrap();
+    charge(&plain, &Rule::new("plain", Limit::per_hour(2)).with_algorithm(Algorithm::FixedWindow), &[Key::of("a")]);
+    let flags = ["--url", &url, "--limits", "2/1h", "--algorithm", "fixed_window"];
+    assert_eq!(json(&[&["list", "plain"], &flags[..]].concat())["keys"].as_array().unwrap().len(), 0);
+    let listing = json(&[&["list", "plain", "--no-scripts"], &flags[..]].concat());
+    assert_eq!((keys_of(&listing), &listing["keys"][0]["remaining"]), (vec!["<a>"], &1.into()));
+}
+
+#[test]
+fn a_list_is_no_longer_than_was_asked_for() {
+    let server = RedisServer::start();
+    let keys: Vec<Key> = (0..150).map(|user| Key::of(&user)).collect();
+    let url = server.url();
+    charge(&strict().redis(&url).build().unwrap(), &Rule::new("login", Limit::per_hour(5)), &keys);
+    let args = ["list", "login", "--limits", "5/1h", "--url", &url];
+    let listing = json(&args);
+    assert_eq!((keys_of(&listing).len(), &listing["complete"]), (100, &false.into()));
+    assert!(says(&args).ends_with("\n100 keys of login, and there are more: see --max-keys\n"));
+    let listing = json(&[&args[..], &["--max-keys", "150"]].concat());
+    assert_eq!(listing["complete"], true);
+    let listed: BTreeSet<&str> = keys_of(&listing).into_iter().collect();
+    assert_eq!(listed, keys.iter().map(|key| std::str::from_utf8(key.as_bytes()).unwrap()).collect());
+}
+
+/// Nothing is asked of Redis, let alone changed, before all of it is understood.
+#[test]
+fn what_is_wrong_is_said_and_nothing_is_changed() {
+    let server = RedisServer::start();
+    let url = server.url();
+    charge(&strict().redis(&url).build().unwrap(), &Rule::new("login", Limit::per_hour(5)), &[Key::of("alice")]);
+    let connections = || server.info("stats", "total_connections_received").parse::<u32>().unwrap();
+    let before = connections();
+    let cases: &[(&[&str], &str)] = &[
+        (&[], "Usage: admin"),
+        (&["rset", "login", "alice", "--limits", "5/1h"], "a similar subcommand exists: 'reset'"),
+        (&["reset", "login", "--limits", "5/1h"], "or --global for a rule without one"),
+        (&["reset", "login", "alice"], "--limits <LIMITS>|--policies <FILE>"),
+        (&["reset", "login", "alice", "--limits", "5"], "such as \"5/1m\""),
+        (&["reset", "login", "alice", "--limits", "5/1 parsec"], "not a duration"),
+        (&["reset", "login", "alice", "--limits", "0/1h"], "admits nothing"),
+        (
+            &["reset", "login", "alice", "--limits", "5/1h", "--algorithm", "gcra"],
+            "no algorithm `gcra`: sliding_window",
+        ),
+        (&["reset", "login", "alice", "--limits", "5/1h", "--burst", "9"], "goes with token_bucket"),
+        (&["reset", "login", "<alice", "--limits", "5/1h"], "each value stands in its own `<` and `>`"),
+        (&["reset", "login", "<{alice}>", "--limits", "5/1h"], "not a rendered key"),
+        (&["reset", "login", "alice", "--limits", "5/1h", "--prefix", "a b"], "white space"),
+        (&["reset", "login", "alice", "--limits", "5/1h", "--secret", ""], "secret"),
+        (&["reset", "login", "alice", "--limits", "5/1h", "--timeout", "1h"], "between 1ms and 60s"),
+        (&["reset", "login", "alice", "--policies", "/nowhere/policies.toml"], "/nowhere/policies.toml: No such file"),
+        (&["block", "login", "alice", "--limits", "5/1h"], "--for <DURATION>"),
+        (&["block", "login", "alice", "--limits", "5/1h", "--for", "soon"], "soon"),
+    ];
+    for (args, expected) in cases {
+        let output = admin(&[*args, &["--url", &url]].concat());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
+        assert!(stderr.contains(expected) && output.stdout.is_empty(), "{args:?}: {stderr}");
+    }
+    assert_eq!(connections(), before + 1, "nobody but this test has asked Redis");
+    assert_eq!(server.cli(&["KEYS", "*"]), "rl1:sw-3600s:login:<alice>");
+
+    let login = ["peek", "login", "alice", "--limits", "5/1h"];
+    for (url, expected) in
+        [(None, "set RATELIMIT_URL or REDIS_URL"), (Some("memory:"), "redis"), (Some("http://x"), "redis")]
+    {
+        let output = admin(&[&login[..], &url.map_or(vec![], |url| vec!["--url", url])].concat());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && stderr.contains(expected), "{url:?}: {stderr}");
+    }
+    for (duration, expected) in [("0s", "more than 0"), ("400d", "at most 366 days")] {
+        let output = admin(&["block", "login", "alice", "--limits", "5/1h", "--for", duration, "--url", &url]);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && stderr.contains(expected), "{duration}: {stderr}");
+    }
+    assert_eq!(json(&[&login[..], &["--url", &url]].concat())["state"], "allowed");
+}
+
+#[test]
+fn the_url_comes_from_the_environment_as_that_of_the_service() {
+    let server = RedisServer::start();
+    for variable in ["RATELIMIT_URL", "REDIS_URL"] {
+        let mut command = Command::new(example("admin"));
+        command.env_remove("RATELIMIT_URL").env_remove("REDIS_URL").env(variable, server.url());
+        let output = command.args(["peek", "login", "alice", "--limits", "5/1h"]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+}
+
+#[test]
+fn a_redis_that_does_not_answer_is_named_in_time() {
+    example("admin"); // is built by now
+    let fails = |url: &str, code: i32, expected: &str| {
+        let asked = Instant::now();
+        let output = admin(&["reset", "login", "alice", "--limits", "5/1h", "--timeout", "500ms", "--url", url]);
+        let (stderr, took) = (String::from_utf8_lossy(&output.stderr), asked.elapsed());
+        assert_eq!(output.status.code(), Some(code), "{stderr}");
+        assert!(stderr.starts_with("error: ") && stderr.contains(expected), "{stderr}");
+        assert!(!stderr.contains("pw") && output.stdout.is_empty(), "{stderr}");
+        assert!(took < Duration::from_secs(5), "{took:?}");
+    };
+    let nobody = format!("127.0.0.1:{}", free_port());
+    fails(&format!("redis://:pw@{nobody}/"), 1, &format!("no connection to Redis at {nobody}"));
+    fails(&format!("redis+cluster://:pw@{nobody}"), 1, &nobody);
+    fails(&format!("redis+sentinel://:pw@{nobody}/main"), 1, &nobody);
+
+    let server = RedisServer::start_with(&["--requirepass", "right"]);
+    fails(&format!("redis://:pw@{}/", server.address()), 2, "does not accept the user name or the password");
+    let server = RedisServer::start();
+    server.freeze();
+    fails(&server.url(), 1, "answer");
+    server.thaw();
+}
+
+#[test]
+fn help_says_what_there_is_to_say() {
+    let help = says(&["--help"]);
+    for word in [
+        "peek",
+        "list",
+        "reset",
+        "block",
+        "unblock",
+        "--url",
+        "--prefix",
+        "--json",
+        "redis+cluster://",
+        "Examples:",
+        "Exit codes:",
+    ] {
+        assert!(help.contains(word), "{word} in {help}");
+    }
+    let help = says(&["block", "--help"]);
+    for word in
+        ["<RULE>", "[KEY]", "--for <DURATION>", "--limits", "--algorithm", "--policies", "'<acme>/<7>'", "--global"]
+    {
+        assert!(help.contains(word), "{word} in {help}");
+    }
+    let hidden =
+        Command::new(example("admin")).arg("--help").env("RATELIMIT_URL", "redis://:pw@host").output().unwrap();
+    assert!(!String::from_utf8_lossy(&hidden.stdout).contains("pw"), "{hidden:?}");
+}
