@@ -70,7 +70,44 @@ fn algorithms_and_answers_to_outages_read_back_as_they_are_written() {
         assert_eq!(answer.to_string().parse(), Ok(answer));
     }
     assert_eq!(OnUnavailable::default(), OnUnavailable::Local);
-    assert_eq!("5/1m, 50/1d".parse::<Policy>().unwrap().limits(), [Limit::per_minute(5), Limit::per_day(50)]);
+}
+
+#[test]
+fn a_policy_is_one_line_of_text() {
+    let minutes = |minutes| Duration::from_secs(60 * minutes);
+    let login = Policy::new(Limit::per_minute(5)).and(Limit::new(50, minutes(90)));
+    let upload = Policy::new(Limit::per_second(1_000).with_burst(50)).with_algorithm(Algorithm::LeakyBucket);
+    for (text, policy) in [
+        ("5/1m, 50/1h 30m", login.clone()),
+        (" 5/1m,50/1h 30m\tblock\n1h 1m ", login.clone().with_block(minutes(61))),
+        ("sliding_counter 5/1m, 50/1h 30m", login.with_algorithm(Algorithm::SlidingCounter)),
+        ("leaky_bucket 1_000/1s burst 5_0", upload.clone()),
+        ("leaky_bucket  1000/1s  burst 50  block 10m", upload.with_block(minutes(10))),
+    ] {
+        assert_eq!(text.parse(), Ok(policy), "{text}");
+    }
+    for (text, why) in [
+        ("", "`` is not a limit"),
+        ("fixed_window", "`fixed_window` is not a limit"),
+        ("gcra 5/1m", "no algorithm `gcra`"),
+        ("5/1m fixed_window", "no unit `fixed`"),
+        ("5/1m burst 9", "goes with token_bucket"),
+        ("fixed_window 5/1m burst 9", "goes with token_bucket"),
+        ("token_bucket 5/1m, 9/1h burst 9", "goes with one limit"),
+        ("token_bucket 5/1m burst", "no unit `burst`"),
+        ("token_bucket 5/1m burst many", "`burst` is not followed by a whole number"),
+        ("token_bucket 5/1m burst 0", "admits nothing"),
+        ("token_bucket 5/1m burst 9 burst 8", "`burst` is not followed by a whole number"),
+        ("token_bucket 5/1m block 10m burst 9", "no unit `burst`"),
+        ("5/1m block", "no unit `block`"),
+        ("5/1m block 10", "`10` is not a duration"),
+        ("5/1m block 367d", "at most 366 days"),
+        ("5/1m, 50/1d, ", "`` is not a limit"),
+        ("5/1m;50/1d", "is not a duration"),
+    ] {
+        let error = text.parse::<Policy>().unwrap_err().to_string();
+        assert!(error.contains(why), "{text}: {error}");
+    }
 }
 
 #[tokio::test]

@@ -1,14 +1,12 @@
-//! Limits and policies as configuration writes them: `"5/1m"`, `"5/1m, 50/1d"`, or a table.
+//! Policies as configuration files write them: a string, a list of limits, or a table.
 
 use std::fmt;
-use std::time::Duration;
 
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use smallvec::SmallVec;
 
-use super::algorithm::Algorithm;
-use super::limit::{Limit, MAX_WINDOW};
-use super::parse::{ParseError, duration, error, of_limits};
+use super::limit::Limit;
+use super::parse::limits_of;
 use super::policy::Policy;
 
 /// A string as for [`FromStr`](std::str::FromStr), a list of limits, or a table of `limits`, `algorithm`, `burst` and `block`.
@@ -33,12 +31,9 @@ impl<'de> Visitor<'de> for PolicyVisitor {
         text.parse().map_err(E::custom)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Policy, A::Error> {
-        let mut limits = SmallVec::new();
-        while let Some(item) = items.next_element::<String>()? {
-            limits.push(item.parse().map_err(de::Error::custom)?);
-        }
-        of_limits(limits).map_err(de::Error::custom)
+    fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Policy, A::Error> {
+        let limits = LimitsVisitor.visit_seq(items)?.0;
+        Policy::assembled(limits, None, None, None).map_err(de::Error::custom)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Policy, A::Error> {
@@ -46,7 +41,7 @@ impl<'de> Visitor<'de> for PolicyVisitor {
         let (mut limits, mut algorithm, mut burst, mut block) = (None, None, None, None);
         while let Some(field) = fields.next_key::<String>()? {
             match field.as_str() {
-                "limits" if limits.is_none() => limits = Some(fields.next_value::<Self::Value>()?.limits),
+                "limits" if limits.is_none() => limits = Some(fields.next_value::<Limits>()?.0),
                 "algorithm" if algorithm.is_none() => algorithm = Some(fields.next_value::<String>()?),
                 "burst" if burst.is_none() => burst = Some(fields.next_value::<u64>()?),
                 "block" if block.is_none() => block = Some(fields.next_value::<String>()?),
@@ -58,34 +53,39 @@ impl<'de> Visitor<'de> for PolicyVisitor {
             }
         }
         let limits = limits.ok_or_else(|| de::Error::missing_field("limits"))?;
-        assembled(limits, algorithm.as_deref(), burst, block.as_deref()).map_err(de::Error::custom)
+        Policy::assembled(limits, algorithm.as_deref(), burst, block.as_deref()).map_err(de::Error::custom)
     }
 }
 
-fn assembled(
-    mut limits: SmallVec<[Limit; 2]>,
-    algorithm: Option<&str>,
-    burst: Option<u64>,
-    block: Option<&str>,
-) -> Result<Policy, ParseError> {
-    let algorithm = algorithm.map_or(Ok(Algorithm::default()), str::parse)?;
-    if let Some(burst) = burst {
-        if !matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) {
-            return error("`burst` goes with token_bucket and leaky_bucket");
-        }
-        let [limit] = limits.as_mut_slice() else {
-            return error("`burst` goes with one limit");
-        };
-        if burst == 0 {
-            return error("a `burst` of 0 admits nothing");
-        }
-        *limit = limit.with_burst(burst);
+/// Limits without what goes with them: a string such as `"5/1m, 50/1d"`, or a list.
+struct Limits(SmallVec<[Limit; 2]>);
+
+impl<'de> Deserialize<'de> for Limits {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(LimitsVisitor)
     }
-    let block = block.map_or(Ok(Duration::ZERO), duration)?;
-    if block > MAX_WINDOW {
-        return error("a block lasts at most 366 days");
+}
+
+struct LimitsVisitor;
+
+impl<'de> Visitor<'de> for LimitsVisitor {
+    type Value = Limits;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("limits such as \"5/1m, 50/1d\", or a list of them")
     }
-    Ok(Policy { algorithm, limits, block })
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Limits, E> {
+        limits_of(text).map(Limits).map_err(E::custom)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Limits, A::Error> {
+        let mut limits = SmallVec::new();
+        while let Some(item) = items.next_element::<String>()? {
+            limits.push(item.parse().map_err(de::Error::custom)?);
+        }
+        Ok(Limits(limits))
+    }
 }
 
 #[cfg(test)]
@@ -93,8 +93,10 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
     use std::collections::HashMap;
+    use std::time::Duration;
 
     use super::*;
+    use crate::rule::Algorithm;
 
     type Policies = HashMap<String, Policy>;
 
@@ -108,7 +110,7 @@ mod tests {
         let json = r#"{
             "login": ["5/1m", "50/1d"],
             "upload": { "limits": ["1000/60m"] },
-            "api": { "limits": ["100/1s"], "algorithm": "token_bucket", "burst": 20, "block": "600s" }
+            "api": "token_bucket 100/1s burst 20 block 600s"
         }"#;
         let from_toml: Policies = toml::from_str(toml).unwrap();
         assert_eq!(from_toml, serde_json::from_str::<Policies>(json).unwrap());
@@ -134,6 +136,9 @@ mod tests {
             (r#"{"limits": "5/1m", "brust": 5}"#, "unknown field `brust`"),
             (r#"{"algorithm": "fixed_window"}"#, "missing field `limits`"),
             (r#"{"limits": "5/1m", "algorithm": "gcra"}"#, "no algorithm `gcra`"),
+            (r#"{"limits": "fixed_window 5/1m"}"#, "`fixed_window 5` in the limit"),
+            (r#"{"limits": {"limits": "5/1m", "block": "1m"}}"#, "or a list of them"),
+            (r#"{"limits": []}"#, "at least one limit"),
             (r#"{"limits": "5/1m", "burst": 5}"#, "goes with token_bucket"),
             (r#"{"limits": "5/1m, 9/1h", "algorithm": "token_bucket", "burst": 5}"#, "one limit"),
             (r#"{"limits": "5/1m", "block": "5"}"#, "not a duration"),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::algorithm::Algorithm;
-use super::limit::{Limit, MAX_LIMITS};
+use super::limit::{Limit, MAX_LIMITS, MAX_WINDOW};
 use super::on_unavailable::OnUnavailable;
 use super::policy::Policy;
 
@@ -35,7 +35,7 @@ impl FromStr for Limit {
         let Some((max, window)) = text.split_once('/') else {
             return error(format!("`{text}` is not a limit: write a number, a slash and a window, such as \"5/1m\""));
         };
-        let Ok(max) = max.trim().replace('_', "").parse::<u64>() else {
+        let Some(max) = count(max) else {
             return error(format!("`{}` in the limit `{text}` is not a whole number", max.trim()));
         };
         if max == 0 {
@@ -45,6 +45,11 @@ impl FromStr for Limit {
     }
 }
 
+/// `1_000`
+fn count(text: &str) -> Option<u64> {
+    text.trim().replace('_', "").parse().ok()
+}
+
 /// What [`FromStr`] reads: `5/60s`. A burst is not part of it.
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -52,21 +57,78 @@ impl fmt::Display for Limit {
     }
 }
 
-/// Limits on one key, separated by commas: `5/1m, 50/1d`.
+/// A policy as one line: limits on one key, separated by commas, behind an algorithm and before a burst and a block.
+///
+/// ```
+/// use std::time::Duration;
+/// use ratelimit_runtime::{Algorithm, Limit, Policy};
+///
+/// assert_eq!("5/1m, 50/1d".parse(), Ok(Policy::new(Limit::per_minute(5)).and(Limit::per_day(50))));
+/// let upload = Policy::new(Limit::per_second(10).with_burst(50))
+///     .with_algorithm(Algorithm::TokenBucket)
+///     .with_block(Duration::from_secs(600));
+/// assert_eq!("token_bucket 10/1s burst 50 block 10m".parse(), Ok(upload));
+/// ```
 impl FromStr for Policy {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        let limits = text.split(',').map(|limit| limit.trim().parse()).collect::<Result<_, _>>()?;
-        of_limits(limits)
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let (algorithm, rest) = match text.split_once(' ') {
+            Some((word, rest)) if word.starts_with(char::is_alphabetic) => (Some(word), rest),
+            _ => (None, text.as_str()),
+        };
+        let (rest, block) = with_option(rest, " block ");
+        let (limits, burst) = with_option(rest, " burst ");
+        let burst = match burst.map(count) {
+            Some(None) => return error(format!("in `{text}`, `burst` is not followed by a whole number")),
+            burst => burst.flatten(),
+        };
+        Self::assembled(limits_of(limits)?, algorithm, burst, block)
     }
 }
 
-pub(super) fn of_limits(limits: SmallVec<[Limit; 2]>) -> Result<Policy, ParseError> {
-    match limits.len() {
-        0 => error("a policy has at least one limit"),
-        1..=MAX_LIMITS => Ok(Policy { algorithm: Algorithm::default(), limits, block: Duration::ZERO }),
-        more => error(format!("a policy has at most {MAX_LIMITS} limits, not {more}")),
+/// What stands before and behind a word.
+fn with_option<'a>(text: &'a str, word: &str) -> (&'a str, Option<&'a str>) {
+    text.split_once(word).map_or((text, None), |(before, value)| (before, Some(value)))
+}
+
+/// `5/1m, 50/1d`
+pub(super) fn limits_of(text: &str) -> Result<SmallVec<[Limit; 2]>, ParseError> {
+    text.split(',').map(|limit| limit.trim().parse()).collect()
+}
+
+impl Policy {
+    /// The policy of these parts, where they go together.
+    pub(super) fn assembled(
+        mut limits: SmallVec<[Limit; 2]>,
+        algorithm: Option<&str>,
+        burst: Option<u64>,
+        block: Option<&str>,
+    ) -> Result<Self, ParseError> {
+        match limits.len() {
+            0 => return error("a policy has at least one limit"),
+            1..=MAX_LIMITS => {}
+            more => return error(format!("a policy has at most {MAX_LIMITS} limits, not {more}")),
+        }
+        let algorithm = algorithm.map_or(Ok(Algorithm::default()), str::parse)?;
+        if let Some(burst) = burst {
+            if !matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) {
+                return error("`burst` goes with token_bucket and leaky_bucket");
+            }
+            let [limit] = limits.as_mut_slice() else {
+                return error("`burst` goes with one limit");
+            };
+            if burst == 0 {
+                return error("a `burst` of 0 admits nothing");
+            }
+            *limit = limit.with_burst(burst);
+        }
+        let block = block.map_or(Ok(Duration::ZERO), duration)?;
+        if block > MAX_WINDOW {
+            return error("a block lasts at most 366 days");
+        }
+        Ok(Self { algorithm, limits, block })
     }
 }
 
