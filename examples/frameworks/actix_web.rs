@@ -1,7 +1,7 @@
 //! actix-web: a handler with a limit, header fields on every answer, and a limit for the whole service.
 //!
 //! ```text
-//! cargo run --example actix_web     # then: curl -i http://127.0.0.1:3000/search/tea
+//! cargo run --example actix_web     # then: curl -i -H 'x-api-key: mine' http://127.0.0.1:3000/search/tea
 //! ```
 
 #![allow(clippy::print_stdout, reason = "a program for the terminal")]
@@ -9,8 +9,14 @@
 use actix_web::dev::ServiceRequest;
 use actix_web::{App, HttpServer, get, web};
 use ratelimit_runtime::{
-    ClientIp, Limit, RateLimitError, RateLimitLayer, RateLimiter, Rule, TrustedProxies, key, rate_limit,
+    ClientIp, HeaderKey, Limit, NamedHeader, RateLimitError, RateLimitLayer, RateLimiter, Rule, TrustedProxies, key,
+    rate_limit,
 };
+
+struct ApiKey;
+impl NamedHeader for ApiKey {
+    const NAME: &'static str = "x-api-key";
+}
 
 /// Ten a minute for each client and term.
 #[get("/search/{term}")]
@@ -19,16 +25,19 @@ async fn search(ip: ClientIp, term: web::Path<String>) -> Result<String, RateLim
     Ok(format!("{ip} looks for {term}"))
 }
 
-/// What the whole service takes.
-static ALL: Rule = Rule::new("all", Limit::per_second(1000));
+/// What an API key may ask of the whole service. A request without one is refused: it must not share a key with others.
+static PER_KEY: Rule = Rule::new("api", Limit::per_minute(100));
 
 #[actix_web::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     RateLimiter::from_env()?.install(); // REDIS_URL, or in memory
     let proxies = TrustedProxies::new(["127.0.0.0/8"])?; // whose X-Forwarded-For is believed
     let app = move || {
-        let layer = RateLimitLayer::new().trusted_proxies(proxies.clone());
-        App::new().service(search).wrap(layer.rule(&ALL, |_: &ServiceRequest| key!("all")))
+        let layer =
+            RateLimitLayer::new().trusted_proxies(proxies.clone()).rule(&PER_KEY, |request: &ServiceRequest| {
+                HeaderKey::<ApiKey>::try_from(request).map(|api_key| key!("<api_key>"))
+            });
+        App::new().service(search).wrap(layer)
     };
 
     let port = std::env::var("PORT").unwrap_or_else(|_| "3000".to_owned());

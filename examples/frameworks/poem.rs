@@ -1,7 +1,7 @@
 //! poem: a handler with a limit, header fields on every answer, and a limit for the whole service.
 //!
 //! ```text
-//! cargo run --example poem     # then: curl -i http://127.0.0.1:3000/search/tea
+//! cargo run --example poem     # then: curl -i -H 'x-api-key: mine' http://127.0.0.1:3000/search/tea
 //! ```
 
 #![allow(clippy::print_stdout, reason = "a program for the terminal")]
@@ -10,8 +10,14 @@ use poem::listener::{Acceptor as _, Listener as _, TcpListener};
 use poem::web::Path;
 use poem::{EndpointExt as _, Request, Route, Server, get, handler};
 use ratelimit_runtime::{
-    ClientIp, Limit, RateLimitError, RateLimitLayer, RateLimiter, Rule, TrustedProxies, key, rate_limit,
+    ClientIp, HeaderKey, Limit, NamedHeader, RateLimitError, RateLimitLayer, RateLimiter, Rule, TrustedProxies, key,
+    rate_limit,
 };
+
+struct ApiKey;
+impl NamedHeader for ApiKey {
+    const NAME: &'static str = "x-api-key";
+}
 
 /// Ten a minute for each client and term.
 #[handler]
@@ -20,15 +26,17 @@ async fn search(ip: ClientIp, Path(term): Path<String>) -> Result<String, RateLi
     Ok(format!("{ip} looks for {term}"))
 }
 
-/// What the whole service takes.
-static ALL: Rule = Rule::new("all", Limit::per_second(1000));
+/// What an API key may ask of the whole service. A request without one is refused: it must not share a key with others.
+static PER_KEY: Rule = Rule::new("api", Limit::per_minute(100));
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     RateLimiter::from_env()?.install(); // REDIS_URL, or in memory
     let layer = RateLimitLayer::new()
         .trusted_proxies(TrustedProxies::new(["127.0.0.0/8"])?) // whose X-Forwarded-For is believed
-        .rule(&ALL, |_: &Request| key!("all"));
+        .rule(&PER_KEY, |request: &Request| {
+            HeaderKey::<ApiKey>::of(request.headers()).map(|api_key| key!("<api_key>"))
+        });
     let app = Route::new().at("/search/:term", get(search)).with(layer);
 
     let port = std::env::var("PORT").unwrap_or_else(|_| "3000".to_owned());

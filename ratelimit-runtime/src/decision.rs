@@ -166,3 +166,8 @@ impl fmt::Debug for Decision {
             .finish_non_exhaustive()
     }
 }
+
+/// Whole seconds, rounded up: who comes back then is not too early.
+pub(crate) fn whole_seconds(wait: Duration) -> u64 {
+    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
+}

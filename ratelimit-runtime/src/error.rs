@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::Decision;
+use crate::decision::{Decision, whole_seconds};
 
 /// Why a call was not let through.
 ///
@@ -52,17 +52,16 @@ impl RateLimitError {
 
     /// The same in whole seconds, rounded up.
     pub(crate) fn retry_after_seconds(&self) -> Option<u64> {
-        let wait = self.retry_after()?;
-        Some(wait.as_secs() + u64::from(wait.subsec_nanos() > 0))
+        self.retry_after().map(whole_seconds)
     }
 
     /// The status code of an HTTP response that says so.
     #[cfg(feature = "http")]
-    pub(crate) fn http_status(&self) -> u16 {
+    pub(crate) fn http_status(&self) -> http::StatusCode {
         match self {
-            Self::Exceeded(_) | Self::CostExceedsLimit { .. } => 429,
-            Self::Unavailable(_) => 503,
-            Self::Misconfigured(_) => 500,
+            Self::Exceeded(_) | Self::CostExceedsLimit { .. } => http::StatusCode::TOO_MANY_REQUESTS,
+            Self::Unavailable(_) => http::StatusCode::SERVICE_UNAVAILABLE,
+            Self::Misconfigured(_) => http::StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 

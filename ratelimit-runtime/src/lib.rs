@@ -39,7 +39,7 @@ pub mod layer {
     #[cfg(feature = "poem")]
     pub use crate::adapter::poem::RateLimitEndpoint;
     #[cfg(feature = "tower")]
-    pub use crate::adapter::tower::{RateLimitClient, RateLimitService};
+    pub use crate::adapter::tower::{LimitedBody, NoKey, RateLimitClient, RateLimitService};
 }
 
 pub use adapter::FromRateLimitError;

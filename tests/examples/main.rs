@@ -3,8 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
 mod admin;
+mod frameworks;
+mod grpc;
 mod outbound;
 mod playground;
+#[path = "../frameworks/seen.rs"]
+mod seen;
 #[path = "../../examples/custom_store/store.rs"]
 mod store;
 #[path = "../support/mod.rs"]
@@ -74,7 +78,7 @@ async fn log_store() -> (LogStore<FakeClock>, FakeClock) {
 
 ratelimit_runtime::conformance!(the_custom_store_keeps_the_contract, log_store);
 
-/// A running `send_code` on a free port. It is killed on drop.
+/// A running service on a free port. It is killed on drop.
 struct Service {
     process: Child,
     port: u16,
@@ -87,7 +91,11 @@ impl Service {
         if let Some(url) = redis_url {
             command.env("REDIS_URL", url);
         }
-        let mut process = command.env("PORT", "0").stdout(Stdio::piped()).spawn().expect("send_code can be started");
+        Self::started(&mut command)
+    }
+
+    fn started(command: &mut Command) -> Self {
+        let mut process = command.env("PORT", "0").stdout(Stdio::piped()).spawn().expect("it can be started");
         let stdout = BufReader::new(process.stdout.take().expect("stdout is piped"));
         let (sender, printed) = channel();
         std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
@@ -102,7 +110,7 @@ impl Service {
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let line = self.printed.recv_timeout(left).unwrap_or_else(|_| panic!("send_code never printed {text:?}"));
+            let line = self.printed.recv_timeout(left).unwrap_or_else(|_| panic!("it never printed {text:?}"));
             if line.contains(text) {
                 return line;
             }
@@ -152,15 +160,20 @@ impl Reply {
 
 /// One HTTP/1.1 request on a connection of its own.
 fn request(port: u16, method: &str, path: &str, content_type: &str, body: &str) -> Reply {
+    let length = body.len();
+    exchange(
+        port,
+        &format!("{method} {path}"),
+        &format!("content-type: {content_type}\r\ncontent-length: {length}\r\n"),
+        body,
+    )
+}
+
+fn exchange(port: u16, what: &str, headers: &str, body: &str) -> Reply {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("the service takes connections");
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    let length = body.len();
-    write!(
-        stream,
-        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: {content_type}\r\n\
-         content-length: {length}\r\n\r\n{body}"
-    )
-    .expect("the service reads the request");
+    write!(stream, "{what} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n{body}")
+        .expect("the service reads the request");
     let mut reply = String::new();
     stream.read_to_string(&mut reply).expect("the service answers");
     let (head, body) = reply.split_once("\r\n\r\n").expect("a head and a body");
@@ -171,7 +184,11 @@ fn request(port: u16, method: &str, path: &str, content_type: &str, body: &str) 
 }
 
 fn send_code() -> Command {
-    let mut command = Command::new(example("send_code"));
+    command("send_code")
+}
+
+fn command(name: &str) -> Command {
+    let mut command = Command::new(example(name));
     command.env_remove("PORT").env_remove("REDIS_URL").env_remove("RATELIMIT_URL");
     command
 }

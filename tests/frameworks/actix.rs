@@ -3,7 +3,7 @@
 use actix_web::body::{MessageBody, to_bytes};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::test::{TestRequest, call_service, init_service};
-use actix_web::{App, HttpResponse, web};
+use actix_web::{App, web};
 use ratelimit_runtime::{
     ClientIp, HeaderKey, RateLimitError, RateLimitLayer, RateLimiter, TrustedProxies, key, rate_limit,
 };
@@ -45,19 +45,10 @@ async fn errors_of_actix_tell_of_decisions_too() {
     assert_searches(&[ask().await, ask().await, ask().await]);
 }
 
-struct MissingKey;
-
-impl From<MissingKey> for HttpResponse {
-    fn from(_: MissingKey) -> Self {
-        Self::BadRequest().body("the header x-api-key is missing")
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_layer_limits_by_itself() {
     let layer = RateLimitLayer::new().limiter(RateLimiter::memory()).rule(&PER_KEY, |request: &ServiceRequest| {
-        let key = request.headers().get("x-api-key").map(|value| value.as_bytes().to_vec());
-        key.map(|api_key| key!("<api_key>")).ok_or(MissingKey)
+        HeaderKey::<ApiKey>::try_from(request).map(|api_key| key!("<api_key>"))
     });
     let app = init_service(App::new().route("/{user}", web::get().to(handler)).wrap(layer)).await;
     let ask = async |path: &str, key: Option<&'static str>| {

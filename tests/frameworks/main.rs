@@ -13,11 +13,13 @@ mod axum_server;
 mod clients;
 mod fields;
 mod poem_server;
+mod seen;
+mod tonic_server;
 
 use std::time::Duration;
 
 use ratelimit_runtime::{Limit, RateLimitError, Rule, rate_limit};
-use sfv::{BareItem, List, ListEntry, Parser};
+use seen::{Item, Seen, item, parsed};
 
 /// What all servers of these tests do: twice a minute.
 #[rate_limit(key = "<user>", window = "60s", max = 2, name = "search")]
@@ -27,57 +29,6 @@ async fn search(user: &str) -> Result<String, RateLimitError> {
 
 /// Of a layer.
 static PER_KEY: Rule = Rule::new("per-key", Limit::new(3, Duration::from_secs(10)));
-
-/// One item of a list of a field: its name, and its numbers by their names.
-type Item = (String, Vec<(String, i64)>);
-
-/// A field as a client reads it, with a parser of structured fields that knows nothing of this crate.
-fn parsed<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<Item> {
-    let whole = lines.into_iter().collect::<Vec<_>>().join(", ");
-    if whole.is_empty() {
-        return Vec::new();
-    }
-    let list: List = Parser::new(&whole).parse().unwrap_or_else(|error| panic!("{whole}: {error}"));
-    let item = |entry: ListEntry| {
-        let ListEntry::Item(item) = entry else { panic!("{whole}: a list in a list") };
-        let BareItem::String(name) = item.bare_item else { panic!("{whole}: names are strings") };
-        let number = |(key, value): (_, BareItem)| -> (String, i64) {
-            let BareItem::Integer(value) = value else { panic!("{whole}: numbers are whole") };
-            (sfv::Key::to_string(&key), value.into())
-        };
-        (name.as_str().to_owned(), item.params.into_iter().map(number).collect())
-    };
-    list.into_iter().map(item).collect()
-}
-
-fn item(name: &str, numbers: &[(&str, i64)]) -> Item {
-    (name.to_owned(), numbers.iter().map(|&(key, value)| (key.to_owned(), value)).collect())
-}
-
-/// What a client sees of an answer.
-#[derive(Debug, PartialEq)]
-struct Seen {
-    status: u16,
-    policies: Vec<Item>,
-    standings: Vec<Item>,
-    retry_after: Option<String>,
-    body: String,
-}
-
-impl Seen {
-    fn new(status: u16, field: impl Fn(&str) -> Vec<String>, body: String) -> Self {
-        let list = |name| parsed(field(name).iter().map(String::as_str));
-        let retry_after = field("retry-after");
-        assert!(retry_after.len() < 2, "{retry_after:?}");
-        Self {
-            status,
-            policies: list("ratelimit-policy"),
-            standings: list("ratelimit"),
-            retry_after: retry_after.into_iter().next(),
-            body,
-        }
-    }
-}
 
 /// The answers to three searches of alice.
 fn assert_searches(answers: &[Seen; 3]) {

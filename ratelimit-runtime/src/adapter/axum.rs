@@ -34,8 +34,8 @@ impl From<RateLimitError> for Response {
 /// `429`, `503` or `500`, and no more than that: a `Response` says also when to come back.
 impl From<RateLimitError> for StatusCode {
     fn from(error: RateLimitError) -> Self {
-        let (status, _): (Self, String) = error.into();
-        status
+        observe::log::if_misconfigured(&error);
+        error.http_status()
     }
 }
 
@@ -43,8 +43,7 @@ impl From<RateLimitError> for StatusCode {
 impl From<RateLimitError> for (StatusCode, String) {
     fn from(error: RateLimitError) -> Self {
         observe::log::if_misconfigured(&error);
-        let status = StatusCode::from_u16(error.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        (status, error.public_message())
+        (error.http_status(), error.public_message())
     }
 }
 

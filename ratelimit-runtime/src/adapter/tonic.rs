@@ -1,8 +1,11 @@
-//! Refusals as gRPC statuses.
+//! Refusals as gRPC statuses, and parts of keys from gRPC requests.
 
 use tonic::metadata::MetadataValue;
-use tonic::{Code, Status};
+use tonic::{Code, Request, Status};
 
+use super::client_ip::{ClientIp, TrustedProxies};
+use super::grpc;
+use super::header_key::{HeaderKey, HeaderKeyRejection, NamedHeader};
 use crate::{RateLimitError, observe};
 
 /// `RESOURCE_EXHAUSTED`, `UNAVAILABLE` or `INTERNAL`, and the metadata `retry-after` in whole seconds, rounded up, where
@@ -10,15 +13,41 @@ use crate::{RateLimitError, observe};
 impl From<RateLimitError> for Status {
     fn from(error: RateLimitError) -> Self {
         observe::log::if_misconfigured(&error);
-        let code = match &error {
-            RateLimitError::Exceeded(_) | RateLimitError::CostExceedsLimit { .. } => Code::ResourceExhausted,
-            RateLimitError::Unavailable(_) => Code::Unavailable,
-            RateLimitError::Misconfigured(_) => Code::Internal,
-        };
-        let mut status = Self::new(code, error.public_message());
+        let mut status = Self::new(Code::from_i32(grpc::code(&error).into()), error.public_message());
         if let Some(seconds) = error.retry_after_seconds() {
             status.metadata_mut().insert("retry-after", MetadataValue::from(seconds));
         }
         status
+    }
+}
+
+/// The peer of the connection, or what the [`TrustedProxies`] of a [`RateLimitLayer`](crate::RateLimitLayer) vouch for.
+impl<T> TryFrom<&Request<T>> for ClientIp {
+    type Error = Status;
+
+    fn try_from(request: &Request<T>) -> Result<Self, Status> {
+        let Some(peer) = request.remote_addr() else {
+            let error = "the address of the client is not known: does this server listen on a Unix socket?";
+            return Err(RateLimitError::misconfigured(error).into());
+        };
+        let none = TrustedProxies::default();
+        let proxies = request.extensions().get::<TrustedProxies>().unwrap_or(&none);
+        Ok(proxies.client_ip(peer.ip(), request.metadata().as_ref()))
+    }
+}
+
+/// From the metadata of a request.
+impl<T, N: NamedHeader> TryFrom<&Request<T>> for HeaderKey<N> {
+    type Error = Status;
+
+    fn try_from(request: &Request<T>) -> Result<Self, Status> {
+        Ok(Self::of(request.metadata().as_ref())?)
+    }
+}
+
+/// `INVALID_ARGUMENT`, and what is missing.
+impl From<HeaderKeyRejection> for Status {
+    fn from(rejection: HeaderKeyRejection) -> Self {
+        Self::new(Code::from_i32(grpc::INVALID_ARGUMENT.into()), rejection.to_string())
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sfv::{Integer, KeyRef, ListSerializer, StringRef, key_ref};
 use smallvec::SmallVec;
 
-use crate::decision::{Decision, Source};
+use crate::decision::{Decision, Source, whole_seconds};
 #[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
 use crate::observe::Observation;
 use crate::rule::Limit;
@@ -69,7 +69,7 @@ fn write(items: &[Item<'_>], legacy: bool) -> Vec<Field> {
         let mut policy = |index: usize, quota: u64, window: Duration| {
             let name = name(decision.rule(), index);
             let Ok(name) = StringRef::from_str(&name) else { return };
-            let _ = policies.bare_item(name).parameter(Q, integer(quota)).parameter(W, integer(seconds(window)));
+            let _ = policies.bare_item(name).parameter(Q, integer(quota)).parameter(W, integer(whole_seconds(window)));
         };
         if limits.is_empty() {
             policy(decision.limit_index(), decision.limit(), decision.window());
@@ -104,12 +104,7 @@ fn write(items: &[Item<'_>], legacy: bool) -> Vec<Field> {
 
 /// When it is worth to come again: of a refused call the same moment as `Retry-After`.
 fn reset(decision: &Decision) -> u64 {
-    seconds(if decision.is_allowed() { decision.reset_after() } else { decision.retry_after() })
-}
-
-/// In whole seconds, rounded up.
-fn seconds(duration: Duration) -> u64 {
-    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
+    whole_seconds(if decision.is_allowed() { decision.reset_after() } else { decision.retry_after() })
 }
 
 /// The limits of a rule have names of their own. Of a path, which derived names are, clients are told the last part alone.

@@ -100,7 +100,7 @@ impl Responses {
             fields.extend(fields::of_refusal(decision, self.legacy));
         }
         let mut response = Response::new(body);
-        *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        *response.status_mut() = status;
         for (name, value) in fields {
             response
                 .headers_mut()
@@ -123,19 +123,15 @@ impl fmt::Debug for Responses {
 }
 
 /// By hand, because the field order is part of what clients have come to expect.
-fn envelope(status: u16, error: &RateLimitError) -> String {
+fn envelope(status: StatusCode, error: &RateLimitError) -> String {
     let message = Value::from(error.public_message());
-    format!(r#"{{"code":{status},"message":{message},"data":null}}"#)
+    let code = status.as_u16();
+    format!(r#"{{"code":{code},"message":{message},"data":null}}"#)
 }
 
-fn problem(status: u16, error: &RateLimitError) -> Value {
-    let title = match status {
-        429 => "Too Many Requests",
-        503 => "Service Unavailable",
-        _ => "Internal Server Error",
-    };
-    let mut problem =
-        json!({"type": "about:blank", "title": title, "status": status, "detail": error.public_message()});
+fn problem(status: StatusCode, error: &RateLimitError) -> Value {
+    let (title, code) = (status.canonical_reason(), status.as_u16());
+    let mut problem = json!({"type": "about:blank", "title": title, "status": code, "detail": error.public_message()});
     if let (Some(decision), Some(fields)) = (error.decision(), problem.as_object_mut()) {
         fields.insert("type".to_owned(), json!("https://iana.org/assignments/http-problem-types#quota-exceeded"));
         fields.insert("violated-policies".to_owned(), json!([policy_of(decision)]));

@@ -2,7 +2,7 @@
 
 use std::future::{Ready, ready};
 
-use actix_web::dev::Payload;
+use actix_web::dev::{Payload, ServiceRequest};
 use actix_web::http::{StatusCode, header};
 use actix_web::{FromRequest, HttpMessage as _, HttpRequest, ResponseError};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -43,9 +43,21 @@ impl<N: NamedHeader + 'static> FromRequest for HeaderKey<N> {
     type Future = Ready<Result<Self, HeaderKeyRejection>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let mut values = request.headers().get_all(N::NAME).map(header::HeaderValue::as_bytes);
-        ready(Self::single(&mut values))
+        ready(of_headers(request.headers()))
     }
+}
+
+/// For the key of a [`RateLimitLayer`](crate::RateLimitLayer).
+impl<N: NamedHeader> TryFrom<&ServiceRequest> for HeaderKey<N> {
+    type Error = HeaderKeyRejection;
+
+    fn try_from(request: &ServiceRequest) -> Result<Self, HeaderKeyRejection> {
+        of_headers(request.headers())
+    }
+}
+
+fn of_headers<N: NamedHeader>(headers: &header::HeaderMap) -> Result<HeaderKey<N>, HeaderKeyRejection> {
+    HeaderKey::single(&mut headers.get_all(N::NAME).map(header::HeaderValue::as_bytes))
 }
 
 impl ResponseError for HeaderKeyRejection {

@@ -72,7 +72,7 @@ where
             if let Ok(response) = &mut answer {
                 let was_told = response.response_mut().extensions_mut().remove::<Told>().is_some();
                 let before = Before {
-                    status: response.status().as_u16(),
+                    says_no: matches!(response.status().as_u16(), 429 | 503),
                     was_told,
                     has_retry_after: response.headers().contains_key(RETRY_AFTER),
                 };

@@ -8,8 +8,9 @@ use crate::{FromRateLimitError, RateLimitError};
 
 /// As the [`Responses`](crate::Responses) of the limiter in force have it.
 impl ResponseError for RateLimitError {
+    /// actix-web has a type of its own for it.
     fn status_code(&self) -> StatusCode {
-        StatusCode::from_u16(self.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+        StatusCode::from_u16(self.http_status().as_u16()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
     fn error_response(&self) -> HttpResponse {

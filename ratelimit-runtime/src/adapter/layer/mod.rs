@@ -6,6 +6,9 @@ mod told;
 use std::fmt;
 use std::future::Future;
 
+#[cfg(any(feature = "poem", feature = "tower"))]
+pub(super) use self::told::write;
+#[cfg(feature = "actix-web")]
 pub(super) use self::told::{Before, Telling, tell};
 use super::client_ip::TrustedProxies;
 use crate::error::RateLimitError;

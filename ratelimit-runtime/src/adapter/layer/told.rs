@@ -1,11 +1,13 @@
 //! What was decided, as header fields for a response.
 
+use crate::decision::whole_seconds;
 use crate::observe::Observation;
 use crate::response::fields;
 
 /// A response as it is before a layer writes into it.
 pub(in crate::adapter) struct Before {
-    pub(in crate::adapter) status: u16,
+    /// Whether it says that the call was refused or could not be decided.
+    pub(in crate::adapter) says_no: bool,
     pub(in crate::adapter) was_told: bool,
     pub(in crate::adapter) has_retry_after: bool,
 }
@@ -28,12 +30,36 @@ pub(in crate::adapter) fn tell(before: &Before, decisions: &[Observation], legac
     // A handler may have answered with a status and no more.
     let refused = decisions.iter().rev().map(Observation::decision).find(|decision| !decision.is_allowed());
     if let Some(refused) = refused
-        && matches!(before.status, 429 | 503)
+        && before.says_no
         && !before.has_retry_after
     {
-        let wait = refused.retry_after();
-        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-        all.push(Telling { name: "retry-after", value: seconds.to_string(), replaces: true });
+        let value = whole_seconds(refused.retry_after()).to_string();
+        all.push(Telling { name: "retry-after", value, replaces: true });
     }
     all
+}
+
+/// Writes that into a response whose head is of the crate `http`, as those of poem and tower are.
+#[cfg(any(feature = "poem", feature = "tower"))]
+pub(in crate::adapter) fn write(
+    status: http::StatusCode,
+    was_told: bool,
+    headers: &mut http::HeaderMap,
+    (decisions, legacy): (&[Observation], bool),
+) {
+    // RESOURCE_EXHAUSTED and UNAVAILABLE.
+    let grpc = headers.get("grpc-status").is_some_and(|code| matches!(code.as_bytes(), b"8" | b"14"));
+    let before = Before {
+        says_no: matches!(status.as_u16(), 429 | 503) || grpc,
+        was_told,
+        has_retry_after: headers.contains_key(http::header::RETRY_AFTER),
+    };
+    for Telling { name, value, replaces } in tell(&before, decisions, legacy) {
+        let Ok(value) = http::HeaderValue::from_str(&value) else { continue };
+        if replaces {
+            headers.insert(name, value);
+        } else {
+            headers.append(name, value);
+        }
+    }
 }

@@ -1,12 +1,11 @@
 //! [`RateLimitLayer`] as a middleware of poem.
 
 use poem::error::ResponseError as _;
-use poem::http::header::{HeaderValue, RETRY_AFTER};
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response};
 
 use crate::RateLimitError;
 use crate::adapter::header_key::HeaderKeyRejection;
-use crate::adapter::layer::{Asks, Before, Question, RateLimitLayer, Telling, tell};
+use crate::adapter::layer::{Asks, Question, RateLimitLayer, write};
 use crate::response::Told;
 
 /// An endpoint whose responses tell of rate limits; made by [`RateLimitLayer`].
@@ -51,19 +50,8 @@ impl<E: Endpoint, R: Asks<Request, Response> + Send + Sync> Endpoint for RateLim
             }
         };
         let (mut response, decisions, legacy) = self.layer.run(answer).await;
-        let before = Before {
-            status: response.status().as_u16(),
-            was_told: response.extensions_mut().remove::<Told>().is_some(),
-            has_retry_after: response.headers().contains_key(RETRY_AFTER),
-        };
-        for Telling { name, value, replaces } in tell(&before, &decisions, legacy) {
-            let Ok(value) = HeaderValue::from_str(&value) else { continue };
-            if replaces {
-                response.headers_mut().insert(name, value);
-            } else {
-                response.headers_mut().append(name, value);
-            }
-        }
+        let was_told = response.extensions_mut().remove::<Told>().is_some();
+        write(response.status(), was_told, response.headers_mut(), (&decisions, legacy));
         Ok(response)
     }
 }

@@ -9,7 +9,7 @@ use crate::{FromRateLimitError, RateLimitError};
 /// As the [`Responses`](crate::Responses) of the limiter in force have it.
 impl ResponseError for RateLimitError {
     fn status(&self) -> StatusCode {
-        StatusCode::from_u16(self.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+        self.http_status()
     }
 
     fn as_response(&self) -> Response {

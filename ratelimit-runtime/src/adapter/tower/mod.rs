@@ -1,8 +1,12 @@
 //! Services of tower: [`RateLimitLayer`](crate::RateLimitLayer) for HTTP servers, [`RateLimitClientLayer`] for everything
 //! else.
 
+mod body;
 mod client;
+mod refusal;
 mod server;
 
+pub use self::body::LimitedBody;
 pub use self::client::{RateLimitClient, RateLimitClientLayer};
+pub use self::refusal::NoKey;
 pub use self::server::RateLimitService;

@@ -1,19 +1,17 @@
 //! [`RateLimitLayer`] as a layer for HTTP services of tower.
 
-use std::future::Future;
+use std::future::{Future, ready};
 use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use http::header::{HeaderValue, RETRY_AFTER};
-use http::{Request, Response, StatusCode};
+use http::{Request, Response};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::adapter::header_key::HeaderKeyRejection;
-use crate::adapter::layer::{
-    Asks as _, Before, Limited, Question, RateLimitLayer, RequestKey, Telling, Unlimited, tell,
-};
+use super::body::LimitedBody;
+use super::refusal::{NoKey, Protocol};
+use crate::adapter::layer::{Asks as _, Limited, Question, RateLimitLayer, RequestKey, Unlimited, write};
 use crate::response::Told;
 
 impl<S, R: Clone> Layer<S> for RateLimitLayer<R> {
@@ -31,9 +29,7 @@ pub struct RateLimitService<S, R> {
     inner: S,
 }
 
-type Answering<S, Q> = Pin<
-    Box<dyn Future<Output = Result<<S as Service<Request<Q>>>::Response, <S as Service<Request<Q>>>::Error>> + Send>,
->;
+type Answering<B, E> = Pin<Box<dyn Future<Output = Result<Response<B>, E>> + Send>>;
 
 impl<S, R> RateLimitService<S, R> {
     fn prepare<Q>(&self, request: &mut Request<Q>) {
@@ -43,10 +39,7 @@ impl<S, R> RateLimitService<S, R> {
     }
 
     /// Answers, and tells in the response what was decided.
-    fn answered<B, E>(
-        &self,
-        answer: impl Future<Output = Result<Response<B>, E>> + Send + 'static,
-    ) -> Pin<Box<dyn Future<Output = Result<Response<B>, E>> + Send>>
+    fn answered<B, E>(&self, answer: impl Future<Output = Result<Response<B>, E>> + Send + 'static) -> Answering<B, E>
     where
         R: Send + 'static,
     {
@@ -54,19 +47,8 @@ impl<S, R> RateLimitService<S, R> {
         Box::pin(async {
             let (mut answer, decisions, legacy) = running.await;
             if let Ok(response) = &mut answer {
-                let before = Before {
-                    status: response.status().as_u16(),
-                    was_told: response.extensions_mut().remove::<Told>().is_some(),
-                    has_retry_after: response.headers().contains_key(RETRY_AFTER),
-                };
-                for Telling { name, value, replaces } in tell(&before, &decisions, legacy) {
-                    let Ok(value) = HeaderValue::from_str(&value) else { continue };
-                    if replaces {
-                        response.headers_mut().insert(name, value);
-                    } else {
-                        response.headers_mut().append(name, value);
-                    }
-                }
+                let was_told = response.extensions_mut().remove::<Told>().is_some();
+                write(response.status(), was_told, response.headers_mut(), (&decisions, legacy));
             }
             answer
         })
@@ -78,9 +60,9 @@ where
     S: Service<Request<Q>, Response = Response<B>>,
     S::Future: Send + 'static,
 {
-    type Response = S::Response;
+    type Response = Response<B>;
     type Error = S::Error;
-    type Future = Answering<S, Q>;
+    type Future = Answering<B, S::Error>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
@@ -98,13 +80,14 @@ where
     S: Service<Request<Q>, Response = Response<B>> + Clone + Send + 'static,
     S::Future: Send,
     Q: Send + 'static,
-    B: From<String> + Send + 'static,
+    S::Error: Send + 'static,
+    B: Send + 'static,
     F: Fn(&Request<Q>) -> K + Send + 'static,
-    K: RequestKey<Response<B>>,
+    K: RequestKey<NoKey<B>>,
 {
-    type Response = S::Response;
+    type Response = Response<LimitedBody<B>>;
     type Error = S::Error;
-    type Future = Answering<S, Q>;
+    type Future = Answering<LimitedBody<B>, S::Error>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
@@ -112,27 +95,19 @@ where
 
     fn call(&mut self, mut request: Request<Q>) -> Self::Future {
         self.prepare(&mut request);
+        let protocol = Protocol::of(request.headers());
         let question = match self.layer.rule.question(&request) {
             Ok(question) => question,
-            Err(answer) => return Box::pin(async { Ok(answer) }),
+            Err(no_key) => return Box::pin(ready(Ok(protocol.no_key(no_key)))),
         };
         // The one that was ready is used up.
         let clone = self.inner.clone();
         let mut inner = mem::replace(&mut self.inner, clone);
         self.answered(async move {
             match Question::ask(question).await {
-                Ok(()) => inner.call(request).await,
-                Err(error) => Ok(error.to_http_response().map(B::from)),
+                Ok(()) => inner.call(request).await.map(|response| response.map(LimitedBody::served)),
+                Err(error) => Ok(protocol.refusal(&error)),
             }
         })
-    }
-}
-
-/// 400, and what is missing.
-impl<B: From<String>> From<HeaderKeyRejection> for Response<B> {
-    fn from(rejection: HeaderKeyRejection) -> Self {
-        let mut response = Self::new(B::from(rejection.to_string()));
-        *response.status_mut() = StatusCode::BAD_REQUEST;
-        response
     }
 }

@@ -1,0 +1,12 @@
+//! Writes the service of `frameworks/tonic.rs`. It is declared here and not in a `.proto`, so that nobody needs `protoc`.
+
+use tonic_build::manual::{Builder, Method, Service};
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    // A `String` is the well-known type `google.protobuf.StringValue`.
+    let search = Method::builder().name("search").route_name("Search").input_type("String").output_type("String");
+    let search = search.codec_path("tonic_prost::ProstCodec").build();
+    let words = Service::builder().package("example").name("Words").method(search).build();
+    Builder::new().build_client(false).compile(&[words]);
+}

@@ -1,0 +1,59 @@
+//! tonic: methods with limits, metadata on every answer, and a limit for the whole service.
+//!
+//! ```text
+//! cargo run --example tonic     # listens on port 3000; PORT=… chooses another
+//! ```
+
+#![allow(clippy::print_stdout, reason = "a program for the terminal")]
+
+use proto::words_server::{Words, WordsServer};
+use ratelimit_runtime::{
+    ClientIp, HeaderKey, Limit, NamedHeader, RateLimitLayer, RateLimiter, Rule, TrustedProxies, key, rate_limit,
+};
+use tonic::transport::server::{Server, TcpIncoming};
+use tonic::{Request, Response, Status};
+
+#[allow(warnings, reason = "written by build.rs")]
+mod proto {
+    tonic::include_proto!("example.Words");
+}
+
+struct ApiKey;
+impl NamedHeader for ApiKey {
+    const NAME: &'static str = "x-api-key";
+}
+
+struct Service;
+impl Service {
+    /// Ten a minute for each client and term.
+    #[rate_limit(key = "<ip>/<term>", window = "60s", max = 10)]
+    async fn find(&self, ip: ClientIp, term: String) -> Result<Response<String>, Status> {
+        Ok(Response::new(format!("{ip} looks for {term}")))
+    }
+}
+
+#[tonic::async_trait]
+impl Words for Service {
+    async fn search(&self, request: Request<String>) -> Result<Response<String>, Status> {
+        self.find(ClientIp::try_from(&request)?, request.into_inner()).await
+    }
+}
+
+/// What an API key may ask of the whole service. A request without one is refused: it must not share a key with others.
+static PER_KEY: Rule = Rule::new("api", Limit::per_minute(100));
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    RateLimiter::from_env()?.install(); // REDIS_URL, or in memory
+    let layer = RateLimitLayer::new()
+        .trusted_proxies(TrustedProxies::new(["127.0.0.0/8"])?) // whose X-Forwarded-For is believed
+        .rule(&PER_KEY, |request: &tonic::codegen::http::Request<_>| {
+            HeaderKey::<ApiKey>::of(request.headers()).map(|api_key| key!("<api_key>"))
+        });
+
+    let port = std::env::var("PORT").unwrap_or_else(|_| "3000".to_owned());
+    let listener = TcpIncoming::bind(format!("127.0.0.1:{port}").parse()?)?;
+    println!("listens on http://{}", listener.local_addr()?);
+    Server::builder().layer(layer).add_service(WordsServer::new(Service)).serve_with_incoming(listener).await?;
+    Ok(())
+}

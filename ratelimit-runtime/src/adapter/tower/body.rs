@@ -1,0 +1,54 @@
+//! [`LimitedBody`]: what a service answered, or a refusal in its place.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+
+pin_project! {
+    /// The body of a response behind a [`RateLimitLayer`](crate::RateLimitLayer) with a rule: the service's, or the words
+    /// of a refusal.
+    #[derive(Debug)]
+    pub struct LimitedBody<B> {
+        #[pin]
+        served: Option<B>,
+        words: String,
+    }
+}
+
+impl<B> LimitedBody<B> {
+    pub(super) fn served(body: B) -> Self {
+        Self { served: Some(body), words: String::new() }
+    }
+
+    pub(super) fn refused(words: String) -> Self {
+        Self { served: None, words }
+    }
+}
+
+impl<B: Body> Body for LimitedBody<B>
+where
+    B::Data: From<String>,
+{
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let this = self.project();
+        match this.served.as_pin_mut() {
+            Some(body) => body.poll_frame(cx),
+            None if this.words.is_empty() => Poll::Ready(None),
+            None => Poll::Ready(Some(Ok(Frame::data(std::mem::take(this.words).into())))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.served.as_ref().map_or(self.words.is_empty(), Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let words = || SizeHint::with_exact(u64::try_from(self.words.len()).unwrap_or(u64::MAX));
+        self.served.as_ref().map_or_else(words, Body::size_hint)
+    }
+}

@@ -1,0 +1,56 @@
+//! What a client sees of an answer, read with a parser of structured fields that knows nothing of this crate.
+
+#![allow(unreachable_pub, reason = "a module of several tests")]
+
+use sfv::{BareItem, List, ListEntry, Parser};
+
+/// One item of a list of a field: its name, and its numbers by their names.
+pub type Item = (String, Vec<(String, i64)>);
+
+/// A field as a client reads it.
+pub fn parsed<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<Item> {
+    let whole = lines.into_iter().collect::<Vec<_>>().join(", ");
+    if whole.is_empty() {
+        return Vec::new();
+    }
+    let list: List = Parser::new(&whole).parse().unwrap_or_else(|error| panic!("{whole}: {error}"));
+    let item = |entry: ListEntry| {
+        let ListEntry::Item(item) = entry else { panic!("{whole}: a list in a list") };
+        let BareItem::String(name) = item.bare_item else { panic!("{whole}: names are strings") };
+        let number = |(key, value): (_, BareItem)| -> (String, i64) {
+            let BareItem::Integer(value) = value else { panic!("{whole}: numbers are whole") };
+            (sfv::Key::to_string(&key), value.into())
+        };
+        (name.as_str().to_owned(), item.params.into_iter().map(number).collect())
+    };
+    list.into_iter().map(item).collect()
+}
+
+pub fn item(name: &str, numbers: &[(&str, i64)]) -> Item {
+    (name.to_owned(), numbers.iter().map(|&(key, value)| (key.to_owned(), value)).collect())
+}
+
+/// What a client sees of an answer.
+#[derive(Debug, PartialEq)]
+pub struct Seen {
+    pub status: u16,
+    pub policies: Vec<Item>,
+    pub standings: Vec<Item>,
+    pub retry_after: Option<String>,
+    pub body: String,
+}
+
+impl Seen {
+    pub fn new(status: u16, field: impl Fn(&str) -> Vec<String>, body: String) -> Self {
+        let list = |name| parsed(field(name).iter().map(String::as_str));
+        let retry_after = field("retry-after");
+        assert!(retry_after.len() < 2, "{retry_after:?}");
+        Self {
+            status,
+            policies: list("ratelimit-policy"),
+            standings: list("ratelimit"),
+            retry_after: retry_after.into_iter().next(),
+            body,
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! tonic: a server and a client of its own, over a socket.
+
+use std::convert::Infallible;
+
+use ratelimit_runtime::testkit::FaultyStore;
+use ratelimit_runtime::{
+    ClientIp, HeaderKey, MemoryStore, OnUnavailable, RateLimitLayer, RateLimiter, TrustedProxies, key, rate_limit,
+};
+use tonic::body::Body;
+use tonic::codegen::http;
+use tonic::metadata::MetadataMap;
+use tonic::transport::server::{Server, TcpIncoming};
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Request, Response, Status};
+use tonic_prost::ProstCodec;
+use tower::util::BoxCloneSyncService;
+use tower::{Layer as _, ServiceExt as _, service_fn};
+
+use crate::seen::{Item, item, parsed};
+use crate::{ApiKey, PER_KEY, search};
+
+type Service = BoxCloneSyncService<http::Request<Body>, http::Response<Body>, Infallible>;
+
+/// A service whose only method is this, as generated code would have it.
+macro_rules! service_of {
+    ($method:expr) => {
+        service_fn(async |request: http::Request<Body>| {
+            let codec = ProstCodec::<String, String>::default();
+            Ok::<_, Infallible>(tonic::server::Grpc::new(codec).unary(service_fn($method), request).await)
+        })
+    };
+}
+
+async fn found(request: Request<String>) -> Result<Response<String>, Status> {
+    Ok(Response::new(search(request.get_ref()).await?))
+}
+
+struct Client(tonic::client::Grpc<Channel>);
+
+impl Client {
+    async fn of(service: Service) -> Self {
+        let incoming = TcpIncoming::bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let address = incoming.local_addr().unwrap();
+        tokio::spawn(Server::builder().serve_with_incoming(service, incoming));
+        let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
+        Self(tonic::client::Grpc::new(endpoint.connect().await.unwrap()))
+    }
+
+    async fn ask(&mut self, term: &str, headers: &[(&'static str, &str)]) -> Result<Response<String>, Status> {
+        let mut request = Request::new(term.to_owned());
+        for (name, value) in headers {
+            request.metadata_mut().append(*name, value.parse().unwrap());
+        }
+        self.0.ready().await.unwrap();
+        let path = http::uri::PathAndQuery::from_static("/tests.Words/Search");
+        self.0.unary(request, path, ProstCodec::<String, String>::default()).await
+    }
+}
+
+fn list(metadata: &MetadataMap, name: &str) -> Vec<Item> {
+    parsed(metadata.get_all(name).iter().map(|value| value.to_str().unwrap()))
+}
+
+fn seconds(status: &Status) -> Option<i64> {
+    status.metadata().get("retry-after").map(|value| value.to_str().unwrap().parse().unwrap())
+}
+
+#[tokio::test]
+async fn answers_and_statuses_tell_of_decisions() {
+    let layer = RateLimitLayer::new().limiter(RateLimiter::memory());
+    let mut client = Client::of(BoxCloneSyncService::new(layer.layer(service_of!(found)))).await;
+    for left in [1, 0] {
+        let answer = client.ask("alice", &[]).await.unwrap();
+        assert_eq!(answer.get_ref(), "hello alice");
+        assert_eq!(list(answer.metadata(), "ratelimit-policy"), [item("search", &[("q", 2), ("w", 60)])]);
+        assert_eq!(list(answer.metadata(), "ratelimit")[0].1[0], ("r".to_owned(), left));
+    }
+    let refused = client.ask("alice", &[]).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+    let wait = seconds(&refused).unwrap();
+    assert!((1..=60).contains(&wait), "{wait}");
+    assert_eq!(list(refused.metadata(), "ratelimit-policy"), [item("search", &[("q", 2), ("w", 60)])]);
+    assert_eq!(list(refused.metadata(), "ratelimit"), [item("search", &[("r", 0), ("t", wait)])]);
+}
+
+/// Whoever makes a status of one's own says no less.
+#[tokio::test]
+async fn a_status_without_metadata_gets_them_from_the_layer() {
+    async fn terse(request: Request<String>) -> Result<Response<String>, Status> {
+        search(request.get_ref()).await.map(Response::new).map_err(|_| Status::resource_exhausted("no"))
+    }
+    let layer = RateLimitLayer::new().limiter(RateLimiter::memory());
+    let mut client = Client::of(BoxCloneSyncService::new(layer.layer(service_of!(terse)))).await;
+    for _ in 0..2 {
+        assert!(client.ask("alice", &[]).await.is_ok());
+    }
+    let refused = client.ask("alice", &[]).await.unwrap_err();
+    assert_eq!((refused.code(), refused.message()), (Code::ResourceExhausted, "no"));
+    assert!(seconds(&refused).is_some_and(|wait| (1..=60).contains(&wait)), "{refused:?}");
+}
+
+fn per_key(limiter: RateLimiter) -> Service {
+    let layer = RateLimitLayer::new().limiter(limiter).rule(&PER_KEY, |request: &http::Request<Body>| {
+        HeaderKey::<ApiKey>::of(request.headers()).map(|api_key| key!("<api_key>"))
+    });
+    let service = layer.layer(service_of!(found));
+    BoxCloneSyncService::new(service.map_response(|response| response.map(Body::new)))
+}
+
+#[tokio::test]
+async fn a_layer_refuses_as_grpc_does() {
+    let mut client = Client::of(per_key(RateLimiter::memory())).await;
+    for term in ["alice", "bob", "carol"] {
+        assert!(client.ask(term, &[("x-api-key", "a")]).await.is_ok());
+    }
+    let refused = client.ask("dave", &[("x-api-key", "a")]).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+    let wait = seconds(&refused).unwrap();
+    assert!((1..=10).contains(&wait), "{wait}");
+    assert_eq!(refused.message(), format!("too many requests, try again in {wait}s"));
+    assert_eq!(list(refused.metadata(), "ratelimit-policy"), [item("per-key", &[("q", 3), ("w", 10)])]);
+    assert_eq!(list(refused.metadata(), "ratelimit"), [item("per-key", &[("r", 0), ("t", wait)])]);
+    assert_eq!(refused.metadata().get("content-type").unwrap(), "application/grpc", "no JSON");
+
+    let missing = client.ask("dave", &[]).await.unwrap_err();
+    assert_eq!((missing.code(), missing.message()), (Code::InvalidArgument, "the header x-api-key is missing"));
+}
+
+#[tokio::test]
+async fn outages_are_unavailable_under_deny_in_methods_and_layers() {
+    let denying = || {
+        let store = FaultyStore::new(MemoryStore::new());
+        store.fail();
+        RateLimiter::builder().store(store).on_unavailable(OnUnavailable::Deny).build().unwrap()
+    };
+    let of_methods = RateLimitLayer::new().limiter(denying()).layer(service_of!(found));
+    for service in [BoxCloneSyncService::new(of_methods), per_key(denying())] {
+        let status = Client::of(service).await.ask("alice", &[("x-api-key", "a")]).await.unwrap_err();
+        assert_eq!((status.code(), status.message()), (Code::Unavailable, "the rate limiter is unavailable"));
+        assert_eq!(seconds(&status), None);
+    }
+}
+
+#[rate_limit(key = "<ip>/<api_key>", window = "60s", max = 1, name = "by_ip")]
+async fn by_ip(ip: ClientIp, api_key: HeaderKey<ApiKey>) -> Result<Response<String>, Status> {
+    Ok(Response::new(format!("{ip} {}", api_key.as_bytes().len())))
+}
+
+#[tokio::test]
+async fn requests_give_parts_of_keys() {
+    async fn method(request: Request<String>) -> Result<Response<String>, Status> {
+        by_ip(ClientIp::try_from(&request)?, HeaderKey::try_from(&request)?).await
+    }
+    let open = RateLimitLayer::new().limiter(RateLimiter::memory());
+    let behind = open.clone().trusted_proxies(TrustedProxies::new(["127.0.0.0/8"]).unwrap());
+    let mut open = Client::of(BoxCloneSyncService::new(open.layer(service_of!(method)))).await;
+    let mut behind = Client::of(BoxCloneSyncService::new(behind.layer(service_of!(method)))).await;
+
+    let from = |client| [("x-forwarded-for", client), ("x-api-key", "abc")];
+    assert_eq!(open.ask("", &from("9.9.9.9")).await.unwrap().get_ref(), "127.0.0.1 3");
+    let status = open.ask("", &from("9.9.9.8")).await.unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted, "a header that anybody can send");
+    assert_eq!(behind.ask("", &from("9.9.9.9")).await.unwrap().get_ref(), "9.9.9.9 3");
+    assert_eq!(behind.ask("", &from("1.1.1.1, 9.9.9.9")).await.unwrap_err().code(), Code::ResourceExhausted);
+    assert_eq!(open.ask("", &[]).await.unwrap_err().code(), Code::InvalidArgument);
+}
+
+/// In-process calls and Unix sockets have no address, which must not become one bucket for all.
+#[tokio::test]
+async fn a_request_from_nowhere_has_no_address() {
+    let status = ClientIp::try_from(&Request::new(())).unwrap_err();
+    assert_eq!((status.code(), status.message()), (Code::Internal, "internal error"));
+}
