@@ -84,24 +84,42 @@ fn the_chinese_one_has_the_same_programs_headings_and_tables() {
     assert_eq!(english, chinese);
 }
 
+#[test]
+fn links_of_the_guide_lead_somewhere() {
+    let folder = "ratelimit-runtime/src/guide";
+    let chapters = fs::read_dir(workspace().join(folder)).unwrap().map(|entry| entry.unwrap().file_name());
+    let chapters: Vec<_> =
+        chapters.filter_map(|name| name.into_string().ok()).filter(|name| name.ends_with(".md")).collect();
+    assert!(chapters.len() > 8, "{chapters:?}");
+    for chapter in chapters {
+        let page = format!("{folder}/{chapter}");
+        assert_references_lead_somewhere(&page, &read(&page));
+    }
+}
+
+/// All references are defined and used, and those into the repository lead to what is there.
+fn assert_references_lead_somewhere(page: &str, text: &str) {
+    let defined: Vec<_> = text.lines().filter_map(definition).collect();
+    for (name, link) in &defined {
+        assert!(text.contains(&format!("][{name}]")), "{page}: [{name}] is not used");
+        assert!(link.starts_with("https://"), "{page}: {link}");
+        if let Some(path) = link.strip_prefix(REPOSITORY) {
+            // blob/main/docs/algorithms.md#what-works-where
+            let path = path.splitn(3, '/').nth(2).unwrap().split('#').next().unwrap();
+            assert!(workspace().join(path).exists(), "{page}: {path} is not there");
+        }
+    }
+    for used in text.split("][").skip(1).map(|rest| rest.split(']').next().unwrap()) {
+        assert!(defined.iter().any(|(name, _)| *name == used), "{page}: [{used}] leads nowhere");
+    }
+}
+
 /// A registry and docs.rs show the page without the repository around it.
 #[test]
 fn links_can_be_followed_from_anywhere() {
     for page in [ENGLISH, CHINESE] {
         let text = read(page);
-        let defined: Vec<_> = text.lines().filter_map(definition).collect();
-        for (name, link) in &defined {
-            assert!(text.matches(&format!("][{name}]")).count() > 0, "{page}: [{name}] is not used");
-            assert!(link.starts_with("https://"), "{page}: {link}");
-            if let Some(path) = link.strip_prefix(REPOSITORY) {
-                // blob/main/docs/algorithms.md#what-works-where
-                let path = path.splitn(3, '/').nth(2).unwrap().split('#').next().unwrap();
-                assert!(workspace().join(path).exists(), "{page}: {path} is not there");
-            }
-        }
-        for used in text.split("][").skip(1).map(|rest| rest.split(']').next().unwrap()) {
-            assert!(defined.iter().any(|(name, _)| *name == used), "{page}: [{used}] leads nowhere");
-        }
+        assert_references_lead_somewhere(page, &text);
         for link in text.split("](").skip(1) {
             assert!(link.starts_with("https://"), "{page}: {}", link.lines().next().unwrap());
         }
