@@ -9,7 +9,7 @@ use http::request::Parts;
 
 use super::client_ip::{ClientIp, TrustedProxies};
 use super::header_key::{HeaderKey, HeaderKeyRejection, NamedHeader};
-use crate::{FromRateLimitError, RateLimitError, observe};
+use crate::{FromRateLimitError, RateLimitError};
 
 /// As the [`Responses`](crate::Responses) of the limiter in force have it.
 impl IntoResponse for RateLimitError {
@@ -42,7 +42,7 @@ impl From<RateLimitError> for StatusCode {
 /// The status and what a client may read: a `Response` says also when to come back.
 impl From<RateLimitError> for (StatusCode, String) {
     fn from(error: RateLimitError) -> Self {
-        observe::log::if_misconfigured(&error);
+        error.log_if_misconfigured();
         let status = StatusCode::from_u16(error.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         (status, error.public_message())
     }

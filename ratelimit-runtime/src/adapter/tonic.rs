@@ -3,13 +3,13 @@
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
 
-use crate::{RateLimitError, observe};
+use crate::RateLimitError;
 
 /// `RESOURCE_EXHAUSTED`, `UNAVAILABLE` or `INTERNAL`, and the metadata `retry-after` in whole seconds, rounded up, where
 /// waiting helps. What is misconfigured is logged, not told to the client.
 impl From<RateLimitError> for Status {
     fn from(error: RateLimitError) -> Self {
-        observe::log::if_misconfigured(&error);
+        error.log_if_misconfigured();
         let code = match &error {
             RateLimitError::Exceeded(_) | RateLimitError::CostExceedsLimit { .. } => Code::ResourceExhausted,
             RateLimitError::Unavailable(_) => Code::Unavailable,
