@@ -117,7 +117,10 @@ async fn calls_that_share_commands_and_what_is_cached() {
     for caller in callers {
         caller.await.unwrap();
     }
-    let _ = limiter.acquire(&rule, &Key::of("hot")).await;
+    // One of them asks again, because the admissions have made the cache forget; the others are answered by it.
+    for _ in 0..10 {
+        let _ = limiter.acquire(&rule, &Key::of("hot")).await;
+    }
     let after = Samples::now();
     let grown = |name: &str, labels: &[(&str, &str)]| after.sum(name, labels) - before.sum(name, labels);
     let decisions = |outcome: &str, source: &str| {
@@ -127,9 +130,10 @@ async fn calls_that_share_commands_and_what_is_cached() {
         (grown("ratelimit_command_decisions_count", &[]), grown("ratelimit_command_decisions_sum", &[]));
     let cached = decisions("denied", "deny_cache");
     assert_eq!(decisions("allowed", "store") + decisions("near_limit", "store"), 4.0);
-    assert!(cached >= 1.0, "the last one is");
-    assert_eq!(decisions("denied", "store") + cached, f64::from(CALLERS) + 1.0 - 4.0);
-    assert_eq!(carried, f64::from(CALLERS) + 1.0 - cached, "what the cache did not answer was carried");
+    let all = f64::from(CALLERS) + 10.0;
+    assert!(cached >= 9.0, "{cached} were cached");
+    assert_eq!(decisions("denied", "store") + cached, all - 4.0);
+    assert_eq!(carried, all - cached, "what the cache did not answer was carried");
     assert!(commands >= 1.0 && commands * 4.0 < carried, "{commands} commands carried {carried}");
     let answered = [("result", "ok")];
     assert_eq!(grown("ratelimit_store_seconds_count", &answered), carried);

@@ -9,7 +9,7 @@ use http::request::Parts;
 
 use super::client_ip::{ClientIp, TrustedProxies};
 use super::header_key::{HeaderKey, HeaderKeyRejection, NamedHeader};
-use crate::{FromRateLimitError, RateLimitError, observe};
+use crate::{FromRateLimitError, RateLimitError};
 
 /// As the [`Responses`](crate::Responses) of the limiter in force have it.
 impl IntoResponse for RateLimitError {
@@ -34,7 +34,7 @@ impl From<RateLimitError> for Response {
 /// `429`, `503` or `500`, and no more than that: a `Response` says also when to come back.
 impl From<RateLimitError> for StatusCode {
     fn from(error: RateLimitError) -> Self {
-        observe::log::if_misconfigured(&error);
+        error.log_if_misconfigured();
         error.http_status()
     }
 }
@@ -42,7 +42,7 @@ impl From<RateLimitError> for StatusCode {
 /// The status and what a client may read: a `Response` says also when to come back.
 impl From<RateLimitError> for (StatusCode, String) {
     fn from(error: RateLimitError) -> Self {
-        observe::log::if_misconfigured(&error);
+        error.log_if_misconfigured();
         (error.http_status(), error.public_message())
     }
 }

@@ -6,13 +6,13 @@ use tonic::{Code, Request, Status};
 use super::client_ip::{ClientIp, TrustedProxies};
 use super::grpc;
 use super::header_key::{HeaderKey, HeaderKeyRejection, NamedHeader};
-use crate::{RateLimitError, observe};
+use crate::RateLimitError;
 
 /// `RESOURCE_EXHAUSTED`, `UNAVAILABLE` or `INTERNAL`, and the metadata `retry-after` in whole seconds, rounded up, where
 /// waiting helps. What is misconfigured is logged, not told to the client.
 impl From<RateLimitError> for Status {
     fn from(error: RateLimitError) -> Self {
-        observe::log::if_misconfigured(&error);
+        error.log_if_misconfigured();
         let mut status = Self::new(Code::from_i32(grpc::code(&error).into()), error.public_message());
         if let Some(seconds) = error.retry_after_seconds() {
             status.metadata_mut().insert("retry-after", MetadataValue::from(seconds));

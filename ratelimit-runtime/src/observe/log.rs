@@ -74,11 +74,13 @@ pub(crate) fn unsettled(rule: &str, settlement: &dyn Debug, error: &StoreError) 
     );
 }
 
-/// Says what a client is not told.
 #[cfg(any(feature = "http", feature = "tonic"))]
-pub(crate) fn if_misconfigured(error: &RateLimitError) {
-    if let RateLimitError::Misconfigured(error) = error {
-        tracing::error!(name: "misconfigured", target: SETUP, %error, "the rate limiter is misconfigured");
+impl RateLimitError {
+    /// Logs what a client is not told.
+    pub(crate) fn log_if_misconfigured(&self) {
+        if let Self::Misconfigured(error) = self {
+            tracing::error!(name: "misconfigured", target: SETUP, %error, "the rate limiter is misconfigured");
+        }
     }
 }
 

@@ -11,7 +11,6 @@ use super::Told;
 use super::fields;
 use crate::decision::Decision;
 use crate::error::RateLimitError;
-use crate::observe;
 
 /// How refusals look over HTTP; a setting of the limiter:
 /// [`RateLimiterBuilder::responses`](crate::RateLimiterBuilder::responses).
@@ -87,7 +86,7 @@ impl Responses {
 
     /// The response that an error is.
     pub(crate) fn response(&self, error: &RateLimitError) -> Response<String> {
-        observe::log::if_misconfigured(error);
+        error.log_if_misconfigured();
         let status = error.http_status();
         let (kind, body) = match &self.body {
             Body::Envelope => ("application/json", envelope(status, error)),

@@ -8,6 +8,8 @@ mod far;
 mod on_redis;
 mod ours;
 mod peer;
+#[cfg(feature = "metrics")]
+mod recording;
 mod threads;
 
 use std::hint::black_box;
@@ -20,6 +22,8 @@ use self::clock::Ticking;
 use self::far::Far;
 pub use self::on_redis::{Load, OnRedis};
 use self::peer::Governor;
+#[cfg(feature = "metrics")]
+pub use self::recording::Recording;
 pub use self::threads::scaling;
 
 /// Whom the checks are about.

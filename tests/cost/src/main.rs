@@ -1,5 +1,5 @@
-//! Makes checks for a tool that counts: `ratelimit-cost <work> <checks>`. `ratelimit-cost threads` prints what a second
-//! thread adds.
+//! Makes checks for a tool that counts: `ratelimit-cost <work> <checks>`, with the feature `metrics` followed by who records
+//! them. `ratelimit-cost threads` prints what a second thread adds.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement that cannot go on fails")]
 
@@ -14,6 +14,8 @@ fn main() {
         return;
     }
     let checks = arguments.next().unwrap().parse().unwrap();
+    #[cfg(feature = "metrics")]
+    ratelimit_cost::Recording::named(&arguments.next().unwrap()).unwrap().install();
     match Load::named(&work) {
         Some(load) => OnRedis::new(load).measured(checks),
         None => Ready::new(Work::named(&work).unwrap()).measured(checks),

@@ -45,6 +45,13 @@ const MOST: [Row; 13] = [
     (Work::Fixed, 1_185, None),
 ];
 
+/// What a check costs that is counted: where there is no recorder, by plain counters, and by the exporter for Prometheus.
+const COUNTED: [(Work, [u64; 3]); 3] = [
+    (Work::Sliding, [1_331, 3_167, 2_343]),
+    (Work::SlidingRefused, [1_377, 3_213, 2_389]),
+    (Work::RefusedAgain, [1_229, 3_065, 2_241]),
+];
+
 /// What a check on Redis costs this process, what the system and the server do left out.
 const ON_REDIS: [(Load, u64, u64); 4] = [
     (Load::One, 14_000, 500),
@@ -97,6 +104,25 @@ fn a_check_costs_no_more_than_this() {
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
+/// What a check costs that is counted, by nobody and by two recorders.
+#[test]
+fn a_check_that_is_counted_costs_no_more_than_this() {
+    let program = build_with(&["--features", "metrics"]);
+    println!("{:<20} {:>12} {:>12} {:>12}", "counted by", "Nobody", "Debugging", "Prometheus");
+    let mut failures = Vec::new();
+    for (work, most) in COUNTED {
+        let counts = ["Nobody", "Debugging", "Prometheus"].map(|by| instructions_of(&program, work, &[by], CHECKS));
+        let [nobody, debugging, prometheus] = counts;
+        println!("{:<20} {nobody:>12} {debugging:>12} {prometheus:>12}", format!("{work:?}"));
+        for (count, most) in counts.into_iter().zip(most) {
+            if to_f64(count) > to_f64(most) * SLACK {
+                failures.push(format!("{work:?}: {count} instructions, at most {most}"));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
 #[test]
 fn a_check_on_redis_costs_no_more_than_this() {
     let program = build();
@@ -110,9 +136,16 @@ fn a_check_on_redis_costs_no_more_than_this() {
 
 /// The program in the release profile, built as users build it: without the features of tests.
 fn build() -> PathBuf {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cost");
+    build_with(&[])
+}
+
+/// The same with features of its own, in a folder of its own.
+fn build_with(features: &[&str]) -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(features.last().map_or("cost".to_owned(), |of| format!("cost-{of}")));
     let built = Command::new(env!("CARGO"))
         .args(["build", "--release", "--quiet", "--locked", "--package", "ratelimit-cost", "--bin", "ratelimit-cost"])
+        .args(features)
         .arg("--target-dir")
         .arg(&target)
         .env_remove("RUSTFLAGS")
@@ -125,11 +158,16 @@ fn build() -> PathBuf {
 
 /// How many instructions a check takes: of `2 * checks` less those of `checks`, so that nothing else counts.
 fn instructions(program: &Path, work: impl Debug, checks: u64) -> u64 {
+    instructions_of(program, work, &[], checks)
+}
+
+fn instructions_of(program: &Path, work: impl Debug, more: &[&str], checks: u64) -> u64 {
     let of = |checks: u64| {
         let run = Command::new("valgrind")
             .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*ratelimit_cost*measured*"])
             .arg(program)
             .args([format!("{work:?}"), checks.to_string()])
+            .args(more)
             .output();
         let run = match run {
             Err(error) if error.kind() == ErrorKind::NotFound => panic!(

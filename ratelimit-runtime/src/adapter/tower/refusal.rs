@@ -4,9 +4,9 @@ use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, Response, StatusCode};
 
 use super::body::LimitedBody;
+use crate::RateLimitError;
 use crate::adapter::grpc;
 use crate::adapter::header_key::HeaderKeyRejection;
-use crate::{RateLimitError, observe};
 
 /// What the client of a request speaks.
 pub(super) enum Protocol {
@@ -17,10 +17,12 @@ pub(super) enum Protocol {
 
 impl Protocol {
     pub(super) fn of(headers: &HeaderMap) -> Self {
-        match headers.get(CONTENT_TYPE) {
-            Some(kind) if kind.as_bytes().starts_with(b"application/grpc") => Self::Grpc(kind.clone()),
-            _ => Self::Http,
-        }
+        // Also `application/grpc+proto`, and `application/grpc-web`.
+        let is_grpc = |kind: &&HeaderValue| {
+            let rest = kind.as_bytes().strip_prefix(b"application/grpc");
+            rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b'-' | b';')))
+        };
+        headers.get(CONTENT_TYPE).filter(is_grpc).map_or(Self::Http, |kind| Self::Grpc(kind.clone()))
     }
 
     /// The answer to a request that was refused.
@@ -28,7 +30,7 @@ impl Protocol {
         match self {
             Self::Http => error.to_http_response().map(LimitedBody::refused),
             Self::Grpc(kind) => {
-                observe::log::if_misconfigured(error);
+                error.log_if_misconfigured();
                 let mut response = status(kind, grpc::code(error), &error.public_message());
                 response.headers_mut().extend(error.retry_after_seconds().map(|seconds| (RETRY_AFTER, seconds.into())));
                 response

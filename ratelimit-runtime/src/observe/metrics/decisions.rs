@@ -36,7 +36,7 @@ fn add(rule: Name, place: usize, outcome: Outcome, source: impl FnOnce() -> &'st
 /// Recorders copy a key that owns nothing without taking memory.
 #[cold]
 fn key_of(rule: Name, outcome: Outcome, source: &'static str) -> Key {
-    let labels = [("rule", rule.as_str()), ("outcome", outcome.as_str()), ("source", source)];
+    let labels = [("outcome", outcome.as_str()), ("rule", rule.as_str()), ("source", source)];
     let labels = labels.map(|(label, value)| Label::from_static_parts(label, value));
     Key::from_static_labels(DECISIONS, Box::leak(Box::new(labels)))
 }

@@ -257,12 +257,14 @@ impl Supervisor {
 
     /// The state has been published.
     fn see(&mut self, node: &Node) {
-        self.seen.is(match &*node.status.borrow() {
+        // Told when the lock is free again: whoever records is foreign code.
+        let state = match &*node.status.borrow() {
             Status::Connecting => observe::State::Connecting,
             Status::Up(_) => observe::State::Up,
             Status::Slow(_) => observe::State::Slow,
             Status::Down(_) => observe::State::Down,
-        });
+        };
+        self.seen.is(state);
     }
 }
 
