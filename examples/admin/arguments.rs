@@ -1,12 +1,14 @@
 //! What the program is asked for: the service, the rule, the key.
 
+#![allow(clippy::doc_markdown, reason = "these comments are what `--help` prints")]
+
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, Parser, Subcommand};
 use ratelimit_runtime::{Algorithm, InvalidKey, Key, Policy, Rule};
-use serde_json::json;
+use serde_json::{Map, Value};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -168,14 +170,11 @@ impl RuleArgs {
     }
 
     fn policy_of_flags(&self) -> Result<Policy, serde_json::Error> {
-        let mut policy = json!({ "limits": self.limits });
-        if let Some(algorithm) = self.algorithm {
-            policy["algorithm"] = algorithm.to_string().into();
-        }
-        if let Some(burst) = self.burst {
-            policy["burst"] = burst.into();
-        }
-        serde_json::from_value(policy)
+        let mut policy = Map::new();
+        policy.extend(self.limits.clone().map(|limits| ("limits".to_owned(), limits.into())));
+        policy.extend(self.algorithm.map(|algorithm| ("algorithm".to_owned(), algorithm.to_string().into())));
+        policy.extend(self.burst.map(|burst| ("burst".to_owned(), burst.into())));
+        serde_json::from_value(Value::Object(policy))
     }
 }
 

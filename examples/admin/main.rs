@@ -17,7 +17,7 @@ use clap::Parser as _;
 use ratelimit_runtime::{Key, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule};
 
 use arguments::{Bucket, Change, Command, Program, Service};
-use report::{Changed, Listing, Report, Standing};
+use report::{Listing, Outcome, Report, Standing};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -45,7 +45,7 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
                 Change::Unblock(_) => limiter.unblock(rule, key).await,
             };
             let changed = changed.map_err(Failure::Change)?;
-            Ok(Report::Changed(Changed { command: change.name(), changed, before, after: target.look().await? }))
+            Ok(Report::Outcome(Outcome { command: change.name(), changed, before, after: target.look().await? }))
         }
     }
 }

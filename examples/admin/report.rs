@@ -15,7 +15,7 @@ use serde::{Serialize, Serializer};
 pub(crate) enum Report {
     Standing(Standing),
     Listing(Listing),
-    Changed(Changed),
+    Outcome(Outcome),
 }
 
 /// How a key stands.
@@ -51,7 +51,7 @@ pub(crate) struct Listing {
 }
 
 #[derive(Serialize)]
-pub(crate) struct Changed {
+pub(crate) struct Outcome {
     pub(crate) command: &'static str,
     /// Whether there was anything to change.
     pub(crate) changed: bool,
@@ -107,7 +107,7 @@ impl fmt::Display for Report {
                     (keys, false) => write!(f, "{keys} keys of {rule}, and there are more: see --max-keys"),
                 }
             }
-            Self::Changed(Changed { command, changed, before, after }) => {
+            Self::Outcome(Outcome { command, changed, before, after }) => {
                 let (rule, key) = (before.rule, name(&before.key));
                 if *changed {
                     write!(f, "{command} {rule} {key}\n  before: {before}\n  now:    {after}")

@@ -7,7 +7,7 @@ use ratelimit_runtime::{Key, Keys, RateLimitError, RateLimiter, Rule};
 use super::*;
 use crate::support::{eventually, strict};
 
-const RULE: Rule = Rule::new("login", Limit::per_hour(5));
+static RULE: Rule = Rule::new("login", Limit::per_hour(5));
 
 fn limiter(cluster: &RedisCluster) -> RateLimiter {
     strict().redis(&cluster.url()).build().unwrap()

@@ -51,11 +51,8 @@ fn frees_a_user_of_a_running_service(url: &str) {
     let service = Service::start(Some(url));
     service.wait_for("Redis answers");
     let rule = ["send_code.send_code", "--limits", "3/1m", "--url", url];
-    let of_alice = ["alice@example.com", rule[0], rule[1], rule[2], rule[3], rule[4]];
-    let on_alice = |command: &str, more: &[&str]| {
-        let args = [&[command, rule[0], of_alice[0]], &rule[1..], more].concat();
-        json(&args)
-    };
+    let on_alice =
+        |command: &str, more: &[&str]| json(&[&[command, rule[0], "alice@example.com"], &rule[1..], more].concat());
     let admitted_in_time = || {
         let start = Instant::now();
         while service.send("alice@example.com").status != 200 {

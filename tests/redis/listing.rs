@@ -1,5 +1,7 @@
 //! Lists of keys: bounded pages of a server of any size, also across lost connections and fail-overs.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -11,7 +13,7 @@ use crate::support::redis::RedisServer;
 use crate::support::sentinel::Sentinels;
 use crate::support::strict;
 
-const RULE: Rule = Rule::new("login", Limit::per_hour(5));
+static RULE: Rule = Rule::new("login", Limit::per_hour(5));
 
 /// Charges so many keys to the rule.
 async fn charge(limiter: &RateLimiter, rule: &Rule, keys: u32) -> BTreeSet<Key> {
@@ -96,7 +98,7 @@ async fn what_scripts_keep_and_what_plain_commands_keep_are_listed_apart() {
     let server = RedisServer::start();
     let on = |scripts| strict().store(RedisStore::new(&server.url()).unwrap().scripts(scripts)).build().unwrap();
     let (scripts, plain) = (on(true), on(false));
-    let window = RULE.with_algorithm(Algorithm::FixedWindow);
+    let window = RULE.clone().with_algorithm(Algorithm::FixedWindow);
     let _ = scripts.acquire(&window, &Key::of("by a script")).await.unwrap();
     let _ = plain.acquire(&window, &Key::of("by commands")).await.unwrap();
     assert_eq!(server.number(&["DBSIZE"]), 2);

@@ -86,7 +86,8 @@ impl RateLimiterBuilder {
     }
 
     /// Hashes keys with this secret before they leave the process, so that the store holds no personal data. All
-    /// processes that share limits need the same secret; changing it starts every limit afresh.
+    /// processes that share limits need the same secret; changing it starts every limit afresh. A key as it is
+    /// [listed](crate::RateLimiter::keys) is not hashed again.
     pub fn hash_keys(mut self, secret: impl AsRef<[u8]>) -> Self {
         self.secret = Some(secret.as_ref().to_vec());
         self

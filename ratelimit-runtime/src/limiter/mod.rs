@@ -190,7 +190,8 @@ impl RateLimiter {
     /// # async fn main() -> Result<(), ratelimit_runtime::RateLimitError> {
     /// # static LOGIN: Rule = Rule::new("login", Limit::per_minute(5));
     /// # let limiter = RateLimiter::memory();
-    /// limiter.acquire(&LOGIN, &Key::of("alice")).await?;
+    /// let decision = limiter.acquire(&LOGIN, &Key::of("alice")).await?;
+    /// # let _ = decision;
     ///
     /// let mut keys = limiter.keys(&LOGIN);
     /// while let Some(page) = keys.next_page().await? {
