@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
 mod playground;
+mod policies;
+mod replay;
 #[path = "../../examples/custom_store/store.rs"]
 mod store;
 #[path = "../support/mod.rs"]
