@@ -31,7 +31,7 @@ pub(crate) fn svg(log: &Log, rules: &[Candidate], outcomes: &[Outcome]) -> Resul
     // Above the lines there is room for their names.
     let top = highest * (1.1 + 0.06 * f64::from(u32::try_from(rules.len())?));
 
-    let times = slices.first..slices.first + slices.length;
+    let times = slices.first..slices.last + 1;
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, (960, 480)).into_drawing_area();
@@ -71,6 +71,7 @@ pub(crate) fn svg(log: &Log, rules: &[Candidate], outcomes: &[Outcome]) -> Resul
 /// The log, cut into slices of equal length.
 struct Slices {
     first: u64,
+    last: u64,
     length: u64,
     requests: [u32; SLICES],
 }
@@ -78,29 +79,32 @@ struct Slices {
 impl Slices {
     fn of(log: &Log) -> Self {
         let (first, last) = log.span();
-        let mut slices = Self { first, length: last - first + 1, requests: [0; SLICES] };
-        for request in log.requests() {
-            slices.requests[slices.index(request.at)] += 1;
-        }
+        let length = (last - first) / SLICES as u64 + 1;
+        let mut slices = Self { first, last, length, requests: [0; SLICES] };
+        slices.requests = slices.counts(log.requests().iter().map(|request| request.at));
         slices
     }
 
-    fn index(&self, at: u64) -> usize {
-        ((at - self.first) as u128 * SLICES as u128 / self.length as u128) as usize
+    /// How many of these times are in each slice.
+    fn counts(&self, times: impl Iterator<Item = u64>) -> [u32; SLICES] {
+        let mut counts = [0; SLICES];
+        for at in times {
+            let index = usize::try_from((at - self.first) / self.length).unwrap_or(usize::MAX);
+            counts[index] += 1;
+        }
+        counts
     }
 
     /// In percent, at the middle of each slice that has requests.
     fn shares(&self, outcome: &Outcome) -> Vec<(u64, f64)> {
-        let mut refused = [0_u32; SLICES];
-        for at in &outcome.refused_at {
-            refused[self.index(*at)] += 1;
-        }
-        let middle = |index: usize| self.first + self.length * (2 * index as u64 + 1) / (2 * SLICES as u64);
-        let slices = refused.into_iter().zip(self.requests).enumerate();
-        slices
-            .filter(|(_, (_, requests))| *requests > 0)
-            .map(|(index, (refused, requests))| (middle(index), 100.0 * f64::from(refused) / f64::from(requests)))
-            .collect()
+        let middles = (0..).map(|index| self.first + self.length * index + self.length / 2);
+        let refused = self.counts(outcome.refused_at.iter().copied());
+        let slices = middles.zip(refused).zip(self.requests).filter(|(_, requests)| *requests > 0);
+        slices.map(|((at, refused), requests)| (at, 100.0 * f64::from(refused) / f64::from(requests))).collect()
+    }
+
+    fn span(&self) -> u64 {
+        self.last - self.first
     }
 
     /// Round times to write on the axis, at most nine.
@@ -110,14 +114,14 @@ impl Slices {
         let hours = [1, 2, 3, 6, 12].map(|hours| hours * hour);
         let days = (1..).map(|days| days * day);
         let mut steps = seconds.into_iter().chain(hours).chain(days).map(|seconds| seconds * 1_000_000);
-        let step = steps.find(|step| self.length / step <= 8).unwrap_or(self.length);
-        (self.first.div_ceil(step)..=(self.first + self.length) / step).map(|n| n * step).collect()
+        let step = steps.find(|step| self.span() / step <= 8).unwrap_or(u64::MAX);
+        (self.first.div_ceil(step)..=self.last / step).map(|n| n * step).collect()
     }
 
     fn time_format(&self) -> &'static str {
-        match Duration::from_micros(self.length).as_secs() {
+        match Duration::from_micros(self.span()).as_secs() {
             ..600 => "%H:%M:%S",
-            ..172_800 => "%H:%M",
+            600..172_800 => "%H:%M",
             _ => "%m-%d %H:%M",
         }
     }

@@ -69,12 +69,12 @@ impl Read {
             if text.trim_ascii().is_empty() {
                 continue;
             }
-            match serde_json::from_slice::<Map<String, Value>>(&text) {
-                Ok(object) => self.line(line, input, Fields::of_json(&object, input))?,
-                Err(error) => {
-                    self.line(line, input, Err(format!("it is not a JSON object, at column {}", error.column())))?
-                }
-            }
+            let object = serde_json::from_slice::<Map<String, Value>>(&text);
+            let fields = match &object {
+                Ok(object) => Fields::of_json(object, input),
+                Err(error) => Err(format!("it is not a JSON object, at column {}", error.column())),
+            };
+            self.line(line, input, fields)?;
         }
         Ok(())
     }

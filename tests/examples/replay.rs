@@ -298,7 +298,7 @@ fn a_random_log_is_refused_as_a_naive_model_refuses_it() {
             .iter()
             .map(|line| {
                 let fields: Vec<&str> = line.trim().split(',').collect();
-                (number(fields[0]), number(&fields[1][4..]), number(fields[2]))
+                (number(fields[0]), number(fields[1].trim_start_matches("user")), number(fields[2]))
             })
             .collect();
         log.sort_by_key(|(at, ..)| *at);
