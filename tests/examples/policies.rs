@@ -76,8 +76,11 @@ impl File {
         file
     }
 
+    /// In one step, as careful editors do.
     fn write(&self, text: &str) {
-        std::fs::write(&self.0, text).expect("a file can be written");
+        let new = self.0.with_extension("new");
+        std::fs::write(&new, text).expect("a file can be written");
+        std::fs::rename(&new, &self.0).expect("a file can be replaced");
     }
 }
 
@@ -89,7 +92,7 @@ impl Drop for File {
 
 #[test]
 fn a_changed_file_is_in_force_at_once_and_a_broken_one_changes_nothing() {
-    let file = File::new("reload.toml", "login = \"2/1h\"\nsearch = \"9/1h\"\n");
+    let file = File::new("changed.toml", "login = \"2/1h\"\nsearch = \"9/1h\"\n");
     let service = Service::start(Some(&file.0), &[]);
     assert_eq!(service.admitted("alice"), 2);
     let refused = service.login("alice");
@@ -128,7 +131,7 @@ fn a_changed_file_is_in_force_at_once_and_a_broken_one_changes_nothing() {
 
 #[test]
 fn json_says_the_same_as_toml() {
-    let file = File::new("reload.json", "{\n  \"login\": { \"limits\": [\"2/1h\"] },\n  \"search\": \"9/1h\"\n}\n");
+    let file = File::new("same.json", "{\n  \"login\": { \"limits\": [\"2/1h\"] },\n  \"search\": \"9/1h\"\n}\n");
     let service = Service::start(Some(&file.0), &[]);
     assert_eq!(service.admitted("alice"), 2);
     file.write("{\n  \"login\": { \"limits\": \"4/1h\", \"brust\": 5 },\n  \"search\": \"9/1h\"\n}\n");
