@@ -74,7 +74,7 @@ fn algorithms_and_answers_to_outages_read_back_as_they_are_written() {
 
 #[test]
 fn a_policy_is_one_line_of_text() {
-    let minutes = |minutes| Duration::from_secs(60 * minutes);
+    let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
     let login = Policy::new(Limit::per_minute(5)).and(Limit::new(50, minutes(90)));
     let upload = Policy::new(Limit::per_second(1_000).with_burst(50)).with_algorithm(Algorithm::LeakyBucket);
     for (text, policy) in [

@@ -7,6 +7,8 @@ mod frameworks;
 mod grpc;
 mod outbound;
 mod playground;
+mod policies;
+mod replay;
 #[path = "../frameworks/seen.rs"]
 mod seen;
 #[path = "../../examples/custom_store/store.rs"]

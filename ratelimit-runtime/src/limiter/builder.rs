@@ -100,7 +100,8 @@ impl RateLimiterBuilder {
     }
 
     /// Several policies at once, as they come from a configuration: with the feature `serde` a [`Policy`] is read from
-    /// `"5/1m, 50/1d"`, from a list of limits, or from a table of `limits`, `algorithm`, `burst` and `block`.
+    /// `"5/1m, 50/1d"` or `"token_bucket 10/1s burst 50"`, from a list of limits, or from a table of `limits`, `algorithm`,
+    /// `burst` and `block`.
     pub fn policies(mut self, policies: impl IntoIterator<Item = (impl Into<String>, Policy)>) -> Self {
         self.policies.extend(policies.into_iter().map(|(name, policy)| (name.into(), policy)));
         self

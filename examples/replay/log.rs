@@ -1,0 +1,50 @@
+//! [`Log`]: the requests that are replayed.
+
+use indexmap::IndexSet;
+
+/// Requests in the order of their times.
+#[derive(Default)]
+pub(crate) struct Log {
+    requests: Vec<Request>,
+    keys: IndexSet<Box<str>>,
+    /// How many came before the one that stood above them.
+    pub(crate) out_of_order: usize,
+}
+
+/// One request. A log has many of them, and far fewer keys.
+#[derive(Clone, Copy)]
+pub(crate) struct Request {
+    /// In microseconds since 1970.
+    pub(crate) at: u64,
+    /// Its place among the keys.
+    pub(crate) key: usize,
+    pub(crate) cost: u64,
+}
+
+impl Log {
+    pub(crate) fn push(&mut self, at: u64, key: &str, cost: u64) {
+        let key = self.keys.get_index_of(key).unwrap_or_else(|| self.keys.insert_full(key.into()).0);
+        self.requests.push(Request { at, key, cost });
+    }
+
+    /// Puts them in order. Servers write a request down when it is done, or write to several files: that a log is not quite
+    /// in order is no mistake, and requests of one time stay as they stand.
+    pub(crate) fn sort(&mut self) {
+        self.out_of_order = self.requests.windows(2).filter(|pair| pair[0].at > pair[1].at).count();
+        self.requests.sort_by_key(|request| request.at);
+    }
+
+    pub(crate) fn requests(&self) -> &[Request] {
+        &self.requests
+    }
+
+    pub(crate) fn keys(&self) -> &IndexSet<Box<str>> {
+        &self.keys
+    }
+
+    /// The times of the first and the last request.
+    pub(crate) fn span(&self) -> (u64, u64) {
+        let at = |request: Option<&Request>| request.map_or(0, |request| request.at);
+        (at(self.requests.first()), at(self.requests.last()))
+    }
+}

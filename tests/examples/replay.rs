@@ -1,0 +1,343 @@
+//! `examples/replay`, against results worked out by hand, and against a model of its own.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use crate::example;
+use crate::support::random::{Random, seed};
+
+/// What the program says to this log on its standard input.
+fn replay(arguments: &[&str], log: &str) -> Output {
+    let mut command = Command::new(example("replay"));
+    let command = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = command.spawn().expect("replay can be started");
+    let mut stdin = process.stdin.take().expect("piped");
+    let log = log.to_owned();
+    // A program that has failed reads no more.
+    let writer = std::thread::spawn(move || drop(stdin.write_all(log.as_bytes())));
+    let output = process.wait_with_output().expect("it ends");
+    writer.join().expect("a writer");
+    output
+}
+
+fn printed(arguments: &[&str], log: &str) -> String {
+    let output = replay(arguments, log);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    assert!(stderr.is_empty(), "no progress bar where there is no terminal: {stderr}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// Why it failed.
+fn failed(arguments: &[&str], log: &str) -> String {
+    let output = replay(arguments, log);
+    assert!(!output.status.success() && output.stdout.is_empty(), "{output:?}");
+    String::from_utf8(output.stderr).expect("text")
+}
+
+/// The cells of a rule's row in the first table: refused, share, keys refused, share of keys, longest wait.
+fn row(printed: &str, rule: &str) -> Vec<String> {
+    rows(printed, rule).into_iter().next().unwrap_or_else(|| panic!("no row of {rule}: {printed}"))
+}
+
+/// The cells behind a rule, of all its rows.
+fn rows(printed: &str, rule: &str) -> Vec<Vec<String>> {
+    let cells = |line: &str| line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
+    printed.lines().map(cells).filter(|row| row.len() > 1 && row[0] == rule).map(|row| row[1..].to_vec()).collect()
+}
+
+fn number(cell: &str) -> u64 {
+    cell.replace(',', "").parse().expect("a number")
+}
+
+/// A file that is removed in the end.
+struct File(PathBuf);
+
+impl File {
+    fn new(name: &str, text: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("ratelimit-replay-{}-{name}", std::process::id()));
+        std::fs::write(&path, text).expect("a file can be written");
+        Self(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("text")
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+const RULES: [&str; 6] = ["--rule", "2/10s", "--rule", "fixed_window 2/10s", "--rule", "token_bucket 2/10s burst 3"];
+
+fn with_rules<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    [&RULES, arguments].concat()
+}
+
+/// Around the end of a window that begins at 0: a fixed one admits 9, 10 and 10.5, a sliding one only two of them.
+const EDGE: &str = "time,key,cost\n0,alice,1\n9,alice,1\n9.5,alice,1\n10,alice,1\n10.5,alice,1\n11,alice,1\n11,bob,2\n";
+
+#[test]
+fn refusals_are_those_worked_out_by_hand() {
+    let printed = printed(&RULES, EDGE);
+    assert!(
+        printed.starts_with("requests: 7, keys: 2, from 1970-01-01T00:00:00Z to 1970-01-01T00:00:11Z\n"),
+        "{printed}"
+    );
+    // 9.5 waits for 0 to leave at 10; 10.5 and 11 for 9 to leave at 19.
+    assert_eq!(row(&printed, "2/10s"), ["3", "42.86 %", "1", "50.00 %", "9s"]);
+    // 9.5 waits for the window to end at 10; 11 for the next one, at 20.
+    assert_eq!(row(&printed, "fixed_window 2/10s"), ["2", "28.57 %", "1", "50.00 %", "9s"]);
+    // A token comes every 5 s. At 9 it holds 3 again, at 9.5 it holds 2.1, at 10 it holds 1.2, at 10.5 and 11 it holds 0.3
+    // and 0.4: one is whole after 3.5 s, said as 4, and after 3.
+    assert_eq!(row(&printed, "token_bucket 2/10s burst 3"), ["2", "28.57 %", "1", "50.00 %", "4s"]);
+    // The keys it refuses most: requests, refused.
+    let worst = &rows(&printed, "2/10s")[1];
+    assert_eq!(worst[1..], ["6", "3", "50.00 %"]);
+}
+
+#[test]
+fn a_block_and_a_cost_above_the_limit_are_part_of_it() {
+    let log = "0,alice\n1,alice\n2,alice\n12,alice\n13,bob,3\n";
+    let printed = printed(&["--rule", "2/10s block 1m"], log);
+    // 2 is refused, and 12 by the block until 62. Three never fit into two.
+    assert_eq!(row(&printed, "2/10s block 1m")[..3], ["3", "60.00 %", "2"]);
+    assert_eq!(row(&printed, "2/10s block 1m")[4], "1m");
+    assert!(printed.contains("2/10s block 1m: 1 of the refused cost more than it ever admits"), "{printed}");
+}
+
+#[test]
+fn csv_and_json_lines_in_any_spelling_of_time_say_the_same() {
+    let header_elsewhere = "x,cost,email,at\n,1,alice,2026-01-01T00:00:00Z\n,,alice,2026-01-01T01:00:09+01:00\n,,alice,2026-01-01T00:00:09.5Z\n\
+                            ,,alice,1767225610\n,,alice,1767225610.5\n,,alice,1767225611000\n,2,bob,1767225611000000\n";
+    let json = EDGE.lines().skip(1).map(|line| {
+        let fields: Vec<&str> = line.split(',').collect();
+        format!("{{\"cost\":{},\"other\":[],\"key\":\"{}\",\"time\":{}}}\n", fields[2], fields[1], fields[0])
+    });
+    let json: String = json.collect();
+    let millis = json.replace("9}", "9000}").replace("10}", "10000}").replace("11}", "11000}").replace(".5}", "500}");
+    let same = printed(&with_rules(&["--show-keys"]), EDGE);
+    assert!(same.contains("alice"), "{same}");
+    let (crlf, no_newline) = (EDGE.replace('\n', "\r\n"), EDGE.trim_end());
+    let no_header = EDGE.split_once('\n').unwrap().1;
+    let shuffled: String =
+        EDGE.lines().rev().filter(|line| !line.starts_with("time")).fold(String::new(), |mut all, line| {
+            let _ = writeln!(all, "{line}");
+            all
+        });
+    let file = File::new("log.jsonl", &format!("\n{json}\n"));
+    for (arguments, log) in [
+        (with_rules(&["--show-keys"]), no_header),
+        (with_rules(&["--show-keys"]), no_newline),
+        (with_rules(&["--show-keys"]), crlf.as_str()),
+        (with_rules(&["--show-keys"]), json.as_str()),
+        (with_rules(&["--show-keys", "--format", "json"]), json.as_str()),
+        (with_rules(&["--show-keys", "--time-unit", "ms"]), millis.as_str()),
+        (with_rules(&["--show-keys", file.path()]), ""),
+    ] {
+        assert_eq!(printed(&arguments, log), same, "{arguments:?} {log}");
+    }
+    let renamed = ["--show-keys", "--time-field", "at", "--key-field", "email"];
+    let renamed = printed(&with_rules(&renamed), header_elsewhere);
+    assert!(renamed.contains("from 2026-01-01T00:00:00Z to 2026-01-01T00:00:11Z"), "{renamed}");
+    assert_eq!(renamed.split_once('\n').unwrap().1, same.split_once('\n').unwrap().1);
+    // The first and the last two have one time, and change places: nothing else differs.
+    let shuffled = printed(&with_rules(&["--show-keys"]), &shuffled);
+    assert!(shuffled.contains("out of order: 5; all are replayed in the order of their times"), "{shuffled}");
+    assert_eq!(row(&shuffled, "2/10s"), row(&same, "2/10s"));
+}
+
+#[test]
+fn a_bad_line_is_named_and_left_out_on_request() {
+    let rule = ["--rule", "1/1m"];
+    for (log, why) in [
+        ("time,key\n0,a\nyesterday,a\n", "standard input: line 3: `yesterday` is not a time"),
+        ("time,key\n0,a\n-1,a\n", "line 3: the time `-1` is not between 1970 and 5138"),
+        ("time,key\nNaN,a\n", "line 2: the time `NaN`"),
+        ("time,key\n0,a\n\n\n2026-01-01T00:00:00,a\n", "line 5: `2026-01-01T00:00:00` is not a time"),
+        ("time,key\r\n0,a\r\n\r\n\r\nnever,a\r\n1,a\r\n", "line 5: `never` is not a time"),
+        ("0,a\n\n1,a\nnever,a", "line 4: `never` is not a time"),
+        ("time,key,cost\n0,a,1.5\n", "line 2: the cost `1.5` is not a whole number"),
+        ("time,key,cost\n0,,1\n", "line 2: the key is empty"),
+        ("time,key\n0\n", "line 2: it has too few columns"),
+        ("when,who\n0,a\n", "line 1: it is no header with a column `time`, nor does it begin with a time"),
+        ("time,who\n0,a\n", "line 1: the header has no column `key`"),
+        ("{\"time\":0,\"key\":\"a\"}\n{\"time\":0\n", "line 2: it is not a JSON object, at column"),
+        ("{\"time\":0,\"key\":\"a\"}\n[]\n", "line 2: it is not a JSON object"),
+        ("{\"time\":0}\n", "line 1: it has no `key`"),
+        ("{\"time\":0,\"key\":null}\n", "line 1: it has no `key`"),
+        ("{\"time\":0,\"key\":[\"a\"]}\n", "line 1: `key` is neither text nor a number"),
+        ("{\"time\":0,\"key\":\"a\",\"cost\":-1}\n", "line 1: the cost `-1` is not"),
+        ("", "there is no request in the log"),
+        ("time,key\n", "there is no request in the log"),
+    ] {
+        let error = failed(&rule, log);
+        assert!(error.starts_with("error: ") && error.contains(why), "{log}: {error}");
+    }
+    // No error shows a key.
+    let error = failed(&rule, "time,key,cost\n0,alice@example.com,x\n");
+    assert!(!error.contains("alice"), "{error}");
+
+    let log = "time,key\n0,a\nyesterday,a\n1,a\n2\n";
+    let left_out = printed(&["--rule", "1/1m", "--skip-bad-lines"], log);
+    assert!(left_out.contains("bad lines left out: 2; the first is line 3: `yesterday` is not a time"), "{left_out}");
+    assert_eq!(row(&left_out, "1/1m")[0], "1");
+    let missing = failed(&["--rule", "1/1m", "/no/such/log.csv"], "");
+    assert!(missing.contains("/no/such/log.csv: "), "{missing}");
+}
+
+#[test]
+fn rules_that_cannot_be_are_said_so() {
+    for (rule, why) in [
+        ("gcra 5/1m", "there is no algorithm `gcra`"),
+        ("5/1 parsec", "there is no unit `parsec`"),
+        ("0/1m", "admits nothing"),
+        ("5/1m burst 9", "goes with token_bucket and leaky_bucket"),
+    ] {
+        let error = failed(&["--rule", rule], EDGE);
+        assert!(error.contains(&format!("'{rule}'")) && error.contains(why), "{rule}: {error}");
+    }
+    assert!(failed(&[], EDGE).contains("Usage"), "a rule is needed");
+}
+
+#[test]
+fn keys_are_hidden_unless_asked_for() {
+    let log = "time,key\n0,alice@example.com\n1,alice@example.com\n2,alice@example.com\n0,\u{1b}]|\n1,\u{1b}]|\n";
+    let hidden = printed(&["--rule", "1/1m"], log);
+    assert!(!hidden.contains("alice"), "{hidden}");
+    let first = &rows(&hidden, "1/1m")[1];
+    assert!(first[0].starts_with('#') && first[0].len() == 17, "{hidden}");
+    assert_ne!(rows(&printed(&["--rule", "1/1m"], log), "1/1m")[1][0], first[0], "a secret of each run");
+    let shown = printed(&["--rule", "1/1m", "--show-keys"], log);
+    assert_eq!(rows(&shown, "1/1m")[1], ["alice@example.com", "3", "2", "66.67 %"]);
+    assert!(!shown.contains('\u{1b}'), "nothing that steers a terminal: {shown:?}");
+    let one = printed(&["--rule", "1/1m", "--worst", "1"], log);
+    assert_eq!(rows(&one, "1/1m").len(), 2, "the summary and one key: {one}");
+}
+
+#[test]
+fn the_chart_is_an_svg_with_a_line_for_each_rule() {
+    let file = File::new("chart.svg", "");
+    let rules = [RULES.as_slice(), &["--rule", "sliding_counter 5/1m, 50/1h"]].concat();
+    let sample: [&str; 2] = ["--sample", "5000"];
+    printed(&[&sample, &rules[..], &["--svg", file.path()]].concat(), "");
+    let svg = std::fs::read_to_string(&file.0).expect("an SVG");
+    let svg = roxmltree::Document::parse(&svg).expect("well-formed XML");
+    assert_eq!(svg.root_element().tag_name().name(), "svg");
+    let texts: Vec<&str> =
+        svg.descendants().filter(|node| node.has_tag_name("text")).filter_map(|text| text.text()).collect();
+    for rule in rules.iter().skip(1).step_by(2) {
+        assert_eq!(texts.iter().filter(|text| text.trim() == *rule).count(), 1, "{rule}: {texts:?}");
+    }
+    let lines = svg.descendants().filter(|node| node.has_tag_name("polyline"));
+    let long = |line: &roxmltree::Node<'_, '_>| {
+        line.attribute("points").is_some_and(|points| points.matches(',').count() > 50)
+    };
+    let mut colors: Vec<&str> = lines.filter(long).filter_map(|line| line.attribute("stroke")).collect();
+    assert_eq!(colors.len(), 4, "a line for each rule");
+    colors.sort_unstable();
+    colors.dedup();
+    assert_eq!(colors.len(), 4, "each in a colour of its own");
+
+    let nowhere = replay(&[&sample, &rules[..], &["--svg", "/no/such/folder/chart.svg"]].concat(), "");
+    assert_eq!(nowhere.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&nowhere.stderr).contains("cannot write /no/such/folder/chart.svg"));
+}
+
+/// An exact sliding window once more, as naively as possible: refusals, keys refused, longest wait in milliseconds.
+fn model(log: &[(u64, u64, u64)], max: u64, window: u64) -> (u64, usize, u64) {
+    let mut admitted: HashMap<u64, VecDeque<(u64, u64)>> = HashMap::new();
+    let (mut refused, mut keys, mut longest) = (0, std::collections::HashSet::new(), 0);
+    for &(at, key, cost) in log {
+        let admitted = admitted.entry(key).or_default();
+        admitted.retain(|(earlier, _)| earlier + window > at);
+        let used = |at: u64| -> u64 {
+            admitted.iter().filter(|(earlier, _)| earlier + window > at).map(|(_, cost)| cost).sum()
+        };
+        if used(at) + cost <= max {
+            admitted.push_back((at, cost));
+            continue;
+        }
+        refused += 1;
+        keys.insert(key);
+        let free = admitted.iter().map(|(earlier, _)| earlier + window).find(|free| used(*free) + cost <= max);
+        longest = longest.max(free.expect("all of it leaves") - at);
+    }
+    (refused, keys.len(), longest)
+}
+
+#[test]
+fn a_random_log_is_refused_as_a_naive_model_refuses_it() {
+    let mut random = Random::new(seed());
+    let mut at = 1_767_225_600_000;
+    let log: Vec<(u64, u64, u64)> = (0..50_000)
+        .map(|_| {
+            at += random.below(40);
+            let key = random.below(30) * random.below(30);
+            (at, key, 1 + random.below(3))
+        })
+        .collect();
+    // Lines that are a little late, as in the logs of servers.
+    let mut lines: Vec<String> = log.iter().map(|(at, key, cost)| format!("{at},user{key},{cost}\n")).collect();
+    for index in (0..lines.len() - 3).step_by(7) {
+        if log[index].0 < log[index + 2].0 {
+            lines.swap(index, index + 2);
+        }
+    }
+    let printed = printed(&["--rule", "7/10s", "--rule", "100/1m"], &lines.concat());
+    assert!(printed.contains("requests: 50,000") && printed.contains("out of order"), "{printed}");
+    for (rule, max, window) in [("7/10s", 7, 10_000), ("100/1m", 100, 60_000)] {
+        // The order in which requests of one time come is that of the file.
+        let mut log: Vec<(u64, u64, u64)> = lines
+            .iter()
+            .map(|line| {
+                let fields: Vec<&str> = line.trim().split(',').collect();
+                (number(fields[0]), number(fields[1].trim_start_matches("user")), number(fields[2]))
+            })
+            .collect();
+        log.sort_by_key(|(at, ..)| *at);
+        let (refused, keys, longest) = model(&log, max, window);
+        assert!(refused > 1000, "a model that refuses: {refused}");
+        let row = row(&printed, rule);
+        assert_eq!((number(&row[0]), number(&row[2])), (refused, keys as u64), "{printed}");
+        assert_eq!(row[4], format!("{}s", longest.div_ceil(1000)), "{printed}");
+    }
+}
+
+/// A store in memory has room for 100,000 keys unless it is told otherwise, and counts those beyond together.
+#[test]
+fn more_keys_than_a_store_holds_are_still_counted_each_for_itself() {
+    let log: String = (0..150_000).fold("time,key\n".to_owned(), |mut log, key| {
+        let _ = writeln!(log, "{}.{:03},user{key}", key / 1000, key % 1000);
+        log
+    });
+    let log = log + "150,user0\n";
+    let printed = printed(&["--rule", "1/1h"], &log);
+    assert!(printed.contains("keys: 150,000"), "{printed}");
+    assert_eq!(row(&printed, "1/1h")[..3], ["1", "0.00 %", "1"]);
+}
+
+#[test]
+fn a_log_made_up_is_a_log() {
+    let sample = printed(&["--sample", "1000"], "");
+    assert_eq!(sample.lines().count(), 1001);
+    assert_eq!(sample, printed(&["--sample", "1000"], ""), "the same whenever it is asked for");
+    let rules = ["--rule", "2/1m", "--rule", "leaky_bucket 2/1m", "--show-keys"];
+    let by_itself = printed(&[&["--sample", "1000"], &rules[..]].concat(), "");
+    assert_eq!(by_itself, printed(&rules, &sample));
+    assert!(number(&row(&by_itself, "2/1m")[0]) > 0, "{by_itself}");
+}
+
+#[test]
+fn help_shows_rules_logs_and_a_line_to_try() {
+    let help = printed(&["--help"], "");
+    for text in ["token_bucket 10/1s burst 50", "time,key,cost", "replay --sample 1000000 --rule", "--skip-bad-lines"] {
+        assert!(help.contains(text), "{text}: {help}");
+    }
+}
