@@ -17,10 +17,12 @@ pub(super) enum Protocol {
 
 impl Protocol {
     pub(super) fn of(headers: &HeaderMap) -> Self {
-        match headers.get(CONTENT_TYPE) {
-            Some(kind) if kind.as_bytes().starts_with(b"application/grpc") => Self::Grpc(kind.clone()),
-            _ => Self::Http,
-        }
+        // Also `application/grpc+proto`, and `application/grpc-web`.
+        let is_grpc = |kind: &&HeaderValue| {
+            let rest = kind.as_bytes().strip_prefix(b"application/grpc");
+            rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b'-' | b';')))
+        };
+        headers.get(CONTENT_TYPE).filter(is_grpc).map_or(Self::Http, |kind| Self::Grpc(kind.clone()))
     }
 
     /// The answer to a request that was refused.
