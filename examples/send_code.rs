@@ -23,7 +23,7 @@ use tokio::net::TcpListener;
 
 /// The one line this example is about. The fourth call for one address within 60 seconds does not get to the body.
 #[rate_limit(key = "<email>", window = "60s", max = 3)]
-async fn send_code(email: &str) -> Result<(), SendError> {
+async fn send_code(email: &str) -> Result<(), RateLimitError> {
     println!("a login code goes out to {email}"); // where a real service calls its mailer
     Ok(())
 }
@@ -45,52 +45,23 @@ struct Sent {
     email: String,
 }
 
-async fn handle(body: Result<Json<SendCode>, JsonRejection>) -> Result<Response, SendError> {
-    let Json(request) = body?;
-    let email = normalized(&request.email)?;
-    send_code(&email).await?;
+async fn handle(body: Result<Json<SendCode>, JsonRejection>) -> Result<Response, Response> {
+    let Json(request) = body.map_err(|rejection| refusal(rejection.status(), &rejection.body_text()))?;
+    let email = normalized(&request.email).map_err(|problem| refusal(StatusCode::UNPROCESSABLE_ENTITY, problem))?;
+    send_code(&email).await?; // or 429 with `Retry-After`, 503, 500: in the same shape of body as ours
     Ok(Json(Reply { code: 0, message: "ok", data: Some(Sent { email }) }).into_response())
 }
 
 /// One mailbox, one key: without this, `Alice@example.com` would have a limit of its own. What is not an address is
 /// refused here, before it can use up a limit or become a key.
-fn normalized(email: &str) -> Result<String, SendError> {
+fn normalized(email: &str) -> Result<String, &'static str> {
     let email = email.trim().to_lowercase();
-    let problem = match email.split_once('@') {
-        _ if email.is_empty() => "email is empty",
-        _ if email.len() > 254 => "email is longer than 254 bytes",
-        _ if email.contains(|c: char| c.is_whitespace() || c.is_control()) => "email holds white space",
-        Some((local, domain)) if !local.is_empty() && !domain.is_empty() && !domain.contains('@') => return Ok(email),
-        _ => "email is not an address: it looks like name@example.com",
-    };
-    Err(SendError::BadRequest(StatusCode::UNPROCESSABLE_ENTITY, problem.to_owned()))
-}
-
-/// What can go wrong. The attribute needs `From<RateLimitError>`; the handler needs `IntoResponse`.
-enum SendError {
-    BadRequest(StatusCode, String),
-    Limited(RateLimitError),
-}
-
-impl From<RateLimitError> for SendError {
-    fn from(error: RateLimitError) -> Self {
-        Self::Limited(error)
-    }
-}
-
-impl From<JsonRejection> for SendError {
-    fn from(rejection: JsonRejection) -> Self {
-        Self::BadRequest(rejection.status(), rejection.body_text())
-    }
-}
-
-impl IntoResponse for SendError {
-    fn into_response(self) -> Response {
-        match self {
-            Self::BadRequest(status, message) => refusal(status, &message),
-            // 429 with `Retry-After`, 503 or 500, in the same shape of body as ours.
-            Self::Limited(error) => error.into_response(),
-        }
+    match email.split_once('@') {
+        _ if email.is_empty() => Err("email is empty"),
+        _ if email.len() > 254 => Err("email is longer than 254 bytes"),
+        _ if email.contains(|c: char| c.is_whitespace() || c.is_control()) => Err("email holds white space"),
+        Some((local, domain)) if !local.is_empty() && !domain.is_empty() && !domain.contains('@') => Ok(email),
+        _ => Err("email is not an address: it looks like name@example.com"),
     }
 }
 

@@ -3,6 +3,7 @@
 # dependencies (the path aside), and each of its code blocks as a program. Nothing is downloaded.
 #
 #   scripts/readme.sh
+#   scripts/readme.sh --packages FOLDER FEATURE…   # with the crates in FOLDER and these features too, and run
 #
 # The first block builds without the dev-dependencies as well: it comes before them.
 set -euo pipefail
@@ -13,6 +14,12 @@ exec </dev/null
 fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
 checkout=$PWD
+sources=$checkout
+features=()
+if [ "${1:-}" = --packages ]; then
+    sources=$2
+    features=("${@:3}")
+fi
 crate=$(mktemp -d)
 web=$(mktemp -d)
 trap 'rm -rf -- "$crate" "$web"' EXIT
@@ -28,7 +35,17 @@ block() {
 set_up() {
     block toml "$1" >>"$2/Cargo.toml"
     grep -q '^\[dependencies\]' "$2/Cargo.toml" || fail "toml block $1 of the README has no [dependencies]"
-    printf '\n[patch.crates-io]\nratelimit-runtime = { path = "%s/ratelimit-runtime" }\n' "$checkout" >>"$2/Cargo.toml"
+    if [ "${#features[@]}" -gt 0 ]; then
+        # A second name for the same crate: the features of both are turned on.
+        printf '\n[dependencies.with-features]\npackage = "ratelimit-runtime"\nversion = "0"\nfeatures = [' >>"$2/Cargo.toml"
+        printf '"%s", ' "${features[@]}" >>"$2/Cargo.toml"
+        printf ']\n' >>"$2/Cargo.toml"
+    fi
+    printf '\n[patch.crates-io]\nratelimit-runtime = { path = "%s/ratelimit-runtime" }\n' "$sources" >>"$2/Cargo.toml"
+    # The checkout finds the macros by itself; a package would look for them on the registry.
+    if [ "$sources" != "$checkout" ]; then
+        printf 'ratelimit-macros = { path = "%s/ratelimit-macros" }\n' "$sources" >>"$2/Cargo.toml"
+    fi
     cp Cargo.lock "$2/Cargo.lock"
 }
 set_up 1 "$crate"
@@ -44,10 +61,17 @@ done
 block rust 1 >"$crate/src/main.rs"
 block rust,no_run 1 >"$web/src/main.rs"
 
-export CARGO_TARGET_DIR=$checkout/target/readme
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$checkout/target/readme}
 printf '\n==> the first block, with the dependencies of the README\n'
 cargo check --offline --quiet --manifest-path "$crate/Cargo.toml" --bin reader
 printf '\n==> all %s blocks, with its dev-dependencies as well\n' "$count"
 cargo check --offline --quiet --manifest-path "$crate/Cargo.toml" --examples
 printf '\n==> the web service\n'
 cargo check --offline --quiet --manifest-path "$web/Cargo.toml"
+
+if [ "$sources" != "$checkout" ]; then
+    for n in $(seq "$count"); do
+        printf '\n==> block %s runs\n' "$n"
+        cargo run --offline --quiet --manifest-path "$crate/Cargo.toml" --example "block_$n"
+    done
+fi

@@ -3,7 +3,7 @@
 use actix_web::body::{MessageBody, to_bytes};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::test::{TestRequest, call_service, init_service};
-use actix_web::{App, web};
+use actix_web::{App, Responder, web};
 use ratelimit_runtime::{
     ClientIp, HeaderKey, RateLimitError, RateLimitLayer, RateLimiter, TrustedProxies, key, rate_limit,
 };
@@ -43,6 +43,20 @@ async fn errors_of_actix_tell_of_decisions_too() {
     let app = init_service(app).await;
     let ask = async || seen(call_service(&app, TestRequest::get().uri("/alice").to_request()).await).await;
     assert_searches(&[ask().await, ask().await, ask().await]);
+}
+
+#[rate_limit(window = "60s", max = 1, name = "opaque")]
+async fn opaque() -> Result<impl Responder, RateLimitError> {
+    Ok("anything")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_may_leave_open_what_it_answers() {
+    let layer = RateLimitLayer::new().limiter(RateLimiter::memory());
+    let app = init_service(App::new().route("/", web::get().to(opaque)).wrap(layer)).await;
+    let ask = async || seen(call_service(&app, TestRequest::get().uri("/").to_request()).await).await;
+    assert_eq!(ask().await.body, "anything");
+    assert_eq!(ask().await.status, 429);
 }
 
 #[tokio::test(start_paused = true)]

@@ -129,6 +129,18 @@ async fn a_handler_that_answers_with_a_status_gets_the_fields_too() {
     assert_eq!(refused.standings, [item("search", &[("r", 0), ("t", 60)])]);
 }
 
+#[rate_limit(window = "60s", max = 1, name = "opaque")]
+async fn opaque() -> Result<impl IntoResponse, RateLimitError> {
+    Ok("anything")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_may_leave_open_what_it_answers() {
+    let app = Router::new().route("/", get(opaque)).layer(RateLimitLayer::new().limiter(RateLimiter::memory()));
+    assert_eq!(ask(&app, request("/")).await.body, "anything");
+    assert_eq!(ask(&app, request("/")).await.status, 429);
+}
+
 async fn refused(responses: Responses) -> Response {
     let limiter = RateLimiter::builder().responses(responses).build().unwrap();
     let app = searches().layer(RateLimitLayer::new().limiter(limiter));

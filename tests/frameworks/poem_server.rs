@@ -1,7 +1,7 @@
 //! poem.
 
 use poem::web::{LocalAddr, Path, RemoteAddr};
-use poem::{Endpoint, EndpointExt as _, Request, Response, Route, get, handler};
+use poem::{Endpoint, EndpointExt as _, IntoResponse, Request, Response, Route, get, handler};
 use ratelimit_runtime::{
     ClientIp, HeaderKey, RateLimitError, RateLimitLayer, RateLimiter, TrustedProxies, key, rate_limit,
 };
@@ -37,6 +37,19 @@ async fn responses_tell_of_decisions() {
         ask(&app, request("/alice")).await,
         ask(&app, request("/alice")).await,
     ]);
+}
+
+#[handler]
+#[rate_limit(window = "60s", max = 1, name = "opaque")]
+async fn opaque() -> Result<impl IntoResponse, RateLimitError> {
+    Ok("anything")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_may_leave_open_what_it_answers() {
+    let app = Route::new().at("/", get(opaque)).with(RateLimitLayer::new().limiter(RateLimiter::memory()));
+    assert_eq!(ask(&app, request("/")).await.body, "anything");
+    assert_eq!(ask(&app, request("/")).await.status, 429);
 }
 
 #[tokio::test(start_paused = true)]

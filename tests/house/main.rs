@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 mod graph;
+mod manifests;
 mod readme;
 mod rooms;
 mod sources;

@@ -5,13 +5,17 @@ use crate::RateLimitError;
 /// A return type that can carry a refusal.
 ///
 /// It holds for every `Result<T, E>` whose error is `From<RateLimitError>`, so also for `anyhow::Result`. The features
-/// `axum`, `actix-web` and `tonic` bring the types of these frameworks:
+/// `axum`, `actix-web`, `poem` and `tonic` bring the types of these frameworks:
 ///
 /// | feature | a handler may return |
 /// | --- | --- |
 /// | `axum` | `Response`; `Result<_, E>` with `Response`, `StatusCode` or `(StatusCode, String)` as `E` |
 /// | `actix-web` | `HttpResponse`; `Result<_, actix_web::Error>` |
+/// | `poem` | `Response`; `Result<_, poem::Error>` |
 /// | `tonic` | `Result<_, tonic::Status>` |
+///
+/// In place of `impl IntoResponse` or `impl Responder`, which could be anything, it returns
+/// `Result<impl IntoResponse, RateLimitError>`.
 ///
 /// Implement it for a response type of your own:
 ///
@@ -29,7 +33,8 @@ use crate::RateLimitError;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot carry a rate limit refusal",
     label = "a refused call has to return something of this type",
-    note = "return `Result<_, E>` where `E: From<RateLimitError>`, for example `#[derive(thiserror::Error)] enum E {{ #[error(transparent)] Limited(#[from] RateLimitError) }}`",
+    note = "return `Result<_, RateLimitError>`, in a handler `Result<impl IntoResponse, RateLimitError>`",
+    note = "or `Result<_, E>` where `E: From<RateLimitError>`, for example `#[derive(thiserror::Error)] enum E {{ #[error(transparent)] Limited(#[from] RateLimitError) }}`",
     note = "or say how to turn a `RateLimitError` into the return value: `on_refused = |error| …`",
     note = "or implement `FromRateLimitError` for your own response type"
 )]
