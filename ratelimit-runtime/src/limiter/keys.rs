@@ -31,7 +31,7 @@ impl Keys {
         Self { asked, from: From::Start }
     }
 
-    /// The next page; `None` after the last one. On Redis a page is one `SCAN` of about 1,000 of the keys that a server
+    /// The next page; `None` after the last one. On Redis a page is one `SCAN` of about 250 of the keys that a server
     /// holds, whatever they belong to, so many a page is empty. It takes at most the timeout of a check.
     ///
     /// Whichever limiter of the same prefix and store is given one of these keys, with a

@@ -11,8 +11,8 @@ use super::question::{Expected, Question};
 use crate::error::StoreError;
 use crate::store::redis::errors::{self, unexpected_reply};
 
-/// How many keys the server looks at for one question, about: less than a millisecond of its time.
-const LOOKED_AT: u32 = 1_000;
+/// How many keys the server looks at for one question, about: others wait for a fraction of a millisecond.
+const LOOKED_AT: u32 = 250;
 
 /// Which keys are looked for, and until when.
 #[derive(Clone, Copy)]

@@ -37,22 +37,21 @@ impl Walk {
         topology: &Topology,
         search: Search<'_>,
     ) -> Result<(Vec<Vec<u8>>, Option<Self>), StoreError> {
-        let visit = match self.visit.take() {
-            Some(visit) if visit.scan.as_ref().is_some_and(Scan::is_open) => visit,
+        let (master, map, scan) = match self.visit.take() {
+            Some(Visit { master, map, scan: Some(scan) }) if scan.is_open() => (master, map, scan),
             last => {
                 let map = topology.fresh_map().await?;
                 if let Some(last) = last {
                     self.note(&last, &map);
                 }
                 let Some(slot) = self.first_unseen() else { return Ok((Vec::new(), None)) };
-                Visit::begin(slot, map).await?
+                let unserved = || StoreError::unavailable("not every slot of the Redis cluster is served");
+                let master = map.owner(slot).cloned().ok_or_else(unserved)?;
+                let scan = Scan::begin(master.endpoint.node()?).await?;
+                (master, map, scan)
             }
         };
-        let Visit { master, map, scan } = visit;
-        let (keys, scan) = match scan {
-            Some(scan) => scan.next(search).await?,
-            None => (Vec::new(), None),
-        };
+        let (keys, scan) = scan.next(search).await?;
         self.visit = Some(Visit { master, map, scan });
         Ok((keys, Some(self)))
     }
@@ -73,15 +72,5 @@ impl Walk {
         let seen = self.seen.iter().copied().map(Some).chain([None]);
         let mut all = (0..SLOTS).filter_map(Slot::numbered).zip(seen);
         all.find(|(slot, seen)| Some(*slot) != *seen).map(|(slot, _)| slot)
-    }
-}
-
-impl Visit {
-    async fn begin(slot: Slot, map: Arc<SlotMap>) -> Result<Self, StoreError> {
-        let Some(master) = map.owner(slot).cloned() else {
-            return Err(StoreError::unavailable("not every slot of the Redis cluster is served"));
-        };
-        let scan = Scan::begin(master.endpoint.node()?).await?;
-        Ok(Self { master, map, scan: Some(scan) })
     }
 }
