@@ -7,8 +7,7 @@
 //! cargo run --release --example replay -- --rule '5/1m, 50/1d' access.csv
 //! ```
 //!
-//! A million lines take a second to read and another one for each rule, on a machine with two cores; the log is held in
-//! memory, at 24 bytes a request.
+//! A million lines take about a second to read and another one for each rule; they are held in memory, at 24 bytes a request.
 
 #![allow(clippy::indexing_slicing, reason = "keys are known by their places in the log")]
 
