@@ -36,8 +36,8 @@ set_up() {
     block toml "$1" >>"$2/Cargo.toml"
     grep -q '^\[dependencies\]' "$2/Cargo.toml" || fail "toml block $1 of the README has no [dependencies]"
     if [ "${#features[@]}" -gt 0 ]; then
-        # A second name for the same crate: the features of both are turned on.
-        printf '\n[dependencies.with-features]\npackage = "ratelimit-runtime"\nversion = "0"\nfeatures = [' >>"$2/Cargo.toml"
+        # A second time, as a dependency of every target: the features of both are turned on.
+        printf "\n[target.'cfg(all())'.dependencies.ratelimit-runtime]\nversion = \"0\"\nfeatures = [" >>"$2/Cargo.toml"
         printf '"%s", ' "${features[@]}" >>"$2/Cargo.toml"
         printf ']\n' >>"$2/Cargo.toml"
     fi
