@@ -270,7 +270,7 @@ impl RedisCluster {
     fn cluster_info(&self, at: usize, field: &str) -> u64 {
         let info = self.nodes[at].cli(&["CLUSTER", "INFO"]);
         let value = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-        value.and_then(|value| value.trim().parse().ok()).unwrap_or_else(|| panic!("{field} in {info}"))
+        value.and_then(|value| value.trim().parse().ok()).expect("a number of CLUSTER INFO")
     }
 
     /// Waits until every node that runs serves, every replica has its master's data, and all agree on who serves which slot.
