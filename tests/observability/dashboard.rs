@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::documented::{file, metrics, table, values};
 use crate::samples::base;
 
-/// What a PromQL expression names.
+/// What an expression of Prometheus names.
 #[derive(Debug, Default)]
 struct Names {
     metrics: BTreeSet<String>,

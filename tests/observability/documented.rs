@@ -51,7 +51,10 @@ pub(crate) fn values() -> BTreeMap<String, BTreeSet<String>> {
 
 /// Hears what metrics mean.
 #[derive(Default)]
-struct Descriptions(Mutex<BTreeMap<String, (&'static str, Option<Unit>, String)>>);
+struct Descriptions(Mutex<BTreeMap<String, Description>>);
+
+/// The kind, the unit and the text.
+type Description = (&'static str, Option<Unit>, String);
 
 impl Descriptions {
     fn add(&self, kind: &'static str, name: &KeyName, unit: Option<Unit>, text: &SharedString) {

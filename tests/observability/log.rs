@@ -1,7 +1,7 @@
 //! [`Log`]: what is logged on a thread.
 
 use std::collections::BTreeSet;
-use std::fmt::Debug;
+use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex};
 
 use tracing::field::{Field, Visit};
@@ -80,6 +80,6 @@ impl Subscriber for Log {
 
 impl Visit for Values {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.0.push_str(&format!("{}={value:?}\n", field.name()));
+        writeln!(self.0, "{}={value:?}", field.name()).unwrap();
     }
 }

@@ -20,7 +20,7 @@ struct Sample {
 /// All metrics of the process at one moment.
 #[derive(Debug)]
 pub(crate) struct Samples {
-    samples: Vec<Sample>,
+    all: Vec<Sample>,
     /// The kind of each metric, by name.
     pub(crate) kinds: BTreeMap<String, String>,
     /// What is said of each.
@@ -45,19 +45,19 @@ pub(crate) fn record() -> &'static PrometheusHandle {
 impl Samples {
     /// As they are now.
     pub(crate) fn now() -> Self {
-        let mut all = Self { samples: Vec::new(), kinds: BTreeMap::new(), helps: BTreeMap::new() };
+        let mut now = Self { all: Vec::new(), kinds: BTreeMap::new(), helps: BTreeMap::new() };
         for line in record().render().lines().filter(|line| !line.is_empty()) {
             if let Some(kind) = line.strip_prefix("# TYPE ") {
                 let (name, kind) = kind.split_once(' ').unwrap();
-                all.kinds.insert(name.to_owned(), kind.to_owned());
+                now.kinds.insert(name.to_owned(), kind.to_owned());
             } else if let Some(help) = line.strip_prefix("# HELP ") {
                 let (name, help) = help.split_once(' ').unwrap();
-                all.helps.insert(name.to_owned(), help.to_owned());
+                now.helps.insert(name.to_owned(), help.to_owned());
             } else {
-                all.samples.push(Sample::parse(line));
+                now.all.push(Sample::parse(line));
             }
         }
-        all
+        now
     }
 
     /// The sum of all samples of this name that have these labels.
@@ -75,23 +75,23 @@ impl Samples {
             let has = |&(label, value): &(&str, &str)| sample.labels.get(label).is_some_and(|had| had == value);
             sample.name == name && labels.iter().all(has)
         };
-        self.samples.iter().filter(is_it)
+        self.all.iter().filter(is_it)
     }
 
     /// The labels that samples of a metric have; of a histogram without its `le`.
     pub(crate) fn labels_of(&self, metric: &str) -> BTreeSet<String> {
-        let of_it = self.samples.iter().filter(|sample| base(&sample.name) == metric);
+        let of_it = self.all.iter().filter(|sample| base(&sample.name) == metric);
         of_it.flat_map(|sample| sample.labels.keys()).filter(|label| *label != "le").cloned().collect()
     }
 
     /// All values of all labels.
     pub(crate) fn values(&self) -> BTreeSet<&str> {
-        self.samples.iter().flat_map(|sample| sample.labels.values()).map(String::as_str).collect()
+        self.all.iter().flat_map(|sample| sample.labels.values()).map(String::as_str).collect()
     }
 
     /// The values that one label of a metric has.
     pub(crate) fn values_of(&self, metric: &str, label: &str) -> BTreeSet<&str> {
-        let of_it = self.samples.iter().filter(|sample| base(&sample.name) == metric);
+        let of_it = self.all.iter().filter(|sample| base(&sample.name) == metric);
         of_it.filter_map(|sample| sample.labels.get(label)).map(String::as_str).collect()
     }
 }
