@@ -29,6 +29,7 @@ mod of_redis {
     #[derive(Debug, Default)]
     pub(crate) struct Commands;
 
+    #[allow(clippy::unused_self, reason = "as those that are told")]
     impl Commands {
         #[inline]
         pub(crate) fn add(&mut self, _: usize) {}
