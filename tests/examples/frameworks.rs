@@ -6,8 +6,8 @@ use crate::seen::{Seen, item};
 use crate::{Service, command, exchange};
 
 fn get(service: &Service, path: &str, headers: &[(&str, &str)]) -> Seen {
-    let lines = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect::<Vec<_>>().concat();
-    let reply = exchange(service.port, &format!("GET {path}"), &lines, "");
+    let lines: Vec<_> = headers.iter().flat_map(|(name, value)| [*name, ": ", *value, "\r\n"]).collect();
+    let reply = exchange(service.port, &format!("GET {path}"), &lines.concat(), "");
     let field = |name: &str| {
         let known = reply.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
         known.map(|(_, value)| value.clone()).collect()

@@ -56,8 +56,9 @@ fn the_crates_say_what_a_registry_shows() {
 fn pages() -> Vec<String> {
     let root = ["README.md", "README.zh-CN.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "examples/README.md"];
     let docs = fs::read_dir(workspace().join("docs")).unwrap().map(|entry| entry.unwrap().file_name());
-    let docs = docs.filter_map(|name| name.into_string().ok()).filter(|name| name.ends_with(".md"));
-    let all = root.map(str::to_owned).into_iter().chain(docs.map(|name| format!("docs/{name}")));
+    let docs =
+        docs.map(|name| Path::new("docs").join(name)).filter(|path| path.extension().is_some_and(|kind| kind == "md"));
+    let all = root.map(str::to_owned).into_iter().chain(docs.map(|path| path.to_string_lossy().into_owned()));
     all.filter(|page| workspace().join(page).exists()).collect()
 }
 
