@@ -8,7 +8,7 @@ use ratelimit_runtime::{
     ClientIp, HeaderKey, RateLimitError, RateLimitLayer, RateLimiter, TrustedProxies, key, rate_limit,
 };
 
-use crate::{ApiKey, PER_KEY, Seen, assert_per_key, assert_searches, search};
+use crate::{ApiKey, PER_IP, PER_IP_ANSWERS, PER_KEY, Seen, assert_per_key, assert_searches, search};
 
 async fn seen<B: MessageBody>(answer: ServiceResponse<B>) -> Seen {
     let (_, response) = answer.into_parts();
@@ -107,4 +107,20 @@ async fn extractors_are_parts_of_keys() {
     let missing = ask("9.9.9.9", "1.1.1.1", &[]).await;
     assert_eq!((missing.status, missing.body.as_str()), (400, "the header x-api-key is missing"));
     assert_eq!(ask("9.9.9.9", "1.1.1.1", &["a", "b"]).await.status, 400);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_layer_limits_by_address() {
+    let layer = RateLimitLayer::new()
+        .limiter(RateLimiter::memory())
+        .trusted_proxies(TrustedProxies::new(["10.0.0.0/8"]).unwrap())
+        .rule(&PER_IP, |request: &ServiceRequest| ClientIp::try_from(request).map(|ip| key!("<ip>")));
+    let app = init_service(App::new().route("/", web::get().to(async || "hello")).wrap(layer)).await;
+    for (peer, forwarded, status) in PER_IP_ANSWERS {
+        let request = TestRequest::get().uri("/").peer_addr(format!("{peer}:4711").parse().unwrap());
+        let request = request.insert_header(("x-forwarded-for", forwarded)).to_request();
+        assert_eq!(seen(call_service(&app, request).await).await.status, status, "{peer} for {forwarded}");
+    }
+    let nowhere = TestRequest::get().uri("/").to_request();
+    assert_eq!(seen(call_service(&app, nowhere).await).await.status, 500, "not one bucket for all");
 }

@@ -17,7 +17,7 @@ use ratelimit_runtime::{
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-use crate::{ApiKey, PER_KEY, Seen, assert_per_key, assert_searches, item, search};
+use crate::{ApiKey, PER_IP, PER_IP_ANSWERS, PER_KEY, Seen, assert_per_key, assert_searches, item, search};
 
 async fn seen(response: Response) -> Seen {
     let (parts, body) = response.into_parts();
@@ -270,4 +270,21 @@ async fn extractors_are_parts_of_keys() {
             }
         })
         .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_layer_limits_by_address() {
+    let layer = RateLimitLayer::new()
+        .limiter(RateLimiter::memory())
+        .trusted_proxies(TrustedProxies::new(["10.0.0.0/8"]).unwrap())
+        .rule(&PER_IP, |request: &Request| ClientIp::try_from(request).map(|ip| key!("<ip>")));
+    let app = Router::new().route("/", get(async || "hello")).layer(layer);
+    for (peer, forwarded, status) in PER_IP_ANSWERS {
+        let mut request = request("/");
+        let peer: SocketAddr = format!("{peer}:4711").parse().unwrap();
+        request.extensions_mut().insert(ConnectInfo(peer));
+        request.headers_mut().insert("x-forwarded-for", forwarded.parse().unwrap());
+        assert_eq!(ask(&app, request).await.status, status, "{peer} for {forwarded}");
+    }
+    assert_eq!(ask(&app, request("/")).await.status, 500, "not one bucket for all whose address is not known");
 }

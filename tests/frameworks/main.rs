@@ -27,8 +27,9 @@ async fn search(user: &str) -> Result<String, RateLimitError> {
     Ok(format!("hello {user}"))
 }
 
-/// Of a layer.
+/// Of layers.
 static PER_KEY: Rule = Rule::new("per-key", Limit::new(3, Duration::from_secs(10)));
+static PER_IP: Rule = Rule::new("per-ip", Limit::per_minute(1));
 
 /// The answers to three searches of alice.
 fn assert_searches(answers: &[Seen; 3]) {
@@ -64,6 +65,16 @@ fn assert_per_key([missing, alice, bob]: [Seen; 3]) {
         assert_eq!(answer.standings, [item("per-key", &[("r", 2), ("t", 10)]), item("search", &[("r", 1), ("t", 60)])]);
     }
 }
+
+/// What a layer with [`PER_IP`] that trusts `10.0.0.0/8` says to requests from these peers, with these forwarded addresses.
+const PER_IP_ANSWERS: [(&str, &str, u16); 5] = [
+    ("9.9.9.9", "1.1.1.1", 200),
+    // A header that anybody can send gives no other budget.
+    ("9.9.9.9", "1.1.1.2", 429),
+    ("10.0.0.1", "9.9.9.9", 429),
+    ("10.0.0.1", "8.8.8.8", 200),
+    ("10.0.0.1", "1.1.1.3, 8.8.8.8", 429),
+];
 
 struct ApiKey;
 

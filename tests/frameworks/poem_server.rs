@@ -6,7 +6,7 @@ use ratelimit_runtime::{
     ClientIp, HeaderKey, RateLimitError, RateLimitLayer, RateLimiter, TrustedProxies, key, rate_limit,
 };
 
-use crate::{ApiKey, PER_KEY, Seen, assert_per_key, assert_searches, search};
+use crate::{ApiKey, PER_IP, PER_IP_ANSWERS, PER_KEY, Seen, assert_per_key, assert_searches, search};
 
 async fn seen(response: Response) -> Seen {
     let (parts, body) = response.into_parts();
@@ -75,23 +75,24 @@ async fn by_ip(ip: ClientIp, api_key: HeaderKey<ApiKey>) -> Result<String, RateL
     Ok(format!("{ip} {}", api_key.as_bytes().len()))
 }
 
+fn from(peer: &str, forwarded: &str, keys: &[&str]) -> Request {
+    let peer: std::net::SocketAddr = format!("{peer}:4711").parse().unwrap();
+    let (parts, ()) = poem::http::Request::new(()).into_parts();
+    let parts = (parts, LocalAddr::default(), RemoteAddr(peer.into()), poem::http::uri::Scheme::HTTP);
+    let mut request = Request::from_parts(parts.into(), poem::Body::empty());
+    request.headers_mut().insert("x-forwarded-for", forwarded.parse().unwrap());
+    for key in keys {
+        request.headers_mut().append("x-api-key", key.parse().unwrap());
+    }
+    request
+}
+
 #[tokio::test(start_paused = true)]
 async fn extractors_are_parts_of_keys() {
     let layer = RateLimitLayer::new()
         .limiter(RateLimiter::memory())
         .trusted_proxies(TrustedProxies::new(["10.0.0.0/8"]).unwrap());
     let app = Route::new().at("/", get(by_ip)).with(layer);
-    let from = |peer: &str, forwarded: &str, keys: &[&str]| {
-        let peer: std::net::SocketAddr = format!("{peer}:4711").parse().unwrap();
-        let (parts, ()) = poem::http::Request::new(()).into_parts();
-        let parts = (parts, LocalAddr::default(), RemoteAddr(peer.into()), poem::http::uri::Scheme::HTTP);
-        let mut request = Request::from_parts(parts.into(), poem::Body::empty());
-        request.headers_mut().insert("x-forwarded-for", forwarded.parse().unwrap());
-        for key in keys {
-            request.headers_mut().append("x-api-key", key.parse().unwrap());
-        }
-        request
-    };
     assert_eq!(ask(&app, from("9.9.9.9", "1.1.1.1", &["abc"])).await.body, "9.9.9.9 3");
     assert_eq!(ask(&app, from("9.9.9.9", "1.1.1.2", &["abc"])).await.status, 429);
     assert_eq!(ask(&app, from("10.0.0.1", "9.9.9.9", &["abc"])).await.status, 429);
@@ -99,4 +100,17 @@ async fn extractors_are_parts_of_keys() {
     let missing = ask(&app, from("9.9.9.9", "1.1.1.1", &[])).await;
     assert_eq!((missing.status, missing.body.as_str()), (400, "the header x-api-key is missing"));
     assert_eq!(ask(&app, from("9.9.9.9", "1.1.1.1", &["a", "b"])).await.status, 400);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_layer_limits_by_address() {
+    let layer = RateLimitLayer::new()
+        .limiter(RateLimiter::memory())
+        .trusted_proxies(TrustedProxies::new(["10.0.0.0/8"]).unwrap())
+        .rule(&PER_IP, |request: &Request| ClientIp::try_from(request).map(|ip| key!("<ip>")));
+    let app = Route::new().at("/", get(poem::endpoint::make_sync(|_| "hello"))).with(layer);
+    for (peer, forwarded, status) in PER_IP_ANSWERS {
+        assert_eq!(ask(&app, from(peer, forwarded, &[])).await.status, status, "{peer} for {forwarded}");
+    }
+    assert_eq!(ask(&app, request("/")).await.status, 500, "not one bucket for all whose address is not known");
 }

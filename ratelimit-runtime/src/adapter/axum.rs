@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::response::{IntoResponse, Response};
-use http::StatusCode;
 use http::request::Parts;
+use http::{Extensions, StatusCode};
 
-use super::client_ip::{ClientIp, TrustedProxies};
+use super::client_ip::ClientIp;
 use super::header_key::{HeaderKey, HeaderKeyRejection, NamedHeader};
 use crate::{FromRateLimitError, RateLimitError};
 
@@ -51,14 +51,14 @@ impl<S: Sync> FromRequestParts<S> for ClientIp {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Response> {
-        let Some(ConnectInfo(peer)) = parts.extensions.get::<ConnectInfo<SocketAddr>>() else {
-            let error = "the address of the client is not known: serve the router with \
-                         `into_make_service_with_connect_info::<SocketAddr>()`";
-            return Err(RateLimitError::misconfigured(error).into_response());
-        };
-        let none = TrustedProxies::default();
-        Ok(parts.extensions.get::<TrustedProxies>().unwrap_or(&none).client_ip(peer.ip(), &parts.headers))
+        let Parts { extensions, headers, .. } = parts;
+        Self::of(peer(extensions), extensions.get(), headers).map_err(IntoResponse::into_response)
     }
+}
+
+/// The other end of the connection.
+pub(super) fn peer(extensions: &Extensions) -> Option<SocketAddr> {
+    extensions.get().map(|ConnectInfo(peer)| *peer)
 }
 
 impl<N: NamedHeader, S: Sync> FromRequestParts<S> for HeaderKey<N> {

@@ -8,13 +8,15 @@ use http::HeaderName;
 use http::header::HeaderMap;
 use ipnet::IpNet;
 
+#[cfg(any(feature = "actix-web", feature = "axum", feature = "poem", feature = "tonic"))]
+use crate::RateLimitError;
 use crate::key::{KeyPart, KeyWriter};
 
 /// The address of the client: that of the connection, or, if the connection comes from one of the [`TrustedProxies`], the
 /// one that they vouch for. A header that anybody can send is never believed.
 ///
-/// It is an extractor of axum, actix-web and poem, and part of a key: as an [`IpAddr`] it stands for the subscriber, so for
-/// IPv6 the /64.
+/// It is an extractor of axum, actix-web and poem, `ClientIp::try_from(&request)?` elsewhere, and part of a key: as an
+/// [`IpAddr`] it stands for the subscriber, so for IPv6 the /64.
 ///
 /// ```
 /// use ratelimit_runtime::{ClientIp, RateLimitError, rate_limit};
@@ -30,6 +32,24 @@ use crate::key::{KeyPart, KeyWriter};
 /// extractor answers 500.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientIp(pub IpAddr);
+
+impl ClientIp {
+    /// From what a framework knows of a request.
+    #[cfg(any(feature = "actix-web", feature = "axum", feature = "poem", feature = "tonic"))]
+    pub(super) fn of(
+        peer: Option<SocketAddr>,
+        proxies: Option<&TrustedProxies>,
+        headers: &HeaderMap,
+    ) -> Result<Self, RateLimitError> {
+        let peer = peer.ok_or_else(|| {
+            RateLimitError::misconfigured(
+                "the address of the client is not known: an axum router is to be served with \
+                 `into_make_service_with_connect_info::<SocketAddr>()`, and connections on Unix sockets have none",
+            )
+        })?;
+        Ok(proxies.unwrap_or(&TrustedProxies::default()).client_ip(peer.ip(), headers))
+    }
+}
 
 impl KeyPart for ClientIp {
     fn write_key(&self, key: &mut KeyWriter<'_>) {

@@ -1,9 +1,11 @@
 //! Refusals as gRPC statuses, and parts of keys from gRPC requests.
 
-use tonic::metadata::MetadataValue;
-use tonic::{Code, Request, Status};
+use std::net::SocketAddr;
 
-use super::client_ip::{ClientIp, TrustedProxies};
+use tonic::metadata::{MetadataMap, MetadataValue};
+use tonic::{Code, Extensions, Request, Status};
+
+use super::client_ip::ClientIp;
 use super::grpc;
 use super::header_key::{HeaderKey, HeaderKeyRejection, NamedHeader};
 use crate::RateLimitError;
@@ -26,14 +28,13 @@ impl<T> TryFrom<&Request<T>> for ClientIp {
     type Error = Status;
 
     fn try_from(request: &Request<T>) -> Result<Self, Status> {
-        let Some(peer) = request.remote_addr() else {
-            let error = "the address of the client is not known: does this server listen on a Unix socket?";
-            return Err(RateLimitError::misconfigured(error).into());
-        };
-        let none = TrustedProxies::default();
-        let proxies = request.extensions().get::<TrustedProxies>().unwrap_or(&none);
-        Ok(proxies.client_ip(peer.ip(), request.metadata().as_ref()))
+        Ok(Self::of(request.remote_addr(), request.extensions().get(), request.metadata().as_ref())?)
     }
+}
+
+/// The other end of the connection, with TLS or without.
+pub(super) fn peer(extensions: &Extensions) -> Option<SocketAddr> {
+    Request::from_parts(MetadataMap::new(), extensions.clone(), ()).remote_addr()
 }
 
 /// From the metadata of a request.

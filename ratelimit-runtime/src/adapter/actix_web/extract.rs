@@ -8,7 +8,7 @@ use actix_web::{FromRequest, HttpMessage as _, HttpRequest, ResponseError};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::RateLimitError;
-use crate::adapter::client_ip::{ClientIp, TrustedProxies};
+use crate::adapter::client_ip::ClientIp;
 use crate::adapter::header_key::{HeaderKey, HeaderKeyRejection, NamedHeader};
 
 impl FromRequest for ClientIp {
@@ -16,13 +16,21 @@ impl FromRequest for ClientIp {
     type Future = Ready<Result<Self, Self::Error>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let Some(peer) = request.peer_addr() else {
-            let error = "the address of the client is not known: is this server bound to a Unix socket?";
-            return ready(Err(RateLimitError::misconfigured(error).into()));
-        };
-        let proxies = request.extensions().get::<TrustedProxies>().cloned().unwrap_or_default();
-        ready(Ok(proxies.client_ip(peer.ip(), &headers_of(request.headers()))))
+        ready(client_ip(request).map_err(Into::into))
     }
+}
+
+/// For the key of a [`RateLimitLayer`](crate::RateLimitLayer).
+impl TryFrom<&ServiceRequest> for ClientIp {
+    type Error = RateLimitError;
+
+    fn try_from(request: &ServiceRequest) -> Result<Self, RateLimitError> {
+        client_ip(request.request())
+    }
+}
+
+fn client_ip(request: &HttpRequest) -> Result<ClientIp, RateLimitError> {
+    ClientIp::of(request.peer_addr(), request.extensions().get(), &headers_of(request.headers()))
 }
 
 /// actix-web has types of its own for headers.

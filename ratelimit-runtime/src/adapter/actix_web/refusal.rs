@@ -30,3 +30,10 @@ impl FromRateLimitError for HttpResponse {
         error.error_response()
     }
 }
+
+/// The response that the error is.
+impl From<RateLimitError> for HttpResponse {
+    fn from(error: RateLimitError) -> Self {
+        error.error_response()
+    }
+}

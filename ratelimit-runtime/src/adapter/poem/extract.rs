@@ -5,18 +5,22 @@ use poem::http::StatusCode;
 use poem::{FromRequest, Request, RequestBody};
 
 use crate::RateLimitError;
-use crate::adapter::client_ip::{ClientIp, TrustedProxies};
+use crate::adapter::client_ip::ClientIp;
 use crate::adapter::header_key::{HeaderKey, HeaderKeyRejection, NamedHeader};
 
 impl<'a> FromRequest<'a> for ClientIp {
     async fn from_request(request: &'a Request, _: &mut RequestBody) -> poem::Result<Self> {
-        let Some(peer) = request.remote_addr().as_socket_addr() else {
-            let error = "the address of the client is not known: is this server bound to a Unix socket?";
-            return Err(RateLimitError::misconfigured(error).into());
-        };
-        let none = TrustedProxies::default();
-        let proxies = request.extensions().get::<TrustedProxies>().unwrap_or(&none);
-        Ok(proxies.client_ip(peer.ip(), request.headers()))
+        Ok(Self::try_from(request)?)
+    }
+}
+
+/// For the key of a [`RateLimitLayer`](crate::RateLimitLayer).
+impl TryFrom<&Request> for ClientIp {
+    type Error = RateLimitError;
+
+    fn try_from(request: &Request) -> Result<Self, RateLimitError> {
+        let peer = request.remote_addr().as_socket_addr().copied();
+        Self::of(peer, request.extensions().get(), request.headers())
     }
 }
 

@@ -26,3 +26,10 @@ impl FromRateLimitError for Response {
         error.as_response()
     }
 }
+
+/// The response that the error is.
+impl From<RateLimitError> for Response {
+    fn from(error: RateLimitError) -> Self {
+        error.as_response()
+    }
+}

@@ -3,6 +3,8 @@
 
 mod body;
 mod client;
+#[cfg(any(feature = "axum", feature = "tonic"))]
+mod client_ip;
 mod refusal;
 mod server;
 

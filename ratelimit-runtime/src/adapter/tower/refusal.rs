@@ -42,6 +42,7 @@ impl Protocol {
     pub(super) fn no_key<B>(self, no_key: NoKey<B>) -> Response<LimitedBody<B>> {
         match (no_key.0, self) {
             (Reason::Answer(response), _) => response.map(LimitedBody::served),
+            (Reason::Refused(error), protocol) => protocol.refusal(&error),
             (Reason::Header(rejection), Self::Http) => {
                 let mut response = Response::new(LimitedBody::refused(rejection.to_string()));
                 *response.status_mut() = StatusCode::BAD_REQUEST;
@@ -66,8 +67,8 @@ fn status<B>(kind: HeaderValue, code: u8, message: &str) -> Response<LimitedBody
     response
 }
 
-/// The answer of a layer on tower to a request that has no key: a response, a [`HeaderKeyRejection`] or, with the feature
-/// `tonic`, a `Status`.
+/// The answer of a layer on tower to a request that has no key: a response, a [`HeaderKeyRejection`], a [`RateLimitError`]
+/// or, with the feature `tonic`, a `Status`.
 #[derive(Debug)]
 pub struct NoKey<B>(Reason<B>);
 
@@ -75,6 +76,7 @@ pub struct NoKey<B>(Reason<B>);
 enum Reason<B> {
     Answer(Response<B>),
     Header(HeaderKeyRejection),
+    Refused(RateLimitError),
 }
 
 impl<B> From<Response<B>> for NoKey<B> {
@@ -87,6 +89,13 @@ impl<B> From<Response<B>> for NoKey<B> {
 impl<B> From<HeaderKeyRejection> for NoKey<B> {
     fn from(rejection: HeaderKeyRejection) -> Self {
         Self(Reason::Header(rejection))
+    }
+}
+
+/// As the [`Responses`](crate::Responses) of the limiter in force have it, or a status of gRPC.
+impl<B> From<RateLimitError> for NoKey<B> {
+    fn from(error: RateLimitError) -> Self {
+        Self(Reason::Refused(error))
     }
 }
 
