@@ -90,7 +90,7 @@ pub(crate) struct Service {
 #[derive(Args)]
 #[command(group = ArgGroup::new("of the rule").required(true).args(["limits", "policies"]))]
 pub(crate) struct RuleArgs {
-    /// Name of the rule: `name = "…"` of the attribute, or else the path of the function, such as shop.Mailer.send
+    /// Name of the rule: `name = "…"` of the attribute, or else the path of the function, such as shop.Mailer.send or shop::Mailer::send
     #[arg(value_name = "RULE")]
     name: String,
     /// Its limits: 5/1m, or several: 5/1m,50/1d
@@ -153,7 +153,7 @@ impl RuleArgs {
             None => self.policy_of_flags().map_err(|why| format!("--limits, --algorithm, --burst: {why}"))?,
         };
         let [first, others @ ..] = policy.limits() else { return Err("a rule has at least one limit".to_owned()) };
-        let rule = Rule::named(self.name.as_str(), *first).with_algorithm(policy.algorithm());
+        let rule = Rule::named(self.name.replace("::", "."), *first).with_algorithm(policy.algorithm());
         Ok(others.iter().fold(rule, |rule, limit| rule.and(*limit)))
     }
 

@@ -79,6 +79,12 @@ impl Standing {
     }
 }
 
+impl Standing {
+    fn is_untouched(&self) -> bool {
+        matches!(self.state, State::Allowed) && self.reset_after.is_zero()
+    }
+}
+
 impl Report {
     pub(crate) fn print(&self, json: bool) -> ExitCode {
         if json {
@@ -94,7 +100,10 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Standing(standing) => write!(f, "{} {}: {standing}", standing.rule, name(&standing.key)),
+            Self::Standing(standing) => {
+                write!(f, "{} {}: {standing}", standing.rule, name(&standing.key))?;
+                if standing.is_untouched() { write!(f, "; nothing is counted, {HINT}") } else { Ok(()) }
+            }
             Self::Listing(Listing { rule, keys, complete }) => {
                 let width = keys.iter().map(|standing| name(&standing.key).chars().count()).max().unwrap_or_default();
                 for standing in keys {
@@ -131,7 +140,7 @@ impl fmt::Display for Standing {
         let Self { limit, remaining, .. } = self;
         write!(f, "{remaining} of {limit} left in {}", format_duration(self.window))?;
         match self.state {
-            State::Allowed if self.reset_after.is_zero() => Ok(()),
+            State::Allowed if self.is_untouched() => Ok(()),
             State::Allowed => write!(f, ", all of them in {}", rounded(self.reset_after)),
             State::Refused => write!(f, ", refused for {}", rounded(self.retry_after)),
             State::Blocked => write!(f, ", blocked for {}", rounded(self.retry_after)),

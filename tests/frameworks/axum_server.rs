@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
+use axum::extract::connect_info::MockConnectInfo;
 use axum::extract::{ConnectInfo, Path, Request};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -264,9 +265,11 @@ async fn extractors_are_parts_of_keys() {
             assert_eq!(ask(&app(1), with_keys(&["abc"])).await.status, 429);
             assert_eq!(ask(&app(2), with_keys(&["abc"])).await.status, 200);
             assert_eq!(ask(&app(1), with_keys(&["abd"])).await.status, 200);
-            for (keys, says) in [(&[][..], "missing"), (&[""], "missing"), (&["a", "b"], "there twice")] {
+            for (keys, says) in
+                [(&[][..], "is missing"), (&[""], "is missing"), (&["a", "b"], "appears more than once")]
+            {
                 let answer = ask(&app(1), with_keys(keys)).await;
-                assert_eq!((answer.status, answer.body), (400, format!("the header x-api-key is {says}")));
+                assert_eq!((answer.status, answer.body), (400, format!("the header x-api-key {says}")));
             }
         })
         .await;
@@ -287,4 +290,6 @@ async fn a_layer_limits_by_address() {
         assert_eq!(ask(&app, request).await.status, status, "{peer} for {forwarded}");
     }
     assert_eq!(ask(&app, request("/")).await.status, 500, "not one bucket for all whose address is not known");
+    let of_a_test = app.layer(MockConnectInfo(SocketAddr::from(([7, 7, 7, 7], 7))));
+    assert_eq!(ask(&of_a_test, request("/")).await.status, 200);
 }

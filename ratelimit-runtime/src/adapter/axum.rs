@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use axum::extract::connect_info::MockConnectInfo;
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::response::{IntoResponse, Response};
 use http::request::Parts;
@@ -56,9 +57,10 @@ impl<S: Sync> FromRequestParts<S> for ClientIp {
     }
 }
 
-/// The other end of the connection.
+/// The other end of the connection, or what a test says in place of it.
 pub(super) fn peer(extensions: &Extensions) -> Option<SocketAddr> {
-    extensions.get().map(|ConnectInfo(peer)| *peer)
+    let connected = extensions.get().map(|ConnectInfo(peer)| *peer);
+    connected.or_else(|| extensions.get().map(|MockConnectInfo(peer)| *peer))
 }
 
 impl<N: NamedHeader, S: Sync> FromRequestParts<S> for HeaderKey<N> {

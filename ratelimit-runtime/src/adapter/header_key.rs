@@ -50,7 +50,7 @@ impl<N: NamedHeader> HeaderKey<N> {
     ///
     /// # Errors
     ///
-    /// If the header is missing, empty, or there twice.
+    /// If the header is missing, empty, or appears more than once.
     pub fn of(headers: &HeaderMap) -> Result<Self, HeaderKeyRejection> {
         let mut values = headers.get_all(N::NAME).iter().map(http::HeaderValue::as_bytes);
         Self::single(&mut values)
@@ -95,7 +95,7 @@ impl<N> fmt::Debug for HeaderKey<N> {
 
 impl fmt::Display for HeaderKeyRejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the header {} is {}", self.name, if self.twice { "there twice" } else { "missing" })
+        write!(f, "the header {} {}", self.name, if self.twice { "appears more than once" } else { "is missing" })
     }
 }
 
