@@ -50,6 +50,10 @@ fi
 step "the tests run on $("$redis" --version)"
 
 step 'running all tests, and the code blocks of the documentation'
+# Most of what the tests do is to wait, for servers above all: on few processors more of them can do so at a time.
+if [ "$(getconf _NPROCESSORS_ONLN)" -lt 4 ]; then
+    export RUST_TEST_THREADS=${RUST_TEST_THREADS:-4}
+fi
 log=$(mktemp)
 trap 'rm -f -- "$log"' EXIT
 tests=(cargo test --workspace --all-features --locked --no-fail-fast)

@@ -10,9 +10,11 @@
 )]
 
 use std::fmt::Debug;
+use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 use std::thread;
 
 use ratelimit_cost::{Load, Work};
@@ -139,10 +141,12 @@ fn build() -> PathBuf {
     build_with(&[])
 }
 
-/// The same with features of its own, in a folder of its own.
+/// The same with features of its own.
 fn build_with(features: &[&str]) -> PathBuf {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join(features.last().map_or("cost".to_owned(), |of| format!("cost-{of}")));
+    /// One after the other, in one folder: most of what they stand on is the same.
+    static BUILDING: Mutex<()> = Mutex::new(());
+    let _building = BUILDING.lock().unwrap();
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cost");
     let built = Command::new(env!("CARGO"))
         .args(["build", "--release", "--quiet", "--locked", "--package", "ratelimit-cost", "--bin", "ratelimit-cost"])
         .args(features)
@@ -153,7 +157,9 @@ fn build_with(features: &[&str]) -> PathBuf {
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status();
     assert!(built.unwrap().success());
-    target.join("release/ratelimit-cost")
+    let program = target.join(["ratelimit-cost", features.last().unwrap_or(&"")].join("-"));
+    fs::copy(target.join("release/ratelimit-cost"), &program).unwrap();
+    program
 }
 
 /// How many instructions a check takes: of `2 * checks` less those of `checks`, so that nothing else counts.
