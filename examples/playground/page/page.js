@@ -32,8 +32,8 @@ function policy(algorithm) {
 async function post(path, body) {
   const response = await fetch(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
   const failed = !response.ok;
-  problem.hidden = !failed;
   problem.textContent = failed ? await response.text() : "";
+  problem.hidden = !failed;
   return failed ? undefined : response;
 }
 

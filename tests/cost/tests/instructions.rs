@@ -14,7 +14,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use ratelimit_cost::{Load, Work};
@@ -71,6 +71,7 @@ const CHECKS: u64 = 2_000;
 
 #[test]
 fn a_check_costs_no_more_than_this() {
+    let _alone = alone();
     let program = build();
     let counts = thread::scope(|scope| {
         let halves = MOST.chunks(MOST.len().div_ceil(2));
@@ -109,6 +110,7 @@ fn a_check_costs_no_more_than_this() {
 /// What a check costs that is counted, by nobody and by two recorders.
 #[test]
 fn a_check_that_is_counted_costs_no_more_than_this() {
+    let _alone = alone();
     let program = build_with(&["--features", "metrics"]);
     println!("{:<20} {:>12} {:>12} {:>12}", "counted by", "Nobody", "Debugging", "Prometheus");
     let mut failures = Vec::new();
@@ -127,6 +129,7 @@ fn a_check_that_is_counted_costs_no_more_than_this() {
 
 #[test]
 fn a_check_on_redis_costs_no_more_than_this() {
+    let _alone = alone();
     let program = build();
     println!("{:<20} {:>12}", "on Redis", "instructions");
     for (load, most, checks) in ON_REDIS {
@@ -136,16 +139,19 @@ fn a_check_on_redis_costs_no_more_than_this() {
     }
 }
 
+/// One test at a time: they build in one folder, and how a process shares commands depends on what runs beside it.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The program in the release profile, built as users build it: without the features of tests.
 fn build() -> PathBuf {
     build_with(&[])
 }
 
-/// The same with features of its own.
+/// The same with features of its own. Most of what it stands on is built already.
 fn build_with(features: &[&str]) -> PathBuf {
-    /// One after the other, in one folder: most of what they stand on is the same.
-    static BUILDING: Mutex<()> = Mutex::new(());
-    let _building = BUILDING.lock().unwrap();
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cost");
     let built = Command::new(env!("CARGO"))
         .args(["build", "--release", "--quiet", "--locked", "--package", "ratelimit-cost", "--bin", "ratelimit-cost"])
