@@ -23,7 +23,7 @@ impl From<RateLimitError> for Status {
     }
 }
 
-/// The peer of the connection, or what the [`TrustedProxies`] of a [`RateLimitLayer`](crate::RateLimitLayer) vouch for.
+/// The peer of the connection, or what the [`TrustedProxies`](crate::TrustedProxies) of a [`RateLimitLayer`](crate::RateLimitLayer) vouch for.
 impl<T> TryFrom<&Request<T>> for ClientIp {
     type Error = Status;
 
