@@ -3,8 +3,10 @@
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
 
+#[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
+use super::Told;
 use super::body::Body;
-use super::{Refusal, Told, fields};
+use super::{Refusal, fields};
 use crate::error::RateLimitError;
 
 /// How requests look over HTTP that are answered in place of their handler; a setting of the
@@ -156,6 +158,7 @@ impl Responses {
             for (name, value) in fields::of_refusal(decision, self.legacy) {
                 headers.extend(HeaderValue::from_str(&value).map(|value| (HeaderName::from_static(name), value)));
             }
+            #[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
             response.extensions_mut().insert(Told(*decision));
         }
         response
