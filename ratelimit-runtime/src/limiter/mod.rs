@@ -99,6 +99,12 @@ impl RateLimiter {
         find::scope(Arc::clone(&self.engine), future)
     }
 
+    /// Calls what uses this limiter and is no future.
+    #[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
+    pub(crate) fn within<T>(&self, work: impl FnOnce() -> T) -> T {
+        find::within(Arc::clone(&self.engine), work)
+    }
+
     /// Makes this the limiter of the current thread until the guard is dropped: for tests on one thread.
     pub fn set_default(&self) -> DefaultGuard {
         find::set_default(Arc::clone(&self.engine))
