@@ -13,6 +13,7 @@ mod axum_server;
 mod clients;
 mod fields;
 mod poem_server;
+mod proxies;
 mod seen;
 mod tonic_server;
 

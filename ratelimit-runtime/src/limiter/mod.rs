@@ -97,6 +97,12 @@ impl RateLimiter {
         find::scope(Arc::clone(&self.engine), future)
     }
 
+    /// The same for what does not wait.
+    #[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
+    pub(crate) fn scope_now<T>(&self, function: impl FnOnce() -> T) -> T {
+        find::scope_now(Arc::clone(&self.engine), function)
+    }
+
     /// Makes this the limiter of the current thread until the guard is dropped: for tests on one thread.
     pub fn set_default(&self) -> DefaultGuard {
         find::set_default(Arc::clone(&self.engine))

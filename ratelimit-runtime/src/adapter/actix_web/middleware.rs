@@ -10,6 +10,7 @@ use actix_web::dev::{Service, ServiceRequest, ServiceResponse, Transform};
 use actix_web::http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use actix_web::{Error, HttpMessage as _, HttpResponse, ResponseError as _};
 
+use crate::ClientIpRejection;
 use crate::adapter::header_key::HeaderKeyRejection;
 use crate::adapter::layer::{Asks, Before, Question, RateLimitLayer, Telling, tell};
 use crate::response::Told;
@@ -56,7 +57,7 @@ where
         if let Some(proxies) = &self.layer.proxies {
             request.extensions_mut().insert(proxies.clone());
         }
-        let question = match self.layer.rule.question(&request) {
+        let question = match self.layer.question(&request) {
             Ok(question) => question,
             Err(answer) => return Box::pin(ready(Ok(request.into_response(answer).map_into_right_body()))),
         };
@@ -94,6 +95,13 @@ where
 /// 400, and what is missing.
 impl From<HeaderKeyRejection> for HttpResponse {
     fn from(rejection: HeaderKeyRejection) -> Self {
+        rejection.error_response()
+    }
+}
+
+/// 500, or 400 where a trusted proxy names no client.
+impl From<ClientIpRejection> for HttpResponse {
+    fn from(rejection: ClientIpRejection) -> Self {
         rejection.error_response()
     }
 }

@@ -10,7 +10,7 @@ use std::future::Future;
 pub(super) use self::told::write;
 #[cfg(feature = "actix-web")]
 pub(super) use self::told::{Before, Telling, tell};
-use super::client_ip::TrustedProxies;
+use crate::client_ip::TrustedProxies;
 use crate::error::RateLimitError;
 use crate::key::Key;
 use crate::limiter::{RateLimiter, find};
@@ -100,10 +100,22 @@ impl<R> RateLimitLayer<R> {
         self
     }
 
-    /// Whom [`ClientIp`](crate::ClientIp) believes.
+    /// Whom [`ClientIp`](crate::ClientIp) believes inside of this layer, in place of those of the
+    /// [limiter](crate::RateLimiterBuilder::trusted_proxies).
     pub fn trusted_proxies(mut self, proxies: TrustedProxies) -> Self {
         self.proxies = Some(proxies);
         self
+    }
+
+    /// What the layer asks about a request, by the settings of its limiter.
+    pub(super) fn question<Q, A>(&self, request: &Q) -> Result<Option<Question>, A>
+    where
+        R: Asks<Q, A>,
+    {
+        match &self.limiter {
+            Some(limiter) => limiter.scope_now(|| self.rule.question(request)),
+            None => self.rule.question(request),
+        }
     }
 
     /// Runs what answers a request. Gives the answer, the decisions made for it, and whether legacy fields are wanted.

@@ -2,11 +2,11 @@
 
 use poem::error::ResponseError;
 use poem::http::StatusCode;
-use poem::{FromRequest, Request, RequestBody};
+use poem::{FromRequest, Request, RequestBody, Response};
 
-use crate::RateLimitError;
-use crate::adapter::client_ip::ClientIp;
+use crate::adapter::client_ip::{client_ip, lines};
 use crate::adapter::header_key::{HeaderKey, HeaderKeyRejection, NamedHeader};
+use crate::{ClientIp, ClientIpRejection};
 
 impl<'a> FromRequest<'a> for ClientIp {
     async fn from_request(request: &'a Request, _: &mut RequestBody) -> poem::Result<Self> {
@@ -16,11 +16,24 @@ impl<'a> FromRequest<'a> for ClientIp {
 
 /// For the key of a [`RateLimitLayer`](crate::RateLimitLayer).
 impl TryFrom<&Request> for ClientIp {
-    type Error = RateLimitError;
+    type Error = ClientIpRejection;
 
-    fn try_from(request: &Request) -> Result<Self, RateLimitError> {
+    fn try_from(request: &Request) -> Result<Self, ClientIpRejection> {
         let peer = request.remote_addr().as_socket_addr().copied();
-        Self::of(peer, request.extensions().get(), request.headers())
+        client_ip(peer, request.extensions().get(), lines(request.headers()))
+    }
+}
+
+impl ResponseError for ClientIpRejection {
+    fn status(&self) -> StatusCode {
+        self.misconfigured().map_or(StatusCode::BAD_REQUEST, |error| error.status())
+    }
+
+    fn as_response(&self) -> Response {
+        match self.misconfigured() {
+            Some(error) => error.as_response(),
+            None => Response::builder().status(StatusCode::BAD_REQUEST).body(self.to_string()),
+        }
     }
 }
 

@@ -3,10 +3,10 @@
 use poem::error::ResponseError as _;
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response};
 
-use crate::RateLimitError;
 use crate::adapter::header_key::HeaderKeyRejection;
 use crate::adapter::layer::{Asks, Question, RateLimitLayer, write};
 use crate::response::Told;
+use crate::{ClientIpRejection, RateLimitError};
 
 /// An endpoint whose responses tell of rate limits; made by [`RateLimitLayer`].
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl<E: Endpoint, R: Asks<Request, Response> + Send + Sync> Endpoint for RateLim
         if let Some(proxies) = &self.layer.proxies {
             request.extensions_mut().insert(proxies.clone());
         }
-        let question = match self.layer.rule.question(&request) {
+        let question = match self.layer.question(&request) {
             Ok(question) => question,
             Err(answer) => return Ok(answer),
         };
@@ -59,6 +59,13 @@ impl<E: Endpoint, R: Asks<Request, Response> + Send + Sync> Endpoint for RateLim
 /// 400, and what is missing.
 impl From<HeaderKeyRejection> for Response {
     fn from(rejection: HeaderKeyRejection) -> Self {
+        rejection.as_response()
+    }
+}
+
+/// 500, or 400 where a trusted proxy names no client.
+impl From<ClientIpRejection> for Response {
+    fn from(rejection: ClientIpRejection) -> Self {
         rejection.as_response()
     }
 }

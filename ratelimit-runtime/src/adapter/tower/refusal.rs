@@ -4,9 +4,9 @@ use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, Response, StatusCode};
 
 use super::body::LimitedBody;
-use crate::RateLimitError;
 use crate::adapter::grpc;
 use crate::adapter::header_key::HeaderKeyRejection;
+use crate::{ClientIpRejection, RateLimitError};
 
 /// What the client of a request speaks.
 pub(super) enum Protocol {
@@ -43,14 +43,12 @@ impl Protocol {
         match (no_key.0, self) {
             (Reason::Answer(response), _) => response.map(LimitedBody::served),
             (Reason::Refused(error), protocol) => protocol.refusal(&error),
-            (Reason::Header(rejection), Self::Http) => {
-                let mut response = Response::new(LimitedBody::refused(rejection.to_string()));
+            (Reason::Missing(words), Self::Http) => {
+                let mut response = Response::new(LimitedBody::refused(words));
                 *response.status_mut() = StatusCode::BAD_REQUEST;
                 response
             }
-            (Reason::Header(rejection), Self::Grpc(kind)) => {
-                status(kind, grpc::INVALID_ARGUMENT, &rejection.to_string())
-            }
+            (Reason::Missing(words), Self::Grpc(kind)) => status(kind, grpc::INVALID_ARGUMENT, &words),
         }
     }
 }
@@ -67,15 +65,16 @@ fn status<B>(kind: HeaderValue, code: u8, message: &str) -> Response<LimitedBody
     response
 }
 
-/// The answer of a layer on tower to a request that has no key: a response, a [`HeaderKeyRejection`], a [`RateLimitError`]
-/// or, with the feature `tonic`, a `Status`.
+/// The answer of a layer on tower to a request that has no key: a response, a [`HeaderKeyRejection`], a
+/// [`ClientIpRejection`], a [`RateLimitError`] or, with the feature `tonic`, a `Status`.
 #[derive(Debug)]
 pub struct NoKey<B>(Reason<B>);
 
 #[derive(Debug)]
 enum Reason<B> {
     Answer(Response<B>),
-    Header(HeaderKeyRejection),
+    /// What is missing.
+    Missing(String),
     Refused(RateLimitError),
 }
 
@@ -88,7 +87,17 @@ impl<B> From<Response<B>> for NoKey<B> {
 /// 400, or `INVALID_ARGUMENT`, and what is missing.
 impl<B> From<HeaderKeyRejection> for NoKey<B> {
     fn from(rejection: HeaderKeyRejection) -> Self {
-        Self(Reason::Header(rejection))
+        Self(Reason::Missing(rejection.to_string()))
+    }
+}
+
+/// 500, or 400 where a trusted proxy names no client.
+impl<B> From<ClientIpRejection> for NoKey<B> {
+    fn from(rejection: ClientIpRejection) -> Self {
+        match rejection.misconfigured() {
+            Some(error) => error.into(),
+            None => Self(Reason::Missing(rejection.to_string())),
+        }
     }
 }
 

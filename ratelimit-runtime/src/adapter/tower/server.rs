@@ -11,7 +11,7 @@ use tower_service::Service;
 
 use super::body::LimitedBody;
 use super::refusal::{NoKey, Protocol};
-use crate::adapter::layer::{Asks as _, Limited, Question, RateLimitLayer, RequestKey, Unlimited, write};
+use crate::adapter::layer::{Limited, Question, RateLimitLayer, RequestKey, Unlimited, write};
 use crate::response::Told;
 
 impl<S, R: Clone> Layer<S> for RateLimitLayer<R> {
@@ -96,7 +96,7 @@ where
     fn call(&mut self, mut request: Request<Q>) -> Self::Future {
         self.prepare(&mut request);
         let protocol = Protocol::of(request.headers());
-        let question = match self.layer.rule.question(&request) {
+        let question = match self.layer.question(&request) {
             Ok(question) => question,
             Err(no_key) => return Box::pin(ready(Ok(protocol.no_key(no_key)))),
         };
