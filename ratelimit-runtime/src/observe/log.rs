@@ -1,4 +1,4 @@
-//! Every event that is logged, with `tracing`. Targets, names and fields are what docs/observability.md says. Never the
+//! Every event that is logged, with `tracing`. Targets, names and fields are what guide/reference/observability.md says. Never the
 //! key: it may be personal data.
 
 use std::fmt::Debug;
