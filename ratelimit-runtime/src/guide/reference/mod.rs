@@ -23,7 +23,7 @@ pub mod failures {}
 #[doc = include_str!("memory_pressure.md")]
 pub mod memory_pressure {}
 
-#[doc = include_str!("observability.md")]
+#[cfg_attr(any(not(doctest), feature = "metrics"), doc = include_str!("observability.md"))]
 #[doc = repository!("dashboard" => "blob/HEAD/docs/grafana-dashboard.json")]
 pub mod observability {}
 
