@@ -153,8 +153,10 @@ fn no_function_that_is_shown_is_limited_by_what_may_be_none() {
 fn a_key_that_may_be_none_is_found() {
     let mut limited = Limited::default();
     limited.visit_file(
-        &syn::parse_file(r#"#[rate_limit(max = 1, window = "1s", key = "<a>/<b.c>")] async fn f(a: u8, b: Option<B>) {}"#)
-            .unwrap(),
+        &syn::parse_file(
+            r#"#[rate_limit(max = 1, window = "1s", key = "<a>/<b.c>")] async fn f(a: u8, b: Option<B>) {}"#,
+        )
+        .unwrap(),
     );
     assert_eq!(limited.wrong, ["`b` of `f`"]);
     assert_eq!(rules("layer.rule(&R, |q| (q.a)(1)).limiter(x)").collect::<Vec<_>>(), ["&R, |q| (q.a)(1)"]);
