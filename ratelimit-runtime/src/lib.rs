@@ -75,7 +75,7 @@ pub use error::RateLimitError;
 pub use key::{ExactIp, InvalidKey, Key, KeyPart, KeyWriter};
 pub use limiter::{DefaultGuard, Keys, RateLimiter, RateLimiterBuilder, Scoped};
 #[cfg(feature = "http")]
-pub use response::Responses;
+pub use response::{Refusal, Responses};
 pub use rule::{
     Algorithm, InvalidLimit, Limit, MAX_COUNT, MAX_LIMITS, MAX_WINDOW, OnUnavailable, ParseError, Policy, Rule,
 };

@@ -32,7 +32,7 @@ impl From<RateLimitError> for Response {
     }
 }
 
-/// `429`, `503` or `500`, and no more than that: a `Response` says also when to come back.
+/// `429`, `413`, `503` or `500`, and no more than that: a `Response` says also when to come back.
 impl From<RateLimitError> for StatusCode {
     fn from(error: RateLimitError) -> Self {
         error.log_if_misconfigured();
@@ -57,12 +57,11 @@ impl<S: Sync> FromRequestParts<S> for ClientIp {
     }
 }
 
+/// 500, or 400 where a trusted proxy names no client; as the [`Responses`](crate::Responses) of the
+/// limiter in force have it.
 impl IntoResponse for ClientIpRejection {
     fn into_response(self) -> Response {
-        match self.misconfigured() {
-            Some(error) => error.into_response(),
-            None => (StatusCode::BAD_REQUEST, self.to_string()).into_response(),
-        }
+        self.to_http_response().map(Into::into)
     }
 }
 
@@ -80,8 +79,9 @@ impl<N: NamedHeader, S: Sync> FromRequestParts<S> for HeaderKey<N> {
     }
 }
 
+/// As the [`Responses`](crate::Responses) of the limiter in force have it.
 impl IntoResponse for HeaderKeyRejection {
     fn into_response(self) -> Response {
-        (StatusCode::BAD_REQUEST, self.to_string()).into_response()
+        self.to_http_response().map(Into::into)
     }
 }

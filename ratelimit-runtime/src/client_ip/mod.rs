@@ -10,7 +10,6 @@ use std::net::IpAddr;
 #[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
 pub(crate) use self::trusted_proxies::Lines;
 pub use self::trusted_proxies::{InvalidProxy, TrustedProxies};
-#[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
 use crate::error::RateLimitError;
 #[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
 use crate::key::Key;
@@ -63,7 +62,6 @@ pub enum ClientIpRejection {
 
 impl ClientIpRejection {
     /// What is set up wrongly, if that is the reason.
-    #[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
     pub(crate) fn misconfigured(self) -> Option<RateLimitError> {
         (self == Self::UnknownPeer).then(|| RateLimitError::misconfigured(self.to_string()))
     }

@@ -202,6 +202,7 @@ impl RateLimiterBuilder {
         engine.on_unavailable = self.on_unavailable;
         #[cfg(feature = "http")]
         {
+            self.responses.check()?;
             engine.responses = self.responses;
             engine.trusted_proxies = self.trusted_proxies;
         }

@@ -110,8 +110,8 @@ pub(super) fn scope<F: Future>(engine: Arc<Engine>, future: F) -> Scoped<F> {
 }
 
 #[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
-pub(super) fn scope_now<T>(engine: Arc<Engine>, function: impl FnOnce() -> T) -> T {
-    SCOPED.sync_scope(Arc::new(Scope(engine)), function)
+pub(super) fn within<T>(engine: Arc<Engine>, work: impl FnOnce() -> T) -> T {
+    SCOPED.sync_scope(Arc::new(Scope(engine)), work)
 }
 
 pin_project! {

@@ -99,10 +99,10 @@ impl RateLimiter {
         find::scope(Arc::clone(&self.engine), future)
     }
 
-    /// The same for what does not wait.
+    /// Calls what uses this limiter and is no future.
     #[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
-    pub(crate) fn scope_now<T>(&self, function: impl FnOnce() -> T) -> T {
-        find::scope_now(Arc::clone(&self.engine), function)
+    pub(crate) fn within<T>(&self, work: impl FnOnce() -> T) -> T {
+        find::within(Arc::clone(&self.engine), work)
     }
 
     /// Makes this the limiter of the current thread until the guard is dropped: for tests on one thread.

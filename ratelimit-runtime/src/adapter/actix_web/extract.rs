@@ -3,8 +3,8 @@
 use std::future::{Ready, ready};
 
 use actix_web::dev::{Payload, ServiceRequest};
-use actix_web::http::{StatusCode, header};
-use actix_web::{FromRequest, HttpMessage as _, HttpRequest, HttpResponse, ResponseError, web};
+use actix_web::http::header;
+use actix_web::{FromRequest, HttpMessage as _, HttpRequest, web};
 
 use crate::adapter::client_ip;
 use crate::adapter::header_key::{HeaderKey, HeaderKeyRejection, NamedHeader};
@@ -35,19 +35,6 @@ fn client_ip(request: &HttpRequest) -> Result<ClientIp, ClientIpRejection> {
     client_ip::client_ip(request.peer_addr(), extensions.get().or_else(of_app), lines)
 }
 
-impl ResponseError for ClientIpRejection {
-    fn status_code(&self) -> StatusCode {
-        self.misconfigured().map_or(StatusCode::BAD_REQUEST, |error| error.status_code())
-    }
-
-    fn error_response(&self) -> HttpResponse {
-        match self.misconfigured() {
-            Some(error) => error.error_response(),
-            None => HttpResponse::BadRequest().body(self.to_string()),
-        }
-    }
-}
-
 impl<N: NamedHeader + 'static> FromRequest for HeaderKey<N> {
     type Error = HeaderKeyRejection;
     type Future = Ready<Result<Self, HeaderKeyRejection>>;
@@ -68,10 +55,4 @@ impl<N: NamedHeader> TryFrom<&ServiceRequest> for HeaderKey<N> {
 
 fn of_headers<N: NamedHeader>(headers: &header::HeaderMap) -> Result<HeaderKey<N>, HeaderKeyRejection> {
     HeaderKey::single(&mut headers.get_all(N::NAME).map(header::HeaderValue::as_bytes))
-}
-
-impl ResponseError for HeaderKeyRejection {
-    fn status_code(&self) -> StatusCode {
-        StatusCode::BAD_REQUEST
-    }
 }
