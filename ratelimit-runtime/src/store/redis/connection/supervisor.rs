@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 
 use super::attempt::connect;
 use super::eviction;
@@ -20,10 +21,11 @@ use super::login::serves;
 use super::node::{Connected, Node, Report, Status};
 use super::nodes::Nodes;
 use super::pool::Pool;
+use super::pulse::BEAT;
 use super::question::{Answer, NoAnswer};
 use super::queue::Sharing;
 use super::race::{Either, either};
-use super::renewal::renew;
+use super::renewal::renewed;
 use super::server::Connection;
 use super::state::{Action, Phase, Pong, State};
 use super::target::Target;
@@ -34,6 +36,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// A connection that lasts this long was good: what ended it may be over already.
 const GOOD: Duration = Duration::from_millis(100);
+/// How long a connection in whose place there is another one may take for what is on its way.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// How long it goes on trying when nobody asks.
 const UNWANTED: Duration = Duration::from_secs(60);
 
@@ -69,7 +73,10 @@ impl Supervisor {
         let mut pause = Duration::ZERO;
         loop {
             let target = self.target.clone();
-            let lasted = match connect(&target, || self.hangs().is_ok()).await {
+            if self.waits(false).is_err() {
+                return;
+            }
+            let lasted = match connect(&target, |hangs| self.waits(hangs).is_ok()).await {
                 Ok(connection) => self.serve(connection).await,
                 Err(error) => self.fail(error).map(|()| Duration::ZERO),
             };
@@ -85,20 +92,54 @@ impl Supervisor {
                     pause = pause.max(FIRST_PAUSE);
                 }
             }
-            if !pause.is_zero() {
-                real_time::sleep(jittered(pause)).await;
+            if !pause.is_zero() && self.rest(jittered(pause)).await.is_err() {
+                return;
             }
             pause = (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
         }
     }
 
-    /// Lets calls use the connection while the server serves. Says for how long the connection was good.
-    async fn serve(&mut self, Connection { stream, server, says, renew_after }: Connection) -> Result<Duration, Over> {
+    /// Waits before the next attempt, unless the store is gone.
+    async fn rest(&mut self, pause: Duration) -> Result<(), Over> {
+        self.due_in(Some(pause))?;
+        let gone = async { while self.reports.recv().await.is_some() {} };
+        match either(gone, real_time::sleep(pause)).await {
+            Either::First(()) => Err(Over),
+            Either::Second(()) => Ok(()),
+        }
+    }
+
+    /// Says when this task runs again without being asked for anything.
+    fn due_in(&self, time: Option<Duration>) -> Result<(), Over> {
+        self.node.upgrade().ok_or(Over)?.pulse.due_in(time);
+        Ok(())
+    }
+
+    /// Callers can go on with what was published.
+    fn progress(&self) -> Result<(), Over> {
+        self.node.upgrade().ok_or(Over)?.pulse.progress();
+        Ok(())
+    }
+
+    /// Lets calls use the connection, and those that take its place before its login expires, while the server serves.
+    /// Says for how long the connection was good.
+    async fn serve(&mut self, mut connection: Connection) -> Result<Duration, Over> {
+        loop {
+            match self.serve_on(connection).await? {
+                Served::Lost(lasted) => return Ok(lasted),
+                Served::Renewed(renewed) => connection = renewed,
+            }
+        }
+    }
+
+    async fn serve_on(&mut self, connection: Connection) -> Result<Served, Over> {
+        let Connection { stream, server, says, renew_after } = connection;
         let start = Instant::now();
         let (exchange, task) = Exchange::start(stream, self.sharing);
         let task = AbortOnDrop(tokio::spawn(task).abort_handle());
-        let renewal = renew_after.map(|after| tokio::spawn(renew(Arc::clone(&server), exchange.clone(), after)));
-        let _renewal = renewal.map(|task| AbortOnDrop(task.abort_handle()));
+        let renewal = renew_after.map(|after| tokio::spawn(renewed(self.target.clone(), after)));
+        let _renewal = renewal.as_ref().map(|task| AbortOnDrop(task.abort_handle()));
+        let mut renewal = pin!(renewal_of(renewal));
         let (target, now_at) = (self.target.clone(), Arc::clone(&server));
         let mut moved = pin!(target.moved_from(&now_at));
         let look = eviction::look(exchange.clone(), Arc::clone(&server), self.nodes.clone());
@@ -108,19 +149,30 @@ impl Supervisor {
         self.nodes.upgrade().ok_or(Over)?.connected();
         self.seen.connected(&self.target);
         self.publish(&connected, &state, says)?;
+        self.progress()?;
         let (mut pong, mut tick, mut looked) = (None, None, exchange.look());
         let ended = loop {
             let ended = exchange.ended();
             // It goes on over whatever else happens: reports would put it off for ever.
             if tick.is_none() {
-                tick = state.tick_in().map(|tick| Box::pin(real_time::sleep(tick)));
+                let next = state.tick_in();
+                self.due_in(next)?;
+                tick = next.map(|tick| Box::pin(real_time::sleep(tick)));
             }
-            let action = match self.next(ended, moved.as_mut(), &mut pong, &mut tick).await {
+            let action = match self.next(ended, moved.as_mut(), renewal.as_mut(), &mut pong, &mut tick).await {
                 Event::Moved => {
                     exchange.close(StoreError::unavailable("another Redis server is the master now"), true);
                     Action::Nothing
                 }
                 Event::Ended(ended) => break ended,
+                Event::Renewed(renewed) => {
+                    exchange.retire();
+                    tokio::spawn(async move {
+                        either(exchange.ended(), real_time::sleep(LAST_ANSWERS)).await;
+                        drop(task);
+                    });
+                    return Ok(Served::Renewed(renewed));
+                }
                 Event::Report(None) => return Err(Over),
                 Event::Report(Some(Report::Wanted)) => Action::Nothing,
                 Event::Report(Some(Report::Overdue(timeout))) => state.doubt(Some(timeout)),
@@ -135,6 +187,7 @@ impl Supervisor {
                     let last = std::mem::replace(&mut looked, now);
                     let action = state.tick(last.0 != now.0);
                     self.publish(&connected, &state, None)?;
+                    self.progress()?;
                     action
                 }
                 Event::Pong(answer) => {
@@ -144,6 +197,7 @@ impl Supervisor {
                         let says = serves(&reply).err();
                         state.pong(if says.is_some() { Pong::Refuses } else { Pong::Serves });
                         self.publish(&connected, &state, says)?;
+                        self.progress()?;
                     }
                     Action::Nothing
                 }
@@ -158,7 +212,7 @@ impl Supervisor {
             }
         };
         drop(task);
-        self.lost(ended, start.elapsed()).await
+        self.lost(ended, start.elapsed()).await.map(Served::Lost)
     }
 
     /// Waits for whatever happens next to a connection.
@@ -166,6 +220,7 @@ impl Supervisor {
         &mut self,
         ended: impl Future<Output = Ended>,
         moved: impl Future<Output = ()>,
+        renewal: impl Future<Output = Connection>,
         pong: &mut Option<oneshot::Receiver<Answer>>,
         tick: &mut Option<Pin<Box<impl Future<Output = ()>>>>,
     ) -> Event {
@@ -181,9 +236,11 @@ impl Supervisor {
                 None => std::future::pending().await,
             }
         };
-        match either(either(either(ended, moved), pong), either(tick, self.reports.recv())).await {
-            Either::First(Either::First(Either::First(ended))) => Event::Ended(ended),
-            Either::First(Either::First(Either::Second(()))) => Event::Moved,
+        let over = either(either(ended, moved), renewal);
+        match either(either(over, pong), either(tick, self.reports.recv())).await {
+            Either::First(Either::First(Either::First(Either::First(ended)))) => Event::Ended(ended),
+            Either::First(Either::First(Either::First(Either::Second(())))) => Event::Moved,
+            Either::First(Either::First(Either::Second(renewed))) => Event::Renewed(renewed),
             Either::First(Either::Second(answer)) => Event::Pong(answer.unwrap_or(Err(NoAnswer::NotAsked))),
             Either::Second(Either::First(())) => Event::Tick,
             Either::Second(Either::Second(report)) => Event::Report(report),
@@ -193,10 +250,11 @@ impl Supervisor {
     /// Publishes the state of the server, if it has changed.
     fn publish(&mut self, connected: &Connected, state: &State, says: Option<StoreError>) -> Result<(), Over> {
         let node = self.node.upgrade().ok_or(Over)?;
-        let is_known = matches!(
-            (&*node.status.borrow(), state.phase()),
-            (Status::Up(_), Phase::Up) | (Status::Slow(_), Phase::Slow)
-        );
+        let is_known = match (&*node.status.borrow(), state.phase()) {
+            (Status::Up(known), Phase::Up) => known.exchange.is_same(&connected.exchange),
+            (Status::Slow(_), Phase::Slow) => true,
+            _ => false,
+        };
         if is_known {
             return Ok(());
         }
@@ -223,6 +281,7 @@ impl Supervisor {
         let was_slow = {
             let node = self.node.upgrade().ok_or(Over)?;
             node.missed();
+            node.pulse.due_in(None);
             let was_slow = matches!(*node.status.borrow(), Status::Slow(_));
             let hopeful = ended.hopeful && !was_slow;
             node.status.send_replace(if hopeful { Status::Connecting } else { Status::Down(ended.error.clone()) });
@@ -240,8 +299,13 @@ impl Supervisor {
         self.reports.recv().await.ok_or(Over).map(|_| Duration::MAX)
     }
 
-    /// An attempt takes long: from now on nobody waits for it. Goes on unless nobody has asked for long.
-    fn hangs(&mut self) -> Result<(), Over> {
+    /// An attempt is under way; once it takes long, calls do not wait for it any more. Goes on
+    /// unless no call has asked for long.
+    fn waits(&mut self, hangs: bool) -> Result<(), Over> {
+        self.due_in(Some(BEAT))?;
+        if !hangs {
+            return Ok(());
+        }
         let error = StoreError::unavailable(format!("Redis at {} does not answer; still trying", self.target));
         self.fail(error)
     }
@@ -251,6 +315,7 @@ impl Supervisor {
         let node = self.node.upgrade().ok_or(Over)?;
         self.seen.failing(&self.target, &error);
         node.status.send_replace(Status::Down(error));
+        node.pulse.progress();
         self.see(&node);
         if node.is_wanted(UNWANTED) { Ok(()) } else { Err(Over) }
     }
@@ -268,9 +333,18 @@ impl Supervisor {
     }
 }
 
+/// What became of a connection.
+enum Served {
+    /// It was good for so long.
+    Lost(Duration),
+    /// Another one is to take its place.
+    Renewed(Connection),
+}
+
 enum Event {
     Ended(Ended),
     Moved,
+    Renewed(Connection),
     Pong(Answer),
     Tick,
     Report(Option<Report>),
@@ -280,6 +354,8 @@ impl Drop for Supervisor {
     fn drop(&mut self) {
         if let Some(node) = self.node.upgrade() {
             node.status.send_replace(Status::Down(StoreError::unavailable("the connection to Redis is closed")));
+            node.pulse.due_in(None);
+            node.pulse.progress();
         }
         if let Some(nodes) = self.nodes.upgrade() {
             nodes.forget(&self.node);
@@ -305,6 +381,16 @@ pub(super) fn end_with_runtime(nodes: Weak<Nodes>, node: Weak<Node>) -> impl Fut
         let _forget = forget;
         std::future::pending::<()>().await;
     }
+}
+
+/// The connection that a task makes; never, if there is none or it panics.
+async fn renewal_of(task: Option<JoinHandle<Connection>>) -> Connection {
+    if let Some(task) = task
+        && let Ok(connection) = task.await
+    {
+        return connection;
+    }
+    std::future::pending().await
 }
 
 struct AbortOnDrop(tokio::task::AbortHandle);
