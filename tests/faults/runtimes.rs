@@ -67,8 +67,8 @@ fn limiters(url: &str) -> Vec<RateLimiter> {
     POLICIES.map(limiter).into()
 }
 
-/// Calls of each policy from a runtime that runs for as long as a call takes; what lies behind `proxy` is refused for
-/// 500 ms.
+/// Calls of each policy from a runtime that runs for as long as a call takes. What lies behind
+/// `proxy` is refused for 500 ms.
 fn calls_on_a_runtime_of_their_own(fault: &'static str, url: String, proxy: Proxy) -> Row {
     proxy.refuse(true);
     let thread = thread::spawn(move || {

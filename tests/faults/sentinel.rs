@@ -100,7 +100,7 @@ pub(crate) async fn all_sentinels_killed() -> Row {
     account.row("Sentinel of 3: all sentinels killed, and 1.5 s later all connections, the master alive")
 }
 
-/// It names the master of before. The one of a higher epoch is asked first, and says that it is one.
+/// It names the master of before. That of a higher epoch is asked first, and says that it is one.
 pub(crate) async fn outdated_sentinel_alone() -> Row {
     let (old, new) = (RedisServer::start(), RedisServer::start());
     let sentinel = FakeSentinel::start(&new, 5).await;

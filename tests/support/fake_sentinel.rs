@@ -75,7 +75,8 @@ impl FakeSentinel {
         Self { port, view, alive }
     }
 
-    /// From now on it says this of the master, and of the ports of other sentinels whether they are alive.
+    /// From now on it says this of the master, and of the ports of other sentinels whether they
+    /// are alive.
     pub(crate) fn say(&self, master: &RedisServer, epoch: u64, others: &[(u16, bool)]) {
         *self.view.lock().unwrap() = View { master: master.port(), epoch, others: others.to_vec() };
     }
