@@ -15,6 +15,7 @@ use syn::visit::{self, Visit};
 use tonic::codegen::http;
 
 use crate::documented::{code, file, table};
+use crate::limiter_per_call;
 use crate::log::{Kind, Log};
 use crate::redis_server::{ALONE, limiter, until};
 use crate::support::redis::{RedisServer, free_port};
@@ -149,6 +150,7 @@ async fn what_happens_is_logged_as_it_is_documented() {
         let _ = memory.acquire(rule, &key).await;
     }
     twins::both(&memory).await;
+    limiter_per_call::memory_made_elsewhere(1).await.unwrap();
     drop(RateLimiter::current().acquire(&plain, &key).await);
     let wrong = memory.acquire(&rule("missing").with_policy("nobody-has-set-it"), &key).await.unwrap_err();
     drop(tonic::Status::from(wrong));
