@@ -25,6 +25,8 @@
 pub mod __private;
 mod adapter;
 mod algorithm;
+#[cfg(feature = "http")]
+mod client_ip;
 pub mod clock;
 mod decision;
 mod engine;
@@ -63,7 +65,11 @@ pub use adapter::layer::RateLimitLayer;
 #[cfg(feature = "tower")]
 pub use adapter::tower::RateLimitClientLayer;
 #[cfg(feature = "http")]
-pub use adapter::{ClientIp, HeaderKey, HeaderKeyRejection, InvalidProxy, NamedHeader, TrustedProxies};
+pub use adapter::{HeaderKey, HeaderKeyRejection, NamedHeader};
+#[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
+pub use client_ip::by_client_ip;
+#[cfg(feature = "http")]
+pub use client_ip::{ClientIp, ClientIpRejection, InvalidProxy, TrustedProxies};
 pub use decision::{Decision, Source};
 pub use error::RateLimitError;
 pub use key::{ExactIp, InvalidKey, Key, KeyPart, KeyWriter};

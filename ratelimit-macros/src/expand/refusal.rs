@@ -11,7 +11,7 @@ use crate::expand::receiver::kept_in;
 
 /// The value that a refused call returns, located at the return type; `None` if no call is refused.
 pub(crate) fn expand(refusal: &Refusal, context: &Context) -> Option<TokenStream> {
-    let Context { runtime, receiver, output: OutputType { ty, span } } = context;
+    let Context { runtime, receiver, output: OutputType { ty, span, .. } } = context;
     match refusal {
         Refusal::Never => None,
         Refusal::ByType => {

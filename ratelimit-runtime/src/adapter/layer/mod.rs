@@ -10,7 +10,7 @@ use std::sync::Arc;
 #[cfg(feature = "actix-web")]
 pub(super) use self::told::Fields;
 pub(super) use self::told::{Decided, keep_out_of_caches};
-use super::client_ip::TrustedProxies;
+use crate::client_ip::TrustedProxies;
 use crate::error::RateLimitError;
 use crate::key::Key;
 use crate::limiter::{RateLimiter, find};
@@ -26,6 +26,11 @@ use crate::rule::Rule;
 /// - With a [`limiter`](Self::limiter), checks made for a request use it, wherever it was made. Without one, they use the
 ///   installed one.
 /// - With a [`rule`](Self::rule), the layer limits requests by itself. Several rules are several layers.
+///
+/// Of a refusal, clients of gRPC (POST over HTTP/2 with its content type) get a status of gRPC in a
+/// `200`, and everybody else a status of HTTP, gRPC-Web with `grpc-status` beside it. With
+/// `tonic-web` the layer belongs around its `GrpcWebLayer`. No answer in place of a handler is to be
+/// stored by caches.
 ///
 /// Scripts in a browser that come from another origin see these fields only where
 /// `Access-Control-Expose-Headers` names them: [`expose_headers`](Self::expose_headers) adds that.
@@ -110,7 +115,8 @@ impl<R> RateLimitLayer<R> {
         self
     }
 
-    /// Whom [`ClientIp`](crate::ClientIp) believes.
+    /// Whom [`ClientIp`](crate::ClientIp) believes inside of this layer, in place of those of the
+    /// [limiter](crate::RateLimiterBuilder::trusted_proxies).
     pub fn trusted_proxies(mut self, proxies: TrustedProxies) -> Self {
         self.proxies = Some(proxies);
         self
