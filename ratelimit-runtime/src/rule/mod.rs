@@ -44,6 +44,8 @@ pub struct Rule {
     name: RuleName,
     terms: Terms,
     policy: Option<&'static str>,
+    /// How often windows or algorithm have been changed.
+    revision: u32,
     resolved: OnceCell<Resolved>,
     known_by: KnownBy,
 }
@@ -58,6 +60,10 @@ enum RuleName {
 /// What is worked out once per rule.
 #[derive(Debug, Clone)]
 pub(crate) struct Resolved {
+    /// Of the rule that it is of.
+    revision: u32,
+    /// Of the same rule, which was changed after it had been used.
+    newer: OnceCell<Box<Self>>,
     /// The name as decisions and metrics show it.
     pub(crate) name: Name,
     /// The name as keys hold it.
@@ -94,7 +100,21 @@ impl Rule {
     }
 
     const fn with_name(name: RuleName, limit: Limit) -> Self {
-        Self { name, terms: Terms::new(limit), policy: None, resolved: OnceCell::new(), known_by: KnownBy::nobody() }
+        Self {
+            name,
+            terms: Terms::new(limit),
+            policy: None,
+            revision: 0,
+            resolved: OnceCell::new(),
+            known_by: KnownBy::nobody(),
+        }
+    }
+
+    /// The same rule with other windows or another algorithm: what was worked out of it before is void.
+    const fn revised(mut self) -> Self {
+        self.revision += 1;
+        self.known_by = KnownBy::nobody();
+        self
     }
 
     /// The same rule with one more limit on the same key. A call is charged to all of them, or to none.
@@ -105,14 +125,14 @@ impl Rule {
     #[must_use]
     pub const fn and(mut self, limit: Limit) -> Self {
         self.terms = self.terms.and(limit);
-        self
+        self.revised()
     }
 
     /// How the limits are kept: [`Algorithm::SlidingWindow`] unless set.
     #[must_use]
     pub const fn with_algorithm(mut self, algorithm: Algorithm) -> Self {
         self.terms = self.terms.with_algorithm(algorithm);
-        self
+        self.revised()
     }
 
     /// Once the limits refuse a key, refuse it for this long. Refusals by the block do not extend it; `peek` and
@@ -263,12 +283,30 @@ impl Rule {
 
     #[inline]
     pub(crate) fn resolved(&self) -> &Resolved {
-        self.resolved.get_or_init(|| {
-            let name = self.full_name();
-            let escaped: Box<str> = escape(&name).into();
-            let mut head = String::with_capacity(escaped.len() + 24);
-            push_head(&mut head, self.terms.algorithm(), self.limits(), &escaped);
-            Resolved { name: Name::intern(&name), escaped, head: head.into_boxed_str() }
-        })
+        let resolved = self.resolved.get_or_init(|| self.resolve());
+        if resolved.revision == self.revision { resolved } else { self.resolved_anew(resolved) }
+    }
+
+    #[cold]
+    fn resolved_anew<'a>(&'a self, mut resolved: &'a Resolved) -> &'a Resolved {
+        // In a constant, nothing can be taken out of the cell: what is newer stands behind it.
+        while resolved.revision != self.revision {
+            resolved = resolved.newer.get_or_init(|| Box::new(self.resolve()));
+        }
+        resolved
+    }
+
+    fn resolve(&self) -> Resolved {
+        let name = self.full_name();
+        let escaped: Box<str> = escape(&name).into();
+        let mut head = String::with_capacity(escaped.len() + 24);
+        push_head(&mut head, self.terms.algorithm(), self.limits(), &escaped);
+        Resolved {
+            revision: self.revision,
+            newer: OnceCell::new(),
+            name: Name::intern(&name),
+            escaped,
+            head: head.into_boxed_str(),
+        }
     }
 }
