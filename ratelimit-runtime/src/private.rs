@@ -4,7 +4,9 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+
+use tokio::task::coop;
 
 use crate::engine::{self, Asked, Engine};
 pub use crate::engine::{CheckBuilder, Reservations};
@@ -89,7 +91,11 @@ impl<T: Unpin> Future for Guard<T> {
         const AGAIN: &str = "a guard polled after completion";
         match &mut self.get_mut().0 {
             Repr::Admitted(admitted) => Poll::Ready(Ok(admitted.take().expect(AGAIN))),
-            Repr::Refused(error) => Poll::Ready(Err(error.take().expect(AGAIN))),
+            Repr::Refused(error) => {
+                // As `engine::cooperative` does.
+                ready!(coop::poll_proceed(cx)).made_progress();
+                Poll::Ready(Err(error.take().expect(AGAIN)))
+            }
             Repr::Asked(answer) => answer.as_mut().poll(cx),
         }
     }
