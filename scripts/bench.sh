@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures this crate beside its peers, in one run on this machine, and writes the figures into docs/performance.md and
-# the chart beside it. It takes less than ten minutes on two cores once everything is built. No time here gates anything.
+# Measures this crate beside its peers, in one run on this machine, and writes the figures into
+# guide/reference/performance.md and its chart. It takes less than ten minutes on two cores once everything is built. No time here gates anything.
 #
 #   scripts/bench.sh            all of it
 #   scripts/bench.sh --quick    all of it in two minutes, with figures to match; printed, not written
@@ -12,7 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # Compilers that are asked about themselves read standard input, whatever that happens to be.
 exec </dev/null
 
-page=docs/performance.md chart=docs/performance.svg
+page=ratelimit-runtime/src/guide/reference/performance.md chart=docs/performance.svg
 mkdir -p target
 
 # A module that does not build leaves its row out, and says why.

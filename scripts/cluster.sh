@@ -6,17 +6,20 @@
 #   scripts/cluster.sh stop
 #
 # The nodes listen on CLUSTER_PORT (7000 unless set) and the five ports above, and for each other 10,000 above those. They keep
-# nothing on disk but what they know of each other, in a folder of the system's temporary one, which goes with them.
+# nothing on disk but what they know of each other, in a folder below target/, where only who builds here can write.
 set -euo pipefail
 
 first=${CLUSTER_PORT:-7000}
 server=${RATELIMIT_TEST_REDIS_BIN:-redis-server}
-dir=${TMPDIR:-/tmp}/ratelimit-cluster-$(id -u)-$first
+dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/target/cluster-$first
 ports=$(seq "$first" "$((first + 5))")
 
 fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
 cli() { redis-cli -h 127.0.0.1 -p "$@"; }
+
+# The same to a node that may be frozen.
+node() { timeout 2 redis-cli -h 127.0.0.1 -p "$@"; }
 
 url() {
     local seeds
@@ -29,6 +32,7 @@ start() {
     command -v redis-cli >/dev/null || fail 'there is no redis-cli here: install redis-tools'
     [ "$((first + 10005))" -le 65535 ] || fail "CLUSTER_PORT is at most 55530, not $first"
     [ ! -e "$dir" ] || fail "it is running already, or was not stopped: scripts/cluster.sh stop"
+    mkdir -p "${dir%/*}"
     mkdir -m 700 "$dir"
     for port in $ports; do
         mkdir "$dir/$port"
@@ -52,10 +56,12 @@ start() {
     url
 }
 
-# Whether it is our node that answers, and not somebody else's server.
+# Whether the server on a port is the node that was started here, and not another server.
+is_ours() { [ "$(node "$1" config get dir 2>/dev/null | tail -n 1)" = "$dir/$1" ]; }
+
 answers() {
     for _ in $(seq 100); do
-        [ -s "$dir/$1/pid" ] && [ "$(cli "$1" config get dir 2>/dev/null | tail -n 1)" = "$dir/$1" ] && return
+        [ -s "$dir/$1/pid" ] && is_ours "$1" && return
         sleep 0.1
     done
     return 1
@@ -69,13 +75,19 @@ serves() {
     return 1
 }
 
+# A node is told to end, never a number out of a file: what has that number now may be another process.
 stop() {
+    local left=()
     for port in $ports; do
-        [ -s "$dir/$port/pid" ] || continue
-        pid=$(cat "$dir/$port/pid")
-        kill -9 "$pid" 2>/dev/null || true
-        while kill -0 "$pid" 2>/dev/null; do sleep 0.02; done
+        if is_ours "$port"; then
+            node "$port" shutdown nosave >/dev/null 2>&1 || true
+            for _ in $(seq 50); do [ -e "$dir/$port/pid" ] || continue 2; sleep 0.1; done
+        fi
+        [ -e "$dir/$port/pid" ] || continue
+        # A node that was killed leaves its file behind, and no server on its port.
+        [[ $(node "$port" ping 2>&1 || true) == *refused* ]] || left+=("$port")
     done
+    [ "${#left[@]}" -eq 0 ] || fail "the nodes on these ports do not end: ${left[*]}; end them by hand, then remove $dir"
     rm -rf -- "$dir"
 }
 

@@ -10,6 +10,8 @@ use clap::{ArgGroup, Args, Parser, Subcommand};
 use ratelimit_runtime::{Algorithm, InvalidKey, Key, Policy, Rule};
 use serde_json::{Map, Value};
 
+use crate::escapes::unescaped;
+
 const EXAMPLES: &str = "\
 Examples:
   admin list  login --limits 5/1m
@@ -90,7 +92,7 @@ pub(crate) struct Service {
 #[derive(Args)]
 #[command(group = ArgGroup::new("of the rule").required(true).args(["limits", "policies"]))]
 pub(crate) struct RuleArgs {
-    /// Name of the rule: `name = "…"` of the attribute, or else the path of the function, such as shop.Mailer.send or shop::Mailer::send
+    /// Name of the rule: `name = "…"` of the attribute as it is, or else the path of the function with dots, such as shop.Mailer.send
     #[arg(value_name = "RULE")]
     name: String,
     /// Its limits: 5/1m, or several: 5/1m,50/1d
@@ -114,7 +116,7 @@ pub(crate) struct RuleArgs {
 pub(crate) struct Bucket {
     #[command(flatten)]
     pub(crate) rule: RuleArgs,
-    /// The key as `list` shows it, each value in its brackets: '<acme>/<7>'. A lone value needs none: alice@example.com;
+    /// The key as `list` shows it, each value in its brackets and with what is escaped: '<acme>/<7>'. A lone value needs none: alice@example.com;
     /// IPv6 addresses count by their /64: '<2001:db8:1:2::/64>'
     key: Option<String>,
     /// The rule has no key: one bucket for everybody
@@ -153,7 +155,7 @@ impl RuleArgs {
             None => self.policy_of_flags().map_err(|why| format!("--limits, --algorithm, --burst: {why}"))?,
         };
         let [first, others @ ..] = policy.limits() else { return Err("a rule has at least one limit".to_owned()) };
-        let rule = Rule::named(self.name.replace("::", "."), *first).with_algorithm(policy.algorithm());
+        let rule = Rule::named(self.name.as_str(), *first).with_algorithm(policy.algorithm());
         Ok(others.iter().fold(rule, |rule, limit| rule.and(*limit)))
     }
 
@@ -184,6 +186,7 @@ impl Bucket {
             let missing = || "which key? Say it behind the rule, or --global for a rule without one".to_owned();
             return self.global.then(Key::global).ok_or_else(missing);
         };
+        let text = &unescaped(text);
         let is_digest = text.len() == 33 && text.starts_with('#');
         if is_digest || text.contains(['<', '>']) {
             return Key::from_rendered(text).map_err(|error: InvalidKey| format!("the key {text}: {error}"));

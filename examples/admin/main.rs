@@ -8,6 +8,9 @@
 //! ```
 
 mod arguments;
+mod escapes;
+#[path = "../printable.rs"]
+mod printable;
 mod report;
 
 use std::collections::BTreeSet;
@@ -45,7 +48,9 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
                 Change::Unblock(_) => limiter.unblock(rule, key).await,
             };
             let changed = changed.map_err(Failure::Change)?;
-            Ok(Report::Outcome(Outcome { command: change.name(), changed, before, after: target.look().await? }))
+            let existed = !before.is_untouched();
+            let after = target.look().await?;
+            Ok(Report::Outcome(Outcome { command: change.name(), changed, existed, before, after }))
         }
     }
 }

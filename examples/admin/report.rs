@@ -10,6 +10,9 @@ use humantime::format_duration;
 use ratelimit_runtime::{Decision, Key};
 use serde::{Serialize, Serializer};
 
+use crate::escapes::in_json;
+use crate::printable::escaped;
+
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(crate) enum Report {
@@ -55,6 +58,8 @@ pub(crate) struct Outcome {
     pub(crate) command: &'static str,
     /// Whether there was anything to change.
     pub(crate) changed: bool,
+    /// Whether anything was counted or blocked for the key before.
+    pub(crate) existed: bool,
     pub(crate) before: Standing,
     pub(crate) after: Standing,
 }
@@ -80,7 +85,7 @@ impl Standing {
 }
 
 impl Standing {
-    fn is_untouched(&self) -> bool {
+    pub(crate) fn is_untouched(&self) -> bool {
         matches!(self.state, State::Allowed) && self.reset_after.is_zero()
     }
 }
@@ -89,7 +94,7 @@ impl Report {
     pub(crate) fn print(&self, json: bool) -> ExitCode {
         if json {
             let Ok(json) = serde_json::to_string(self) else { return ExitCode::FAILURE };
-            println!("{json}");
+            println!("{}", in_json(&json));
         } else {
             println!("{self}");
         }
@@ -102,7 +107,11 @@ impl fmt::Display for Report {
         match self {
             Self::Standing(standing) => {
                 write!(f, "{} {}: {standing}", standing.rule, name(&standing.key))?;
-                if standing.is_untouched() { write!(f, "; nothing is counted, {HINT}") } else { Ok(()) }
+                if standing.is_untouched() {
+                    write!(f, "; nothing is counted, {}", hint(standing.rule))
+                } else {
+                    Ok(())
+                }
             }
             Self::Listing(Listing { rule, keys, complete }) => {
                 let width = keys.iter().map(|standing| name(&standing.key).chars().count()).max().unwrap_or_default();
@@ -110,29 +119,37 @@ impl fmt::Display for Report {
                     writeln!(f, "{:width$}  {standing}", name(&standing.key))?;
                 }
                 match (keys.len(), complete) {
-                    (0, true) => write!(f, "no keys of {rule} are stored; {HINT}"),
+                    (0, true) => write!(f, "no keys of {rule} are stored; {}", hint(rule)),
                     (1, true) => write!(f, "1 key of {rule}"),
                     (keys, true) => write!(f, "{keys} keys of {rule}"),
                     (keys, false) => write!(f, "{keys} keys of {rule}, and there are more: see --max-keys"),
                 }
             }
-            Self::Outcome(Outcome { command, changed, before, after }) => {
+            Self::Outcome(Outcome { command, changed, existed, before, after }) => {
                 let (rule, key) = (before.rule, name(&before.key));
-                if *changed {
-                    write!(f, "{command} {rule} {key}\n  before: {before}\n  now:    {after}")
-                } else {
-                    write!(f, "{rule} {key}: there was nothing to {command}; {HINT}\n  now:    {after}")
+                if !*changed {
+                    let hint = hint(rule);
+                    return write!(f, "{rule} {key}: there was nothing to {command}; {hint}\n  now:    {after}");
                 }
+                write!(f, "{command} {rule} {key}\n  before: {before}\n  now:    {after}")?;
+                if *existed { Ok(()) } else { write!(f, "\n  nothing was counted for it before; {}", hint(rule)) }
             }
         }
     }
 }
 
-const HINT: &str = "are name, windows, algorithm and prefix those of the service?";
+/// What may be wrong where nothing is stored.
+fn hint(rule: &str) -> &'static str {
+    if rule.contains("::") {
+        "if the rule has no `name` of its own, its name is the path with dots: shop.Mailer.send"
+    } else {
+        "are name, windows, algorithm and prefix those of the service?"
+    }
+}
 
-/// The key of a rule without one has no text.
-fn name(key: &str) -> &str {
-    if key.is_empty() { "(all callers)" } else { key }
+/// The key of a rule without one has no text. Others are written by strangers.
+fn name(key: &str) -> String {
+    if key.is_empty() { "(all callers)".to_owned() } else { escaped(key) }
 }
 
 impl fmt::Display for Standing {

@@ -15,6 +15,8 @@ mod args;
 mod candidate;
 mod chart;
 mod log;
+#[path = "../printable.rs"]
+mod printable;
 mod read;
 mod report;
 mod sample;

@@ -9,6 +9,7 @@ use indicatif::HumanCount;
 
 use crate::args::Args;
 use crate::candidate::Outcome;
+use crate::printable::escaped;
 use crate::read::Read;
 use crate::time::rfc3339;
 
@@ -101,5 +102,5 @@ fn wait(wait: Duration) -> String {
 
 /// What a log holds must not steer the terminal, nor end a cell.
 fn shown(key: &str) -> String {
-    key.escape_debug().to_string().replace('|', "\\|")
+    escaped(key).replace('|', "\\|")
 }

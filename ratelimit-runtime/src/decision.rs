@@ -24,6 +24,8 @@ pub struct Decision {
     pub(crate) source: Source,
     pub(crate) allowed: bool,
     pub(crate) blocked: bool,
+    /// Whether `limit` is a burst, and not the `max` of the limit.
+    pub(crate) bursts: bool,
 }
 
 /// What a decision has charged, and to whom.
@@ -146,6 +148,7 @@ impl Decision {
             source: Source::Nobody,
             allowed: true,
             blocked: false,
+            bursts: false,
         }
     }
 }

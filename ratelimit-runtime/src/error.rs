@@ -13,7 +13,7 @@ use crate::decision::{Decision, whole_seconds};
 /// | variant | meaning | HTTP | try again? |
 /// | --- | --- | --- | --- |
 /// | `Exceeded` | the limit is used up | 429 | after [`retry_after`](Self::retry_after) |
-/// | `CostExceedsLimit` | this call weighs more than the limit ever allows | 429, no `Retry-After` | never |
+/// | `CostExceedsLimit` | this call weighs more than the limit ever allows | 413 | never |
 /// | `Unavailable` | the store did not answer in time, and the rule says `deny` | 503 | when the store is back |
 /// | `Misconfigured` | a setting is wrong: the URL, the password, the script's permissions, two meanings for one name | 500 | after a change |
 #[derive(Debug, Clone)]
@@ -53,16 +53,6 @@ impl RateLimitError {
     /// The same in whole seconds, rounded up.
     pub(crate) fn retry_after_seconds(&self) -> Option<u64> {
         self.retry_after().map(whole_seconds)
-    }
-
-    /// The status code of an HTTP response that says so.
-    #[cfg(feature = "http")]
-    pub(crate) fn http_status(&self) -> http::StatusCode {
-        match self {
-            Self::Exceeded(_) | Self::CostExceedsLimit { .. } => http::StatusCode::TOO_MANY_REQUESTS,
-            Self::Unavailable(_) => http::StatusCode::SERVICE_UNAVAILABLE,
-            Self::Misconfigured(_) => http::StatusCode::INTERNAL_SERVER_ERROR,
-        }
     }
 
     /// What a client may read: nothing of what is misconfigured.

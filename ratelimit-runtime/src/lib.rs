@@ -1,3 +1,18 @@
+// The README's links are for a repository and a registry. The first definition of a name counts: here they lead to the
+// pages of this build, and to the repository.
+#![cfg_attr(not(doctest), doc = include_str!("guide/readme_links.md"))]
+#![cfg_attr(not(doctest), doc = concat!(
+    "\n[zh]: ", env!("CARGO_PKG_REPOSITORY"), "/blob/HEAD/README.zh-CN.md",
+    "\n[picture]: ", env!("CARGO_PKG_REPOSITORY"), "/raw/HEAD/docs/playground.png",
+    "\n[performance-picture]: ", env!("CARGO_PKG_REPOSITORY"), "/raw/HEAD/docs/performance.svg",
+    "\n[examples]: ", env!("CARGO_PKG_REPOSITORY"), "/tree/HEAD/examples",
+    "\n[frameworks]: ", env!("CARGO_PKG_REPOSITORY"), "/tree/HEAD/examples/frameworks",
+    "\n[changelog]: ", env!("CARGO_PKG_REPOSITORY"), "/blob/HEAD/CHANGELOG.md",
+    "\n[contributing]: ", env!("CARGO_PKG_REPOSITORY"), "/blob/HEAD/CONTRIBUTING.md",
+    "\n[security]: ", env!("CARGO_PKG_REPOSITORY"), "/blob/HEAD/SECURITY.md",
+    "\n[mit]: ", env!("CARGO_PKG_REPOSITORY"), "/blob/HEAD/LICENSE-MIT",
+    "\n[apache]: ", env!("CARGO_PKG_REPOSITORY"), "/blob/HEAD/LICENSE-APACHE",
+))]
 // The README's programs are tested where the features that they use are on.
 #![cfg_attr(
     any(not(doctest), all(feature = "axum", feature = "macros", feature = "redis", feature = "serde")),
@@ -54,7 +69,7 @@ pub use error::RateLimitError;
 pub use key::{ExactIp, InvalidKey, Key, KeyPart, KeyWriter};
 pub use limiter::{DefaultGuard, Keys, RateLimiter, RateLimiterBuilder, Scoped};
 #[cfg(feature = "http")]
-pub use response::Responses;
+pub use response::{Refusal, Responses};
 pub use rule::{
     Algorithm, InvalidLimit, Limit, MAX_COUNT, MAX_LIMITS, MAX_WINDOW, OnUnavailable, ParseError, Policy, Rule,
 };

@@ -15,6 +15,7 @@ mod listing;
 mod pace;
 mod redirects;
 mod runtimes;
+mod script;
 mod servers;
 mod slots;
 

@@ -159,6 +159,73 @@ fn people_read_what_was_there_and_what_is_there_now() {
     assert!(says(&["list", "log in"]).starts_with("no keys of log in are stored; are name, windows"));
 }
 
+/// A key is what a stranger sent: it must not steer the terminal of an operator, and can be acted on as it is shown.
+#[test]
+fn a_listed_key_steers_no_terminal_and_can_be_acted_on() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let flags = ["--url", &url, "--limits", "5/1h"];
+    let hostile = "bob\u{9b}2J\u{202e}\u{200b}moc";
+    let (plain, backslash) = ("Zoë \"d'Arc\"", r"DOMAIN\user");
+    let keys = [Key::of(hostile), Key::of(plain), Key::of(backslash)];
+    charge(&strict().redis(&url).build().unwrap(), &Rule::new("login", Limit::per_hour(5)), &keys);
+    let list = [&["list", "login"], &flags[..]].concat();
+
+    let printed = says(&list);
+    let shown = [r"<bob\u{9b}2J\u{202e}\u{200b}moc>", "<Zoë \"d'Arc\">", r"<DOMAIN\user>"];
+    for key in shown {
+        assert!(printed.lines().any(|line| line.starts_with(key)), "{key} in {printed}");
+    }
+    let printed = says(&[&list[..], &["--json"]].concat());
+    let is_quiet = |c: char| !c.is_control() && !('\u{200b}'..='\u{202e}').contains(&c);
+    assert!(printed.trim_end().chars().all(is_quiet), "{printed}");
+    let listing: Value = serde_json::from_str(&printed).unwrap();
+    let listed: BTreeSet<&str> = keys_of(&listing).into_iter().collect();
+    assert_eq!(listed, keys.iter().map(|key| std::str::from_utf8(key.as_bytes()).unwrap()).collect());
+
+    for key in shown {
+        assert_eq!(json(&[&["reset", "login", key], &flags[..]].concat())["changed"], true, "{key}");
+    }
+    assert_eq!(server.cli(&["KEYS", "*"]), "");
+}
+
+/// A name of its own may hold what paths hold.
+#[test]
+fn an_explicit_name_with_colons_is_that_rule_and_no_other() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let flags = ["--url", &url, "--limits", "5/1h"];
+    let limiter = strict().redis(&url).build().unwrap();
+    charge(&limiter, &Rule::new("api::v1", Limit::per_hour(5)), &[Key::of("alice")]);
+    charge(&limiter, &Rule::new("api.v1", Limit::per_hour(5)), &[Key::of("alice"), Key::of("bob")]);
+
+    assert_eq!(keys_of(&json(&[&["list", "api::v1"], &flags[..]].concat())), ["<alice>"]);
+    assert_eq!(json(&[&["reset", "api::v1", "alice"], &flags[..]].concat())["changed"], true);
+    assert_eq!(server.cli(&["KEYS", "*alice*"]), "rl1:sw-3600s:api.v1:<alice>");
+    // A path in the words of the code is told what its name is.
+    for command in [&["reset", "shop::send", "bob"][..], &["block", "shop::send", "bob", "--for", "1m"]] {
+        let printed = says(&[command, &flags].concat());
+        assert!(printed.contains("its name is the path with dots: shop.Mailer.send"), "{printed}");
+    }
+}
+
+/// A block of a key that nothing is known of succeeds, and may be a slip of the pen.
+#[test]
+fn a_block_says_whether_there_was_anything_before() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let flags = ["--url", &url, "--limits", "5/1h"];
+    charge(&strict().redis(&url).build().unwrap(), &Rule::new("login", Limit::per_hour(5)), &[Key::of("alice")]);
+    for (key, existed) in [("alice", true), ("alcie", false)] {
+        let block = [&["block", "login", key, "--for", "1m"], &flags[..]].concat();
+        let printed = says(&block);
+        assert_eq!(printed.contains("nothing was counted for it before; are name,"), !existed, "{printed}");
+        assert_eq!(json(&block)["existed"], true, "it is blocked by now");
+        assert_eq!(json(&[&["reset", "login", key], &flags[..]].concat())["existed"], true);
+        assert_eq!(json(&block)["existed"], false);
+    }
+}
+
 /// What a service can say about its limiter, an operator can say too.
 #[test]
 fn it_finds_the_keys_of_every_kind_of_limiter() {

@@ -3,15 +3,18 @@
 use actix_web::body::{MessageBody, to_bytes};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::test::{TestRequest, call_service, init_service};
-use actix_web::{App, Responder, web};
+use actix_web::{App, HttpResponse, Responder, web};
 use ratelimit_runtime::{
     ClientIp, HeaderKey, RateLimitError, RateLimitLayer, RateLimiter, TrustedProxies, key, rate_limit,
 };
 
 use crate::{ApiKey, PER_IP, PER_IP_ANSWERS, PER_KEY, Seen, assert_per_key, assert_searches, search};
 
-async fn seen<B: MessageBody>(answer: ServiceResponse<B>) -> Seen {
-    let (_, response) = answer.into_parts();
+pub(crate) async fn seen<B: MessageBody>(answer: ServiceResponse<B>) -> Seen {
+    seen_of(answer.into_parts().1).await
+}
+
+pub(crate) async fn seen_of<B: MessageBody>(response: HttpResponse<B>) -> Seen {
     let (head, body) = response.into_parts();
     let field =
         |name: &str| head.headers().get_all(name).map(|value| value.to_str().unwrap().to_owned()).collect::<Vec<_>>();
@@ -105,7 +108,7 @@ async fn extractors_are_parts_of_keys() {
     assert_eq!(ask("10.0.0.1", "9.9.9.9", &["abc"]).await.status, 429);
     assert_eq!(ask("10.0.0.1", "8.8.8.8", &["abc"]).await.body, "8.8.8.8 3");
     let missing = ask("9.9.9.9", "1.1.1.1", &[]).await;
-    assert_eq!((missing.status, missing.body.as_str()), (400, "the header x-api-key is missing"));
+    assert_eq!((missing.status, missing.body), (400, crate::without_key("is missing")));
     assert_eq!(ask("9.9.9.9", "1.1.1.1", &["a", "b"]).await.status, 400);
 }
 

@@ -1,10 +1,17 @@
 //! What the fields hold at their edges.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
+use axum::Router;
+use axum::extract::Request;
+use axum::routing::get;
 use ratelimit_runtime::store::StoreError;
-use ratelimit_runtime::{Key, Limit, MAX_COUNT, RateLimitError, RateLimiter, Rule, rate_limit};
+use ratelimit_runtime::{
+    Algorithm, Key, Limit, MAX_COUNT, RateLimitError, RateLimitLayer, RateLimiter, Rule, rate_limit,
+};
 
+use crate::axum_server::{ask, request};
 use crate::{Item, item, parsed};
 
 async fn refusal(rule: &Rule) -> RateLimitError {
@@ -25,14 +32,78 @@ fn field(error: &RateLimitError, name: &str) -> Vec<Item> {
 #[tokio::test(start_paused = true)]
 async fn names_and_numbers_are_what_a_structured_field_can_hold() {
     let error = refusal(&Rule::named("müde \"ä\\b\"", Limit::new(2, Duration::from_millis(1500)))).await;
-    assert_eq!(field(&error, "ratelimit-policy"), [item("m_de \"_\\b\"", &[("q", 2), ("w", 2)])]);
-    assert_eq!(field(&error, "ratelimit"), [item("m_de \"_\\b\"", &[("r", 0), ("t", 2)])]);
+    assert_eq!(field(&error, "ratelimit-policy"), [item("m%C3%BCde \"%C3%A4\\b\"", &[("q", 2), ("w", 2)])]);
+    assert_eq!(field(&error, "ratelimit"), [item("m%C3%BCde \"%C3%A4\\b\"", &[("r", 0), ("t", 2)])]);
 
     let huge = Rule::named("huge", Limit::per_minute(MAX_COUNT)).with_cost(MAX_COUNT);
     assert_eq!(
         field(&refusal(&huge).await, "ratelimit-policy"),
         [item("huge", &[("q", 999_999_999_999_999), ("w", 60)])]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_that_are_not_ascii_stay_apart() {
+    let mut told = Vec::new();
+    for name in ["登录", "注册", "__", "müde", "mü%64e", "a%20b", "a b"] {
+        let error = refusal(&Rule::named(name, Limit::per_minute(2))).await;
+        let [standing] = &field(&error, "ratelimit")[..] else { panic!("one limit decided") };
+        told.push(standing.0.clone());
+    }
+    assert_eq!(
+        told,
+        ["%E7%99%BB%E5%BD%95", "%E6%B3%A8%E5%86%8C", "__", "m%C3%BCde", "m%C3%BC%2564e", "a%2520b", "a b"]
+    );
+}
+
+static UPLOAD: LazyLock<Rule> = LazyLock::new(|| {
+    let rule = Rule::new("upload", Limit::per_hour(1000).with_burst(2)).and(Limit::per_day(2000));
+    rule.with_algorithm(Algorithm::TokenBucket)
+});
+
+#[tokio::test(start_paused = true)]
+async fn a_bucket_says_its_burst() {
+    let layer = RateLimitLayer::new().limiter(RateLimiter::memory());
+    let app = Router::new().route("/", get(async || "hello")).layer(layer.rule(&UPLOAD, |_: &Request| Key::of("all")));
+    for left in [1, 0, 0] {
+        let answer = ask(&app, request("/")).await;
+        assert_eq!(
+            answer.policies,
+            [
+                item("upload", &[("q", 1000), ("w", 3600), ("burst", 2)]),
+                item("upload/2", &[("q", 2000), ("w", 86_400)]),
+            ]
+        );
+        assert_eq!((answer.standings[0].0.as_str(), &answer.standings[0].1[0]), ("upload", &("r".to_owned(), left)));
+    }
+}
+
+/// A burst is not what is admitted in a window.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_knows_the_burst_alone_states_no_policy() {
+    let error = refusal(&UPLOAD).await;
+    assert_eq!(field(&error, "ratelimit-policy"), []);
+    assert_eq!(field(&error, "ratelimit"), [item("upload", &[("r", 0), ("t", 4)])]);
+
+    let even = Rule::named("even", Limit::per_minute(2)).with_algorithm(Algorithm::LeakyBucket);
+    assert_eq!(field(&refusal(&even).await, "ratelimit-policy"), [item("even", &[("q", 2), ("w", 60)])]);
+}
+
+/// A response speaks of ten rules at most.
+#[tokio::test(start_paused = true)]
+async fn what_refuses_is_told_of_however_many_rules_were_asked() {
+    let handler = async || -> Result<(), RateLimitError> {
+        for nth in 0..12 {
+            let rule = Rule::named(format!("rule {nth}"), Limit::per_minute(if nth == 11 { 1 } else { 9 }));
+            let _ = RateLimiter::current().acquire(&rule, &Key::of("all")).await?;
+        }
+        Ok(())
+    };
+    let app = Router::new().route("/", get(handler)).layer(RateLimitLayer::new().limiter(RateLimiter::memory()));
+    assert_eq!(ask(&app, request("/")).await.standings.len(), 10);
+    let refused = ask(&app, request("/")).await;
+    assert_eq!((refused.status, refused.standings.len()), (429, 10));
+    assert_eq!(refused.standings[9], item("rule 11", &[("r", 0), ("t", 60)]));
 }
 
 #[rate_limit(window = "60s", max = 1)]
@@ -62,7 +133,7 @@ async fn a_moment_is_rounded_up_and_the_same_in_both_fields() {
 #[tokio::test(start_paused = true)]
 async fn where_waiting_does_not_help_nothing_says_when_to_come_back() {
     let errors = [
-        (429, refusal(&Rule::named("heavy", Limit::per_minute(1)).with_cost(2)).await),
+        (413, refusal(&Rule::named("heavy", Limit::per_minute(1)).with_cost(2)).await),
         (503, RateLimitError::Unavailable(StoreError::unavailable("away"))),
         (500, RateLimitError::Misconfigured(StoreError::misconfigured("wrong"))),
     ];

@@ -11,8 +11,14 @@
 mod actix;
 mod axum_server;
 mod clients;
+mod exposed;
 mod fields;
+mod in_place;
 mod poem_server;
+mod protocols;
+mod recovered;
+mod resolved;
+mod scopes;
 mod seen;
 mod tonic_server;
 
@@ -41,6 +47,8 @@ fn assert_searches(answers: &[Seen; 3]) {
             policies: policies.clone(),
             standings,
             retry_after: None,
+            no_store: false,
+            exposed: Vec::new(),
             body: "hello alice".to_owned(),
         };
         assert_eq!(*answer, expected);
@@ -50,15 +58,22 @@ fn assert_searches(answers: &[Seen; 3]) {
         policies,
         standings: vec![item("search", &[("r", 0), ("t", 60)])],
         retry_after: Some("60".to_owned()),
+        no_store: true,
+        exposed: Vec::new(),
         body: r#"{"code":429,"message":"too many requests, try again in 60s","data":null}"#.to_owned(),
     };
     assert_eq!(answers[2], refused);
 }
 
+/// The body of an answer to a request that has no `x-api-key` to be limited by.
+fn without_key(says: &str) -> String {
+    format!(r#"{{"code":400,"message":"the header x-api-key {says}","data":null}}"#)
+}
+
 /// The answers of a layer with [`PER_KEY`] around [`search`]: a request without a key, one of alice and one of bob.
 fn assert_per_key([missing, alice, bob]: [Seen; 3]) {
-    assert_eq!((missing.status, missing.body.as_str()), (400, "the header x-api-key is missing"));
-    assert!(missing.policies.is_empty() && missing.standings.is_empty());
+    assert_eq!((missing.status, missing.body), (400, without_key("is missing")));
+    assert!(missing.policies.is_empty() && missing.standings.is_empty() && missing.no_store);
     for (answer, user) in [(alice, "alice"), (bob, "bob")] {
         assert_eq!((answer.status, answer.body), (200, format!("hello {user}")));
         assert_eq!(answer.policies, [item("per-key", &[("q", 3), ("w", 10)]), item("search", &[("q", 2), ("w", 60)])]);

@@ -8,7 +8,7 @@ use ratelimit_runtime::{
 
 use crate::{ApiKey, PER_IP, PER_IP_ANSWERS, PER_KEY, Seen, assert_per_key, assert_searches, search};
 
-async fn seen(response: Response) -> Seen {
+pub(crate) async fn seen(response: Response) -> Seen {
     let (parts, body) = response.into_parts();
     let field = |name: &str| {
         parts.headers.get_all(name).iter().map(|value| value.to_str().unwrap().to_owned()).collect::<Vec<_>>()
@@ -16,11 +16,11 @@ async fn seen(response: Response) -> Seen {
     Seen::new(parts.status.as_u16(), field, body.into_string().await.unwrap())
 }
 
-async fn ask(app: &impl Endpoint, request: Request) -> Seen {
+pub(crate) async fn ask(app: &impl Endpoint, request: Request) -> Seen {
     seen(Box::pin(app.get_response(request)).await).await
 }
 
-fn request(path: &'static str) -> Request {
+pub(crate) fn request(path: &'static str) -> Request {
     Request::builder().uri_str(path).finish()
 }
 
@@ -98,7 +98,7 @@ async fn extractors_are_parts_of_keys() {
     assert_eq!(ask(&app, from("10.0.0.1", "9.9.9.9", &["abc"])).await.status, 429);
     assert_eq!(ask(&app, from("10.0.0.1", "8.8.8.8", &["abc"])).await.body, "8.8.8.8 3");
     let missing = ask(&app, from("9.9.9.9", "1.1.1.1", &[])).await;
-    assert_eq!((missing.status, missing.body.as_str()), (400, "the header x-api-key is missing"));
+    assert_eq!((missing.status, missing.body), (400, crate::without_key("is missing")));
     assert_eq!(ask(&app, from("9.9.9.9", "1.1.1.1", &["a", "b"])).await.status, 400);
 }
 

@@ -185,7 +185,7 @@ async fn a_layer_limits_by_address() {
     assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
     assert!(client.ask("carol", &[("x-forwarded-for", "8.8.8.8")]).await.is_ok());
 
-    let mut request = http::Request::new(Body::empty());
+    let mut request = http::Request::post("/").version(http::Version::HTTP_2).body(Body::empty()).unwrap();
     request.headers_mut().insert("content-type", "application/grpc".parse().unwrap());
     let status = Status::from_header_map(service.oneshot(request).await.unwrap().headers()).unwrap();
     assert_eq!(status.code(), Code::Internal, "not one bucket for all whose address is not known");

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 mod graph;
+mod links;
 mod manifests;
 mod readme;
 mod rooms;

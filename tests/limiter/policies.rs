@@ -48,7 +48,29 @@ async fn policies_are_replaced_while_running() {
         let many = (0..20).fold(Policy::new(Limit::per_hour(1)), |policy, _| policy.and(Limit::per_hour(1)));
         assert!(limiter.set_policies([("login", many)]).is_err(), "{place}");
         assert!(limiter.peek(&rule, &alice()).await.is_ok(), "{place}");
-        limiter.set_policies(Vec::<(String, Policy)>::new()).unwrap();
-        assert!(limiter.acquire(&rule, &alice()).await.is_err(), "{place}: a policy taken away is unknown again");
+    }
+}
+
+#[tokio::test]
+async fn a_set_that_lacks_a_policy_in_use_is_refused_and_the_old_ones_stay_in_force() {
+    let login = Rule::new("policed", Limit::per_minute(1)).with_policy("login");
+    let search = Rule::new("searched", Limit::per_minute(1)).with_policy("search");
+    let policy = |max| Policy::new(Limit::per_minute(max));
+    for (place, limiter) in everywhere(&FakeClock::new()) {
+        limiter.set_policies([("login", policy(2)), ("search", policy(3)), ("unused", policy(4))]).unwrap();
+        assert!(limiter.acquire(&login, &alice()).await.is_ok(), "{place}");
+
+        let lacks_one = limiter.set_policies([("logn", policy(9)), ("search", policy(9))]).unwrap_err();
+        assert!(matches!(lacks_one, RateLimitError::Misconfigured(_)), "{place}: {lacks_one:?}");
+        assert!(lacks_one.to_string().contains("lacks the policy `login`"), "{place}: {lacks_one}");
+        // As a whole: neither the quota of `login` nor that of `search` has changed.
+        assert_eq!(limiter.acquire(&login, &alice()).await.unwrap().remaining(), 0, "{place}");
+        assert_eq!(limiter.peek(&search, &alice()).await.unwrap().limit(), 3, "{place}");
+
+        // A look is a use as well, and a set that is replaced hands on what was used.
+        limiter.set_policies([("login", policy(5)), ("search", policy(5))]).unwrap();
+        let lacks_both = limiter.set_policies([] as [(&str, Policy); 0]).unwrap_err().to_string();
+        assert!(lacks_both.contains("lacks the policies `login`, `search`"), "{place}: {lacks_both}");
+        assert!(limiter.acquire(&login, &alice()).await.is_ok(), "{place}");
     }
 }

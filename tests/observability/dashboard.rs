@@ -166,10 +166,10 @@ fn the_dashboard_can_be_imported() {
     assert_eq!(used, ["datasource", "rule"].map(str::to_owned).into());
 }
 
-/// Those of docs/observability.md.
+/// Those of guide/reference/observability.md.
 #[test]
 fn every_alert_names_what_there_is() {
-    let text = file("docs/observability.md");
+    let text = file("ratelimit-runtime/src/guide/reference/observability.md");
     let mut lines = text.lines().peekable();
     let mut alerts = 0;
     while let Some(line) = lines.next() {

@@ -1,4 +1,4 @@
-//! The events of the code are those of docs/observability.md, by target, name, level and fields.
+//! The events of the code are those of guide/reference/observability.md, by target, name, level and fields.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! The table of `docs/algorithms.md` that says what works where: it is what the stores declare, and tried cell by cell;
+//! The table of `guide/reference/algorithms.md` that says what works where: it is what the stores declare, and tried cell by cell;
 //! and what that page says a key takes.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
@@ -14,7 +14,7 @@ use ratelimit_runtime::{
     Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Store,
 };
 
-const PAGE: &str = include_str!("../../docs/algorithms.md");
+const PAGE: &str = include_str!("../../ratelimit-runtime/src/guide/reference/algorithms.md");
 
 /// The columns of the table: what a rule writes to ask for something, and the feature that a store declares for it. What
 /// has none goes with the algorithm.

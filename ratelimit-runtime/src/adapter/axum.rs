@@ -32,7 +32,7 @@ impl From<RateLimitError> for Response {
     }
 }
 
-/// `429`, `503` or `500`, and no more than that: a `Response` says also when to come back.
+/// `429`, `413`, `503` or `500`, and no more than that: a `Response` says also when to come back.
 impl From<RateLimitError> for StatusCode {
     fn from(error: RateLimitError) -> Self {
         error.log_if_misconfigured();
@@ -71,8 +71,9 @@ impl<N: NamedHeader, S: Sync> FromRequestParts<S> for HeaderKey<N> {
     }
 }
 
+/// As the [`Responses`](crate::Responses) of the limiter in force have it.
 impl IntoResponse for HeaderKeyRejection {
     fn into_response(self) -> Response {
-        (StatusCode::BAD_REQUEST, self.to_string()).into_response()
+        self.to_http_response().map(Into::into)
     }
 }

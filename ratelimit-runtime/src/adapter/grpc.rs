@@ -1,18 +1,48 @@
 //! Refusals in the numbers of gRPC.
 
+use http::StatusCode;
+
+use super::header_key::HeaderKeyRejection;
 use crate::RateLimitError;
 
+const INVALID_ARGUMENT: u8 = 3;
 const RESOURCE_EXHAUSTED: u8 = 8;
 const INTERNAL: u8 = 13;
 const UNAVAILABLE: u8 = 14;
-/// Of a request that has no key.
-pub(super) const INVALID_ARGUMENT: u8 = 3;
+const UNAUTHENTICATED: u8 = 16;
 
-/// The code of a status that says so.
+/// The code of a status that says so. A call that is too heavy is refused however often it comes,
+/// and clients come back after `RESOURCE_EXHAUSTED`.
 pub(super) fn code(error: &RateLimitError) -> u8 {
     match error {
-        RateLimitError::Exceeded(_) | RateLimitError::CostExceedsLimit { .. } => RESOURCE_EXHAUSTED,
+        RateLimitError::Exceeded(_) => RESOURCE_EXHAUSTED,
+        RateLimitError::CostExceedsLimit { .. } => INVALID_ARGUMENT,
         RateLimitError::Unavailable(_) => UNAVAILABLE,
         RateLimitError::Misconfigured(_) => INTERNAL,
+    }
+}
+
+/// That of a request without its key.
+pub(super) fn code_without_key(rejection: HeaderKeyRejection) -> u8 {
+    if rejection.http_status() == StatusCode::UNAUTHORIZED { UNAUTHENTICATED } else { INVALID_ARGUMENT }
+}
+
+/// The status for those who do not speak gRPC, as google.rpc.Code maps them.
+#[cfg(feature = "tonic")]
+pub(super) fn http_status(code: tonic::Code) -> StatusCode {
+    use tonic::Code;
+    match code {
+        Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange => StatusCode::BAD_REQUEST,
+        Code::Unauthenticated => StatusCode::UNAUTHORIZED,
+        Code::PermissionDenied => StatusCode::FORBIDDEN,
+        Code::NotFound => StatusCode::NOT_FOUND,
+        Code::AlreadyExists | Code::Aborted => StatusCode::CONFLICT,
+        Code::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
+        Code::Unimplemented => StatusCode::NOT_IMPLEMENTED,
+        Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        Code::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
+        Code::Ok | Code::Cancelled | Code::Unknown | Code::Internal | Code::DataLoss => {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
     }
 }

@@ -7,8 +7,10 @@ use http::header::HeaderMap;
 
 use crate::key::{KeyPart, KeyWriter};
 
-/// The value of a header, as an extractor of axum, actix-web and poem, and as part of a key. A request without it, or
-/// with two of it, is answered 400: what is missing must not become one bucket for all.
+/// The value of a header, as an extractor of axum, actix-web and poem, and as part of a key. A
+/// request with two of it is answered 400, and so is one without it, or 401 with
+/// [`Responses::unauthorized`](crate::Responses::unauthorized): what is missing must not become one
+/// bucket for all.
 ///
 /// A header says what the client claims. As long as nothing has checked it, limit by [`ClientIp`](crate::ClientIp) too.
 ///
@@ -43,6 +45,13 @@ pub trait NamedHeader {
 pub struct HeaderKeyRejection {
     name: &'static str,
     twice: bool,
+}
+
+impl HeaderKeyRejection {
+    /// Whether there is none, and not more than one.
+    pub(super) fn is_missing(self) -> bool {
+        !self.twice
+    }
 }
 
 impl<N: NamedHeader> HeaderKey<N> {

@@ -1,17 +1,38 @@
 //! Refusals as responses of the crate `http`: for frameworks without a feature here.
 
-use http::Response;
+use http::{Response, StatusCode};
 
+use super::header_key::HeaderKeyRejection;
 use crate::RateLimitError;
 use crate::limiter::find;
 
 impl RateLimitError {
     /// The response that this error is, as the [`Responses`](crate::Responses) of the limiter in force have it: 429 with
-    /// `Retry-After`, 503 or 500. What is misconfigured is logged, not told to the client.
+    /// `Retry-After`, 413, 503 or 500. What is misconfigured is logged, not told to the client.
     ///
     /// The features for frameworks do this where a handler is refused.
     #[must_use]
     pub fn to_http_response(&self) -> Response<String> {
         find::responses().response(self)
+    }
+
+    /// The status of that response.
+    #[cfg(any(feature = "actix-web", feature = "axum", feature = "poem"))]
+    pub(super) fn http_status(&self) -> StatusCode {
+        find::responses().status(self)
+    }
+}
+
+impl HeaderKeyRejection {
+    /// The response to a request without its key, as the [`Responses`](crate::Responses) of the
+    /// limiter in force have it: 400, or 401.
+    #[must_use]
+    pub fn to_http_response(&self) -> Response<String> {
+        find::responses().response_without_key(self.http_status(), &self.to_string())
+    }
+
+    /// The status of that response.
+    pub(super) fn http_status(self) -> StatusCode {
+        find::responses().status_without_key(self.is_missing())
     }
 }

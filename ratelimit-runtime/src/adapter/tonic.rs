@@ -10,12 +10,13 @@ use super::grpc;
 use super::header_key::{HeaderKey, HeaderKeyRejection, NamedHeader};
 use crate::RateLimitError;
 
-/// `RESOURCE_EXHAUSTED`, `UNAVAILABLE` or `INTERNAL`, and the metadata `retry-after` in whole seconds, rounded up, where
-/// waiting helps. What is misconfigured is logged, not told to the client.
+/// `RESOURCE_EXHAUSTED`, `INVALID_ARGUMENT` for a cost above the limit, `UNAVAILABLE` or
+/// `INTERNAL`, and the metadata `retry-after` in whole seconds, rounded up, where waiting helps.
+/// What is misconfigured is logged, not told to the client.
 impl From<RateLimitError> for Status {
     fn from(error: RateLimitError) -> Self {
         error.log_if_misconfigured();
-        let mut status = Self::new(Code::from_i32(grpc::code(&error).into()), error.public_message());
+        let mut status = refused(grpc::code(&error), error.public_message());
         if let Some(seconds) = error.retry_after_seconds() {
             status.metadata_mut().insert("retry-after", MetadataValue::from(seconds));
         }
@@ -46,9 +47,17 @@ impl<T, N: NamedHeader> TryFrom<&Request<T>> for HeaderKey<N> {
     }
 }
 
-/// `INVALID_ARGUMENT`, and what is missing.
+/// A status in place of a handler's: the `200` that it comes in is for no cache.
+fn refused(code: u8, message: String) -> Status {
+    let mut status = Status::new(Code::from_i32(code.into()), message);
+    status.metadata_mut().insert("cache-control", MetadataValue::from_static("no-store"));
+    status
+}
+
+/// `INVALID_ARGUMENT`, or `UNAUTHENTICATED` with
+/// [`Responses::unauthorized`](crate::Responses::unauthorized), and what is missing.
 impl From<HeaderKeyRejection> for Status {
     fn from(rejection: HeaderKeyRejection) -> Self {
-        Self::new(Code::from_i32(grpc::INVALID_ARGUMENT.into()), rejection.to_string())
+        refused(grpc::code_without_key(rejection), rejection.to_string())
     }
 }

@@ -266,9 +266,10 @@ impl<'a> Check<'a> {
     #[inline]
     pub(super) fn decision(&self, verdict: &Verdict) -> Decision {
         let limit = self.terms.limits().get(verdict.limit_index);
+        let capacity = limit.map_or(0, |limit| self.terms.algorithm().capacity(limit));
         Decision {
             rule: self.name,
-            limit: limit.map_or(0, |limit| self.terms.algorithm().capacity(limit)),
+            limit: capacity,
             window_us: limit.map_or(0, Limit::window_us),
             remaining: verdict.remaining,
             retry_after_us: verdict.retry_after_us,
@@ -278,6 +279,7 @@ impl<'a> Check<'a> {
             source: if verdict.cached { Source::DenyCache } else { Source::Store },
             allowed: verdict.allowed,
             blocked: verdict.blocked,
+            bursts: limit.is_some_and(|limit| limit.max() != capacity),
         }
     }
 }

@@ -211,7 +211,7 @@ impl Changes {
     /// Takes from the policy what the rule leaves to it.
     fn adopt(&mut self, rule: &Rule, name: &str, engine: &Engine) {
         let policies = engine.policies.load();
-        if let Some(policy) = policies.get(name) {
+        if let Some(policy) = policies.used(name) {
             self.terms = self.terms.with_policy(policy);
         } else {
             self.broken = Some(RateLimitError::misconfigured(format!(

@@ -4,6 +4,7 @@
 //! check_builder  a rule and the values of a call become a check        parts     what an engine is made of
 //! guard     the check of a call; waits if its rule says so  ─▶  wait  the queues of those who wait
 //! group     several checks, all charged or none             ─▶  acquire  one check: the store, by its time limit
+//! policies  limits by name, and which of them are in use
 //! settle    what becomes of a charge once its call is over  ◀─  fallback  the answer when the store gives none
 //! ```
 
@@ -15,6 +16,7 @@ mod fallback;
 mod group;
 mod guard;
 mod parts;
+mod policies;
 mod registry;
 mod settle;
 mod time_limit;

@@ -7,12 +7,13 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 
 use super::fallback::Fallback;
+use super::policies::PolicySet;
 use super::registry::Registry;
 use super::wait::WaitQueues;
 use crate::error::StoreError;
 use crate::key::KeyHasher;
 use crate::observe;
-use crate::rule::{OnUnavailable, Policies};
+use crate::rule::OnUnavailable;
 use crate::store::{Capabilities, Request, Store};
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_millis(100);
@@ -28,7 +29,7 @@ pub(crate) struct Engine {
     pub(crate) timeout: Duration,
     pub(crate) on_unavailable: OnUnavailable,
     pub(crate) key_hasher: Option<KeyHasher>,
-    pub(crate) policies: ArcSwap<Policies>,
+    pub(crate) policies: ArcSwap<PolicySet>,
     pub(super) registry: Registry,
     pub(super) queues: WaitQueues,
     pub(crate) fallback: Fallback,

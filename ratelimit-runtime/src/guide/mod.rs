@@ -10,7 +10,18 @@
 //! 8. [Migrating](migrating): from the scripts of articles, from other libraries.
 //! 9. [Questions](questions): the traps that limiters have, and where they are here.
 //!
+//! And for looking things up, the [reference](mod@reference).
+//!
 //! Every program in it is run by the tests of this crate.
+
+/// The definition of a link to what the package does not contain: the last lines of a page.
+macro_rules! repository {
+    ($name:literal => $path:literal) => {
+        concat!("\n\n[", $name, "]: ", env!("CARGO_PKG_REPOSITORY"), "/", $path)
+    };
+}
+
+pub mod reference;
 
 // Programs are tested where their features are on; the text is there in any case.
 
@@ -32,13 +43,16 @@ pub mod migrating {
         any(not(doctest), all(feature = "axum", feature = "macros", feature = "redis")),
         doc = include_str!("migrating_from_scripts.md")
     )]
+    #[doc = repository!("articles" => "tree/HEAD/tests/peers/articles")]
     pub mod from_scripts {}
 }
 
 #[cfg_attr(any(not(doctest), feature = "macros"), doc = include_str!("observing.md"))]
+#[doc = repository!("replay" => "tree/HEAD/examples/replay")]
 pub mod observing {}
 
 #[cfg_attr(any(not(doctest), all(feature = "axum", feature = "macros")), doc = include_str!("questions.md"))]
+#[doc = repository!("admin" => "tree/HEAD/examples/admin")]
 pub mod questions {}
 
 #[cfg_attr(
@@ -51,6 +65,7 @@ pub mod quick_start {}
 pub mod redis {}
 
 #[cfg_attr(any(not(doctest), all(feature = "macros", feature = "testkit")), doc = include_str!("testing.md"))]
+#[doc = repository!("custom_store" => "tree/HEAD/examples/custom_store")]
 pub mod testing {}
 
 #[cfg_attr(

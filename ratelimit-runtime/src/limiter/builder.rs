@@ -189,6 +189,7 @@ impl RateLimiterBuilder {
         engine.on_unavailable = self.on_unavailable;
         #[cfg(feature = "http")]
         {
+            self.responses.check()?;
             engine.responses = self.responses;
         }
         policies::replace(&engine, self.policies)?;

@@ -97,6 +97,11 @@ pub(super) fn scope<F: Future>(engine: Arc<Engine>, future: F) -> Scoped<F> {
     Scoped { inner: SCOPED.scope(Arc::new(Scope(engine)), future) }
 }
 
+#[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
+pub(super) fn within<T>(engine: Arc<Engine>, work: impl FnOnce() -> T) -> T {
+    SCOPED.sync_scope(Arc::new(Scope(engine)), work)
+}
+
 pin_project! {
     /// A future whose checks use the limiter it was given; made by [`RateLimiter::scope`](crate::RateLimiter::scope).
     ///

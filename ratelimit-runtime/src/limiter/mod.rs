@@ -54,7 +54,8 @@ impl RateLimiter {
         Self::with_store(MemoryStore::new())
     }
 
-    /// A limiter that all processes on one Redis share. It returns at once; connecting happens in the background.
+    /// A limiter that all processes on one Redis share. It returns at once. It connects when it is first asked, once in each
+    /// tokio runtime, in the background; [`ready`](Self::ready) makes it connect before the first request.
     ///
     /// # Errors
     ///
@@ -79,14 +80,15 @@ impl RateLimiter {
         Self::builder().store_from_env()?.build()
     }
 
-    /// Makes this the limiter of the whole process: attributes without a `limiter` use it. A later call replaces it.
+    /// Makes this the limiter of the whole process: attributes without a `limiter` use it. A later call replaces it. It does
+    /// not connect to a store yet; [`ready`](Self::ready) does.
     pub fn install(self) {
         find::install(self.engine);
     }
 
     /// The limiter in force here: that of the enclosing [`scope`](Self::scope), else the [default](Self::set_default) of the
     /// thread, else the [installed](Self::install) one, else one in memory for the whole process, with one warning in the
-    /// log. Attributes without a `limiter` use it.
+    /// log, or on standard error where no subscriber of `tracing` is set. Attributes without a `limiter` use it.
     #[must_use]
     pub fn current() -> Self {
         Self { engine: find::current() }
@@ -95,6 +97,12 @@ impl RateLimiter {
     /// Runs a future whose checks use this limiter. Tasks that it spawns are not part of it.
     pub fn scope<F: Future>(&self, future: F) -> Scoped<F> {
         find::scope(Arc::clone(&self.engine), future)
+    }
+
+    /// Calls what uses this limiter and is no future.
+    #[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
+    pub(crate) fn within<T>(&self, work: impl FnOnce() -> T) -> T {
+        find::within(Arc::clone(&self.engine), work)
     }
 
     /// Makes this the limiter of the current thread until the guard is dropped: for tests on one thread.
@@ -221,7 +229,8 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// `Misconfigured` when one of them cannot be used, or needs what the store cannot do; then nothing changes.
+    /// `Misconfigured` when one of them cannot be used, needs what the store cannot do, or when one that a check
+    /// of this limiter has used is missing; then the old ones stay in force, all of them.
     pub fn set_policies(
         &self,
         policies: impl IntoIterator<Item = (impl Into<String>, Policy)>,
@@ -229,7 +238,7 @@ impl RateLimiter {
         policies::replace(&self.engine, policies)
     }
 
-    /// Waits until the store can serve, as long as it takes.
+    /// Connects to the store, if that has not begun, and waits until it can serve, as long as that takes.
     ///
     /// # Errors
     ///
@@ -248,7 +257,7 @@ impl RateLimiter {
 }
 
 impl RateLimiterBuilder {
-    /// The limiter. It validates and returns at once; a store connects in the background.
+    /// The limiter. It validates and returns at once; a store connects when it is first asked, in the background.
     ///
     /// # Errors
     ///

@@ -7,15 +7,30 @@ use crate::error::{RateLimitError, StoreError};
 use crate::rule::{Policies, Policy, checked};
 use crate::store::{Request, Store as _};
 
-/// Replaces the policies, if the store can keep all of them.
+/// Replaces the policies, if the store can keep all of them and none that is in use is missing.
 pub(super) fn replace(
     engine: &Engine,
     policies: impl IntoIterator<Item = (impl Into<String>, Policy)>,
 ) -> Result<(), RateLimitError> {
     let policies = checked(policies).map_err(RateLimitError::misconfigured)?;
     supported(engine, &policies)?;
-    engine.policies.store(Arc::new(policies));
-    Ok(())
+    loop {
+        let old = engine.policies.load_full();
+        let new = old.replaced_by(policies.clone()).map_err(|lacking| lacks(&lacking))?;
+        // Another set may have come in between, and its policies may be in use.
+        if Arc::ptr_eq(&old, &engine.policies.compare_and_swap(&old, Arc::new(new))) {
+            return Ok(());
+        }
+    }
+}
+
+fn lacks(names: &[&str]) -> RateLimitError {
+    let (policies, them) = if names.len() == 1 { ("policy", "it") } else { ("policies", "them") };
+    RateLimitError::misconfigured(format!(
+        "the new set lacks the {policies} `{}`, which rules use: give {them} limits in it, or take the rules away \
+         first; the old set stays in force",
+        names.join("`, `")
+    ))
 }
 
 fn supported(engine: &Engine, policies: &Policies) -> Result<(), RateLimitError> {

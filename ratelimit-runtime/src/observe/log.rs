@@ -1,7 +1,8 @@
-//! Every event that is logged, with `tracing`. Targets, names and fields are what docs/observability.md says. Never the
+//! Every event that is logged, with `tracing`. Targets, names and fields are what guide/reference/observability.md says. Never the
 //! key: it may be personal data.
 
 use std::fmt::Debug;
+use std::io::Write as _;
 
 use tracing::level_filters::LevelFilter;
 
@@ -85,11 +86,13 @@ impl RateLimitError {
 }
 
 pub(crate) fn no_limiter() {
-    tracing::warn!(
-        name: "no_limiter", target: SETUP,
-        "no rate limiter is installed: limits are kept in the memory of this process only; \
-         call `RateLimiter::redis(url)?.install()` or `RateLimiter::memory().install()` at start"
-    );
+    const MESSAGE: &str = "no rate limiter is installed: limits are kept in the memory of this process only; \
+         call `RateLimiter::redis(url)?.install()` or `RateLimiter::memory().install()` at start";
+    tracing::warn!(name: "no_limiter", target: SETUP, "{MESSAGE}");
+    // A forgotten `install()` must also be seen where the subscriber has been forgotten.
+    if !tracing::dispatcher::has_been_set() {
+        let _ = writeln!(std::io::stderr(), "warning: {MESSAGE}");
+    }
 }
 
 pub(crate) fn same_path(rule: &str) {
@@ -123,7 +126,7 @@ mod of_redis {
     pub(crate) fn outage(server: &dyn Display, error: &StoreError) {
         tracing::warn!(
             name: "outage", target: CONNECTION, %server, %error,
-            "Redis does not serve; calls are answered by policy"
+            "Redis does not serve; calls are answered as `on_unavailable` says"
         );
     }
 

@@ -3,7 +3,7 @@
 //!
 //! It goes to the log (`tracing`), to counters and histograms (`metrics`, with the feature of that name), and to whoever
 //! [collects](collect) the decisions of a future: tests, and adapters that write response headers.
-//! `docs/observability.md` lists all names.
+//! `guide::reference::observability` lists all names.
 
 mod collector;
 #[cfg(feature = "redis")]

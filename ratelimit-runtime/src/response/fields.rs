@@ -1,14 +1,14 @@
 //! Decisions as the header fields `RateLimit-Policy` and `RateLimit` of draft-ietf-httpapi-ratelimit-headers-10.
 
-use std::time::Duration;
+use std::fmt::Write as _;
 
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use sfv::{Integer, KeyRef, ListSerializer, StringRef, key_ref};
 use smallvec::SmallVec;
 
 use crate::decision::{Decision, Source, whole_seconds};
 #[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
 use crate::observe::Observation;
-use crate::rule::Limit;
 
 /// The name of a header field, in lower case, and its value.
 pub(crate) type Field = (&'static str, String);
@@ -17,16 +17,40 @@ pub(crate) type Field = (&'static str, String);
 #[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
 const MOST: usize = 10;
 
+/// One limit of a rule, as clients are told of it.
+struct Quota {
+    index: usize,
+    max: u64,
+    seconds: u64,
+    /// What is admitted at once, where it is not `max`.
+    burst: Option<u64>,
+}
+
 /// A rule that took part, and how it decided.
 struct Item<'a> {
     decision: &'a Decision,
-    limits: SmallVec<[Limit; 2]>,
+    quotas: SmallVec<[Quota; 2]>,
 }
 
 impl<'a> Item<'a> {
-    /// Only the limit that decided is known.
+    /// Only the limit that decided is known, and of a bucket with a burst not its `max`.
     fn of_decision(decision: &'a Decision) -> Self {
-        Self { decision, limits: SmallVec::new() }
+        let mut quotas = SmallVec::new();
+        if !decision.bursts {
+            let (index, seconds) = (decision.limit_index(), whole_seconds(decision.window()));
+            quotas.push(Quota { index, max: decision.limit(), seconds, burst: None });
+        }
+        Self { decision, quotas }
+    }
+
+    #[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
+    fn of_observation(observation: &'a Observation) -> Self {
+        let quota = |(index, limit): (usize, &crate::rule::Limit)| {
+            let capacity = observation.algorithm().capacity(limit);
+            let burst = (capacity != limit.max()).then_some(capacity);
+            Quota { index, max: limit.max(), seconds: whole_seconds(limit.window()), burst }
+        };
+        Self { decision: observation.decision(), quotas: observation.limits().iter().enumerate().map(quota).collect() }
     }
 
     /// Whether this one is closer to a refusal.
@@ -36,70 +60,99 @@ impl<'a> Item<'a> {
     }
 }
 
-/// The fields of a refusal of which no more than the decision is known.
-pub(super) fn of_refusal(decision: &Decision, legacy: bool) -> Vec<Field> {
-    write(&[Item::of_decision(decision)], legacy)
-}
+/// How the rules stand that took part in a response.
+pub(crate) struct Standings<'a>(Vec<Item<'a>>);
 
-/// The fields that tell of the decisions made for a response. Rules in shadow mode limit nobody, so they are not told of.
-#[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
-pub(crate) fn fields(observations: &[Observation], legacy: bool) -> Vec<Field> {
-    let mut items: Vec<Item<'_>> = Vec::new();
-    for observation in observations.iter().filter(|observation| !observation.is_shadow()) {
-        let item = Item { decision: observation.decision(), limits: SmallVec::from_slice(observation.limits()) };
+impl<'a> Standings<'a> {
+    /// After these decisions, and a refusal that need not be among them. Rules in shadow mode limit
+    /// nobody, so they are not told of.
+    #[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
+    pub(crate) fn after(observations: &'a [Observation], refusal: Option<&'a Decision>) -> Self {
+        let mut standings = Self(Vec::new());
+        for observation in observations.iter().filter(|observation| !observation.is_shadow()) {
+            standings.add(Item::of_observation(observation));
+        }
+        if let Some(refusal) = refusal {
+            match standings.0.iter_mut().find(|known| known.decision.rule() == refusal.rule()) {
+                None => standings.add(Item::of_decision(refusal)),
+                Some(known) if Item::of_decision(refusal).is_stricter_than(known.decision) => known.decision = refusal,
+                Some(_) => {}
+            }
+        }
+        standings
+    }
+
+    #[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
+    fn add(&mut self, item: Item<'a>) {
         // Of several decisions by one rule, on several keys, the strictest matters to the client.
-        if let Some(known) = items.iter_mut().find(|known| known.decision.rule() == item.decision.rule()) {
+        if let Some(known) = self.0.iter_mut().find(|known| known.decision.rule() == item.decision.rule()) {
             if item.is_stricter_than(known.decision) {
                 *known = item;
             }
-        } else if items.len() < MOST {
-            items.push(item);
+        } else {
+            // What refuses is told of in any case.
+            if self.0.len() >= MOST && !item.decision.is_allowed() {
+                self.0.pop();
+            }
+            if self.0.len() < MOST {
+                self.0.push(item);
+            }
         }
     }
-    write(&items, legacy)
+
+    /// What is closest to a refusal, of what is known.
+    pub(crate) fn strictest(&self) -> Option<&'a Decision> {
+        let known = self.0.iter().map(|item| item.decision).filter(|decision| decision.source() != Source::Nobody);
+        known.reduce(|a, b| if Item::of_decision(b).is_stricter_than(a) { b } else { a })
+    }
+
+    /// The fields, in the words of the draft.
+    pub(crate) fn fields(&self) -> Vec<Field> {
+        const Q: &KeyRef = key_ref("q");
+        const W: &KeyRef = key_ref("w");
+        const BURST: &KeyRef = key_ref("burst");
+        const R: &KeyRef = key_ref("r");
+        const T: &KeyRef = key_ref("t");
+        let (mut policies, mut standings) = (ListSerializer::new(), ListSerializer::new());
+        for Item { decision, quotas } in &self.0 {
+            for Quota { index, max, seconds, burst } in quotas {
+                let name = name(decision.rule(), *index);
+                let Ok(name) = StringRef::from_str(&name) else { continue };
+                let policy = policies.bare_item(name).parameter(Q, integer(*max)).parameter(W, integer(*seconds));
+                if let Some(burst) = burst {
+                    let _ = policy.parameter(BURST, integer(*burst));
+                }
+            }
+            // Where nobody was asked, nobody knows what is left.
+            if decision.source() != Source::Nobody {
+                let name = name(decision.rule(), decision.limit_index());
+                let Ok(name) = StringRef::from_str(&name) else { continue };
+                let standing = standings.bare_item(name);
+                let _ = standing.parameter(R, integer(decision.remaining())).parameter(T, integer(reset(decision)));
+            }
+        }
+        let mut fields = Vec::new();
+        fields.extend(policies.finish().map(|value| ("ratelimit-policy", value)));
+        fields.extend(standings.finish().map(|value| ("ratelimit", value)));
+        fields
+    }
 }
 
-fn write(items: &[Item<'_>], legacy: bool) -> Vec<Field> {
-    const Q: &KeyRef = key_ref("q");
-    const W: &KeyRef = key_ref("w");
-    const R: &KeyRef = key_ref("r");
-    const T: &KeyRef = key_ref("t");
-    let (mut policies, mut standings) = (ListSerializer::new(), ListSerializer::new());
-    for Item { decision, limits } in items {
-        let mut policy = |index: usize, quota: u64, window: Duration| {
-            let name = name(decision.rule(), index);
-            let Ok(name) = StringRef::from_str(&name) else { return };
-            let _ = policies.bare_item(name).parameter(Q, integer(quota)).parameter(W, integer(whole_seconds(window)));
-        };
-        if limits.is_empty() {
-            policy(decision.limit_index(), decision.limit(), decision.window());
-        }
-        for (index, limit) in limits.iter().enumerate() {
-            policy(index, limit.max(), limit.window());
-        }
-        // Where nobody was asked, nobody knows what is left.
-        if decision.source() != Source::Nobody {
-            let name = name(decision.rule(), decision.limit_index());
-            let Ok(name) = StringRef::from_str(&name) else { continue };
-            let _ = standings
-                .bare_item(name)
-                .parameter(R, integer(decision.remaining()))
-                .parameter(T, integer(reset(decision)));
-        }
-    }
-    let mut fields = Vec::new();
-    fields.extend(policies.finish().map(|value| ("ratelimit-policy", value)));
-    fields.extend(standings.finish().map(|value| ("ratelimit", value)));
-    if legacy {
-        let known = items.iter().map(|item| item.decision).filter(|decision| decision.source() != Source::Nobody);
-        let strictest = known.reduce(|a, b| if Item::of_decision(b).is_stricter_than(a) { b } else { a });
-        if let Some(decision) = strictest {
-            fields.push(("x-ratelimit-limit", decision.limit().to_string()));
-            fields.push(("x-ratelimit-remaining", decision.remaining().to_string()));
-            fields.push(("x-ratelimit-reset", reset(decision).to_string()));
-        }
-    }
+/// The fields of a refusal of which no more than the decision is known.
+pub(super) fn of_refusal(decision: &Decision, legacy: bool) -> Vec<Field> {
+    let standings = Standings(vec![Item::of_decision(decision)]);
+    let mut fields = standings.fields();
+    fields.extend(standings.strictest().filter(|_| legacy).into_iter().flat_map(legacy_fields));
     fields
+}
+
+/// What older clients read.
+pub(crate) fn legacy_fields(decision: &Decision) -> [Field; 3] {
+    [
+        ("x-ratelimit-limit", decision.limit().to_string()),
+        ("x-ratelimit-remaining", decision.remaining().to_string()),
+        ("x-ratelimit-reset", reset(decision).to_string()),
+    ]
 }
 
 /// When it is worth to come again: of a refused call the same moment as `Retry-After`.
@@ -107,13 +160,16 @@ fn reset(decision: &Decision) -> u64 {
     whole_seconds(if decision.is_allowed() { decision.reset_after() } else { decision.retry_after() })
 }
 
+/// A structured string holds printable ASCII, and two names must not become one.
+const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
+
 /// The limits of a rule have names of their own. Of a path, which derived names are, clients are told the last part alone.
-/// A structured string holds ASCII.
 pub(super) fn name(rule: &str, index: usize) -> String {
-    let rule = rule.rsplit('.').next().unwrap_or(rule);
-    let name = rule.chars().map(|c| if (' '..='~').contains(&c) { c } else { '_' });
-    let number = if index == 0 { String::new() } else { format!("/{}", index + 1) };
-    name.chain(number.chars()).collect()
+    let mut name = utf8_percent_encode(rule.rsplit('.').next().unwrap_or(rule), ENCODED).to_string();
+    if index > 0 {
+        let _ = write!(name, "/{}", index + 1);
+    }
+    name
 }
 
 /// A structured integer has 15 digits.

@@ -1,13 +1,18 @@
 //! What clients are told over HTTP: `fields` writes decisions as header fields, [`Responses`] says what a refusal looks
 //! like. The adapters put both into the words of their frameworks.
 
+mod body;
 mod fields;
+mod refusal;
 mod responses;
 
 #[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
-pub(crate) use self::fields::fields;
+pub(crate) use self::fields::{Standings, legacy_fields};
+pub use self::refusal::Refusal;
 pub use self::responses::Responses;
+use crate::decision::Decision;
 
-/// In the extensions of a response: its fields are those of one refusal. A layer that knows of all decisions replaces them.
+/// In the extensions of a response: its fields are those of this refusal alone. A layer replaces
+/// them by those of all decisions, this one included.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Told;
+pub(crate) struct Told(pub(crate) Decision);

@@ -1,56 +1,61 @@
 //! [`Responses`]: how refusals look over HTTP.
 
-use std::fmt;
-use std::sync::Arc;
-
-use http::header::{HeaderName, HeaderValue};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
-use serde_json::{Value, json};
 
-use super::Told;
-use super::fields;
-use crate::decision::Decision;
+use super::body::Body;
+use super::{Refusal, Told, fields};
 use crate::error::RateLimitError;
 
-/// How refusals look over HTTP; a setting of the limiter:
-/// [`RateLimiterBuilder::responses`](crate::RateLimiterBuilder::responses).
+/// How requests look over HTTP that are answered in place of their handler; a setting of the
+/// limiter: [`RateLimiterBuilder::responses`](crate::RateLimiterBuilder::responses).
 ///
-/// | error | status | header fields |
+/// | why | status | header fields |
 /// | --- | --- | --- |
 /// | `Exceeded` | 429 | `Retry-After`, `RateLimit-Policy`, `RateLimit` |
-/// | `CostExceedsLimit` | 429 | |
+/// | `CostExceedsLimit` | 413, or what [`cost_exceeds_limit`](Self::cost_exceeds_limit) says | |
 /// | `Unavailable` | 503 | |
 /// | `Misconfigured` | 500 | |
+/// | a header that is a key is missing | 400, or 401 with [`unauthorized`](Self::unauthorized) | `WWW-Authenticate` with 401 |
+/// | a header that is a key appears more than once | 400 | |
 ///
-/// `Retry-After` is in whole seconds, rounded up. `RateLimit-Policy` and `RateLimit` are those of
-/// [draft-ietf-httpapi-ratelimit-headers-10](https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/10/): a rule
-/// `login` of 5 a minute says `"login";q=5;w=60` and, refused, `"login";r=0;t=31`. Further limits of a rule are
-/// `"login/2"` and so on; of a name with dots, as paths of functions have, clients are told what follows the last. What is misconfigured is logged, not told to the client.
+/// All of them have a body of one shape, and `Cache-Control: no-store`. `Retry-After` is in whole
+/// seconds, rounded up. What is misconfigured is logged, not told to the client.
+///
+/// `RateLimit-Policy` and `RateLimit` are those of
+/// [draft-ietf-httpapi-ratelimit-headers-10](https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/10/),
+/// an expired draft: a rule `login` of 5 a minute says `"login";q=5;w=60` and, refused,
+/// `"login";r=0;t=31`.
+///
+/// - Further limits of a rule are `"login/2"` and so on.
+/// - A bucket whose burst is not its `max` says it in a parameter of its own,
+///   `"upload";q=1000;w=3600;burst=50`: what it admits at once, and so the most that `r` can be. A
+///   refusal that no layer has seen knows the burst and not the `max`, and comes without
+///   `RateLimit-Policy` there.
+/// - Of a name with dots, as paths of functions have, clients are told what follows the last. `%`,
+///   control characters and what is not ASCII are percent-encoded: `müde` is `"m%C3%BCde"`.
 ///
 /// ```
+/// use http::StatusCode;
 /// use ratelimit_runtime::{RateLimiter, Responses};
 ///
 /// # fn main() -> Result<(), ratelimit_runtime::RateLimitError> {
-/// let limiter = RateLimiter::builder().responses(Responses::new().problem_json().legacy_headers(true)).build()?;
+/// let responses = Responses::new()
+///     .problem_json()
+///     .legacy_headers(true)
+///     .unauthorized("ApiKey")
+///     .cost_exceeds_limit(StatusCode::UNPROCESSABLE_ENTITY);
+/// let limiter = RateLimiter::builder().responses(responses).build()?;
 /// # let _ = limiter;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Responses {
     body: Body,
     pub(crate) legacy: bool,
-}
-
-/// The type of a body, and the body.
-type Content = (&'static str, String);
-
-#[derive(Clone, Default)]
-enum Body {
-    #[default]
-    Envelope,
-    Problem,
-    Custom(Arc<dyn Fn(&RateLimitError) -> Content + Send + Sync>),
+    cost_exceeds_limit: Option<StatusCode>,
+    challenge: Option<String>,
 }
 
 impl Responses {
@@ -68,11 +73,10 @@ impl Responses {
         self
     }
 
-    /// A body of your own, with its type. `Display` of the error is made for operators where it is `Misconfigured`: do not
-    /// show that to clients.
+    /// A body of your own, with its type.
     #[must_use]
-    pub fn body(mut self, body: impl Fn(&RateLimitError) -> (&'static str, String) + Send + Sync + 'static) -> Self {
-        self.body = Body::Custom(Arc::new(body));
+    pub fn body(mut self, body: impl Fn(&Refusal<'_>) -> (&'static str, String) + Send + Sync + 'static) -> Self {
+        self.body = Body::Custom(std::sync::Arc::new(body));
         self
     }
 
@@ -84,60 +88,93 @@ impl Responses {
         self
     }
 
+    /// The status of a call that costs more than its limit ever admits: 413 unless set. Many
+    /// clients come back after a 429, although this call is refused however long they wait. A
+    /// status below 400 is `Misconfigured` when the limiter is built.
+    #[must_use]
+    pub fn cost_exceeds_limit(mut self, status: StatusCode) -> Self {
+        self.cost_exceeds_limit = Some(status);
+        self
+    }
+
+    /// A request without the header that is its key is answered 401 with this `WWW-Authenticate`,
+    /// and not 400: for keys that are credentials. `challenge` is a scheme and its parameters, as
+    /// `Bearer` or `ApiKey realm="orders"`; what a header cannot hold is `Misconfigured` when the
+    /// limiter is built. In gRPC the code is `UNAUTHENTICATED`.
+    #[must_use]
+    pub fn unauthorized(mut self, challenge: impl Into<String>) -> Self {
+        self.challenge = Some(challenge.into());
+        self
+    }
+
+    /// # Errors
+    ///
+    /// `Misconfigured` with the setting that no response can have.
+    pub(crate) fn check(&self) -> Result<(), RateLimitError> {
+        if let Some(status) = self.cost_exceeds_limit
+            && !(status.is_client_error() || status.is_server_error())
+        {
+            return Err(RateLimitError::misconfigured(format!(
+                "`Responses::cost_exceeds_limit` takes a status from 400 to 599, such as 413 or 422, not {status}"
+            )));
+        }
+        if let Some(challenge) = &self.challenge
+            && (challenge.trim().is_empty() || HeaderValue::from_str(challenge).is_err())
+        {
+            return Err(RateLimitError::misconfigured(format!(
+                "`Responses::unauthorized` takes the value of a header, such as \"Bearer\", not {challenge:?}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// The status of the response that an error is.
+    pub(crate) fn status(&self, error: &RateLimitError) -> StatusCode {
+        match error {
+            RateLimitError::Exceeded(_) => StatusCode::TOO_MANY_REQUESTS,
+            RateLimitError::CostExceedsLimit { .. } => self.cost_exceeds_limit.unwrap_or(StatusCode::PAYLOAD_TOO_LARGE),
+            RateLimitError::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+            RateLimitError::Misconfigured(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// The status of a request without a key: none at all, or none that is certain.
+    pub(crate) fn status_without_key(&self, missing: bool) -> StatusCode {
+        if missing && self.challenge.is_some() { StatusCode::UNAUTHORIZED } else { StatusCode::BAD_REQUEST }
+    }
+
     /// The response that an error is.
     pub(crate) fn response(&self, error: &RateLimitError) -> Response<String> {
         error.log_if_misconfigured();
-        let status = error.http_status();
-        let (kind, body) = match &self.body {
-            Body::Envelope => ("application/json", envelope(status, error)),
-            Body::Problem => ("application/problem+json", problem(status, error).to_string()),
-            Body::Custom(body) => body(error),
-        };
-        let mut fields = vec![("content-type", kind.to_owned()), ("cache-control", "no-store".to_owned())];
-        fields.extend(error.retry_after_seconds().map(|seconds| ("retry-after", seconds.to_string())));
+        let mut response = self.render(&Refusal::of_error(self.status(error), error));
+        let headers = response.headers_mut();
+        headers.extend(error.retry_after_seconds().map(|seconds| (RETRY_AFTER, seconds.into())));
         if let Some(decision) = error.decision() {
-            fields.extend(fields::of_refusal(decision, self.legacy));
+            for (name, value) in fields::of_refusal(decision, self.legacy) {
+                headers.extend(HeaderValue::from_str(&value).map(|value| (HeaderName::from_static(name), value)));
+            }
+            response.extensions_mut().insert(Told(*decision));
         }
-        let mut response = Response::new(body);
-        *response.status_mut() = status;
-        for (name, value) in fields {
-            response
-                .headers_mut()
-                .extend(HeaderValue::from_str(&value).map(|value| (HeaderName::from_static(name), value)));
-        }
-        response.extensions_mut().insert(Told);
         response
     }
-}
 
-impl fmt::Debug for Responses {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let body = match self.body {
-            Body::Envelope => "envelope",
-            Body::Problem => "problem+json",
-            Body::Custom(_) => "custom",
-        };
-        f.debug_struct("Responses").field("body", &body).field("legacy_headers", &self.legacy).finish()
+    /// The response to a request without a key, of this status.
+    pub(crate) fn response_without_key(&self, status: StatusCode, message: &str) -> Response<String> {
+        let mut response = self.render(&Refusal::without_key(status, message));
+        if let (StatusCode::UNAUTHORIZED, Some(challenge)) = (status, &self.challenge) {
+            let challenge = HeaderValue::from_str(challenge);
+            response.headers_mut().extend(challenge.map(|challenge| (WWW_AUTHENTICATE, challenge)));
+        }
+        response
     }
-}
 
-/// By hand, because the field order is part of what clients have come to expect.
-fn envelope(status: StatusCode, error: &RateLimitError) -> String {
-    let message = Value::from(error.public_message());
-    let code = status.as_u16();
-    format!(r#"{{"code":{code},"message":{message},"data":null}}"#)
-}
-
-fn problem(status: StatusCode, error: &RateLimitError) -> Value {
-    let (title, code) = (status.canonical_reason(), status.as_u16());
-    let mut problem = json!({"type": "about:blank", "title": title, "status": code, "detail": error.public_message()});
-    if let (Some(decision), Some(fields)) = (error.decision(), problem.as_object_mut()) {
-        fields.insert("type".to_owned(), json!("https://iana.org/assignments/http-problem-types#quota-exceeded"));
-        fields.insert("violated-policies".to_owned(), json!([policy_of(decision)]));
+    fn render(&self, refusal: &Refusal<'_>) -> Response<String> {
+        let (kind, body) = self.body.of(refusal);
+        let mut response = Response::new(body);
+        *response.status_mut() = refusal.status();
+        let headers = response.headers_mut();
+        headers.extend(HeaderValue::from_str(kind).map(|kind| (CONTENT_TYPE, kind)));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
     }
-    problem
-}
-
-fn policy_of(decision: &Decision) -> String {
-    fields::name(decision.rule(), decision.limit_index())
 }

@@ -129,7 +129,8 @@ async fn a_block_comes_for_charges_and_not_for_reservations() {
     }
 }
 
-/// What an interval of one window holds at most, half-open, in calls that were not given back: docs/algorithms.md.
+/// What an interval of one window holds at most, half-open, in calls that were not given back, as
+/// guide/reference/algorithms.md says.
 fn bound(algorithm: Algorithm, limit: Limit) -> u64 {
     match algorithm {
         Algorithm::SlidingWindow => limit.max(),

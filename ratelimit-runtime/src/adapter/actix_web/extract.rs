@@ -3,8 +3,8 @@
 use std::future::{Ready, ready};
 
 use actix_web::dev::{Payload, ServiceRequest};
-use actix_web::http::{StatusCode, header};
-use actix_web::{FromRequest, HttpMessage as _, HttpRequest, ResponseError};
+use actix_web::http::header;
+use actix_web::{FromRequest, HttpMessage as _, HttpRequest};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::RateLimitError;
@@ -66,10 +66,4 @@ impl<N: NamedHeader> TryFrom<&ServiceRequest> for HeaderKey<N> {
 
 fn of_headers<N: NamedHeader>(headers: &header::HeaderMap) -> Result<HeaderKey<N>, HeaderKeyRejection> {
     HeaderKey::single(&mut headers.get_all(N::NAME).map(header::HeaderValue::as_bytes))
-}
-
-impl ResponseError for HeaderKeyRejection {
-    fn status_code(&self) -> StatusCode {
-        StatusCode::BAD_REQUEST
-    }
 }

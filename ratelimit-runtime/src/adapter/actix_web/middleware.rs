@@ -7,11 +7,13 @@ use std::task::{Context, Poll};
 
 use actix_web::body::EitherBody;
 use actix_web::dev::{Service, ServiceRequest, ServiceResponse, Transform};
-use actix_web::http::header::{HeaderName, HeaderValue, RETRY_AFTER};
+use actix_web::error::InternalError;
+use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use actix_web::{Error, HttpMessage as _, HttpResponse, ResponseError as _};
 
+use crate::RateLimitError;
 use crate::adapter::header_key::HeaderKeyRejection;
-use crate::adapter::layer::{Asks, Before, Question, RateLimitLayer, Telling, tell};
+use crate::adapter::layer::{Asks, Decided, Fields, Question, RateLimitLayer, keep_out_of_caches};
 use crate::response::Told;
 
 /// A service whose responses tell of rate limits; made by [`RateLimitLayer`].
@@ -56,44 +58,73 @@ where
         if let Some(proxies) = &self.layer.proxies {
             request.extensions_mut().insert(proxies.clone());
         }
-        let question = match self.layer.rule.question(&request) {
+        let question = match self.layer.within(|| self.layer.rule.question(&request)) {
             Ok(question) => question,
-            Err(answer) => return Box::pin(ready(Ok(request.into_response(answer).map_into_right_body()))),
+            Err(mut answer) => {
+                keep_out_of_caches(answer.headers_mut());
+                return Box::pin(ready(Ok(request.into_response(answer).map_into_right_body())));
+            }
         };
         let inner = Rc::clone(&self.inner);
         let running = self.layer.run(async move {
             match Question::ask(question).await {
-                Ok(()) => inner.call(request).await.map(ServiceResponse::map_into_left_body),
+                Ok(()) => inner.call(request).await.map(ServiceResponse::map_into_left_body).map_err(Failure::of),
                 Err(error) => Ok(request.into_response(error.error_response()).map_into_right_body()),
             }
         });
         Box::pin(async move {
-            let (mut answer, decisions, legacy) = running.await;
-            if let Ok(response) = &mut answer {
-                let was_told = response.response_mut().extensions_mut().remove::<Told>().is_some();
-                let before = Before {
-                    says_no: matches!(response.status().as_u16(), 429 | 503),
-                    was_told,
-                    has_retry_after: response.headers().contains_key(RETRY_AFTER),
-                };
-                for Telling { name, value, replaces } in tell(&before, &decisions, legacy) {
-                    let Ok(value) = HeaderValue::from_str(&value) else { continue };
-                    let name = HeaderName::from_static(name);
-                    if replaces {
-                        response.headers_mut().insert(name, value);
-                    } else {
-                        response.headers_mut().append(name, value);
-                    }
+            let (answer, decided) = running.await;
+            match answer {
+                Ok(mut answer) => {
+                    tell(&decided, answer.response_mut());
+                    Ok(answer)
                 }
+                Err(Failure::Ours(error, mut response)) => {
+                    tell(&decided, &mut response);
+                    Err(InternalError::from_response(error, response).into())
+                }
+                Err(Failure::Other(error)) => Err(error),
             }
-            answer
         })
     }
 }
 
-/// 400, and what is missing.
-impl From<HeaderKeyRejection> for HttpResponse {
-    fn from(rejection: HeaderKeyRejection) -> Self {
-        rejection.error_response()
+/// A middleware further in gave no response.
+enum Failure {
+    /// But an error of ours, which becomes one while the layer's limiter is in force.
+    Ours(Error, HttpResponse),
+    Other(Error),
+}
+
+impl Failure {
+    fn of(error: Error) -> Self {
+        if error.as_error::<RateLimitError>().is_some() || error.as_error::<HeaderKeyRejection>().is_some() {
+            let response = error.error_response();
+            return Self::Ours(error, response);
+        }
+        Self::Other(error)
+    }
+}
+
+fn tell<B>(decided: &Decided, response: &mut HttpResponse<B>) {
+    let told = response.extensions_mut().remove::<Told>();
+    decided.tell(response.status().as_u16(), told, response.headers_mut());
+}
+
+impl Fields for HeaderMap {
+    fn all(&self, name: &'static str) -> impl Iterator<Item = &[u8]> {
+        self.get_all(name).map(HeaderValue::as_bytes)
+    }
+
+    fn set(&mut self, name: &'static str, value: &str) {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            let _ = self.insert(HeaderName::from_static(name), value);
+        }
+    }
+
+    fn add(&mut self, name: &'static str, value: &str) {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.append(HeaderName::from_static(name), value);
+        }
     }
 }

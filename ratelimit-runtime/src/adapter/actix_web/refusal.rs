@@ -3,26 +3,55 @@
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, ResponseError};
 
+use crate::adapter::header_key::HeaderKeyRejection;
 use crate::response::Told;
 use crate::{FromRateLimitError, RateLimitError};
 
 /// As the [`Responses`](crate::Responses) of the limiter in force have it.
 impl ResponseError for RateLimitError {
-    /// actix-web has a type of its own for it.
     fn status_code(&self) -> StatusCode {
-        StatusCode::from_u16(self.http_status().as_u16()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+        theirs(self.http_status())
     }
 
     fn error_response(&self) -> HttpResponse {
-        let (parts, body) = self.to_http_response().into_parts();
-        let mut builder = HttpResponse::build(self.status_code());
-        for (name, value) in &parts.headers {
-            builder.insert_header((name.as_str(), value.as_bytes()));
-        }
-        let mut response = builder.body(body);
-        response.extensions_mut().insert(Told);
-        response
+        response(self.to_http_response())
     }
+}
+
+/// As the [`Responses`](crate::Responses) of the limiter in force have it.
+impl ResponseError for HeaderKeyRejection {
+    fn status_code(&self) -> StatusCode {
+        theirs(self.http_status())
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        response(self.to_http_response())
+    }
+}
+
+/// The response that it is.
+impl From<HeaderKeyRejection> for HttpResponse {
+    fn from(rejection: HeaderKeyRejection) -> Self {
+        rejection.error_response()
+    }
+}
+
+/// actix-web has types of its own for all of it.
+fn response(ours: http::Response<String>) -> HttpResponse {
+    let (mut parts, body) = ours.into_parts();
+    let mut builder = HttpResponse::build(theirs(parts.status));
+    for (name, value) in &parts.headers {
+        builder.insert_header((name.as_str(), value.as_bytes()));
+    }
+    let mut response = builder.body(body);
+    if let Some(told) = parts.extensions.remove::<Told>() {
+        response.extensions_mut().insert(told);
+    }
+    response
+}
+
+fn theirs(status: http::StatusCode) -> StatusCode {
+    StatusCode::from_u16(status.as_u16()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
 impl FromRateLimitError for HttpResponse {

@@ -5,16 +5,16 @@ mod told;
 
 use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 
-#[cfg(any(feature = "poem", feature = "tower"))]
-pub(super) use self::told::write;
 #[cfg(feature = "actix-web")]
-pub(super) use self::told::{Before, Telling, tell};
+pub(super) use self::told::Fields;
+pub(super) use self::told::{Decided, keep_out_of_caches};
 use super::client_ip::TrustedProxies;
 use crate::error::RateLimitError;
 use crate::key::Key;
 use crate::limiter::{RateLimiter, find};
-use crate::observe::{self, Observation};
+use crate::observe;
 use crate::rule::Rule;
 
 /// A layer around the handlers of a server: `.layer(…)` of axum, tonic and everything else on tower, `.wrap(…)` of
@@ -26,6 +26,13 @@ use crate::rule::Rule;
 /// - With a [`limiter`](Self::limiter), checks made for a request use it, wherever it was made. Without one, they use the
 ///   installed one.
 /// - With a [`rule`](Self::rule), the layer limits requests by itself. Several rules are several layers.
+///
+/// Scripts in a browser that come from another origin see these fields only where
+/// `Access-Control-Expose-Headers` names them: [`expose_headers`](Self::expose_headers) adds that.
+/// A layer for CORS around this one may write the header anew, as the `CorsLayer` of `tower-http`
+/// does if it is given `expose_headers` itself: then name `Retry-After`, `RateLimit-Policy` and
+/// `RateLimit` there. It belongs around this layer also because a preflight has neither key nor
+/// credentials.
 ///
 /// ```
 /// # #[cfg(feature = "axum")] {
@@ -53,6 +60,7 @@ use crate::rule::Rule;
 #[must_use = "a layer does nothing until it is applied"]
 pub struct RateLimitLayer<R = Unlimited> {
     limiter: Option<RateLimiter>,
+    exposed: bool,
     pub(super) proxies: Option<TrustedProxies>,
     pub(super) rule: R,
 }
@@ -64,7 +72,8 @@ pub struct Unlimited;
 /// The rule of a [`RateLimitLayer`].
 #[derive(Clone)]
 pub struct Limited<F> {
-    rule: Rule,
+    /// Shared by all requests, which would work out what it is called anew.
+    rule: Arc<Rule>,
     key: F,
 }
 
@@ -83,13 +92,14 @@ impl Default for RateLimitLayer {
 impl RateLimitLayer {
     /// Tells of the decisions in responses.
     pub fn new() -> Self {
-        Self { limiter: None, proxies: None, rule: Unlimited }
+        Self { limiter: None, exposed: false, proxies: None, rule: Unlimited }
     }
 
     /// Limits requests by this rule. `key` makes the key from a request of the framework: a [`Key`], or a `Result` with the
     /// answer in place of one, because requests without a key must not share one.
     pub fn rule<F>(self, rule: &Rule, key: F) -> RateLimitLayer<Limited<F>> {
-        RateLimitLayer { limiter: self.limiter, proxies: self.proxies, rule: Limited { rule: rule.clone(), key } }
+        let Self { limiter, exposed, proxies, rule: Unlimited } = self;
+        RateLimitLayer { limiter, exposed, proxies, rule: Limited { rule: Arc::new(rule.clone()), key } }
     }
 }
 
@@ -106,16 +116,29 @@ impl<R> RateLimitLayer<R> {
         self
     }
 
-    /// Runs what answers a request. Gives the answer, the decisions made for it, and whether legacy fields are wanted.
-    pub(super) fn run<F: Future>(
-        &self,
-        answer: F,
-    ) -> impl Future<Output = (F::Output, Vec<Observation>, bool)> + use<R, F> {
-        let limiter = self.limiter.clone();
+    /// Whether to name the fields about limits, as far as a response has them, in
+    /// `Access-Control-Expose-Headers`, so that scripts of other origins may read them: no unless
+    /// set.
+    pub fn expose_headers(mut self, on: bool) -> Self {
+        self.exposed = on;
+        self
+    }
+
+    /// Calls what is no future and answers a request all the same.
+    pub(super) fn within<T>(&self, work: impl FnOnce() -> T) -> T {
+        match &self.limiter {
+            Some(limiter) => limiter.within(work),
+            None => work(),
+        }
+    }
+
+    /// Runs what answers a request. Gives the answer, and what was decided for it.
+    pub(super) fn run<F: Future>(&self, answer: F) -> impl Future<Output = (F::Output, Decided)> + use<R, F> {
+        let (limiter, exposed) = (self.limiter.clone(), self.exposed);
         async move {
             let all = async {
                 let (answer, decisions) = observe::collect(answer).await;
-                (answer, decisions, find::responses().legacy)
+                (answer, Decided { decisions, legacy: find::responses().legacy, exposed })
             };
             match limiter {
                 Some(limiter) => limiter.scope(all).await,
@@ -141,14 +164,14 @@ impl<Q, A> Asks<Q, A> for Unlimited {
 impl<Q, A, F: Fn(&Q) -> K, K: RequestKey<A>> Asks<Q, A> for Limited<F> {
     fn question(&self, request: &Q) -> Result<Option<Question>, A> {
         let key = (self.key)(request).into_key()?;
-        Ok(Some(Question { rule: self.rule.clone(), key }))
+        Ok(Some(Question { rule: Arc::clone(&self.rule), key }))
     }
 }
 
 /// What a layer asks of the limiter.
 #[derive(Debug)]
 pub struct Question {
-    rule: Rule,
+    rule: Arc<Rule>,
     key: Key,
 }
 

@@ -2,64 +2,129 @@
 
 use crate::decision::whole_seconds;
 use crate::observe::Observation;
-use crate::response::fields;
+use crate::response::{Standings, Told, legacy_fields};
 
-/// A response as it is before a layer writes into it.
-pub(in crate::adapter) struct Before {
-    /// Whether it says that the call was refused or could not be decided.
-    pub(in crate::adapter) says_no: bool,
-    pub(in crate::adapter) was_told: bool,
-    pub(in crate::adapter) has_retry_after: bool,
+/// The header fields of a response, of whatever crate. Names are in lower case.
+pub(in crate::adapter) trait Fields {
+    /// The values under a name, in their order.
+    fn all(&self, name: &'static str) -> impl Iterator<Item = &[u8]>;
+
+    /// Puts one value in the place of all of that name.
+    fn set(&mut self, name: &'static str, value: &str);
+
+    /// Puts one more value beside those of that name.
+    fn add(&mut self, name: &'static str, value: &str);
 }
 
-/// A field for a response.
-pub(in crate::adapter) struct Telling {
-    pub(in crate::adapter) name: &'static str,
-    pub(in crate::adapter) value: String,
-    /// Whether it takes the place of another; else it stands beside what a layer further in has told.
-    pub(in crate::adapter) replaces: bool,
+/// What was decided for a response, and what of it is told.
+pub(in crate::adapter) struct Decided {
+    pub(super) decisions: Vec<Observation>,
+    /// Whether older clients are told as well.
+    pub(super) legacy: bool,
+    /// Whether scripts of other origins may read it.
+    pub(super) exposed: bool,
 }
 
-/// What a layer writes into a response.
-pub(in crate::adapter) fn tell(before: &Before, decisions: &[Observation], legacy: bool) -> Vec<Telling> {
-    let telling = |(name, value): (&'static str, String)| {
-        let is_list = name.starts_with("ratelimit");
-        Telling { name, value, replaces: before.was_told || !is_list }
-    };
-    let mut all: Vec<Telling> = fields(decisions, legacy).into_iter().map(telling).collect();
-    // A handler may have answered with a status and no more.
-    let refused = decisions.iter().rev().map(Observation::decision).find(|decision| !decision.is_allowed());
-    if let Some(refused) = refused
-        && before.says_no
-        && !before.has_retry_after
-    {
-        let value = whole_seconds(refused.retry_after()).to_string();
-        all.push(Telling { name: "retry-after", value, replaces: true });
+/// What a layer writes into responses, as far as it does.
+const FIELDS: [&str; 6] =
+    ["retry-after", "ratelimit-policy", "ratelimit", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"];
+
+const EXPOSED: &str = "access-control-expose-headers";
+
+/// Keeps an answer in place of a handler out of caches, unless it says something about them itself.
+pub(in crate::adapter) fn keep_out_of_caches(headers: &mut impl Fields) {
+    if headers.all("cache-control").next().is_none() {
+        headers.set("cache-control", "no-store");
     }
-    all
 }
 
-/// Writes that into a response whose head is of the crate `http`, as those of poem and tower are.
-#[cfg(any(feature = "poem", feature = "tower"))]
-pub(in crate::adapter) fn write(
-    status: http::StatusCode,
-    was_told: bool,
-    headers: &mut http::HeaderMap,
-    (decisions, legacy): (&[Observation], bool),
-) {
-    // RESOURCE_EXHAUSTED and UNAVAILABLE.
-    let grpc = headers.get("grpc-status").is_some_and(|code| matches!(code.as_bytes(), b"8" | b"14"));
-    let before = Before {
-        says_no: matches!(status.as_u16(), 429 | 503) || grpc,
-        was_told,
-        has_retry_after: headers.contains_key(http::header::RETRY_AFTER),
+impl Decided {
+    /// Tells of it in a response, which may be a refusal that tells of itself.
+    pub(in crate::adapter) fn tell(&self, status: u16, told: Option<Told>, headers: &mut impl Fields) {
+        // 429, and RESOURCE_EXHAUSTED of gRPC.
+        let refuses = status == 429 || headers.all("grpc-status").eq([b"8"]);
+        let standings = Standings::after(&self.decisions, told.as_ref().map(|Told(decision)| decision));
+        for (name, value) in standings.fields() {
+            // Those of the refusal are among them; those that a layer further in has told of are
+            // not.
+            if told.is_some() {
+                headers.set(name, &value);
+            } else {
+                headers.add(name, &value);
+            }
+        }
+        if let Some(strictest) = standings.strictest().filter(|_| self.legacy) {
+            let fields = legacy_fields(strictest);
+            let is_refusal = !strictest.is_allowed();
+            if told.is_some() || is_refusal || !is_stricter_already(headers, &fields, refuses) {
+                fields.iter().for_each(|(name, value)| headers.set(name, value));
+            }
+        }
+        if refuses {
+            self.lend_wait(headers);
+        }
+        if self.exposed {
+            expose(headers);
+        }
+    }
+
+    /// A handler may have answered a refusal with a status and no more. One that went on after it,
+    /// and was admitted elsewhere, answers for itself.
+    fn lend_wait(&self, headers: &mut impl Fields) {
+        let last = self.decisions.iter().rev().find(|decision| !decision.is_shadow()).map(Observation::decision);
+        if let Some(refusal) = last.filter(|decision| !decision.is_allowed())
+            && headers.all("retry-after").next().is_none()
+        {
+            headers.set("retry-after", &whole_seconds(refusal.retry_after()).to_string());
+            keep_out_of_caches(headers);
+        }
+    }
+}
+
+/// Whether the legacy fields of a layer further in say more than these, which are those of an
+/// admission.
+fn is_stricter_already(headers: &impl Fields, ours: &[(&'static str, String); 3], refuses: bool) -> bool {
+    let theirs = |name| -> Option<u64> {
+        let mut values = headers.all(name);
+        let value = std::str::from_utf8(values.next()?).ok()?.parse().ok();
+        value.filter(|_| values.next().is_none())
     };
-    for Telling { name, value, replaces } in tell(&before, decisions, legacy) {
-        let Ok(value) = http::HeaderValue::from_str(&value) else { continue };
-        if replaces {
-            headers.insert(name, value);
-        } else {
-            headers.append(name, value);
+    let [_, (remaining, left), (reset, until)] = ours;
+    let Some(their_left) = theirs(remaining) else { return false };
+    let their_until = theirs(reset).unwrap_or_default();
+    let [our_left, our_until] = [left, until].map(|number| number.parse().unwrap_or(u64::MAX));
+    // Of the two, only that one can have refused.
+    refuses || (their_left, our_until) <= (our_left, their_until)
+}
+
+/// Names what was written, where no other line names it.
+fn expose(headers: &mut impl Fields) {
+    let is_named = |field: &&str| {
+        let mut names = headers.all(EXPOSED).flat_map(|line| line.split(|byte| *byte == b','));
+        names.any(|name| name.trim_ascii().eq_ignore_ascii_case(field.as_bytes()))
+    };
+    let there = FIELDS.into_iter().filter(|field| headers.all(*field).next().is_some());
+    let names: Vec<_> = there.filter(|field| !is_named(field)).collect();
+    if !names.is_empty() {
+        headers.add(EXPOSED, &names.join(", "));
+    }
+}
+
+#[cfg(any(feature = "poem", feature = "tower"))]
+impl Fields for http::HeaderMap {
+    fn all(&self, name: &'static str) -> impl Iterator<Item = &[u8]> {
+        self.get_all(name).iter().map(http::HeaderValue::as_bytes)
+    }
+
+    fn set(&mut self, name: &'static str, value: &str) {
+        if let Ok(value) = http::HeaderValue::from_str(value) {
+            self.insert(name, value);
+        }
+    }
+
+    fn add(&mut self, name: &'static str, value: &str) {
+        if let Ok(value) = http::HeaderValue::from_str(value) {
+            self.append(name, value);
         }
     }
 }

@@ -1,12 +1,10 @@
 //! Parts of keys as extractors of poem.
 
-use poem::error::ResponseError;
-use poem::http::StatusCode;
 use poem::{FromRequest, Request, RequestBody};
 
 use crate::RateLimitError;
 use crate::adapter::client_ip::ClientIp;
-use crate::adapter::header_key::{HeaderKey, HeaderKeyRejection, NamedHeader};
+use crate::adapter::header_key::{HeaderKey, NamedHeader};
 
 impl<'a> FromRequest<'a> for ClientIp {
     async fn from_request(request: &'a Request, _: &mut RequestBody) -> poem::Result<Self> {
@@ -27,11 +25,5 @@ impl TryFrom<&Request> for ClientIp {
 impl<'a, N: NamedHeader + 'static> FromRequest<'a> for HeaderKey<N> {
     async fn from_request(request: &'a Request, _: &mut RequestBody) -> poem::Result<Self> {
         Ok(Self::of(request.headers())?)
-    }
-}
-
-impl ResponseError for HeaderKeyRejection {
-    fn status(&self) -> StatusCode {
-        StatusCode::BAD_REQUEST
     }
 }

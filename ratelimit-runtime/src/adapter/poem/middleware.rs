@@ -5,7 +5,7 @@ use poem::{Endpoint, IntoResponse, Middleware, Request, Response};
 
 use crate::RateLimitError;
 use crate::adapter::header_key::HeaderKeyRejection;
-use crate::adapter::layer::{Asks, Question, RateLimitLayer, write};
+use crate::adapter::layer::{Asks, Question, RateLimitLayer, keep_out_of_caches};
 use crate::response::Told;
 
 /// An endpoint whose responses tell of rate limits; made by [`RateLimitLayer`].
@@ -30,35 +30,37 @@ impl<E: Endpoint, R: Asks<Request, Response> + Send + Sync> Endpoint for RateLim
         if let Some(proxies) = &self.layer.proxies {
             request.extensions_mut().insert(proxies.clone());
         }
-        let question = match self.layer.rule.question(&request) {
+        let question = match self.layer.within(|| self.layer.rule.question(&request)) {
             Ok(question) => question,
-            Err(answer) => return Ok(answer),
+            Err(mut answer) => {
+                keep_out_of_caches(answer.headers_mut());
+                return Ok(answer);
+            }
         };
         let answer = async {
             match Question::ask(question).await {
-                // Errors are made responses here, because those have to tell of the decisions too.
-                Ok(()) => match self.inner.call(request).await {
-                    Ok(output) => output.into_response(),
-                    // The response of an error has the extensions of the error, not those that it was made with.
-                    Err(mut error) if error.is::<RateLimitError>() => {
-                        error.set_data(Told);
-                        error.into_response()
-                    }
-                    Err(error) => error.into_response(),
-                },
-                Err(error) => error.as_response(),
+                Ok(()) => self.inner.call(request).await.map(IntoResponse::into_response).or_else(responded),
+                Err(error) => Ok(error.as_response()),
             }
         };
-        let (mut response, decisions, legacy) = self.layer.run(answer).await;
-        let was_told = response.extensions_mut().remove::<Told>().is_some();
-        write(response.status(), was_told, response.headers_mut(), (&decisions, legacy));
+        let (answer, decided) = self.layer.run(answer).await;
+        let mut response = answer?;
+        let told = response.extensions_mut().remove::<Told>();
+        decided.tell(response.status().as_u16(), told, response.headers_mut());
         Ok(response)
     }
 }
 
-/// 400, and what is missing.
-impl From<HeaderKeyRejection> for Response {
-    fn from(rejection: HeaderKeyRejection) -> Self {
-        rejection.as_response()
+/// Errors of ours become responses while the layer's limiter is in force, because those have to
+/// tell of the decisions too. Others are for the handlers around the layer.
+fn responded(mut error: poem::Error) -> poem::Result<Response> {
+    if let Some(refusal) = error.downcast_ref::<RateLimitError>() {
+        // The response of an error has the extensions of the error, not those that it was made
+        // with.
+        if let Some(decision) = refusal.decision().copied() {
+            error.set_data(Told(decision));
+        }
+        return Ok(error.into_response());
     }
+    if error.is::<HeaderKeyRejection>() { Ok(error.into_response()) } else { Err(error) }
 }

@@ -4,6 +4,7 @@ use poem::Response;
 use poem::error::ResponseError;
 use poem::http::StatusCode;
 
+use crate::adapter::header_key::HeaderKeyRejection;
 use crate::{FromRateLimitError, RateLimitError};
 
 /// As the [`Responses`](crate::Responses) of the limiter in force have it.
@@ -13,12 +14,34 @@ impl ResponseError for RateLimitError {
     }
 
     fn as_response(&self) -> Response {
-        let (parts, body) = self.to_http_response().into_parts();
-        let mut response = Response::builder().status(parts.status).body(body);
-        *response.headers_mut() = parts.headers;
-        *response.extensions_mut() = parts.extensions;
-        response
+        response(self.to_http_response())
     }
+}
+
+/// As the [`Responses`](crate::Responses) of the limiter in force have it.
+impl ResponseError for HeaderKeyRejection {
+    fn status(&self) -> StatusCode {
+        self.http_status()
+    }
+
+    fn as_response(&self) -> Response {
+        response(self.to_http_response())
+    }
+}
+
+/// The response that it is.
+impl From<HeaderKeyRejection> for Response {
+    fn from(rejection: HeaderKeyRejection) -> Self {
+        rejection.as_response()
+    }
+}
+
+fn response(ours: http::Response<String>) -> Response {
+    let (parts, body) = ours.into_parts();
+    let mut response = Response::builder().status(parts.status).body(body);
+    *response.headers_mut() = parts.headers;
+    *response.extensions_mut() = parts.extensions;
+    response
 }
 
 impl FromRateLimitError for Response {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::mem;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tower_layer::Layer;
@@ -39,14 +40,14 @@ use crate::rule::Rule;
 #[must_use = "a layer does nothing until it is applied"]
 pub struct RateLimitClientLayer<F> {
     limiter: RateLimiter,
-    rule: Rule,
+    rule: Arc<Rule>,
     key: F,
 }
 
 impl<F> RateLimitClientLayer<F> {
     /// Limits calls by this rule; `key` makes the key from a request.
     pub fn new(limiter: RateLimiter, rule: &Rule, key: F) -> Self {
-        Self { limiter, rule: rule.clone(), key }
+        Self { limiter, rule: Arc::new(rule.clone()), key }
     }
 }
 
@@ -83,7 +84,7 @@ where
 
     fn call(&mut self, request: Q) -> Self::Future {
         let RateLimitClientLayer { limiter, rule, key } = &self.layer;
-        let (limiter, rule, key) = (limiter.clone(), rule.clone(), key(&request));
+        let (limiter, rule, key) = (limiter.clone(), Arc::clone(rule), key(&request));
         // The one that was ready is used up.
         let clone = self.inner.clone();
         let mut inner = mem::replace(&mut self.inner, clone);

@@ -1,74 +1,115 @@
 //! What a layer on tower answers in place of the service: over HTTP, or to gRPC.
 
-use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
-use http::{HeaderMap, Response, StatusCode};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use http::{Method, Request, Response, StatusCode, Version};
 
 use super::body::LimitedBody;
 use crate::RateLimitError;
 use crate::adapter::grpc;
 use crate::adapter::header_key::HeaderKeyRejection;
+use crate::adapter::layer::keep_out_of_caches;
 
 /// What the client of a request speaks.
+#[derive(Clone, Copy)]
 pub(super) enum Protocol {
     Http,
-    /// gRPC, whose answers have the content type of their requests.
-    Grpc(HeaderValue),
+    /// gRPC, whose answers are a `200` with a status in its fields.
+    Grpc,
+    /// gRPC-Web, which reads the status of HTTP, and those fields in an answer of this type.
+    GrpcWeb(&'static str),
 }
 
 impl Protocol {
-    pub(super) fn of(headers: &HeaderMap) -> Self {
-        // Also `application/grpc+proto`, and `application/grpc-web`.
-        let is_grpc = |kind: &&HeaderValue| {
-            let rest = kind.as_bytes().strip_prefix(b"application/grpc");
-            rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b'-' | b';')))
+    /// A type alone, which anybody can send, makes no gRPC of a request: caches and alerts would
+    /// take its refusal for success.
+    pub(super) fn of<Q>(request: &Request<Q>) -> Self {
+        let kind = request.headers().get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+        // Also `application/grpc+proto`, and parameters.
+        let is = |prefix: &str| {
+            let (head, rest) = kind.split_at_checked(prefix.len()).unwrap_or_default();
+            head.eq_ignore_ascii_case(prefix.as_bytes()) && matches!(rest.first(), None | Some(b'+' | b';' | b' '))
         };
-        headers.get(CONTENT_TYPE).filter(is_grpc).map_or(Self::Http, |kind| Self::Grpc(kind.clone()))
+        match *request.method() {
+            Method::POST if is("application/grpc-web") => Self::GrpcWeb("application/grpc-web"),
+            Method::POST if is("application/grpc-web-text") => Self::GrpcWeb("application/grpc-web-text"),
+            Method::POST if is("application/grpc") && request.version() == Version::HTTP_2 => Self::Grpc,
+            _ => Self::Http,
+        }
     }
 
     /// The answer to a request that was refused.
     pub(super) fn refusal<B>(self, error: &RateLimitError) -> Response<LimitedBody<B>> {
-        match self {
-            Self::Http => error.to_http_response().map(LimitedBody::refused),
-            Self::Grpc(kind) => {
-                error.log_if_misconfigured();
-                let mut response = status(kind, grpc::code(error), &error.public_message());
-                response.headers_mut().extend(error.retry_after_seconds().map(|seconds| (RETRY_AFTER, seconds.into())));
-                response
-            }
+        let mut response = self.translated(error.to_http_response(), grpc::code(error), &error.public_message());
+        if let Some(seconds) = error.retry_after_seconds() {
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
         }
+        response
     }
 
     /// The answer to a request that has no key.
     pub(super) fn no_key<B>(self, no_key: NoKey<B>) -> Response<LimitedBody<B>> {
-        match (no_key.0, self) {
-            (Reason::Answer(response), _) => response.map(LimitedBody::served),
-            (Reason::Refused(error), protocol) => protocol.refusal(&error),
-            (Reason::Header(rejection), Self::Http) => {
-                let mut response = Response::new(LimitedBody::refused(rejection.to_string()));
-                *response.status_mut() = StatusCode::BAD_REQUEST;
-                response
+        match no_key.0 {
+            Reason::Answer(mut response) => {
+                keep_out_of_caches(response.headers_mut());
+                response.map(LimitedBody::served)
             }
-            (Reason::Header(rejection), Self::Grpc(kind)) => {
-                status(kind, grpc::INVALID_ARGUMENT, &rejection.to_string())
+            Reason::Refused(error) => self.refusal(&error),
+            Reason::Header(rejection) => {
+                let code = grpc::code_without_key(rejection);
+                self.translated(rejection.to_http_response(), code, &rejection.to_string())
             }
+            #[cfg(feature = "tonic")]
+            Reason::Status(status) => self.status(status),
         }
+    }
+
+    /// The answer over HTTP, or in its place a status of gRPC.
+    fn translated<B>(self, over_http: Response<String>, code: u8, message: &str) -> Response<LimitedBody<B>> {
+        let (status, kind) = match self {
+            Self::Http => return over_http.map(LimitedBody::refused),
+            Self::Grpc => (StatusCode::OK, "application/grpc"),
+            Self::GrpcWeb(kind) => (over_http.status(), kind),
+        };
+        let mut response = Response::new(LimitedBody::refused(String::new()));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert("grpc-status", u16::from(code).into());
+        // Ours are plain ASCII, so nothing of them has to be escaped.
+        let message = HeaderValue::from_str(message);
+        headers.extend(message.map(|message| (HeaderName::from_static("grpc-message"), message)));
+        response
+    }
+
+    #[cfg(feature = "tonic")]
+    fn status<B>(self, status: tonic::Status) -> Response<LimitedBody<B>> {
+        use crate::limiter::find;
+
+        let over_http = || {
+            find::responses()
+                .response_without_key(grpc::http_status(status.code()), status.message())
+                .map(LimitedBody::refused)
+        };
+        let mut response = match self {
+            Self::Http => over_http(),
+            Self::Grpc => status.into_http::<()>().map(|()| LimitedBody::refused(String::new())),
+            Self::GrpcWeb(kind) => {
+                let (mut parts, ()) = status.clone().into_http::<()>().into_parts();
+                parts.status = grpc::http_status(status.code());
+                parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+                Response::from_parts(parts, LimitedBody::refused(String::new()))
+            }
+        };
+        keep_out_of_caches(response.headers_mut());
+        response
     }
 }
 
-/// A response that is a gRPC status and nothing else: "trailers only".
-fn status<B>(kind: HeaderValue, code: u8, message: &str) -> Response<LimitedBody<B>> {
-    let mut response = Response::new(LimitedBody::refused(String::new()));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, kind);
-    headers.insert("grpc-status", u16::from(code).into());
-    // Ours are plain ASCII, so nothing of them has to be escaped.
-    headers
-        .extend(HeaderValue::from_str(message).map(|message| (http::HeaderName::from_static("grpc-message"), message)));
-    response
-}
-
-/// The answer of a layer on tower to a request that has no key: a response, a [`HeaderKeyRejection`], a [`RateLimitError`]
-/// or, with the feature `tonic`, a `Status`.
+/// The answer of a layer on tower to a request that has no key: a response, a
+/// [`HeaderKeyRejection`], a [`RateLimitError`] or, with the feature `tonic`, a `Status`, which
+/// those who do not speak gRPC get as a status of HTTP. None of them is to be stored by caches,
+/// unless the response says so itself.
 #[derive(Debug)]
 pub struct NoKey<B>(Reason<B>);
 
@@ -77,6 +118,8 @@ enum Reason<B> {
     Answer(Response<B>),
     Header(HeaderKeyRejection),
     Refused(RateLimitError),
+    #[cfg(feature = "tonic")]
+    Status(tonic::Status),
 }
 
 impl<B> From<Response<B>> for NoKey<B> {
@@ -85,7 +128,7 @@ impl<B> From<Response<B>> for NoKey<B> {
     }
 }
 
-/// 400, or `INVALID_ARGUMENT`, and what is missing.
+/// 400 or 401, in gRPC `INVALID_ARGUMENT` or `UNAUTHENTICATED`, and what is missing.
 impl<B> From<HeaderKeyRejection> for NoKey<B> {
     fn from(rejection: HeaderKeyRejection) -> Self {
         Self(Reason::Header(rejection))
@@ -100,8 +143,8 @@ impl<B> From<RateLimitError> for NoKey<B> {
 }
 
 #[cfg(feature = "tonic")]
-impl<B: Default> From<tonic::Status> for NoKey<B> {
+impl<B> From<tonic::Status> for NoKey<B> {
     fn from(status: tonic::Status) -> Self {
-        status.into_http().into()
+        Self(Reason::Status(status))
     }
 }

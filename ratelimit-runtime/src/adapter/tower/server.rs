@@ -11,7 +11,7 @@ use tower_service::Service;
 
 use super::body::LimitedBody;
 use super::refusal::{NoKey, Protocol};
-use crate::adapter::layer::{Asks as _, Limited, Question, RateLimitLayer, RequestKey, Unlimited, write};
+use crate::adapter::layer::{Asks as _, Limited, Question, RateLimitLayer, RequestKey, Unlimited};
 use crate::response::Told;
 
 impl<S, R: Clone> Layer<S> for RateLimitLayer<R> {
@@ -45,10 +45,10 @@ impl<S, R> RateLimitService<S, R> {
     {
         let running = self.layer.run(answer);
         Box::pin(async {
-            let (mut answer, decisions, legacy) = running.await;
+            let (mut answer, decided) = running.await;
             if let Ok(response) = &mut answer {
-                let was_told = response.extensions_mut().remove::<Told>().is_some();
-                write(response.status(), was_told, response.headers_mut(), (&decisions, legacy));
+                let told = response.extensions_mut().remove::<Told>();
+                decided.tell(response.status().as_u16(), told, response.headers_mut());
             }
             answer
         })
@@ -70,7 +70,7 @@ where
 
     fn call(&mut self, mut request: Request<Q>) -> Self::Future {
         self.prepare(&mut request);
-        let answer = self.inner.call(request);
+        let answer = self.layer.within(|| self.inner.call(request));
         self.answered(answer)
     }
 }
@@ -95,10 +95,11 @@ where
 
     fn call(&mut self, mut request: Request<Q>) -> Self::Future {
         self.prepare(&mut request);
-        let protocol = Protocol::of(request.headers());
-        let question = match self.layer.rule.question(&request) {
+        let protocol = Protocol::of(&request);
+        let question = || self.layer.rule.question(&request).map_err(|no_key| protocol.no_key(no_key));
+        let question = match self.layer.within(question) {
             Ok(question) => question,
-            Err(no_key) => return Box::pin(ready(Ok(protocol.no_key(no_key)))),
+            Err(answer) => return Box::pin(ready(Ok(answer))),
         };
         // The one that was ready is used up.
         let clone = self.inner.clone();

@@ -41,7 +41,7 @@ pub use self::layout::LogLayout;
 ///
 /// The connection is made in the background at the first call, one per tokio runtime, and made again whenever it is
 /// lost; [`ready`](Store::ready) waits for it. While there is none, calls fail at once and the limiter answers by its
-/// `on_unavailable` policy.
+/// `on_unavailable` setting.
 ///
 /// A call that is dropped at its timeout may have been charged although it was not admitted; no call is ever admitted without being
 /// charged.

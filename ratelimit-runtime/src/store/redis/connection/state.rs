@@ -3,7 +3,7 @@
 //! | state | a call | left when |
 //! | --- | --- | --- |
 //! | up | is sent | a PING is not answered in time, or answered with BUSY, LOADING, …: slow |
-//! | slow | is answered by policy; PINGs go on, one at a time | a PING is answered in time: up |
+//! | slow | is answered as `on_unavailable` says; PINGs go on, one at a time | a PING is answered in time: up |
 //! | either | | no byte comes for [`SILENCE`] while one is waited for: the connection is over |
 //!
 //! Time is counted in ticks, in each of which this process has tried to read. One that comes late, because a flood keeps

@@ -1,0 +1,36 @@
+//! Escapes of keys as the program prints them: read back, and inside of JSON.
+
+use crate::printable::is_unprintable;
+
+/// What [`escaped`](crate::printable::escaped) gave, as it was.
+pub(crate) fn unescaped(text: &str) -> String {
+    let mut parts = text.split(r"\u{");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let code = part.split_once('}').and_then(|(digits, rest)| {
+            let c = u32::from_str_radix(digits, 16).ok().and_then(char::from_u32)?;
+            Some((c, rest))
+        });
+        if let Some((c, rest)) = code {
+            out.push(c);
+            out.push_str(rest);
+        } else {
+            out.push_str(r"\u{");
+            out.push_str(part);
+        }
+    }
+    out
+}
+
+/// JSON in other characters with the same meaning: none that would steer a terminal.
+pub(crate) fn in_json(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_unprintable(c) {
+            out.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}

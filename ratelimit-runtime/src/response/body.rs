@@ -1,0 +1,62 @@
+//! [`Body`]: the body of a refusal.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::fields;
+use super::refusal::Refusal;
+use crate::error::RateLimitError;
+
+/// The type of a body, and the body.
+pub(super) type Content = (&'static str, String);
+
+/// What the body of a refusal looks like.
+#[derive(Clone, Default)]
+pub(super) enum Body {
+    #[default]
+    Envelope,
+    Problem,
+    Custom(Arc<dyn Fn(&Refusal<'_>) -> Content + Send + Sync>),
+}
+
+impl Body {
+    pub(super) fn of(&self, refusal: &Refusal<'_>) -> Content {
+        match self {
+            Self::Envelope => ("application/json", envelope(refusal)),
+            Self::Problem => ("application/problem+json", problem(refusal).to_string()),
+            Self::Custom(body) => body(refusal),
+        }
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Envelope => "envelope",
+            Self::Problem => "problem+json",
+            Self::Custom(_) => "custom",
+        })
+    }
+}
+
+/// By hand, because the field order is part of what clients have come to expect.
+fn envelope(refusal: &Refusal<'_>) -> String {
+    let message = Value::from(refusal.message());
+    let code = refusal.status().as_u16();
+    format!(r#"{{"code":{code},"message":{message},"data":null}}"#)
+}
+
+fn problem(refusal: &Refusal<'_>) -> Value {
+    let status = refusal.status();
+    let (title, code) = (status.canonical_reason(), status.as_u16());
+    let mut problem = json!({"type": "about:blank", "title": title, "status": code, "detail": refusal.message()});
+    let decision = refusal.error().and_then(RateLimitError::decision);
+    if let (Some(decision), Some(members)) = (decision, problem.as_object_mut()) {
+        let policy = fields::name(decision.rule(), decision.limit_index());
+        members.insert("type".to_owned(), json!("https://iana.org/assignments/http-problem-types#quota-exceeded"));
+        members.insert("violated-policies".to_owned(), json!([policy]));
+    }
+    problem
+}

@@ -1,0 +1,54 @@
+//! [`Refusal`]: a request that is answered in place of its handler.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use http::StatusCode;
+
+use crate::error::RateLimitError;
+
+/// A request that is answered in place of its handler: what
+/// [`Responses::body`](crate::Responses::body) makes a body of. Its `Display` is what a client may
+/// read.
+#[derive(Debug, Clone)]
+pub struct Refusal<'a> {
+    status: StatusCode,
+    message: Cow<'a, str>,
+    error: Option<&'a RateLimitError>,
+}
+
+impl<'a> Refusal<'a> {
+    pub(super) fn of_error(status: StatusCode, error: &'a RateLimitError) -> Self {
+        Self { status, message: error.public_message().into(), error: Some(error) }
+    }
+
+    pub(super) fn without_key(status: StatusCode, message: &'a str) -> Self {
+        Self { status, message: message.into(), error: None }
+    }
+
+    /// The status of the response.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// What a client may read: nothing of what is misconfigured.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// What the limiter said; `None` where it was not asked, because the request has no key. Where
+    /// it is `Misconfigured` its `Display` is for operators: show clients the
+    /// [`message`](Self::message).
+    #[must_use]
+    pub fn error(&self) -> Option<&'a RateLimitError> {
+        self.error
+    }
+}
+
+impl fmt::Display for Refusal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.message)
+    }
+}

@@ -1,0 +1,164 @@
+//! Whose wait, and whose fields: a response says of limits what holds for it.
+
+use std::time::Duration;
+
+use actix_web::test::{TestRequest, call_service, init_service};
+use actix_web::{App, dev::ServiceRequest, web};
+use axum::Router;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::get;
+use poem::{EndpointExt as _, Route};
+use ratelimit_runtime::{Limit, RateLimitError, RateLimitLayer, RateLimiter, Responses, Rule, key, rate_limit};
+use tower::ServiceExt as _;
+
+use crate::axum_server::{ask, request};
+use crate::{Seen, actix, item, poem_server, search};
+
+#[rate_limit(window = "60s", max = 1, name = "observed", shadow)]
+async fn observed() -> Result<(), RateLimitError> {
+    Ok(())
+}
+
+fn app<H, T>(handler: H) -> Router
+where
+    H: axum::handler::Handler<T, ()>,
+    T: 'static,
+{
+    Router::new().route("/", get(handler)).layer(RateLimitLayer::new().limiter(RateLimiter::memory()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shadow_rule_lends_its_wait_to_no_answer() {
+    for status in [StatusCode::SERVICE_UNAVAILABLE, StatusCode::TOO_MANY_REQUESTS] {
+        let app = app(async move || {
+            observed().await.unwrap();
+            status
+        });
+        for _ in 0..3 {
+            let answer = ask(&app, request("/")).await;
+            assert_eq!((answer.status, answer.retry_after), (status.as_u16(), None));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_recovers_from_a_refusal_answers_for_itself() {
+    let down = app(async || {
+        let _ = search("alice").await;
+        StatusCode::SERVICE_UNAVAILABLE
+    });
+    let another = app(async || {
+        if search("alice").await.is_err() {
+            let _ = search("the waiting room").await;
+        }
+        StatusCode::TOO_MANY_REQUESTS
+    });
+    for (app, calls) in [(down, 4), (another, 4)] {
+        for _ in 0..calls {
+            assert_eq!(ask(&app, request("/")).await.retry_after, None);
+        }
+    }
+}
+
+static TIGHT: Rule = Rule::new("tight", Limit::new(1, Duration::from_secs(10)));
+static WIDE: Rule = Rule::new("wide", Limit::per_minute(600));
+
+fn legacy(response: &Response) -> [Vec<&str>; 3] {
+    ["limit", "remaining", "reset"].map(|name| {
+        let values = response.headers().get_all(format!("x-ratelimit-{name}"));
+        values.iter().map(|value| value.to_str().unwrap()).collect()
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_stricter_of_two_layers_has_the_legacy_fields() {
+    for (inner, outer) in [(&TIGHT, &WIDE), (&WIDE, &TIGHT)] {
+        let limiter = RateLimiter::builder().responses(Responses::new().legacy_headers(true)).build().unwrap();
+        let layer = |rule| RateLimitLayer::new().rule(rule, |_: &Request| key!("all"));
+        let app = Router::new()
+            .route("/", get(async || "hello"))
+            .layer(layer(inner))
+            .layer(layer(outer))
+            .layer(RateLimitLayer::new().limiter(limiter));
+        for status in [200, 429] {
+            let answer = app.clone().oneshot(request("/")).await.unwrap();
+            assert_eq!(answer.status(), status);
+            assert_eq!(legacy(&answer), [["1"], ["0"], ["10"]], "{status}, {} inside", inner.name());
+        }
+    }
+}
+
+static TOO_HEAVY: Rule = Rule::new("heavy", Limit::new(5, Duration::from_secs(10)));
+
+/// What is left need not be less where a call is refused: it may have wanted more.
+#[tokio::test(start_paused = true)]
+async fn the_layer_that_refuses_is_the_stricter_one() {
+    let limiter = RateLimiter::builder().responses(Responses::new().legacy_headers(true)).build().unwrap();
+    let nearly = Rule::named("nearly", Limit::new(3, Duration::from_secs(7)));
+    let app = Router::new()
+        .route("/", get(async || "hello"))
+        .layer(RateLimitLayer::new().rule(&TOO_HEAVY.with_cost(3), |_: &Request| key!("all")))
+        .layer(RateLimitLayer::new().rule(&nearly, |_: &Request| key!("all")))
+        .layer(RateLimitLayer::new().limiter(limiter));
+    let _ = app.clone().oneshot(request("/")).await.unwrap();
+    let refused = app.oneshot(request("/")).await.unwrap();
+    assert_eq!((refused.status().as_u16(), legacy(&refused)), (429, [vec!["5"], vec!["2"], vec!["10"]]));
+}
+
+/// In a task of its own a check is not collected, and its refusal is the handler's all the same.
+async fn elsewhere(limiter: RateLimiter) -> Result<String, RateLimitError> {
+    tokio::spawn(async move { limiter.scope(search("alice")).await }).await.unwrap()
+}
+
+fn assert_both(answer: &Seen, framework: &str) {
+    assert_eq!((answer.status, answer.retry_after.as_deref()), (429, Some("60")), "{framework}");
+    let mut policies = answer.policies.clone();
+    policies.sort();
+    assert_eq!(
+        policies,
+        [item("search", &[("q", 2), ("w", 60)]), item("wide", &[("q", 600), ("w", 60)])],
+        "{framework}"
+    );
+    let mut standings = answer.standings.clone();
+    standings.sort();
+    assert_eq!(
+        standings,
+        [item("search", &[("r", 0), ("t", 60)]), item("wide", &[("r", 597), ("t", 60)])],
+        "{framework}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_was_not_collected_keeps_its_fields() {
+    let limiter = RateLimiter::memory();
+    let of = limiter.clone();
+    let on_axum = Router::new()
+        .route("/", get(async move || elsewhere(of).await))
+        .layer(RateLimitLayer::new().limiter(limiter.clone()).rule(&WIDE, |_: &Request| key!("axum")));
+    let of = limiter.clone();
+    let endpoint = poem::endpoint::make(move |_| elsewhere(of.clone()));
+    let on_poem = Route::new()
+        .at("/", endpoint)
+        .with(RateLimitLayer::new().limiter(limiter.clone()).rule(&WIDE, |_: &poem::Request| key!("poem")));
+    let of = limiter.clone();
+    let handler = move || elsewhere(of.clone());
+    let on_actix = App::new()
+        .route("/", web::get().to(handler))
+        .wrap(RateLimitLayer::new().limiter(limiter.clone()).rule(&WIDE, |_: &ServiceRequest| key!("actix")));
+    let on_actix = init_service(on_actix).await;
+    for _ in 0..2 {
+        limiter.scope(search("alice")).await.unwrap();
+    }
+    for last in [false, false, true] {
+        let answers = [
+            ("axum", ask(&on_axum, request("/")).await),
+            ("poem", poem_server::ask(&on_poem, poem_server::request("/")).await),
+            ("actix-web", actix::seen(call_service(&on_actix, TestRequest::get().to_request()).await).await),
+        ];
+        for (framework, answer) in answers.iter().filter(|_| last) {
+            assert_both(answer, framework);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Answers are those of the layer's limiter wherever they are made, and errors that are not ours
+//! stay errors.
+
+use std::convert::Infallible;
+use std::future::ready;
+
+use actix_web::App;
+use actix_web::dev::{Service as _, ServiceRequest, ServiceResponse};
+use actix_web::test::{TestRequest, call_service, init_service, try_call_service};
+use actix_web::web;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::routing::get;
+use axum::{Router, response::Response};
+use poem::error::NotFoundError;
+use poem::{EndpointExt as _, Route};
+use ratelimit_runtime::store::StoreError;
+use ratelimit_runtime::{ClientIp, RateLimitError, RateLimitLayer, RateLimiter, Responses, key};
+use serde_json::Value;
+use tower::{Layer as _, ServiceExt as _, service_fn};
+
+use crate::{PER_IP, Seen, actix, axum_server, item, poem_server, search};
+
+/// A limiter whose answers nobody takes for those of another one.
+fn limiter() -> RateLimiter {
+    RateLimiter::builder().responses(Responses::new().problem_json()).build().unwrap()
+}
+
+fn assert_ours(answer: &Seen, status: u16) {
+    let body: Value = serde_json::from_str(&answer.body).unwrap_or_default();
+    assert_eq!((answer.status, &body["status"]), (status, &Value::from(status)), "{}", answer.body);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_of_the_key_function_is_answered_as_the_limiter_says() {
+    let on_axum = RateLimitLayer::new()
+        .limiter(limiter())
+        .rule(&PER_IP, |request: &Request| ClientIp::try_from(request).map(|ip| key!("<ip>")));
+    let on_axum = Router::new().route("/", get(async || "hello")).layer(on_axum);
+    assert_ours(&axum_server::ask(&on_axum, axum_server::request("/")).await, 500);
+
+    let on_poem = RateLimitLayer::new()
+        .limiter(limiter())
+        .rule(&PER_IP, |request: &poem::Request| ClientIp::try_from(request).map(|ip| key!("<ip>")));
+    let on_poem = Route::new().at("/", poem::endpoint::make_sync(|_| "hello")).with(on_poem);
+    assert_ours(&poem_server::ask(&on_poem, poem_server::request("/")).await, 500);
+
+    let on_actix = RateLimitLayer::new()
+        .limiter(limiter())
+        .rule(&PER_IP, |request: &ServiceRequest| ClientIp::try_from(request).map(|ip| key!("<ip>")));
+    let on_actix = init_service(App::new().route("/", web::get().to(async || "hello")).wrap(on_actix)).await;
+    assert_ours(&actix::seen(call_service(&on_actix, TestRequest::get().to_request()).await).await, 500);
+}
+
+/// A service that answers as soon as it is called, in no future.
+#[tokio::test(start_paused = true)]
+async fn a_service_that_answers_in_its_call_answers_as_the_limiter_says() {
+    let error = RateLimitError::from(StoreError::misconfigured("wrong"));
+    let inner = service_fn(move |_: Request| ready(Ok::<_, Infallible>(error.to_http_response().map(Body::from))));
+    let service = RateLimitLayer::new().limiter(limiter()).layer(inner);
+    let response: Response = service.oneshot(axum_server::request("/")).await.unwrap();
+    assert_ours(&axum_server::seen(response).await, 500);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_middleware_of_actix_is_answered_as_the_limiter_says() {
+    let app = App::new()
+        .route("/", web::get().to(async || "hello"))
+        .wrap_fn(|request, next| {
+            let answer = next.call(request);
+            async move {
+                search("alice").await?;
+                answer.await
+            }
+        })
+        .wrap(RateLimitLayer::new().limiter(limiter()));
+    let app = init_service(app).await;
+    for _ in 0..2 {
+        assert_eq!(call_service(&app, TestRequest::get().to_request()).await.status().as_u16(), 200);
+    }
+    let error = try_call_service(&app, TestRequest::get().to_request()).await.err().unwrap();
+    let refused = actix::seen_of(error.error_response()).await;
+    assert_ours(&refused, 429);
+    assert_eq!(refused.standings, [item("search", &[("r", 0), ("t", 60)])]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_of_an_actix_middleware_that_is_not_ours_stays_as_it_is() {
+    let app = App::new()
+        .route("/", web::get().to(async || "hello"))
+        .wrap_fn(|_, _| ready(Err::<ServiceResponse, _>(actix_web::error::ErrorImATeapot("short and stout"))))
+        .wrap(RateLimitLayer::new().limiter(limiter()));
+    let app = init_service(app).await;
+    let error = try_call_service(&app, TestRequest::get().to_request()).await.err().unwrap();
+    assert_eq!(error.to_string(), "short and stout");
+    assert_eq!(error.error_response().status().as_u16(), 418);
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_of_poem_reach_the_handlers_around_the_layer() {
+    let refused = poem::endpoint::make(async |_| search("alice").await);
+    let app = Route::new()
+        .at("/refused", refused)
+        .with(RateLimitLayer::new().limiter(limiter()))
+        .catch_error(async |_: NotFoundError| StatusCode::IM_A_TEAPOT);
+    assert_eq!(poem_server::ask(&app, poem_server::request("/nowhere")).await.status, 418);
+    for _ in 0..2 {
+        assert_eq!(poem_server::ask(&app, poem_server::request("/refused")).await.status, 200);
+    }
+    let refused = poem_server::ask(&app, poem_server::request("/refused")).await;
+    assert_ours(&refused, 429);
+    assert_eq!(refused.standings, [item("search", &[("r", 0), ("t", 60)])]);
+}
