@@ -22,6 +22,10 @@ pub struct Verdict {
     pub ticket: u64,
     /// Whether a block refused, and not a limit.
     pub blocked: bool,
+    /// How long that block goes on; 0 where the store does not say.
+    pub(crate) block_us: u64,
+    /// Whether `retry_after_us` is a guess that stays the same: open reservations refuse, and may be released at any moment.
+    pub(crate) reserved: bool,
     /// Whether `retry_after_us` is rounded up, to whole seconds perhaps: the request may be admitted earlier.
     pub rounded: bool,
     /// Whether a layer answered that had seen the store refuse the same, and not the store itself.
@@ -40,6 +44,8 @@ impl Verdict {
             reset_after_us,
             ticket: 0,
             blocked: false,
+            block_us: 0,
+            reserved: false,
             rounded: false,
             cached: false,
         }
@@ -63,6 +69,34 @@ impl Verdict {
     #[inline]
     pub fn by_block(mut self) -> Self {
         self.blocked = true;
+        self
+    }
+
+    /// The same, as the refusal by a block that goes on for so long.
+    #[inline]
+    pub(crate) fn by_block_for(self, block_us: u64) -> Self {
+        Self { block_us, ..self.by_block() }
+    }
+
+    /// The same, as a refusal for which the reservations that are open account.
+    #[inline]
+    pub(crate) fn by_reservations(mut self) -> Self {
+        self.reserved = true;
+        self
+    }
+
+    /// For how long the same is said of the same question, but for the time that has passed.
+    pub(crate) fn holds_us(&self) -> u64 {
+        if self.block_us > 0 { self.retry_after_us.min(self.block_us) } else { self.retry_after_us }
+    }
+
+    /// How it reads when so much time has passed.
+    pub(crate) fn aged(mut self, elapsed_us: u64) -> Self {
+        if !self.reserved {
+            self.retry_after_us = self.retry_after_us.saturating_sub(elapsed_us);
+        }
+        self.reset_after_us = self.reset_after_us.saturating_sub(elapsed_us);
+        self.block_us = self.block_us.saturating_sub(elapsed_us);
         self
     }
 

@@ -2,7 +2,7 @@
 //! steps back, the expiry, and the block.
 
 use super::block::Block;
-use crate::algorithm::{AlgorithmState, Standing};
+use crate::algorithm::{AlgorithmState, RESERVED_WAIT, Standing};
 use crate::store::request::Request;
 use crate::store::verdict::Verdict;
 
@@ -266,8 +266,10 @@ impl<S: AlgorithmState> Kept<S> {
         let blocked_for = self.block.left(time.now);
         if blocked_for > 0 {
             let verdict = Verdict::new(false, status.remaining, wait.max(blocked_for), reset.max(blocked_for));
-            return verdict.by_limit(limit).by_block();
+            return verdict.by_limit(limit).by_block_for(blocked_for);
         }
-        Verdict::new(status.wait == 0, status.remaining, wait, reset).by_limit(limit)
+        let verdict = Verdict::new(status.wait == 0, status.remaining, wait, reset).by_limit(limit);
+        let reserved = status.wait == RESERVED_WAIT && self.state.reserves(&request.question(), time.at);
+        if reserved { verdict.by_reservations() } else { verdict }
     }
 }
