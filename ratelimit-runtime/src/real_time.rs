@@ -15,6 +15,9 @@ use tokio::runtime::{Handle, Id};
 /// How long one thread sleeps for a waiter. A runtime that ends waits for it.
 const NAP: Duration = Duration::from_millis(10);
 
+/// Later than anything is waited for: 30 years.
+const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
+
 /// Time was up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Elapsed {
@@ -43,10 +46,10 @@ pub(crate) async fn timeout_at<F: Future>(at: Instant, future: F) -> Result<F::O
     .await
 }
 
-/// Waits for `duration`.
+/// Waits for `duration`, however long.
 pub(crate) async fn sleep(duration: Duration) {
     let now = Instant::now();
-    sleep_until(now + duration, now).await;
+    sleep_until(now.checked_add(duration).unwrap_or(now + FAR), now).await;
 }
 
 async fn sleep_until(at: Instant, now: Instant) {
@@ -128,6 +131,14 @@ mod tests {
         let nothing = std::future::pending::<()>();
         assert!(timeout_at(start + Duration::from_millis(50), nothing).await.is_err());
         assert!(start.elapsed() >= Duration::from_millis(48));
+    }
+
+    #[tokio::test]
+    async fn no_wait_is_too_long() {
+        for longest in [Duration::MAX, Duration::from_secs(u64::from(u32::MAX) * 1_000)] {
+            let soon = Instant::now() + Duration::from_millis(2);
+            assert!(timeout_at(soon, sleep(longest)).await.is_err(), "{longest:?}");
+        }
     }
 
     #[test]

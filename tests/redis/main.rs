@@ -19,6 +19,7 @@ mod ring;
 mod ring_growth;
 mod scriptfree;
 mod sentinel;
+mod sentinel_views;
 mod settings;
 mod stored_bytes;
 mod tls;

@@ -6,9 +6,11 @@
 
 mod asking;
 mod cancelled;
+mod connects;
 mod handshake;
 mod idle;
 mod refusals;
 mod runtimes;
 mod slow;
 mod stray;
+mod undriven;

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
+use super::pulse::BEAT;
 use super::race::{Either, either};
 use super::server::Connection;
 use super::target::Target;
@@ -13,10 +14,10 @@ use crate::real_time;
 
 /// For one attempt: looking up the name, connecting, TLS, logging in and the first reply.
 const CONNECT: Duration = Duration::from_secs(5);
-/// After this long without success, another attempt starts beside, in case a packet was lost.
-const HANGING: Duration = Duration::from_secs(1);
-/// How many attempts run at the same time.
-const ABREAST: usize = 5;
+/// Another attempt starts beside one that takes so many [`BEAT`]s, a second: a packet may be lost.
+const HANGING: u32 = 20;
+/// How many times that an attempt is given: [`CONNECT`].
+const SPANS: u32 = 5;
 
 /// One attempt.
 pub(super) async fn connect_within(target: &Target) -> Result<Connection, StoreError> {
@@ -26,27 +27,86 @@ pub(super) async fn connect_within(target: &Target) -> Result<Connection, StoreE
     }
 }
 
-/// As many attempts as it takes for one to succeed, or to fail at once. While they hang, `hangs` says whether to go on.
-pub(super) async fn connect(target: &Target, mut hangs: impl FnMut() -> bool) -> Result<Connection, StoreError> {
-    let mut attempts = JoinSet::new();
+/// Attempts until one succeeds, or none is under way any more. Each second without an answer,
+/// another one starts beside the oldest, in place of the one before.
+///
+/// `goes_on` is asked at each [`BEAT`], and told whether a second has passed. Time is counted in
+/// beats, so that an attempt is not cut short while its runtime is not driven.
+pub(super) async fn connect(target: &Target, mut goes_on: impl FnMut(bool) -> bool) -> Result<Connection, StoreError> {
+    let mut attempts = Attempts::default();
+    attempts.start(target);
+    let mut beats = 0;
     loop {
-        if attempts.len() < ABREAST {
-            let target = target.clone();
-            attempts.spawn(async move { connect_within(&target).await });
-        }
-        match either(attempts.join_next(), real_time::sleep(HANGING)).await {
-            // One that hung has ended; those beside it may still succeed.
-            Either::First(Some(Ok(Err(error)))) if error.kind() == Unavailable && !attempts.is_empty() => {}
-            Either::First(Some(Ok(result))) => return result,
-            Either::First(Some(Err(error))) if error.is_panic() => {
-                return Err(StoreError::misconfigured(
-                    "connecting to Redis panicked: the tokio runtime needs `enable_all()`, TLS needs a rustls crypto \
-                     provider to be installed first, and a provider of credentials must not panic",
-                ));
+        match either(attempts.next(), real_time::sleep(BEAT)).await {
+            Either::First(Some(Err(error))) if error.kind() == Unavailable && !attempts.under_way.is_empty() => {}
+            Either::First(Some(result)) => return result,
+            Either::First(None) => return Err(StoreError::unavailable("connecting to Redis was cut short")),
+            Either::Second(()) => {
+                beats += 1;
+                let is_hanging = beats % HANGING == 0;
+                if !goes_on(is_hanging) {
+                    return Err(StoreError::unavailable("no call waits for Redis any more"));
+                }
+                if is_hanging {
+                    attempts.replace(target);
+                }
             }
-            Either::First(_) => return Err(StoreError::unavailable("connecting to Redis was cut short")),
-            Either::Second(()) if hangs() => {}
-            Either::Second(()) => return Err(StoreError::unavailable("nobody waits for Redis any more")),
+        }
+    }
+}
+
+/// Two at most, which end with this.
+#[derive(Default)]
+struct Attempts {
+    tasks: JoinSet<Result<Connection, StoreError>>,
+    /// The oldest first.
+    under_way: Vec<Attempt>,
+}
+
+struct Attempt {
+    task: AbortHandle,
+    /// How many times [`HANGING`] it has been under way.
+    spans: u32,
+}
+
+impl Attempts {
+    fn start(&mut self, target: &Target) {
+        let target = target.clone();
+        let task = self.tasks.spawn(async move { target.connect().await });
+        self.under_way.push(Attempt { task, spans: 0 });
+    }
+
+    /// Gives up all but the oldest, and that one once it has had its time; starts another.
+    fn replace(&mut self, target: &Target) {
+        let mut is_oldest = true;
+        self.under_way.retain_mut(|attempt| {
+            attempt.spans += 1;
+            let is_kept = std::mem::take(&mut is_oldest) && attempt.spans < SPANS;
+            if !is_kept {
+                attempt.task.abort();
+            }
+            is_kept
+        });
+        self.start(target);
+    }
+
+    /// What came of the next that ends; `None` if none is under way.
+    async fn next(&mut self) -> Option<Result<Connection, StoreError>> {
+        loop {
+            let (id, result) = match self.tasks.join_next_with_id().await? {
+                Ok(ended) => ended,
+                Err(error) if error.is_panic() => (
+                    error.id(),
+                    Err(StoreError::misconfigured(
+                        "connecting to Redis panicked: the tokio runtime needs `enable_all()`, TLS needs a rustls \
+                         crypto provider to be installed first, and a provider of credentials must not panic",
+                    )),
+                ),
+                // Given up.
+                Err(_) => continue,
+            };
+            self.under_way.retain(|attempt| attempt.task.id() != id);
+            return Some(result);
         }
     }
 }

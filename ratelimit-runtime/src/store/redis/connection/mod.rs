@@ -39,6 +39,7 @@ mod node;
 mod nodes;
 mod pool;
 mod probe;
+mod pulse;
 mod question;
 mod queue;
 mod race;

@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, watch};
 use super::exchange::Exchange;
 use super::item::Item;
 use super::pool::Pool;
+use super::pulse::Pulse;
 use super::question::{NoAnswer, Question};
 use super::target::Target;
 use crate::error::{StoreError, StoreErrorKind};
@@ -46,6 +47,8 @@ pub(super) enum Report {
 
 pub(super) struct Node {
     pub(super) status: watch::Sender<Status>,
+    /// That of the supervisor.
+    pub(super) pulse: Pulse,
     reports: mpsc::Sender<Report>,
     born: Instant,
     /// Milliseconds after `born` of the last call that found no connection.
@@ -57,7 +60,8 @@ impl Node {
     pub(super) fn new() -> (Self, mpsc::Receiver<Report>) {
         let (reports, receiver) = mpsc::channel(1);
         let status = watch::Sender::new(Status::Connecting);
-        (Self { status, reports, born: Instant::now(), missed_ms: AtomicU64::new(0) }, receiver)
+        let (pulse, born, missed_ms) = (Pulse::new(), Instant::now(), AtomicU64::new(0));
+        (Self { status, pulse, reports, born, missed_ms }, receiver)
     }
 
     /// A node that never was, and never will be, connected.
@@ -80,8 +84,12 @@ impl Node {
         let _ = self.reports.try_send(report);
     }
 
-    /// The connection; waits for one while that can be hoped for.
+    /// The connection. Waits for one while that can be hoped for, and for a supervisor that its
+    /// runtime does not drive.
     pub(super) async fn connected(&self) -> Result<Connected, StoreError> {
+        if self.pulse.is_late() && self.health() != Health::Up {
+            self.pulse.catch_up().await;
+        }
         match &*self.status.borrow() {
             Status::Up(connected) => return Ok(connected.clone()),
             Status::Slow(error) => return Err(error.clone()),

@@ -1,23 +1,27 @@
 //! [`Sentinels`]: servers that know which server is the master.
 //!
-//! They are all asked at once, and the first answer counts, so that a dead or a frozen one costs nothing while another one
-//! answers. Each counts the fail-overs it has seen, its epoch: an answer of an earlier epoch than one we have heard is
-//! out of date. Where nobody can be asked, the last master known is taken. In any case the server is asked for its role
-//! before it is used.
+//! They are all asked at once, and the first answer counts, so that a dead or a frozen one costs
+//! nothing while another one answers. Each counts the fail-overs it has seen, its epoch: an answer
+//! of an earlier epoch than one that was heard is out of date, and is believed only where the last
+//! master known does not say that it is one. Where no sentinel answers, the last master known is
+//! taken. In any case the server is asked for its role before it is used.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use self::ask::{Line, Said};
-use super::server::Server;
+use self::known::Known;
+use super::login::Role;
+use super::server::{Connection, Server};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::real_time;
 
 mod ask;
+mod known;
 
 #[cfg(any(test, fuzzing))]
 pub(super) fn read(address: &redis::Value, master: &redis::Value, others: &redis::Value) {
@@ -28,8 +32,6 @@ pub(super) fn read(address: &redis::Value, master: &redis::Value, others: &redis
 const PATIENCE: Duration = Duration::from_millis(800);
 /// How often each is asked while there is a connection to the master.
 const EVERY: Duration = Duration::from_secs(1);
-/// How many are known at most.
-const MOST: usize = 16;
 
 /// Who knows where the master of a name is.
 pub(in super::super) struct Sentinels {
@@ -39,14 +41,14 @@ pub(in super::super) struct Sentinels {
     known: Mutex<Known>,
 }
 
-#[derive(Clone)]
-struct Known {
-    /// First those of the URL, of which there is at least one, then those they have named.
-    sentinels: Vec<Server>,
-    /// The last master that was found.
-    master: Option<Arc<Server>>,
-    /// The highest that was heard of.
-    epoch: u64,
+/// The master, as the sentinels say.
+enum Found {
+    Now(Arc<Server>),
+    /// Out of date.
+    Before {
+        epoch: u64,
+        master: Arc<Server>,
+    },
 }
 
 impl Sentinels {
@@ -56,7 +58,7 @@ impl Sentinels {
     }
 
     pub(super) fn new(name: String, master: Server, seeds: Vec<Server>) -> Self {
-        Self { name, master, known: Mutex::new(Known { sentinels: seeds, master: None, epoch: 0 }) }
+        Self { name, master, known: Mutex::new(Known::new(seeds)) }
     }
 
     pub(in super::super) fn master(&self) -> &Server {
@@ -71,75 +73,112 @@ impl Sentinels {
 
     #[cfg(feature = "redis-tls")]
     pub(super) fn configure_sentinels(&mut self, change: impl Fn(&mut Server)) {
-        self.known().sentinels.iter_mut().for_each(change);
+        self.known().configure(change);
     }
 
-    /// Where the master is, as far as anybody says.
-    pub(super) async fn find(&self) -> Result<Arc<Server>, StoreError> {
+    /// A connection to the master.
+    pub(super) async fn connect(&self) -> Result<Connection, StoreError> {
+        let (epoch, master) = match self.find().await? {
+            Found::Now(master) => return master.connect(Role::Master).await,
+            Found::Before { epoch, master } => (epoch, master),
+        };
+        let last = self.known().master.clone();
+        if let Some(last) = last.filter(|last| !last.is_where(&master)) {
+            let connected = real_time::timeout_at(Instant::now() + PATIENCE, last.connect(Role::Master)).await;
+            if let Ok(Ok(connection)) = connected {
+                return Ok(connection);
+            }
+        }
+        // Sentinels that were set up anew count from 0.
+        self.known().believe(epoch, &master);
+        master.connect(Role::Master).await
+    }
+
+    /// Where the master is, as the first sentinel says that is up to date.
+    async fn find(&self) -> Result<Found, StoreError> {
         let mut asked = JoinSet::new();
-        for sentinel in self.known().sentinels.clone() {
+        for sentinel in self.sentinels() {
             let name = self.name.clone();
             asked.spawn(async move {
                 let ask = async { Line::open(&sentinel).await?.ask(&name).await };
                 let answer = real_time::timeout_at(Instant::now() + PATIENCE, ask).await;
                 let late = || StoreError::unavailable(format!("the sentinel {sentinel} does not answer"));
-                answer.unwrap_or_else(|_| Err(late()))
+                let said = answer.unwrap_or_else(|_| Err(late()))?;
+                Ok::<_, StoreError>((sentinel, said))
             });
         }
         let (mut outdated, mut unknown, mut failed) = (None, false, None);
         while let Some(answer) = asked.join_next().await {
             match answer.unwrap_or_else(|_| Err(StoreError::unavailable("asking a sentinel was cut short"))) {
-                Ok(Said::Master { host, port, epoch, others }) => {
-                    let mut known = self.known();
-                    known.learn(others);
-                    let master = Arc::new(self.master.at(&host, port));
-                    if epoch >= known.epoch {
-                        known.epoch = epoch;
-                        known.master = Some(Arc::clone(&master));
-                        return Ok(master);
+                Ok((sentinel, said)) => match self.hear(&sentinel, said) {
+                    Some(Found::Now(master)) => return Ok(Found::Now(master)),
+                    Some(Found::Before { epoch, master }) => {
+                        if outdated.as_ref().is_none_or(|(best, _)| *best < epoch) {
+                            outdated = Some((epoch, master));
+                        }
                     }
-                    if outdated.as_ref().is_none_or(|(best, _)| *best < epoch) {
-                        outdated = Some((epoch, master));
-                    }
-                }
-                Ok(Said::Unknown) => unknown = true,
+                    None => unknown = true,
+                },
                 Err(error) if failed.is_none() || error.kind() == StoreErrorKind::Misconfigured => failed = Some(error),
                 Err(_) => {}
             }
         }
         if let Some((epoch, master)) = outdated {
-            // They have forgotten: sentinels that were set up anew count from 0.
-            self.known().epoch = epoch;
-            return Ok(master);
+            return Ok(Found::Before { epoch, master });
         }
         if unknown {
             let message = format!("no sentinel knows a master by the name of {:?}", self.name);
             return Err(StoreError::misconfigured(message));
         }
-        let last = self.known().master.clone();
+        let last = self.known().master.clone().map(Found::Now);
         last.ok_or_else(|| failed.unwrap_or_else(|| StoreError::unavailable("no sentinel can be asked")))
+    }
+
+    /// Takes in what a sentinel says; `None` if it knows no master of this name.
+    fn hear(&self, sentinel: &Server, said: Said) -> Option<Found> {
+        let Said::Master { host, port, epoch, others } = said else { return None };
+        let mut known = self.known();
+        let is_outdated = epoch < known.epoch;
+        known.hear(sentinel, &others, is_outdated, Instant::now());
+        let master = Arc::new(self.master.at(&host, port));
+        if is_outdated {
+            return Some(Found::Before { epoch, master });
+        }
+        known.believe(epoch, &master);
+        Some(Found::Now(master))
     }
 
     /// Waits until a sentinel says that the master is not this one, but another.
     pub(super) async fn moved_from(&self, master: &Server) {
         let (sender, mut answers) = mpsc::channel(1);
-        let mut watched = JoinSet::new();
+        let mut tasks = JoinSet::new();
+        let mut watched: Vec<(Server, AbortHandle)> = Vec::new();
         loop {
-            let further: Vec<_> = self.known().sentinels.iter().skip(watched.len()).cloned().collect();
-            for sentinel in further {
-                watched.spawn(watch(sentinel, self.name.clone(), sender.clone()));
-            }
-            // There is a sender here, so it is never over.
-            let Some(Said::Master { host, port, epoch, others }) = answers.recv().await else { continue };
-            let mut known = self.known();
-            known.learn(others);
-            if epoch >= known.epoch {
-                known.epoch = epoch;
-                if !master.is_at(&host, port) {
-                    return;
+            let sentinels = self.sentinels();
+            watched.retain(|(server, task)| {
+                let is_known = sentinels.iter().any(|sentinel| sentinel.is_where(server));
+                if !is_known {
+                    task.abort();
+                }
+                is_known
+            });
+            for sentinel in sentinels {
+                if !watched.iter().any(|(server, _)| server.is_where(&sentinel)) {
+                    let task = tasks.spawn(watch(sentinel.clone(), self.name.clone(), sender.clone()));
+                    watched.push((sentinel, task));
                 }
             }
+            while tasks.try_join_next().is_some() {}
+            // There is a sender here, so it is never over.
+            let Some((sentinel, said)) = answers.recv().await else { continue };
+            if matches!(self.hear(&sentinel, said), Some(Found::Now(now)) if !now.is_where(master)) {
+                return;
+            }
         }
+    }
+
+    fn sentinels(&self) -> Vec<Server> {
+        self.known().sentinels().cloned().collect()
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -154,19 +193,8 @@ impl Clone for Sentinels {
     }
 }
 
-impl Known {
-    fn learn(&mut self, others: Vec<(String, u16)>) {
-        for (host, port) in others {
-            let Some(seed) = self.sentinels.first() else { return };
-            if self.sentinels.len() < MOST && !self.sentinels.iter().any(|known| known.is_at(&host, port)) {
-                self.sentinels.push(seed.at(&host, port));
-            }
-        }
-    }
-}
-
 /// Asks one sentinel again and again, on one connection as long as that lasts.
-async fn watch(sentinel: Server, name: String, answers: mpsc::Sender<Said>) {
+async fn watch(sentinel: Server, name: String, answers: mpsc::Sender<(Server, Said)>) {
     let mut kept = None;
     loop {
         let answer = real_time::timeout_at(Instant::now() + PATIENCE, async {
@@ -178,7 +206,7 @@ async fn watch(sentinel: Server, name: String, answers: mpsc::Sender<Said>) {
         });
         if let Ok(Ok((said, line))) = answer.await {
             kept = Some(line);
-            if answers.send(said).await.is_err() {
+            if answers.send((sentinel.clone(), said)).await.is_err() {
                 return;
             }
         }
@@ -190,7 +218,7 @@ async fn watch(sentinel: Server, name: String, answers: mpsc::Sender<Said>) {
 impl fmt::Display for Sentinels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} by Sentinel at ", self.name)?;
-        let sentinels: Vec<_> = self.known().sentinels.iter().map(ToString::to_string).collect();
+        let sentinels: Vec<_> = self.sentinels().iter().map(ToString::to_string).collect();
         f.write_str(&sentinels.join(","))
     }
 }

@@ -35,7 +35,7 @@ pub(super) struct Connection {
     pub(super) renew_after: Option<Duration>,
 }
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 enum Address {
     Tcp { host: String, port: u16 },
     Unix(PathBuf),
@@ -74,6 +74,10 @@ impl Server {
 
     pub(super) fn is_at(&self, host: &str, port: u16) -> bool {
         matches!(&self.address, Address::Tcp { host: ours, port: of_ours } if ours == host && *of_ours == port)
+    }
+
+    pub(super) fn is_where(&self, other: &Self) -> bool {
+        self.address == other.address
     }
 
     pub(in super::super) fn set_provider(&mut self, provider: &Provider) {

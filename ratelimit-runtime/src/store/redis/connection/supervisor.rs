@@ -20,6 +20,7 @@ use super::login::serves;
 use super::node::{Connected, Node, Report, Status};
 use super::nodes::Nodes;
 use super::pool::Pool;
+use super::pulse::BEAT;
 use super::question::{Answer, NoAnswer};
 use super::queue::Sharing;
 use super::race::{Either, either};
@@ -69,7 +70,10 @@ impl Supervisor {
         let mut pause = Duration::ZERO;
         loop {
             let target = self.target.clone();
-            let lasted = match connect(&target, || self.hangs().is_ok()).await {
+            if self.waits(false).is_err() {
+                return;
+            }
+            let lasted = match connect(&target, |hangs| self.waits(hangs).is_ok()).await {
                 Ok(connection) => self.serve(connection).await,
                 Err(error) => self.fail(error).map(|()| Duration::ZERO),
             };
@@ -85,11 +89,33 @@ impl Supervisor {
                     pause = pause.max(FIRST_PAUSE);
                 }
             }
-            if !pause.is_zero() {
-                real_time::sleep(jittered(pause)).await;
+            if !pause.is_zero() && self.rest(jittered(pause)).await.is_err() {
+                return;
             }
             pause = (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
         }
+    }
+
+    /// Waits before the next attempt, unless the store is gone.
+    async fn rest(&mut self, pause: Duration) -> Result<(), Over> {
+        self.due_in(Some(pause))?;
+        let gone = async { while self.reports.recv().await.is_some() {} };
+        match either(gone, real_time::sleep(pause)).await {
+            Either::First(()) => Err(Over),
+            Either::Second(()) => Ok(()),
+        }
+    }
+
+    /// Says when this task runs again without being asked for anything.
+    fn due_in(&self, time: Option<Duration>) -> Result<(), Over> {
+        self.node.upgrade().ok_or(Over)?.pulse.due_in(time);
+        Ok(())
+    }
+
+    /// Callers can go on with what was published.
+    fn progress(&self) -> Result<(), Over> {
+        self.node.upgrade().ok_or(Over)?.pulse.progress();
+        Ok(())
     }
 
     /// Lets calls use the connection while the server serves. Says for how long the connection was good.
@@ -108,12 +134,15 @@ impl Supervisor {
         self.nodes.upgrade().ok_or(Over)?.connected();
         self.seen.connected(&self.target);
         self.publish(&connected, &state, says)?;
+        self.progress()?;
         let (mut pong, mut tick, mut looked) = (None, None, exchange.look());
         let ended = loop {
             let ended = exchange.ended();
             // It goes on over whatever else happens: reports would put it off for ever.
             if tick.is_none() {
-                tick = state.tick_in().map(|tick| Box::pin(real_time::sleep(tick)));
+                let next = state.tick_in();
+                self.due_in(next)?;
+                tick = next.map(|tick| Box::pin(real_time::sleep(tick)));
             }
             let action = match self.next(ended, moved.as_mut(), &mut pong, &mut tick).await {
                 Event::Moved => {
@@ -135,6 +164,7 @@ impl Supervisor {
                     let last = std::mem::replace(&mut looked, now);
                     let action = state.tick(last.0 != now.0);
                     self.publish(&connected, &state, None)?;
+                    self.progress()?;
                     action
                 }
                 Event::Pong(answer) => {
@@ -144,6 +174,7 @@ impl Supervisor {
                         let says = serves(&reply).err();
                         state.pong(if says.is_some() { Pong::Refuses } else { Pong::Serves });
                         self.publish(&connected, &state, says)?;
+                        self.progress()?;
                     }
                     Action::Nothing
                 }
@@ -223,6 +254,7 @@ impl Supervisor {
         let was_slow = {
             let node = self.node.upgrade().ok_or(Over)?;
             node.missed();
+            node.pulse.due_in(None);
             let was_slow = matches!(*node.status.borrow(), Status::Slow(_));
             let hopeful = ended.hopeful && !was_slow;
             node.status.send_replace(if hopeful { Status::Connecting } else { Status::Down(ended.error.clone()) });
@@ -240,8 +272,13 @@ impl Supervisor {
         self.reports.recv().await.ok_or(Over).map(|_| Duration::MAX)
     }
 
-    /// An attempt takes long: from now on nobody waits for it. Goes on unless nobody has asked for long.
-    fn hangs(&mut self) -> Result<(), Over> {
+    /// An attempt is under way; once it takes long, calls do not wait for it any more. Goes on
+    /// unless no call has asked for long.
+    fn waits(&mut self, hangs: bool) -> Result<(), Over> {
+        self.due_in(Some(BEAT))?;
+        if !hangs {
+            return Ok(());
+        }
         let error = StoreError::unavailable(format!("Redis at {} does not answer; still trying", self.target));
         self.fail(error)
     }
@@ -251,6 +288,7 @@ impl Supervisor {
         let node = self.node.upgrade().ok_or(Over)?;
         self.seen.failing(&self.target, &error);
         node.status.send_replace(Status::Down(error));
+        node.pulse.progress();
         self.see(&node);
         if node.is_wanted(UNWANTED) { Ok(()) } else { Err(Over) }
     }
@@ -280,6 +318,8 @@ impl Drop for Supervisor {
     fn drop(&mut self) {
         if let Some(node) = self.node.upgrade() {
             node.status.send_replace(Status::Down(StoreError::unavailable("the connection to Redis is closed")));
+            node.pulse.due_in(None);
+            node.pulse.progress();
         }
         if let Some(nodes) = self.nodes.upgrade() {
             nodes.forget(&self.node);

@@ -18,7 +18,7 @@ impl Target {
     pub(super) async fn connect(&self) -> Result<Connection, StoreError> {
         match self {
             Self::Server(server) => Arc::clone(server).connect(Role::Any).await,
-            Self::Master(sentinels) => sentinels.find().await?.connect(Role::Master).await,
+            Self::Master(sentinels) => sentinels.connect().await,
         }
     }
 

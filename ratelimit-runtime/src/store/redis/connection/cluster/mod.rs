@@ -15,6 +15,7 @@ pub(super) mod fuzzing;
 mod master;
 mod path;
 mod redirect;
+mod refreshes;
 mod slot;
 mod slot_map;
 mod topology;

@@ -67,10 +67,10 @@ impl<'a> Path<'a> {
             Ok(Ok(_)) => self.master.serves(),
             Ok(Err(error)) => match Redirect::of(error, &self.master.address.host) {
                 Some(redirect) => return self.follow(redirect).await.err().map(Err),
-                None if errors::is_replica(error) => self.topology.refresh(),
+                None if errors::is_replica(error) => self.topology.refreshed().await,
                 None => {}
             },
-            Err(error) if error.kind() == StoreErrorKind::Unavailable => self.topology.refresh(),
+            Err(error) if error.kind() == StoreErrorKind::Unavailable => self.topology.refreshed().await,
             Err(_) => {}
         }
         Some(said)

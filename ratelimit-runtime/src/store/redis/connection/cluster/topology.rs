@@ -2,8 +2,7 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
@@ -14,19 +13,19 @@ use super::super::deployment::Seeds;
 use super::super::endpoint::{Made, runtime, timers};
 use super::super::node::Report;
 use super::super::probe;
+use super::super::pulse::BEAT;
 use super::super::queue::Sharing;
 use super::super::race::{Either, either};
 use super::super::server::Server;
 use super::discovery::{self, Candidate};
 use super::master::{Address, Master};
+use super::refreshes::{Refresh, Refreshes};
 use super::slot::Slot;
 use super::slot_map::{Range, SlotMap};
 use crate::error::StoreError;
 use crate::store::Health;
 use crate::{observe, real_time};
 
-/// The slots are asked for no more often than this.
-const EVERY: Duration = Duration::from_millis(250);
 /// After this long without an answer, nobody waits for the first one any more, nor for a node to be connected.
 const HANGING: Duration = Duration::from_secs(1);
 /// After that and this long, all of them are asked anew.
@@ -47,9 +46,7 @@ struct Shared {
     map: ArcSwapOption<SlotMap>,
     /// Whether the first map can be hoped for.
     found: watch::Sender<Found>,
-    /// Whether somebody is asking for the slots, or about to.
-    is_refreshing: AtomicBool,
-    last_refresh: Mutex<Option<Instant>>,
+    refreshes: Refreshes,
 }
 
 #[derive(Debug, Clone)]
@@ -68,8 +65,7 @@ impl Topology {
             made: Arc::clone(made),
             map: ArcSwapOption::empty(),
             found: watch::Sender::new(Found::Not),
-            is_refreshing: AtomicBool::new(false),
-            last_refresh: Mutex::default(),
+            refreshes: Refreshes::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -106,10 +102,12 @@ impl Topology {
             Some(map) => map.owner(slot).cloned(),
             None => self.map().await?.owner(slot).cloned(),
         };
-        owner.ok_or_else(|| {
-            self.refresh();
-            StoreError::unavailable("no node of the Redis cluster serves the slot of this key")
-        })
+        if let Some(owner) = owner {
+            return Ok(owner);
+        }
+        self.refreshed().await;
+        let unserved = || StoreError::unavailable("no node of the Redis cluster serves the slot of this key");
+        self.known_owner(slot).ok_or_else(unserved)
     }
 
     /// Whether every slot has a master, and all of them serve.
@@ -142,13 +140,26 @@ impl Topology {
             return Ok(map);
         }
         runtime().and_then(|_| timers())?;
-        self.refresh();
+        self.refreshed().await;
         let mut found = self.shared.found.subscribe();
-        let found = found.wait_for(|found| !matches!(found, Found::Not)).await.map(|found| found.clone());
-        match (found, self.shared.map.load_full()) {
-            (_, Some(map)) => Ok(map),
-            (Ok(Found::Failed(error)), None) => Err(error),
-            _ => Err(StoreError::unavailable("the connections to the Redis cluster are closed")),
+        loop {
+            if let Some(map) = self.shared.map.load_full() {
+                return Ok(map);
+            }
+            if let Found::Failed(error) = &*found.borrow_and_update() {
+                return Err(error.clone());
+            }
+            // The runtime that asks may not be driven any more.
+            let _ = either(found.changed(), real_time::sleep(BEAT)).await;
+            self.refresh();
+        }
+    }
+
+    /// Asks for the slots, unless a task does; waits for one that this runtime does not drive.
+    pub(super) async fn refreshed(&self) {
+        self.refresh();
+        if let Some(refresh) = self.shared.refreshes.of_this_runtime() {
+            refresh.pulse.catch_up().await;
         }
     }
 
@@ -160,14 +171,15 @@ impl Topology {
         self.map().await
     }
 
-    /// Asks for the slots, unless somebody does; a while after the last time.
+    /// Asks for the slots, unless a task does that gets its turns; a while after the last time.
     pub(in super::super) fn refresh(&self) {
         let Ok(runtime) = runtime() else { return };
-        if timers().is_err() || self.shared.is_refreshing.swap(true, Ordering::AcqRel) {
+        if timers().is_err() {
             return;
         }
-        let refreshing = Refreshing(Arc::clone(&self.shared));
-        runtime.spawn(async move { refreshing.0.refresh().await });
+        if let Some(refresh) = self.shared.refreshes.begin(runtime.id()) {
+            runtime.spawn(Refreshing { shared: Arc::downgrade(&self.shared), refresh }.run());
+        }
     }
 
     /// The slot is served by whoever is at this address, as one of the nodes says.
@@ -213,30 +225,6 @@ impl Shared {
         Arc::new(Master::new(address.clone(), &self.any, self.sharing, &self.made))
     }
 
-    async fn refresh(&self) {
-        let last = self.last_refresh().replace(Instant::now());
-        if let Some(left) = last.and_then(|last| EVERY.checked_sub(last.elapsed())) {
-            real_time::sleep(left).await;
-            *self.last_refresh() = Some(Instant::now());
-        }
-        let mut slots = pin!(discovery::slots(self.candidates()));
-        let slots = match either(slots.as_mut(), real_time::sleep(HANGING)).await {
-            Either::First(slots) => slots,
-            Either::Second(()) => {
-                let silent = || StoreError::unavailable("no node of the Redis cluster answers; still trying");
-                self.failed(silent());
-                real_time::timeout_at(Instant::now() + PATIENCE, slots).await.unwrap_or_else(|_| Err(silent()))
-            }
-        };
-        match slots {
-            Ok(ranges) => self.learn(&ranges),
-            Err(error) => {
-                observe::log::no_slots(&error);
-                self.failed(error);
-            }
-        }
-    }
-
     fn learn(&self, ranges: &[Range]) {
         self.map.rcu(|map| Some(Arc::new(SlotMap::of(ranges, map.as_deref(), |at| self.master(at)))));
         self.found.send_replace(Found::Yes);
@@ -266,28 +254,81 @@ impl Shared {
         connected.truncate(ASKED);
         connected.into_iter().chain(seeds).collect()
     }
+}
 
-    fn last_refresh(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.last_refresh.lock().unwrap_or_else(PoisonError::into_inner)
+/// The task that asks for the slots. It ends with the store, and when another has taken its place.
+struct Refreshing {
+    shared: Weak<Shared>,
+    refresh: Arc<Refresh>,
+}
+
+impl Refreshing {
+    async fn run(self) {
+        if let Some(pause) = self.refresh.pause
+            && self.within(None, real_time::sleep(pause)).await.is_none()
+        {
+            return;
+        }
+        let Some(candidates) = self.current().map(|shared| shared.candidates()) else { return };
+        let mut slots = pin!(discovery::slots(candidates));
+        let silent = || StoreError::unavailable("no node of the Redis cluster answers; still trying");
+        let mut said = self.within(Some(HANGING), slots.as_mut()).await;
+        if said.is_none() {
+            let Some(shared) = self.current() else { return };
+            shared.failed(silent());
+            drop(shared);
+            self.refresh.pulse.progress();
+            said = self.within(Some(PATIENCE), slots).await;
+        }
+        let Some(shared) = self.current() else { return };
+        match said.unwrap_or_else(|| Err(silent())) {
+            Ok(ranges) => shared.learn(&ranges),
+            Err(error) => {
+                observe::log::no_slots(&error);
+                shared.failed(error);
+            }
+        }
+    }
+
+    /// The outcome of `work` within this time, counted in turns of this task: without turns, none
+    /// passes.
+    async fn within<T>(&self, time: Option<Duration>, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = pin!(work);
+        let mut waited = Duration::ZERO;
+        loop {
+            self.refresh.pulse.due_in(Some(BEAT));
+            match either(work.as_mut(), real_time::sleep(BEAT)).await {
+                Either::First(done) => return Some(done),
+                Either::Second(()) => waited += BEAT,
+            }
+            if self.current().is_none() || time.is_some_and(|time| waited >= time) {
+                return None;
+            }
+        }
+    }
+
+    /// The store, if there is one still, and this is the task that asks.
+    fn current(&self) -> Option<Arc<Shared>> {
+        self.shared.upgrade().filter(|shared| shared.refreshes.is_current(&self.refresh))
     }
 }
 
-/// Somebody asks for the slots, until this is dropped.
-struct Refreshing(Arc<Shared>);
-
 impl Drop for Refreshing {
     fn drop(&mut self) {
-        self.0.is_refreshing.store(false, Ordering::Release);
-        // The runtime that asked may have ended.
-        if self.0.map.load().is_none() {
-            self.0.found.send_if_modified(|found| {
-                let is_open = matches!(found, Found::Not);
+        if let Some(shared) = self.shared.upgrade()
+            && shared.refreshes.end(&self.refresh)
+        {
+            // Where the runtime has ended in the middle, callers would wait in vain.
+            shared.found.send_if_modified(|found| {
+                let is_open = matches!(found, Found::Not) && shared.map.load().is_none();
                 if is_open {
                     *found = Found::Failed(StoreError::unavailable("asking for the slots was cut short"));
                 }
                 is_open
             });
         }
+        self.refresh.pulse.due_in(None);
+        self.refresh.pulse.progress();
     }
 }
 

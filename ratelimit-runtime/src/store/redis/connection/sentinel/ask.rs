@@ -17,7 +17,7 @@ pub(super) enum Said {
         /// Counts fail-overs: of two sentinels that disagree, the one with the higher number knows better. 0 if it may
         /// not be asked.
         epoch: u64,
-        /// Where further sentinels are.
+        /// Where further sentinels are, but those that it holds to be down.
         others: Vec<(String, u16)>,
     },
     /// It does not watch a master of this name.
@@ -68,12 +68,13 @@ pub(super) fn read(address: &Value, master: &Value, others: &Value) -> Option<Sa
                 Value::Array(others) => others.as_slice(),
                 _ => &[],
             };
+            let is_down = |other: &Value| field(other, "flags").is_some_and(|flags| flags.contains("s_down"));
             let place = |other: &Value| Some((field(other, "ip")?.to_owned(), field(other, "port")?.parse().ok()?));
             Some(Said::Master {
                 host: text(host)?.to_owned(),
                 port: text(port)?.parse().ok()?,
                 epoch: field(master, "config-epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or_default(),
-                others: others.iter().filter_map(place).collect(),
+                others: others.iter().filter(|other| !is_down(other)).filter_map(place).collect(),
             })
         }
         _ => None,
@@ -113,7 +114,12 @@ mod tests {
     fn replies() {
         let error = parse_redis_value(b"-NOPERM no\r\n").unwrap();
         let master = list(&["name", "main", "ip", "10.0.0.1", "port", "6379", "config-epoch", "7"]);
-        let others = Value::Array(vec![list(&["name", "x", "ip", "b", "port", "2"]), list(&["ip", "c"]), Value::Nil]);
+        let others = Value::Array(vec![
+            list(&["name", "x", "ip", "b", "port", "2", "flags", "sentinel"]),
+            list(&["name", "y", "ip", "d", "port", "2", "flags", "s_down,sentinel,disconnected"]),
+            list(&["ip", "c"]),
+            Value::Nil,
+        ]);
         let said = |epoch, others| Some(Said::Master { host: "10.0.0.1".to_owned(), port: 6379, epoch, others });
         let address = list(&["10.0.0.1", "6379"]);
         assert_eq!(read(&address, &master, &others), said(7, vec![("b".to_owned(), 2)]));
