@@ -143,7 +143,8 @@ impl Rule {
         self
     }
 
-    /// Wait for a slot up to this long instead of refusing at once. Callers of one process are served first come, first served.
+    /// Wait for a slot up to this long instead of refusing at once. Callers of one process are served first come, first
+    /// served; when 10,000 of one limiter wait, others are refused at once.
     #[must_use]
     pub const fn with_wait(mut self, wait: Duration) -> Self {
         self.terms.wait = if wait.as_micros() > MAX_WINDOW.as_micros() { MAX_WINDOW } else { wait };

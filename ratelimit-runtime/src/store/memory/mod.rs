@@ -49,7 +49,7 @@ impl MemoryStore {
         Self::with_capacity(DEFAULT_CAPACITY)
     }
 
-    /// A store for about `keys` live keys (at least one). A key of a sliding window takes some 250 bytes and 32 for
+    /// A store for about `keys` live keys (at least one). A key of a sliding window takes some 300 bytes and 32 for
     /// each admission in the window.
     #[must_use]
     pub fn with_capacity(keys: usize) -> Self {
