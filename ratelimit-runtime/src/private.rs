@@ -6,8 +6,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use tokio::task::coop;
-
 use crate::engine::{self, Asked, Engine};
 pub use crate::engine::{CheckBuilder, Reservations};
 pub use crate::key::KeyBuilder;
@@ -92,8 +90,7 @@ impl<T: Unpin> Future for Guard<T> {
         match &mut self.get_mut().0 {
             Repr::Admitted(admitted) => Poll::Ready(Ok(admitted.take().expect(AGAIN))),
             Repr::Refused(error) => {
-                // As `engine::cooperative` does.
-                ready!(coop::poll_proceed(cx)).made_progress();
+                ready!(engine::poll_cooperative(cx));
                 Poll::Ready(Err(error.take().expect(AGAIN)))
             }
             Repr::Asked(answer) => answer.as_mut().poll(cx),

@@ -22,15 +22,17 @@ pub struct Verdict {
     pub ticket: u64,
     /// Whether a block refused, and not a limit.
     pub blocked: bool,
-    /// How long that block goes on; 0 where the store does not say.
-    pub(crate) block_us: u64,
-    /// Whether `retry_after_us` is a guess that stays the same: open reservations refuse, and may be released at any moment.
-    pub(crate) reserved: bool,
     /// Whether `retry_after_us` is rounded up, to whole seconds perhaps: the request may be admitted earlier.
     pub rounded: bool,
     /// Whether a layer answered that had seen the store refuse the same, and not the store itself.
     pub cached: bool,
+    /// Of a refusal by a block: how long that goes on, in microseconds; 0 where that is not known, or is more than an hour.
+    /// Of another: [`RESERVED`] where open reservations refuse, which may be released at any moment, so that `retry_after_us` is a
+    /// guess that stays the same. As small as this, it takes no more room.
+    holds: u32,
 }
+
+const RESERVED: u32 = u32::MAX;
 
 impl Verdict {
     /// The verdict on a request of one limit.
@@ -44,10 +46,9 @@ impl Verdict {
             reset_after_us,
             ticket: 0,
             blocked: false,
-            block_us: 0,
-            reserved: false,
             rounded: false,
             cached: false,
+            holds: 0,
         }
     }
 
@@ -75,28 +76,33 @@ impl Verdict {
     /// The same, as the refusal by a block that goes on for so long.
     #[inline]
     pub(crate) fn by_block_for(self, block_us: u64) -> Self {
-        Self { block_us, ..self.by_block() }
+        Self { holds: u32::try_from(block_us).unwrap_or_default(), ..self.by_block() }
     }
 
     /// The same, as a refusal for which the reservations that are open account.
     #[inline]
-    pub(crate) fn by_reservations(mut self) -> Self {
-        self.reserved = true;
-        self
+    pub(crate) fn by_reservations(self) -> Self {
+        Self { holds: RESERVED, ..self }
     }
 
     /// For how long the same is said of the same question, but for the time that has passed.
     pub(crate) fn holds_us(&self) -> u64 {
-        if self.block_us > 0 { self.retry_after_us.min(self.block_us) } else { self.retry_after_us }
+        if self.blocked && self.holds > 0 {
+            self.retry_after_us.min(u64::from(self.holds))
+        } else {
+            self.retry_after_us
+        }
     }
 
-    /// How it reads when so much time has passed.
+    /// How it reads when so much time has passed, which is less than it holds.
     pub(crate) fn aged(mut self, elapsed_us: u64) -> Self {
-        if !self.reserved {
+        if self.blocked || self.holds != RESERVED {
             self.retry_after_us = self.retry_after_us.saturating_sub(elapsed_us);
         }
+        if self.blocked && self.holds > 0 {
+            self.holds = self.holds.saturating_sub(u32::try_from(elapsed_us).unwrap_or(u32::MAX)).max(1);
+        }
         self.reset_after_us = self.reset_after_us.saturating_sub(elapsed_us);
-        self.block_us = self.block_us.saturating_sub(elapsed_us);
         self
     }
 
