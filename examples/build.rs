@@ -1,9 +1,15 @@
-//! Writes the service of `frameworks/tonic.rs`. It is declared here and not in a `.proto`, so that nobody needs `protoc`.
-
-use tonic_build::manual::{Builder, Method, Service};
+//! Writes the service of `frameworks/tonic.rs`. It is declared here and not in a `.proto`, so that no `protoc` is needed.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    #[cfg(feature = "tonic")]
+    words();
+}
+
+#[cfg(feature = "tonic")]
+fn words() {
+    use tonic_build::manual::{Builder, Method, Service};
+
     // A `String` is the well-known type `google.protobuf.StringValue`.
     let search = Method::builder().name("search").route_name("Search").input_type("String").output_type("String");
     let search = search.codec_path("tonic_prost::ProstCodec").build();

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! export REDIS_URL=redis://127.0.0.1/
-//! cargo run --example admin -- list  send_code.send_code --limits 3/1m
-//! cargo run --example admin -- reset send_code.send_code alice@example.com --limits 3/1m
-//! cargo run --example admin -- --help
+//! cargo run --example admin --features admin -- list  send_code.send_code --limits 3/1m
+//! cargo run --example admin --features admin -- reset send_code.send_code alice@example.com --limits 3/1m
+//! cargo run --example admin --features admin -- --help
 //! ```
 
 mod arguments;

@@ -1,7 +1,7 @@
 //! poem: a handler with a limit, header fields on every answer, and a limit for the whole service.
 //!
 //! ```text
-//! cargo run --example poem     # then: curl -i -H 'x-api-key: mine' http://127.0.0.1:3000/search/tea
+//! cargo run --example poem --features poem     # then: curl -i -H 'x-api-key: mine' http://127.0.0.1:3000/search/tea
 //! ```
 
 #![allow(clippy::print_stdout, reason = "a program for the terminal")]

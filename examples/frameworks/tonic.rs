@@ -1,7 +1,7 @@
 //! tonic: methods with limits, metadata on every answer, and a limit for the whole service.
 //!
 //! ```text
-//! cargo run --example tonic     # listens on port 3000; PORT=… chooses another
+//! cargo run --example tonic --features tonic     # listens on port 3000; PORT=… chooses another
 //! ```
 
 #![allow(clippy::print_stdout, reason = "a program for the terminal")]

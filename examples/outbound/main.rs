@@ -1,7 +1,7 @@
 //! A client that stays below somebody else's limit, in several processes that know of each other only by Redis.
 //!
 //! ```text
-//! REDIS_URL=redis://127.0.0.1/ cargo run --example outbound
+//! REDIS_URL=redis://127.0.0.1/ cargo run --example outbound --features outbound
 //! ```
 //!
 //! It starts an API that answers 429 above 20 calls in any two seconds, and four processes of itself that make 15 calls each.
@@ -47,7 +47,9 @@ async fn main() -> Result<ExitCode, Error> {
         return work(&url).await.map(|()| ExitCode::SUCCESS);
     }
     if env::var_os("REDIS_URL").is_none() && env::var_os("RATELIMIT_URL").is_none() {
-        eprintln!("processes share limits on a Redis: REDIS_URL=redis://127.0.0.1/ cargo run --example outbound");
+        eprintln!(
+            "processes share limits on a Redis: REDIS_URL=redis://127.0.0.1/ cargo run --example outbound --features outbound"
+        );
         return Ok(ExitCode::from(2));
     }
     let api = Api::start().await?;

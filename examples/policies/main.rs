@@ -1,8 +1,8 @@
 //! Limits that operators change while the service runs: policies from TOML, from JSON, or from the environment.
 //!
 //! ```text
-//! cargo run --example policies -- examples/policies/policies.toml     # then edit that file
-//! RATELIMIT_POLICY_LOGIN=5/1m RATELIMIT_POLICY_SEARCH='token_bucket 10/1s burst 50' cargo run --example policies
+//! cargo run --example policies --features policies -- examples/policies/policies.toml     # then edit that file
+//! RATELIMIT_POLICY_LOGIN=5/1m RATELIMIT_POLICY_SEARCH='token_bucket 10/1s burst 50' cargo run --example policies --features policies
 //! curl -i http://127.0.0.1:3000/login/alice
 //! ```
 

@@ -2,9 +2,9 @@
 //! whom, and for how long, as a table and as a chart.
 //!
 //! ```text
-//! cargo run --release --example replay -- --help
-//! cargo run --release --example replay -- --sample 1000000 --rule 60/1m --rule 'token_bucket 1/1s burst 30' --svg refused.svg
-//! cargo run --release --example replay -- --rule '5/1m, 50/1d' access.csv
+//! cargo run --release --example replay --features replay -- --help
+//! cargo run --release --example replay --features replay -- --sample 1000000 --rule 60/1m --rule 'token_bucket 1/1s burst 30' --svg refused.svg
+//! cargo run --release --example replay --features replay -- --rule '5/1m, 50/1d' access.csv
 //! ```
 //!
 //! A million lines take about a second to read and another one for each rule; they are held in memory, at 24 bytes a request.

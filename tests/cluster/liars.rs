@@ -37,7 +37,12 @@ impl Liar {
                         reply.push_str(&"+OK\r\n".repeat(words("ASKING") + words("CLIENT")));
                         reply.push_str(&slots.repeat(words("SLOTS")));
                         reply.push_str(&script.repeat(words("EVALSHA") + words("EVAL")));
-                        reply.push_str(&"+PONG\r\n".repeat(words("PING")));
+                        // One with a number, which is echoed.
+                        for ping in text.split("\r\nPING\r\n").skip(1) {
+                            let echo: Vec<&str> = ping.split("\r\n").take(2).collect();
+                            let echoes = echo.first().is_some_and(|length| length.starts_with('$'));
+                            reply.push_str(&if echoes { echo.join("\r\n") + "\r\n" } else { "+PONG\r\n".to_owned() });
+                        }
                         scripts.fetch_add(words("EVALSHA") + words("EVAL"), Ordering::Relaxed);
                         if client.write_all(reply.as_bytes()).await.is_err() {
                             return;

@@ -46,5 +46,8 @@ fn without_redis_it_says_what_to_do() {
     let output = outbound(None);
     assert_eq!(output.status.code(), Some(2));
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(stderr.contains("REDIS_URL=redis://127.0.0.1/ cargo run --example outbound"), "{stderr}");
+    assert!(
+        stderr.contains("REDIS_URL=redis://127.0.0.1/ cargo run --example outbound --features outbound"),
+        "{stderr}"
+    );
 }

@@ -116,7 +116,7 @@ async fn no_answer_in_place_of_a_handler_is_to_be_stored() {
 
 #[tokio::test(start_paused = true)]
 async fn all_answers_in_place_of_a_handler_have_the_body_that_the_limiter_says() {
-    let plain = Responses::new().body(|refusal| ("text/plain", format!("{}: {refusal}", refusal.status().as_u16())));
+    let plain = Responses::new().body(|refusal| ("text/plain", format!("{}: {refusal}", refusal.status())));
     let says = |status| match status {
         429 => "429: too many requests, try again in 60s",
         413 => "413: a request of cost 2 is above the limit of 1",
@@ -160,7 +160,7 @@ async fn a_missing_key_is_401_where_it_is_a_credential() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cost_above_the_limit_has_the_status_that_the_limiter_says() {
-    let limiter = limiter(Responses::new().cost_exceeds_limit(StatusCode::UNPROCESSABLE_ENTITY));
+    let limiter = limiter(Responses::new().cost_exceeds_limit(422));
     let heavy = Rule::named("heavy", Limit::per_minute(1)).with_cost(2);
     for (framework, answer) in second_answers(&limiter, &heavy, of_all).await {
         assert_eq!((answer.status, answer.retry_after), (422, None), "{framework}");
@@ -177,7 +177,7 @@ async fn a_cost_above_the_limit_has_the_status_that_the_limiter_says() {
 fn a_setting_that_no_refusal_can_have_is_an_error_that_names_it() {
     let built =
         |responses| RateLimiter::builder().responses(responses).build().map(drop).map_err(|error| error.to_string());
-    for status in [StatusCode::OK, StatusCode::NO_CONTENT, StatusCode::FOUND] {
+    for status in [0, 200, 302, 399, 600, 999, u16::MAX] {
         let error = built(Responses::new().cost_exceeds_limit(status)).unwrap_err();
         assert!(error.contains("cost_exceeds_limit") && error.contains("413"), "{error}");
     }
@@ -185,5 +185,5 @@ fn a_setting_that_no_refusal_can_have_is_an_error_that_names_it() {
         let error = built(Responses::new().unauthorized(challenge)).unwrap_err();
         assert!(error.contains("unauthorized") && error.contains("Bearer"), "{error}");
     }
-    assert_eq!(built(Responses::new().unauthorized("Bearer").cost_exceeds_limit(StatusCode::FORBIDDEN)), Ok(()));
+    assert_eq!(built(Responses::new().unauthorized("Bearer").cost_exceeds_limit(403)), Ok(()));
 }

@@ -15,6 +15,7 @@ mod memory_pressure;
 mod processes;
 mod records;
 mod redis_cell;
+mod replies;
 mod ring;
 mod ring_growth;
 mod scriptfree;

@@ -1,6 +1,6 @@
 //! What is admitted, and what stays on the server.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,6 +11,14 @@ use crate::support::unique;
 use ratelimit_runtime::store::Request;
 use ratelimit_runtime::{Algorithm, Limit, LogLayout, RedisStore, Store};
 use tokio::task::JoinSet;
+
+const ALGORITHMS: [Algorithm; 5] = [
+    Algorithm::SlidingWindow,
+    Algorithm::FixedWindow,
+    Algorithm::SlidingCounter,
+    Algorithm::TokenBucket,
+    Algorithm::LeakyBucket,
+];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn twenty_thousand_concurrent_calls_are_counted_exactly() {
@@ -188,4 +196,31 @@ async fn reset_says_whether_there_was_anything() {
     assert!(!store.acquire(request).await.unwrap().allowed);
     assert!(store.reset(request).await.unwrap());
     assert!(store.acquire(request).await.unwrap().allowed);
+}
+
+/// A key that looks as if it admitted, and then cannot be charged: a reservation needs a ring, and a sorted set of so many
+/// members is never made one.
+#[tokio::test]
+async fn a_group_of_which_one_key_cannot_be_charged_charges_none() {
+    let server = shared();
+    let store = RedisStore::new(&server.url()).unwrap();
+    let limits = [Limit::new(1_000, MINUTE)];
+    let large = unique("large");
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let first = u64::try_from(since.as_micros()).unwrap() - 1_000;
+    let members = (first..first + 300).flat_map(|time| [time.to_string(), time.to_string()]);
+    let add: Vec<String> = ["ZADD".to_owned(), large.clone()].into_iter().chain(members).collect();
+    assert_eq!(server.cli(&add), "300");
+    for algorithm in ALGORITHMS {
+        let (one, two) = (unique("one"), unique("two"));
+        let broken = Request::new(large.as_bytes(), Algorithm::SlidingWindow, &limits).reserving();
+        let others = [&one, &two].map(|key| Request::new(key.as_bytes(), algorithm, &limits).reserving());
+        for group in [[broken, others[0], others[1]], [others[0], broken, others[1]], [others[0], others[1], broken]] {
+            let error = store.acquire_all(&group).await.unwrap_err();
+            assert!(error.message().contains("sorted set"), "{algorithm:?}: {error}");
+            for other in others {
+                assert_eq!(store.peek(other).await.unwrap().remaining, 1_000, "{algorithm:?}");
+            }
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -12,6 +13,24 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use super::random::{Random, seed};
+
+/// What is done to a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mischief {
+    /// It comes twice.
+    Double,
+    /// It does not come.
+    Lose,
+    /// It comes after the one that follows it.
+    Swap,
+}
+
+/// A connection that is so young is left in peace, mostly: one that ends at once makes the client wait longer and longer.
+const YOUNG: Duration = Duration::from_millis(120);
+/// Then one of so many replies is mistreated.
+const EVERY: u64 = 40;
 
 /// A TCP proxy on a port of its own, in a thread of its own: whatever keeps a test busy, the proxy goes on. It ends with
 /// its last clone, and its connections with it.
@@ -38,6 +57,25 @@ struct Weather {
     stray: Mutex<Option<Vec<u8>>>,
     /// How often all connections were reset.
     resets: watch::Sender<u64>,
+    /// Whether replies are told apart, on connections made from now on.
+    by_reply: AtomicBool,
+    mischief: Mutex<Option<Mischief>>,
+    done: AtomicU64,
+    /// Replies to this command are lost.
+    unanswered: Mutex<Option<&'static str>>,
+    random: Mutex<Random>,
+}
+
+/// What both directions of a connection know.
+#[derive(Debug)]
+struct Line {
+    weather: Arc<Weather>,
+    /// How many there were before it.
+    number: u64,
+    by_reply: bool,
+    since: Instant,
+    /// By their places, the commands whose replies are lost.
+    unanswered: Mutex<HashSet<u64>>,
 }
 
 impl Proxy {
@@ -54,6 +92,11 @@ impl Proxy {
             forgotten: AtomicU64::new(0),
             stray: Mutex::new(None),
             resets: watch::Sender::new(0),
+            by_reply: AtomicBool::new(false),
+            mischief: Mutex::new(None),
+            done: AtomicU64::new(0),
+            unanswered: Mutex::new(None),
+            random: Mutex::new(Random::new(seed())),
         });
         let (end, ended) = oneshot::channel();
         let (bound, port) = oneshot::channel();
@@ -131,6 +174,23 @@ impl Proxy {
         self.weather.stray.lock().unwrap().is_none()
     }
 
+    /// Whether from now on some replies are mistreated, on connections that are made after the first call of this.
+    pub(crate) fn mistreat(&self, mischief: Option<Mischief>) {
+        self.weather.by_reply.store(true, Ordering::Relaxed);
+        *self.weather.mischief.lock().unwrap() = mischief;
+    }
+
+    /// How many replies were mistreated so far.
+    pub(crate) fn mistreated(&self) -> u64 {
+        self.weather.done.load(Ordering::Relaxed)
+    }
+
+    /// Whether from now on replies to this command are lost, on connections that are made after the first call of this.
+    pub(crate) fn leave_unanswered(&self, command: Option<&'static str>) {
+        self.weather.by_reply.store(true, Ordering::Relaxed);
+        *self.weather.unanswered.lock().unwrap() = command;
+    }
+
     /// How many connections were accepted so far.
     pub(crate) fn accepted(&self) -> u64 {
         self.weather.accepted.load(Ordering::Relaxed)
@@ -150,17 +210,27 @@ async fn accept(listener: TcpListener, weather: Arc<Weather>) {
         client.set_nodelay(true).unwrap();
         server.set_nodelay(true).unwrap();
         let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
-        tokio::spawn(carry(from_client, to_server, Arc::clone(&weather), number, false));
-        tokio::spawn(carry(from_server, to_client, Arc::clone(&weather), number, true));
+        let line = Arc::new(Line {
+            by_reply: weather.by_reply.load(Ordering::Relaxed),
+            weather: Arc::clone(&weather),
+            number,
+            since: Instant::now(),
+            unanswered: Mutex::default(),
+        });
+        tokio::spawn(carry(from_client, to_server, Arc::clone(&line), false));
+        tokio::spawn(carry(from_server, to_client, line, true));
     }
 }
 
 /// Carries one direction of a connection, until it ends or all are reset.
-async fn carry(mut from: OwnedReadHalf, to: OwnedWriteHalf, weather: Arc<Weather>, number: u64, to_client: bool) {
+async fn carry(mut from: OwnedReadHalf, to: OwnedWriteHalf, line: Arc<Line>, to_client: bool) {
+    let weather = &line.weather;
     let mut resets = weather.resets.subscribe();
     let (sender, receiver) = mpsc::unbounded_channel();
     tokio::spawn(write(to, receiver, weather.resets.subscribe()));
     let mut chunk = vec![0; 65_536];
+    let random = weather.random.lock().unwrap().fork();
+    let mut replies = Replies::new(random);
     loop {
         let came = tokio::select! {
             came = from.read(&mut chunk) => came,
@@ -173,11 +243,16 @@ async fn carry(mut from: OwnedReadHalf, to: OwnedWriteHalf, weather: Arc<Weather
             Ok(came) if came > 0 => came,
             _ => return,
         };
-        if weather.swallows.load(Ordering::Relaxed) || number < weather.forgotten.load(Ordering::Relaxed) {
+        if weather.swallows.load(Ordering::Relaxed) || line.number < weather.forgotten.load(Ordering::Relaxed) {
             continue;
         }
         let mut bytes = chunk.get(..came).unwrap().to_vec();
         let mut ends = false;
+        if line.by_reply && to_client {
+            bytes = replies.mistreat(&bytes, &line);
+        } else if line.by_reply {
+            replies.look_at(&bytes, &line);
+        }
         if to_client {
             ends = weather.distort(&mut bytes);
         }
@@ -188,11 +263,93 @@ async fn carry(mut from: OwnedReadHalf, to: OwnedWriteHalf, weather: Arc<Weather
     }
 }
 
+/// Replies, or commands, one by one.
+struct Replies {
+    rest: Vec<u8>,
+    /// How many there were.
+    count: u64,
+    /// One that is to come after the next.
+    kept: Option<Vec<u8>>,
+    random: Random,
+    is_hasty: bool,
+}
+
+impl Replies {
+    fn new(mut random: Random) -> Self {
+        let is_hasty = random.below(8) == 0;
+        Self { rest: Vec::new(), count: 0, kept: None, random, is_hasty }
+    }
+
+    fn next(&mut self) -> Option<Vec<u8>> {
+        let length = frame(&self.rest)?;
+        self.count += 1;
+        Some(self.rest.drain(..length).collect())
+    }
+
+    /// Commands that a client sends.
+    fn look_at(&mut self, bytes: &[u8], line: &Line) {
+        self.rest.extend_from_slice(bytes);
+        while let Some(command) = self.next() {
+            let unanswered = *line.weather.unanswered.lock().unwrap();
+            let name = command.split(|byte| *byte == b'\n').nth(2).unwrap_or_default();
+            if unanswered.is_some_and(|unanswered| name.trim_ascii() == unanswered.as_bytes()) {
+                line.unanswered.lock().unwrap().insert(self.count);
+            }
+        }
+    }
+
+    /// Replies that a server sends.
+    fn mistreat(&mut self, bytes: &[u8], line: &Line) -> Vec<u8> {
+        self.rest.extend_from_slice(bytes);
+        let mut sent = Vec::new();
+        while let Some(reply) = self.next() {
+            if line.unanswered.lock().unwrap().remove(&self.count) {
+                line.weather.done.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
+            if let Some(kept) = self.kept.take() {
+                sent.extend([reply, kept].concat());
+                continue;
+            }
+            let mischief = *line.weather.mischief.lock().unwrap();
+            let is_due = self.is_hasty || line.since.elapsed() >= YOUNG;
+            let mischief = mischief.filter(|_| is_due && self.random.below(EVERY) == 0);
+            line.weather.done.fetch_add(u64::from(mischief.is_some()), Ordering::Relaxed);
+            match mischief {
+                None => sent.extend(reply),
+                Some(Mischief::Double) => sent.extend([reply.as_slice(), &reply].concat()),
+                Some(Mischief::Lose) => {}
+                Some(Mischief::Swap) => self.kept = Some(reply),
+            }
+        }
+        sent
+    }
+}
+
+/// How long the reply at the front is, or the command; `None` if it is not there as a whole.
+fn frame(bytes: &[u8]) -> Option<usize> {
+    let mut end = bytes.windows(2).position(|pair| pair == b"\r\n")? + 2;
+    let length = || std::str::from_utf8(bytes.get(1..end - 2)?).ok()?.parse::<i64>().ok();
+    match bytes.first()? {
+        b'$' | b'=' | b'!' => {
+            let whole = usize::try_from(length()?).map_or(end, |length| end + length + 2);
+            (bytes.len() >= whole).then_some(whole)
+        }
+        sort @ (b'*' | b'~' | b'>' | b'%') => {
+            for _ in 0..length()? * if *sort == b'%' { 2 } else { 1 } {
+                end += frame(bytes.get(end..)?)?;
+            }
+            Some(end)
+        }
+        _ => Some(end),
+    }
+}
+
 impl Weather {
     /// What becomes of a reply. Whether the connection ends with it.
     fn distort(&self, bytes: &mut Vec<u8>) -> bool {
         // In between two decisions, so that somebody waits for the second.
-        if let Some(at) = bytes.windows(5).rposition(|start| start == b"$36\r\n")
+        if let Some(at) = bytes.windows(5).rposition(|start| start == b"$44\r\n")
             && let Some(stray) = self.stray.lock().unwrap().take()
         {
             bytes.splice(at..at, stray);

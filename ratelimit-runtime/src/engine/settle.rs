@@ -118,8 +118,10 @@ async fn settle_while_it_counts(asked: &Asked, charge: Charge, settlement: Settl
     let counts = terms.limits().iter().map(Limit::window).max().unwrap_or_default();
     let names_an_entry = terms.algorithm() == Algorithm::SlidingWindow;
     loop {
-        if !asked.store_serves() {
-            asked.engine.store.ready().within(TimeLimit::after(start, counts), drop).await?;
+        let Ok(request) = asked.check().key_request() else { return Ok(()) };
+        if asked.engine.store.health(&request) != Health::Up {
+            // Only for the part of the store that has the key: another one may be away for long.
+            asked.engine.store.ready_for(request).within(TimeLimit::after(start, counts), drop).await?;
         }
         let Ok(Some(answer)) = ask(asked, charge, settlement) else { return Ok(()) };
         let Err(error) = answer.within(TimeLimit::new(asked.timeout()), drop).await else { return Ok(()) };
@@ -143,13 +145,6 @@ fn ask(asked: &Asked, charge: Charge, settlement: Settlement) -> Result<Option<A
 
 fn report(asked: &Asked, settlement: Settlement, error: &StoreError) {
     observe::log::unsettled(asked.check().name.as_str(), &settlement, error);
-}
-
-impl Asked {
-    /// Whether what is sent now is likely to be answered.
-    fn store_serves(&self) -> bool {
-        self.check().key_request().is_ok_and(|request| self.engine.store.health(&request) == Health::Up)
-    }
 }
 
 /// A place among the [`MAX_OPEN`].

@@ -44,13 +44,12 @@ impl fmt::Debug for Body {
 /// By hand, because the field order is part of what clients have come to expect.
 fn envelope(refusal: &Refusal<'_>) -> String {
     let message = Value::from(refusal.message());
-    let code = refusal.status().as_u16();
+    let code = refusal.status();
     format!(r#"{{"code":{code},"message":{message},"data":null}}"#)
 }
 
 fn problem(refusal: &Refusal<'_>) -> Value {
-    let status = refusal.status();
-    let (title, code) = (status.canonical_reason(), status.as_u16());
+    let (title, code) = (refusal.http_status().canonical_reason(), refusal.status());
     let mut problem = json!({"type": "about:blank", "title": title, "status": code, "detail": refusal.message()});
     let decision = refusal.error().and_then(RateLimitError::decision);
     if let (Some(decision), Some(members)) = (decision, problem.as_object_mut()) {

@@ -26,9 +26,13 @@ impl<'a> Refusal<'a> {
         Self { status, message: message.into(), error: None }
     }
 
-    /// The status of the response.
+    /// The status of the response, as a number: frameworks have types of their own for it.
     #[must_use]
-    pub fn status(&self) -> StatusCode {
+    pub fn status(&self) -> u16 {
+        self.status.as_u16()
+    }
+
+    pub(super) fn http_status(&self) -> StatusCode {
         self.status
     }
 

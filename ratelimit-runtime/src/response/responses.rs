@@ -3,8 +3,10 @@
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
 
+#[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
+use super::Told;
 use super::body::Body;
-use super::{Refusal, Told, fields};
+use super::{Refusal, fields};
 use crate::error::RateLimitError;
 
 /// How requests look over HTTP that are answered in place of their handler; a setting of the
@@ -36,7 +38,6 @@ use crate::error::RateLimitError;
 ///   control characters and what is not ASCII are percent-encoded: `müde` is `"m%C3%BCde"`.
 ///
 /// ```
-/// use http::StatusCode;
 /// use ratelimit_runtime::{RateLimiter, Responses};
 ///
 /// # fn main() -> Result<(), ratelimit_runtime::RateLimitError> {
@@ -44,7 +45,7 @@ use crate::error::RateLimitError;
 ///     .problem_json()
 ///     .legacy_headers(true)
 ///     .unauthorized("ApiKey")
-///     .cost_exceeds_limit(StatusCode::UNPROCESSABLE_ENTITY);
+///     .cost_exceeds_limit(422);
 /// let limiter = RateLimiter::builder().responses(responses).build()?;
 /// # let _ = limiter;
 /// # Ok(())
@@ -54,7 +55,8 @@ use crate::error::RateLimitError;
 pub struct Responses {
     body: Body,
     pub(crate) legacy: bool,
-    cost_exceeds_limit: Option<StatusCode>,
+    /// 413, unless set.
+    cost_exceeds_limit: Option<u16>,
     challenge: Option<String>,
 }
 
@@ -89,10 +91,10 @@ impl Responses {
     }
 
     /// The status of a call that costs more than its limit ever admits: 413 unless set. Many
-    /// clients come back after a 429, although this call is refused however long they wait. A
-    /// status below 400 is `Misconfigured` when the limiter is built.
+    /// clients come back after a 429, although this call is refused however long they wait. What
+    /// is not from 400 to 599 is `Misconfigured` when the limiter is built.
     #[must_use]
-    pub fn cost_exceeds_limit(mut self, status: StatusCode) -> Self {
+    pub fn cost_exceeds_limit(mut self, status: u16) -> Self {
         self.cost_exceeds_limit = Some(status);
         self
     }
@@ -112,7 +114,7 @@ impl Responses {
     /// `Misconfigured` with the setting that no response can have.
     pub(crate) fn check(&self) -> Result<(), RateLimitError> {
         if let Some(status) = self.cost_exceeds_limit
-            && !(status.is_client_error() || status.is_server_error())
+            && !(400..600).contains(&status)
         {
             return Err(RateLimitError::misconfigured(format!(
                 "`Responses::cost_exceeds_limit` takes a status from 400 to 599, such as 413 or 422, not {status}"
@@ -132,7 +134,10 @@ impl Responses {
     pub(crate) fn status(&self, error: &RateLimitError) -> StatusCode {
         match error {
             RateLimitError::Exceeded(_) => StatusCode::TOO_MANY_REQUESTS,
-            RateLimitError::CostExceedsLimit { .. } => self.cost_exceeds_limit.unwrap_or(StatusCode::PAYLOAD_TOO_LARGE),
+            RateLimitError::CostExceedsLimit { .. } => {
+                let status = self.cost_exceeds_limit.and_then(|status| StatusCode::from_u16(status).ok());
+                status.unwrap_or(StatusCode::PAYLOAD_TOO_LARGE)
+            }
             RateLimitError::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
             RateLimitError::Misconfigured(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -153,6 +158,7 @@ impl Responses {
             for (name, value) in fields::of_refusal(decision, self.legacy) {
                 headers.extend(HeaderValue::from_str(&value).map(|value| (HeaderName::from_static(name), value)));
             }
+            #[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
             response.extensions_mut().insert(Told(*decision));
         }
         response
@@ -171,7 +177,7 @@ impl Responses {
     fn render(&self, refusal: &Refusal<'_>) -> Response<String> {
         let (kind, body) = self.body.of(refusal);
         let mut response = Response::new(body);
-        *response.status_mut() = refusal.status();
+        *response.status_mut() = refusal.http_status();
         let headers = response.headers_mut();
         headers.extend(HeaderValue::from_str(kind).map(|kind| (CONTENT_TYPE, kind)));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -162,6 +162,13 @@ pub trait Store: Send + Sync + 'static {
     fn ready(&self) -> Answer<'_, ()> {
         Answer::ready(Ok(()))
     }
+
+    /// Resolves when the part of the store that this request goes to can serve, whatever other parts do, or says why it
+    /// never will. It may wait as long as it takes. A store of one part leaves it to [`ready`](Self::ready).
+    fn ready_for<'a>(&'a self, request: Request<'a>) -> Answer<'a, ()> {
+        let _ = request;
+        self.ready()
+    }
 }
 
 /// The methods of a [`Store`] that leaves all of them to another one.
@@ -244,6 +251,10 @@ macro_rules! leaves_rest_to {
 
         fn ready(&$self) -> Answer<'_, ()> {
             $to.ready()
+        }
+
+        fn ready_for<'a>(&'a $self, request: Request<'a>) -> Answer<'a, ()> {
+            $to.ready_for(request)
         }
     };
 }

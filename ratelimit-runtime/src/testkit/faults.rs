@@ -113,6 +113,25 @@ impl<S: Store> FaultyStore<S> {
     }
 }
 
+impl<S: Store> FaultyStore<S> {
+    async fn healed(&self) -> Result<(), StoreError> {
+        poll_fn(|cx| {
+            let mut fault = self.shared.lock();
+            match fault.mode {
+                Mode::Healthy => Poll::Ready(Ok(())),
+                Mode::Failing(kind @ (StoreErrorKind::Misconfigured | StoreErrorKind::Unsupported)) => {
+                    Poll::Ready(Err(made_to_fail(kind)))
+                }
+                Mode::Failing(_) | Mode::Hanging => {
+                    fault.waiting.push(cx.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+}
+
 impl<S> Shared<S> {
     fn lock(&self) -> MutexGuard<'_, Fault> {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner)
@@ -198,21 +217,16 @@ impl<S: Store> Store for FaultyStore<S> {
     /// Waits until the store heals; what waiting cannot cure is an error at once.
     fn ready(&self) -> Answer<'_, ()> {
         Answer::later(async {
-            poll_fn(|cx| {
-                let mut fault = self.shared.lock();
-                match fault.mode {
-                    Mode::Healthy => Poll::Ready(Ok(())),
-                    Mode::Failing(kind @ (StoreErrorKind::Misconfigured | StoreErrorKind::Unsupported)) => {
-                        Poll::Ready(Err(made_to_fail(kind)))
-                    }
-                    Mode::Failing(_) | Mode::Hanging => {
-                        fault.waiting.push(cx.waker().clone());
-                        Poll::Pending
-                    }
-                }
-            })
-            .await?;
+            self.healed().await?;
             self.shared.inner.ready().await
+        })
+    }
+
+    /// The same: a fault is one of all parts.
+    fn ready_for<'a>(&'a self, request: Request<'a>) -> Answer<'a, ()> {
+        Answer::later(async move {
+            self.healed().await?;
+            self.shared.inner.ready_for(request).await
         })
     }
 }

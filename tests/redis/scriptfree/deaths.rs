@@ -152,7 +152,7 @@ async fn a_connection_that_ends_anywhere_leaves_all_or_nothing() {
     let server = without_scripts();
     for algorithm in [Algorithm::SlidingWindow, Algorithm::FixedWindow] {
         let (mut charged, mut lost, mut done) = (0, 0, 0);
-        for bytes in (0..1_000).step_by(9) {
+        for bytes in (0..1_700).step_by(15) {
             let left = Arc::new(AtomicI64::new(-1));
             let proxy = cutting_proxy(server.port(), Arc::clone(&left));
             let store = RedisStore::new(&format!("redis://plain:secret@127.0.0.1:{proxy}/")).unwrap().scripts(false);

@@ -141,7 +141,8 @@ fn question(operation: u8, algorithm: u8) -> Vec<u8> {
 
 /// Whether the script answers.
 fn answers(source: &str, key: &str, question: &[u8]) -> bool {
-    let command: [&[u8]; 6] = [b"EVAL", source.as_bytes(), b"1", key.as_bytes(), b"1700000000000000", question];
+    let (key, now) = (key.as_bytes(), b"1700000000000000");
+    let command: [&[u8]; 7] = [b"EVAL", source.as_bytes(), b"1", key, now, NUMBER, question];
     let reply = crate::support::redis::shared().cli(&command);
     assert!(!reply.contains("compil"), "{reply}");
     !reply.starts_with('-')
@@ -173,6 +174,9 @@ fn an_operation_that_a_script_does_not_know_is_an_error_and_never_a_charge() {
         assert!(!answers(&together, &crate::support::unique("algorithm"), &question(ACQUIRE, 6)));
     }
 }
+
+/// What a call carries and its reply repeats.
+const NUMBER: &[u8] = b"\0\r\n\xff5678";
 
 /// What is asked of one key: the time that has passed, the operation, how many calls, the cost, and the block.
 type Asked = (u64, u8, u16, u64, u64);
@@ -206,7 +210,8 @@ fn loaded(source: &str) -> String {
 fn told(reply: &str, algorithm: u8, cost: u64, (calls, reset): &mut Told) -> u16 {
     let byte = |pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
     let bytes: Vec<u8> = reply.as_bytes().chunks(2).map(byte).collect();
-    for record in bytes.chunks(36) {
+    let records = bytes.strip_prefix(NUMBER).expect("the number of the call");
+    for record in records.chunks(36) {
         let number = |at: usize| f64::from_le_bytes(record[at..at + 8].try_into().unwrap()) as u64;
         let many = u16::from_le_bytes([record[2], record[3]]);
         if record[0] == 64 {
@@ -256,7 +261,7 @@ fn the_short_way_of_a_script_says_what_the_long_one_does() {
                     let (mut all, mut left) = ((Vec::new(), 0), calls);
                     while left > 0 {
                         let question = asked(number, (passed, operation, left, cost, block), &limits);
-                        let command: [&[u8]; 6] = [b"EVALSHA", sha1, b"1", key, now.as_bytes(), &question];
+                        let command: [&[u8]; 7] = [b"EVALSHA", sha1, b"1", key, now.as_bytes(), NUMBER, &question];
                         let later = told(&server.cli(&command), number, cost, &mut all);
                         assert!(later < left, "each call decides somebody");
                         left = later;

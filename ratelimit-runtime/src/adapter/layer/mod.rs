@@ -27,6 +27,11 @@ use crate::rule::Rule;
 ///   installed one.
 /// - With a [`rule`](Self::rule), the layer limits requests by itself. Several rules are several layers.
 ///
+/// Of a refusal, clients of gRPC (POST over HTTP/2 with its content type) get a status of gRPC in a
+/// `200`, and everybody else a status of HTTP, gRPC-Web with `grpc-status` beside it. With
+/// `tonic-web` the layer belongs around its `GrpcWebLayer`. No answer in place of a handler is to be
+/// stored by caches.
+///
 /// Scripts in a browser that come from another origin see these fields only where
 /// `Access-Control-Expose-Headers` names them: [`expose_headers`](Self::expose_headers) adds that.
 /// A layer for CORS around this one may write the header anew, as the `CorsLayer` of `tower-http`

@@ -353,6 +353,10 @@ impl<S: Store> Store for DenyCache<S> {
     fn ready(&self) -> Answer<'_, ()> {
         self.inner.ready()
     }
+
+    fn ready_for<'a>(&'a self, request: Request<'a>) -> Answer<'a, ()> {
+        self.inner.ready_for(request)
+    }
 }
 
 impl<S: fmt::Debug> fmt::Debug for DenyCache<S> {

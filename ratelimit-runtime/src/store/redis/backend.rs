@@ -124,7 +124,7 @@ impl Backend {
         let mut command = redis::cmd("UNLINK");
         command.arg(&*self.route(request)?.key(request));
         let is_number = |reply: &Value| matches!(reply, Value::Int(_));
-        match self.calls(request).send_for(&command, is_number).await? {
+        match self.calls(request).send(&command, is_number).await? {
             Ok(reply) => Ok(reply != Value::Int(0)),
             Err(error) => Err(errors::from_server(&error)),
         }
@@ -175,20 +175,20 @@ async fn run(
     questions: &[(&[u8], protocol::Question)],
     is_like: fn(&Value) -> bool,
 ) -> Result<Value, StoreError> {
-    let packed = |in_full| {
+    let call = |in_full, number| {
         let mut packed = Vec::new();
         let mut call = Call::begin(&mut packed, script, in_full, questions.len());
         for (key, _) in questions {
             call.argument(key);
         }
-        call.clock(now);
+        call.head(now, number);
         for (_, question) in questions {
             call.argument(question);
         }
         packed
     };
-    let answer = match calls.send_packed(|| packed(false), is_like).await? {
-        Err(error) if script::is_unknown(&error) => calls.send_packed(|| packed(true), is_like).await?,
+    let answer = match calls.send_script(|number| call(false, number), is_like).await? {
+        Err(error) if script::is_unknown(&error) => calls.send_script(|number| call(true, number), is_like).await?,
         answer => answer,
     };
     answer.map_err(|error| errors::from_server(&error))

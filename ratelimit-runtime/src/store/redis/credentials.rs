@@ -24,8 +24,8 @@ impl RedisCredentials {
         Self { user: Some(user.into()), password: password.into(), renew_after: None }
     }
 
-    /// Asks for new ones after this time, at least a second, and logs in with them on the open connection: for tokens
-    /// that expire. Calls go on meanwhile.
+    /// Asks for new ones after this time, at least a second, and connects anew with them: for tokens that expire. The old
+    /// connection serves until the new one does, and what is on its way is answered there.
     #[must_use]
     pub fn renew_after(mut self, time: Duration) -> Self {
         self.renew_after = Some(time.max(Duration::from_secs(1)));

@@ -107,6 +107,11 @@ pub(super) fn is_no_service(error: &ServerError) -> bool {
     matches!(code(error), "BUSY" | "LOADING" | "MISCONF" | "MASTERDOWN")
 }
 
+/// Whether a server may say this to a `PING`: that it does not serve, or not us.
+pub(super) fn is_said_to_a_ping(error: &ServerError) -> bool {
+    is_no_service(error) || is_logged_out(error) || code(error) == "NOPERM"
+}
+
 /// A reply that no command or script of this crate gives.
 pub(super) fn unexpected_reply() -> StoreError {
     StoreError::unavailable("Redis gave a reply that is not a decision")

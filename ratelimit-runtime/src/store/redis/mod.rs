@@ -27,6 +27,7 @@ mod errors;
 pub(crate) mod fuzzing;
 mod layout;
 mod listing;
+mod number;
 mod operation;
 mod protocol;
 mod redis_cell;
@@ -285,6 +286,10 @@ impl Store for Backend {
 
     fn ready(&self) -> Answer<'_, ()> {
         Answer::later(self.connections.ready())
+    }
+
+    fn ready_for<'a>(&'a self, request: Request<'a>) -> Answer<'a, ()> {
+        Answer::later(self.connections.ready_for(self.slot(&request)))
     }
 }
 

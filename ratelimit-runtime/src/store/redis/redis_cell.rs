@@ -78,7 +78,7 @@ impl Throttle {
 
     async fn send(calls: Calls<'_>, command: &Cmd) -> Result<Self, StoreError> {
         let is_like = |reply: &Value| Self::of(reply).is_some();
-        let reply = calls.send_for(command, is_like).await?.map_err(|error| refused(&error))?;
+        let reply = calls.send(command, is_like).await?.map_err(|error| refused(&error))?;
         Self::of(&reply).ok_or_else(unexpected_reply)
     }
 

@@ -1,5 +1,6 @@
 //! [`Call`]: the call of a script, written as bytes.
 
+use super::number::Number;
 use super::script::Script;
 
 /// A call that is being written.
@@ -14,7 +15,7 @@ impl<'a> Call<'a> {
     /// round trip more, and in a cluster would reach nodes that do not have the keys.
     pub(super) fn begin(to: &'a mut Vec<u8>, script: &Script, in_full: bool, questions: usize) -> Self {
         let (name, script) = if in_full { ("EVAL", script.source()) } else { ("EVALSHA", script.sha1()) };
-        head(to, b'*', 2 * questions + 4);
+        head(to, b'*', 2 * questions + 5);
         argument(to, name.as_bytes());
         argument(to, script.as_bytes());
         argument(to, itoa::Buffer::new().format(questions).as_bytes());
@@ -28,12 +29,13 @@ impl Call<'_> {
         argument(self.to, bytes)
     }
 
-    /// The caller's time; `None` for the server's.
-    pub(super) fn clock(&mut self, now: Option<u64>) {
+    /// The caller's time, or `None` for the server's; and the number that the reply repeats.
+    pub(super) fn head(&mut self, now: Option<u64>, number: Number) {
         match now {
             Some(now) => argument(self.to, itoa::Buffer::new().format(now).as_bytes()),
             None => argument(self.to, b""),
         };
+        argument(self.to, &number.bytes());
     }
 }
 
@@ -69,7 +71,8 @@ mod tests {
             let mut call = Call::begin(&mut written, script, in_full, 2);
             call.argument(b"a\r\n\xff");
             call.argument(b"");
-            call.clock(now);
+            let number = Number::next();
+            call.head(now, number);
             call.argument(b"xx").copy_from_slice(b"q1");
             call.argument(b"q2");
 
@@ -80,7 +83,7 @@ mod tests {
                 Some(now) => command.arg(now),
                 None => command.arg(""),
             };
-            command.arg("q1").arg("q2");
+            command.arg(&number.bytes()).arg("q1").arg("q2");
             assert_eq!(written.strip_prefix(b"before").unwrap(), command.get_packed_command());
         }
     }

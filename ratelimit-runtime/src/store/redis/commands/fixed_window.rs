@@ -28,17 +28,15 @@ pub(super) async fn acquire(calls: Calls<'_>, request: &Request<'_>, limit: &Lim
     // Adding up to the brim, and taking that away again, fails in the first step if the call does not fit, and then in
     // the second. What is used is at most 2^53, so neither can fail without the other.
     let room = TOP - max(limit);
-    let mut commands = Pipeline::with_capacity(6);
-    commands.cmd("MULTI").cmd("TIME");
+    let mut commands = Pipeline::with_capacity(4);
+    commands.cmd("TIME");
     commands.cmd("SET").arg(&key).arg(&fresh()[..]).arg("PX").arg(millis(limit)).arg("NX");
     commands.cmd("BITFIELD").arg(&key).arg("OVERFLOW").arg("FAIL");
     commands.arg("INCRBY").arg("u63").arg(USED).arg(room + request.cost().min(max(limit)));
     commands.arg("INCRBY").arg("u63").arg(USED).arg(format!("-{room}"));
     commands.arg("GET").arg("u63").arg(USED).arg("GET").arg("u63").arg(WINDOW);
     commands.cmd("PTTL").arg(&key);
-    commands.cmd("EXEC");
     let replies = calls.send_all(&commands).await?;
-    let Some(Value::Array(replies)) = replies.last() else { return Err(unexpected_reply()) };
     let [time, _, Value::Array(fields), left] = replies.as_slice() else { return Err(unexpected_reply()) };
     let [raised, _, used, window] = fields.as_slice() else { return Err(unexpected_reply()) };
     let allowed = !matches!(raised, Value::Nil);
@@ -51,10 +49,9 @@ pub(super) async fn acquire(calls: Calls<'_>, request: &Request<'_>, limit: &Lim
 
 pub(super) async fn peek(calls: Calls<'_>, request: &Request<'_>, limit: &Limit) -> Result<Verdict, StoreError> {
     let key = super::counter_key(request);
-    let mut commands = Pipeline::with_capacity(5);
-    commands.cmd("MULTI").cmd("TIME").cmd("GET").arg(&key).cmd("PTTL").arg(&key).cmd("EXEC");
+    let mut commands = Pipeline::with_capacity(3);
+    commands.cmd("TIME").cmd("GET").arg(&key).cmd("PTTL").arg(&key);
     let replies = calls.send_all(&commands).await?;
-    let Some(Value::Array(replies)) = replies.last() else { return Err(unexpected_reply()) };
     let [time, value, left] = replies.as_slice() else { return Err(unexpected_reply()) };
     let used = used(value)?;
     let state = State { time, used, left };
@@ -159,7 +156,7 @@ impl State<'_> {
         if !u64::try_from(left).is_ok_and(|left| left <= millis(limit)) {
             let mut expire = cmd("PEXPIRE");
             expire.arg(key).arg(millis(limit));
-            let _ = calls.send(&expire).await;
+            let _ = calls.send(&expire, |reply| matches!(reply, Value::Int(_))).await;
         }
     }
 }

@@ -53,37 +53,23 @@ async fn run_at<D, T>(
     let exclusive = turn.exclusive().await?;
     let _line = exclusive.stand_in_line(keys).await;
     let mut lease = exclusive.lease().await?;
-    // The last user of the connection may have decided to write nothing.
-    let mut reading = Pipeline::with_capacity(read.len() + 2);
-    reading.cmd("UNWATCH").cmd("WATCH").arg(keys);
-    for command in read {
-        reading.add_command(command.clone());
-    }
     for failures in 0_u32.. {
-        let replies = match lease.exchange(&reading).await? {
+        let replies = match lease.watch(keys, read).await? {
             Ok(replies) => replies,
             Err(error) => return Ok(Err(error)),
         };
-        let attempt = decide(replies.get(2..).unwrap_or_default())?;
+        let attempt = decide(&replies)?;
         if attempt.commands.is_empty() {
             return finish(attempt.decided, &[]).map(Ok).ok_or_else(unexpected_reply);
         }
-        let mut writing = Pipeline::with_capacity(attempt.commands.len() + 2);
-        writing.cmd("MULTI");
+        let mut writes = Pipeline::with_capacity(attempt.commands.len());
         for command in attempt.commands {
-            writing.add_command(command);
+            writes.add_command(command);
         }
-        writing.cmd("EXEC");
-        let mut replies = match lease.exchange(&writing).await? {
-            Ok(replies) => replies,
+        match lease.execute(&writes).await? {
+            Ok(Some(replies)) => return finish(attempt.decided, &replies).map(Ok).ok_or_else(unexpected_reply),
+            Ok(None) => pause(failures).await,
             Err(error) => return Ok(Err(error)),
-        };
-        match replies.pop() {
-            Some(Value::Nil) => pause(failures).await,
-            Some(Value::Array(replies)) => {
-                return finish(attempt.decided, &replies).map(Ok).ok_or_else(unexpected_reply);
-            }
-            _ => return Err(unexpected_reply()),
         }
     }
     Err(unexpected_reply())

@@ -19,6 +19,7 @@ use super::records::{self, Record};
 use super::slab::Slab;
 use crate::store::Verdict;
 use crate::store::redis::errors;
+use crate::store::redis::number::Number;
 use crate::store::redis::protocol::CALLS;
 use crate::store::redis::script::{self, Script};
 use crate::store::redis::script_call::Call;
@@ -82,6 +83,7 @@ struct Section {
 /// A call on its way.
 #[derive(Debug)]
 pub(super) struct Batch {
+    number: Number,
     lane: usize,
     /// Whether the script is sent along.
     in_full: bool,
@@ -182,7 +184,8 @@ impl Batches {
         for _ in 0..self.lanes.len() {
             let lane = self.turn % self.lanes.len();
             self.turn = lane + 1;
-            let mut batch = Batch { lane, in_full: false, sections: self.spare.pop().unwrap_or_default(), callers: 0 };
+            let sections = self.spare.pop().unwrap_or_default();
+            let mut batch = Batch { number: Number::next(), lane, in_full: false, sections, callers: 0 };
             self.fill(&mut batch, most, in_time, wakers);
             if batch.sections.is_empty() {
                 self.spare.push(batch.sections);
@@ -256,7 +259,7 @@ impl Batches {
         for section in sections() {
             call.argument(&self.keys[section.key].bytes);
         }
-        call.clock(sections().next().and_then(first).and_then(|question| question.now));
+        call.head(sections().next().and_then(first).and_then(|question| question.now), batch.number);
         for section in sections() {
             let Some(question) = first(section) else { continue };
             let calls = u16::try_from(section.members.len).unwrap_or(u16::MAX).to_le_bytes();
@@ -266,13 +269,15 @@ impl Batches {
         }
     }
 
-    /// Whether a reply answers exactly what was asked.
-    pub(super) fn fits(batch: &Batch, mut reply: &[u8]) -> bool {
-        let mut sections = batch.sections.iter();
-        sections.all(|section| records::skip(&mut reply, section.members.len).is_some()) && reply.is_empty()
+    /// The records in a reply that answers exactly what was asked; `None` if it does not.
+    pub(super) fn records<'a>(batch: &Batch, reply: &'a [u8]) -> Option<&'a [u8]> {
+        let all = batch.number.strip(reply)?;
+        let (mut rest, mut sections) = (all, batch.sections.iter());
+        let fit = sections.all(|section| records::skip(&mut rest, section.members.len).is_some()) && rest.is_empty();
+        fit.then_some(all)
     }
 
-    /// Hands a reply that [fits](Self::fits) to the callers.
+    /// Hands [records](Self::records) to the callers.
     pub(super) fn answer(&mut self, mut batch: Batch, mut reply: &[u8], wakers: &mut Vec<Waker>) {
         for section in &mut batch.sections {
             let counts_tickets =
@@ -412,6 +417,7 @@ fn nth(last: Verdict, index: usize, callers: usize, counts_tickets: bool) -> Ver
     Verdict { remaining: last.remaining + count(callers - 1 - index), ticket, ..last }
 }
 
-fn lost() -> NoAnswer {
+/// A reply that is none.
+pub(super) fn lost() -> NoAnswer {
     NoAnswer::Lost(errors::unexpected_reply())
 }

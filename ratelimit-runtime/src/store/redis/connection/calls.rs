@@ -8,10 +8,11 @@ use super::cluster::{Path, Slot, Topology};
 use super::endpoint::Endpoint;
 use super::item::Item;
 use super::pool::Exclusive;
-use super::question::{self, Expected, Question};
+use super::question::Question;
 use crate::error::StoreError;
 use crate::store::Verdict;
 use crate::store::redis::errors::{self, unexpected_reply};
+use crate::store::redis::number::Number;
 use crate::store::redis::protocol;
 use crate::store::redis::script;
 
@@ -31,56 +32,37 @@ pub(in super::super) struct Calls<'a> {
 }
 
 impl<'a> Calls<'a> {
-    /// Sends one command. The outer error is the connection's, the inner one the server's reply.
+    /// Sends one command, whose reply is like this. The outer error is the connection's, the inner one the server's reply.
     ///
     /// Dropping the future leaves nothing behind but the command, which may run.
-    pub(in super::super) async fn send(&self, command: &Cmd) -> Result<Result<Value, ServerError>, StoreError> {
-        self.ask(|| command.get_packed_command(), Expected::Anything).await
-    }
-
-    /// The same; a reply of another form shows that replies and questions have come apart.
-    pub(in super::super) async fn send_for(
+    pub(in super::super) async fn send(
         &self,
         command: &Cmd,
         is_like: fn(&Value) -> bool,
     ) -> Result<Result<Value, ServerError>, StoreError> {
-        self.send_packed(|| command.get_packed_command(), is_like).await
+        self.answer(|| Question::command(command, is_like).until(self.timeout_at)).await
     }
 
-    /// The same for a command that is written as bytes.
-    pub(in super::super) async fn send_packed(
+    /// The same for the call of a script, written by `call` with the number it is given.
+    pub(in super::super) async fn send_script(
         &self,
-        packed: impl Fn() -> Vec<u8>,
+        call: impl Fn(Number) -> Vec<u8>,
         is_like: fn(&Value) -> bool,
     ) -> Result<Result<Value, ServerError>, StoreError> {
-        self.ask(packed, Expected::Like(is_like)).await
+        self.answer(|| Question::script(&call, is_like).until(self.timeout_at)).await
     }
 
-    /// Sends a MULTI … EXEC at once, and gives all replies.
+    /// Sends commands that all are carried out, or none, and gives their replies.
     ///
     /// # Errors
     ///
     /// Those of the connection, and the first that the server replies.
     pub(in super::super) async fn send_all(&self, commands: &Pipeline) -> Result<Vec<Value>, StoreError> {
-        let question = || Question {
-            packed: commands.get_packed_pipeline(),
-            replies: commands.len(),
-            expected: Expected::Transaction,
-            timeout_at: self.timeout_at,
-        };
-        match self.answer(question).await? {
+        match self.answer(|| Question::transaction(commands).until(self.timeout_at)).await? {
             Ok(Value::Array(replies)) => Ok(replies),
             Ok(_) => Err(unexpected_reply()),
             Err(error) => Err(errors::from_server(&error)),
         }
-    }
-
-    async fn ask(
-        &self,
-        packed: impl Fn() -> Vec<u8>,
-        expected: Expected,
-    ) -> Result<Result<Value, ServerError>, StoreError> {
-        self.answer(|| Question { packed: packed(), replies: 1, expected, timeout_at: self.timeout_at }).await
     }
 
     async fn answer(&self, question: impl Fn() -> Question) -> Result<Result<Value, ServerError>, StoreError> {
@@ -144,7 +126,7 @@ impl Turn<'_> {
     async fn ask(&self, question: &impl Fn() -> Question) -> Result<Result<Value, ServerError>, StoreError> {
         let reply = match self {
             Self::One(endpoint) => endpoint.node()?.ask(question).await?,
-            Self::Cluster(path) if path.is_asking() => question::asked(path.node()?.ask(|| question().asking()).await?),
+            Self::Cluster(path) if path.is_asking() => path.node()?.ask(|| question().asking()).await?,
             Self::Cluster(path) => path.node()?.ask(question).await?,
         };
         Ok(match reply {

@@ -9,7 +9,7 @@ use redis::{Value, cmd};
 
 use super::exchange::Exchange;
 use super::nodes::Nodes;
-use super::question::{Expected, Question};
+use super::question::Question;
 use crate::{observe, real_time};
 
 /// No call waits for this, and a connection that is soon over need not be asked.
@@ -19,8 +19,7 @@ const LATER: Duration = Duration::from_secs(1);
 pub(super) async fn look(exchange: Exchange, server: impl Display, nodes: Weak<Nodes>) {
     real_time::sleep(LATER).await;
     // Allowed more often than CONFIG, and enough.
-    let packed = cmd("INFO").arg("memory").get_packed_command();
-    let question = Question { packed, replies: 1, expected: Expected::Anything, timeout_at: None };
+    let question = Question::command(cmd("INFO").arg("memory"), |reply| text(reply).is_some());
     let Ok(reply) = exchange.ask(question).await else { return };
     if let Some(policy) = text(&reply).and_then(evicting)
         && nodes.upgrade().is_some_and(|nodes| nodes.is_first_to_warn())

@@ -21,7 +21,8 @@ use super::incoming::{Incoming, lost};
 use super::item::Item;
 use super::members::Decided;
 use super::question::{Answer, NoAnswer, Question};
-use super::queue::{Deliveries, OutOfStep, Queue, Sharing};
+use super::queue::{Deliveries, Queue, Sharing};
+use super::replies::OutOfStep;
 use super::stream::{Handle, Stream, Writer};
 use crate::error::StoreError;
 
@@ -66,6 +67,8 @@ struct Inner {
     /// How often the task has found nothing to read.
     turns: u64,
     was_used: bool,
+    /// Another connection has taken its place: it ends once all that is on its way has been answered.
+    retired: bool,
     ended: bool,
 }
 
@@ -86,7 +89,7 @@ impl Exchange {
         let now = Instant::now();
         let Stream { reader, writer, socket } = stream;
         let inner = Inner {
-            queue: Queue::new(now, sharing),
+            queue: Queue::new(sharing),
             writer,
             task: None,
             patient_until: now + STARVED,
@@ -94,6 +97,7 @@ impl Exchange {
             gathering: Gathering::No,
             turns: 0,
             was_used: false,
+            retired: false,
             ended: false,
         };
         let io = Io { incoming: Incoming::new(reader), deliveries: Deliveries::default() };
@@ -108,7 +112,7 @@ impl Exchange {
         let (sender, receiver) = oneshot::channel();
         let now = Instant::now();
         let mut inner = self.shared.lock();
-        if inner.ended {
+        if inner.is_over() {
             let _ = sender.send(Err(NoAnswer::NotAsked));
         } else {
             inner.was_used = true;
@@ -152,7 +156,7 @@ impl Exchange {
     fn enter(&self, item: &Item<'_>, waker: &Waker) -> Result<Place, NoAnswer> {
         let now = Instant::now();
         let mut inner = self.shared.lock();
-        if inner.ended {
+        if inner.is_over() {
             return Err(NoAnswer::NotAsked);
         }
         let was_idle = inner.queue.is_idle() && inner.gathering == Gathering::No;
@@ -217,12 +221,24 @@ impl Exchange {
 
     /// Whether it can be used, as far as the system knows.
     pub(super) fn is_open(&self) -> bool {
-        !self.shared.lock().ended && self.shared.socket.is_quiet()
+        !self.shared.lock().is_over() && self.shared.socket.is_quiet()
     }
 
     /// Whether it is known to be over.
     pub(super) fn has_ended(&self) -> bool {
-        self.shared.lock().ended
+        self.shared.lock().is_over()
+    }
+
+    /// Takes no more questions, and hands those back that have not been asked. It ends by itself once all others have been
+    /// answered.
+    pub(super) fn retire(&self) {
+        let mut deliveries = Deliveries::default();
+        let mut inner = self.shared.lock();
+        inner.retired = true;
+        inner.queue.hand_back(&mut deliveries);
+        inner.wake();
+        drop(inner);
+        deliveries.deliver();
     }
 
     /// Ends the connection.
@@ -295,6 +311,11 @@ impl Inner {
             self.patient_until = Instant::now() + STARVED;
             task.wake();
         }
+    }
+
+    /// Whether nothing more can be asked.
+    fn is_over(&self) -> bool {
+        self.ended || self.retired
     }
 
     fn is_starved(&self, now: Instant) -> bool {
@@ -416,6 +437,9 @@ impl Io {
         }
         if let Poll::Ready(Err(error)) = inner.write(cx) {
             return Poll::Ready(Err(lost(error)));
+        }
+        if inner.retired && inner.queue.is_idle() {
+            return Poll::Ready(Ok(()));
         }
         if gathers {
             // The next turn comes after all who are ready to run.

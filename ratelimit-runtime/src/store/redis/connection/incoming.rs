@@ -8,12 +8,14 @@ use redis::Value;
 use tokio::io::ReadBuf;
 
 use super::question::Reply;
-use super::resp::{self, Parsed, parse};
+use super::resp::{self, Parsed, Progress};
 use super::stream::Reader;
 use crate::error::StoreError;
 
 /// How many bytes are read at once.
 const CHUNK: usize = 16 * 1024;
+/// The buffer keeps room for this many bytes.
+const KEPT_BYTES: usize = 4 * CHUNK;
 
 pub(super) struct Incoming {
     reader: Reader,
@@ -23,6 +25,8 @@ pub(super) struct Incoming {
     /// The replies at its front, and where they end.
     replies: Vec<Read>,
     end: usize,
+    /// How far what follows is known.
+    progress: Progress,
 }
 
 /// A reply that has been read.
@@ -34,7 +38,14 @@ enum Read {
 
 impl Incoming {
     pub(super) fn new(reader: Reader) -> Self {
-        Self { reader, chunk: vec![0; CHUNK].into(), buffer: Vec::new(), replies: Vec::new(), end: 0 }
+        Self {
+            reader,
+            chunk: vec![0; CHUNK].into(),
+            buffer: Vec::new(),
+            replies: Vec::new(),
+            end: 0,
+            progress: Progress::default(),
+        }
     }
 
     /// Reads once. Ready when something has come.
@@ -62,7 +73,7 @@ impl Incoming {
                 self.replies.push(Read::Bulk(end - bulk.len()..end));
                 continue;
             }
-            self.end += match parse(rest) {
+            self.end += match self.progress.parse(rest) {
                 Parsed::Reply(reply, taken) => {
                     self.replies.push(Read::Other(reply));
                     taken
@@ -87,6 +98,9 @@ impl Incoming {
         }
         self.buffer.drain(..self.end);
         self.end = 0;
+        if self.buffer.is_empty() {
+            self.buffer.shrink_to(KEPT_BYTES);
+        }
         Ok(())
     }
 

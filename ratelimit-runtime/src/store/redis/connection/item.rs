@@ -2,9 +2,8 @@
 
 use std::time::Instant;
 
-use redis::Value;
-
 use super::question;
+use crate::store::redis::number::Number;
 use crate::store::redis::protocol;
 use crate::store::redis::script::Script;
 use crate::store::redis::script_call::Call;
@@ -40,17 +39,14 @@ impl Clone for Question {
 impl Item<'_> {
     /// As a question of its own, which shares its call with nobody.
     pub(super) fn alone(&self, in_full: bool) -> question::Question {
-        let mut packed = Vec::new();
-        let mut call = Call::begin(&mut packed, self.script, in_full, 1);
-        call.argument(self.key);
-        call.clock(self.question.now);
-        call.argument(&self.question.packed);
-        let is_like: fn(&Value) -> bool = protocol::is_verdict;
-        question::Question {
-            packed,
-            replies: 1,
-            expected: question::Expected::Like(is_like),
-            timeout_at: self.timeout_at,
-        }
+        let call = |number: Number| {
+            let mut packed = Vec::new();
+            let mut call = Call::begin(&mut packed, self.script, in_full, 1);
+            call.argument(self.key);
+            call.head(self.question.now, number);
+            call.argument(&self.question.packed);
+            packed
+        };
+        question::Question::script(call, protocol::is_verdict).until(self.timeout_at)
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use redis::{Cmd, ProtocolVersion, RedisConnectionInfo, ServerError, Value, cmd};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::resp::{Parsed, parse};
+use super::resp::{Parsed, Progress};
 use super::stream::Stream;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::redis::credentials::{Provider, RedisCredentials};
@@ -151,7 +151,7 @@ impl Who {
 }
 
 /// Logs in, in either protocol.
-pub(super) fn auth(credentials: &RedisCredentials) -> Cmd {
+fn auth(credentials: &RedisCredentials) -> Cmd {
     cmd("AUTH").arg(credentials.user.as_deref()).arg(&credentials.password).take()
 }
 
@@ -164,9 +164,9 @@ pub(super) async fn converse(stream: &mut Stream, commands: &[Cmd]) -> Result<Ve
     }
     stream.writer.write_all(&packed).await?;
     stream.writer.flush().await?;
-    let (mut buffer, mut replies) = (Vec::new(), Vec::new());
+    let (mut buffer, mut progress, mut replies) = (Vec::new(), Progress::default(), Vec::new());
     while replies.len() < commands.len() {
-        match parse(&buffer) {
+        match progress.parse(&buffer) {
             Parsed::Reply(reply, taken) => {
                 buffer.drain(..taken);
                 replies.push(reply);

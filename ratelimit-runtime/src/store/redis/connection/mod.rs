@@ -45,6 +45,7 @@ mod queue;
 mod race;
 mod records;
 mod renewal;
+mod replies;
 mod resp;
 mod room;
 mod scan;
@@ -176,6 +177,15 @@ impl Connections {
 
     /// Resolves once the server serves, or all of them do, or with an error that no waiting will cure.
     pub(super) async fn ready(&self) -> Result<(), StoreError> {
+        self.ready_at(None).await
+    }
+
+    /// The same for the server of a slot alone.
+    pub(super) async fn ready_for(&self, slot: Slot) -> Result<(), StoreError> {
+        self.ready_at(Some(slot)).await
+    }
+
+    async fn ready_at(&self, slot: Option<Slot>) -> Result<(), StoreError> {
         loop {
             let said = match &self.way {
                 Way::One(endpoint) => {
@@ -183,7 +193,10 @@ impl Connections {
                     node.ready().await?;
                     probe::serves(&node).await
                 }
-                Way::Cluster(topology) => topology.serves().await,
+                Way::Cluster(topology) => match slot {
+                    Some(slot) => topology.serves_slot(slot).await,
+                    None => topology.serves().await,
+                },
             };
             match said {
                 Err(error) if error.kind() != StoreErrorKind::Misconfigured => {}
@@ -224,10 +237,10 @@ mod tests {
         let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let ping = || connections.calls(Slot::default(), None);
         let lasting = runtime();
-        assert!(lasting.block_on(ping().send(&redis::cmd("PING"))).is_err());
+        assert!(lasting.block_on(ping().send(&redis::cmd("PING"), |_| true)).is_err());
         for _ in 0..10 {
             let passing = runtime();
-            assert!(passing.block_on(ping().send(&redis::cmd("PING"))).is_err());
+            assert!(passing.block_on(ping().send(&redis::cmd("PING"), |_| true)).is_err());
             assert_eq!(nodes(&connections), 2);
         }
         assert_eq!(nodes(&connections), 1);
@@ -240,8 +253,9 @@ mod tests {
         let timers = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         for runtime in [&bare, &timers] {
             for _ in 0..3 {
-                let error =
-                    runtime.block_on(connections.calls(Slot::default(), None).send(&redis::cmd("PING"))).unwrap_err();
+                let error = runtime
+                    .block_on(connections.calls(Slot::default(), None).send(&redis::cmd("PING"), |_| true))
+                    .unwrap_err();
                 assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
                 assert!(error.message().contains("enable_all"), "{error}");
             }

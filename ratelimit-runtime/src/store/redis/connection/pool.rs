@@ -7,13 +7,13 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use redis::{Arg, Pipeline, ServerError, Value};
+use redis::{Cmd, Pipeline, ServerError, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 
 use super::attempt::connect_within;
 use super::exchange::Exchange;
-use super::question::{Expected, NoAnswer, Question};
+use super::question::{NoAnswer, Question};
 use super::queue::Sharing;
 use super::server::Server;
 use super::target::Target;
@@ -148,40 +148,51 @@ pub(in super::super) struct Lease {
 }
 
 impl Lease {
-    /// Sends several commands at once, and gives their replies.
-    ///
-    /// # Errors
-    ///
-    /// Those of the connection, and the first that the server replies.
-    pub(in super::super) async fn exchange(
+    /// Watches these keys, and gives the replies to commands that read. The inner error is the first that the server
+    /// replies.
+    pub(in super::super) async fn watch(
+        &mut self,
+        keys: &[&[u8]],
+        read: &[Cmd],
+    ) -> Result<Result<Vec<Value>, ServerError>, StoreError> {
+        Ok(match self.ask(Question::watch(keys, read, self.is_asking)).await? {
+            Ok(Value::Array(replies)) => Ok(replies.into_iter().skip(1).collect()),
+            Ok(_) => return Err(errors::unexpected_reply()),
+            Err(error) => Err(error),
+        })
+    }
+
+    /// Carries out all of these commands, and gives their replies; nothing if a key that is watched has changed, and then
+    /// none was.
+    pub(in super::super) async fn execute(
         &mut self,
         commands: &Pipeline,
-    ) -> Result<Result<Vec<Value>, ServerError>, StoreError> {
+    ) -> Result<Result<Option<Vec<Value>>, ServerError>, StoreError> {
+        let question = Question::transaction(commands);
+        let question = if self.is_asking { question.asking() } else { question };
+        match self.ask(question).await? {
+            Ok(Value::Array(replies)) => Ok(Ok(Some(replies))),
+            Ok(Value::Nil) => Ok(Ok(None)),
+            Ok(_) => Err(errors::unexpected_reply()),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    async fn ask(&mut self, question: Question) -> Result<Result<Value, ServerError>, StoreError> {
         let closed = || StoreError::unavailable("the connection to Redis is closed");
         let connection = self.connection.take().ok_or_else(closed)?;
-        let written = Written::of(commands, self.is_asking);
-        let question = Question {
-            packed: written.packed,
-            replies: written.is_reply.len(),
-            expected: Expected::Anything,
-            timeout_at: None,
-        };
-        let replies = match connection.exchange.ask(question).await {
-            Ok(Value::Array(replies)) if written.is_reply.len() > 1 => {
-                let replies = replies.into_iter().zip(written.is_reply);
-                replies.filter_map(|(reply, is_reply)| is_reply.then_some(reply)).collect()
-            }
-            Ok(reply) => vec![reply],
+        let reply = match connection.exchange.ask(question).await {
+            Ok(reply) => reply,
             Err(NoAnswer::Lost(error) | NoAnswer::Refused(error)) => return Err(error),
-            Err(NoAnswer::Error(error)) => vec![Value::ServerError(error)],
+            Err(NoAnswer::Error(error)) => Value::ServerError(error),
             Err(NoAnswer::NotAsked | NoAnswer::TooLate) => return Err(closed()),
         };
-        let error = errors::first(&replies);
+        let error = errors::first(std::slice::from_ref(&reply));
         if !error.is_some_and(errors::is_logged_out) {
             self.connection = Some(connection);
         }
         match error {
-            None => Ok(Ok(replies)),
+            None => Ok(Ok(reply)),
             Some(error) => {
                 if errors::is_replica(error) {
                     // The name may lead to another server by now.
@@ -190,34 +201,6 @@ impl Lease {
                 Ok(Err(error.clone()))
             }
         }
-    }
-}
-
-/// Commands as they are sent.
-struct Written {
-    packed: Vec<u8>,
-    /// Which replies are those to the commands; the others are to `ASKING`.
-    is_reply: Vec<bool>,
-}
-
-impl Written {
-    /// `is_asking` puts an `ASKING` before each command; one holds for a whole MULTI … EXEC.
-    fn of(commands: &Pipeline, is_asking: bool) -> Self {
-        let mut written = Self { packed: Vec::new(), is_reply: Vec::new() };
-        let asking = redis::cmd("ASKING");
-        let mut is_within = false;
-        for command in commands.cmd_iter() {
-            let is =
-                |name: &str| matches!(command.args_iter().next(), Some(Arg::Simple(first)) if first == name.as_bytes());
-            if is_asking && !is_within {
-                asking.write_packed_command(&mut written.packed);
-                written.is_reply.push(false);
-            }
-            is_within = is("MULTI") || is_within && !is("EXEC");
-            command.write_packed_command(&mut written.packed);
-            written.is_reply.push(true);
-        }
-        written
     }
 }
 

@@ -6,7 +6,7 @@ use redis::{Cmd, Value};
 
 use super::login::serves as said_by;
 use super::node::{Node, Report};
-use super::question::{Expected, Question};
+use super::question::Question;
 use crate::error::StoreError;
 use crate::real_time;
 
@@ -14,17 +14,16 @@ use crate::real_time;
 const PROBE: Duration = Duration::from_secs(1);
 
 pub(super) async fn serves(node: &Node) -> Result<(), StoreError> {
-    said_by(&ask(node, &redis::cmd("PING")).await?)
+    said_by(&said(node, Question::marker).await?)
 }
 
-/// Asks, and tells the supervisor if no answer comes.
+/// Asks for something in words, and tells the supervisor if no answer comes.
 pub(super) async fn ask(node: &Node, command: &Cmd) -> Result<Value, StoreError> {
-    let question = || Question {
-        packed: command.get_packed_command(),
-        replies: 1,
-        expected: Expected::Anything,
-        timeout_at: None,
-    };
+    let is_text = |reply: &Value| matches!(reply, Value::BulkString(_) | Value::VerbatimString { .. });
+    said(node, || Question::command(command, is_text)).await
+}
+
+async fn said(node: &Node, question: impl Fn() -> Question) -> Result<Value, StoreError> {
     let answer = real_time::timeout_at(Instant::now() + PROBE, node.ask(question)).await;
     answer.unwrap_or_else(|_| {
         node.report(Report::Overdue(PROBE));

@@ -1,10 +1,15 @@
-//! What a connection is asked, what a reply has to look like, and why there may be no answer.
+//! What a connection is asked, which replies belong to it, and why there may be no answer.
+//!
+//! A question carries a [`Number`] that its reply repeats: a script puts it in front of its reply, a transaction has a
+//! `PING` with it as its last command, and any other command is followed by such a `PING`. So a reply that is doubled, lost
+//! or swapped with another is never taken for the one to another question.
 
 use std::time::Instant;
 
-use redis::{ServerError, Value};
+use redis::{Cmd, Pipeline, ServerError, Value};
 
 use crate::error::StoreError;
+use crate::store::redis::number::Number;
 
 /// Why there is no answer.
 #[derive(Debug)]
@@ -39,72 +44,109 @@ impl From<Reply<'_>> for Value {
     }
 }
 
-/// What a reply has to look like. An error of the server always may be one.
+/// What one reply has to be. An error of the server may stand in its place.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Expected {
-    Anything,
-    /// One reply that is like this.
+    Okay,
+    Queued,
+    /// A value like this, which the caller is given.
     Like(fn(&Value) -> bool),
-    /// `MULTI`, what is queued, `EXEC`.
-    Transaction,
+    /// The reply of a script: behind the number, bytes like these, which the caller is given.
+    Script(Number, fn(&Value) -> bool),
     /// The echo of a `PING`.
-    Echo(u64),
-    /// The same as `Like` behind the reply to `ASKING`.
-    AskingLike(fn(&Value) -> bool),
-    /// The same as `Transaction` behind the reply to `ASKING`.
-    AskingTransaction,
-}
-
-impl Expected {
-    pub(super) fn allows(self, reply: &Value, is_first: bool, is_last: bool) -> bool {
-        if matches!(reply, Value::ServerError(_)) {
-            return true;
-        }
-        match self {
-            Self::Anything => true,
-            Self::Transaction | Self::AskingLike(_) | Self::AskingTransaction if is_first => *reply == Value::Okay,
-            Self::Like(is_like) | Self::AskingLike(is_like) => is_like(reply),
-            Self::Transaction if is_last => matches!(reply, Value::Array(_) | Value::Nil),
-            Self::Transaction => matches!(reply, Value::SimpleString(text) if text == "QUEUED"),
-            Self::AskingTransaction => *reply == Value::Okay || Self::Transaction.allows(reply, false, is_last),
-            Self::Echo(number) => matches!(reply, Value::BulkString(text) if *text == number.to_string().as_bytes()),
-        }
-    }
+    Echo(Number),
+    /// The reply to `EXEC`, which ends with the echo of a `PING`; the caller is given the rest. Or nil, where a watched key
+    /// has changed.
+    Executed(Number),
 }
 
 /// One or more commands, asked at once.
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) packed: Vec<u8>,
-    pub(super) replies: usize,
-    pub(super) expected: Expected,
+    /// Of the commands, in order.
+    pub(super) expected: Vec<Expected>,
     pub(super) timeout_at: Option<Instant>,
 }
 
 impl Question {
+    fn new() -> Self {
+        Self { packed: Vec::new(), expected: Vec::new(), timeout_at: None }
+    }
+
+    /// The call of a script, written by `call` with the number it is given.
+    pub(super) fn script(call: impl FnOnce(Number) -> Vec<u8>, is_like: fn(&Value) -> bool) -> Self {
+        let number = Number::next();
+        Self { packed: call(number), expected: vec![Expected::Script(number, is_like)], timeout_at: None }
+    }
+
+    /// A command whose reply is like this.
+    pub(super) fn command(command: &Cmd, is_like: fn(&Value) -> bool) -> Self {
+        let mut question = Self::new();
+        question.add(command, Expected::Like(is_like));
+        question.ping();
+        question
+    }
+
+    /// Commands that all are carried out, or none; the answer is an array of their replies, or nil if a watched key has
+    /// changed.
+    pub(super) fn transaction(commands: &Pipeline) -> Self {
+        let (mut question, number) = (Self::new(), Number::next());
+        question.add(&redis::cmd("MULTI"), Expected::Okay);
+        for command in commands.cmd_iter() {
+            question.add(command, Expected::Queued);
+        }
+        question.add(&number.ping(), Expected::Queued);
+        question.add(&redis::cmd("EXEC"), Expected::Executed(number));
+        question
+    }
+
+    /// `WATCH` on these keys, and commands that read; the answer is an array of their replies. `is_asking` puts an `ASKING`
+    /// before each.
+    pub(super) fn watch(keys: &[&[u8]], read: &[Cmd], is_asking: bool) -> Self {
+        let mut question = Self::new();
+        // The last user of the connection may have decided to write nothing.
+        question.add(&redis::cmd("UNWATCH"), Expected::Okay);
+        let watch = redis::cmd("WATCH").arg(keys).take();
+        for command in [&watch].into_iter().chain(read) {
+            if is_asking {
+                question.add(&redis::cmd("ASKING"), Expected::Okay);
+            }
+            question.add(command, Expected::Like(|_| true));
+            // Replies that look alike do not take each other's place.
+            question.ping();
+        }
+        question
+    }
+
+    /// Nothing but a number.
+    pub(super) fn marker() -> Self {
+        let mut question = Self::new();
+        question.ping();
+        question
+    }
+
     /// The same behind an `ASKING`, which lets a node of a cluster answer for a slot that is moving to it.
     pub(super) fn asking(mut self) -> Self {
         let mut packed = redis::cmd("ASKING").get_packed_command();
-        packed.extend_from_slice(&self.packed);
+        packed.append(&mut self.packed);
         self.packed = packed;
-        self.replies += 1;
-        self.expected = match self.expected {
-            Expected::Like(is_like) => Expected::AskingLike(is_like),
-            Expected::Transaction => Expected::AskingTransaction,
-            other => other,
-        };
+        self.expected.insert(0, Expected::Okay);
         self
     }
-}
 
-/// The reply without that to [`ASKING`](Question::asking).
-pub(super) fn asked(reply: Value) -> Value {
-    match reply {
-        Value::Array(mut replies) if replies.len() == 2 => replies.pop().unwrap_or(Value::Nil),
-        Value::Array(mut replies) => {
-            replies.drain(..1.min(replies.len()));
-            Value::Array(replies)
-        }
-        other => other,
+    pub(super) fn until(mut self, timeout_at: Option<Instant>) -> Self {
+        self.timeout_at = timeout_at;
+        self
+    }
+
+    fn add(&mut self, command: &Cmd, expected: Expected) {
+        command.write_packed_command(&mut self.packed);
+        self.expected.push(expected);
+    }
+
+    fn ping(&mut self) {
+        let number = Number::next();
+        self.add(&number.ping(), Expected::Echo(number));
     }
 }

@@ -1,6 +1,6 @@
 //! Replies as they come in: RESP2 and RESP3, from bytes that may end anywhere.
 
-use redis::{PushKind, Value, parse_redis_value};
+use redis::{Value, parse_redis_value};
 
 /// What can be read from the front of a buffer.
 #[derive(Debug)]
@@ -15,11 +15,17 @@ pub(super) enum Parsed {
     Malformed,
 }
 
-/// Replies nest no deeper than this, and have no more elements or bytes.
-const DEEPEST: u32 = 8;
-const LARGEST: usize = 1 << 26;
+/// Replies nest no deeper than this.
+const DEEPEST: usize = 8;
+/// A reply has no more bytes. The largest that is asked for names the owners of 16,384 slots.
+const LARGEST: usize = 1 << 24;
+/// A reply has no more elements, each of which takes some 60 bytes.
+const MOST: usize = 1 << 19;
+/// A line has no more bytes.
+const LONGEST_LINE: usize = 1 << 16;
 
 /// Why there is no value: not yet, or never.
+#[derive(Debug, PartialEq, Eq)]
 enum Stop {
     Incomplete,
     Malformed,
@@ -38,15 +44,83 @@ pub(super) fn bulk(bytes: &[u8]) -> Option<(&[u8], usize)> {
     Some((bulk, reader.at))
 }
 
-pub(super) fn parse(bytes: &[u8]) -> Parsed {
-    let mut reader = Reader { bytes, at: 0 };
-    let push = bytes.first() == Some(&b'>');
-    match reader.value(0) {
-        Ok(_) if push => Parsed::Push(reader.at),
-        Ok(value) => Parsed::Reply(value, reader.at),
-        Err(Stop::Incomplete) if bytes.len() <= LARGEST => Parsed::Incomplete,
-        Err(_) => Parsed::Malformed,
+/// How far the reply at the front of a buffer has been looked through. Each element is looked at once, in however many
+/// pieces the reply comes, and nothing is made of it until all of it is there.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    at: usize,
+    elements: usize,
+    /// On each level, how many elements are to come.
+    open: Vec<usize>,
+}
+
+impl Progress {
+    /// Goes on with the same reply, or begins with the next one after a whole one.
+    pub(super) fn parse(&mut self, bytes: &[u8]) -> Parsed {
+        let whole = match self.find_end(bytes) {
+            Ok(end) => bytes.get(..end).unwrap_or_default(),
+            Err(Stop::Incomplete) if bytes.len() <= LARGEST => return Parsed::Incomplete,
+            Err(_) => return Parsed::Malformed,
+        };
+        *self = Self { open: std::mem::take(&mut self.open), ..Self::default() };
+        if whole.first() == Some(&b'>') {
+            return Parsed::Push(whole.len());
+        }
+        Reader { bytes: whole, at: 0 }.value().map_or(Parsed::Malformed, |value| Parsed::Reply(value, whole.len()))
     }
+
+    fn find_end(&mut self, bytes: &[u8]) -> Result<usize, Stop> {
+        let mut reader = Reader { bytes, at: self.at };
+        loop {
+            let inside = match reader.element()? {
+                Element::Some(_, length) => length,
+                Element::Push(length) if self.at == 0 => length,
+                Element::Push(_) => return Err(Stop::Malformed),
+                Element::One(_) => 0,
+            };
+            self.at = reader.at;
+            self.elements += 1;
+            if inside > 0 {
+                if self.open.len() == DEEPEST || inside > MOST.saturating_sub(self.elements) {
+                    return Err(Stop::Malformed);
+                }
+                self.open.push(inside);
+                continue;
+            }
+            // The last element of a level ends it, and so is the next one of the level around it.
+            loop {
+                match self.open.last_mut() {
+                    None => return Ok(self.at),
+                    Some(left) if *left > 1 => {
+                        *left -= 1;
+                        break;
+                    }
+                    Some(_) => self.open.pop(),
+                };
+            }
+        }
+    }
+}
+
+/// Reads the reply at the front.
+#[cfg(any(test, fuzzing))]
+pub(super) fn parse(bytes: &[u8]) -> Parsed {
+    Progress::default().parse(bytes)
+}
+
+/// An element of a reply, without those in it.
+enum Element {
+    One(Value),
+    /// Of so many.
+    Some(Sort, usize),
+    Push(usize),
+}
+
+#[derive(Clone, Copy)]
+enum Sort {
+    Array,
+    Set,
+    Map,
 }
 
 struct Reader<'a> {
@@ -55,57 +129,73 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn value(&mut self, depth: u32) -> Result<Value, Stop> {
-        if depth > DEEPEST {
-            return Err(Stop::Malformed);
+    /// The value that is here as a whole.
+    fn value(&mut self) -> Result<Value, Stop> {
+        let (sort, length) = match self.element()? {
+            Element::One(value) => return Ok(value),
+            Element::Some(sort, length) => (sort, length),
+            Element::Push(_) => return Err(Stop::Malformed),
+        };
+        let mut values = Vec::with_capacity(length.min(MOST));
+        for _ in 0..length {
+            values.push(self.value()?);
         }
+        Ok(match sort {
+            Sort::Array => Value::Array(values),
+            Sort::Set => Value::Set(values),
+            Sort::Map => {
+                let (mut pairs, mut values) = (Vec::with_capacity(length / 2), values.into_iter());
+                while let (Some(key), Some(value)) = (values.next(), values.next()) {
+                    pairs.push((key, value));
+                }
+                Value::Map(pairs)
+            }
+        })
+    }
+
+    fn element(&mut self) -> Result<Element, Stop> {
         let start = self.at;
         let line = self.line()?;
         let (sort, rest) = line.split_first().ok_or(Stop::Malformed)?;
-        match sort {
-            b':' => integer(rest).map(Value::Int),
-            b'+' if rest == b"OK" => Ok(Value::Okay),
-            b'+' => text(rest).map(Value::SimpleString),
-            b'_' if rest.is_empty() => Ok(Value::Nil),
+        let value = match sort {
+            b':' => Value::Int(integer(rest)?),
+            b'+' if rest == b"OK" => Value::Okay,
+            b'+' => Value::SimpleString(text(rest)?),
+            b'_' if rest.is_empty() => Value::Nil,
             b'$' => match length(rest)? {
-                Some(length) => self.bulk(length).map(|bulk| Value::BulkString(bulk.to_vec())),
-                None => Ok(Value::Nil),
+                Some(length) => Value::BulkString(self.bulk(length)?.to_vec()),
+                None => Value::Nil,
             },
             b'*' => match length(rest)? {
-                Some(length) => self.values(length, depth).map(Value::Array),
-                None => Ok(Value::Nil),
+                Some(length) => return Ok(Element::Some(Sort::Array, length)),
+                None => Value::Nil,
             },
-            b'~' => self.values(some(rest)?, depth).map(Value::Set),
-            b'>' if depth == 0 => {
-                let data = self.values(some(rest)?, depth)?;
-                Ok(Value::Push { kind: PushKind::Other(String::new()), data })
-            }
-            b'%' => {
-                let length = some(rest)?;
-                let mut pairs = Vec::with_capacity(length.min(64));
-                for _ in 0..length {
-                    pairs.push((self.value(depth + 1)?, self.value(depth + 1)?));
-                }
-                Ok(Value::Map(pairs))
-            }
+            b'~' => return Ok(Element::Some(Sort::Set, some(rest)?)),
+            b'%' => return Ok(Element::Some(Sort::Map, 2 * some(rest)?)),
+            b'>' => return Ok(Element::Push(some(rest)?)),
             // A line of its own, rare or of many forms: the client library knows them all.
-            b'-' | b',' | b'#' | b'(' => {
-                let whole = self.bytes.get(start..self.at).ok_or(Stop::Malformed)?;
-                parse_redis_value(whole).map_err(|_| Stop::Malformed)
-            }
+            b'-' | b',' | b'#' | b'(' => self.read_from(start)?,
             b'=' | b'!' => {
                 self.bulk(some(rest)?)?;
-                let whole = self.bytes.get(start..self.at).ok_or(Stop::Malformed)?;
-                parse_redis_value(whole).map_err(|_| Stop::Malformed)
+                self.read_from(start)?
             }
-            _ => Err(Stop::Malformed),
-        }
+            _ => return Err(Stop::Malformed),
+        };
+        Ok(Element::One(value))
+    }
+
+    /// What the client library makes of what has been taken.
+    fn read_from(&self, start: usize) -> Result<Value, Stop> {
+        let whole = self.bytes.get(start..self.at).ok_or(Stop::Malformed)?;
+        parse_redis_value(whole).map_err(|_| Stop::Malformed)
     }
 
     /// Up to the next line break, which is taken as well.
     fn line(&mut self) -> Result<&'a [u8], Stop> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
-        let end = rest.iter().position(|byte| *byte == b'\r').ok_or(Stop::Incomplete)?;
+        let Some(end) = rest.iter().take(LONGEST_LINE).position(|byte| *byte == b'\r') else {
+            return Err(if rest.len() < LONGEST_LINE { Stop::Incomplete } else { Stop::Malformed });
+        };
         match rest.get(end + 1) {
             Some(b'\n') => {}
             Some(_) => return Err(Stop::Malformed),
@@ -125,15 +215,6 @@ impl<'a> Reader<'a> {
         }
         self.at += length + 2;
         Ok(bulk)
-    }
-
-    fn values(&mut self, length: usize, depth: u32) -> Result<Vec<Value>, Stop> {
-        // The length is the server's word; memory is only taken for what has come.
-        let mut values = Vec::with_capacity(length.min(64));
-        for _ in 0..length {
-            values.push(self.value(depth + 1)?);
-        }
-        Ok(values)
     }
 }
 
@@ -236,9 +317,40 @@ mod tests {
         assert!(matches!(parse("*1\r\n".repeat(20).as_bytes()), Parsed::Malformed));
     }
 
-    /// A length costs nothing until its bytes come.
+    /// What has been looked through is not looked at again: here it is not even there any more.
     #[test]
-    fn a_promise_takes_no_memory() {
-        assert!(matches!(parse(b"*60000000\r\n:1\r\n"), Parsed::Incomplete));
+    fn a_reply_in_pieces_is_looked_through_once() {
+        let whole =
+            format!("*3\r\n*2\r\n:1\r\n$4\r\na\r\nb\r\n%1\r\n+k\r\n*{}\r\n{}*0\r\n", 1000, ":7\r\n".repeat(1000));
+        let whole = whole.as_bytes();
+        let (mut progress, mut bytes) = (Progress::default(), Vec::new());
+        for piece in whole.chunks(16) {
+            let looked_at = progress.at;
+            bytes.extend_from_slice(piece);
+            bytes[..looked_at].fill(b'?');
+            match progress.find_end(&bytes) {
+                Ok(end) => assert_eq!((end, bytes.len()), (whole.len(), whole.len())),
+                Err(stop) => assert!(stop == Stop::Incomplete && bytes.len() < whole.len()),
+            }
+            // But for the element that was cut.
+            assert!(bytes.len() - progress.at < 32);
+        }
+        assert_eq!(progress.at, whole.len());
+    }
+
+    /// A length costs nothing until its bytes come, and no reply gets as many as it wants.
+    #[test]
+    fn a_reply_has_a_budget() {
+        assert!(matches!(parse(b"*500000\r\n:1\r\n"), Parsed::Incomplete));
+        assert!(matches!(parse(b"*600000\r\n:1\r\n"), Parsed::Malformed));
+        assert!(matches!(parse(b"*2\r\n*300000\r\n:1\r\n"), Parsed::Incomplete));
+        let many = format!("*300\r\n{}", format!("*2000\r\n{}", ":1\r\n".repeat(2000)).repeat(300));
+        assert!(matches!(parse(many.as_bytes()), Parsed::Malformed), "elements of elements");
+        assert!(matches!(parse(b"$16777217\r\nx"), Parsed::Malformed));
+        let wide =
+            [b"*20\r\n".as_slice(), &[b"$1048576\r\n".as_slice(), &[b'x'; 1 << 20], b"\r\n"].concat().repeat(17)]
+                .concat();
+        assert!(matches!(parse(&wide), Parsed::Malformed), "bytes of elements");
+        assert!(matches!(parse(&[b'+'; 1 << 17]), Parsed::Malformed), "a line that never ends");
     }
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use redis::{Value, cmd};
 
 use super::node::{Connected, Node};
-use super::question::{Expected, Question};
+use super::question::Question;
 use crate::error::StoreError;
 use crate::store::redis::errors::{self, unexpected_reply};
 
@@ -44,12 +44,7 @@ impl Scan {
     pub(super) async fn next(mut self, search: Search<'_>) -> Result<(Vec<Vec<u8>>, Option<Self>), StoreError> {
         let mut command = cmd("SCAN");
         command.arg(self.cursor).arg("MATCH").arg(search.pattern).arg("COUNT").arg(LOOKED_AT);
-        let question = Question {
-            packed: command.get_packed_command(),
-            replies: 1,
-            expected: Expected::Like(|reply| cursor(reply).is_some()),
-            timeout_at: search.timeout_at,
-        };
+        let question = Question::command(&command, |reply| cursor(reply).is_some()).until(search.timeout_at);
         let Some(reply) = self.node.ask_over(&self.connected, question).await? else {
             return Err(StoreError::unavailable(
                 "the connection to Redis was lost while keys were listed: go on, or list again",

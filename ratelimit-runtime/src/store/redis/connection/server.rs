@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
-use redis::{Cmd, ConnectionAddr, ConnectionInfo, ProtocolVersion};
+use redis::{ConnectionAddr, ConnectionInfo, ProtocolVersion};
 use tokio::net::TcpStream;
 
-use super::login::{Login, LoginError, Role, auth};
+use super::login::{Login, LoginError, Role};
 use super::stream::{Handle, Stream};
 use super::tls::Tls;
 use crate::error::StoreError;
@@ -31,7 +31,7 @@ pub(super) struct Connection {
     pub(super) server: Arc<Server>,
     /// What the server says if it does not serve.
     pub(super) says: Option<StoreError>,
-    /// When to log in again.
+    /// When to connect anew, before the login expires.
     pub(super) renew_after: Option<Duration>,
 }
 
@@ -112,12 +112,6 @@ impl Server {
         Ok((stream, says, credentials.and_then(|credentials| credentials.renew_after)))
     }
 
-    /// The command that logs in again, and when to do so once more.
-    pub(super) async fn login_again(&self) -> Result<Option<(Cmd, Option<Duration>)>, StoreError> {
-        let credentials = self.login.credentials().await?;
-        Ok(credentials.map(|credentials| (auth(&credentials), credentials.renew_after)))
-    }
-
     async fn open(&self) -> io::Result<Stream> {
         match &self.address {
             Address::Tcp { host, port } => {
@@ -170,7 +164,7 @@ impl Server {
         let ready = std::pin::pin!(self.login.credentials());
         let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
         let std::task::Poll::Ready(Ok(credentials)) = ready.poll(&mut cx) else { return String::new() };
-        let words = |step: Cmd| {
+        let words = |step: redis::Cmd| {
             let packed = String::from_utf8_lossy(&step.get_packed_command()).into_owned();
             packed.split("\r\n").skip(2).step_by(2).map(str::to_owned).collect::<Vec<_>>()
         };

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 
 use super::attempt::connect;
 use super::eviction;
@@ -24,7 +25,7 @@ use super::pulse::BEAT;
 use super::question::{Answer, NoAnswer};
 use super::queue::Sharing;
 use super::race::{Either, either};
-use super::renewal::renew;
+use super::renewal::renewed;
 use super::server::Connection;
 use super::state::{Action, Phase, Pong, State};
 use super::target::Target;
@@ -35,6 +36,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// A connection that lasts this long was good: what ended it may be over already.
 const GOOD: Duration = Duration::from_millis(100);
+/// How long a connection in whose place there is another one may take for what is on its way.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// How long it goes on trying when nobody asks.
 const UNWANTED: Duration = Duration::from_secs(60);
 
@@ -118,13 +121,25 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Lets calls use the connection while the server serves. Says for how long the connection was good.
-    async fn serve(&mut self, Connection { stream, server, says, renew_after }: Connection) -> Result<Duration, Over> {
+    /// Lets calls use the connection, and those that take its place before its login expires, while the server serves.
+    /// Says for how long the connection was good.
+    async fn serve(&mut self, mut connection: Connection) -> Result<Duration, Over> {
+        loop {
+            match self.serve_on(connection).await? {
+                Served::Lost(lasted) => return Ok(lasted),
+                Served::Renewed(renewed) => connection = renewed,
+            }
+        }
+    }
+
+    async fn serve_on(&mut self, connection: Connection) -> Result<Served, Over> {
+        let Connection { stream, server, says, renew_after } = connection;
         let start = Instant::now();
         let (exchange, task) = Exchange::start(stream, self.sharing);
         let task = AbortOnDrop(tokio::spawn(task).abort_handle());
-        let renewal = renew_after.map(|after| tokio::spawn(renew(Arc::clone(&server), exchange.clone(), after)));
-        let _renewal = renewal.map(|task| AbortOnDrop(task.abort_handle()));
+        let renewal = renew_after.map(|after| tokio::spawn(renewed(self.target.clone(), after)));
+        let _renewal = renewal.as_ref().map(|task| AbortOnDrop(task.abort_handle()));
+        let mut renewal = pin!(renewal_of(renewal));
         let (target, now_at) = (self.target.clone(), Arc::clone(&server));
         let mut moved = pin!(target.moved_from(&now_at));
         let look = eviction::look(exchange.clone(), Arc::clone(&server), self.nodes.clone());
@@ -144,12 +159,20 @@ impl Supervisor {
                 self.due_in(next)?;
                 tick = next.map(|tick| Box::pin(real_time::sleep(tick)));
             }
-            let action = match self.next(ended, moved.as_mut(), &mut pong, &mut tick).await {
+            let action = match self.next(ended, moved.as_mut(), renewal.as_mut(), &mut pong, &mut tick).await {
                 Event::Moved => {
                     exchange.close(StoreError::unavailable("another Redis server is the master now"), true);
                     Action::Nothing
                 }
                 Event::Ended(ended) => break ended,
+                Event::Renewed(renewed) => {
+                    exchange.retire();
+                    tokio::spawn(async move {
+                        either(exchange.ended(), real_time::sleep(LAST_ANSWERS)).await;
+                        drop(task);
+                    });
+                    return Ok(Served::Renewed(renewed));
+                }
                 Event::Report(None) => return Err(Over),
                 Event::Report(Some(Report::Wanted)) => Action::Nothing,
                 Event::Report(Some(Report::Overdue(timeout))) => state.doubt(Some(timeout)),
@@ -189,7 +212,7 @@ impl Supervisor {
             }
         };
         drop(task);
-        self.lost(ended, start.elapsed()).await
+        self.lost(ended, start.elapsed()).await.map(Served::Lost)
     }
 
     /// Waits for whatever happens next to a connection.
@@ -197,6 +220,7 @@ impl Supervisor {
         &mut self,
         ended: impl Future<Output = Ended>,
         moved: impl Future<Output = ()>,
+        renewal: impl Future<Output = Connection>,
         pong: &mut Option<oneshot::Receiver<Answer>>,
         tick: &mut Option<Pin<Box<impl Future<Output = ()>>>>,
     ) -> Event {
@@ -212,9 +236,11 @@ impl Supervisor {
                 None => std::future::pending().await,
             }
         };
-        match either(either(either(ended, moved), pong), either(tick, self.reports.recv())).await {
-            Either::First(Either::First(Either::First(ended))) => Event::Ended(ended),
-            Either::First(Either::First(Either::Second(()))) => Event::Moved,
+        let over = either(either(ended, moved), renewal);
+        match either(either(over, pong), either(tick, self.reports.recv())).await {
+            Either::First(Either::First(Either::First(Either::First(ended)))) => Event::Ended(ended),
+            Either::First(Either::First(Either::First(Either::Second(())))) => Event::Moved,
+            Either::First(Either::First(Either::Second(renewed))) => Event::Renewed(renewed),
             Either::First(Either::Second(answer)) => Event::Pong(answer.unwrap_or(Err(NoAnswer::NotAsked))),
             Either::Second(Either::First(())) => Event::Tick,
             Either::Second(Either::Second(report)) => Event::Report(report),
@@ -224,10 +250,11 @@ impl Supervisor {
     /// Publishes the state of the server, if it has changed.
     fn publish(&mut self, connected: &Connected, state: &State, says: Option<StoreError>) -> Result<(), Over> {
         let node = self.node.upgrade().ok_or(Over)?;
-        let is_known = matches!(
-            (&*node.status.borrow(), state.phase()),
-            (Status::Up(_), Phase::Up) | (Status::Slow(_), Phase::Slow)
-        );
+        let is_known = match (&*node.status.borrow(), state.phase()) {
+            (Status::Up(known), Phase::Up) => known.exchange.is_same(&connected.exchange),
+            (Status::Slow(_), Phase::Slow) => true,
+            _ => false,
+        };
         if is_known {
             return Ok(());
         }
@@ -306,9 +333,18 @@ impl Supervisor {
     }
 }
 
+/// What became of a connection.
+enum Served {
+    /// It was good for so long.
+    Lost(Duration),
+    /// Another one is to take its place.
+    Renewed(Connection),
+}
+
 enum Event {
     Ended(Ended),
     Moved,
+    Renewed(Connection),
     Pong(Answer),
     Tick,
     Report(Option<Report>),
@@ -345,6 +381,16 @@ pub(super) fn end_with_runtime(nodes: Weak<Nodes>, node: Weak<Node>) -> impl Fut
         let _forget = forget;
         std::future::pending::<()>().await;
     }
+}
+
+/// The connection that a task makes; never, if there is none or it panics.
+async fn renewal_of(task: Option<JoinHandle<Connection>>) -> Connection {
+    if let Some(task) = task
+        && let Ok(connection) = task.await
+    {
+        return connection;
+    }
+    std::future::pending().await
 }
 
 struct AbortOnDrop(tokio::task::AbortHandle);

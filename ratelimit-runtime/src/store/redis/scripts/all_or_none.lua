@@ -4,6 +4,10 @@
 
 local ACQUIRE, RESERVE, PEEK, REFUND, RELEASE = 1, 2, 3, 4, 5
 
+local function question_on(i)
+  return ARGV[i + 2]
+end
+
 local function operation_of(question)
   return string.byte(question)
 end
@@ -16,10 +20,21 @@ local function is_allowed(record)
   return string.byte(record) % 2 == 1
 end
 
+-- Gives back what a key was charged. One that cannot even be given back is left as it is: nothing is known of it.
+local function give_back(i, record)
+  local ticket = select(7, parse(RECORD, record))
+  if ticket > 0 then
+    local question = question_on(i)
+    local operation, layout, _, cost = parse('<BBI2d', question)
+    local back = operation == RESERVE and RELEASE or REFUND
+    pcall(answer, KEYS[i], pack('<BBI2ddd', back, layout, 1, cost, 0, ticket) .. string.sub(question, 29))
+  end
+end
+
 local records = {}
 local admitted, last_is_asked = true, false
 for i = 1, #KEYS do
-  local question = ARGV[i + 1]
+  local question = question_on(i)
   if operation_of(question) ~= ACQUIRE and operation_of(question) ~= RESERVE then
     return { err = 'ERR several keys can only be acquired or reserved together' }
   end
@@ -38,20 +53,30 @@ end
 
 for i = 1, #KEYS do
   -- Where one refuses, those that do may set their blocks, and no other is touched.
-  if (i < #KEYS or not last_is_asked) and (admitted or not is_allowed(records[i]) and block_of(ARGV[i + 1]) > 0) then
-    records[i] = answer(KEYS[i], ARGV[i + 1])
+  local failed
+  if (i < #KEYS or not last_is_asked) and (admitted or not is_allowed(records[i]) and block_of(question_on(i)) > 0) then
+    local done, record = pcall(answer, KEYS[i], question_on(i))
+    if not done then
+      -- Up to Redis 6.2 an error is a text that begins with the place.
+      failed = type(record) == 'table' and record or { err = 'ERR ' .. tostring(record) }
+    elseif type(record) == 'table' then
+      failed = record
+    else
+      records[i] = record
+    end
   end
-  if admitted and not is_allowed(records[i]) then
-    -- A key stands here twice, and there was room for one of them.
+  if admitted and (failed or not is_allowed(records[i])) then
+    -- It cannot be charged, or stands here twice and there was room for one of them.
     for j = 1, #KEYS do
-      local ticket = select(7, parse(RECORD, records[j]))
-      if (j < i or j == #KEYS) and ticket > 0 then
-        local operation, layout, _, cost = parse('<BBI2d', ARGV[j + 1])
-        local back = operation == RESERVE and RELEASE or REFUND
-        answer(KEYS[j], pack('<BBI2ddd', back, layout, 1, cost, 0, ticket) .. string.sub(ARGV[j + 1], 29))
+      if j < i or j == #KEYS then
+        give_back(j, records[j])
       end
     end
+  end
+  if failed then
+    return failed
+  elseif admitted and not is_allowed(records[i]) then
     break
   end
 end
-return table.concat(records)
+return ARGV[2] .. table.concat(records)

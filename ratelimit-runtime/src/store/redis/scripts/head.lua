@@ -1,7 +1,8 @@
 -- The beginning of every script.
 --
 -- KEYS    the keys; one may stand here several times
--- ARGV    the time in microseconds, or '' for the server's own clock; then for each key a question, packed:
+-- ARGV    the time in microseconds, or '' for the server's own clock; a number of eight bytes; then for each key a
+--         question, packed:
 --           operation  1 acquire, 2 reserve, 3 peek, 4 refund, 5 release, 6 commit, 7 block, 8 unblock
 --                      (release gives a reservation back; commit makes it an ordinary charge)
 --           layout     of a log: 0 as it comes, 1 always a sorted set, 2 a ring where there is nothing yet; else 0
@@ -12,7 +13,8 @@
 --           n          how many limits, and for each of them
 --           max, window in microseconds, capacity
 --
--- Reply   one string: for each question one or more records, each of which answers some of its calls in order:
+-- Reply   one string: the number, so that a reply is never taken for that to another call; then for each question one or
+--         more records, each of which answers some of its calls in order:
 --           flags      1 allowed, or there was something to change; 2 refused by a block
 --           limit      the deciding one, from 0
 --           calls      how many this answers: all are admitted, or all are refused
@@ -21,8 +23,9 @@
 --           ticket     of the first; in a log, the next ones follow by one, else all have the same. Of a refusal by a
 --                      block, how long that goes on, and of another, 1 if reservations are open; both below 0
 --         A record with flags of 64 says that so many were not decided, and are to ask again: the call would have kept
---         the server too long. Where one key of several fails, its record has flags of 128 and ends after `calls`, which is the length of the
---         message that follows. A single one fails as a whole. An operation that a script does not know is an error.
+--         the server too long. Where one key of several fails, its record has flags of 128 and ends after `calls`, which is
+--         the length of the message that follows. A single one fails as a whole. An operation that a script does not know
+--         is an error.
 --
 -- Redis runs the whole script anew for each call, and makes every function and table again. So the question that nearly
 -- everybody asks is answered first, in a straight line, by the files in `quick/`, which set `record` and how many calls it

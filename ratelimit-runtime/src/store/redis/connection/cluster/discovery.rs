@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use super::super::attempt::connect_within;
 use super::super::login::converse;
 use super::super::node::Node;
-use super::super::question::{Expected, Question};
+use super::super::question::Question;
 use super::super::race::{Either, either};
 use super::super::server::{Connection, Server};
 use super::super::target::Target;
@@ -62,13 +62,8 @@ impl Candidate {
         command.arg("SLOTS");
         let (reply, server) = match self {
             Self::Connected(node, server) => {
-                let question = || Question {
-                    packed: command.get_packed_command(),
-                    replies: 1,
-                    expected: Expected::Anything,
-                    timeout_at: None,
-                };
-                (node.ask(question).await?, server)
+                let are_slots = |reply: &Value| matches!(reply, Value::Array(_));
+                (node.ask(|| Question::command(&command, are_slots)).await?, server)
             }
             Self::Server(server) => {
                 let Connection { mut stream, server, says, .. } = connect_within(&Target::Server(server)).await?;

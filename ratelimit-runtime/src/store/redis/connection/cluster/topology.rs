@@ -117,19 +117,29 @@ impl Topology {
             self.refresh();
             return Err(StoreError::unavailable("not every slot of the Redis cluster is served"));
         }
+        for master in map.masters() {
+            self.serves_at(master).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether a slot has a master, and that serves.
+    pub(in super::super) async fn serves_slot(&self, slot: Slot) -> Result<(), StoreError> {
+        let master = self.owner(slot).await?;
+        self.serves_at(&master).await
+    }
+
+    async fn serves_at(&self, master: &Master) -> Result<(), StoreError> {
+        let node = master.endpoint.node()?;
         let mut state = cmd("CLUSTER");
         state.arg("INFO");
-        for master in map.masters() {
-            let node = master.endpoint.node()?;
-            let said = match real_time::timeout_at(Instant::now() + HANGING, node.ready()).await {
-                Ok(Ok(())) => probe::ask(&node, &state).await,
-                Ok(Err(error)) => Err(error),
-                Err(_) => Err(StoreError::unavailable("a node of the Redis cluster does not answer")),
-            };
-            let is_down = said.inspect_err(|_| self.refresh()).map(|said| says_that_it_is_down(&said))?;
-            if is_down {
-                return Err(StoreError::unavailable("the Redis cluster is down"));
-            }
+        let said = match real_time::timeout_at(Instant::now() + HANGING, node.ready()).await {
+            Ok(Ok(())) => probe::ask(&node, &state).await,
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(StoreError::unavailable("a node of the Redis cluster does not answer")),
+        };
+        if said.inspect_err(|_| self.refresh()).map(|said| says_that_it_is_down(&said))? {
+            return Err(StoreError::unavailable("the Redis cluster is down"));
         }
         Ok(())
     }
