@@ -29,7 +29,7 @@ pub struct Verdict {
     /// Of a refusal by a block: how long that goes on, in microseconds; 0 where that is not known, or is more than an hour.
     /// Of another: [`RESERVED`] where open reservations refuse, which may be released at any moment, so that `retry_after_us` is a
     /// guess that stays the same. As small as this, it takes no more room.
-    holds: u32,
+    pub(crate) holds: u32,
 }
 
 const RESERVED: u32 = u32::MAX;
