@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::future::Future;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use crate::engine::{self, Asked, Engine};
@@ -63,8 +64,14 @@ pub struct Guard<T>(Repr<T>);
 enum Repr<T> {
     Admitted(Option<T>),
     Refused(Option<RateLimitError>),
-    Asked(Pin<Box<dyn Future<Output = Result<T, RateLimitError>> + Send>>),
+    /// The lock is never taken. It makes the guard `Sync`, as the future of the function may have to be.
+    Asked(Mutex<Pin<Box<dyn Future<Output = Result<T, RateLimitError>> + Send>>>),
 }
+
+/// A guard that has panicked is not polled again, and what it shares with others is behind locks: the function's future is
+/// as unwind safe as it is without a guard.
+impl<T> UnwindSafe for Guard<T> {}
+impl<T> RefUnwindSafe for Guard<T> {}
 
 impl<T> Guard<T> {
     #[inline]
@@ -76,7 +83,7 @@ impl<T> Guard<T> {
     }
 
     fn asked(answer: impl Future<Output = Result<T, RateLimitError>> + Send + 'static) -> Self {
-        Self(Repr::Asked(Box::pin(answer)))
+        Self(Repr::Asked(Mutex::new(Box::pin(answer))))
     }
 }
 
@@ -93,7 +100,7 @@ impl<T: Unpin> Future for Guard<T> {
                 ready!(engine::poll_cooperative(cx));
                 Poll::Ready(Err(error.take().expect(AGAIN)))
             }
-            Repr::Asked(answer) => answer.as_mut().poll(cx),
+            Repr::Asked(answer) => answer.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut().poll(cx),
         }
     }
 }
@@ -106,6 +113,7 @@ impl<T> fmt::Debug for Guard<T> {
 
 /// The guard of a function with one attribute.
 pub fn run(mut check: CheckBuilder) -> Guard<()> {
+    check.report_limiter_made_per_call();
     check.begin();
     match check.decide_now() {
         Some(outcome) => Guard::decided(outcome),
@@ -120,6 +128,7 @@ fn later(check: CheckBuilder) -> Guard<()> {
 
 /// The guard of a function with several attributes, in written order; `None` where `when` was false.
 pub fn run_all<const N: usize>(checks: [Option<CheckBuilder>; N]) -> Guard<()> {
+    checks.iter().flatten().for_each(CheckBuilder::report_limiter_made_per_call);
     let mut checks = checks.into_iter().flatten();
     let Some(first) = checks.next() else { return Guard::decided(Ok(())) };
     let Some(second) = checks.next() else { return run(first) };
@@ -129,6 +138,7 @@ pub fn run_all<const N: usize>(checks: [Option<CheckBuilder>; N]) -> Guard<()> {
 
 /// The guard of a function whose outcome counts.
 pub fn run_reserved<const N: usize>(checks: [Option<CheckBuilder>; N]) -> Guard<Reservations<N>> {
+    checks.iter().flatten().for_each(CheckBuilder::report_limiter_made_per_call);
     let mut places = [false; N];
     let mut group = Vec::with_capacity(N);
     for (place, check) in places.iter_mut().zip(checks) {
@@ -179,6 +189,25 @@ pub fn counts_err<R: Outcome>(outcome: &R) -> bool {
 /// The value that a refused call returns.
 #[must_use]
 pub fn refuse<R: FromRateLimitError>(error: RateLimitError) -> R {
+    R::from_rate_limit_error(error)
+}
+
+/// A return type of which [`refuse`] knows how to carry a refusal. By this name errors first say what to do where the
+/// error is a text.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot carry a rate limit refusal",
+    label = "a refused call has to return something of this type",
+    note = "make a text of the error: `on_refused = |error| Err(error.to_string())`",
+    note = "or return `Result<_, RateLimitError>`, or `Result<_, E>` where `E: From<RateLimitError>`"
+)]
+pub trait Refuse: FromRateLimitError {}
+
+#[diagnostic::do_not_recommend]
+impl<R: FromRateLimitError> Refuse for R {}
+
+/// [`refuse`], where the error of the return type reads as `String`.
+#[must_use]
+pub fn refuse_text<R: Refuse>(error: RateLimitError) -> R {
     R::from_rate_limit_error(error)
 }
 

@@ -40,6 +40,11 @@ impl Log {
         self.0.lock().unwrap().iter().any(|(kind, _)| kind.name == name)
     }
 
+    /// How often an event of this name was logged.
+    pub(crate) fn count(&self, name: &str) -> usize {
+        self.0.lock().unwrap().iter().filter(|(kind, _)| kind.name == name).count()
+    }
+
     /// All values of all fields.
     pub(crate) fn text(&self) -> String {
         self.0.lock().unwrap().iter().map(|(_, values)| values.0.as_str()).collect()

@@ -10,6 +10,7 @@ mod documented;
 mod emitted;
 mod events;
 mod keys;
+mod limiter_per_call;
 mod log;
 mod redis_server;
 mod samples;

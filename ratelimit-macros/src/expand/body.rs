@@ -1,9 +1,9 @@
 //! Puts the guard into the function's body.
 
 use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
-use quote::ToTokens as _;
+use quote::{ToTokens as _, quote_spanned};
 use syn::parse::{ParseStream, Parser as _};
-use syn::{Attribute, Expr};
+use syn::{Attribute, Expr, MacroDelimiter};
 
 use crate::async_blocks::{replaced, with_stream};
 use crate::check::async_trait::{self, Ret};
@@ -33,35 +33,46 @@ fn before_ret(place: &[usize], block: &Group, guard: &TokenStream, wrap: Option<
     let Some(Ret { before, declared, body, after, .. }) = async_trait::ret(&block.stream()) else {
         return block.clone();
     };
-    let body = match wrap {
-        Some(wrap) => {
-            let place = body.span();
-            let mut wrapped = Group::new(Delimiter::Brace, wrap(scope(body), place));
-            wrapped.set_span(Span::mixed_site());
-            wrapped
-        }
-        None => body,
+    let statement = |body: Group| {
+        let mut stream = declared.clone();
+        stream.extend([TokenTree::Group(body)]);
+        stream.extend(after.clone());
+        stream
     };
     let mut stream = before;
     stream.extend(guard.clone());
-    stream.extend(declared);
-    stream.extend([TokenTree::Group(body)]);
-    stream.extend(after);
+    stream.extend(match wrap {
+        // Inside, the statement stands again, so that the body is to lints what it was.
+        Some(wrap) => {
+            let place = body.span();
+            let mut wrapped = Group::new(Delimiter::Brace, wrap(statement(body), place));
+            wrapped.set_span(Span::mixed_site());
+            statement(wrapped)
+        }
+        None => statement(body),
+    });
     with_stream(block, stream)
 }
 
 /// `{ inner attributes, guard, { the rest } }`.
 ///
-/// The user's braces stay outermost, so that lints see the user's function; the inner ones look macro-made, so that no
-/// lint calls them unnecessary. The body has its own scope: an item in it must not capture a name of the guard.
+/// The user's braces stay outermost, so that lints see the user's function. The body has its own scope: an item in it must
+/// not capture a name of the guard.
 pub(crate) fn prepended(body: &Group, guard: &TokenStream, wrap: Option<&Wrap<'_>>) -> Group {
     let split = |input: ParseStream<'_>| {
         let inner = input.call(Attribute::parse_inner)?;
         Ok((inner, input.parse::<TokenStream>()?))
     };
     let (inner_attributes, rest) = split.parse2(body.stream()).unwrap_or_else(|_| (Vec::new(), body.stream()));
-    let mut scoped = Group::new(Delimiter::Brace, rest);
-    scoped.set_span(body.span());
+    // Braces that are the user's own keep both their places: an error of grammar at the closing one is then the same as
+    // the compiler's first, which it does not repeat.
+    let scoped = if inner_attributes.is_empty() {
+        body.clone()
+    } else {
+        let mut scoped = Group::new(Delimiter::Brace, rest);
+        scoped.set_span(body.span());
+        scoped
+    };
     let rest = scope(scoped);
     let mut stream = TokenStream::new();
     for attribute in inner_attributes {
@@ -79,14 +90,43 @@ pub(crate) fn prepended(body: &Group, guard: &TokenStream, wrap: Option<&Wrap<'_
 
 /// What is in `braces`, in them if it needs a scope of its own.
 ///
-/// One expression holds no items, unless a macro makes them, and needs no scope. Anything else keeps the user's braces, and
-/// with them the user's edition: it decides when the last expression's temporaries are dropped.
+/// One expression holds no items and needs no scope. Anything else keeps the user's braces, and with them the user's
+/// edition: it decides when the last expression's temporaries are dropped. A macro in braces is not an expression: it may
+/// make items.
 fn scope(braces: Group) -> TokenStream {
     let inside = braces.stream();
     match syn::parse2(inside.clone()) {
-        Ok(Expr::Block(_) | Expr::Macro(_)) | Err(_) => TokenTree::Group(braces).into(),
+        Ok(Expr::Macro(last)) if matches!(last.mac.delimiter, MacroDelimiter::Brace(_)) => statements(braces),
+        Err(_) => statements(braces),
         Ok(_) => inside,
     }
+}
+
+/// The block of statements that is in `braces`.
+///
+/// Where all of them but an expression may vanish, an item stays: rustc calls braces unused that hold an expression alone,
+/// and are on one line.
+fn statements(braces: Group) -> TokenStream {
+    if !may_vanish(braces.stream()) {
+        return TokenTree::Group(braces).into();
+    }
+    let mut inside = quote_spanned!(Span::mixed_site()=> const _: () = (););
+    inside.extend(braces.stream());
+    TokenTree::Group(with_stream(&braces, inside)).into()
+}
+
+/// Whether there is a macro in braces, which may make nothing, or an attribute, which may be a `cfg`.
+fn may_vanish(statements: TokenStream) -> bool {
+    let mut after_bang = false;
+    statements.into_iter().any(|tree| {
+        let found = match &tree {
+            TokenTree::Punct(punct) => punct.as_char() == '#',
+            TokenTree::Group(group) => after_bang && group.delimiter() == Delimiter::Brace,
+            _ => false,
+        };
+        after_bang = matches!(&tree, TokenTree::Punct(punct) if punct.as_char() == '!');
+        found
+    })
 }
 
 #[cfg(test)]
@@ -110,8 +150,10 @@ mod tests {
         for (text, expected) in [
             ("async fn f(a: A) -> R { #![allow(x)] b; c }", "{ # ! [allow (x)] GUARD ; { b ; c } }"),
             ("async fn f() -> R { b }", "{ GUARD ; b }"),
-            ("async fn f() -> R { { b } }", "{ GUARD ; { { b } } }"),
-            ("async fn f() -> R { b! { c } }", "{ GUARD ; { b ! { c } } }"),
+            ("async fn f() -> R { { b } }", "{ GUARD ; { b } }"),
+            ("async fn f() -> R { b!(c) }", "{ GUARD ; b ! (c) }"),
+            ("async fn f() -> R { b! { c } }", "{ GUARD ; { const _ : () = () ; b ! { c } } }"),
+            ("async fn f() -> R { #[cfg(b)] b(); c }", "{ GUARD ; { const _ : () = () ; # [cfg (b)] b () ; c } }"),
             ("fn f() -> impl Future<Output = R> + Send { async move { b } }", "{ async move { GUARD ; b } }"),
             (
                 "fn f() -> Pin<Box<dyn Future<Output = R>>> { let x = x.clone(); Box::pin(async move { #![a] b }) }",
@@ -146,7 +188,8 @@ mod tests {
             ),
             (
                 "fn f<'async_trait>() -> X { Box::pin(async move { let a = a; let __ret: R = { b }; __ret }) }",
-                "{ Box :: pin (async move { let a = a ; GUARD ; let __ret : R = { WRAP b ; OUTCOME } ; __ret }) }",
+                "{ Box :: pin (async move { let a = a ; GUARD ; let __ret : R = { WRAP let __ret : R = { b } ; __ret ; OUTCOME } ; \
+                 __ret }) }",
             ),
         ] {
             assert_eq!(guard(text, Some(&|body, _| quote!(WRAP #body; OUTCOME))), expected, "{text}");

@@ -2,6 +2,8 @@
 
 use proc_macro2::TokenStream;
 
+use crate::check::body::Shape;
+use crate::check::count::Count;
 use crate::expand::context::Context;
 use crate::expand::output_type::OutputType;
 use crate::expand::receiver::Receiver;
@@ -21,7 +23,9 @@ pub(crate) fn expand(plan: Plan) -> TokenStream {
         Guard::All(checks) => body::guarded(&shape, &function.body, &guard::all(&checks, refusal, &context), None),
         Guard::Reserve(checks, counts) => {
             let guard = reservation::before(&checks, refusal, &context);
-            let around = Around { taken, counts, refuses: refusal.is_some() };
+            let any_type = counts.iter().all(|count| matches!(count, Count::All | Count::By(_)));
+            let yields_future = matches!(shape, Shape::AsyncFn) && any_type && context.output.may_be_future;
+            let around = Around { taken, counts, refuses: refusal.is_some(), yields_future };
             let wrap = |body, place| reservation::around(&body, place, &around, &context);
             body::guarded(&shape, &function.body, &guard, Some(&wrap))
         }

@@ -12,6 +12,8 @@ pub(crate) struct OutputType {
     pub(crate) ty: TokenStream,
     /// Where the function says so, for errors about it.
     pub(crate) span: Span,
+    /// Whether it may be a future itself, as actix-web's `HttpResponse` is.
+    pub(crate) may_be_future: bool,
 }
 
 impl OutputType {
@@ -24,8 +26,14 @@ impl OutputType {
             Output::Never(tokens) => (quote_spanned!(mixed=> _), tokens.span().resolved_at(mixed)),
             Output::Unknown => (quote_spanned!(mixed=> _), mixed),
         };
-        Self { ty, span }
+        Self { ty, span, may_be_future: may_be_future(output) }
     }
+}
+
+fn may_be_future(output: &Output) -> bool {
+    let Output::Type(ty) = output else { return matches!(output, Output::Unknown) };
+    let Type::Path(path) = &**ty else { return true };
+    path.path.segments.last().is_none_or(|last| last.ident != "Option" && !last.ident.to_string().ends_with("Result"))
 }
 
 /// `ty` with all that is left to inference in it: each `impl Trait`, which cannot be written in an expression, and the

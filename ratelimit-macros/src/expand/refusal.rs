@@ -11,11 +11,12 @@ use crate::expand::receiver::kept_in;
 
 /// The value that a refused call returns, located at the return type; `None` if no call is refused.
 pub(crate) fn expand(refusal: &Refusal, context: &Context) -> Option<TokenStream> {
-    let Context { runtime, receiver, output: OutputType { ty, span } } = context;
+    let Context { runtime, receiver, output: OutputType { ty, span, .. } } = context;
     match refusal {
         Refusal::Never => None,
-        Refusal::ByType => {
-            let refuse = runtime.refuse(*span);
+        Refusal::ByType | Refusal::ByTypeOfText => {
+            let text = matches!(refusal, Refusal::ByTypeOfText);
+            let refuse = if text { runtime.refuse_text(*span) } else { runtime.refuse(*span) };
             Some(quote_spanned!(*span=> #refuse::<#ty>(__ratelimit_error)))
         }
         Refusal::By(expr) => {

@@ -46,14 +46,16 @@ pub(crate) struct Around {
     /// Which outcomes count, for each attribute.
     pub(crate) counts: Vec<Count>,
     pub(crate) refuses: bool,
+    /// Whether an async function may return a future. A block must not end with one: `clippy::async_yields_async`.
+    pub(crate) yields_future: bool,
 }
 
 /// Statements and a last expression that run `body`, whose braces are at `place`, and finish the reservation by what it
 /// returns.
 pub(crate) fn around(body: &TokenStream, place: Span, around: &Around, context: &Context) -> TokenStream {
-    let Around { taken, counts, refuses } = around;
+    let Around { taken, counts, refuses, yields_future } = around;
     let mixed = Span::mixed_site();
-    let OutputType { ty, span } = &context.output;
+    let OutputType { ty, span, .. } = &context.output;
     let counts: Vec<_> = counts.iter().map(|count| counted(count, context)).collect();
     let finish = context.runtime.finish(mixed);
     let finish = quote_spanned!(mixed=> #finish(__ratelimit_reservation, [#(#counts),*]););
@@ -71,6 +73,7 @@ pub(crate) fn around(body: &TokenStream, place: Span, around: &Around, context: 
     let never = quote_spanned!(*span=> return __ratelimit_never;);
     // A block drops what it has taken in the order in which it names that.
     let take = (!taken.is_empty()).then(|| quote_spanned!(mixed=> let _ = (#(&#taken,)*);));
+    let body = if *yields_future { returned(body, place, ty) } else { body.clone() };
     let mut braces = Group::new(
         Delimiter::Brace,
         quote_spanned! {mixed=>
@@ -88,6 +91,18 @@ pub(crate) fn around(body: &TokenStream, place: Span, around: &Around, context: 
         let __ratelimit_outcome: #ty = #block.await;
         #finish
         __ratelimit_outcome
+    }
+}
+
+/// A statement that returns what `body` gives, whose type is `ty`. The case that never is keeps it reachable where the body
+/// returns by itself.
+fn returned(body: &TokenStream, place: Span, ty: &TokenStream) -> TokenStream {
+    let mut braces = Group::new(Delimiter::Brace, body.clone());
+    braces.set_span(place);
+    quote_spanned! {Span::mixed_site()=>
+        return if let ::core::option::Option::Some(__ratelimit_never) = ::core::option::Option::None::<#ty> {
+            __ratelimit_never
+        } else #braces;
     }
 }
 

@@ -5,6 +5,7 @@ use quote::ToTokens as _;
 use syn::ext::IdentExt as _;
 use syn::{Ident, LitStr};
 
+use crate::check::async_trait;
 use crate::check::body::{Body, Shape};
 use crate::check::count::Count;
 use crate::parse::function::Function;
@@ -16,23 +17,28 @@ pub(crate) fn plan(function: &Function, body: &Body, counts: &[Count]) -> Vec<Id
         // There, what the body names first is dropped first, with a block around it and without.
         return Vec::new();
     }
+    let used = match body.shape {
+        Shape::AsyncTrait(_) => async_trait::find(&function.body.stream()).map(|(_, ret)| ret.body.stream()),
+        Shape::AsyncFn | Shape::Future(_) => None,
+    };
+    let used = used.unwrap_or_else(|| function.body.stream());
     let looked_at =
         |name: &str| counts.iter().any(|count| matches!(count, Count::By(expr) if names(expr.to_token_stream(), name)));
     let taken = body.scope.bindings.iter().rev().filter(|binding| {
         let name = binding.text();
-        names(function.body.stream(), &name) && !binding.conditional && !looked_at(&name)
+        names(used.clone(), &name) && !binding.conditional && !looked_at(&name)
     });
     taken.map(|binding| binding.ident.clone()).collect()
 }
 
 /// Whether `tokens` use the variable `name`, if only in a text that is formatted. A field is none, as in `user.name` and
-/// `User { name: … }`, nor is a path.
+/// `User { name: … }`, nor is a path or a label.
 fn names(tokens: TokenStream, name: &str) -> bool {
-    let mut dots = 0;
+    let (mut dots, mut label) = (0, false);
     let mut trees = tokens.into_iter().peekable();
     while let Some(tree) = trees.next() {
         let found = match &tree {
-            TokenTree::Ident(ident) => ident.unraw() == name && dots != 1 && !is_punct(trees.peek(), ':'),
+            TokenTree::Ident(ident) => ident.unraw() == name && dots != 1 && !label && !is_punct(trees.peek(), ':'),
             TokenTree::Group(group) => names(group.stream(), name),
             TokenTree::Literal(literal) => {
                 let text = syn::parse2::<LitStr>(literal.to_token_stream());
@@ -43,6 +49,7 @@ fn names(tokens: TokenStream, name: &str) -> bool {
         if found {
             return true;
         }
+        label = is_punct(Some(&tree), '\'');
         dots = if is_punct(Some(&tree), '.') { dots + 1 } else { 0 };
     }
     false
@@ -71,6 +78,7 @@ mod tests {
             ("email::send()", false),
             ("\"email\"", false),
             ("other", false),
+            ("'email: loop { break 'email; }", false),
         ] {
             let tokens = text.parse::<TokenStream>().unwrap_or_default();
             assert_eq!(names(tokens, "email"), expected, "{text}");

@@ -3,8 +3,8 @@
 use http::{Response, StatusCode};
 
 use super::header_key::HeaderKeyRejection;
-use crate::RateLimitError;
 use crate::limiter::find;
+use crate::{ClientIpRejection, RateLimitError};
 
 impl RateLimitError {
     /// The response that this error is, as the [`Responses`](crate::Responses) of the limiter in force have it: 429 with
@@ -34,5 +34,23 @@ impl HeaderKeyRejection {
     /// The status of that response.
     pub(super) fn http_status(self) -> StatusCode {
         find::responses().status_without_key(self.is_missing())
+    }
+}
+
+impl ClientIpRejection {
+    /// The response to a request whose client is not known, as the [`Responses`](crate::Responses)
+    /// of the limiter in force have it: 500, or 400 where a trusted proxy names no client.
+    #[must_use]
+    pub fn to_http_response(&self) -> Response<String> {
+        match self.misconfigured() {
+            Some(error) => error.to_http_response(),
+            None => find::responses().response_without_key(StatusCode::BAD_REQUEST, &self.to_string()),
+        }
+    }
+
+    /// The status of that response.
+    #[cfg(any(feature = "actix-web", feature = "poem"))]
+    pub(super) fn http_status(self) -> StatusCode {
+        self.misconfigured().map_or(StatusCode::BAD_REQUEST, |error| error.http_status())
     }
 }

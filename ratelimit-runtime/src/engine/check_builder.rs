@@ -8,6 +8,7 @@ use super::check::Check;
 use super::parts::Engine;
 use crate::error::RateLimitError;
 use crate::key::{self, Key, KeyBuf, KeyPart};
+use crate::observe;
 use crate::rule::{self, Rule, Terms};
 
 /// A check in the making: what one call says to a rule. It is small, because it moves from hand to hand.
@@ -80,6 +81,21 @@ impl CheckBuilder {
     #[inline]
     pub(crate) fn engine(&mut self) -> &mut Option<Arc<Engine>> {
         &mut self.engine
+    }
+
+    /// Reports a limiter that this call has made: it has counted nothing, and is not asked again.
+    ///
+    /// It is one that keeps counts in memory, and that only this check refers to. On another store, which its limiters may
+    /// share, nothing is lost with it.
+    #[inline]
+    pub(crate) fn report_limiter_made_per_call(&self) {
+        if let Some(engine) = &self.engine
+            && engine.in_memory
+            && Arc::strong_count(engine) == 1
+            && self.rule.known_by().report_made_per_call()
+        {
+            observe::log::limiter_per_call(self.rule.name());
+        }
     }
 
     /// The check for this engine, if it is just what the rule says.
@@ -196,7 +212,9 @@ impl Changes {
         let mut changes = Self { terms: *rule.terms(), head: None, broken: None };
         if let Some(name) = rule.policy() {
             changes.adopt(rule, name, engine);
-        } else if !rule.known_by().contains(engine.id) {
+        }
+        // An explicit name with a policy may be another's with limits: their keys differ.
+        if (rule.policy().is_none() || rule.is_derived()) && !rule.known_by().contains(engine.id) {
             match engine.registry.meet(rule) {
                 Ok(()) => rule.known_by().insert(engine.id),
                 Err(error) => changes.broken = Some(error),

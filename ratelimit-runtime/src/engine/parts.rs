@@ -1,5 +1,6 @@
 //! [`Engine`]: what it takes to answer checks.
 
+use std::any::TypeId;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,6 +15,7 @@ use crate::error::StoreError;
 use crate::key::KeyHasher;
 use crate::observe;
 use crate::rule::OnUnavailable;
+use crate::store::memory::MemoryStore;
 use crate::store::{Capabilities, Request, Store};
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_millis(100);
@@ -22,6 +24,8 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_millis(100);
 pub(crate) struct Engine {
     pub(crate) id: u64,
     pub(crate) store: Box<dyn Store>,
+    /// Whether the store is one in memory that only this limiter has.
+    pub(crate) in_memory: bool,
     /// Those of the store: they do not change.
     pub(super) capabilities: Capabilities,
     /// The prefix of every key, with its colon; or empty.
@@ -35,9 +39,16 @@ pub(crate) struct Engine {
     pub(crate) fallback: Fallback,
     #[cfg(feature = "http")]
     pub(crate) responses: crate::response::Responses,
+    #[cfg(feature = "http")]
+    pub(crate) trusted_proxies: crate::client_ip::TrustedProxies,
 }
 
 impl Engine {
+    /// An engine on a store of its own.
+    pub(crate) fn on(store: impl Store) -> Self {
+        Self { in_memory: is_in_memory(&store), ..Self::new(Box::new(store)) }
+    }
+
     pub(crate) fn new(store: Box<dyn Store>) -> Self {
         static IDS: AtomicU64 = AtomicU64::new(1);
         observe::describe();
@@ -45,6 +56,7 @@ impl Engine {
             id: IDS.fetch_add(1, Ordering::Relaxed),
             capabilities: store.capabilities(),
             store,
+            in_memory: false,
             prefix: Box::default(),
             timeout: DEFAULT_TIMEOUT,
             on_unavailable: OnUnavailable::default(),
@@ -55,6 +67,8 @@ impl Engine {
             fallback: Fallback::default(),
             #[cfg(feature = "http")]
             responses: crate::response::Responses::default(),
+            #[cfg(feature = "http")]
+            trusted_proxies: crate::client_ip::TrustedProxies::default(),
         }
     }
 }
@@ -74,6 +88,11 @@ impl Engine {
         let own = self.store.supports(request).err();
         own.or(declared).unwrap_or_else(|| StoreError::unsupported("the store cannot keep this rule"))
     }
+}
+
+/// Whether the store keeps counts in memory, and is not shared.
+pub(crate) fn is_in_memory<S: Store>(_: &S) -> bool {
+    TypeId::of::<S>() == TypeId::of::<MemoryStore>()
 }
 
 impl fmt::Debug for Engine {

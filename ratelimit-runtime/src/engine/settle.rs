@@ -4,6 +4,7 @@
 //! once the store serves. There are at most [`MAX_OPEN`] such tasks per process; beyond, and where there is no runtime, a
 //! charge stays as it is, and counts until it expires.
 
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -69,6 +70,10 @@ impl<const N: usize> Reservations<N> {
         }
     }
 }
+
+/// A panic leaves them to be dropped, and what they share with others is behind locks.
+impl<const N: usize> UnwindSafe for Reservations<N> {}
+impl<const N: usize> RefUnwindSafe for Reservations<N> {}
 
 impl<const N: usize> Drop for Reservations<N> {
     fn drop(&mut self) {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::policies;
-use crate::engine::Engine;
+use crate::engine::{Engine, is_in_memory};
 use crate::error::RateLimitError;
 use crate::key::KeyHasher;
 use crate::rule::{FORMAT, OnUnavailable, Policy};
@@ -30,6 +30,7 @@ use crate::store::memory::MemoryStore;
 #[must_use = "a builder does nothing until `build`"]
 pub struct RateLimiterBuilder {
     store: Option<Result<Box<dyn Store>, RateLimitError>>,
+    in_memory: bool,
     prefix: String,
     timeout: Option<Duration>,
     on_unavailable: OnUnavailable,
@@ -37,6 +38,8 @@ pub struct RateLimiterBuilder {
     policies: Vec<(String, Policy)>,
     #[cfg(feature = "http")]
     responses: crate::Responses,
+    #[cfg(feature = "http")]
+    trusted_proxies: crate::TrustedProxies,
 }
 
 impl fmt::Debug for RateLimiterBuilder {
@@ -56,6 +59,7 @@ impl RateLimiterBuilder {
     pub(super) fn new() -> Self {
         Self {
             store: None,
+            in_memory: true,
             prefix: String::new(),
             timeout: None,
             on_unavailable: OnUnavailable::default(),
@@ -63,6 +67,8 @@ impl RateLimiterBuilder {
             policies: Vec::new(),
             #[cfg(feature = "http")]
             responses: crate::Responses::default(),
+            #[cfg(feature = "http")]
+            trusted_proxies: crate::TrustedProxies::default(),
         }
     }
 
@@ -115,18 +121,29 @@ impl RateLimiterBuilder {
         self
     }
 
+    /// The proxies whose word [`ClientIp`](crate::ClientIp) takes, where this is the limiter
+    /// [in force](crate::RateLimiter::current); none unless set. A [`RateLimitLayer`](crate::RateLimitLayer) may set others
+    /// for what is inside of it.
+    #[cfg(feature = "http")]
+    pub fn trusted_proxies(mut self, proxies: crate::TrustedProxies) -> Self {
+        self.trusted_proxies = proxies;
+        self
+    }
+
     /// Keeps limits on the Redis that a URL names: one server (`redis://`, `unix://`), the master that Sentinel knows
     /// (`redis+sentinel://`), or a cluster (`redis+cluster://`), with TLS by `rediss` (feature `redis-tls`).
     /// [`RedisStore::new`](crate::RedisStore::new) has the forms.
     #[cfg(feature = "redis")]
     pub fn redis(mut self, url: &str) -> Self {
         let store = crate::store::redis::RedisStore::new(url);
+        self.in_memory = false;
         self.store = Some(store.map(|store| Box::new(store) as _).map_err(RateLimitError::Misconfigured));
         self
     }
 
     /// Keeps limits in this store; without one, in memory.
     pub fn store(mut self, store: impl Store) -> Self {
+        self.in_memory = is_in_memory(&store);
         self.store = Some(Ok(Box::new(store)));
         self
     }
@@ -177,6 +194,7 @@ impl RateLimiterBuilder {
     pub(super) fn build_engine(self) -> Result<Engine, RateLimitError> {
         let store = self.store.unwrap_or_else(|| Ok(Box::new(MemoryStore::new())))?;
         let mut engine = Engine::new(store);
+        engine.in_memory = self.in_memory;
         engine.prefix = checked_prefix(self.prefix)?;
         if let Some(timeout) = self.timeout {
             if !(Duration::from_millis(1)..=Duration::from_secs(60)).contains(&timeout) {
@@ -191,6 +209,7 @@ impl RateLimiterBuilder {
         {
             self.responses.check()?;
             engine.responses = self.responses;
+            engine.trusted_proxies = self.trusted_proxies;
         }
         policies::replace(&engine, self.policies)?;
         if let Some(secret) = self.secret {

@@ -8,6 +8,7 @@ mod policies;
 use std::fmt;
 use std::future::Future;
 use std::ops::ControlFlow;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,7 +68,7 @@ impl RateLimiter {
 
     /// A limiter on a store of your own.
     pub fn with_store(store: impl Store) -> Self {
-        Self { engine: Arc::new(Engine::new(Box::new(store))) }
+        Self { engine: Arc::new(Engine::on(store)) }
     }
 
     /// A limiter on the Redis that `RATELIMIT_URL`, or else `REDIS_URL`, names, whether one server, Sentinel or a cluster;
@@ -124,7 +125,8 @@ impl RateLimiter {
             None => ControlFlow::Continue(Asked::new(Arc::clone(engine), check)),
         });
         match asked {
-            ControlFlow::Break(outcome) => engine::cooperative(outcome).await,
+            ControlFlow::Break(Ok(decision)) => Ok(decision),
+            ControlFlow::Break(refused) => engine::cooperative(refused).await,
             ControlFlow::Continue(asked) => engine::acquire(&asked).await,
         }
     }
@@ -267,6 +269,10 @@ impl RateLimiterBuilder {
         Ok(RateLimiter { engine: Arc::new(self.build_engine()?) })
     }
 }
+
+/// What a panic interrupts is behind locks, or dropped with the call.
+impl UnwindSafe for RateLimiter {}
+impl RefUnwindSafe for RateLimiter {}
 
 impl fmt::Debug for RateLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

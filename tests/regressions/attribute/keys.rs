@@ -39,6 +39,39 @@ impl Tenant for B {
     const NAME: &'static str = "b";
 }
 
+/// What a macro on the method cannot see: the parameters of the `impl`.
+struct Of<T, const N: usize>(std::marker::PhantomData<T>);
+
+impl<T: Tenant, const N: usize> Of<T, N> {
+    #[rate_limit(key = N, window = "60s", max = 1)]
+    async fn by_its_const_parameter() -> Outcome {
+        Ok(())
+    }
+
+    #[rate_limit(key = (N, format!("{N}")), window = "60s", max = 1)]
+    async fn by_a_text_with_it() -> Outcome {
+        Ok(())
+    }
+
+    #[rate_limit(key = T::NAME, window = "60s", max = 1)]
+    async fn by_a_constant_of_its_type() -> Outcome {
+        Ok(())
+    }
+
+    #[rate_limit(key = <T as Tenant>::NAME.to_owned(), window = "60s", max = 1)]
+    async fn by_a_constant_of_its_trait() -> Outcome {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn parameters_of_the_impl_may_be_keys() {
+    one_each(Of::<A, 1>::by_its_const_parameter, Of::<A, 2>::by_its_const_parameter).await;
+    one_each(Of::<A, 1>::by_a_text_with_it, Of::<A, 2>::by_a_text_with_it).await;
+    one_each(Of::<A, 1>::by_a_constant_of_its_type, Of::<B, 1>::by_a_constant_of_its_type).await;
+    one_each(Of::<A, 1>::by_a_constant_of_its_trait, Of::<B, 1>::by_a_constant_of_its_trait).await;
+}
+
 #[rate_limit(key = N, window = "60s", max = 1)]
 async fn by_const_parameter<const N: usize>() -> Outcome {
     Ok(())

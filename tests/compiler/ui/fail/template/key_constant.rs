@@ -1,8 +1,8 @@
 use ratelimit_runtime::{RateLimitError, rate_limit};
 
-const EMAIL_KEY: &str = "<email>";
+pub const EMAIL_KEY: &str = "<email>";
 
-#[rate_limit(key = EMAIL_KEY, window = "60s", max = 3)]
+#[rate_limit(key = crate::EMAIL_KEY, window = "60s", max = 3)]
 pub async fn send0(email: &str) -> Result<(), RateLimitError> {
     let _ = email;
     Ok(())
@@ -32,7 +32,7 @@ pub async fn send4(email: &str) -> Result<(), RateLimitError> {
     Ok(())
 }
 
-#[rate_limit(key = (EMAIL_KEY, 7), window = "60s", max = 3)]
+#[rate_limit(key = (crate::EMAIL_KEY, 7), window = "60s", max = 3)]
 pub async fn send5(email: &str) -> Result<(), RateLimitError> {
     let _ = email;
     Ok(())

@@ -1,0 +1,240 @@
+//! A limiter that every call makes for itself limits nothing. Where the attribute cannot see that, it is logged.
+
+use std::sync::{Arc, LazyLock};
+
+use ratelimit_runtime::testkit::FaultyStore;
+use ratelimit_runtime::{Limit, MemoryStore, Policy, RateLimitError, RateLimiter, RateLimiterBuilder, rate_limit};
+
+use crate::log::Log;
+
+type Outcome = Result<(), RateLimitError>;
+
+fn made() -> RateLimiter {
+    RateLimiter::memory()
+}
+
+fn built() -> RateLimiter {
+    let builder: RateLimiterBuilder = RateLimiter::builder();
+    builder.prefix("made").build().unwrap()
+}
+
+fn built_on_a_store() -> RateLimiter {
+    RateLimiter::builder().store(MemoryStore::new()).build().unwrap()
+}
+
+fn shared() -> RateLimiter {
+    static LIMITER: LazyLock<RateLimiter> = LazyLock::new(RateLimiter::memory);
+    LIMITER.clone()
+}
+
+#[rate_limit(key = "<id>", window = "60s", max = 1, limiter = made())]
+pub(crate) async fn memory_made_elsewhere(id: u32) -> Outcome {
+    Ok(())
+}
+
+#[rate_limit(key = "<id>", window = "60s", max = 1, limiter = Arc::new(made()))]
+async fn in_an_arc(id: u32) -> Outcome {
+    Ok(())
+}
+
+#[rate_limit(key = "<id>", window = "60s", max = 1, limiter = &built())]
+async fn by_the_builder(id: u32) -> Outcome {
+    Ok(())
+}
+
+#[rate_limit(key = "<id>", window = "60s", max = 1, limiter = built_on_a_store(), when = id > 0)]
+async fn by_the_builder_with_when(id: u32) -> Outcome {
+    Ok(())
+}
+
+#[rate_limit(window = "60s", max = 1, limiter = made())]
+async fn without_a_key() -> Outcome {
+    Ok(())
+}
+
+#[rate_limit(key = "<id>", window = "60s", max = 9)]
+#[rate_limit(window = "60s", max = 1, limiter = made())]
+async fn second_of_two(id: u32) -> Outcome {
+    Ok(())
+}
+
+#[rate_limit(key = "<id>", window = "60s", max = 1, limiter = made(), count = "ok")]
+async fn counted(id: u32) -> Outcome {
+    Ok(())
+}
+
+#[rate_limit(key = "<id>", window = "60s", max = 1, wait = "1ms", limiter = made())]
+async fn waits(id: u32) -> Outcome {
+    Ok(())
+}
+
+struct Service {
+    limiter: Option<RateLimiter>,
+    store: Arc<MemoryStore>,
+    faulty: Arc<FaultyStore<MemoryStore>>,
+}
+
+impl Service {
+    fn limiter(&self) -> RateLimiter {
+        self.limiter.clone().unwrap_or_else(RateLimiter::memory)
+    }
+
+    #[rate_limit(window = "60s", max = 1, limiter = self.limiter())]
+    async fn its_own_if_it_has_one(&self) -> Outcome {
+        Ok(())
+    }
+
+    #[rate_limit(window = "60s", max = 1, limiter = RateLimiter::with_store(self.store.clone()))]
+    async fn on_a_shared_store(&self) -> Outcome {
+        Ok(())
+    }
+
+    #[rate_limit(window = "60s", max = 1, limiter = RateLimiter::builder().store(Arc::clone(&self.faulty)).build().unwrap())]
+    async fn on_a_shared_store_by_the_builder(&self) -> Outcome {
+        Ok(())
+    }
+
+    #[rate_limit(window = "60s", max = 9, limiter = self.limiter.as_ref().unwrap(), count = "ok")]
+    async fn drops_itself(self) -> Outcome {
+        drop(self);
+        Ok(())
+    }
+}
+
+/// Calls a function nine times; says how many were admitted, and how often a limiter per call was reported.
+async fn nine(call: impl AsyncFn() -> Outcome) -> (usize, usize) {
+    let (log, _listening) = Log::listen();
+    let mut admitted = 0;
+    for _ in 0..9 {
+        admitted += usize::from(call().await.is_ok());
+    }
+    (admitted, log.count("limiter_per_call"))
+}
+
+#[tokio::test]
+async fn a_limiter_made_for_each_call_is_reported_once_per_rule() {
+    assert_eq!(nine(async || in_an_arc(1).await).await, (9, 1));
+    assert_eq!(nine(async || in_an_arc(2).await).await, (9, 0), "not again");
+    assert_eq!(nine(async || by_the_builder(1).await).await, (9, 1));
+    assert_eq!(nine(async || by_the_builder_with_when(1).await).await, (9, 1));
+    assert_eq!(nine(without_a_key).await, (9, 1));
+    assert_eq!(nine(async || second_of_two(1).await).await, (9, 1));
+    assert_eq!(nine(async || counted(1).await).await, (9, 1));
+    assert_eq!(nine(async || waits(1).await).await, (9, 1));
+    let service =
+        || Service { limiter: None, store: Arc::default(), faulty: Arc::new(FaultyStore::new(MemoryStore::new())) };
+    let without = service();
+    assert_eq!(nine(async || without.its_own_if_it_has_one().await).await, (9, 1));
+}
+
+#[tokio::test]
+async fn a_limiter_that_outlives_the_call_is_not_reported() {
+    #[rate_limit(window = "60s", max = 1, limiter = shared())]
+    async fn of_a_static() -> Outcome {
+        Ok(())
+    }
+    #[rate_limit(window = "60s", max = 1, limiter = limiter)]
+    async fn of_the_caller(limiter: &RateLimiter) -> Outcome {
+        Ok(())
+    }
+    #[rate_limit(window = "60s", max = 1)]
+    async fn of_the_scope() -> Outcome {
+        Ok(())
+    }
+
+    assert_eq!(nine(of_a_static).await, (1, 0));
+    let limiter = RateLimiter::memory();
+    assert_eq!(nine(async || of_the_caller(&limiter).await).await, (1, 0));
+    assert_eq!(limiter.scope(nine(of_the_scope)).await, (1, 0));
+    let service = Service {
+        limiter: Some(RateLimiter::memory()),
+        store: Arc::default(),
+        faulty: Arc::new(FaultyStore::new(MemoryStore::new())),
+    };
+    assert_eq!(nine(async || service.its_own_if_it_has_one().await).await, (1, 0));
+    assert_eq!(nine(async || service.on_a_shared_store().await).await, (1, 0));
+    assert_eq!(nine(async || service.on_a_shared_store_by_the_builder().await).await, (1, 0));
+    let dropped = async || {
+        let (store, faulty) = (Arc::clone(&service.store), Arc::clone(&service.faulty));
+        Service { limiter: Some(RateLimiter::memory()), store, faulty }.drops_itself().await
+    };
+    assert_eq!(nine(dropped).await.1, 0, "it was there before the call");
+}
+
+/// Names that only paths give: where two are one, that is said, whatever the rule takes from where.
+mod twins {
+    use super::{Outcome, RateLimiter, rate_limit};
+
+    pub(super) async fn with_a_policy(limiter: &RateLimiter) -> Outcome {
+        {
+            #[rate_limit(limiter = limiter, policy = "plan")]
+            async fn inner(limiter: &RateLimiter) -> Outcome {
+                Ok(())
+            }
+            inner(limiter).await?;
+        }
+        {
+            #[rate_limit(limiter = limiter, policy = "plan")]
+            async fn inner(limiter: &RateLimiter) -> Outcome {
+                Ok(())
+            }
+            inner(limiter).await
+        }
+    }
+
+    pub(super) async fn with_other_windows(limiter: &RateLimiter) -> Outcome {
+        {
+            #[rate_limit(limiter = limiter, window = "1h", max = 9)]
+            async fn inner(limiter: &RateLimiter) -> Outcome {
+                Ok(())
+            }
+            inner(limiter).await?;
+        }
+        {
+            #[rate_limit(limiter = limiter, window = "1m", max = 9 * 9)]
+            async fn inner(limiter: &RateLimiter) -> Outcome {
+                Ok(())
+            }
+            inner(limiter).await
+        }
+    }
+
+    pub(super) async fn counted(limiter: &RateLimiter) -> Outcome {
+        {
+            #[rate_limit(limiter = limiter, window = "1h", max = 9, count = "ok")]
+            async fn inner(limiter: &RateLimiter) -> Outcome {
+                Ok(())
+            }
+            inner(limiter).await?;
+        }
+        {
+            #[rate_limit(window = "1h", max = 9)]
+            #[rate_limit(limiter = limiter, window = "1h", max = 9, when = true)]
+            async fn inner(limiter: &RateLimiter) -> Outcome {
+                Ok(())
+            }
+            limiter.scope(inner(limiter)).await
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_functions_of_one_path_are_reported_once() {
+    let limiter = || RateLimiter::builder().policy("plan", Policy::new(Limit::per_hour(9))).build().unwrap();
+    let (log, _listening) = Log::listen();
+    for (reports, limiter) in [1, 2].into_iter().zip(std::iter::repeat_with(limiter)) {
+        for _ in 0..3 {
+            twins::with_a_policy(&limiter).await.unwrap();
+        }
+        assert_eq!(log.count("same_path"), reports, "once per limiter");
+    }
+    let limiter = RateLimiter::memory();
+    for _ in 0..3 {
+        twins::with_other_windows(&limiter).await.unwrap();
+    }
+    assert_eq!(log.count("same_path"), 3);
+    for _ in 0..3 {
+        twins::counted(&limiter).await.unwrap();
+    }
+    assert_eq!(log.count("same_path"), 4);
+}

@@ -1,0 +1,175 @@
+//! The guarded future is `Send`, `Sync` and unwind safe where the bare one is.
+
+use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+
+use ratelimit_runtime::{RateLimitError, RateLimiter, rate_limit};
+
+use super::Outcome;
+use crate::support::redis;
+use crate::support::unique;
+
+/// What the future of a function that holds nothing but numbers is.
+trait Plain: Send + Sync + UnwindSafe + RefUnwindSafe {}
+impl<T: Send + Sync + UnwindSafe + RefUnwindSafe> Plain for T {}
+
+const fn is_plain<T: Plain>(future: T) -> T {
+    future
+}
+
+#[rate_limit(key = "<id>", window = "60s", max = 1)]
+async fn free(id: u32) -> Outcome {
+    Ok(())
+}
+
+#[rate_limit(key = "<id>", window = "60s", max = 1, when = id > 0)]
+#[rate_limit(window = "60s", max = 100)]
+async fn stacked(id: u32) -> Outcome {
+    Ok(())
+}
+
+#[rate_limit(key = "<id>", window = "60s", max = 1, count = "ok")]
+async fn counted(id: u32) -> Outcome {
+    std::future::ready(()).await;
+    Ok(())
+}
+
+#[rate_limit(window = "60s", max = 1, count = |_: &std::future::Ready<u32>| true, on_refused = |_| std::future::ready(0))]
+async fn counted_gives_a_future(id: u32) -> std::future::Ready<u32> {
+    std::future::ready(()).await;
+    std::future::ready(id)
+}
+
+#[rate_limit(key = "<id>", window = "60s", max = 1, wait = "1ms")]
+async fn waits(id: u32) -> Outcome {
+    Ok(())
+}
+
+#[rate_limit(window = "60s", max = 1, shadow, limiter = limiter)]
+async fn shadow(limiter: &RateLimiter) {}
+
+#[rate_limit(key = "<id>", window = "60s", max = 1)]
+fn returned(id: u32) -> impl Future<Output = Outcome> + Send + Sync + UnwindSafe + RefUnwindSafe {
+    async move { Ok(()) }
+}
+
+#[rate_limit(key = "<id>", window = "60s", max = 1, count = "ok")]
+fn boxed(id: u32) -> Pin<Box<dyn Future<Output = Outcome> + Send + Sync + UnwindSafe + RefUnwindSafe>> {
+    Box::pin(async move { Ok(()) })
+}
+
+#[rate_limit(key = "<text>", window = "60s", max = 1)]
+async fn generic<T: AsRef<str> + ratelimit_runtime::KeyPart>(text: T) -> Outcome {
+    Ok(())
+}
+
+struct Service {
+    limiter: RateLimiter,
+}
+
+impl Service {
+    #[rate_limit(key = "<id>", window = "60s", max = 1, limiter = self.limiter)]
+    async fn by_reference(&self, id: u32) -> Outcome {
+        Ok(())
+    }
+
+    #[rate_limit(key = "<id>", window = "60s", max = 1, limiter = self.limiter, count = "ok")]
+    async fn counted(&self, id: u32) -> Outcome {
+        Ok(())
+    }
+
+    #[rate_limit(key = "<id>", window = "60s", max = 1, limiter = self.limiter)]
+    async fn by_value(self, id: u32) -> Outcome {
+        Ok(())
+    }
+}
+
+trait Returns {
+    fn future(&self, id: u32) -> impl Future<Output = Outcome> + Send + Sync + UnwindSafe;
+}
+
+impl Returns for Service {
+    #[rate_limit(key = "<id>", window = "60s", max = 1, limiter = self.limiter)]
+    async fn future(&self, id: u32) -> Outcome {
+        Ok(())
+    }
+}
+
+/// Its futures are `Send`, and not `Sync`, with the guard and without; what is in them is.
+#[async_trait::async_trait]
+trait Boxed {
+    async fn plain(&self, id: u32) -> Outcome;
+    async fn counted(&self, id: u32) -> Outcome;
+}
+
+#[async_trait::async_trait]
+impl Boxed for Service {
+    #[rate_limit(key = "<id>", window = "60s", max = 1, limiter = self.limiter)]
+    async fn plain(&self, id: u32) -> Outcome {
+        is_plain(Service::by_reference(self, id)).await.or(Ok(()))
+    }
+
+    #[rate_limit(key = "<id>", window = "60s", max = 1, limiter = self.limiter, count = "ok")]
+    async fn counted(&self, id: u32) -> Outcome {
+        is_plain(Service::counted(self, id)).await.or(Ok(()))
+    }
+}
+
+/// Calls each function twice on this limiter.
+async fn each_is_plain(limiter: RateLimiter) {
+    let service = Service { limiter: limiter.clone() };
+    let again = || Service { limiter: limiter.clone() };
+    limiter
+        .scope(async {
+            for refused in [false, true] {
+                assert_eq!(is_plain(free(1)).await.is_err(), refused);
+                assert_eq!(is_plain(stacked(1)).await.is_err(), refused);
+                assert_eq!(is_plain(counted(1)).await.is_err(), refused);
+                assert_eq!(is_plain(counted_gives_a_future(1)).await.into_inner() == 0, refused);
+                assert_eq!(is_plain(waits(1)).await.is_err(), refused);
+                is_plain(shadow(&limiter)).await;
+                assert_eq!(is_plain(returned(1)).await.is_err(), refused);
+                assert_eq!(is_plain(boxed(1)).await.is_err(), refused);
+                assert_eq!(is_plain(generic("text")).await.is_err(), refused);
+                assert_eq!(is_plain(service.by_reference(1)).await.is_err(), refused);
+                assert_eq!(is_plain(service.counted(1)).await.is_err(), refused);
+                assert_eq!(is_plain(again().by_value(1)).await.is_err(), refused);
+                assert_eq!(is_plain(service.future(1)).await.is_err(), refused);
+                assert_eq!(service.plain(2).await.is_err(), refused);
+                assert_eq!(Boxed::counted(&service, 2).await.is_err(), refused);
+            }
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_guarded_future_is_what_the_bare_one_is_in_memory() {
+    each_is_plain(RateLimiter::memory()).await;
+}
+
+#[tokio::test]
+async fn a_guarded_future_is_what_the_bare_one_is_on_redis() {
+    let builder = RateLimiter::builder().redis(&redis::shared().url()).prefix(unique("auto_traits"));
+    let limiter = builder.timeout(std::time::Duration::from_secs(10)).build().unwrap();
+    limiter.ready().await.unwrap();
+    each_is_plain(limiter).await;
+}
+
+/// What unwind safety is for: after the panic, the limiter goes on as before.
+#[test]
+fn a_panic_leaves_the_limiter_as_it_was() {
+    #[rate_limit(key = "<id>", window = "60s", max = 2, count = "ok")]
+    async fn panics(id: u32, now: bool) -> Result<(), RateLimitError> {
+        assert!(!now, "as it should");
+        Ok(())
+    }
+    let limiter = RateLimiter::memory();
+    let poll = |now| {
+        let call = limiter.scope(panics(1, now));
+        catch_unwind(AssertUnwindSafe(|| pin!(call).poll(&mut Context::from_waker(Waker::noop()))))
+    };
+    assert!(poll(true).is_err());
+    assert!(matches!(poll(false), Ok(Poll::Ready(Ok(())))), "the panic counts for one");
+    assert!(matches!(poll(false), Ok(Poll::Ready(Err(_)))));
+}
