@@ -37,6 +37,7 @@ use crate::key::{KeyPart, KeyWriter};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientIp(pub IpAddr);
 
+#[diagnostic::do_not_recommend]
 impl KeyPart for ClientIp {
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         self.0.write_key(key);
