@@ -189,6 +189,25 @@ pub fn refuse<R: FromRateLimitError>(error: RateLimitError) -> R {
     R::from_rate_limit_error(error)
 }
 
+/// A return type of which [`refuse`] knows how to carry a refusal. By this name errors first say what to do where the
+/// error is a text.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot carry a rate limit refusal",
+    label = "a refused call has to return something of this type",
+    note = "make a text of the error: `on_refused = |error| Err(error.to_string())`",
+    note = "or return `Result<_, RateLimitError>`, or `Result<_, E>` where `E: From<RateLimitError>`"
+)]
+pub trait Refuse: FromRateLimitError {}
+
+#[diagnostic::do_not_recommend]
+impl<R: FromRateLimitError> Refuse for R {}
+
+/// [`refuse`], where the error of the return type reads as `String`.
+#[must_use]
+pub fn refuse_text<R: Refuse>(error: RateLimitError) -> R {
+    R::from_rate_limit_error(error)
+}
+
 /// The value that a refused call returns, by the user's own function.
 pub fn refuse_with<R, F: FnOnce(RateLimitError) -> R>(refused: F, error: RateLimitError) -> R {
     refused(error)

@@ -3,6 +3,7 @@
 mod algorithm;
 #[cfg(feature = "serde")]
 mod config;
+mod duration;
 mod known_by;
 mod limit;
 mod name;
@@ -10,6 +11,7 @@ mod on_unavailable;
 mod parse;
 mod policy;
 mod terms;
+mod words;
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -21,10 +23,10 @@ pub(crate) use self::known_by::KnownBy;
 pub use self::limit::{InvalidLimit, Limit, MAX_COUNT, MAX_LIMITS, MAX_WINDOW};
 pub(crate) use self::name::{FORMAT, Name, escape, from_type_path, push_head};
 pub use self::on_unavailable::OnUnavailable;
-pub use self::parse::ParseError;
 pub use self::policy::Policy;
 pub(crate) use self::policy::{Policies, checked};
 pub(crate) use self::terms::Terms;
+pub use self::words::ParseError;
 
 /// A named limit, or several on one key, and how the checks behave. The attribute makes one per function; by hand it
 /// is a static:
