@@ -23,6 +23,9 @@
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
+/// `__private` for expansions that are told where this crate is, so that errors about that name it.
+#[doc(hidden)]
+pub use self::__private as __ratelimit_runtime;
 mod adapter;
 mod algorithm;
 #[cfg(feature = "http")]

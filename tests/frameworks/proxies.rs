@@ -201,6 +201,11 @@ async fn trusted_proxies_of_a_limiter_reach_every_layer_and_layers_override_them
     for (framework, said) in in_force {
         assert_eq!(said, (200, "9.9.9.9".to_owned()), "{framework}");
     }
+    let headers = fields
+        .iter()
+        .map(|(name, value)| (http::HeaderName::from_static(name), http::HeaderValue::from_bytes(value).unwrap()));
+    let by_hand = limiter.scope(async { ClientIp::of([10, 0, 0, 1].into(), &headers.collect()) }).await;
+    assert_eq!(by_hand.unwrap().to_string(), "9.9.9.9", "without a framework");
     let overridden = || RateLimitLayer::new().limiter(limiter.clone()).trusted_proxies(TrustedProxies::default());
     for (framework, said) in all_say(overridden, "10.0.0.1", fields).await {
         assert_eq!(said, (200, "10.0.0.1".to_owned()), "{framework}");

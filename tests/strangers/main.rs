@@ -43,7 +43,7 @@ fn count() -> u32 {
 }
 
 async fn meet<F: Framework>() {
-    let each = count() / u32::try_from(SITES.len()).unwrap();
+    let each = count().div_ceil(u32::try_from(SITES.len()).unwrap());
     println!("{}: {each} requests to each of {} sites, seed {}", F::NAME, SITES.len(), F::SEED);
     let mut random = Random::new(F::SEED);
     let mut tally = Tally::default();

@@ -84,6 +84,7 @@ impl<N> HeaderKey<N> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<N> KeyPart for HeaderKey<N> {
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         self.value.write_key(key);

@@ -1,10 +1,12 @@
 //! Refusals as responses of the crate `http`: for frameworks without a feature here.
 
-use http::{Response, StatusCode};
+use std::net::IpAddr;
+
+use http::{HeaderMap, Response, StatusCode};
 
 use super::header_key::HeaderKeyRejection;
 use crate::limiter::find;
-use crate::{ClientIpRejection, RateLimitError};
+use crate::{ClientIp, ClientIpRejection, RateLimitError};
 
 impl RateLimitError {
     /// The response that this error is, as the [`Responses`](crate::Responses) of the limiter in force have it: 429 with
@@ -34,6 +36,20 @@ impl HeaderKeyRejection {
     /// The status of that response.
     pub(super) fn http_status(self) -> StatusCode {
         find::responses().status_without_key(self.is_missing())
+    }
+}
+
+impl ClientIp {
+    /// The client of a request on a connection from `peer`, behind the proxies that the limiter in
+    /// force [trusts](crate::RateLimiterBuilder::trusted_proxies): for frameworks without a feature
+    /// here.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientIpRejection::UnnamedClient`], and only where those proxies are
+    /// [strict](crate::TrustedProxies::strict).
+    pub fn of(peer: IpAddr, headers: &HeaderMap) -> Result<Self, ClientIpRejection> {
+        find::trusted_proxies().client_ip(peer, headers)
     }
 }
 

@@ -7,7 +7,7 @@ mod trusted_proxies;
 use std::fmt;
 use std::net::IpAddr;
 
-#[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
+#[cfg(any(feature = "actix-web", feature = "axum", feature = "poem", feature = "tonic"))]
 pub(crate) use self::trusted_proxies::Lines;
 pub use self::trusted_proxies::{InvalidProxy, TrustedProxies};
 use crate::error::RateLimitError;
@@ -18,8 +18,8 @@ use crate::key::{KeyPart, KeyWriter};
 /// The address of the client: that of the connection, or, if the connection comes from one of the [`TrustedProxies`], the
 /// one that they report. A header that anybody can send is never believed.
 ///
-/// It is an extractor of axum, actix-web and poem, `ClientIp::try_from(&request)?` elsewhere, and part of a key: as an
-/// [`IpAddr`] it stands for the subscriber, so for IPv6 the /64. [`by_client_ip`](crate::by_client_ip) is the key function
+/// It is an extractor of axum, actix-web and poem, `ClientIp::try_from(&request)?` in layers and in tonic,
+/// [`ClientIp::of`] elsewhere, and part of a key: as an [`IpAddr`] it stands for the subscriber, so for IPv6 the /64. [`by_client_ip`](crate::by_client_ip) is the key function
 /// of a layer.
 ///
 /// ```
@@ -37,6 +37,7 @@ use crate::key::{KeyPart, KeyWriter};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientIp(pub IpAddr);
 
+#[diagnostic::do_not_recommend]
 impl KeyPart for ClientIp {
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         self.0.write_key(key);

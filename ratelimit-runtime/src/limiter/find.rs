@@ -79,7 +79,7 @@ pub(crate) fn responses() -> crate::Responses {
 }
 
 /// Whom the limiter in force here believes, if there is one.
-#[cfg(any(feature = "actix-web", feature = "axum", feature = "poem", feature = "tonic"))]
+#[cfg(feature = "http")]
 pub(crate) fn trusted_proxies() -> crate::TrustedProxies {
     setting(|engine| engine.trusted_proxies.clone())
 }
