@@ -30,13 +30,12 @@ static PER_KEY: Rule = Rule::new("api", Limit::per_minute(100));
 
 #[actix_web::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    RateLimiter::from_env()?.install(); // REDIS_URL, or in memory
-    let proxies = TrustedProxies::new(["127.0.0.0/8"])?; // whose X-Forwarded-For is believed
-    let app = move || {
-        let layer =
-            RateLimitLayer::new().trusted_proxies(proxies.clone()).rule(&PER_KEY, |request: &ServiceRequest| {
-                HeaderKey::<ApiKey>::try_from(request).map(|api_key| key!("<api_key>"))
-            });
+    let proxies = TrustedProxies::new(["127.0.0.0/8"])?.x_forwarded_for_only(); // whose word on addresses is taken
+    RateLimiter::builder().store_from_env()?.trusted_proxies(proxies).build()?.install(); // REDIS_URL, or in memory
+    let app = || {
+        let layer = RateLimitLayer::new().rule(&PER_KEY, |request: &ServiceRequest| {
+            HeaderKey::<ApiKey>::try_from(request).map(|api_key| key!("<api_key>"))
+        });
         App::new().service(search).wrap(layer)
     };
 

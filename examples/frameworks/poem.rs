@@ -31,12 +31,11 @@ static PER_KEY: Rule = Rule::new("api", Limit::per_minute(100));
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    RateLimiter::from_env()?.install(); // REDIS_URL, or in memory
-    let layer = RateLimitLayer::new()
-        .trusted_proxies(TrustedProxies::new(["127.0.0.0/8"])?) // whose X-Forwarded-For is believed
-        .rule(&PER_KEY, |request: &Request| {
-            HeaderKey::<ApiKey>::of(request.headers()).map(|api_key| key!("<api_key>"))
-        });
+    let proxies = TrustedProxies::new(["127.0.0.0/8"])?.x_forwarded_for_only(); // whose word on addresses is taken
+    RateLimiter::builder().store_from_env()?.trusted_proxies(proxies).build()?.install(); // REDIS_URL, or in memory
+    let layer = RateLimitLayer::new().rule(&PER_KEY, |request: &Request| {
+        HeaderKey::<ApiKey>::of(request.headers()).map(|api_key| key!("<api_key>"))
+    });
     let app = Route::new().at("/search/:term", get(search)).with(layer);
 
     let port = std::env::var("PORT").unwrap_or_else(|_| "3000".to_owned());

@@ -16,23 +16,25 @@ const WEEK: u64 = 7 * DAY;
 pub(crate) struct Bounds {
     shortest: u64,
     longest: u64,
+    /// The unit that a number without one most likely has.
+    pub(crate) usual: &'static str,
 }
 
 /// A window: 1 ms to 366 days.
-pub(crate) const WINDOW: Bounds = Bounds { shortest: MILLISECOND, longest: 366 * DAY };
+pub(crate) const WINDOW: Bounds = Bounds { shortest: MILLISECOND, longest: 366 * DAY, usual: "s" };
 
 /// A block: as a window.
 pub(crate) const BLOCK: Bounds = WINDOW;
 
 /// The wait for a slot: 1 ms to 1 h.
-pub(crate) const WAIT: Bounds = Bounds { shortest: MILLISECOND, longest: HOUR };
+pub(crate) const WAIT: Bounds = Bounds { shortest: MILLISECOND, longest: HOUR, usual: "s" };
 
 /// The timeout of a check: 1 ms to 60 s.
-pub(crate) const TIMEOUT: Bounds = Bounds { shortest: MILLISECOND, longest: MINUTE };
+pub(crate) const TIMEOUT: Bounds = Bounds { shortest: MILLISECOND, longest: MINUTE, usual: "ms" };
 
 /// Reads `text` as a duration within `bounds`. The error says what to write instead.
 pub(crate) fn parse(text: &str, bounds: &Bounds) -> Result<u64, String> {
-    let micros = read(text)?;
+    let micros = read(text, bounds.usual)?;
     if micros == 0 {
         return Err(format!("`{text}` is no time at all: write a duration such as \"60s\""));
     }
@@ -59,7 +61,12 @@ pub(crate) fn unit(name: &str) -> Option<u64> {
     })
 }
 
-fn read(text: &str) -> Result<u64, String> {
+/// What the short unit `usual` is called.
+pub(crate) fn meaning(usual: &str) -> &'static str {
+    if usual == "ms" { "milliseconds" } else { "seconds" }
+}
+
+fn read(text: &str, usual: &str) -> Result<u64, String> {
     let mut rest = text.trim();
     if rest.is_empty() {
         return Err(format!("no duration: write one such as \"60s\" or \"1h 30m\" (units: {UNITS})"));
@@ -84,7 +91,10 @@ fn read(text: &str) -> Result<u64, String> {
             return Err(if let Some(per) = after.strip_prefix('/') {
                 format!("`{text}` is a rate: write `max = {digits}, window = \"{per}\"`")
             } else if after.is_empty() {
-                format!("`{text}` has no unit after `{digits}`: write \"{digits}s\" for seconds (units: {UNITS})")
+                let meaning = meaning(usual);
+                format!(
+                    "`{text}` has no unit after `{digits}`: write \"{digits}{usual}\" for {meaning} (units: {UNITS})"
+                )
             } else {
                 format!("`{text}` has no unit after `{digits}` (units: {UNITS})")
             });
@@ -192,6 +202,7 @@ mod tests {
     fn timeouts_have_their_own_bounds() {
         assert_eq!(parse("50ms", &TIMEOUT), Ok(50 * MILLISECOND));
         assert_eq!(parse("60s", &TIMEOUT), Ok(MINUTE));
+        assert!(parse("50", &TIMEOUT).unwrap_err().contains("write \"50ms\" for milliseconds"));
         assert!(parse("61s", &TIMEOUT).unwrap_err().contains("the longest is 60s"));
     }
 }

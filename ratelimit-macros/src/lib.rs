@@ -59,7 +59,8 @@ use proc_macro::TokenStream;
 ///
 /// Expressions are evaluated at each call before its first `.await`, in the order `when`, `limiter`, `max`, `cost`,
 /// `shadow`, `key`; `on_refused` only for a refused call, `count` once the body has returned. They see the function's
-/// arguments, and cannot `.await`, `return`, `break` or use `?` outside of closures and async blocks of their own.
+/// arguments, and cannot `.await`, `return` or `break` outside of closures and async blocks of their own. An error may
+/// leave the function: in all but `on_refused` and `count`, `?` returns it before anything is charged and before the body.
 ///
 /// A `max` or `cost` that is negative at run time means 0: a `max` of 0 admits nothing, a `cost` of 0 charges nothing. A
 /// cost above what the limits admit at once is `RateLimitError::CostExceedsLimit`, never "try again later".
@@ -85,8 +86,8 @@ use proc_macro::TokenStream;
 ///
 /// `"<user.id>:<req.email()>"`: a placeholder is a name that an argument binds, or `self`, followed by any number of
 /// `.field`, `.0` and `.method()` without arguments. `{email}` is the same as `<email>`. `<<`, `>>`, `{{` and `}}`
-/// are the characters themselves; all other text stands for itself. Names are checked against the function. The value of
-/// a placeholder implements `KeyPart`; different values never make the same key. `key!("…")` makes the same key by hand.
+/// are the characters themselves; all other text stands for itself. There is at least one placeholder, and no text that
+/// is the name of an argument which none of them uses. Names are checked against the function. The value of a placeholder implements `KeyPart`; different values never make the same key. `key!("…")` makes the same key by hand.
 ///
 /// # Functions
 ///

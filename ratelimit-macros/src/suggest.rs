@@ -4,20 +4,28 @@
 /// enough, and two in six.
 const ALIKE: f64 = 0.6;
 
-/// The candidate that `wrong` most likely stands for, if one is near enough.
+/// The fewest letters that can be the beginning of a name.
+const BEGINNING: usize = 3;
+
+/// The candidate that `wrong` most likely stands for: one that is near enough, or else the only one that begins so.
 pub(crate) fn nearest<'a, I>(wrong: &str, candidates: I) -> Option<&'a str>
 where
     I: IntoIterator<Item = &'a str>,
 {
     let wrong = wrong.to_lowercase();
     let mut best = (ALIKE, None);
+    let mut begun = Vec::new();
     for candidate in candidates {
-        let alike = strsim::normalized_damerau_levenshtein(&wrong, &candidate.to_lowercase());
+        let lower = candidate.to_lowercase();
+        let alike = strsim::normalized_damerau_levenshtein(&wrong, &lower);
         if alike > best.0 {
             best = (alike, Some(candidate));
         }
+        if lower.starts_with(&wrong) {
+            begun.push(candidate);
+        }
     }
-    best.1
+    best.1.or_else(|| begun.pop().filter(|_| begun.is_empty() && wrong.chars().count() >= BEGINNING))
 }
 
 #[cfg(test)]
@@ -41,6 +49,8 @@ mod tests {
             ("algoritm", "algorithm"),
             ("on_refuse", "on_refused"),
             ("on_unavailible", "on_unavailable"),
+            ("win", "window"),
+            ("algo", "algorithm"),
         ] {
             assert_eq!(nearest(wrong, NAMES), Some(meant), "{wrong}");
         }
@@ -49,7 +59,7 @@ mod tests {
 
     #[test]
     fn suggests_nothing_silly() {
-        for wrong in ["banana", "x", "ms", "ttl", "redis", "user", "enabled"] {
+        for wrong in ["banana", "x", "ms", "ttl", "redis", "user", "enabled", "on_", "wi", ""] {
             assert_eq!(nearest(wrong, NAMES), None, "{wrong}");
         }
         assert_eq!(nearest("ip", ["id"]), None);

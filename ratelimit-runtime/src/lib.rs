@@ -23,8 +23,13 @@
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
+/// `__private` for expansions that are told where this crate is, so that errors about that name it.
+#[doc(hidden)]
+pub use self::__private as __ratelimit_runtime;
 mod adapter;
 mod algorithm;
+#[cfg(feature = "http")]
+mod client_ip;
 pub mod clock;
 mod decision;
 mod engine;
@@ -63,7 +68,11 @@ pub use adapter::layer::RateLimitLayer;
 #[cfg(feature = "tower")]
 pub use adapter::tower::RateLimitClientLayer;
 #[cfg(feature = "http")]
-pub use adapter::{ClientIp, HeaderKey, HeaderKeyRejection, InvalidProxy, NamedHeader, TrustedProxies};
+pub use adapter::{HeaderKey, HeaderKeyRejection, NamedHeader};
+#[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
+pub use client_ip::by_client_ip;
+#[cfg(feature = "http")]
+pub use client_ip::{ClientIp, ClientIpRejection, InvalidProxy, TrustedProxies};
 pub use decision::{Decision, Source};
 pub use error::RateLimitError;
 pub use key::{ExactIp, InvalidKey, Key, KeyPart, KeyWriter};

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use crate::engine::{self, Asked, Engine};
 pub use crate::engine::{CheckBuilder, Reservations};
@@ -96,7 +96,10 @@ impl<T: Unpin> Future for Guard<T> {
         const AGAIN: &str = "a guard polled after completion";
         match &mut self.get_mut().0 {
             Repr::Admitted(admitted) => Poll::Ready(Ok(admitted.take().expect(AGAIN))),
-            Repr::Refused(error) => Poll::Ready(Err(error.take().expect(AGAIN))),
+            Repr::Refused(error) => {
+                ready!(engine::poll_cooperative(cx));
+                Poll::Ready(Err(error.take().expect(AGAIN)))
+            }
             Repr::Asked(answer) => answer.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut().poll(cx),
         }
     }
@@ -186,6 +189,25 @@ pub fn counts_err<R: Outcome>(outcome: &R) -> bool {
 /// The value that a refused call returns.
 #[must_use]
 pub fn refuse<R: FromRateLimitError>(error: RateLimitError) -> R {
+    R::from_rate_limit_error(error)
+}
+
+/// A return type of which [`refuse`] knows how to carry a refusal. By this name errors first say what to do where the
+/// error is a text.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot carry a rate limit refusal",
+    label = "a refused call has to return something of this type",
+    note = "make a text of the error: `on_refused = |error| Err(error.to_string())`",
+    note = "or return `Result<_, RateLimitError>`, or `Result<_, E>` where `E: From<RateLimitError>`"
+)]
+pub trait Refuse: FromRateLimitError {}
+
+#[diagnostic::do_not_recommend]
+impl<R: FromRateLimitError> Refuse for R {}
+
+/// [`refuse`], where the error of the return type reads as `String`.
+#[must_use]
+pub fn refuse_text<R: Refuse>(error: RateLimitError) -> R {
     R::from_rate_limit_error(error)
 }
 

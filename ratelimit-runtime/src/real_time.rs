@@ -97,27 +97,30 @@ impl fmt::Display for NoTimers {
 }
 
 /// Whether the current runtime has timers. Without them, tokio's own functions panic.
+///
+/// A program that is compiled with `panic = "abort"` ends here on a runtime without timers, with
+/// the message of tokio, which names `enable_time`: there is no way to ask without a panic.
 pub(crate) fn timers() -> Result<(), NoTimers> {
     thread_local! {
-        static KNOWN: Cell<Option<Id>> = const { Cell::new(None) };
+        static KNOWN: Cell<Option<(Id, bool)>> = const { Cell::new(None) };
     }
     let Ok(runtime) = Handle::try_current() else { return Err(NoTimers::NoRuntime) };
-    if KNOWN.get() == Some(runtime.id()) {
-        return Ok(());
-    }
-    // There is no way to ask.
-    match catch_unwind(AssertUnwindSafe(|| drop(tokio::time::sleep(Duration::ZERO)))) {
-        Ok(()) => {
-            KNOWN.set(Some(runtime.id()));
-            Ok(())
-        }
-        Err(_) => Err(NoTimers::NotEnabled),
-    }
+    let id = runtime.id();
+    let has_timers = match KNOWN.get() {
+        Some((known, has_timers)) if known == id => has_timers,
+        _ => catch_unwind(AssertUnwindSafe(|| drop(tokio::time::sleep(Duration::ZERO)))).is_ok(),
+    };
+    KNOWN.set(Some((id, has_timers)));
+    if has_timers { Ok(()) } else { Err(NoTimers::NotEnabled) }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use std::panic::{set_hook, take_hook};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
 
@@ -146,6 +149,20 @@ mod tests {
         assert_eq!(timers(), Err(NoTimers::NoRuntime));
         let without = tokio::runtime::Builder::new_current_thread().build().unwrap();
         assert_eq!(without.block_on(async { timers() }), Err(NoTimers::NotEnabled));
+        // Each panic is a message on standard error, which callers could fill.
+        let (this_thread, panics) = (thread::current().id(), Arc::new(AtomicUsize::new(0)));
+        let (counted, former) = (Arc::clone(&panics), take_hook());
+        set_hook(Box::new(move |info| {
+            if thread::current().id() == this_thread {
+                counted.fetch_add(1, Ordering::Relaxed);
+            } else {
+                former(info);
+            }
+        }));
+        for _ in 0..10 {
+            assert_eq!(without.block_on(async { timers() }), Err(NoTimers::NotEnabled));
+        }
+        assert_eq!(panics.load(Ordering::Relaxed), 0, "it is known");
         let with = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         assert_eq!(with.block_on(async { timers() }), Ok(()));
     }

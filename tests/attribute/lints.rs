@@ -78,7 +78,7 @@ async fn generic<T: KeyPart + Send + Sync, const N: usize>(id: T, pad: [u8; N]) 
 }
 
 #[rate_limit(key = "<email>", window = "60s", max = 2)]
-#[rate_limit(key = "all", window = "1h", max = 100)]
+#[rate_limit(window = "1h", max = 100)]
 async fn stacked(email: &str) -> Outcome {
     Ok(())
 }

@@ -29,7 +29,7 @@ mod instrument {
 
     #[rate_limit(key = "<id>", window = "60s", max = 2)]
     #[tracing::instrument(skip_all)]
-    #[rate_limit(key = "all", window = "60s", max = 1)]
+    #[rate_limit(window = "60s", max = 1)]
     async fn around(id: u32) -> Outcome {
         Ok(())
     }
@@ -275,7 +275,7 @@ mod confusing_names {
     }
 
     #[rate_limit(key = "<account>:<limiter>", window = "60s", max = run, when = check, timeout = "1s")]
-    #[rate_limit(key = "all", window = "60s", max = 10, shadow = check)]
+    #[rate_limit(window = "60s", max = 10, shadow = check)]
     async fn send(account: &Account, limiter: u8, run: u8, check: ::core::primitive::bool) -> Result {
         Result::Fine
     }
@@ -349,7 +349,7 @@ mod made_by_macros {
     service!(Mailer {
         /// By tenant.
         by_tenant(self) by "<self.tenant>";
-        #[rate_limit(key = "all", window = "60s", max = 1)]
+        #[rate_limit(window = "60s", max = 1)]
         by_email(self, email: &str) by "<self.tenant>:<email>";
     });
 

@@ -45,7 +45,7 @@ struct Service {
 
 impl Service {
     #[rate_limit(key = "<id>", window = "60s", max = 1, limiter = self.limiter, crate = ::limits)]
-    #[rate_limit(key = "all", window = "60s", max = 100, crate = ::limits)]
+    #[rate_limit(window = "60s", max = 100, crate = ::limits)]
     async fn method(&self, id: Id) -> Reply {
         Reply(true)
     }

@@ -45,8 +45,9 @@ async fn what_a_store_does_not_declare_is_misconfigured_at_first_use() {
 
     let block = rule.clone().with_block(Duration::from_secs(1));
     assert!(words(limiter.acquire(&block, &key).await).contains("block"));
-    assert!(words(limiter.acquire(&rule.clone().and(Limit::per_day(3)), &key).await).contains("several limits"));
-    let bucket = rule.clone().with_algorithm(Algorithm::TokenBucket);
+    let several = Rule::new("several", Limit::per_hour(2)).and(Limit::per_day(3));
+    assert!(words(limiter.acquire(&several, &key).await).contains("several limits"));
+    let bucket = Rule::new("bucket", Limit::per_hour(2)).with_algorithm(Algorithm::TokenBucket);
     assert!(words(limiter.acquire(&bucket, &key).await).contains("token_bucket"));
     assert!(words(limiter.peek(&block, &key).await).contains("block"));
     assert!(words(limiter.refund(&rule, &key, &admission).await).contains("refunds"));

@@ -13,6 +13,7 @@ mod size;
 mod stores;
 mod text;
 mod timeouts;
+mod turns;
 mod waiting;
 
 use std::future::pending;

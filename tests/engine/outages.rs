@@ -68,6 +68,41 @@ async fn a_block_set_during_an_outage_goes_on_refusing_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_block_by_hand_during_an_outage_says_that_it_failed_and_holds_in_this_process() {
+    for policy in [OnUnavailable::Local, OnUnavailable::Allow, OnUnavailable::Deny] {
+        let store = FaultyStore::new(MemoryStore::new());
+        let limiter = on(&store, policy);
+        let rule = Rule::new("blocked", Limit::per_second(100));
+        let (alice, bob) = (Key::of("alice"), Key::of("bob"));
+        let blocked = async || {
+            let refused = limiter.acquire(&rule, &alice).await.unwrap_err();
+            refused.decision().unwrap().is_blocked()
+        };
+        store.fail();
+        let hour = Duration::from_secs(3600);
+        let error = limiter.block(&rule, &alice, hour).await.unwrap_err();
+        assert!(matches!(error, RateLimitError::Unavailable(_)), "{policy}: {error:?}");
+        assert!(blocked().await, "{policy}: during the outage");
+        store.heal();
+        assert!(blocked().await, "{policy}: after the outage");
+        assert_eq!(limiter.acquire(&rule, &bob).await.unwrap().source(), Source::Store);
+        // Another block is in place of this one, and ends it with its own time.
+        limiter.block(&rule, &alice, Duration::from_secs(10)).await.unwrap();
+        assert!(blocked().await);
+        tokio::time::advance(Duration::from_secs(11)).await;
+        assert!(limiter.acquire(&rule, &alice).await.is_ok(), "{policy}");
+
+        // What is wrong with the block itself changes nothing.
+        store.fail();
+        assert!(limiter.block(&rule, &bob, Duration::ZERO).await.is_err());
+        assert!(limiter.block(&rule, &bob, hour).await.is_err());
+        assert!(limiter.unblock(&rule, &bob).await.is_err(), "the store knows of none that ended");
+        store.heal();
+        assert!(limiter.acquire(&rule, &bob).await.is_ok(), "{policy}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn refunds_go_to_whoever_was_charged() {
     let store = FaultyStore::new(MemoryStore::new());
     let limiter = on(&store, OnUnavailable::Local);

@@ -65,7 +65,7 @@ fn algorithms_and_answers_to_outages_read_back_as_they_are_written() {
         assert_eq!(algorithm.to_string().parse(), Ok(algorithm));
     }
     let unknown = "gcra".parse::<Algorithm>().unwrap_err().to_string();
-    assert!(unknown.contains("`gcra`") && unknown.contains("leaky_bucket"), "{unknown}");
+    assert_eq!(unknown, "unknown algorithm \"gcra\": did you mean \"leaky_bucket\"?");
     for answer in [OnUnavailable::Local, OnUnavailable::Allow, OnUnavailable::Deny] {
         assert_eq!(answer.to_string().parse(), Ok(answer));
     }
@@ -87,27 +87,74 @@ fn a_policy_is_one_line_of_text() {
         assert_eq!(text.parse(), Ok(policy), "{text}");
     }
     for (text, why) in [
-        ("", "`` is not a limit"),
-        ("fixed_window", "`fixed_window` is not a limit"),
-        ("gcra 5/1m", "no algorithm `gcra`"),
-        ("5/1m fixed_window", "no unit `fixed`"),
+        ("", "a limit is `max/window`"),
+        ("fixed_window", "write `fixed_window 5/1m`"),
+        ("gcra 5/1m", "unknown algorithm \"gcra\": did you mean \"leaky_bucket\"?"),
+        ("tokn_bucket 5/1m", "did you mean \"token_bucket\"?"),
+        ("fixed 5/1m", "did you mean \"fixed_window\"?"),
+        ("banana 5/1m", "unknown algorithm \"banana\": write sliding_window"),
+        ("5/1m fixed_window", "the algorithm stands before the limits: write `fixed_window 5/1m`"),
         ("5/1m burst 9", "goes with token_bucket"),
         ("fixed_window 5/1m burst 9", "goes with token_bucket"),
         ("token_bucket 5/1m, 9/1h burst 9", "goes with one limit"),
-        ("token_bucket 5/1m burst", "no unit `burst`"),
-        ("token_bucket 5/1m burst many", "`burst` is not followed by a whole number"),
-        ("token_bucket 5/1m burst 0", "admits nothing"),
-        ("token_bucket 5/1m burst 9 burst 8", "`burst` is not followed by a whole number"),
-        ("token_bucket 5/1m block 10m burst 9", "no unit `burst`"),
-        ("5/1m block", "no unit `block`"),
-        ("5/1m block 10", "`10` is not a duration"),
-        ("5/1m block 367d", "at most 366 days"),
-        ("5/1m, 50/1d, ", "`` is not a limit"),
-        ("5/1m;50/1d", "is not a duration"),
+        ("token_bucket 5/1m burst", "`burst` needs a value: write `burst 10`"),
+        ("token_bucket 5/1m brust 9", "did you mean `burst`?"),
+        ("token_bucket 5/1m burst many", "`many` is not a number of calls"),
+        ("token_bucket 5/1m burst 0", "refuses every call"),
+        ("token_bucket 5/1m burst 9 burst 8", "`9 burst 8` is not a number of calls"),
+        ("token_bucket 5/1m block 10m burst 9", "`burst` stands before `block`"),
+        ("5/1m block", "`block` needs a value: write `block 10m`"),
+        ("5/1m block 10", "`10` has no unit after `10`: write \"10s\" for seconds"),
+        ("5/1m block 0s", "no time at all"),
+        ("5/1m block 367d", "the longest is 366d"),
+        ("5/1m, 50/1d, ", "a limit is `max/window`"),
+        ("5/1m;50/1d", "between two limits stands a comma"),
+        ("5", "write \"3/60s\" for 3 in any 60 seconds"),
+        ("60s/3", "the number comes first: did you mean \"3/60s\"?"),
+        ("-3/1m", "a limit cannot be negative"),
+        ("/1m", "how many calls?"),
+        ("x/1m", "`x` is not a number of calls"),
+        ("0/1m", "a limit of 0 refuses every call"),
+        ("5/m", "how long? write \"5/1m\""),
+        ("5/60", "write \"60s\" for seconds"),
+        ("5/1M", "did you mean `m`?"),
+        ("5/1 parsec", "unknown unit `parsec` in `1 parsec`"),
+        ("5/1 month", "months differ in length, write \"30d\""),
+        ("5/1 year", "write \"365d\""),
+        ("5/9ns", "the clock counts microseconds"),
+        ("5/1.5h", "has a fraction: write whole numbers"),
+        ("5/-1h", "is negative"),
+        ("5/1h 2h", "gives `h` twice"),
+        ("5/", "no duration: write one such as"),
+        ("5/99999999999999w", "too long to count"),
     ] {
         let error = text.parse::<Policy>().unwrap_err().to_string();
         assert!(error.contains(why), "{text}: {error}");
     }
+}
+
+#[test]
+fn what_is_wrong_with_a_policy_is_underlined() {
+    for (text, underlined) in [
+        ("token_bucket  5/1x burst 9", "                ^"),
+        ("5/1m, 0/1d", "      ^"),
+        ("gcra 5/1m", "^^^^"),
+        ("5/1m block 10", "           ^^"),
+        ("token_bucket 5/1m burst many", "                        ^^^^"),
+        ("token_bucket 5/1m, 9/1h burst 9", "                              ^"),
+        ("5/1m block 367d", "           ^^^^"),
+    ] {
+        let error = text.parse::<Policy>().unwrap_err().to_string();
+        let lines: Vec<_> = error.lines().collect();
+        let shown = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(
+            lines.get(1..),
+            Some(&[format!("    {shown}").as_str(), &format!("    {underlined}")][..]),
+            "{error}"
+        );
+    }
+    let error = "5/1 parsec".parse::<Limit>().unwrap_err().to_string();
+    assert!(error.ends_with("\n    5/1 parsec\n        ^^^^^^"), "{error}");
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, 
 use tokio::time::sleep;
 
 use crate::harness::{Account, Answered, CALLERS, Load, POLICIES, Row, nothing_is_left_on};
+use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;
 
 /// Attempts to log in go on, with pauses of up to a second.
@@ -124,6 +125,37 @@ pub(crate) async fn password_renewed() -> Row {
     let account = load.end().await;
     nothing_is_left_on(&server);
     account.row("the password changed and the connections killed, where a provider knows the new one")
+}
+
+/// An `AUTH` that gets no reply, as servers from Redis 7.2 on may leave one that fails behind another command: here each that
+/// is sent from some time on.
+pub(crate) async fn renewed_without_a_reply() -> Row {
+    let server = server_with_user();
+    let proxy = Proxy::start(server.port()).await;
+    proxy.leave_unanswered(None);
+    let url = format!("{}?protocol=resp2", proxy.url());
+    let store = || {
+        RedisStore::new(&url).unwrap().credentials(|| async {
+            Ok::<_, io::Error>(RedisCredentials::new("limiter", "right").renew_after(Duration::from_secs(2)))
+        })
+    };
+    let mut load = Load::with(|builder| builder.store(store())).await;
+    load.fault();
+    proxy.leave_unanswered(Some("AUTH"));
+    load.go_on(Duration::from_secs(3)).await;
+    assert!(proxy.mistreated() > 0, "there were renewals");
+    proxy.leave_unanswered(None);
+    load.healed();
+    load.recover(Duration::from_secs(1)).await;
+    let account = load.end().await;
+    for policy in POLICIES {
+        let unchecked = [Answered::Nobody, Answered::Fallback, Answered::Unavailable, Answered::Misconfigured];
+        let answered = unchecked.map(|by| account.during(policy, by)).iter().sum::<usize>();
+        assert!(answered <= CALLERS, "under `{policy}`, the store did not answer {answered} calls");
+    }
+    drop(proxy);
+    nothing_is_left_on(&server);
+    account.row("credentials renewed 2 s after connecting, and the reply to `AUTH` does not come (RESP2)")
 }
 
 async fn forbidden(rules: &[&str], fault: &str, expected: &str) -> Row {

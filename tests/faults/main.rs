@@ -20,6 +20,7 @@ mod cluster;
 mod harness;
 mod login;
 mod names;
+mod runtimes;
 mod sentinel;
 mod standalone;
 #[path = "../support/mod.rs"]
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         standalone::started_before_the_server,
         standalone::started_beside_a_frozen_server,
         standalone::an_address_where_nobody_is,
+        standalone::one_attempt_hangs_and_others_are_refused,
         standalone::killed_and_back_empty,
         standalone::killed_and_back_with_its_data,
         standalone::loading,
@@ -58,6 +60,9 @@ fn main() -> ExitCode {
         standalone::swallowed,
         standalone::connections_forgotten,
         standalone::garbled,
+        standalone::doubled,
+        standalone::lost,
+        standalone::swapped,
         standalone::far_away,
         standalone::failed_over,
         standalone::promoted_without_the_last_writes,
@@ -74,6 +79,7 @@ fn main() -> ExitCode {
         cluster::frozen_replica,
         cluster::frozen_master,
         cluster::lost_majority,
+        cluster::settled_beside_a_dead_master,
         cluster::slots_moved,
         cluster::node_added,
         cluster::node_removed,
@@ -82,9 +88,15 @@ fn main() -> ExitCode {
         sentinel::master_cut_off_from_its_sentinels,
         sentinel::sentinel_killed,
         sentinel::all_sentinels_killed,
+        sentinel::outdated_sentinel_alone,
+        sentinel::dead_sentinels_named,
+        runtimes::blocked_on,
+        runtimes::blocked_on_beside_a_cluster,
+        runtimes::stopped_beside_a_cluster,
         login::wrong_password,
         login::password_changed,
         login::password_renewed,
+        login::renewed_without_a_reply,
         login::scripts_forbidden,
         login::keys_forbidden,
         names::resolved_late,

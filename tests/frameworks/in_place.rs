@@ -9,7 +9,7 @@ use axum::routing::get;
 use poem::{EndpointExt as _, Route};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
-    ClientIp, HeaderKey, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimitLayer, RateLimiter,
+    ClientIp, ClientIpRejection, HeaderKey, Key, Limit, MemoryStore, OnUnavailable, RateLimitLayer, RateLimiter,
     Responses, Rule, key,
 };
 use serde_json::{Value, json};
@@ -17,15 +17,15 @@ use serde_json::{Value, json};
 use crate::{ApiKey, PER_KEY, Seen, actix, axum_server, poem_server};
 
 /// The key of a request, where it has one: nothing says where these come from.
-fn of_all(_: Result<ClientIp, RateLimitError>) -> Result<Key, RateLimitError> {
+fn of_all(_: Result<ClientIp, ClientIpRejection>) -> Result<Key, ClientIpRejection> {
     Ok(key!("all"))
 }
 
-fn of_address(ip: Result<ClientIp, RateLimitError>) -> Result<Key, RateLimitError> {
+fn of_address(ip: Result<ClientIp, ClientIpRejection>) -> Result<Key, ClientIpRejection> {
     ip.map(|ip| key!("<ip>"))
 }
 
-type KeyOf = fn(Result<ClientIp, RateLimitError>) -> Result<Key, RateLimitError>;
+type KeyOf = fn(Result<ClientIp, ClientIpRejection>) -> Result<Key, ClientIpRejection>;
 
 /// What axum, actix-web and poem answer to the second of two requests.
 async fn second_answers(limiter: &RateLimiter, rule: &Rule, key: KeyOf) -> [(&'static str, Seen); 3] {

@@ -16,6 +16,7 @@ mod fields;
 mod in_place;
 mod poem_server;
 mod protocols;
+mod proxies;
 mod recovered;
 mod resolved;
 mod scopes;

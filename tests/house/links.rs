@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const PAGES: [&str; 7] = [
+const PAGES: [&str; 8] = [
+    "CHANGELOG.md",
     "README.md",
     "README.zh-CN.md",
     "ratelimit-runtime/README.md",

@@ -7,5 +7,6 @@ mod graph;
 mod links;
 mod manifests;
 mod readme;
+mod recipes;
 mod rooms;
 mod sources;

@@ -13,7 +13,7 @@ const RUNTIME: &[&[&str]] = &[
     &["observe"],
     &["algorithm"],
     &["store"],
-    &["response"],
+    &["client_ip", "response"],
     &["engine"],
     &["limiter"],
     &["adapter"],

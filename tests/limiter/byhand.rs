@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{ALGORITHMS, MINUTE, alice, bob, everywhere, on_redis};
 use crate::support::unique;
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Limit, RateLimitError, RateLimiter, Rule, rate_limit};
+use ratelimit_runtime::{Algorithm, Limit, RateLimitError, RateLimiter, Rule, rate_limit};
 
 #[tokio::test]
 async fn every_order_does_what_it_says_under_every_algorithm() {
@@ -142,5 +142,36 @@ async fn a_refusal_of_a_shadow_bans_nobody() {
         assert!(!limiter.peek(&binding, &alice()).await.unwrap().is_blocked(), "{place}");
         let refused = limiter.acquire(&binding, &alice()).await.unwrap_err();
         assert!(refused.decision().unwrap().is_blocked(), "{place}");
+    }
+}
+
+/// Its buckets are those of its windows and algorithm, whether the rule that it was made of has been used or not.
+#[tokio::test]
+async fn what_a_used_rule_is_changed_to_is_worked_out_anew() {
+    let base = || Rule::new("base", Limit::per_minute(10));
+    let hourly = |rule: Rule| rule.and(Limit::per_hour(20));
+    let leaky = |rule: Rule| rule.with_algorithm(Algorithm::LeakyBucket);
+    let changes: [&dyn Fn(Rule) -> Rule; 3] = [&hourly, &leaky, &|rule| leaky(hourly(rule))];
+    for change in changes {
+        let limiter = RateLimiter::memory();
+        let used = base();
+        assert_eq!(limiter.acquire(&used, &alice()).await.unwrap().remaining(), 9);
+        // As if it had been written so: under one name, windows and algorithm are the same everywhere.
+        for changed in [change(base()), change(used.clone()), change(used.clone()).clone(), change(used.clone())] {
+            let error = limiter.acquire(&changed, &alice()).await.unwrap_err();
+            assert!(matches!(error, RateLimitError::Misconfigured(_)), "{error:?}");
+        }
+        // Where it is the only one of its name, it has buckets of its own, again and again.
+        let alone = RateLimiter::memory();
+        let changed = change(used.clone());
+        assert_eq!(alone.acquire(&changed, &alice()).await.unwrap().remaining(), 9);
+        assert!(alone.acquire(&used, &alice()).await.is_err(), "the rule as it was is the second meaning there");
+        let twice = RateLimiter::memory();
+        assert_eq!(twice.acquire(&changed.and(Limit::per_day(3)), &alice()).await.unwrap().remaining(), 2);
+        // What changes no bucket goes on.
+        for same in [used.clone(), used.with_max(10), used.with_cost(1), used.clone().with_block(MINUTE), used] {
+            assert!(limiter.acquire(&same, &alice()).await.is_ok());
+        }
+        assert_eq!(limiter.peek(&base(), &alice()).await.unwrap().remaining(), 4);
     }
 }

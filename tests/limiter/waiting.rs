@@ -149,6 +149,29 @@ async fn the_number_of_waiters_is_bounded() {
     assert_eq!(waiting.len(), 10_000);
 }
 
+/// A slot that comes free belongs to those who wait, not to the one for whom there is no room in their queue.
+#[tokio::test(start_paused = true)]
+async fn a_caller_for_whom_the_queue_has_no_room_is_not_admitted_ahead_of_it() {
+    let (limiter, _) = counting();
+    let rule = Arc::new(patient(1, SECOND * 3600, SECOND * 7200));
+    let _ = limiter.acquire(&rule, &alice()).await.unwrap();
+    let mut waiting = JoinSet::new();
+    for _ in 0..10_000_u64 {
+        let (limiter, rule) = (limiter.clone(), Arc::clone(&rule));
+        waiting.spawn(async move { limiter.acquire(&rule, &alice()).await.is_ok() });
+    }
+    tokio::time::sleep(SECOND).await;
+    assert!(limiter.reset(&rule, &alice()).await.unwrap());
+    let asked = Instant::now();
+    let refused = limiter.acquire(&rule, &alice()).await.unwrap_err();
+    assert_eq!(asked.elapsed(), Duration::ZERO);
+    // When the first of them asks again.
+    let wait = refused.retry_after().unwrap();
+    assert!(wait > SECOND * 3590 && wait <= SECOND * 3600, "{wait:?}");
+    assert!(waiting.join_next().await.unwrap().unwrap(), "the first in the queue has the slot");
+    assert!(limiter.acquire(&rule, &bob()).await.is_ok(), "another key has no queue");
+}
+
 #[tokio::test(start_paused = true)]
 async fn different_keys_do_not_wait_for_each_other() {
     let (limiter, _) = counting();

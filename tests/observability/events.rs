@@ -9,9 +9,10 @@ use proc_macro2::{TokenStream, TokenTree};
 use ratelimit_runtime::store::StoreErrorKind;
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
-    Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, rate_limit,
+    Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, TrustedProxies, rate_limit,
 };
 use syn::visit::{self, Visit};
+use tonic::codegen::http;
 
 use crate::documented::{code, file, table};
 use crate::limiter_per_call;
@@ -154,6 +155,9 @@ async fn what_happens_is_logged_as_it_is_documented() {
     let wrong = memory.acquire(&rule("missing").with_policy("nobody-has-set-it"), &key).await.unwrap_err();
     drop(tonic::Status::from(wrong));
 
+    let proxies = TrustedProxies::new(["10.0.0.0/8"]).unwrap();
+    proxies.client_ip([10, 0, 0, 1].into(), &http::HeaderMap::new()).unwrap();
+
     let store = FaultyStore::new(MemoryStore::new());
     let faulty = RateLimiter::with_store(store.clone());
     counted(&faulty, &store).await.unwrap();
@@ -181,4 +185,34 @@ async fn what_happens_is_logged_as_it_is_documented() {
     assert!(unknown.is_empty(), "not documented: {unknown:#?}");
     let missed: Vec<_> = documented.difference(&seen).map(|kind| kind.name.as_str()).collect();
     assert_eq!(missed, ["login_expires"]);
+}
+
+/// A proxy that names no client merges all of its clients: that is said, once for each reason, and not at each request.
+#[test]
+fn a_trusted_proxy_that_names_no_client_is_told_once() {
+    let (log, _listening) = Log::listen();
+    let proxies = TrustedProxies::new(["10.0.0.0/8"]).unwrap();
+    let ask = |fields: &[(&'static str, &'static str)]| {
+        let mut headers = http::HeaderMap::new();
+        for (name, value) in fields {
+            headers.append(*name, http::HeaderValue::from_static(value));
+        }
+        // A clone is the same setting.
+        proxies.clone().client_ip([10, 0, 0, 7].into(), &headers).unwrap();
+    };
+    let told = |reason: &str| log.text().matches(&format!("reason={reason:?}")).count();
+    ask(&[("x-forwarded-for", "9.9.9.9")]);
+    ask(&[("forwarded", "for=9.9.9.9")]);
+    assert_eq!(log.kinds().len(), 0);
+    for _ in 0..3 {
+        ask(&[]);
+        ask(&[("x-forwarded-for", "10.0.0.8")]);
+    }
+    assert_eq!((told("no_header"), log.text().lines().count()), (1, 3));
+    for _ in 0..3 {
+        ask(&[("forwarded", "for=unknown, for=10.0.0.8")]);
+        ask(&[("forwarded", "for=1.1.1.1"), ("x-forwarded-for", "9.9.9.9")]);
+    }
+    assert_eq!(["no_header", "no_address", "disagreement"].map(told), [1, 1, 1]);
+    assert!(log.text().contains("proxy=10.0.0.8"), "the last proxy that is known");
 }

@@ -4,6 +4,7 @@
 
 mod blocks;
 mod clocks;
+mod minted_keys;
 mod overflow;
 mod redis_cell;
 mod refunds;

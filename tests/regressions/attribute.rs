@@ -7,7 +7,6 @@ mod drops;
 mod futures;
 mod inner_attributes;
 mod keys;
-mod neutrality;
 mod shapes;
 mod stacks;
 

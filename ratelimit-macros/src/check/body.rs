@@ -70,10 +70,10 @@ const BLOCKING: &str = "this is no longer an async function where `#[rate_limit]
                         made it one that blocks: swap them, so that `#[rate_limit]` stands above, as in \
                         `#[rate_limit(…)] #[tokio::main]`";
 
-/// An attribute takes the ones below it along, if it knows them: not under another name.
-const GUARDED: &str = "this function already has the guard of another `#[rate_limit]`, which did not know this one: a call that \
-                       one of them refuses would still be charged to the other. Write both as `#[rate_limit(…)]`, not under \
-                       a name of your own";
+/// An attribute takes the ones below it along, if it knows them: not under another name. Two guards that do not know of
+/// each other would charge one for a call that the other refuses.
+const GUARDED: &str = "this function has two `#[rate_limit]` that cannot be asked together, because one of the two was imported \
+                       with `as`: write both as `#[rate_limit(…)]`";
 
 /// Whether a guard is among `tokens`, at any depth: `let __ratelimit_run =`.
 fn has_guard(tokens: TokenStream) -> bool {
@@ -189,7 +189,7 @@ mod tests {
             ("fn f() -> R { select(async move { a }, async move { b }) }", "`select` is given the future"),
             ("fn f() -> R { 'a: { break 'a async move { a }; async move { b } } }", "to be what the function returns"),
             ("fn f() -> R { Runtime::new().block_on(async { b }) }", "swap them"),
-            ("async fn f() -> R { { let __ratelimit_run = x; } }", "already has the guard"),
+            ("async fn f() -> R { { let __ratelimit_run = x; } }", "imported with `as`: write both as"),
         ] {
             let error = Body::of(&syn::parse_str(text).unwrap()).err().unwrap().to_string();
             assert!(error.contains(part), "{error}");

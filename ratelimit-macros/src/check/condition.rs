@@ -2,6 +2,7 @@
 
 use syn::Lit;
 
+use crate::check::constant;
 use crate::diagnostics::Diagnostics;
 use crate::literal::as_literal;
 use crate::parse::argument::Argument;
@@ -17,4 +18,15 @@ pub(crate) fn must_be_one(argument: Option<&Argument>, example: &str, diagnostic
         Some(_) => format!("`{name}` is a condition: write one over the arguments, as in `{example}`"),
     };
     diagnostics.error(value, message);
+}
+
+/// Reports a `when` that is false whatever the call is.
+pub(crate) fn must_be_possible(when: Option<&Argument>, diagnostics: &mut Diagnostics) {
+    if let Some(Argument { value, .. }) = when
+        && constant::truth(value) == Some(false)
+    {
+        let message = "this is never true, so no call is limited: write a condition over the arguments, as in \
+                       `when = !user.is_admin`, or leave the attribute out";
+        diagnostics.error(value, message);
+    }
 }

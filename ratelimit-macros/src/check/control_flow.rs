@@ -10,15 +10,34 @@ use syn::{Error, Expr, Item, Macro, Token};
 use crate::check::standard_macros::is_standard;
 use crate::diagnostics::Diagnostics;
 
-/// Reports every `.await`, `return`, `?`, `break`, `continue` and `yield` of `expr`, the value of
-/// argument `name`. Closures and async blocks are their own functions and may do as they like.
+/// Reports every `.await`, `return`, `break`, `continue` and `yield` of `expr`, the value of argument `name`, and every
+/// `?` that cannot leave the function there. Closures and async blocks are their own functions and may do as they like.
 pub(crate) fn check(name: &str, expr: &Expr, diagnostics: &mut Diagnostics) {
-    Scanner { name, diagnostics, loops: 0 }.visit_expr(expr);
+    // A macro that may hide an exit is kept in a closure, which a `?` beside it could not leave.
+    let attempt = match (BEFORE_THE_LIMIT.contains(&name), is_hidden(expr)) {
+        (true, false) => Attempt::Leaves,
+        (true, true) => Attempt::BesideMacro,
+        (false, _) => Attempt::Refused,
+    };
+    Scanner { name, diagnostics, attempt, loops: 0 }.visit_expr(expr);
+}
+
+/// The arguments that are evaluated before the limit is asked. An error that leaves the function there has charged
+/// nothing, and the body has not run.
+const BEFORE_THE_LIMIT: [&str; 6] = ["when", "limiter", "max", "cost", "shadow", "key"];
+
+/// What becomes of a `?`.
+#[derive(Clone, Copy, PartialEq)]
+enum Attempt {
+    Leaves,
+    BesideMacro,
+    Refused,
 }
 
 struct Scanner<'a> {
     name: &'a str,
     diagnostics: &'a mut Diagnostics,
+    attempt: Attempt,
     /// How many loops of the expression itself are around this point.
     loops: usize,
 }
@@ -27,6 +46,19 @@ impl Scanner<'_> {
     fn refuse(&mut self, tokens: impl ToTokens, what: &str, instead: &str) {
         let message = format!("{what} cannot be used in `{}`: {instead}", self.name);
         self.diagnostics.push(Error::new_spanned(tokens, message));
+    }
+
+    fn attempt(&mut self, tokens: impl ToTokens) {
+        match self.attempt {
+            Attempt::Leaves => {}
+            Attempt::BesideMacro => self.refuse(tokens, "`?`", BESIDE_MACRO),
+            Attempt::Refused => self.refuse(tokens, "`?`", NO_EXIT),
+        }
+    }
+
+    fn exit(&mut self, tokens: impl ToTokens, what: &str) {
+        let instead = if self.attempt == Attempt::Refused { NO_EXIT } else { ERROR_ONLY };
+        self.refuse(tokens, what, instead);
     }
 
     fn in_loop(&mut self, visit: impl FnOnce(&mut Self)) {
@@ -38,6 +70,8 @@ impl Scanner<'_> {
 
 const NO_WAIT: &str = "it is evaluated without waiting; pass the awaited value as an argument";
 const NO_EXIT: &str = "the expression cannot leave the function; give it a value in every case";
+const ERROR_ONLY: &str = "only an error may leave the function here, as in `tenant(request)?`";
+const BESIDE_MACRO: &str = "a macro beside it may hide another way out; call that in a function, and the function here";
 
 impl<'ast> Visit<'ast> for Scanner<'_> {
     fn visit_expr(&mut self, expr: &'ast Expr) {
@@ -48,16 +82,16 @@ impl<'ast> Visit<'ast> for Scanner<'_> {
                 self.visit_expr(&wait.base);
             }
             Expr::Try(attempt) => {
-                self.refuse(attempt.question_token, "`?`", NO_EXIT);
+                self.attempt(attempt.question_token);
                 self.visit_expr(&attempt.expr);
             }
-            Expr::Return(exit) => self.refuse(exit.return_token, "`return`", NO_EXIT),
-            Expr::Yield(exit) => self.refuse(exit.yield_token, "`yield`", NO_EXIT),
+            Expr::Return(exit) => self.exit(exit.return_token, "`return`"),
+            Expr::Yield(exit) => self.exit(exit.yield_token, "`yield`"),
             Expr::Break(exit) if self.loops == 0 && exit.label.is_none() => {
-                self.refuse(exit.break_token, "`break`", NO_EXIT);
+                self.exit(exit.break_token, "`break`");
             }
             Expr::Continue(exit) if self.loops == 0 && exit.label.is_none() => {
-                self.refuse(exit.continue_token, "`continue`", NO_EXIT);
+                self.exit(exit.continue_token, "`continue`");
             }
             Expr::Loop(_) | Expr::While(_) | Expr::ForLoop(_) => {
                 self.in_loop(|scanner| visit::visit_expr(scanner, expr));
@@ -87,10 +121,10 @@ impl Scanner<'_> {
             match &tree {
                 TokenTree::Ident(word) if after_dot && word == "await" => self.refuse(word, "`.await`", NO_WAIT),
                 TokenTree::Ident(word) if EXITS.iter().any(|exit| word == exit) => {
-                    self.refuse(word, &format!("`{word}`"), NO_EXIT);
+                    self.exit(word, &format!("`{word}`"));
                 }
                 TokenTree::Punct(punct) if after_value && punct.as_char() == '?' => {
-                    self.refuse(punct, "`?`", NO_EXIT);
+                    self.attempt(punct);
                 }
                 TokenTree::Group(group) => self.tokens(group.stream()),
                 _ => {}
@@ -130,23 +164,44 @@ mod tests {
     use super::*;
 
     fn errors(text: &str) -> Vec<String> {
+        errors_in("key", text)
+    }
+
+    fn errors_in(name: &str, text: &str) -> Vec<String> {
         let mut diagnostics = Diagnostics::default();
-        check("key", &syn::parse_str(text).unwrap(), &mut diagnostics);
+        check(name, &syn::parse_str(text).unwrap(), &mut diagnostics);
         diagnostics.messages()
+    }
+
+    #[test]
+    fn an_error_may_leave_before_the_limit_is_asked() {
+        for text in ["a?", "(a, b(c?))", "format!(\"{}\", f(g?))", "matches!(a?, B if c)", "{ let a = b?; a }"] {
+            for name in BEFORE_THE_LIMIT {
+                assert!(errors_in(name, text).is_empty(), "{name} = {text}");
+            }
+            for name in ["count", "on_refused"] {
+                assert!(
+                    errors_in(name, text).iter().all(|e| e.contains("cannot leave the function")),
+                    "{name} = {text}"
+                );
+                assert_eq!(errors_in(name, text).len(), 1, "{name} = {text}");
+            }
+        }
     }
 
     #[test]
     fn refused() {
         for (text, part) in [
             ("f().await", "`.await` cannot be used in `key`"),
-            ("(a, b(c?))", "`?`"),
             ("if a { return } else { 1 }", "`return`"),
             ("{ break; }", "`break`"),
             ("match x { A => continue, _ => 1 }", "`continue`"),
             ("format!(\"{}\", f(g.await))", "`.await`"),
-            ("format!(\"{}\", f(g?))", "`?`"),
             ("vec![if a { return b } else { 1 }]", "`return`"),
-            ("matches!(a?, B if c)", "`?`"),
+            ("(mine!(a), b?)", "`?` cannot be used in `key`: a macro beside it may hide another way out"),
+            ("mine!(a?)", "a macro beside it"),
+            ("mine!(a?; b)", "a macro beside it"),
+            ("return a", "only an error may leave the function here"),
             ("mine!(a => return b)", "`return`"),
             ("mine!(a; { b => break })", "`break`"),
             ("mine!(a => b.await)", "`.await`"),
@@ -155,7 +210,7 @@ mod tests {
             assert_eq!(errors.len(), 1, "{text}: {errors:?}");
             assert!(errors.iter().all(|e| e.contains(part)), "{text}: {errors:?}");
         }
-        assert_eq!(errors("a.await + b?").len(), 2);
+        assert_eq!(errors("a.await + { return }").len(), 2);
     }
 
     #[test]

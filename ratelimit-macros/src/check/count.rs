@@ -2,8 +2,8 @@
 
 use syn::{Expr, ExprPath, Lit};
 
-use crate::check::control_flow;
 use crate::check::keywords::Keywords;
+use crate::check::{constant, control_flow};
 use crate::diagnostics::Diagnostics;
 use crate::literal::bare;
 use crate::parse::argument::Argument;
@@ -56,7 +56,10 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
             }
             Lit::Int(number) => {
                 let digits = number.base10_digits();
-                format!("`count` says which outcomes count: for the weight of a call write `cost = {digits}`")
+                format!(
+                    "`count` says which outcomes count: for a limit write `max = {digits}`, for the weight of a call \
+                     `cost = {digits}`"
+                )
             }
             _ => format!("`count` says which outcomes count: write {}", OUTCOMES.advice),
         },
@@ -65,6 +68,11 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
         }
         Expr::Path(ExprPath { path, .. }) if path.is_ident("Err") => {
             "an outcome is a string: write `count = \"err\"`".to_owned()
+        }
+        Expr::Closure(closure) if constant::truth(&closure.body) == Some(false) => {
+            "no outcome counts, so no call is ever refused: write which do, as in `count = \"err\"`, or leave the attribute \
+             out"
+            .to_owned()
         }
         _ => {
             control_flow::check("count", value, diagnostics);
@@ -90,6 +98,7 @@ mod tests {
         assert!(matches!(said(read, "\"err\""), Ok(Count::Err)));
         assert!(matches!(said(read, "|r| matches!(r, Err(E::Bad))"), Ok(Count::By(_))));
         assert!(matches!(said(read, "Result::is_err"), Ok(Count::By(_))));
+        assert!(matches!(said(read, "|_| true"), Ok(Count::By(_))));
     }
 
     #[test]
@@ -99,7 +108,9 @@ mod tests {
             ("\"Ok\"", "did you mean \"ok\"?"),
             ("\"failures\"", "did you mean \"err\"?"),
             ("\"banana\"", "write \"all\", \"ok\", \"err\", or a closure over the result"),
-            ("5", "write `cost = 5`"),
+            ("5", "write `max = 5`, for the weight of a call `cost = 5`"),
+            ("|_| false", "no outcome counts"),
+            ("|r| { (!true) }", "no outcome counts"),
             ("true", "which outcomes count"),
             ("Err", "write `count = \"err\"`"),
             ("Ok", "write `count = \"ok\"`"),

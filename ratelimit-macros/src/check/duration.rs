@@ -15,10 +15,10 @@ pub(crate) fn read(argument: &Argument, bounds: &Bounds, diagnostics: &mut Diagn
         return diagnostics.keep(micros.map_err(|fault| Error::new_spanned(literal, fault)));
     }
     let message = match as_int(value).map(|number| (number.base10_digits(), number.suffix())) {
-        Some((digits, "")) if name == "timeout" => {
-            format!("`timeout` needs a unit: write \"{digits}ms\" for milliseconds")
+        Some((digits, "")) => {
+            let Bounds { usual, .. } = bounds;
+            format!("`{name}` needs a unit: write \"{digits}{usual}\" for {}", duration::meaning(usual))
         }
-        Some((digits, "")) => format!("`{name}` needs a unit: write \"{digits}s\" for seconds"),
         Some((digits, suffix)) if duration::unit(suffix).is_some() => {
             format!("`{name}` is a string: write \"{digits}{suffix}\"")
         }

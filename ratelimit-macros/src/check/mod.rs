@@ -8,6 +8,7 @@ pub(crate) mod burst;
 pub(crate) mod checked;
 pub(crate) mod condition;
 pub(crate) mod conflicts;
+pub(crate) mod constant;
 pub(crate) mod control_flow;
 pub(crate) mod cost;
 pub(crate) mod count;

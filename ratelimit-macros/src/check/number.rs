@@ -2,7 +2,7 @@
 
 use syn::{Expr, Lit, UnOp};
 
-use crate::check::control_flow;
+use crate::check::{constant, control_flow};
 use crate::diagnostics::Diagnostics;
 use crate::literal::bare;
 use crate::parse::argument::Argument;
@@ -79,6 +79,7 @@ pub(crate) fn too_large(noun: &str) -> String {
 fn number(argument: &Argument, wording: &Wording, diagnostics: &mut Diagnostics) -> Option<Number> {
     let Wording { name, noun, of, example, zero } = wording;
     let value = bare(&argument.value);
+    let negative = || format!("a {noun} cannot be negative: write `{name} = 1` or more");
     let message = match value {
         Expr::Lit(literal) => match &literal.lit {
             Lit::Int(number) if !is_integer_type(number.suffix()) => {
@@ -97,13 +98,16 @@ fn number(argument: &Argument, wording: &Wording, diagnostics: &mut Diagnostics)
             }
             _ => format!("`{name}` is a whole {of}: write `{name} = {example}`, or an expression over the arguments"),
         },
-        Expr::Unary(unary) if matches!((&unary.op, bare(&unary.expr)), (UnOp::Neg(_), Expr::Lit(_))) => {
-            format!("a {noun} cannot be negative: write `{name} = 1` or more")
-        }
-        _ => {
-            control_flow::check(name, value, diagnostics);
-            return Some(Number::Computed(argument.value.clone()));
-        }
+        // `-3.5`
+        Expr::Unary(unary) if matches!((&unary.op, bare(&unary.expr)), (UnOp::Neg(_), Expr::Lit(_))) => negative(),
+        _ => match constant::integer(value) {
+            Some(0) => (*zero).to_owned(),
+            Some(..0) => negative(),
+            Some(1..) | None => {
+                control_flow::check(name, value, diagnostics);
+                return Some(Number::Computed(argument.value.clone()));
+            }
+        },
     };
     diagnostics.error(value, message);
     None
@@ -135,6 +139,11 @@ mod tests {
             for (text, part) in [
                 ("-1", "cannot be negative"),
                 ("(-(1))", "cannot be negative"),
+                ("-1 as i64", "cannot be negative"),
+                ("-(1i32) as u64", "cannot be negative"),
+                ("i32::MIN", "cannot be negative"),
+                ("1 - 2", "cannot be negative"),
+                ("-2.5", "cannot be negative"),
                 ("({ 3.5 })", "whole number"),
                 ("3.5", "whole number"),
                 ("\"3\"", "= 3`, without the quotes"),
@@ -143,18 +152,20 @@ mod tests {
                 ("3s", "= 3`"),
                 ("4503599627370496", "too large"),
                 ("18446744073709551616", "too large"),
-                ("f()?", &format!("`?` cannot be used in `{name}`")),
             ] {
                 let error = said(read, text).err().unwrap_or_default();
                 assert!(error.contains(part), "{name} = {text}: {error}");
             }
         }
+        assert!(said(burst, "f()?").err().unwrap_or_default().contains("`?` cannot be used in `burst`"));
     }
 
     #[test]
     fn zero() {
         let said_of_zero = |read| said(read, "0").err().unwrap_or_default();
         assert!(said(max, "({ (0) })").err().unwrap_or_default().contains("refuses every call"));
+        assert!(said(max, "0 as u32").err().unwrap_or_default().contains("refuses every call"));
+        assert!(said(cost, "3 - 3").err().unwrap_or_default().contains("charges nothing"));
         assert!(said_of_zero(max).contains("refuses every call"));
         assert!(said_of_zero(cost).contains("charges nothing: leave the attribute out"));
         assert!(said_of_zero(burst).contains("refuses every call"));

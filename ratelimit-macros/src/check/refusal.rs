@@ -16,6 +16,8 @@ pub(crate) enum Refusal {
     Never,
     /// As the return type says.
     ByType,
+    /// As the return type says, whose error seems to be a `String`.
+    ByTypeOfText,
     /// As `on_refused` says.
     By(Expr),
 }
@@ -56,7 +58,7 @@ pub(crate) fn read(attributes: Vec<Arguments>, output: &Output, diagnostics: &mu
                     return `Result<_, E>` with `E: From<RateLimitError>`, or add `on_refused = |_error| ()`";
                 diagnostics.error(tokens, message);
             }
-            Refusal::ByType
+            if output.error_is_a_string() { Refusal::ByTypeOfText } else { Refusal::ByType }
         }
     }
 }

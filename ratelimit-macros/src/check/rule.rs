@@ -47,6 +47,7 @@ pub(crate) fn check(arguments: &Arguments, nth: u8, scope: &Scope, diagnostics: 
         }
     }
     condition::must_be_one(arguments.when.as_ref(), "when = !user.is_admin", diagnostics);
+    condition::must_be_possible(arguments.when.as_ref(), diagnostics);
     condition::must_be_one(arguments.shadow.as_ref(), "shadow = user.is_tester", diagnostics);
     if let Some(limiter) = &arguments.limiter {
         limiter::check(&limiter.value, diagnostics);
@@ -150,7 +151,7 @@ mod tests {
     fn refused() {
         let long = format!("name = \"{}\"", "n".repeat(129));
         for (argument, part) in [
-            ("when = a?", "`?` cannot be used in `when`"),
+            ("when = a.await", "`.await` cannot be used in `when`"),
             ("limiter = return", "`return` cannot be used in `limiter`"),
             ("shadow = a.await", "`.await` cannot be used in `shadow`"),
             ("name = \"\"", "an empty name"),
@@ -173,9 +174,17 @@ mod tests {
             ("count = \"error\"", "did you mean \"err\""),
             ("cost = 0", "charges nothing"),
             ("cost = -1", "cannot be negative"),
+            ("cost = 0 as u64", "charges nothing"),
+            ("cost = 2 - 2", "charges nothing"),
+            ("cost = u32::MIN", "charges nothing"),
+            ("cost = -1i64 as u64", "cannot be negative"),
+            ("when = false", "this is never true, so no call is limited"),
+            ("when = !true", "this is never true"),
+            ("when = user.is_some() && false", "this is never true"),
+            ("count = |_| false", "no outcome counts"),
+            ("count = |_: &R| { !true }", "no outcome counts"),
             ("cost = 1.5", "whole number"),
             ("cost = \"1\"", "without the quotes"),
-            ("cost = n?", "`?` cannot be used in `cost`"),
             ("timeout = Duration::from_secs(1)", "`timeout` is a string literal"),
         ] {
             let errors = checked(&format!("window = \"1s\", max = 1, {argument}"), SIGNATURE).err().unwrap();
@@ -218,10 +227,15 @@ mod tests {
         const ONE: &str = r#"window = "1s", max = 3"#;
         for (arguments, part) in [
             (r#"limits = ["3/1s"], window = "1s""#, "leave `window` out, or `limits`"),
+            (r#"limits = ["3/1s"], window = "1s", max = 3"#, "leave `window` and `max` out, or `limits`"),
             (r#"limits = ["3/1s"], max = 3"#, "leave `max` out, or `limits`"),
             (r#"limits = ["3/1s"], burst = 3"#, "`burst` goes with `window` and `max`"),
             (r#"limits = ["3/1s"], burst = 3, algorithm = "token_bucket""#, "`burst` goes with `window` and `max`"),
             (r#"policy = "p", window = "1s""#, "leave `window` out, or `policy`"),
+            (
+                r#"policy = "p", window = "1s", max = 3, block = "1s""#,
+                "`policy` has its own limits and block: leave `window`, `max` and `block` out, or `policy`",
+            ),
             (r#"policy = "p", max = 3"#, "leave `max` out, or `policy`"),
             (r#"policy = "p", limits = ["3/1s"]"#, "leave `limits` out, or `policy`"),
             (r#"policy = "p", algorithm = "fixed_window""#, "leave `algorithm` out, or `policy`"),
@@ -239,7 +253,6 @@ mod tests {
             assert_eq!(errors.len(), parts.len(), "{arguments}: {errors:?}");
             assert!(errors.iter().zip(parts).all(|(error, part)| error.contains(part)), "{arguments}: {errors:?}");
         }
-        assert_eq!(checked(r#"policy = "p", window = "1s", max = 3, block = "1s""#, SIGNATURE).err().unwrap().len(), 3);
         assert!(checked(&format!("{ONE}, shadow = dry, wait = \"1s\""), SIGNATURE).is_ok());
         assert!(checked(&format!("{ONE}, shadow, block = \"1m\", count = \"err\""), SIGNATURE).is_ok());
     }

@@ -2,7 +2,7 @@
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::ext::IdentExt as _;
-use syn::{Attribute, FnArg, Ident, Meta, Pat, Signature};
+use syn::{Attribute, FnArg, Ident, Meta, Pat, Signature, Type, TypePath};
 
 use crate::check::preparation::Prepared;
 use crate::diagnostics::Diagnostics;
@@ -15,6 +15,8 @@ pub(crate) struct Binding {
     pub(crate) conditional: bool,
     /// Another argument has the same name: one of the two is a macro's.
     pub(crate) ambiguous: bool,
+    /// Its type, as a message shows it, if that is one of the language that has no fields.
+    pub(crate) without_fields: Option<String>,
 }
 
 impl Binding {
@@ -45,7 +47,14 @@ impl Scope {
                 FnArg::Receiver(receiver) => {
                     scope.receiver = Some(Ident::new("self", receiver.self_token.span));
                 }
-                FnArg::Typed(argument) => scope.bind(&argument.pat, conditional(&argument.attrs)),
+                FnArg::Typed(argument) => {
+                    scope.bind(&argument.pat, conditional(&argument.attrs));
+                    if let Pat::Ident(name) = &*argument.pat
+                        && let Some(binding) = scope.bindings.iter_mut().find(|known| known.ident == name.ident)
+                    {
+                        binding.without_fields = without_fields(&argument.ty);
+                    }
+                }
             }
         }
         scope
@@ -87,7 +96,10 @@ impl Scope {
             // Of two, one is there.
             Some(known) if known.conditional || conditional => known.conditional = true,
             Some(known) => known.ambiguous = true,
-            None => self.bindings.push(Binding { ident: ident.clone(), conditional, ambiguous: false }),
+            None => {
+                let ident = ident.clone();
+                self.bindings.push(Binding { ident, conditional, ambiguous: false, without_fields: None });
+            }
         }
     }
 
@@ -98,6 +110,10 @@ impl Scope {
             let copy = local.copy_of.as_ref().is_some_and(|original| *original == local.name);
             if self.find(&text).is_some() && !copy {
                 self.hidden.push(text.clone());
+            }
+            // A copy may be of another type.
+            if let Some(binding) = self.bindings.iter_mut().find(|binding| binding.text() == text) {
+                binding.without_fields = None;
             }
             self.others.push(text);
         }
@@ -147,6 +163,23 @@ pub(crate) fn hidden(name: &str) -> String {
         "`{name}` is not the argument where the limit is asked, because a `let` before the `async move` block hides it: \
          give the local another name"
     )
+}
+
+/// The text of `ty`, if it is a primitive, a `String`, or a reference to one.
+fn without_fields(ty: &Type) -> Option<String> {
+    const PLAIN: [&str; 16] = [
+        "str", "String", "bool", "char", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128",
+        "isize",
+    ];
+    match ty {
+        Type::Reference(reference) => without_fields(&reference.elem).map(|text| format!("&{text}")),
+        Type::Group(group) => without_fields(&group.elem),
+        Type::Path(TypePath { qself: None, path, .. }) => {
+            let name = path.get_ident()?.to_string();
+            PLAIN.contains(&name.as_str()).then_some(name)
+        }
+        _ => None,
+    }
 }
 
 fn conditional(attributes: &[Attribute]) -> bool {

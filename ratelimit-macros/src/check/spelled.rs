@@ -1,31 +1,70 @@
-//! A template without placeholders that spells an argument, exactly or nearly: it is surely meant to be one.
+//! Text of a template that spells an argument: it is surely meant to be a placeholder.
 
 use std::ops::Range;
 
 use crate::check::scope::{Binding, Scope};
+use crate::parse::placeholder::Placeholder;
 
-/// What the first word of `chars` that spells an argument means, and where it is. `self` is a word as well, so only what
-/// is in it counts.
-pub(crate) fn argument(chars: &[char], scope: &Scope) -> Option<(String, Range<usize>)> {
+/// An argument that a text spells, as a placeholder names it, and where.
+pub(crate) type Spelled = (String, Range<usize>);
+
+/// The first word of `chars`, a template without placeholders, that spells an argument, exactly or nearly.
+pub(crate) fn argument(chars: &[char], scope: &Scope) -> Option<Spelled> {
+    let names = || scope.bindings.iter().map(Binding::text);
+    words(chars, &|_| false).into_iter().find_map(|(word, at)| {
+        of_self(chars, scope, &word, &at).or_else(|| {
+            let name = names().find(|name| *name == word).or_else(|| names().find(|name| slipped(&word, name)));
+            name.map(|name| (name, at))
+        })
+    })
+}
+
+/// The first word beside the placeholders of `chars` that is an argument which none of them uses, as in `<tenant>/$email`.
+/// A word with a hyphen is none (`user-agent`).
+pub(crate) fn beside<'a>(
+    chars: &[char],
+    placeholders: impl Iterator<Item = &'a Placeholder> + Clone,
+    scope: &Scope,
+) -> Option<Spelled> {
+    let mut text = chars.to_vec();
+    for placeholder in placeholders.clone() {
+        text.get_mut(placeholder.whole.clone()).unwrap_or_default().fill('\0');
+    }
+    let unused = |name: &str| placeholders.clone().all(|placeholder| placeholder.root != name);
+    words(&text, &|c| c == '-').into_iter().find_map(|(word, at)| {
+        of_self(&text, scope, &word, &at).or_else(|| {
+            let is_argument = scope.find(&word).is_some_and(|binding| !binding.conditional) && unused(&word);
+            is_argument.then_some((word, at))
+        })
+    })
+}
+
+/// The words among `chars`, each with its place. A `joins` character is part of one, beside letters, digits and `_`.
+fn words(chars: &[char], joins: &dyn Fn(char) -> bool) -> Vec<(String, Range<usize>)> {
     let mut start = 0;
-    for word in chars.split(|c| !(c.is_alphanumeric() || *c == '_')) {
-        let text: String = word.iter().collect();
+    let mut words = Vec::new();
+    for word in chars.split(|c| !(c.is_alphanumeric() || *c == '_' || joins(*c))) {
         let end = start + word.len();
-        let of_self = text == "self" && scope.receiver.is_some() && chars.get(end) == Some(&'.');
-        if of_self {
-            let path = chars.get(start..).unwrap_or_default();
-            let path: String = path.iter().take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '.')).collect();
-            let path = path.trim_end_matches('.').to_owned();
-            let length = path.chars().count();
-            return Some((path, start..start + length));
-        }
-        let names = || scope.bindings.iter().map(Binding::text);
-        if let Some(name) = names().find(|name| *name == text).or_else(|| names().find(|name| slipped(&text, name))) {
-            return Some((name, start..end));
+        if !word.is_empty() {
+            words.push((word.iter().collect(), start..end));
         }
         start = end + 1;
     }
-    None
+    words
+}
+
+/// What is spelt of `self`, if `word` is that: only what is in it counts, because `self` is an ordinary word as well.
+fn of_self(chars: &[char], scope: &Scope, word: &str, at: &Range<usize>) -> Option<Spelled> {
+    let named = |c: &&char| c.is_alphabetic() || **c == '_';
+    if word != "self" || scope.receiver.is_none() || chars.get(at.end) != Some(&'.') {
+        return None;
+    }
+    chars.get(at.end + 1).filter(named)?;
+    let path = chars.get(at.start..).unwrap_or_default();
+    let path: String = path.iter().take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '.')).collect();
+    let path = path.trim_end_matches('.').to_owned();
+    let length = path.chars().count();
+    Some((path, at.start..at.start + length))
 }
 
 /// Whether `word` is `name` after one slip of the hand: a letter too many or too few, two swapped, another case. A letter
@@ -51,7 +90,7 @@ fn sorted(word: &str) -> Vec<char> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
     use super::*;
 
@@ -80,6 +119,39 @@ mod tests {
             ("self.name.len()", "self.name.len"),
         ] {
             assert_eq!(meant(text).as_deref(), Some(name), "{text}");
+        }
+    }
+
+    #[test]
+    fn words_beside_placeholders() {
+        let signature = "fn f(&self, tenant: &str, email: &str, user: User, #[cfg(x)] sometimes: u8)";
+        let scope = Scope::of(&syn::parse_str(signature).unwrap());
+        for (text, name) in [
+            ("<tenant>/$email", Some("email")),
+            ("<tenant>/<<email>>", Some("email")),
+            ("{{email}}:<tenant>", Some("email")),
+            ("email:<tenant>", Some("email")),
+            ("<tenant>:self.id", Some("self.id")),
+            ("email:<email>", None),
+            ("<email.len()>/<tenant>:tenant", None),
+            ("user-agent:<email>", None),
+            ("emails/<email>", None),
+            ("mail:<email>", None),
+            ("Email:<tenant>", None),
+            ("sometimes:<email>", None),
+            ("self:<tenant>", None),
+            ("self. <tenant>", None),
+            ("<email>", None),
+        ] {
+            let literal = syn::LitStr::new(text, proc_macro2::Span::call_site());
+            let mut diagnostics = crate::diagnostics::Diagnostics::default();
+            let template = crate::parse::template::Template::parse(&literal, &mut diagnostics);
+            let chars: Vec<char> = text.chars().collect();
+            let found = beside(&chars, template.placeholders(), &scope);
+            assert_eq!(found.as_ref().map(|(name, _)| name.as_str()), name, "{text}");
+            if let Some((name, at)) = found {
+                assert_eq!(chars[at].iter().collect::<String>(), name, "{text}");
+            }
         }
     }
 

@@ -64,8 +64,15 @@ pub(crate) fn prepended(body: &Group, guard: &TokenStream, wrap: Option<&Wrap<'_
         Ok((inner, input.parse::<TokenStream>()?))
     };
     let (inner_attributes, rest) = split.parse2(body.stream()).unwrap_or_else(|_| (Vec::new(), body.stream()));
-    let mut scoped = Group::new(Delimiter::Brace, rest);
-    scoped.set_span(body.span());
+    // Braces that are the user's own keep both their places: an error of grammar at the closing one is then the same as
+    // the compiler's first, which it does not repeat.
+    let scoped = if inner_attributes.is_empty() {
+        body.clone()
+    } else {
+        let mut scoped = Group::new(Delimiter::Brace, rest);
+        scoped.set_span(body.span());
+        scoped
+    };
     let rest = scope(scoped);
     let mut stream = TokenStream::new();
     for attribute in inner_attributes {
@@ -89,8 +96,8 @@ pub(crate) fn prepended(body: &Group, guard: &TokenStream, wrap: Option<&Wrap<'_
 fn scope(braces: Group) -> TokenStream {
     let inside = braces.stream();
     match syn::parse2(inside.clone()) {
-        Ok(Expr::Macro(last)) if matches!(last.mac.delimiter, MacroDelimiter::Brace(_)) => statements(&braces),
-        Err(_) => statements(&braces),
+        Ok(Expr::Macro(last)) if matches!(last.mac.delimiter, MacroDelimiter::Brace(_)) => statements(braces),
+        Err(_) => statements(braces),
         Ok(_) => inside,
     }
 }
@@ -99,13 +106,13 @@ fn scope(braces: Group) -> TokenStream {
 ///
 /// Where all of them but an expression may vanish, an item stays: rustc calls braces unused that hold an expression alone,
 /// and are on one line.
-fn statements(braces: &Group) -> TokenStream {
-    let mut inside = TokenStream::new();
-    if may_vanish(braces.stream()) {
-        inside = quote_spanned!(Span::mixed_site()=> const _: () = (););
+fn statements(braces: Group) -> TokenStream {
+    if !may_vanish(braces.stream()) {
+        return TokenTree::Group(braces).into();
     }
+    let mut inside = quote_spanned!(Span::mixed_site()=> const _: () = (););
     inside.extend(braces.stream());
-    TokenTree::Group(with_stream(braces, inside)).into()
+    TokenTree::Group(with_stream(&braces, inside)).into()
 }
 
 /// Whether there is a macro in braces, which may make nothing, or an attribute, which may be a `cfg`.

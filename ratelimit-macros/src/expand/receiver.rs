@@ -47,7 +47,8 @@ impl Receiver {
 }
 
 /// `call`, which evaluates `expr`. Where a macro of the user's hides what is in that, it is a closure's: a `return` or `?`
-/// there would leave the function past the limit. What the closure returns is nothing that a `return` could give as well.
+/// there would leave the function past the limit. What the closure returns is nothing that a `return` could give as well,
+/// and errors about that name its type.
 pub(crate) fn kept_in(expr: &Expr, call: TokenStream) -> TokenStream {
     if !control_flow::is_hidden(expr) {
         return call;
@@ -55,8 +56,8 @@ pub(crate) fn kept_in(expr: &Expr, call: TokenStream) -> TokenStream {
     let span = expr.span().resolved_at(Span::mixed_site());
     quote_spanned! {span=>
         {
-            struct __RatelimitNoReturnHere;
-            (|| -> (_, __RatelimitNoReturnHere) { (#call, __RatelimitNoReturnHere) })().0
+            struct AMacroHereCannotReturn;
+            (|| -> (_, AMacroHereCannotReturn) { (#call, AMacroHereCannotReturn) })().0
         }
     }
 }

@@ -14,8 +14,9 @@ pub(crate) fn expand(refusal: &Refusal, context: &Context) -> Option<TokenStream
     let Context { runtime, receiver, output: OutputType { ty, span, .. } } = context;
     match refusal {
         Refusal::Never => None,
-        Refusal::ByType => {
-            let refuse = runtime.refuse(*span);
+        Refusal::ByType | Refusal::ByTypeOfText => {
+            let text = matches!(refusal, Refusal::ByTypeOfText);
+            let refuse = if text { runtime.refuse_text(*span) } else { runtime.refuse(*span) };
             Some(quote_spanned!(*span=> #refuse::<#ty>(__ratelimit_error)))
         }
         Refusal::By(expr) => {

@@ -22,7 +22,8 @@ impl Runtime {
             return quote_spanned!(mixed=> use ::ratelimit_runtime::__private as __ratelimit;);
         };
         let span = krate.segments.last().map_or(mixed, |last| last.ident.span().resolved_at(mixed));
-        quote_spanned!(span=> use #krate::__private as __ratelimit;)
+        // Where another crate is meant by mistake, the name in the error says what was expected there.
+        quote_spanned!(span=> use #krate::__ratelimit_runtime as __ratelimit;)
     }
 
     /// The name that the import gives. It is located at `span`, so that an error about a call underlines nothing else.
@@ -97,6 +98,7 @@ paths! {
     reserve => run_reserved;
     finish => Reservations::settle;
     refuse => refuse;
+    refuse_text => refuse_text;
     refuse_with => refuse_with;
     // Outcomes
     counts_ok => counts_ok;

@@ -38,7 +38,7 @@ macro_rules! arguments {
 // A new argument is one line here. What it means is up to the later stages.
 arguments! {
     key: "key", "key = \"<email>\"", synonyms ["by", "id"];
-    window: "window", "window = \"60s\"", synonyms ["per", "period", "interval", "duration", "seconds"];
+    window: "window", "window = \"60s\"", synonyms ["per", "period", "interval", "duration", "time", "seconds"];
     max: "max", "max = 3", synonyms ["limit", "rate", "requests", "times"];
     when: "when", "when = !user.is_admin", synonyms ["condition"];
     name: "name", "name = \"send_code\"", synonyms [];
@@ -66,6 +66,15 @@ pub(crate) fn find(name: &str) -> Option<&'static Known> {
 /// The argument that other limiters call `name`.
 pub(crate) fn find_synonym(name: &str) -> Option<&'static Known> {
     KNOWN.iter().find(|known| known.synonyms.contains(&name))
+}
+
+/// The window of a rate that other limiters write as an argument: `per_second = 3`, `rps = 3`.
+pub(crate) fn window_of_rate(name: &str) -> Option<&'static str> {
+    const RATES: [(&str, &str, &str); 4] =
+        [("second", "rps", "1s"), ("minute", "rpm", "1m"), ("hour", "rph", "1h"), ("day", "rpd", "1d")];
+    let unit = name.split_once("per_").map(|(_, unit)| unit);
+    let found = RATES.into_iter().find(|(word, short, _)| unit == Some(word) || name == *short);
+    found.map(|(_, _, window)| window)
 }
 
 /// The names of all arguments.

@@ -3,16 +3,17 @@
 use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::ext::IdentExt as _;
 use syn::parse::{ParseStream, Parser};
-use syn::{Error, Expr, ExprLit, Ident, Lit, LitBool, Token};
+use syn::{Error, Expr, ExprLit, Ident, Lit, LitBool, LitInt, Token};
 
 use crate::diagnostics::{Diagnostics, list};
+use crate::duration;
 use crate::parse::argument::Argument;
 use crate::parse::arguments::{self, Arguments, Known};
 use crate::suggest::nearest;
 
 /// Reads `tokens`, the inside of the attribute. `whole` is what an error about all of it underlines.
 pub(crate) fn read(tokens: TokenStream, whole: Span, diagnostics: &mut Diagnostics) -> Arguments {
-    let mut reader = Reader { arguments: Arguments::default(), attempted: Vec::new(), diagnostics };
+    let mut reader = Reader { arguments: Arguments::default(), attempted: Vec::new(), meant: Vec::new(), diagnostics };
     let parsed = Parser::parse2(|input: ParseStream<'_>| reader.all(input), tokens);
     // The one thing that is found only at the end: what an expression has left over inside of brackets.
     let parsed = parsed.map_err(|error| Error::new(error.span(), format!("{error}, in the value of an argument")));
@@ -30,8 +31,10 @@ pub(crate) fn can_read(tokens: TokenStream) -> bool {
 
 struct Reader<'a> {
     arguments: Arguments,
-    /// The names of the arguments that were attempted, so that a misspelt one is not reported missing as well.
+    /// The names of the arguments that were attempted.
     attempted: Vec<&'static str>,
+    /// Those that a misspelt name or a value without one stands for: they are not missing as well.
+    meant: Vec<&'static str>,
     diagnostics: &'a mut Diagnostics,
 }
 
@@ -59,14 +62,19 @@ impl Reader<'_> {
     fn argument(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
         if input.peek(Lit) {
             let literal = input.parse()?;
-            return Err(self.without_a_name(&literal));
+            let error = self.without_a_name(&literal);
+            if !(input.is_empty() || input.peek(Token![,])) {
+                return Err(error);
+            }
+            self.diagnostics.push(error);
+            return Ok(());
         }
         let name = input
             .call(Ident::parse_any)
             .map_err(|error| Error::new(error.span(), format!("expected an argument: {}", list(arguments::names()))))?;
         let text = name.unraw().to_string();
         let Some(known) = arguments::find(&text) else {
-            let unknown = self.unknown(&name, &text);
+            let unknown = self.unknown(&name, &text, input);
             skip(input);
             return Err(unknown);
         };
@@ -75,7 +83,12 @@ impl Reader<'_> {
         if again {
             self.diagnostics.error(&name, format!("`{text}` is given twice: remove one"));
         }
-        let value = value(input, &name, known)?;
+        let value = if input.peek(Token![:]) && !input.peek(Token![::]) {
+            self.diagnostics.error(input.parse::<Token![:]>()?, "write `=` for `:`");
+            expression(input, known)?
+        } else {
+            value(input, &name, known)?
+        };
         if !again {
             *(known.field)(&mut self.arguments) = Some(Argument { name, value });
         }
@@ -83,27 +96,32 @@ impl Reader<'_> {
     }
 
     fn without_a_name(&mut self, literal: &Lit) -> Error {
-        let message = match literal {
-            Lit::Str(text) => {
-                self.attempted.push("key");
-                format!("arguments have names: write `key = {}`", text.token())
+        let (meant, advice) = match literal {
+            Lit::Str(text) => positional(&text.value(), &text.token().to_string()),
+            Lit::Int(number) if duration::unit(number.suffix()).is_some() => {
+                (&["window"][..], format!("`window = \"{number}\"`"))
             }
-            Lit::Int(number) => {
-                self.attempted.push("max");
-                format!("arguments have names: write `max = {}`", number.base10_digits())
-            }
+            Lit::Int(number) => (&["max"][..], format!("`max = {}`", number.base10_digits())),
             _ => {
                 let names = list(arguments::names());
-                format!("arguments have names: write `key = …`, `window = …` or `max = …` ({names})")
+                (&[][..], format!("`key = …`, `window = …` or `max = …` ({names})"))
             }
         };
-        Error::new_spanned(literal, message)
+        self.meant.extend(meant);
+        Error::new_spanned(literal, format!("arguments have names: write {advice}"))
     }
 
-    fn unknown(&mut self, name: &Ident, text: &str) -> Error {
+    /// The error for `name`, which is `text` and no argument; what follows it is still to be read.
+    fn unknown(&mut self, name: &Ident, text: &str, input: ParseStream<'_>) -> Error {
         let synonym = arguments::find_synonym(text).map(|known| known.name);
-        let message = if let Some(meant) = synonym.or_else(|| nearest(text, arguments::names())) {
-            self.attempted.push(meant);
+        let message = if let Some(window) = arguments::window_of_rate(text) {
+            self.meant.push("limits");
+            let ahead = input.fork();
+            let max = ahead.parse::<Token![=]>().and_then(|_| ahead.parse::<LitInt>());
+            let max = max.map_or_else(|_| "3".to_owned(), |max| max.base10_digits().to_owned());
+            format!("unknown argument `{text}`: write `limits = [\"{max}/{window}\"]`")
+        } else if let Some(meant) = synonym.or_else(|| nearest(text, arguments::names())) {
+            self.meant.push(meant);
             format!("unknown argument `{text}`: did you mean `{meant}`?")
         } else {
             let all: Vec<_> = arguments::names().map(|name| format!("`{name}`")).collect();
@@ -113,7 +131,7 @@ impl Reader<'_> {
     }
 
     fn report_missing(&mut self, whole: Span) {
-        let missing = |name: &str| !self.attempted.contains(&name);
+        let missing = |name: &str| !self.attempted.contains(&name) && !self.meant.contains(&name);
         if !missing("limits") || !missing("policy") {
             return;
         }
@@ -129,6 +147,23 @@ impl Reader<'_> {
     }
 }
 
+/// The arguments that a text without a name may be meant for, and how they are written. `token` is the text as it was
+/// written.
+fn positional(text: &str, token: &str) -> (&'static [&'static str], String) {
+    let digits = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '_');
+    let is_window = |text: &str| duration::parse(text, &duration::WINDOW).is_ok();
+    match text.split_once('/') {
+        Some((max, window)) if digits(max.trim()) && is_window(window) => {
+            (&["limits"], format!("`limits = [{token}]`"))
+        }
+        None if is_window(text) => (&["window"], format!("`window = {token}`")),
+        None if digits(text) => {
+            (&["window", "max"], format!("`window = \"{text}s\"` for the time, `max = {text}` for the number"))
+        }
+        _ => (&["key"], format!("`key = {token}`")),
+    }
+}
+
 /// The value after `name`.
 fn value(input: ParseStream<'_>, name: &Ident, known: &Known) -> syn::Result<Expr> {
     let Known { name: text, example, stands_alone, .. } = known;
@@ -139,7 +174,11 @@ fn value(input: ParseStream<'_>, name: &Ident, known: &Known) -> syn::Result<Exp
     if input.parse::<Option<Token![=]>>()?.is_none() || input.is_empty() || input.peek(Token![,]) {
         return Err(Error::new_spanned(name, format!("`{text}` needs a value: write `{example}`")));
     }
-    input.parse().map_err(|error| Error::new(error.span(), format!("{error}, in the value of `{text}`")))
+    expression(input, known)
+}
+
+fn expression(input: ParseStream<'_>, Known { name, .. }: &Known) -> syn::Result<Expr> {
+    input.parse().map_err(|error| Error::new(error.span(), format!("{error}, in the value of `{name}`")))
 }
 
 /// Goes on to the comma before the next argument, so that the others are still checked.
@@ -206,6 +245,20 @@ mod tests {
             ("burst", "write `burst = 10`"),
             ("wiat = \"2s\"", "did you mean `wait`"),
             ("\"<email>\"", "write `key = \"<email>\"`"),
+            ("\"3/1m\"", "write `limits = [\"3/1m\"]`"),
+            ("\"60s\"", "write `window = \"60s\"`"),
+            ("60s", "write `window = \"60s\"`"),
+            ("\"60\"", "write `window = \"60s\"` for the time, `max = 60` for the number"),
+            ("3", "write `max = 3`"),
+            ("\"a/b\"", "write `key = \"a/b\"`"),
+            ("win = \"60s\"", "did you mean `window`"),
+            ("algo = \"fixed_window\"", "did you mean `algorithm`"),
+            ("time = 60", "did you mean `window`"),
+            ("per_second = 5", "write `limits = [\"5/1s\"]`"),
+            ("requests_per_minute = limit", "write `limits = [\"3/1m\"]`"),
+            ("rps = 10", "write `limits = [\"10/1s\"]`"),
+            ("name: \"n\"", "write `=` for `:`"),
+            ("name: f(a), shadow", "write `=` for `:`"),
             ("key", "`key` needs a value"),
             ("key =", "`key` needs a value"),
             ("key(\"<a>\")", "`key` needs a value"),
@@ -224,7 +277,20 @@ mod tests {
         assert!(parse("").1.iter().all(|e| e.contains("`window` and `max`")));
         assert!(parse("max = 3").1.iter().all(|e| e.contains("`window` is missing")));
         assert!(parse("window = \"1s\"").1.iter().all(|e| e.contains("`max` is missing")));
-        for text in ["", "max = 3", "window = \"1s\"", "windw = \"1s\", max = 3", "limts = []"] {
+        for text in [
+            "",
+            "max = 3",
+            "window = \"1s\"",
+            "windw = \"1s\", max = 3",
+            "limts = []",
+            "win = \"1s\", max = 3",
+            "per_second = 3",
+            "3, window = \"1s\"",
+            "\"3/1m\"",
+            "\"60s\", max = 3",
+            "\"60\", window = \"1m\"",
+            "window: \"1s\", max = 3",
+        ] {
             assert_eq!(parse(text).1.len(), 1, "{text}");
         }
         for text in ["limits = []", "policy = \"p\"", "policy = \"p\", max = 3"] {
@@ -237,6 +303,11 @@ mod tests {
         let (arguments, errors) = parse("kye = |a, b| a, windw = \"1s\", max 3, when = , shadow");
         assert_eq!(errors.len(), 4, "{errors:?}");
         assert!(arguments.shadow.is_some());
+        let (arguments, errors) = parse("key: \"<a>\", window: \"1s\", max: 3, shadow");
+        assert_eq!(errors.len(), 3, "{errors:?}");
+        assert!(arguments.shadow.is_some());
+        let (_, errors) = parse("3, 60s");
+        assert_eq!(errors.len(), 2, "{errors:?}");
         let (_, errors) = parse("limits, policy =, cost, block, wait");
         assert_eq!(errors.len(), 5, "{errors:?}");
     }

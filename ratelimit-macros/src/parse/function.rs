@@ -6,7 +6,6 @@ use syn::ext::IdentExt as _;
 use syn::parse::{Parse, ParseStream};
 use syn::{Attribute, Error, Ident, LitStr, Meta, Signature, Token, Visibility};
 
-use crate::async_blocks::with_stream;
 use crate::parse::attribute;
 
 pub(crate) struct Function {
@@ -29,12 +28,13 @@ impl Parse for Function {
         }
         let signature: Signature = input.parse()?;
         if input.peek(Token![;]) {
-            let message =
-                "this method has no body to guard: put `#[rate_limit]` on the implementations, or write a default body";
+            let what = if signature.receiver().is_some() { "method" } else { "function" };
+            let message = format!(
+                "this {what} has no body to guard: put `#[rate_limit]` on the implementations, or write a default body"
+            );
             return Err(Error::new_spanned(&signature.ident, message));
         }
         let body = braces(input.parse()?)?;
-        let body = mended(&body).unwrap_or(body);
         Ok(Self { attributes, visibility, defaultness, signature, body })
     }
 }
@@ -86,40 +86,6 @@ fn braces(tree: TokenTree) -> syn::Result<Group> {
     }
 }
 
-/// `body` without dots that nothing follows, as in `email.`, if there are any: someone is about to write a name there. The compiler has said
-/// so when it read the function, and would say it again when it reads the expansion.
-fn mended(body: &Group) -> Option<Group> {
-    let mut trees = Vec::new();
-    let mut any = false;
-    let mut input = body.stream().into_iter().peekable();
-    let mut in_macro = false;
-    let mut after_dot = false;
-    while let Some(tree) = input.next() {
-        let dot = is_punct(Some(&tree), '.');
-        let end = input.peek().is_none() || is_punct(input.peek(), ';');
-        if dot && end && !after_dot {
-            any = true;
-            continue;
-        }
-        after_dot = dot;
-        let tree = match tree {
-            TokenTree::Group(group) if !in_macro => {
-                let inner = mended(&group);
-                any |= inner.is_some();
-                TokenTree::Group(inner.unwrap_or(group))
-            }
-            other => other,
-        };
-        in_macro = is_punct(Some(&tree), '!') || in_macro && matches!(tree, TokenTree::Ident(_));
-        trees.push(tree);
-    }
-    any.then(|| with_stream(body, trees.into_iter().collect()))
-}
-
-fn is_punct(tree: Option<&TokenTree>, char: char) -> bool {
-    matches!(tree, Some(TokenTree::Punct(punct)) if punct.as_char() == char)
-}
-
 /// What may follow `const`, `unsafe`, `extern` or `async` in an item.
 const QUALIFIED: [&str; 7] = ["const", "unsafe", "extern", "async", "fn", "impl", "trait"];
 
@@ -164,21 +130,6 @@ mod tests {
             let expected: TokenStream = text.parse().unwrap();
             let plain = |tokens: TokenStream| tokens.to_string().replace(' ', "");
             assert_eq!(plain(function.to_token_stream()), plain(expected));
-        }
-    }
-
-    #[test]
-    fn a_dot_that_nothing_follows_is_left_out() {
-        for (body, expected) in [
-            ("{ email. }", "{ email }"),
-            ("{ f(a.); b.; c[d.] }", "{ f (a) ; b ; c [d] }"),
-            (
-                "{ a[1..]; b[..]; 1.; x!(a.); x! { a. }; a.b }",
-                "{ a [1 ..] ; b [..] ; 1. ; x ! (a .) ; x ! { a . } ; a . b }",
-            ),
-        ] {
-            let function: Function = syn::parse_str(&format!("async fn f() {body}")).unwrap();
-            assert_eq!(function.body.to_string(), expected, "{body}");
         }
     }
 

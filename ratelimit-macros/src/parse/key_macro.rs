@@ -27,7 +27,13 @@ impl Parse for KeyInput {
         }
         let expr: Expr = input.parse()?;
         let Some(template) = as_str(&expr).cloned() else {
-            return Err(Error::new_spanned(expr, "write the template as a string literal: `key!(\"<email>\")`"));
+            let name = match &expr {
+                Expr::Path(path) => path.path.get_ident().map(ToString::to_string),
+                _ => None,
+            };
+            let name = name.unwrap_or_else(|| "email".to_owned());
+            let message = format!("write the template as a string literal: `key!(\"<{name}>\")`");
+            return Err(Error::new_spanned(expr, message));
         };
         input.parse::<Option<Token![,]>>()?;
         if !input.is_empty() {

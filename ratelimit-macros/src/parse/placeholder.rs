@@ -14,6 +14,8 @@ pub(crate) struct Placeholder {
     pub(crate) steps: Vec<Step>,
     /// Where `root` stands, in characters of the template.
     pub(crate) at: Range<usize>,
+    /// Where all of it stands, its brackets included.
+    pub(crate) whole: Range<usize>,
 }
 
 pub(crate) enum Step {
@@ -31,6 +33,7 @@ pub(crate) struct Fault {
 pub(crate) fn read(chars: &[char], range: Range<usize>) -> Result<Placeholder, Fault> {
     let blank = |at: usize| chars.get(at).is_some_and(|c| *c == ' ');
     let (mut start, mut end) = (range.start, range.end);
+    let whole = range.start.saturating_sub(1)..range.end + 1;
     while start < end && blank(start) {
         start += 1;
     }
@@ -38,11 +41,10 @@ pub(crate) fn read(chars: &[char], range: Range<usize>) -> Result<Placeholder, F
         end -= 1;
     }
     if start == end {
-        let at = range.start.saturating_sub(1)..range.end + 1;
         let message = "an empty placeholder: write the name of an argument in it, as in `<email>`".to_owned();
-        return Err(Fault { at, message });
+        return Err(Fault { at: whole, message });
     }
-    let mut inside = Inside { chars, at: start, end };
+    let mut inside = Inside { chars, start, at: start, end };
     let (root, at) = inside.word()?;
     let mut steps = Vec::new();
     while let Some(c) = inside.peek() {
@@ -52,12 +54,13 @@ pub(crate) fn read(chars: &[char], range: Range<usize>) -> Result<Placeholder, F
         inside.at += 1;
         steps.push(inside.step()?);
     }
-    Ok(Placeholder { root, steps, at })
+    Ok(Placeholder { root, steps, at, whole })
 }
 
 /// The inside of one placeholder.
 struct Inside<'a> {
     chars: &'a [char],
+    start: usize,
     at: usize,
     end: usize,
 }
@@ -138,8 +141,15 @@ impl Inside<'_> {
     }
 
     fn unexpected(&self, c: char) -> Fault {
+        let next = self.chars.get(self.at..self.end).unwrap_or_default().iter().find(|c| **c != ' ');
+        let path = c == ':' && self.chars.get(self.at + 1) == Some(&':');
         let message = match c {
-            ':' => "no format specifications and no `::` paths here: write the name alone, as in `<email>`".to_owned(),
+            _ if next.is_some_and(|next| OPERATORS.contains(next)) => self.no_expressions(),
+            ':' if path => "no `::` in a placeholder: write `.field` or `.method()`, as in `<user.id>`".to_owned(),
+            ':' => {
+                let name = self.text(self.start..self.at);
+                format!("no format specifications in a placeholder: write `<{name}>`")
+            }
             ' ' => "a space inside a placeholder: write one name in it, as in `<email>`; for more, make the key an expression, \
                     `key = …`"
                 .to_owned(),
@@ -150,7 +160,27 @@ impl Inside<'_> {
         };
         Fault { at: self.here(), message }
     }
+
+    fn no_expressions(&self) -> String {
+        let inside = self.text(self.start..self.end);
+        let operands: Vec<_> =
+            inside.split(|c| OPERATORS.contains(&c)).map(str::trim).filter(|operand| !operand.is_empty()).collect();
+        let plain = |operand: &&str| operand.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.'));
+        let template = if operands.len() > 1 && operands.iter().all(plain) {
+            format!(" or `\"<{}>\"`", operands.join(">/<"))
+        } else {
+            String::new()
+        };
+        format!("no expressions in a placeholder: write `key = {inside}`{template}")
+    }
+
+    fn text(&self, range: Range<usize>) -> String {
+        self.chars.get(range).unwrap_or_default().iter().collect()
+    }
 }
+
+/// What makes an expression of what would be a name. The brackets of placeholders cannot be among them.
+const OPERATORS: [char; 10] = ['+', '-', '*', '/', '%', '^', '&', '|', '!', '='];
 
 /// Whether `c` is a mark that is part of the character before it.
 fn combines(c: char) -> bool {

@@ -36,6 +36,15 @@ impl Template {
     }
 }
 
+impl Template {
+    pub(crate) fn placeholders(&self) -> impl Iterator<Item = &Placeholder> + Clone {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Text(_) => None,
+            Piece::Placeholder(placeholder) => Some(placeholder),
+        })
+    }
+}
+
 struct Reader<'a> {
     chars: &'a [char],
     at: usize,
@@ -175,13 +184,18 @@ mod tests {
             ("<#email>", "unexpected `#`"),
             ("<0>", "`0` is not a name"),
             ("<_>", "`_` has no value"),
-            ("{a:?}", "no format specifications"),
+            ("{a:?}", "no format specifications in a placeholder: write `<a>`"),
+            ("<a::b>", "no `::` in a placeholder"),
+            ("<a + b>", "write `key = a + b` or `\"<a>/<b>\"`"),
+            ("<a.len()+b>", "write `key = a.len()+b`"),
+            ("<!a>", "write `key = !a`"),
+            ("<&a>", "write `key = &a`"),
             ("<a b>", "a space inside"),
             ("<a.f(1)>", "make the key an expression, `key = ….f(…)`"),
             ("<a.f(>", "takes no arguments"),
             ("<a.await>", "cannot wait"),
             ("<a.99999999999>", "index of a tuple"),
-            ("<a+b>", "unexpected `+`"),
+            ("<a+b>", "no expressions in a placeholder: write `key = a+b` or `\"<a>/<b>\"`"),
             ("<a[0]>", "unexpected `[`"),
         ] {
             let errors = parse(text).unwrap_err();

@@ -47,7 +47,7 @@ fn what_is_asked_for_is_there() {
             r#"window = "1s", max = n + 1, cost = c, limiter = &self.l, shadow = s, key = &a + b, timeout = "5ms", name = "x", on_unavailable = "deny", crate = ::y"#,
             "async fn f(a: A, b: B) -> R {}",
             vec![
-                "{use::y::__privateas__ratelimit;let__ratelimit_run",
+                "{use::y::__ratelimit_runtimeas__ratelimit;let__ratelimit_run",
                 "__ratelimit::Rule::new(\"x\",",
                 "Limit::new(1u64,",
                 ".with_timeout(::core::time::Duration::from_micros(5000u64)).with_on_unavailable(__ratelimit::OnUnavailable::Deny);",

@@ -10,7 +10,7 @@ fn expansion() {
     assert!(tokens.contains("text (& mut __ratelimit_key , \":\")"), "{tokens}");
     assert!(tokens.contains("part (& mut __ratelimit_key , & b . c ())"), "{tokens}");
     let tokens = stages::key("crate = ::x, \"k\",".parse().unwrap()).to_string();
-    assert!(tokens.contains("use :: x :: __private as __ratelimit"), "{tokens}");
+    assert!(tokens.contains("use :: x :: __ratelimit_runtime as __ratelimit"), "{tokens}");
 }
 
 #[test]

@@ -28,9 +28,9 @@ fn shapes() {
         ("enum A<T> { B(u8, PhantomData<T>, u8) }", "Self::B{0:__ratelimit_field0,2:__ratelimit_field1,..}=>"),
         (
             "#[key(crate = ::x)] struct A;",
-            "const_:()={use::x::__privateas__ratelimit;#[automatically_derived]impl__ratelimit::KeyPartforA",
+            "const_:()={use::x::__ratelimit_runtimeas__ratelimit;#[automatically_derived]impl__ratelimit::KeyPartforA",
         ),
-        ("#[key(crate = \"::x\")] struct A;", "use::x::__privateas__ratelimit;"),
+        ("#[key(crate = \"::x\")] struct A;", "use::x::__ratelimit_runtimeas__ratelimit;"),
     ] {
         let actual = normal(&stages::key_part(item.parse().unwrap()));
         assert!(actual.contains(part), "{item}\n{actual}");

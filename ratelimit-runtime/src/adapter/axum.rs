@@ -8,9 +8,9 @@ use axum::response::{IntoResponse, Response};
 use http::request::Parts;
 use http::{Extensions, StatusCode};
 
-use super::client_ip::ClientIp;
+use super::client_ip::{client_ip, lines};
 use super::header_key::{HeaderKey, HeaderKeyRejection, NamedHeader};
-use crate::{FromRateLimitError, RateLimitError};
+use crate::{ClientIp, ClientIpRejection, FromRateLimitError, RateLimitError};
 
 /// As the [`Responses`](crate::Responses) of the limiter in force have it.
 impl IntoResponse for RateLimitError {
@@ -51,11 +51,19 @@ impl From<RateLimitError> for (StatusCode, String) {
 }
 
 impl<S: Sync> FromRequestParts<S> for ClientIp {
-    type Rejection = Response;
+    type Rejection = ClientIpRejection;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Response> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ClientIpRejection> {
         let Parts { extensions, headers, .. } = parts;
-        Self::of(peer(extensions), extensions.get(), headers).map_err(IntoResponse::into_response)
+        client_ip(peer(extensions), extensions.get(), lines(headers))
+    }
+}
+
+/// 500, or 400 where a trusted proxy names no client; as the [`Responses`](crate::Responses) of the
+/// limiter in force have it.
+impl IntoResponse for ClientIpRejection {
+    fn into_response(self) -> Response {
+        self.to_http_response().map(Into::into)
     }
 }
 

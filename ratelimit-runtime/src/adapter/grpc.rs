@@ -5,7 +5,7 @@ use http::StatusCode;
 use super::header_key::HeaderKeyRejection;
 use crate::RateLimitError;
 
-const INVALID_ARGUMENT: u8 = 3;
+pub(super) const INVALID_ARGUMENT: u8 = 3;
 const RESOURCE_EXHAUSTED: u8 = 8;
 const INTERNAL: u8 = 13;
 const UNAVAILABLE: u8 = 14;

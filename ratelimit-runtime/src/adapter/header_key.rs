@@ -66,7 +66,8 @@ impl<N: NamedHeader> HeaderKey<N> {
     }
 
     pub(super) fn single(values: &mut dyn Iterator<Item = &[u8]>) -> Result<Self, HeaderKeyRejection> {
-        let value = values.next().filter(|value| !value.is_empty());
+        // White space around a value is not part of it, which not every server removes.
+        let value = values.next().map(<[u8]>::trim_ascii).filter(|value| !value.is_empty());
         let value = value.ok_or(HeaderKeyRejection { name: N::NAME, twice: false })?;
         if values.next().is_some() {
             return Err(HeaderKeyRejection { name: N::NAME, twice: true });
@@ -76,13 +77,14 @@ impl<N: NamedHeader> HeaderKey<N> {
 }
 
 impl<N> HeaderKey<N> {
-    /// The value as it was sent.
+    /// The value as it was sent, without white space around it.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.value
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<N> KeyPart for HeaderKey<N> {
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         self.value.write_key(key);

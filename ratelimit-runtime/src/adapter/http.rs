@@ -1,10 +1,12 @@
 //! Refusals as responses of the crate `http`: for frameworks without a feature here.
 
-use http::{Response, StatusCode};
+use std::net::IpAddr;
+
+use http::{HeaderMap, Response, StatusCode};
 
 use super::header_key::HeaderKeyRejection;
-use crate::RateLimitError;
 use crate::limiter::find;
+use crate::{ClientIp, ClientIpRejection, RateLimitError};
 
 impl RateLimitError {
     /// The response that this error is, as the [`Responses`](crate::Responses) of the limiter in force have it: 429 with
@@ -34,5 +36,37 @@ impl HeaderKeyRejection {
     /// The status of that response.
     pub(super) fn http_status(self) -> StatusCode {
         find::responses().status_without_key(self.is_missing())
+    }
+}
+
+impl ClientIp {
+    /// The client of a request on a connection from `peer`, behind the proxies that the limiter in
+    /// force [trusts](crate::RateLimiterBuilder::trusted_proxies): for frameworks without a feature
+    /// here.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientIpRejection::UnnamedClient`], and only where those proxies are
+    /// [strict](crate::TrustedProxies::strict).
+    pub fn of(peer: IpAddr, headers: &HeaderMap) -> Result<Self, ClientIpRejection> {
+        find::trusted_proxies().client_ip(peer, headers)
+    }
+}
+
+impl ClientIpRejection {
+    /// The response to a request whose client is not known, as the [`Responses`](crate::Responses)
+    /// of the limiter in force have it: 500, or 400 where a trusted proxy names no client.
+    #[must_use]
+    pub fn to_http_response(&self) -> Response<String> {
+        match self.misconfigured() {
+            Some(error) => error.to_http_response(),
+            None => find::responses().response_without_key(StatusCode::BAD_REQUEST, &self.to_string()),
+        }
+    }
+
+    /// The status of that response.
+    #[cfg(any(feature = "actix-web", feature = "poem"))]
+    pub(super) fn http_status(self) -> StatusCode {
+        self.misconfigured().map_or(StatusCode::BAD_REQUEST, |error| error.http_status())
     }
 }

@@ -4,7 +4,7 @@
 pub(crate) mod actix_web;
 #[cfg(feature = "axum")]
 mod axum;
-#[cfg(feature = "http")]
+#[cfg(any(feature = "actix-web", feature = "axum", feature = "poem", feature = "tonic"))]
 mod client_ip;
 #[cfg(feature = "tower")]
 mod grpc;
@@ -22,8 +22,6 @@ mod tonic;
 #[cfg(feature = "tower")]
 pub(crate) mod tower;
 
-#[cfg(feature = "http")]
-pub use self::client_ip::{ClientIp, InvalidProxy, TrustedProxies};
 #[cfg(feature = "http")]
 pub use self::header_key::{HeaderKey, HeaderKeyRejection, NamedHeader};
 pub use self::refusal::FromRateLimitError;

@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Extensions, Request, Status};
 
-use super::client_ip::ClientIp;
+use super::client_ip::{client_ip, lines};
 use super::grpc;
 use super::header_key::{HeaderKey, HeaderKeyRejection, NamedHeader};
-use crate::RateLimitError;
+use crate::{ClientIp, ClientIpRejection, RateLimitError};
 
 /// `RESOURCE_EXHAUSTED`, `INVALID_ARGUMENT` for a cost above the limit, `UNAVAILABLE` or
 /// `INTERNAL`, and the metadata `retry-after` in whole seconds, rounded up, where waiting helps.
@@ -24,12 +24,22 @@ impl From<RateLimitError> for Status {
     }
 }
 
-/// The peer of the connection, or what the [`TrustedProxies`](crate::TrustedProxies) of a [`RateLimitLayer`](crate::RateLimitLayer) vouch for.
+/// The peer of the connection, or what [`TrustedProxies`](crate::TrustedProxies) report.
 impl<T> TryFrom<&Request<T>> for ClientIp {
     type Error = Status;
 
     fn try_from(request: &Request<T>) -> Result<Self, Status> {
-        Ok(Self::of(request.remote_addr(), request.extensions().get(), request.metadata().as_ref())?)
+        Ok(client_ip(request.remote_addr(), request.extensions().get(), lines(request.metadata().as_ref()))?)
+    }
+}
+
+/// `INTERNAL`, or `INVALID_ARGUMENT` where a trusted proxy names no client.
+impl From<ClientIpRejection> for Status {
+    fn from(rejection: ClientIpRejection) -> Self {
+        match rejection.misconfigured() {
+            Some(error) => error.into(),
+            None => refused(grpc::INVALID_ARGUMENT, rejection.to_string()),
+        }
     }
 }
 

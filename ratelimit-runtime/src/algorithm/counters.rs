@@ -62,9 +62,20 @@ impl<C: Counter> Counters<C> {
 
     #[cold]
     fn standing_behind_reservations(&self, question: &Question<'_>, now: u64) -> Standing {
-        let reserved = self.reservations(question, now).open();
         let mut standing = Standing::of_none();
-        for (index, (limit, counter)) in self.brought(question.limits, now).enumerate() {
+        for (index, status) in self.statuses_behind_reservations(question, now).enumerate() {
+            standing.add(index, status);
+        }
+        standing
+    }
+
+    fn statuses_behind_reservations<'a>(
+        &'a self,
+        question: &'a Question<'_>,
+        now: u64,
+    ) -> impl Iterator<Item = LimitStatus> + 'a {
+        let reserved = self.reservations(question, now).open();
+        self.brought(question.limits, now).map(move |(limit, counter)| {
             let mut status = counter.status(limit, question.cost, now);
             if reserved > 0 {
                 let cost = question.cost + reserved;
@@ -73,9 +84,8 @@ impl<C: Counter> Counters<C> {
                 status.wait = LimitStatus::wait_behind_reservations(with, status.wait);
                 status.remaining = status.remaining.saturating_sub(reserved);
             }
-            standing.add(index, status);
-        }
-        standing
+            status
+        })
     }
 
     /// Most keys have none, and a span takes a division.
@@ -132,6 +142,14 @@ impl<C: Counter> AlgorithmState for Counters<C> {
                 standing
             }
         }
+    }
+
+    fn statuses(&mut self, question: &Question<'_>, now: u64) -> SmallVec<[LimitStatus; 1]> {
+        self.statuses_behind_reservations(question, now).collect()
+    }
+
+    fn reserves(&self, question: &Question<'_>, now: u64) -> bool {
+        self.reservations(question, now).open() > 0
     }
 
     #[inline]

@@ -25,5 +25,5 @@ pub(crate) use self::question::Question;
 pub(crate) use self::sliding_counter::SlidingCounter;
 pub(crate) use self::sliding_window::Log;
 pub(crate) use self::state::AlgorithmState;
-pub(crate) use self::status::Standing;
+pub(crate) use self::status::{RESERVED_WAIT, Standing};
 pub(crate) use self::token_bucket::TokenBucket;

@@ -248,6 +248,20 @@ impl AlgorithmState for Log {
         }
     }
 
+    fn statuses(&mut self, question: &Question<'_>, now: u64) -> SmallVec<[LimitStatus; 1]> {
+        self.advance(question.limits, now);
+        let views = question.limits.iter().enumerate().map(|(index, limit)| {
+            // A single limit has none, and sees all of the log.
+            let view = View { window: limit.window_us(), skip: self.views.get(index).map_or(0, |view| view.skip) };
+            self.status(view, limit, question.cost, now)
+        });
+        views.collect()
+    }
+
+    fn reserves(&self, _: &Question<'_>, _: u64) -> bool {
+        self.total.since(self.before).reserved > 0
+    }
+
     #[inline]
     fn reset(&self, question: &Question<'_>, limit: usize, now: u64) -> u64 {
         match (self.entries.back(), question.limits.get(limit)) {

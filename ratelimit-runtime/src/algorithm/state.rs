@@ -1,7 +1,9 @@
 //! [`AlgorithmState`]: what every algorithm does with what it keeps.
 
+use smallvec::SmallVec;
+
 use super::question::Question;
-use super::status::Standing;
+use super::status::{LimitStatus, Standing};
 
 /// The state of one key, for all limits of the question. `now` never steps back, and the state has not expired.
 pub(crate) trait AlgorithmState: Default {
@@ -10,6 +12,12 @@ pub(crate) trait AlgorithmState: Default {
 
     /// What the limits say to the call.
     fn standing(&mut self, question: &Question<'_>, now: u64) -> Standing;
+
+    /// What each limit says to the call, in the order of the limits.
+    fn statuses(&mut self, question: &Question<'_>, now: u64) -> SmallVec<[LimitStatus; 1]>;
+
+    /// Whether anything is reserved.
+    fn reserves(&self, question: &Question<'_>, now: u64) -> bool;
 
     /// How long until a limit is whole again. It has been asked for its [`standing`](Self::standing) at `now`.
     fn reset(&self, question: &Question<'_>, limit: usize, now: u64) -> u64;

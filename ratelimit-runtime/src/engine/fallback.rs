@@ -2,7 +2,7 @@
 //! ([`Fallback`]).
 //!
 //! The limits are the same and the memory is bounded. What is charged there is unknown to the store, and forgotten by
-//! itself; a block that was set there goes on refusing in this process once the store is back.
+//! itself; a block that was set there, by a rule or by hand, goes on refusing in this process once the store is back.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -97,6 +97,14 @@ impl Fallback {
         self.memory.get().is_some_and(|memory| known(memory.store.reset(request)).unwrap_or(false))
     }
 
+    /// Blocks the key in this process; where the memory has no room for that, it does not.
+    pub(crate) fn block(&self, request: Request<'_>, duration: Duration) {
+        let memory = self.memory();
+        if known(memory.store.block(request, duration)).is_ok() {
+            memory.note_block(duration);
+        }
+    }
+
     /// Ends a block that was set here.
     pub(crate) fn unblock(&self, request: Request<'_>) -> bool {
         self.memory.get().is_some_and(|memory| known(memory.store.unblock(request)).unwrap_or(false))
@@ -117,7 +125,7 @@ impl Fallback {
 
 impl Memory {
     fn blocked(&self, check: &Check<'_>, request: Request<'_>) -> Option<Verdict> {
-        if check.terms.block.is_zero() || check.shadow || !self.has_blocks() {
+        if check.shadow || !self.has_blocks() {
             return None;
         }
         known(self.store.peek(request)).ok().filter(|verdict| verdict.blocked)
@@ -125,9 +133,13 @@ impl Memory {
 
     fn note(&self, verdict: &Verdict) {
         if verdict.blocked {
-            let until = self.since.elapsed() + verdict.retry_after() + Duration::from_millis(1);
-            self.blocked_until_ms.fetch_max(millis(until), Ordering::Relaxed);
+            self.note_block(verdict.retry_after());
         }
+    }
+
+    fn note_block(&self, duration: Duration) {
+        let until = self.since.elapsed() + duration + Duration::from_millis(1);
+        self.blocked_until_ms.fetch_max(millis(until), Ordering::Relaxed);
     }
 
     fn has_blocks(&self) -> bool {

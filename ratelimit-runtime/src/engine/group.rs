@@ -44,7 +44,7 @@ pub(super) async fn acquire(group: &[Asked], start: Instant) -> Result<Vec<Decis
                 if let RateLimitError::Exceeded(longest) = &mut refused.error {
                     for &(at, asked) in steps.as_slice().iter().flatten() {
                         if let Ok(other) = asked.peek(asked.limit_after(start)).await
-                            && other.retry_after_us > longest.retry_after_us
+                            && (other.retry_after_us, refused.by) > (longest.retry_after_us, at)
                         {
                             (*longest, refused.by) = (other, at);
                         }
@@ -95,9 +95,16 @@ fn steps(group: &[Asked]) -> Vec<Step<'_>> {
         let requests: Vec<Request<'_>> =
             step.iter().filter_map(|(_, asked)| asked.check().key_request().ok()).collect();
         let together = step.first().is_some_and(|(_, first)| first.engine.store.decides_together(&requests));
-        if step.len() == 1 || together { vec![step] } else { step.into_iter().map(|one| vec![one]).collect() }
+        if step.len() == 1 || together { vec![step] } else { one_by_one(step) }
     });
     divided.collect()
+}
+
+/// Everywhere in the same order: of two groups that charge the same keys in opposite order, each may be refused for what
+/// the other gives back.
+fn one_by_one(mut step: Step<'_>) -> Vec<Step<'_>> {
+    step.sort_by(|(_, a), (_, b)| a.check().key.cmp(b.check().key));
+    step.into_iter().map(|one| vec![one]).collect()
 }
 
 /// Asks checks that one store decides in one step.

@@ -1,6 +1,11 @@
 //! The check of a call: asked once, or again and again for as long as its rule waits. Its outcome is observed here, once.
 
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
+
+use tokio::task::coop;
 
 use super::acquire::Admission;
 use super::asked::Asked;
@@ -12,6 +17,7 @@ use crate::decision::{Decision, Source};
 use crate::error::RateLimitError;
 use crate::observe;
 use crate::real_time;
+use crate::rule::MAX_WINDOW;
 use crate::store::{Health, Store as _};
 
 /// The outcome of a check, if it takes no waiting at all; `None` if it does, and then nothing has been asked.
@@ -24,10 +30,10 @@ pub(crate) fn acquire_now<T: Admission>(engine: &Engine, check: &Check<'_>) -> O
 /// Asks one check that [`acquire_now`] had no answer for, and waits for a slot if its rule says so.
 pub(crate) async fn acquire(asked: &Asked) -> Result<Decision, RateLimitError> {
     if !asked.check().waits() {
-        return observed(asked, asked.acquire(asked.limit_after(Instant::now())).await);
+        return cooperative(observed(asked, asked.acquire(asked.limit_after(Instant::now())).await)).await;
     }
     // Boxed, so that rules that do not wait have a small future.
-    let mut decisions = Box::pin(waiting(std::slice::from_ref(asked))).await?;
+    let mut decisions = cooperative(Box::pin(waiting(std::slice::from_ref(asked))).await).await?;
     decisions.pop().ok_or_else(|| RateLimitError::misconfigured("nothing was asked"))
 }
 
@@ -36,7 +42,34 @@ pub(crate) async fn acquire_all(group: &[Asked]) -> Result<Vec<Decision>, RateLi
     if let [asked] = group {
         return Ok(vec![acquire(asked).await?]);
     }
-    Box::pin(waiting(group)).await
+    cooperative(Box::pin(waiting(group)).await).await
+}
+
+/// The outcome, and where that is no admission, a part of the task's cooperation budget: a caller who asks again and again
+/// is answered at once each time, and must not keep its thread from other tasks.
+pub(crate) async fn cooperative<T>(outcome: Result<T, RateLimitError>) -> Result<T, RateLimitError> {
+    if outcome.is_err() {
+        poll_fn(poll_cooperative).await;
+    }
+    outcome
+}
+
+/// Ready, unless the task has used up its budget. Refusals are so quick that some of them are as much work as what else
+/// takes a unit of it.
+#[inline]
+pub(crate) fn poll_cooperative(cx: &mut Context<'_>) -> Poll<()> {
+    const REFUSALS_PER_UNIT: u8 = 16;
+    thread_local! {
+        static REFUSALS: Cell<u8> = const { Cell::new(0) };
+    }
+    let refusals = REFUSALS.get().wrapping_add(1);
+    REFUSALS.set(refusals);
+    if refusals % REFUSALS_PER_UNIT == 0 { poll_budget(cx) } else { Poll::Ready(()) }
+}
+
+#[cold]
+fn poll_budget(cx: &mut Context<'_>) -> Poll<()> {
+    coop::poll_proceed(cx).map(|budget| budget.made_progress())
 }
 
 async fn waiting(group: &[Asked]) -> Result<Vec<Decision>, RateLimitError> {
@@ -67,9 +100,10 @@ async fn attempts(group: &[Asked]) -> Result<Vec<Decision>, Refused> {
         let by = group.iter().position(|asked| asked.check().waits()).unwrap_or(0);
         return Err(Refused { by, error: RateLimitError::misconfigured(format!("`wait` cannot be kept here: {why}")) });
     }
+    let attempt = group.iter().map(Asked::timeout).max().unwrap_or_default().min(MAX_WINDOW);
     let waiters: Vec<Waiter<'_>> = group
         .iter()
-        .map(|asked| Waiter { queues: &asked.engine.queues, key: asked.check().key, wait: waits(asked) })
+        .map(|asked| Waiter { queues: &asked.engine.queues, key: asked.check().key, wait: waits(asked), attempt })
         .collect();
     match wait::wait(&waiters, &Group(group)).await {
         Waited::Attempted(outcome) => outcome,
@@ -105,7 +139,7 @@ async fn once(group: &[Asked], start: Instant) -> Result<Vec<Decision>, Refused>
     }
 }
 
-/// The answer to a caller whose time was up before its turn came.
+/// The answer to a caller whose time was up before its turn came, or for whom there was no room in the queue.
 async fn out_of_time(
     group: &[Asked],
     by: usize,

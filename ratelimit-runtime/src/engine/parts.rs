@@ -39,6 +39,8 @@ pub(crate) struct Engine {
     pub(crate) fallback: Fallback,
     #[cfg(feature = "http")]
     pub(crate) responses: crate::response::Responses,
+    #[cfg(feature = "http")]
+    pub(crate) trusted_proxies: crate::client_ip::TrustedProxies,
 }
 
 impl Engine {
@@ -65,6 +67,8 @@ impl Engine {
             fallback: Fallback::default(),
             #[cfg(feature = "http")]
             responses: crate::response::Responses::default(),
+            #[cfg(feature = "http")]
+            trusted_proxies: crate::client_ip::TrustedProxies::default(),
         }
     }
 }

@@ -3,37 +3,22 @@
 //! Callers that a key has refused stand in the queue of that key, first come, first served, and only the first of them
 //! tries again, at the moment that its last refusal named: a thousand waiters ask the store once, not a thousand times. A caller
 //! who comes while others wait goes to the end of the queue. Each waits no longer than its rule allows, and one that is
-//! dropped makes room for the next.
+//! dropped makes room for the next. So does one whose runtime is not driven: its turn lapses.
 //!
 //! What is tried is up to the caller; this file only knows keys and refusals.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// How many callers of one limiter may wait; further ones are refused at once.
 const MAX_WAITERS: usize = 10_000;
-
-/// The queues of one limiter, one per key that somebody waits for.
-#[derive(Debug, Default)]
-pub(super) struct WaitQueues {
-    queues: Mutex<HashMap<Box<[u8]>, Arc<Queue>>>,
-    waiting: AtomicUsize,
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    /// Locked by the first in the queue. Tokio's mutex is fair, so the others follow in order.
-    turn: Arc<tokio::sync::Mutex<()>>,
-    /// How many callers are in the queue. Changed under the lock of the queues.
-    len: AtomicUsize,
-    /// When the first may try again.
-    retry_at: Mutex<Option<Instant>>,
-}
+/// How late a runtime may run the first in a queue. After that, and the time of an attempt, the turn is the next one's.
+const LATE: Duration = Duration::from_secs(1);
 
 /// A key that may refuse an attempt, and how long its rule waits for a slot; zero for not at all.
 #[derive(Clone, Copy)]
@@ -41,6 +26,8 @@ pub(super) struct Waiter<'a> {
     pub(super) queues: &'a WaitQueues,
     pub(super) key: &'a [u8],
     pub(super) wait: Duration,
+    /// How long an attempt takes at most.
+    pub(super) attempt: Duration,
 }
 
 /// What is tried, again and again.
@@ -62,8 +49,8 @@ pub(super) enum Attempt<T> {
 pub(super) enum Waited<T> {
     /// It ended with the outcome of an attempt.
     Attempted(T),
-    /// Time was up in the queue of waiter `by`, before its turn came. `refused` is the caller's own last refusal, if there
-    /// was one, and how long ago it came; `front` is how long the first in that queue still waits.
+    /// Time was up in the queue of waiter `by` before its turn came, or there was no room in it. `refused` is the caller's
+    /// own last refusal, if there was one, and how long ago it came; `front` is how long the first in that queue still waits.
     OutOfTime { by: usize, refused: Option<(T, Duration)>, front: Option<Duration> },
 }
 
@@ -79,24 +66,13 @@ pub(super) async fn wait<A: Attempts>(waiters: &[Waiter<'_>], attempts: &A) -> W
         if let Some((by, waiter)) = next.take().and_then(|by| Some((by, waiters.get(by)?))) {
             // The old place is left first, so that nobody waits for one key while keeping the turn of another.
             drop(place.take());
-            let Some(mut joined) = waiter.queues.join(waiter.key) else {
-                return Waited::Attempted(match last {
-                    Some((refusal, _)) => refusal,
-                    None => attempts.attempt().await.outcome(),
-                });
+            let in_time = match waiter.queues.join(waiter) {
+                Some(joined) => place.insert((by, joined)).1.turn(retry_at, start + waiter.wait).await,
+                None => false,
             };
-            if joined.is_first() {
-                joined.sleep_until(retry_at).await;
-            } else if !joined.turn(start + waiter.wait).await {
-                let now = Instant::now();
-                let refused = last.map(|(refusal, then)| (refusal, now.saturating_duration_since(then)));
-                return Waited::OutOfTime {
-                    by,
-                    refused,
-                    front: joined.front().map(|at| at.saturating_duration_since(now)),
-                };
+            if !in_time {
+                return out_of_time(by, waiter, last);
             }
-            place = Some((by, joined));
         }
         match attempts.attempt().await {
             Attempt::Done(outcome) => return Waited::Attempted(outcome),
@@ -108,8 +84,12 @@ pub(super) async fn wait<A: Attempts>(waiters: &[Waiter<'_>], attempts: &A) -> W
                 }
                 retry_at = now + retry_after;
                 last = Some((outcome, now));
-                match &mut place {
-                    Some((at, place)) if *at == by => place.sleep_until(retry_at).await,
+                match (&mut place, waiters.get(by)) {
+                    (Some((at, place)), Some(waiter)) if *at == by => {
+                        if !place.turn(retry_at, start + wait).await {
+                            return out_of_time(by, waiter, last);
+                        }
+                    }
                     _ => next = Some(by),
                 }
             }
@@ -117,72 +97,167 @@ pub(super) async fn wait<A: Attempts>(waiters: &[Waiter<'_>], attempts: &A) -> W
     }
 }
 
-impl<T> Attempt<T> {
-    fn outcome(self) -> T {
-        match self {
-            Self::Done(outcome) | Self::Refused { outcome, .. } => outcome,
-        }
+fn out_of_time<T>(by: usize, waiter: &Waiter<'_>, last: Option<(T, Instant)>) -> Waited<T> {
+    let now = Instant::now();
+    Waited::OutOfTime {
+        by,
+        refused: last.map(|(refusal, then)| (refusal, now.saturating_duration_since(then))),
+        front: waiter.queues.front(waiter.key).map(|at| at.saturating_duration_since(now)),
     }
 }
 
+/// The queues of one limiter, one per key that is waited for.
+#[derive(Debug, Default)]
+pub(super) struct WaitQueues {
+    queues: Mutex<HashMap<Box<[u8]>, Queue>>,
+    /// How many places there are, those that have lapsed included.
+    waiting: AtomicUsize,
+}
+
+/// The places of one queue, by number; never empty. The first of them has the turn.
+#[derive(Debug)]
+struct Queue {
+    places: BTreeMap<u64, Turn>,
+    next: u64,
+    /// When the first tries again.
+    retry_at: Instant,
+    /// When the turn is the next one's, unless the first has done something by then.
+    lapses_at: Instant,
+}
+
+/// What a place is told, and how long it may take over an attempt.
+#[derive(Debug, Clone)]
+struct Turn {
+    comes: Arc<Notify>,
+    attempt: Duration,
+}
+
 impl WaitQueues {
-    fn has(&self, key: &[u8]) -> bool {
-        self.waiting.load(Ordering::Relaxed) > 0
-            && self.queues.lock().unwrap_or_else(PoisonError::into_inner).contains_key(key)
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<[u8]>, Queue>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place at the end of the queue of this key; `None` if too many wait already.
-    fn join(&self, key: &[u8]) -> Option<Place<'_>> {
-        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+    fn has(&self, key: &[u8]) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0 && self.lock().contains_key(key)
+    }
+
+    /// When the first in the queue of this key tries again.
+    fn front(&self, key: &[u8]) -> Option<Instant> {
+        self.lock().get(key).map(|queue| queue.retry_at)
+    }
+
+    /// A place at the end of the queue of a key; `None` if too many wait already.
+    fn join<'a>(&'a self, waiter: &Waiter<'_>) -> Option<Place<'a>> {
+        let mut queues = self.lock();
         if self.waiting.load(Ordering::Relaxed) >= MAX_WAITERS {
             return None;
         }
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        let key: Box<[u8]> = key.into();
-        let queue = Arc::clone(queues.entry(key.clone()).or_default());
-        queue.len.fetch_add(1, Ordering::Relaxed);
-        Some(Place { turn: None, queues: self, key, queue })
+        let turn = Turn { comes: Arc::new(Notify::new()), attempt: waiter.attempt };
+        let key: Box<[u8]> = waiter.key.into();
+        let number = Queue::join(&mut queues, &key, &turn);
+        Some(Place { queues: self, key, number, turn })
+    }
+}
+
+impl Queue {
+    fn join(queues: &mut HashMap<Box<[u8]>, Self>, key: &[u8], turn: &Turn) -> u64 {
+        if let Some(queue) = queues.get_mut(key) {
+            let number = queue.next;
+            queue.places.insert(number, turn.clone());
+            queue.next += 1;
+            return number;
+        }
+        let now = Instant::now();
+        let places = BTreeMap::from([(0, turn.clone())]);
+        queues.insert(key.into(), Self { places, next: 1, retry_at: now, lapses_at: now + turn.attempt + LATE });
+        0
+    }
+
+    /// Takes a place out; if it was the first, the turn is the next one's. Says whether any are left.
+    fn leave(&mut self, number: u64, now: Instant) -> bool {
+        let had_turn = self.is_first(number);
+        self.places.remove(&number);
+        if had_turn && let Some(first) = self.places.values().next() {
+            // From now on, because nothing says that the runtime of the next is driven.
+            (self.retry_at, self.lapses_at) = (now, now + first.attempt + LATE);
+            first.comes.notify_one();
+        }
+        !self.places.is_empty()
+    }
+
+    fn is_first(&self, number: u64) -> bool {
+        self.places.keys().next() == Some(&number)
     }
 }
 
 /// A place in a queue; the last to leave takes the queue along.
 struct Place<'a> {
-    turn: Option<OwnedMutexGuard<()>>,
     queues: &'a WaitQueues,
     key: Box<[u8]>,
-    queue: Arc<Queue>,
+    number: u64,
+    turn: Turn,
+}
+
+/// Where a place stands.
+enum Stand {
+    First,
+    /// Behind one whose turn may lapse at this moment.
+    Behind(Instant),
 }
 
 impl Place<'_> {
-    /// Whether nobody stands in front; then it is the caller's turn.
-    fn is_first(&mut self) -> bool {
-        self.turn = Arc::clone(&self.queue.turn).try_lock_owned().ok();
-        self.turn.is_some()
+    /// Waits for the turn, and if it is there already until `retry_at`; says whether that was in time.
+    async fn turn(&mut self, retry_at: Instant, until: Instant) -> bool {
+        if self.keeps_turn_until(retry_at) {
+            tokio::time::sleep_until(retry_at).await;
+        }
+        loop {
+            match self.stand() {
+                Stand::First => return true,
+                Stand::Behind(_) if Instant::now() >= until => return false,
+                Stand::Behind(lapses_at) => {
+                    // A turn that has come meanwhile is kept by the notification, and else it was time to look.
+                    let _ = tokio::time::timeout_at(until.min(lapses_at), self.turn.comes.notified()).await;
+                }
+            }
+        }
     }
 
-    /// Waits for the turn; says whether it came in time.
-    async fn turn(&mut self, until: Instant) -> bool {
-        self.turn = tokio::time::timeout_at(until, Arc::clone(&self.queue.turn).lock_owned()).await.ok();
-        self.turn.is_some()
+    /// Says that the next attempt is made at this moment, if it is this one's turn.
+    fn keeps_turn_until(&self, retry_at: Instant) -> bool {
+        let mut queues = self.queues.lock();
+        let Some(queue) = queues.get_mut(&self.key).filter(|queue| queue.is_first(self.number)) else { return false };
+        (queue.retry_at, queue.lapses_at) = (retry_at, retry_at + self.turn.attempt + LATE);
+        true
     }
 
-    async fn sleep_until(&mut self, at: Instant) {
-        *self.queue.retry_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
-        tokio::time::sleep_until(at).await;
-    }
-
-    /// When the first in the queue tries again.
-    fn front(&self) -> Option<Instant> {
-        *self.queue.retry_at.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Where it stands now. A turn that has lapsed is taken away, and its place with it: its owner comes again at the end.
+    fn stand(&mut self) -> Stand {
+        let mut queues = self.queues.lock();
+        loop {
+            let now = Instant::now();
+            let queue = queues.get_mut(&self.key).filter(|queue| queue.places.contains_key(&self.number));
+            let Some(queue) = queue else {
+                self.number = Queue::join(&mut queues, &self.key, &self.turn);
+                continue;
+            };
+            match queue.places.keys().next().copied() {
+                Some(first) if first != self.number && now < queue.lapses_at => return Stand::Behind(queue.lapses_at),
+                Some(first) if first != self.number => _ = queue.leave(first, now),
+                _ => return Stand::First,
+            }
+        }
     }
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.turn = None;
-        let mut queues = self.queues.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = self.queues.lock();
         self.queues.waiting.fetch_sub(1, Ordering::Relaxed);
-        if self.queue.len.fetch_sub(1, Ordering::Relaxed) == 1 {
+        if let Some(queue) = queues.get_mut(&self.key)
+            && !queue.leave(self.number, Instant::now())
+        {
             queues.remove(&self.key);
         }
     }

@@ -9,6 +9,7 @@ use super::writer::{KeyPart, KeyWriter};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ExactIp(pub IpAddr);
 
+#[diagnostic::do_not_recommend]
 impl KeyPart for ExactIp {
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         key.display(self.0.to_canonical());
@@ -16,6 +17,7 @@ impl KeyPart for ExactIp {
 }
 
 /// The subscriber: IPv4 as it is, also when embedded in an IPv6 address; IPv6 by its /64, which is what one customer gets.
+#[diagnostic::do_not_recommend]
 impl KeyPart for IpAddr {
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         match self {
@@ -25,12 +27,14 @@ impl KeyPart for IpAddr {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl KeyPart for Ipv4Addr {
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         key.display(self);
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl KeyPart for Ipv6Addr {
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         if let Some(address) = embedded_ipv4(*self) {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::writer::{KeyPart, KeyWriter};
 
+#[diagnostic::do_not_recommend]
 impl KeyPart for str {
     #[inline]
     fn write_key(&self, key: &mut KeyWriter<'_>) {
@@ -14,6 +15,7 @@ impl KeyPart for str {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl KeyPart for String {
     #[inline]
     fn write_key(&self, key: &mut KeyWriter<'_>) {
@@ -21,18 +23,21 @@ impl KeyPart for String {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl KeyPart for bool {
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         key.plain(if *self { "true" } else { "false" });
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl KeyPart for char {
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         key.str(self.encode_utf8(&mut [0; 4]));
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl KeyPart for u8 {
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         key.plain(itoa::Buffer::new().format(*self));
@@ -45,6 +50,7 @@ impl KeyPart for u8 {
 
 macro_rules! integers {
     ($($int:ty)*) => {$(
+        #[diagnostic::do_not_recommend]
         impl KeyPart for $int {
             fn write_key(&self, key: &mut KeyWriter<'_>) {
                 key.plain(itoa::Buffer::new().format(*self));
@@ -57,6 +63,7 @@ integers!(u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize);
 
 macro_rules! non_zero_integers {
     ($($int:ty)*) => {$(
+        #[diagnostic::do_not_recommend]
         impl KeyPart for NonZero<$int> {
             fn write_key(&self, key: &mut KeyWriter<'_>) {
                 self.get().write_key(key);
@@ -67,24 +74,28 @@ macro_rules! non_zero_integers {
 
 non_zero_integers!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize);
 
+#[diagnostic::do_not_recommend]
 impl<T: KeyPart> KeyPart for [T] {
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         T::write_slice(self, key);
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: KeyPart, const N: usize> KeyPart for [T; N] {
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         T::write_slice(self, key);
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: KeyPart> KeyPart for Vec<T> {
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         T::write_slice(self, key);
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: KeyPart> KeyPart for Option<T> {
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         match self {
@@ -96,6 +107,7 @@ impl<T: KeyPart> KeyPart for Option<T> {
 
 macro_rules! pointers {
     ($($pointer:ty)*) => {$(
+        #[diagnostic::do_not_recommend]
         impl<T: KeyPart + ?Sized> KeyPart for $pointer {
             fn write_key(&self, key: &mut KeyWriter<'_>) {
                 (**self).write_key(key);
@@ -106,12 +118,14 @@ macro_rules! pointers {
 
 pointers!(&T &mut T Box<T> Rc<T> Arc<T>);
 
+#[diagnostic::do_not_recommend]
 impl<T: KeyPart + ToOwned + ?Sized> KeyPart for Cow<'_, T> {
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         (**self).write_key(key);
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl KeyPart for () {
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         key.group("", |_| {});
@@ -120,6 +134,7 @@ impl KeyPart for () {
 
 macro_rules! tuples {
     ($($($name:ident)+;)*) => {$(
+        #[diagnostic::do_not_recommend]
         impl<$($name: KeyPart),+> KeyPart for ($($name,)+) {
             fn write_key(&self, key: &mut KeyWriter<'_>) {
                 #[allow(non_snake_case, reason = "the fields are named like their types")]
@@ -144,6 +159,7 @@ tuples! {
 }
 
 #[cfg(feature = "uuid")]
+#[diagnostic::do_not_recommend]
 impl KeyPart for uuid::Uuid {
     fn write_key(&self, key: &mut KeyWriter<'_>) {
         key.plain(self.hyphenated().encode_lower(&mut Self::encode_buffer()));

@@ -37,9 +37,9 @@ use super::buf::{KeyBuf, MAX_PART};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be part of a rate limit key",
     label = "not a `KeyPart`",
-    note = "name a field or a method that gives a string, an integer, a `bool`, an `IpAddr`, a `Uuid` (feature `uuid`) or a tuple of such: `<user.id>`, `<user.name()>`",
-    note = "for a socket address write `<addr.ip()>`: its port changes with every connection",
-    note = "for your own type add `#[derive(KeyPart)]`; for one that only implements `Display` use an expression: `key = value.to_string()`"
+    note = "for your own type: `#[derive(KeyPart)]`, or, if it only implements `Display`, `key = value.to_string()`",
+    note = "or name a field or a method that gives a string, an integer, a `bool`, an `IpAddr`, a `Uuid` (feature `uuid`) or a tuple of such: `<user.id>`, `<user.name()>`",
+    note = "for a socket address write `<addr.ip()>`: its port changes with every connection"
 )]
 pub trait KeyPart {
     /// Writes the value. Equal values must make equal calls, different values different ones.

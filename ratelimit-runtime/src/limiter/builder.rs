@@ -38,6 +38,8 @@ pub struct RateLimiterBuilder {
     policies: Vec<(String, Policy)>,
     #[cfg(feature = "http")]
     responses: crate::Responses,
+    #[cfg(feature = "http")]
+    trusted_proxies: crate::TrustedProxies,
 }
 
 impl fmt::Debug for RateLimiterBuilder {
@@ -65,6 +67,8 @@ impl RateLimiterBuilder {
             policies: Vec::new(),
             #[cfg(feature = "http")]
             responses: crate::Responses::default(),
+            #[cfg(feature = "http")]
+            trusted_proxies: crate::TrustedProxies::default(),
         }
     }
 
@@ -114,6 +118,15 @@ impl RateLimiterBuilder {
     #[cfg(feature = "http")]
     pub fn responses(mut self, responses: crate::Responses) -> Self {
         self.responses = responses;
+        self
+    }
+
+    /// The proxies whose word [`ClientIp`](crate::ClientIp) takes, where this is the limiter
+    /// [in force](crate::RateLimiter::current); none unless set. A [`RateLimitLayer`](crate::RateLimitLayer) may set others
+    /// for what is inside of it.
+    #[cfg(feature = "http")]
+    pub fn trusted_proxies(mut self, proxies: crate::TrustedProxies) -> Self {
+        self.trusted_proxies = proxies;
         self
     }
 
@@ -196,6 +209,7 @@ impl RateLimiterBuilder {
         {
             self.responses.check()?;
             engine.responses = self.responses;
+            engine.trusted_proxies = self.trusted_proxies;
         }
         policies::replace(&engine, self.policies)?;
         if let Some(secret) = self.secret {

@@ -75,9 +75,21 @@ pub(crate) fn current() -> Arc<Engine> {
 /// How the limiter in force here says no, if there is one.
 #[cfg(feature = "http")]
 pub(crate) fn responses() -> crate::Responses {
+    setting(|engine| engine.responses.clone())
+}
+
+/// Whom the limiter in force here believes, if there is one.
+#[cfg(feature = "http")]
+pub(crate) fn trusted_proxies() -> crate::TrustedProxies {
+    setting(|engine| engine.trusted_proxies.clone())
+}
+
+/// A setting of the limiter in force here; of the one in memory that no program asked for, the default.
+#[cfg(feature = "http")]
+fn setting<T: Default>(of: impl FnOnce(&Engine) -> T) -> T {
     match find() {
-        Found::Installed(installed) => installed.as_ref().map(|engine| engine.responses.clone()).unwrap_or_default(),
-        found => found.engine().responses.clone(),
+        Found::Installed(installed) => installed.as_ref().map(|engine| of(engine)).unwrap_or_default(),
+        found => of(found.engine()),
     }
 }
 

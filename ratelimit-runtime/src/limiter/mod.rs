@@ -125,7 +125,8 @@ impl RateLimiter {
             None => ControlFlow::Continue(Asked::new(Arc::clone(engine), check)),
         });
         match asked {
-            ControlFlow::Break(outcome) => outcome,
+            ControlFlow::Break(Ok(decision)) => Ok(decision),
+            ControlFlow::Break(refused) => engine::cooperative(refused).await,
             ControlFlow::Continue(asked) => engine::acquire(&asked).await,
         }
     }
@@ -168,14 +169,22 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// `Unavailable` or `Misconfigured`.
+    /// `Misconfigured`; or `Unavailable`, and then the key is blocked in this process alone: try again once the store is
+    /// back, for the others.
     pub async fn block(&self, rule: &Rule, key: &Key, duration: Duration) -> Result<(), RateLimitError> {
         if duration.is_zero() || duration > MAX_WINDOW {
             return Err(RateLimitError::misconfigured("a block lasts more than 0 and at most 366 days"));
         }
         let asked = self.asked(rule, key);
         asked.need(Feature::Block)?;
-        engine::change(&asked, |store, request| store.block(request, duration)).await
+        let outcome = engine::change(&asked, |store, request| store.block(request, duration)).await;
+        match &outcome {
+            // What was blocked here during an outage is blocked by the store now.
+            Ok(()) => _ = self.engine.fallback.unblock(asked.key_request()?),
+            Err(RateLimitError::Unavailable(_)) => self.engine.fallback.block(asked.key_request()?, duration),
+            Err(_) => {}
+        }
+        outcome
     }
 
     /// Ends a block for everyone on the same store, and leaves what was charged as it is; says whether there was one.

@@ -85,6 +85,17 @@ impl RateLimitError {
     }
 }
 
+/// A trusted proxy does not say whose request it passes on.
+#[cfg(feature = "http")]
+pub(crate) fn no_client(proxy: std::net::IpAddr, reason: &str) {
+    tracing::warn!(
+        name: "no_client", target: SETUP, %proxy, reason,
+        "a trusted proxy names no client, or is contradicted: such requests share the limits of its own address. Let it \
+         write `Forwarded` or `X-Forwarded-For`, and remove the one that it does not write; `TrustedProxies` says which \
+         are read, and can refuse such requests"
+    );
+}
+
 pub(crate) fn no_limiter() {
     const MESSAGE: &str = "no rate limiter is installed: limits are kept in the memory of this process only; \
          call `RateLimiter::redis(url)?.install()` or `RateLimiter::memory().install()` at start";

@@ -124,24 +124,24 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         for (json, expected) in [
-            (r#""5""#, "such as \"5/1m\""),
-            (r#""x/1m""#, "`x` in the limit"),
-            (r#""0/1m""#, "admits nothing"),
-            (r#""5/1 parsec""#, "not a duration"),
+            (r#""5""#, "write \"3/60s\""),
+            (r#""x/1m""#, "`x` is not a number of calls"),
+            (r#""0/1m""#, "refuses every call"),
+            (r#""5/1 parsec""#, "unknown unit `parsec`"),
             (r#""5/1us""#, "at least one millisecond"),
             (r#""5/53w""#, "at most 366 days"),
-            (r#""5/1month""#, "no unit `month`"),
+            (r#""5/1month""#, "write \"30d\""),
             ("[]", "at least one limit"),
             ("5", "a list of them"),
             (r#"{"limits": "5/1m", "brust": 5}"#, "unknown field `brust`"),
             (r#"{"algorithm": "fixed_window"}"#, "missing field `limits`"),
-            (r#"{"limits": "5/1m", "algorithm": "gcra"}"#, "no algorithm `gcra`"),
-            (r#"{"limits": "fixed_window 5/1m"}"#, "`fixed_window 5` in the limit"),
+            (r#"{"limits": "5/1m", "algorithm": "gcra"}"#, "did you mean \"leaky_bucket\"?"),
+            (r#"{"limits": "fixed_window 5/1m"}"#, "`fixed_window 5` is not a number of calls"),
             (r#"{"limits": {"limits": "5/1m", "block": "1m"}}"#, "or a list of them"),
             (r#"{"limits": []}"#, "at least one limit"),
             (r#"{"limits": "5/1m", "burst": 5}"#, "goes with token_bucket"),
             (r#"{"limits": "5/1m, 9/1h", "algorithm": "token_bucket", "burst": 5}"#, "one limit"),
-            (r#"{"limits": "5/1m", "block": "5"}"#, "not a duration"),
+            (r#"{"limits": "5/1m", "block": "5"}"#, "has no unit after `5`"),
         ] {
             let error = serde_json::from_str::<Policy>(json).unwrap_err().to_string();
             assert!(error.contains(expected), "{json}: {error}");

@@ -3,6 +3,7 @@
 mod algorithm;
 #[cfg(feature = "serde")]
 mod config;
+mod duration;
 mod known_by;
 mod limit;
 mod name;
@@ -10,6 +11,7 @@ mod on_unavailable;
 mod parse;
 mod policy;
 mod terms;
+mod words;
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -21,10 +23,10 @@ pub(crate) use self::known_by::KnownBy;
 pub use self::limit::{InvalidLimit, Limit, MAX_COUNT, MAX_LIMITS, MAX_WINDOW};
 pub(crate) use self::name::{FORMAT, Name, escape, from_type_path, push_head};
 pub use self::on_unavailable::OnUnavailable;
-pub use self::parse::ParseError;
 pub use self::policy::Policy;
 pub(crate) use self::policy::{Policies, checked};
 pub(crate) use self::terms::Terms;
+pub use self::words::ParseError;
 
 /// A named limit, or several on one key, and how the checks behave. The attribute makes one per function; by hand it
 /// is a static:
@@ -44,6 +46,8 @@ pub struct Rule {
     name: RuleName,
     terms: Terms,
     policy: Option<&'static str>,
+    /// How often windows or algorithm have been changed.
+    revision: u32,
     resolved: OnceCell<Resolved>,
     known_by: KnownBy,
 }
@@ -58,6 +62,10 @@ enum RuleName {
 /// What is worked out once per rule.
 #[derive(Debug, Clone)]
 pub(crate) struct Resolved {
+    /// Of the rule that it is of.
+    revision: u32,
+    /// Of the same rule, which was changed after it had been used.
+    newer: OnceCell<Box<Self>>,
     /// The name as decisions and metrics show it.
     pub(crate) name: Name,
     /// The name as keys hold it.
@@ -94,7 +102,21 @@ impl Rule {
     }
 
     const fn with_name(name: RuleName, limit: Limit) -> Self {
-        Self { name, terms: Terms::new(limit), policy: None, resolved: OnceCell::new(), known_by: KnownBy::nobody() }
+        Self {
+            name,
+            terms: Terms::new(limit),
+            policy: None,
+            revision: 0,
+            resolved: OnceCell::new(),
+            known_by: KnownBy::nobody(),
+        }
+    }
+
+    /// The same rule with other windows or another algorithm: what was worked out of it before is void.
+    const fn revised(mut self) -> Self {
+        self.revision += 1;
+        self.known_by = KnownBy::nobody();
+        self
     }
 
     /// The same rule with one more limit on the same key. A call is charged to all of them, or to none.
@@ -105,14 +127,14 @@ impl Rule {
     #[must_use]
     pub const fn and(mut self, limit: Limit) -> Self {
         self.terms = self.terms.and(limit);
-        self
+        self.revised()
     }
 
     /// How the limits are kept: [`Algorithm::SlidingWindow`] unless set.
     #[must_use]
     pub const fn with_algorithm(mut self, algorithm: Algorithm) -> Self {
         self.terms = self.terms.with_algorithm(algorithm);
-        self
+        self.revised()
     }
 
     /// Once the limits refuse a key, refuse it for this long. Refusals by the block do not extend it; `peek` and
@@ -123,7 +145,8 @@ impl Rule {
         self
     }
 
-    /// Wait for a slot up to this long instead of refusing at once. Callers of one process are served first come, first served.
+    /// Wait for a slot up to this long instead of refusing at once. Callers of one process are served first come, first
+    /// served; when 10,000 of one limiter wait, others are refused at once.
     #[must_use]
     pub const fn with_wait(mut self, wait: Duration) -> Self {
         self.terms.wait = if wait.as_micros() > MAX_WINDOW.as_micros() { MAX_WINDOW } else { wait };
@@ -263,12 +286,30 @@ impl Rule {
 
     #[inline]
     pub(crate) fn resolved(&self) -> &Resolved {
-        self.resolved.get_or_init(|| {
-            let name = self.full_name();
-            let escaped: Box<str> = escape(&name).into();
-            let mut head = String::with_capacity(escaped.len() + 24);
-            push_head(&mut head, self.terms.algorithm(), self.limits(), &escaped);
-            Resolved { name: Name::intern(&name), escaped, head: head.into_boxed_str() }
-        })
+        let resolved = self.resolved.get_or_init(|| self.resolve());
+        if resolved.revision == self.revision { resolved } else { self.resolved_anew(resolved) }
+    }
+
+    #[cold]
+    fn resolved_anew<'a>(&'a self, mut resolved: &'a Resolved) -> &'a Resolved {
+        // In a constant, nothing can be taken out of the cell: what is newer stands behind it.
+        while resolved.revision != self.revision {
+            resolved = resolved.newer.get_or_init(|| Box::new(self.resolve()));
+        }
+        resolved
+    }
+
+    fn resolve(&self) -> Resolved {
+        let name = self.full_name();
+        let escaped: Box<str> = escape(&name).into();
+        let mut head = String::with_capacity(escaped.len() + 24);
+        push_head(&mut head, self.terms.algorithm(), self.limits(), &escaped);
+        Resolved {
+            revision: self.revision,
+            newer: OnceCell::new(),
+            name: Name::intern(&name),
+            escaped,
+            head: head.into_boxed_str(),
+        }
     }
 }

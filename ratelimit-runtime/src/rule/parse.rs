@@ -1,4 +1,4 @@
-//! Rules as text: what attributes and configurations write, read back.
+//! Rules as text: what attributes and configurations write, read back. Errors speak as those of the attribute do.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,42 +7,52 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::algorithm::Algorithm;
+use super::duration;
 use super::limit::{Limit, MAX_LIMITS, MAX_WINDOW};
 use super::on_unavailable::OnUnavailable;
 use super::policy::Policy;
-
-/// What is wrong with a limit, a policy, or a part of one that was given as text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ParseError(String);
-
-impl fmt::Display for ParseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ParseError {}
-
-pub(super) fn error<T>(message: impl Into<String>) -> Result<T, ParseError> {
-    Err(ParseError(message.into()))
-}
+use super::words::{Fault, ParseError, nearest};
 
 /// `max/window`: `5/1m`, `1000/1h 30m`.
 impl FromStr for Limit {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        let Some((max, window)) = text.split_once('/') else {
-            return error(format!("`{text}` is not a limit: write a number, a slash and a window, such as \"5/1m\""));
-        };
-        let Some(max) = count(max) else {
-            return error(format!("`{}` in the limit `{text}` is not a whole number", max.trim()));
-        };
-        if max == 0 {
-            return error(format!("the limit `{text}` admits nothing"));
-        }
-        Self::try_new(max, duration(window)?).or_else(|why| error(format!("in the limit `{text}`, {why}")))
+        limit(text).map_err(|fault| fault.drawn(text))
     }
+}
+
+fn limit(text: &str) -> Result<Limit, Fault<'_>> {
+    let fault = |at, message: String| Err(Fault { at, message });
+    let Some((max, window)) = text.split_once('/') else {
+        return fault(text.trim(), "a limit is `max/window`: write \"3/60s\" for 3 in any 60 seconds".to_owned());
+    };
+    let (max, window) = (max.trim(), window.trim());
+    if count(window).is_some() && duration::read(max).is_ok() {
+        return fault(text.trim(), format!("the number comes first: did you mean \"{window}/{max}\"?"));
+    }
+    let Some(number) = count(max) else {
+        let negative = max.strip_prefix('-').is_some_and(|rest| count(rest).is_some());
+        return match max {
+            _ if negative => fault(max, "a limit cannot be negative: write 1 or more".to_owned()),
+            "" => fault(text, "how many calls? write a number before the `/`, as in \"3/60s\"".to_owned()),
+            _ => fault(
+                max,
+                format!("`{max}` is not a number of calls: write a whole number before the `/`, as in \"3/60s\""),
+            ),
+        };
+    };
+    if number == 0 {
+        return fault(max, "a limit of 0 refuses every call: write 1 or more".to_owned());
+    }
+    if duration::unit(window).is_some() {
+        return fault(window, format!("how long? write \"{max}/1{window}\""));
+    }
+    if window.contains([';', '/']) {
+        return fault(window, "between two limits stands a comma, as in \"5/1m, 50/1d\"".to_owned());
+    }
+    Limit::try_new(number, duration::read(window)?)
+        .or_else(|why| fault(text.trim(), format!("in the limit `{}`, {why}", text.trim())))
 }
 
 /// `1_000`
@@ -73,62 +83,102 @@ impl FromStr for Policy {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let (algorithm, rest) = match text.split_once(' ') {
-            Some((word, rest)) if word.starts_with(char::is_alphabetic) => (Some(word), rest),
-            _ => (None, text.as_str()),
-        };
-        let (rest, block) = with_option(rest, " block ");
-        let (limits, burst) = with_option(rest, " burst ");
-        let burst = match burst.map(count) {
-            Some(None) => return error(format!("in `{text}`, `burst` is not followed by a whole number")),
-            burst => burst.flatten(),
-        };
-        Self::assembled(limits_of(limits)?, algorithm, burst, block)
+        let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        read(&line).map_err(|fault| fault.drawn(&line))
     }
+}
+
+fn read(line: &str) -> Result<Policy, Fault<'_>> {
+    let (algorithm, rest) = match line.split_once(' ') {
+        Some((word, rest)) if word.starts_with(char::is_alphabetic) => (Some(word), rest),
+        _ => (None, line),
+    };
+    if let Some(word) = rest.split([' ', ',']).find(|word| word.parse::<Algorithm>().is_ok()) {
+        let message = format!("the algorithm stands before the limits: write `{word} 5/1m`");
+        return Err(Fault { at: word, message });
+    }
+    let (rest, block) = with_option(rest, "block");
+    let (limits, burst) = with_option(rest, "burst");
+    let options = [("burst", burst, "burst 10"), ("block", block, "block 10m")];
+    if let Some((name, at, example)) = options.into_iter().find(|(_, value, _)| *value == Some("")) {
+        let message = format!("`{name}` needs a value: write `{example}`");
+        return Err(Fault { at: at.unwrap_or_default(), message });
+    }
+    if let Some((_, late)) = block.and_then(|block| block.split_once(" burst")) {
+        let message = "`burst` stands before `block`".to_owned();
+        return Err(Fault { at: late, message });
+    }
+    let algorithm = algorithm.map(|word| named(word).map_err(|message| Fault { at: word, message })).transpose()?;
+    let number = |burst| {
+        let message = format!("`{burst}` is not a number of calls: write `burst 10`");
+        count(burst).ok_or(Fault { at: burst, message })
+    };
+    let (number, lasts) = (burst.map(number).transpose()?, block.map(duration::read).transpose()?);
+    Policy::of(limits_in(limits)?, algorithm.unwrap_or_default(), number, lasts).map_err(|message| {
+        let about_block = number.is_none() && lasts.is_some();
+        Fault { at: burst.or(block.filter(|_| about_block)).unwrap_or(line), message }
+    })
 }
 
 /// What stands before and behind a word.
 fn with_option<'a>(text: &'a str, word: &str) -> (&'a str, Option<&'a str>) {
-    text.split_once(word).map_or((text, None), |(before, value)| (before, Some(value)))
+    if let Some(before) = text.strip_suffix(word).and_then(|before| before.strip_suffix(' ')) {
+        return (before, text.get(text.len()..));
+    }
+    text.split_once(&format!(" {word} ")).map_or((text, None), |(before, value)| (before, Some(value)))
 }
 
 /// `5/1m, 50/1d`
 pub(super) fn limits_of(text: &str) -> Result<SmallVec<[Limit; 2]>, ParseError> {
-    text.split(',').map(|limit| limit.trim().parse()).collect()
+    limits_in(text).map_err(|fault| fault.drawn(text))
+}
+
+fn limits_in(text: &str) -> Result<SmallVec<[Limit; 2]>, Fault<'_>> {
+    text.split(',').map(|part| limit(part.trim())).collect()
 }
 
 impl Policy {
-    /// The policy of these parts, where they go together.
+    /// The policy of these parts as a configuration writes them, where they go together.
     pub(super) fn assembled(
-        mut limits: SmallVec<[Limit; 2]>,
+        limits: SmallVec<[Limit; 2]>,
         algorithm: Option<&str>,
         burst: Option<u64>,
         block: Option<&str>,
     ) -> Result<Self, ParseError> {
+        let algorithm = algorithm.map(str::parse).transpose()?;
+        let lasts = block.map(|text| duration::read(text).map_err(|fault| fault.drawn(text))).transpose()?;
+        Self::of(limits, algorithm.unwrap_or_default(), burst, lasts).map_err(ParseError::from)
+    }
+
+    /// The policy of these parts, or why they do not go together.
+    fn of(
+        mut limits: SmallVec<[Limit; 2]>,
+        algorithm: Algorithm,
+        burst: Option<u64>,
+        block: Option<Duration>,
+    ) -> Result<Self, String> {
         match limits.len() {
-            0 => return error("a policy has at least one limit"),
+            0 => return Err("a policy has at least one limit".to_owned()),
             1..=MAX_LIMITS => {}
-            more => return error(format!("a policy has at most {MAX_LIMITS} limits, not {more}")),
+            more => return Err(format!("a policy has at most {MAX_LIMITS} limits, not {more}")),
         }
-        let algorithm = algorithm.map_or(Ok(Algorithm::default()), str::parse)?;
         if let Some(burst) = burst {
             if !matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) {
-                return error("`burst` goes with token_bucket and leaky_bucket");
+                return Err("only the buckets have a burst: it goes with token_bucket and leaky_bucket".to_owned());
             }
             let [limit] = limits.as_mut_slice() else {
-                return error("`burst` goes with one limit");
+                return Err("`burst` goes with one limit".to_owned());
             };
             if burst == 0 {
-                return error("a `burst` of 0 admits nothing");
+                return Err("a burst of 0 refuses every call: write 1 or more".to_owned());
             }
             *limit = limit.with_burst(burst);
         }
-        let block = block.map_or(Ok(Duration::ZERO), duration)?;
-        if block > MAX_WINDOW {
-            return error("a block lasts at most 366 days");
+        match block {
+            Some(Duration::ZERO) => Err("this block is no time at all: write one such as \"10m\"".to_owned()),
+            Some(block) if block > MAX_WINDOW => Err("this block is too long: the longest is 366d".to_owned()),
+            _ => Ok(Self { algorithm, limits, block: block.unwrap_or_default() }),
         }
-        Ok(Self { algorithm, limits, block })
     }
 }
 
@@ -136,54 +186,40 @@ impl FromStr for Algorithm {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        one_of("algorithm", text, &Self::ALL)
+        named(text).map_err(ParseError::from)
     }
+}
+
+fn named(text: &str) -> Result<Algorithm, String> {
+    const SYNONYMS: &[(&str, &str)] = &[
+        ("log", "sliding_window"),
+        ("sliding", "sliding_window"),
+        ("rolling", "sliding_window"),
+        ("counter", "fixed_window"),
+        ("bucket", "token_bucket"),
+        ("gcra", "leaky_bucket"),
+    ];
+    one_of("algorithm", text, &Algorithm::ALL, SYNONYMS)
 }
 
 impl FromStr for OnUnavailable {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        one_of("answer for when the store is unavailable", text, &Self::ALL)
+        const SYNONYMS: &[(&str, &str)] = &[("open", "allow"), ("closed", "deny"), ("memory", "local")];
+        one_of("answer", text, &Self::ALL, SYNONYMS).map_err(ParseError::from)
     }
 }
 
-fn one_of<T: Copy + fmt::Display>(what: &str, text: &str, all: &[T]) -> Result<T, ParseError> {
-    let known = |candidate: &&T| candidate.to_string() == text;
-    if let Some(found) = all.iter().find(known) {
+/// The one of `all` that is written `text`. `synonyms` are what other limiters call some of them.
+fn one_of<T: Copy + fmt::Display>(what: &str, text: &str, all: &[T], synonyms: &[(&str, &str)]) -> Result<T, String> {
+    let names: Vec<String> = all.iter().map(ToString::to_string).collect();
+    if let Some((_, found)) = names.iter().zip(all).find(|(name, _)| *name == text) {
         return Ok(*found);
     }
-    let names: Vec<String> = all.iter().map(ToString::to_string).collect();
-    error(format!("there is no {what} `{text}`: {}", names.join(", ")))
-}
-
-/// The units of a duration, each with its names, as the attribute knows them. Months and years are not among them,
-/// because their length varies.
-const UNITS: [&[&str]; 7] = [
-    &["us", "µs", "usec", "usecs"],
-    &["ms", "msec", "msecs", "millisecond", "milliseconds"],
-    &["s", "sec", "secs", "second", "seconds"],
-    &["m", "min", "mins", "minute", "minutes"],
-    &["h", "hr", "hrs", "hour", "hours"],
-    &["d", "day", "days"],
-    &["w", "week", "weeks"],
-];
-
-/// `60s`, `1h 30m`: whole numbers with units, each unit once.
-pub(super) fn duration(text: &str) -> Result<Duration, ParseError> {
-    let text = text.trim();
-    let wrong = |why: String| error(format!("`{text}` is not a duration such as \"60s\" or \"1h 30m\": {why}"));
-    if text.contains(['.', ',', '-', '+']) {
-        return wrong("it takes whole numbers".to_owned());
-    }
-    let mut seen = Vec::new();
-    for word in text.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty()) {
-        match UNITS.iter().position(|names| names.contains(&word)) {
-            None => return wrong(format!("there is no unit `{word}` among us, ms, s, m, h, d, w")),
-            Some(unit) if seen.contains(&unit) => return wrong(format!("it has the unit `{word}` twice")),
-            Some(unit) => seen.push(unit),
-        }
-    }
-    // The library knows `µs` by its other names only.
-    humantime::parse_duration(&text.replace("µs", "us")).or_else(|cause| wrong(cause.to_string()))
+    let synonym = synonyms.iter().find(|(synonym, _)| *synonym == text).map(|(_, name)| *name);
+    Err(match synonym.or_else(|| nearest(text, names.iter().map(String::as_str))) {
+        Some(meant) => format!("unknown {what} \"{text}\": did you mean \"{meant}\"?"),
+        None => format!("unknown {what} \"{text}\": write {}", names.join(", ")),
+    })
 }

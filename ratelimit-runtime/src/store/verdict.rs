@@ -26,7 +26,13 @@ pub struct Verdict {
     pub rounded: bool,
     /// Whether a layer answered that had seen the store refuse the same, and not the store itself.
     pub cached: bool,
+    /// Of a refusal by a block: how long that goes on, in microseconds; 0 where that is not known, or is more than an hour.
+    /// Of another: [`RESERVED`] where open reservations refuse, which may be released at any moment, so that `retry_after_us` is a
+    /// guess that stays the same. As small as this, it takes no more room.
+    pub(crate) holds: u32,
 }
+
+const RESERVED: u32 = u32::MAX;
 
 impl Verdict {
     /// The verdict on a request of one limit.
@@ -42,6 +48,7 @@ impl Verdict {
             blocked: false,
             rounded: false,
             cached: false,
+            holds: 0,
         }
     }
 
@@ -63,6 +70,39 @@ impl Verdict {
     #[inline]
     pub fn by_block(mut self) -> Self {
         self.blocked = true;
+        self
+    }
+
+    /// The same, as the refusal by a block that goes on for so long.
+    #[inline]
+    pub(crate) fn by_block_for(self, block_us: u64) -> Self {
+        Self { holds: u32::try_from(block_us).unwrap_or_default(), ..self.by_block() }
+    }
+
+    /// The same, as a refusal for which the reservations that are open account.
+    #[inline]
+    pub(crate) fn by_reservations(self) -> Self {
+        Self { holds: RESERVED, ..self }
+    }
+
+    /// For how long the same is said of the same question, but for the time that has passed.
+    pub(crate) fn holds_us(&self) -> u64 {
+        if self.blocked && self.holds > 0 {
+            self.retry_after_us.min(u64::from(self.holds))
+        } else {
+            self.retry_after_us
+        }
+    }
+
+    /// How it reads when so much time has passed, which is less than it holds.
+    pub(crate) fn aged(mut self, elapsed_us: u64) -> Self {
+        if self.blocked || self.holds != RESERVED {
+            self.retry_after_us = self.retry_after_us.saturating_sub(elapsed_us);
+        }
+        if self.blocked && self.holds > 0 {
+            self.holds = self.holds.saturating_sub(u32::try_from(elapsed_us).unwrap_or(u32::MAX)).max(1);
+        }
+        self.reset_after_us = self.reset_after_us.saturating_sub(elapsed_us);
         self
     }
 

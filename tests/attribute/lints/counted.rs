@@ -88,7 +88,7 @@ async fn mutable(mut text: String) -> Outcome<u8> {
 }
 
 #[rate_limit(window = "60s", max = 1, count = "err")]
-#[rate_limit(key = "all", limits = ["100/1h"], count = "ok")]
+#[rate_limit(limits = ["100/1h"], count = "ok")]
 async fn stacked(text: &str) -> Outcome<u8> {
     Ok(text.parse()?)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use ratelimit_runtime::{Limit, RateLimiter, Rule, key, rate_limit};
+use ratelimit_runtime::{Key, Limit, RateLimiter, Rule, rate_limit};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -79,7 +79,7 @@ impl Gate {
 }
 
 /// Waits at the gate before it answers.
-#[rate_limit(key = "alice", window = "60s", max = 5, count = "err", block = "10m", limiter = limiter)]
+#[rate_limit(window = "60s", max = 5, count = "err", block = "10m", limiter = limiter)]
 async fn guess(limiter: RateLimiter, gate: Arc<Gate>, right: bool) -> Outcome {
     gate.guesses.fetch_add(1, Ordering::SeqCst);
     let _permit = gate.open.acquire().await.map_err(|_| Failure::Wrong)?;
@@ -156,10 +156,10 @@ async fn what_is_cancelled_or_panics_counts() {
     assert_eq!(retry_after(&panics(limiter, false).await), MINUTE);
 }
 
-#[rate_limit(name = "failures", key = "all", window = "60s", max = 2, count = "err")]
-#[rate_limit(name = "successes", key = "all", window = "60s", max = 3, count = "ok")]
-#[rate_limit(name = "calls", key = "all", window = "60s", max = 10)]
-#[rate_limit(name = "sometimes", key = "all", window = "60s", max = 10, count = Result::is_ok, when = sometimes)]
+#[rate_limit(name = "failures", window = "60s", max = 2, count = "err")]
+#[rate_limit(name = "successes", window = "60s", max = 3, count = "ok")]
+#[rate_limit(name = "calls", window = "60s", max = 10)]
+#[rate_limit(name = "sometimes", window = "60s", max = 10, count = Result::is_ok, when = sometimes)]
 async fn stacked(works: bool, sometimes: bool) -> Outcome {
     if works { Ok(()) } else { Err(Failure::Wrong) }
 }
@@ -169,7 +169,7 @@ async fn stacked_attributes_settle_each_by_its_own_count() {
     let limiter = RateLimiter::memory();
     let used = async |name: &'static str, max| {
         let rule = Rule::new(name, Limit::per_minute(max));
-        max - limiter.peek(&rule, &key!("all")).await.unwrap().remaining()
+        max - limiter.peek(&rule, &Key::global()).await.unwrap().remaining()
     };
     limiter
         .scope(async {
@@ -187,7 +187,7 @@ async fn stacked_attributes_settle_each_by_its_own_count() {
         .await;
 }
 
-#[rate_limit(name = "in shadow", key = "all", window = "60s", max = 2, count = "err", shadow)]
+#[rate_limit(name = "in shadow", window = "60s", max = 2, count = "err", shadow)]
 async fn in_shadow(works: bool) -> Outcome {
     if works { Ok(()) } else { Err(Failure::Wrong) }
 }
@@ -200,7 +200,7 @@ async fn shadow_records_what_counts_and_refuses_nothing() {
         .scope(async {
             for (works, left) in [(true, 2), (false, 1), (true, 1), (false, 0), (true, 0), (false, 0)] {
                 assert_eq!(in_shadow(works).await.is_ok(), works);
-                assert_eq!(limiter.peek(&rule, &key!("all")).await.unwrap().remaining(), left);
+                assert_eq!(limiter.peek(&rule, &Key::global()).await.unwrap().remaining(), left);
             }
         })
         .await;

@@ -34,7 +34,7 @@ async fn several_limits_are_charged_all_or_none() {
     .await;
 }
 
-#[rate_limit(key = "all", window = "60s", max = 10, cost = weight)]
+#[rate_limit(window = "60s", max = 10, cost = weight)]
 async fn weighs(weight: i64) -> Outcome {
     Ok(())
 }
@@ -166,6 +166,45 @@ async fn a_fixed_window_admits_twice_the_limit_across_an_edge_and_no_more() {
             admitted += 1;
         }
         assert_eq!(admitted, 5);
+    })
+    .await;
+}
+
+fn number(text: &str) -> Result<u64, Failure> {
+    text.parse().map_err(|_| Failure::Wrong)
+}
+
+#[rate_limit(name = "everybody", window = "60s", max = 2)]
+#[rate_limit(name = "of one", key = number(who)?, window = "60s", max = 2, cost = number(cost)?)]
+async fn may_fail_before(who: &str, cost: &str) -> Outcome {
+    Ok(())
+}
+
+#[rate_limit(name = "everybody who counts", window = "60s", max = 2, count = "err")]
+#[rate_limit(name = "of one who counts", key = number(who)?, window = "60s", max = 2)]
+async fn may_fail_before_it_counts(who: &str) -> Outcome {
+    Err(Failure::Wrong)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_of_an_argument_leaves_before_anything_is_charged_and_before_the_body() {
+    alone(async {
+        for _ in 0..10 {
+            assert!(matches!(may_fail_before("x", "1").await, Err(Failure::Wrong)));
+            assert!(matches!(may_fail_before("1", "x").await, Err(Failure::Wrong)));
+        }
+        assert!(may_fail_before("1", "1").await.is_ok());
+        assert!(may_fail_before("1", "1").await.is_ok(), "nothing was charged to either limit");
+        assert!(refusal(&may_fail_before("1", "1").await).is_some());
+        assert!(matches!(may_fail_before("x", "1").await, Err(Failure::Wrong)), "asked or not, the body does not run");
+
+        for _ in 0..10 {
+            assert!(matches!(may_fail_before_it_counts("x").await, Err(Failure::Wrong)));
+        }
+        for _ in 0..2 {
+            assert!(matches!(may_fail_before_it_counts("1").await, Err(Failure::Wrong)));
+        }
+        assert!(refusal(&may_fail_before_it_counts("1").await).is_some());
     })
     .await;
 }

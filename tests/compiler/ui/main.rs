@@ -108,6 +108,7 @@ pass! {
     other_attributes
     patterns
     policy
+    question_mark
     raw_identifier
     receiver_arc
     receiver_by_mutable_reference

@@ -6,6 +6,7 @@ mod deaths;
 mod edges;
 mod freezes;
 mod masters;
+mod replies;
 mod starts;
 
 use std::fs;
@@ -24,7 +25,11 @@ pub(crate) use self::freezes::{
 pub(crate) use self::masters::{
     failed_over, failed_over_to_a_clock_ahead, failed_over_to_a_clock_behind, promoted_without_the_last_writes,
 };
-pub(crate) use self::starts::{an_address_where_nobody_is, started_before_the_server, started_beside_a_frozen_server};
+pub(crate) use self::replies::{doubled, lost, swapped};
+pub(crate) use self::starts::{
+    an_address_where_nobody_is, one_attempt_hangs_and_others_are_refused, started_before_the_server,
+    started_beside_a_frozen_server,
+};
 use crate::support::unique;
 
 /// A folder for what servers save, which outlives them.

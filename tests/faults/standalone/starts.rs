@@ -5,6 +5,8 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use crate::harness::{Load, POLICIES, Row, nothing_is_left_on};
+use crate::support::eventually;
+use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;
 
 pub(crate) async fn started_before_the_server() -> Row {
@@ -39,6 +41,29 @@ pub(crate) async fn started_beside_a_frozen_server() -> Row {
     account.assert_felt();
     nothing_is_left_on(&server);
     account.row("the service starts beside a server that accepts connections and says nothing, for 2.5 s")
+}
+
+/// What is refused at once must not be tried again at once.
+pub(crate) async fn one_attempt_hangs_and_others_are_refused() -> Row {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port()).await;
+    let limiters = u64::try_from(POLICIES.len()).unwrap();
+    proxy.swallow(true);
+    let url = proxy.url();
+    let mut load = Load::during_a_fault(|builder| builder.redis(&url));
+    assert!(eventually(|| proxy.accepted() == limiters));
+    proxy.refuse(true);
+    load.go_on(Duration::from_millis(3_500)).await;
+    let connects = proxy.accepted() / limiters;
+    assert!(connects <= 5, "each limiter connected {connects} times");
+    proxy.refuse(false);
+    proxy.swallow(false);
+    load.healed();
+    load.recover(Duration::from_millis(1_500)).await;
+    let account = load.end().await;
+    account.assert_felt();
+    nothing_is_left_on(&server);
+    account.row("one attempt to connect that hangs, and all others refused, for 3.5 s: one connect a second")
 }
 
 /// The packets are dropped, and connecting takes minutes.

@@ -1,4 +1,4 @@
-//! The memory store during and after a flood of keys.
+//! The memory store during and after a flood of keys that have too much to lose to make room: newcomers share buckets.
 
 use super::*;
 
@@ -16,10 +16,17 @@ impl Flooded {
         let clock = FakeClock::new();
         let store = MemoryStore::with_capacity(CAPACITY).with_clock(clock.clone());
         let flooded = Self { store, clock, algorithm, limits: [per(5, MINUTE)] };
-        for key in 0..keys {
-            let _ = flooded.acquire(format!("flood {key}").as_bytes()).await;
-        }
+        flooded.flood("flood", keys).await;
         flooded
+    }
+
+    /// Each uses more than half of its limit.
+    async fn flood(&self, name: &str, keys: u32) {
+        for key in 0..keys {
+            for _ in 0..3 {
+                let _ = self.acquire(format!("{name} {key}").as_bytes()).await;
+            }
+        }
     }
 
     fn request<'a>(&'a self, key: &'a [u8]) -> Request<'a> {
@@ -56,9 +63,7 @@ async fn room_is_no_fresh_quota_for_whoever_used_up_an_overflow_bucket() {
         let flooded = Flooded::new(algorithm, 999).await;
         // One shard has 63 keys or so: fill them all with keys that live on, and let those of the flood expire.
         flooded.clock.advance(micros(50 * SECOND));
-        for key in 0..20_000 {
-            let _ = flooded.acquire(format!("late {key}").as_bytes()).await;
-        }
+        flooded.flood("late", 20_000).await;
         let mut admitted = 0;
         for _ in 0..30 {
             for _ in 0..5 {
@@ -82,9 +87,9 @@ fn tiny(algorithm: Algorithm) -> Flooded {
     Flooded { store, clock, algorithm, limits: [per(5, MINUTE)] }
 }
 
-/// Two keys that share an overflow bucket.
+/// Two keys that share an overflow bucket, because the one that has the only place stays.
 async fn neighbours(flooded: &Flooded) -> (Vec<u8>, Vec<u8>) {
-    assert!(flooded.acquire(b"tenant").await.allowed);
+    flooded.store.block(flooded.request(b"tenant"), micros(DAY)).await.unwrap();
     let stranger = b"stranger".to_vec();
     for _ in 0..3 {
         assert!(flooded.acquire(&stranger).await.allowed);

@@ -4,46 +4,35 @@ use std::future::{Ready, ready};
 
 use actix_web::dev::{Payload, ServiceRequest};
 use actix_web::http::header;
-use actix_web::{FromRequest, HttpMessage as _, HttpRequest};
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use actix_web::{FromRequest, HttpMessage as _, HttpRequest, web};
 
-use crate::RateLimitError;
-use crate::adapter::client_ip::ClientIp;
+use crate::adapter::client_ip;
 use crate::adapter::header_key::{HeaderKey, HeaderKeyRejection, NamedHeader};
+use crate::{ClientIp, ClientIpRejection, TrustedProxies};
 
 impl FromRequest for ClientIp {
-    type Error = actix_web::Error;
-    type Future = Ready<Result<Self, Self::Error>>;
+    type Error = ClientIpRejection;
+    type Future = Ready<Result<Self, ClientIpRejection>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(client_ip(request).map_err(Into::into))
+        ready(client_ip(request))
     }
 }
 
 /// For the key of a [`RateLimitLayer`](crate::RateLimitLayer).
 impl TryFrom<&ServiceRequest> for ClientIp {
-    type Error = RateLimitError;
+    type Error = ClientIpRejection;
 
-    fn try_from(request: &ServiceRequest) -> Result<Self, RateLimitError> {
+    fn try_from(request: &ServiceRequest) -> Result<Self, ClientIpRejection> {
         client_ip(request.request())
     }
 }
 
-fn client_ip(request: &HttpRequest) -> Result<ClientIp, RateLimitError> {
-    ClientIp::of(request.peer_addr(), request.extensions().get(), &headers_of(request.headers()))
-}
-
-/// actix-web has types of its own for headers.
-fn headers_of(theirs: &header::HeaderMap) -> HeaderMap {
-    let header = |(name, value): (&header::HeaderName, &header::HeaderValue)| {
-        let name = HeaderName::from_bytes(name.as_str().as_bytes()).ok()?;
-        Some((name, HeaderValue::from_bytes(value.as_bytes()).ok()?))
-    };
-    let mut headers = HeaderMap::new();
-    for (name, value) in theirs.iter().filter_map(header) {
-        headers.append(name, value);
-    }
-    headers
+fn client_ip(request: &HttpRequest) -> Result<ClientIp, ClientIpRejection> {
+    let extensions = request.extensions();
+    let of_app = || request.app_data().or_else(|| request.app_data().map(web::Data::<TrustedProxies>::get_ref));
+    let lines = |name: &str| request.headers().get_all(name).map(header::HeaderValue::as_bytes).collect();
+    client_ip::client_ip(request.peer_addr(), extensions.get().or_else(of_app), lines)
 }
 
 impl<N: NamedHeader + 'static> FromRequest for HeaderKey<N> {

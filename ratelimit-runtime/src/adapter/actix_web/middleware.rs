@@ -11,10 +11,10 @@ use actix_web::error::InternalError;
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use actix_web::{Error, HttpMessage as _, HttpResponse, ResponseError as _};
 
-use crate::RateLimitError;
 use crate::adapter::header_key::HeaderKeyRejection;
 use crate::adapter::layer::{Asks, Decided, Fields, Question, RateLimitLayer, keep_out_of_caches};
 use crate::response::Told;
+use crate::{ClientIpRejection, RateLimitError};
 
 /// A service whose responses tell of rate limits; made by [`RateLimitLayer`].
 #[derive(Debug)]
@@ -98,7 +98,10 @@ enum Failure {
 
 impl Failure {
     fn of(error: Error) -> Self {
-        if error.as_error::<RateLimitError>().is_some() || error.as_error::<HeaderKeyRejection>().is_some() {
+        let is_ours = error.as_error::<RateLimitError>().is_some()
+            || error.as_error::<HeaderKeyRejection>().is_some()
+            || error.as_error::<ClientIpRejection>().is_some();
+        if is_ours {
             let response = error.error_response();
             return Self::Ours(error, response);
         }

@@ -5,7 +5,7 @@ use actix_web::{HttpResponse, ResponseError};
 
 use crate::adapter::header_key::HeaderKeyRejection;
 use crate::response::Told;
-use crate::{FromRateLimitError, RateLimitError};
+use crate::{ClientIpRejection, FromRateLimitError, RateLimitError};
 
 /// As the [`Responses`](crate::Responses) of the limiter in force have it.
 impl ResponseError for RateLimitError {
@@ -32,6 +32,25 @@ impl ResponseError for HeaderKeyRejection {
 /// The response that it is.
 impl From<HeaderKeyRejection> for HttpResponse {
     fn from(rejection: HeaderKeyRejection) -> Self {
+        rejection.error_response()
+    }
+}
+
+/// 500, or 400 where a trusted proxy names no client; as the [`Responses`](crate::Responses) of the
+/// limiter in force have it.
+impl ResponseError for ClientIpRejection {
+    fn status_code(&self) -> StatusCode {
+        theirs(self.http_status())
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        response(self.to_http_response())
+    }
+}
+
+/// The response that it is.
+impl From<ClientIpRejection> for HttpResponse {
+    fn from(rejection: ClientIpRejection) -> Self {
         rejection.error_response()
     }
 }

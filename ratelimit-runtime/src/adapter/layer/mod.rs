@@ -10,7 +10,7 @@ use std::sync::Arc;
 #[cfg(feature = "actix-web")]
 pub(super) use self::told::Fields;
 pub(super) use self::told::{Decided, keep_out_of_caches};
-use super::client_ip::TrustedProxies;
+use crate::client_ip::TrustedProxies;
 use crate::error::RateLimitError;
 use crate::key::Key;
 use crate::limiter::{RateLimiter, find};
@@ -115,7 +115,8 @@ impl<R> RateLimitLayer<R> {
         self
     }
 
-    /// Whom [`ClientIp`](crate::ClientIp) believes.
+    /// Whom [`ClientIp`](crate::ClientIp) believes inside of this layer, in place of those of the
+    /// [limiter](crate::RateLimiterBuilder::trusted_proxies).
     pub fn trusted_proxies(mut self, proxies: TrustedProxies) -> Self {
         self.proxies = Some(proxies);
         self

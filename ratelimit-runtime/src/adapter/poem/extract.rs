@@ -2,9 +2,9 @@
 
 use poem::{FromRequest, Request, RequestBody};
 
-use crate::RateLimitError;
-use crate::adapter::client_ip::ClientIp;
+use crate::adapter::client_ip::{client_ip, lines};
 use crate::adapter::header_key::{HeaderKey, NamedHeader};
+use crate::{ClientIp, ClientIpRejection};
 
 impl<'a> FromRequest<'a> for ClientIp {
     async fn from_request(request: &'a Request, _: &mut RequestBody) -> poem::Result<Self> {
@@ -14,11 +14,11 @@ impl<'a> FromRequest<'a> for ClientIp {
 
 /// For the key of a [`RateLimitLayer`](crate::RateLimitLayer).
 impl TryFrom<&Request> for ClientIp {
-    type Error = RateLimitError;
+    type Error = ClientIpRejection;
 
-    fn try_from(request: &Request) -> Result<Self, RateLimitError> {
+    fn try_from(request: &Request) -> Result<Self, ClientIpRejection> {
         let peer = request.remote_addr().as_socket_addr().copied();
-        Self::of(peer, request.extensions().get(), request.headers())
+        client_ip(peer, request.extensions().get(), lines(request.headers()))
     }
 }
 

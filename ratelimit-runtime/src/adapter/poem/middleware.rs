@@ -3,10 +3,10 @@
 use poem::error::ResponseError as _;
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response};
 
-use crate::RateLimitError;
 use crate::adapter::header_key::HeaderKeyRejection;
 use crate::adapter::layer::{Asks, Question, RateLimitLayer, keep_out_of_caches};
 use crate::response::Told;
+use crate::{ClientIpRejection, RateLimitError};
 
 /// An endpoint whose responses tell of rate limits; made by [`RateLimitLayer`].
 #[derive(Debug)]
@@ -62,5 +62,6 @@ fn responded(mut error: poem::Error) -> poem::Result<Response> {
         }
         return Ok(error.into_response());
     }
-    if error.is::<HeaderKeyRejection>() { Ok(error.into_response()) } else { Err(error) }
+    let is_ours = error.is::<HeaderKeyRejection>() || error.is::<ClientIpRejection>();
+    if is_ours { Ok(error.into_response()) } else { Err(error) }
 }

@@ -5,7 +5,7 @@ use poem::error::ResponseError;
 use poem::http::StatusCode;
 
 use crate::adapter::header_key::HeaderKeyRejection;
-use crate::{FromRateLimitError, RateLimitError};
+use crate::{ClientIpRejection, FromRateLimitError, RateLimitError};
 
 /// As the [`Responses`](crate::Responses) of the limiter in force have it.
 impl ResponseError for RateLimitError {
@@ -32,6 +32,25 @@ impl ResponseError for HeaderKeyRejection {
 /// The response that it is.
 impl From<HeaderKeyRejection> for Response {
     fn from(rejection: HeaderKeyRejection) -> Self {
+        rejection.as_response()
+    }
+}
+
+/// 500, or 400 where a trusted proxy names no client; as the [`Responses`](crate::Responses) of the
+/// limiter in force have it.
+impl ResponseError for ClientIpRejection {
+    fn status(&self) -> StatusCode {
+        self.http_status()
+    }
+
+    fn as_response(&self) -> Response {
+        response(self.to_http_response())
+    }
+}
+
+/// The response that it is.
+impl From<ClientIpRejection> for Response {
+    fn from(rejection: ClientIpRejection) -> Self {
         rejection.as_response()
     }
 }

@@ -4,10 +4,10 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_A
 use http::{Method, Request, Response, StatusCode, Version};
 
 use super::body::LimitedBody;
-use crate::RateLimitError;
 use crate::adapter::grpc;
 use crate::adapter::header_key::HeaderKeyRejection;
 use crate::adapter::layer::keep_out_of_caches;
+use crate::{ClientIpRejection, RateLimitError};
 
 /// What the client of a request speaks.
 #[derive(Clone, Copy)]
@@ -58,6 +58,10 @@ impl Protocol {
                 let code = grpc::code_without_key(rejection);
                 self.translated(rejection.to_http_response(), code, &rejection.to_string())
             }
+            Reason::Client(rejection) => match rejection.misconfigured() {
+                Some(error) => self.refusal(&error),
+                None => self.translated(rejection.to_http_response(), grpc::INVALID_ARGUMENT, &rejection.to_string()),
+            },
             #[cfg(feature = "tonic")]
             Reason::Status(status) => self.status(status),
         }
@@ -107,8 +111,8 @@ impl Protocol {
 }
 
 /// The answer of a layer on tower to a request that has no key: a response, a
-/// [`HeaderKeyRejection`], a [`RateLimitError`] or, with the feature `tonic`, a `Status`, which
-/// those who do not speak gRPC get as a status of HTTP. None of them is to be stored by caches,
+/// [`HeaderKeyRejection`], a [`ClientIpRejection`], a [`RateLimitError`] or, with the feature
+/// `tonic`, a `Status`, which those who do not speak gRPC get as a status of HTTP. None of them is to be stored by caches,
 /// unless the response says so itself.
 #[derive(Debug)]
 pub struct NoKey<B>(Reason<B>);
@@ -117,6 +121,7 @@ pub struct NoKey<B>(Reason<B>);
 enum Reason<B> {
     Answer(Response<B>),
     Header(HeaderKeyRejection),
+    Client(ClientIpRejection),
     Refused(RateLimitError),
     #[cfg(feature = "tonic")]
     Status(tonic::Status),
@@ -132,6 +137,13 @@ impl<B> From<Response<B>> for NoKey<B> {
 impl<B> From<HeaderKeyRejection> for NoKey<B> {
     fn from(rejection: HeaderKeyRejection) -> Self {
         Self(Reason::Header(rejection))
+    }
+}
+
+/// 500, or 400 where a trusted proxy names no client; in gRPC `INTERNAL` or `INVALID_ARGUMENT`.
+impl<B> From<ClientIpRejection> for NoKey<B> {
+    fn from(rejection: ClientIpRejection) -> Self {
+        Self(Reason::Client(rejection))
     }
 }
 

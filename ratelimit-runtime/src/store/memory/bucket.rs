@@ -2,7 +2,7 @@
 
 use super::kept::Kept;
 use crate::algorithm::{Counters, FixedWindow, LeakyBucket, Log, SlidingCounter, TokenBucket};
-use crate::rule::Algorithm;
+use crate::rule::{Algorithm, Limit};
 use crate::store::request::Request;
 use crate::store::verdict::Verdict;
 
@@ -80,6 +80,22 @@ impl Bucket {
         with!(self, kept => kept.unblock(request, now))
     }
 
+    /// See [`Kept::loss`].
+    pub(super) fn loss(&mut self, key: &[u8], limits: &[Limit], now: u64) -> Option<u64> {
+        let request = Request::new(key, self.algorithm(), limits).with_cost(0);
+        with!(self, kept => kept.loss(&request, now))
+    }
+
+    fn algorithm(&self) -> Algorithm {
+        match self {
+            Self::SlidingWindow(_) => Algorithm::SlidingWindow,
+            Self::SlidingCounter(_) => Algorithm::SlidingCounter,
+            Self::FixedWindow(_) => Algorithm::FixedWindow,
+            Self::Token(_) => Algorithm::TokenBucket,
+            Self::Leaky(_) => Algorithm::LeakyBucket,
+        }
+    }
+
     /// Whether nothing of the state counts any more.
     pub(super) fn is_void(&self, now: u64) -> bool {
         with!(self, kept => kept.is_void(now))
@@ -91,7 +107,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::rule::Limit;
 
     const START: u64 = 1_000_000_000;
     const MINUTE: u64 = 60_000_000;

@@ -2,7 +2,7 @@
 //! steps back, the expiry, and the block.
 
 use super::block::Block;
-use crate::algorithm::{AlgorithmState, Standing};
+use crate::algorithm::{AlgorithmState, RESERVED_WAIT, Standing};
 use crate::store::request::Request;
 use crate::store::verdict::Verdict;
 
@@ -193,6 +193,29 @@ impl<S: AlgorithmState> Kept<S> {
         blocked
     }
 
+    /// What a key would have anew if its state were dropped: the share used of its fullest limit, in 2,048ths. `None` for
+    /// what has to be kept: a block, a reservation, or more than half of a limit used. `request` costs nothing.
+    pub(super) fn loss(&mut self, request: &Request<'_>, now: u64) -> Option<u64> {
+        let Time { at, is_live, .. } = self.advance(request, now);
+        if self.block.left(now) > 0 {
+            return None;
+        }
+        if !is_live {
+            return Some(0);
+        }
+        let question = request.question();
+        if self.state.reserves(&question, at) {
+            return None;
+        }
+        let statuses = self.state.statuses(&question, at);
+        request.limits().iter().zip(statuses).try_fold(0, |fullest, (limit, status)| {
+            let capacity = request.algorithm().capacity(limit);
+            let used = capacity.saturating_sub(status.remaining);
+            // A capacity has 52 bits.
+            (capacity > 0 && 2 * used <= capacity).then(|| (2_048 * used / capacity).max(fullest))
+        })
+    }
+
     /// Whether nothing of the state counts any more.
     pub(super) fn is_void(&self, now: u64) -> bool {
         !self.is_live(now) && self.block.left(now) == 0
@@ -243,8 +266,10 @@ impl<S: AlgorithmState> Kept<S> {
         let blocked_for = self.block.left(time.now);
         if blocked_for > 0 {
             let verdict = Verdict::new(false, status.remaining, wait.max(blocked_for), reset.max(blocked_for));
-            return verdict.by_limit(limit).by_block();
+            return verdict.by_limit(limit).by_block_for(blocked_for);
         }
-        Verdict::new(status.wait == 0, status.remaining, wait, reset).by_limit(limit)
+        let verdict = Verdict::new(status.wait == 0, status.remaining, wait, reset).by_limit(limit);
+        let reserved = status.wait == RESERVED_WAIT && self.state.reserves(&request.question(), time.at);
+        if reserved { verdict.by_reservations() } else { verdict }
     }
 }

@@ -7,6 +7,8 @@ use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 
 use super::bucket::Bucket;
+use super::keyed::Keyed;
+use super::room::Room;
 use crate::store::{Request, Verdict};
 
 /// Overflow buckets per rule and shard.
@@ -14,28 +16,30 @@ const OVERFLOW_SLOTS: u64 = 16;
 /// Overflow buckets per shard; further rules share one set.
 const MAX_OVERFLOW: usize = 1024;
 
-/// A part of the keys, on cache lines of its own. When it is full of live keys, newcomers are charged to *overflow buckets*, which they
-/// share with strangers.
+/// A part of the keys, on cache lines of its own. When it is full, a key with little to lose [makes room](Room) for a
+/// newcomer. Where none may go, newcomers are charged to *overflow buckets*, which they share with strangers.
 ///
 /// Once there is room again, a newcomer gets a bucket of its own that begins as a copy of its overflow bucket: it may be
 /// one of those who used that up. The copy is made when the newcomer is first admitted, and the overflow bucket stays as
-/// it is, so both are whole a window after the flood.
+/// it is, so both are whole a window later.
 #[derive(Default)]
 #[repr(align(128))]
 pub(super) struct Shard {
-    buckets: HashTable<Keyed>,
+    table: HashTable<Keyed>,
+    room: Room,
     overflow: HashMap<Box<[u8]>, Bucket, RandomState>,
     capacity: usize,
     /// Newcomers since the last sweep: a sweep has to be earned, so that it costs each of them O(1).
     newcomers: usize,
 }
 
-/// A key with its bucket.
-struct Keyed {
-    /// Of the key: it is worked out once per call, and finds the shard, too.
-    hash: u64,
-    key: Box<[u8]>,
-    bucket: Bucket,
+/// Where a newcomer goes.
+#[derive(Clone, Copy)]
+enum Place {
+    /// There is room.
+    Free,
+    /// To the place of the key that makes room.
+    Of(usize),
 }
 
 impl Shard {
@@ -44,20 +48,20 @@ impl Shard {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.buckets.len() + self.overflow.len()
+        self.table.len() + self.overflow.len()
     }
 
     #[inline]
     pub(super) fn acquire(&mut self, request: &Request<'_>, hash: u64, now: u64) -> Verdict {
         match self.find(request, hash) {
-            Some(bucket) => bucket.acquire(request, now),
+            Some(keyed) => keyed.acquire(request, now),
             None => self.acquire_as_newcomer(request, hash, now),
         }
     }
 
     #[cold]
     fn acquire_as_newcomer(&mut self, request: &Request<'_>, hash: u64, now: u64) -> Verdict {
-        if !self.has_room(now) {
+        let Some(place) = self.place(now) else {
             // Nobody is blocked for what strangers use.
             let request = request.with_block(Duration::ZERO);
             let shared = self.overflow_key(&request, hash, now);
@@ -66,28 +70,26 @@ impl Shard {
                 .entry(shared)
                 .or_insert_with(|| Bucket::new(request.algorithm()))
                 .acquire(&request, now);
-        }
+        };
         let mut bucket = self.newcomer(request, hash, now);
         let verdict = bucket.acquire(request, now);
         // A newcomer that is refused is answered alike the next time, and takes no room.
         if !bucket.is_void(now) && (verdict.ticket != 0 || verdict.blocked) {
-            self.insert(request, hash, bucket);
+            self.insert(request, hash, bucket, place);
         }
         verdict
     }
 
     /// Blocks the key; `false` if there is no room for it.
     pub(super) fn block(&mut self, request: &Request<'_>, hash: u64, duration: u64, now: u64) -> bool {
-        if let Some(bucket) = self.find(request, hash) {
-            bucket.block(request, duration, now);
+        if let Some(keyed) = self.find(request, hash) {
+            keyed.bucket.block(request, duration, now);
             return true;
         }
-        if !self.has_room(now) {
-            return false;
-        }
+        let Some(place) = self.place(now) else { return false };
         let mut bucket = self.newcomer(request, hash, now);
         bucket.block(request, duration, now);
-        self.insert(request, hash, bucket);
+        self.insert(request, hash, bucket, place);
         true
     }
 
@@ -113,7 +115,7 @@ impl Shard {
     }
 
     pub(super) fn unblock(&mut self, request: &Request<'_>, hash: u64, now: u64) -> bool {
-        self.find(request, hash).is_some_and(|bucket| bucket.unblock(request, now))
+        self.find(request, hash).is_some_and(|keyed| keyed.bucket.unblock(request, now))
     }
 
     /// Works on the bucket that the key was charged in, if there is one.
@@ -126,7 +128,7 @@ impl Shard {
     ) -> Option<T> {
         // Found twice, because a borrow that is returned on one path would last for the other.
         if self.find(request, hash).is_some() {
-            return self.find(request, hash).map(work);
+            return self.find(request, hash).map(|keyed| work(&mut keyed.bucket));
         }
         if self.overflow.is_empty() {
             return None;
@@ -137,26 +139,38 @@ impl Shard {
 
     /// Forgets the key; says whether there was anything. An overflow bucket stays, because others have used it too.
     pub(super) fn reset(&mut self, request: &Request<'_>, hash: u64, now: u64) -> bool {
-        let found = self.buckets.find_entry(hash, |keyed| *keyed.key == *request.key());
-        found.is_ok_and(|entry| !entry.remove().0.bucket.is_void(now))
+        match self.table.find_entry(hash, |keyed| *keyed.key == *request.key()) {
+            Ok(entry) => {
+                let (keyed, _) = entry.remove();
+                self.room.remove(keyed.rule);
+                !keyed.bucket.is_void(now)
+            }
+            Err(_) => false,
+        }
     }
 
     /// All that begin like this and of which something counts.
     pub(super) fn keys(&self, beginning: &[u8], now: u64) -> Vec<Vec<u8>> {
         let counts = |keyed: &&Keyed| keyed.key.starts_with(beginning) && !keyed.bucket.is_void(now);
-        self.buckets.iter().filter(counts).map(|keyed| keyed.key.to_vec()).collect()
+        self.table.iter().filter(counts).map(|keyed| keyed.key.to_vec()).collect()
     }
 
-    /// The key's own bucket.
+    /// The key, with a bucket of its own.
     #[inline]
-    fn find(&mut self, request: &Request<'_>, hash: u64) -> Option<&mut Bucket> {
-        let keyed = self.buckets.find_mut(hash, |keyed| *keyed.key == *request.key())?;
-        Some(&mut keyed.bucket)
+    fn find(&mut self, request: &Request<'_>, hash: u64) -> Option<&mut Keyed> {
+        self.table.find_mut(hash, |keyed| *keyed.key == *request.key())
     }
 
-    fn insert(&mut self, request: &Request<'_>, hash: u64, bucket: Bucket) {
-        let keyed = Keyed { hash, key: request.key().into(), bucket };
-        self.buckets.insert_unique(hash, keyed, |keyed| keyed.hash);
+    /// Nothing has come or gone since the place was chosen.
+    fn insert(&mut self, request: &Request<'_>, hash: u64, bucket: Bucket, place: Place) {
+        if let Place::Of(place) = place
+            && let Ok(entry) = self.table.get_bucket_entry(place)
+        {
+            self.room.remove(entry.remove().0.rule);
+        }
+        let rule = self.room.rule(request.rule_key());
+        self.room.add(rule);
+        self.table.insert_unique(hash, Keyed::new(request, hash, rule, bucket), |keyed| keyed.hash);
     }
 
     /// The bucket that a key begins with.
@@ -165,13 +179,16 @@ impl Shard {
         self.on_known(request, hash, now, copy).flatten().unwrap_or_else(|| Bucket::new(request.algorithm()))
     }
 
-    /// Whether there is room for another key.
-    fn has_room(&mut self, now: u64) -> bool {
+    /// The place of another key, if there is one.
+    fn place(&mut self, now: u64) -> Option<Place> {
         self.newcomers += 1;
-        if self.buckets.len() >= self.capacity || self.newcomers >= 64 {
+        if self.table.len() >= self.capacity || self.newcomers >= 64 {
             self.sweep(now);
         }
-        self.buckets.len() < self.capacity
+        if self.table.len() < self.capacity {
+            return Some(Place::Free);
+        }
+        self.room.choose(&mut self.table, now).map(Place::Of)
     }
 
     fn overflow_key(&self, request: &Request<'_>, hash: u64, now: u64) -> Box<[u8]> {
@@ -190,14 +207,20 @@ impl Shard {
     }
 
     fn sweep(&mut self, now: u64) {
-        if self.newcomers * 4 < self.buckets.len() {
+        if self.newcomers * 4 < self.table.len() {
             return;
         }
         self.newcomers = 0;
-        self.buckets.retain(|keyed| !keyed.bucket.is_void(now));
+        self.table.retain(|keyed| {
+            let stays = !keyed.bucket.is_void(now);
+            if !stays {
+                self.room.remove(keyed.rule);
+            }
+            stays
+        });
         self.overflow.retain(|_, bucket| !bucket.is_void(now));
-        if self.buckets.capacity() > 256 && self.buckets.len() < self.buckets.capacity() / 4 {
-            self.buckets.shrink_to(self.buckets.len() * 2, |keyed| keyed.hash);
+        if self.table.capacity() > 256 && self.table.len() < self.table.capacity() / 4 {
+            self.table.shrink_to(self.table.len() * 2, |keyed| keyed.hash);
         }
     }
 }

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 use super::layout::LogLayout;
 use super::operation::Operation;
 use super::script::{self, Script};
+use crate::algorithm::RESERVED_WAIT;
 use crate::rule::Algorithm;
 use crate::store::{Request, Verdict};
 
@@ -86,6 +87,11 @@ fn whole(bytes: &[u8]) -> Option<u64> {
     (0.0..9_007_199_254_740_992.0).contains(&number).then_some(number as u64)
 }
 
+/// What a refusal says in place of a ticket: a number below 0, or 0.
+fn below_zero(bytes: &[u8]) -> Option<u64> {
+    whole(&(-f64::from_le_bytes(bytes.try_into().ok()?)).to_le_bytes())
+}
+
 /// What a script says to some calls of a question.
 pub(super) struct Record {
     /// Of the last of these calls; the ticket is that of the first.
@@ -102,12 +108,16 @@ pub(super) fn record(reply: &[u8]) -> Option<(Record, &[u8])> {
     let (remaining, numbers) = numbers.split_at_checked(8)?;
     let (retry_after, numbers) = numbers.split_at_checked(8)?;
     let (reset_after, ticket) = numbers.split_at_checked(8)?;
-    let mut verdict = Verdict::new(flags & 1 == 1, whole(remaining)?, whole(retry_after)?, whole(reset_after)?)
-        .by_limit(usize::from(*limit))
-        .with_ticket(whole(ticket)?);
-    if flags & 2 == 2 {
-        verdict = verdict.by_block();
-    }
+    let verdict = Verdict::new(flags & 1 == 1, whole(remaining)?, whole(retry_after)?, whole(reset_after)?)
+        .by_limit(usize::from(*limit));
+    let verdict = match (verdict.allowed, flags & 2 == 2) {
+        (true, _) => verdict.with_ticket(whole(ticket)?),
+        (false, true) => verdict.by_block_for(below_zero(ticket)?),
+        (false, false) if below_zero(ticket)? > 0 && verdict.retry_after_us == RESERVED_WAIT => {
+            verdict.by_reservations()
+        }
+        (false, false) => verdict,
+    };
     Some((Record { verdict, calls: u16::from_le_bytes([*low, *high]) }, rest))
 }
 

@@ -6,7 +6,7 @@ use crate::{Outcome, only_failures_count};
 
 macro_rules! limited {
     ($name:ident($argument:ident), $count:expr, $body:block) => {
-        #[rate_limit(key = "all", window = "60s", max = 1, count = $count)]
+        #[rate_limit(window = "60s", max = 1, count = $count)]
         async fn $name($argument: &str) -> Outcome<u8> $body
     };
 }

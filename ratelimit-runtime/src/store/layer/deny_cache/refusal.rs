@@ -96,7 +96,7 @@ impl Refusal {
     pub(super) fn state(&self, now: Moment, staleness: u64) -> State {
         let Some((age, elapsed)) = self.since(now) else { return State::Over };
         // Each clock shows whole microseconds, so up to one more may have passed.
-        if now.epoch != self.sent.epoch || elapsed + 1 >= self.verdict.retry_after_us {
+        if now.epoch != self.sent.epoch || elapsed + 1 >= self.verdict.holds_us() {
             return State::Over;
         }
         let age = age.max(elapsed);
@@ -104,7 +104,7 @@ impl Refusal {
             return if self.verdict.blocked { State::OldBlock } else { State::Over };
         }
         // One that ends by itself before it is too old is not asked for again.
-        let is_due = age >= staleness - staleness / 8 && self.verdict.retry_after_us > staleness;
+        let is_due = age >= staleness - staleness / 8 && self.verdict.holds_us() > staleness;
         if is_due { State::Due } else { State::Fresh }
     }
 
@@ -141,11 +141,7 @@ impl Refusal {
     /// The verdict as it reads now.
     pub(super) fn verdict(&self, now: Moment) -> Verdict {
         let elapsed = self.since(now).map_or(0, |(_, elapsed)| elapsed);
-        let mut verdict = self.verdict;
-        verdict.retry_after_us = verdict.retry_after_us.saturating_sub(elapsed);
-        verdict.reset_after_us = verdict.reset_after_us.saturating_sub(elapsed);
-        verdict.cached = true;
-        verdict
+        Verdict { cached: true, ..self.verdict.aged(elapsed) }
     }
 
     /// How long ago the question was sent, by the two clocks; nobody knows if one has stepped back.

@@ -333,7 +333,7 @@ impl Decided<'_> {
         let (retry, whole) = (by_the_clock(wait), by_the_clock(reset));
         if self.blocked_for > 0 {
             let verdict = Verdict::new(false, left, retry.max(self.blocked_for), whole.max(self.blocked_for));
-            return Some(verdict.by_limit(index).by_block());
+            return Some(verdict.by_limit(index).by_block_for(self.blocked_for));
         }
         Some(Verdict::new(wait == 0, left, retry, whole).by_limit(index).with_ticket(self.ticket))
     }

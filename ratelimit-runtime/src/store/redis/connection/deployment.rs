@@ -105,6 +105,7 @@ fn sentinels(scheme: &str, rest: &str) -> Result<Deployment, StoreError> {
         [name, database] => (url.decode(name)?, *database),
         _ => return Err(SENTINEL.malformed()),
     };
+    url::number(database)?;
     let (user, password) = (url.parameter("sentinel_user")?, url.parameter("sentinel_password")?);
     if user.is_some() && password.is_none() {
         return Err(SENTINEL.malformed());
@@ -181,7 +182,7 @@ mod tests {
             ("unix+sentinel://h/m", "starts with redis://"),
             ("redis+sentinel://:hunter2@h", "/master-name"),
             ("redis+sentinel://:hunter2@h/m/1/2", "/master-name"),
-            ("redis+sentinel://:hunter2@h/m/x", "/master-name"),
+            ("redis+sentinel://:hunter2@h/m/x", "database in the Redis URL is not a number"),
             ("redis+sentinel://:hunter2@/m", "/master-name"),
             ("redis+sentinel://:hunter2@a,,b/m", "/master-name"),
             ("redis+sentinel://:hunter2@a:/m", "/master-name"),

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use tokio::runtime::Handle;
 
 use super::node::Node;
-use super::nodes::Nodes;
+use super::nodes::{Nodes, end_with_runtime};
 use super::queue::Sharing;
 use super::supervisor;
 use super::target::Target;
@@ -47,7 +47,7 @@ impl Endpoint {
             let hopeless = Node::hopeless(error);
             return self.nodes.find_or_add(runtime.id(), hopeless, |node| {
                 let (nodes, node) = (Arc::downgrade(&self.nodes), Arc::downgrade(node));
-                runtime.spawn(supervisor::end_with_runtime(nodes, node));
+                runtime.spawn(end_with_runtime(nodes, node));
             });
         }
         let (node, reports) = Node::new();

@@ -1,5 +1,6 @@
 //! [`Nodes`]: of one server, one [`Node`](super::node::Node) per tokio runtime. A connection lives and dies with the runtime that drives it.
 
+use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
@@ -67,4 +68,24 @@ impl Nodes {
 
 fn find(all: &[(Id, Arc<Node>)], runtime: Id) -> Option<Arc<Node>> {
     all.iter().find(|known| known.0 == runtime).map(|known| Arc::clone(&known.1))
+}
+
+/// Forgets a node when its runtime ends.
+pub(super) fn end_with_runtime(nodes: Weak<Nodes>, node: Weak<Node>) -> impl Future<Output = ()> + Send {
+    struct Forget(Weak<Nodes>, Weak<Node>);
+
+    impl Drop for Forget {
+        fn drop(&mut self) {
+            if let Some(nodes) = self.0.upgrade() {
+                nodes.forget(&self.1);
+            }
+        }
+    }
+
+    // Dropped with the future, whether that ever ran or not.
+    let forget = Forget(nodes, node);
+    async move {
+        let _forget = forget;
+        std::future::pending::<()>().await;
+    }
 }

@@ -75,7 +75,8 @@ mod tests {
 
     fn verdict(flags: u8, calls: u16) -> Vec<u8> {
         let mut record = [[flags, 0].as_slice(), &calls.to_le_bytes()].concat();
-        record.extend([7.0, 0.0, 60.0, 41.0].into_iter().flat_map(f64::to_le_bytes));
+        let ticket = if flags == 1 { 41.0 } else { 0.0 };
+        record.extend([7.0, 0.0, 60.0, ticket].into_iter().flat_map(f64::to_le_bytes));
         record
     }
 

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
+
 use super::attempt::connect_within;
 use super::server::Connection;
 use super::target::Target;
@@ -26,4 +28,14 @@ pub(super) async fn renewed(target: Target, after: Duration) -> Connection {
         observe::log::login_expires(&target, &error);
         pause = PAUSE;
     }
+}
+
+/// The connection that a task makes; never, if there is none or it panics.
+pub(super) async fn renewal_of(task: Option<JoinHandle<Connection>>) -> Connection {
+    if let Some(task) = task
+        && let Ok(connection) = task.await
+    {
+        return connection;
+    }
+    std::future::pending().await
 }

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
 
 use super::attempt::connect;
 use super::eviction;
@@ -25,7 +24,7 @@ use super::pulse::BEAT;
 use super::question::{Answer, NoAnswer};
 use super::queue::Sharing;
 use super::race::{Either, either};
-use super::renewal::renewed;
+use super::renewal::{renewal_of, renewed};
 use super::server::Connection;
 use super::state::{Action, Phase, Pong, State};
 use super::target::Target;
@@ -361,36 +360,6 @@ impl Drop for Supervisor {
             nodes.forget(&self.node);
         }
     }
-}
-
-/// Forgets a node when its runtime ends.
-pub(super) fn end_with_runtime(nodes: Weak<Nodes>, node: Weak<Node>) -> impl Future<Output = ()> + Send {
-    struct Forget(Weak<Nodes>, Weak<Node>);
-
-    impl Drop for Forget {
-        fn drop(&mut self) {
-            if let Some(nodes) = self.0.upgrade() {
-                nodes.forget(&self.1);
-            }
-        }
-    }
-
-    // Dropped with the future, whether that ever ran or not.
-    let forget = Forget(nodes, node);
-    async move {
-        let _forget = forget;
-        std::future::pending::<()>().await;
-    }
-}
-
-/// The connection that a task makes; never, if there is none or it panics.
-async fn renewal_of(task: Option<JoinHandle<Connection>>) -> Connection {
-    if let Some(task) = task
-        && let Ok(connection) = task.await
-    {
-        return connection;
-    }
-    std::future::pending().await
 }
 
 struct AbortOnDrop(tokio::task::AbortHandle);

@@ -50,11 +50,27 @@ pub(super) fn server(url: &str) -> Result<Server, StoreError> {
     if tls.is_some() && url.contains('#') {
         return Err(StoreError::misconfigured("a rediss:// URL has no fragment: certificates are always checked"));
     }
+    database_is_a_number(url)?;
     let info = plain.into_connection_info().map_err(|_| STANDALONE.malformed())?;
     let (_, query) = url.split_once('?').unwrap_or_default();
     let chosen = query.split(['&', '#']).any(|pair| pair.starts_with("protocol="));
     let protocol = if chosen { info.redis_settings().protocol() } else { ProtocolVersion::RESP3 };
     Server::from_info(&info, tls, protocol).ok_or_else(|| STANDALONE.malformed())
+}
+
+/// What stands behind the slash of `url` is the number of a database.
+fn database_is_a_number(url: &str) -> Result<(), StoreError> {
+    let Some((_, rest)) = url.split_once("://").filter(|(scheme, _)| !scheme.contains("unix")) else { return Ok(()) };
+    let rest = rest.split(['?', '#']).next().unwrap_or_default();
+    let database = rest.split_once('/').map_or("", |(_, database)| database).trim_end_matches('/');
+    // With an `@`, it is a part of the login that is not encoded.
+    if database.is_empty() || database.contains('@') { Ok(()) } else { number(database) }
+}
+
+/// `database` is the number of one. The error does not repeat it, because it may be a part of a password.
+pub(super) fn number(database: &str) -> Result<(), StoreError> {
+    let what_to_write = "the database in the Redis URL is not a number: write redis://host/0, or leave it out";
+    database.parse::<u32>().map(drop).map_err(|_| StoreError::misconfigured(what_to_write))
 }
 
 fn tls() -> Result<Tls, StoreError> {
@@ -164,6 +180,9 @@ mod tests {
             ("redis://:p%2Fq@h", "h:6379"),
             ("unix:///run/redis.sock?db=1", "/run/redis.sock"),
             ("redis://[::1]:7", "[::1]:7"),
+            ("redis://h:1/", "h:1"),
+            ("redis://h:1/2?protocol=3", "h:1"),
+            ("redis+unix:///run/a/redis.sock", "/run/a/redis.sock"),
         ] {
             assert_eq!(server(url).unwrap().to_string(), address, "{url}");
         }
@@ -174,7 +193,9 @@ mod tests {
             ("hunter2:6379", "starts with redis://"),
             ("redis://:hunter2/x@h", "percent-encoded"),
             ("redis://:hunter2#x@h", "percent-encoded"),
-            ("redis://u:hunter2@h/notanumber", "percent-encoded"),
+            ("redis://u:hunter2@h/notanumber", "the database in the Redis URL is not a number"),
+            ("redis://h/hunter2/", "is not a number"),
+            ("valkey://h:1/hunter2?protocol=3", "is not a number"),
             ("redis://u:hunter2@h?protocol=hunter2", "percent-encoded"),
             ("redis://u:hunter2@", "percent-encoded"),
         ] {

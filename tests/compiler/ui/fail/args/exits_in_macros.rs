@@ -7,17 +7,18 @@ macro_rules! mine {
     };
 }
 
-fn lookup(_: &str) -> Result<u8, RateLimitError> {
-    Ok(1)
-}
-
-#[rate_limit(key = format!("{}", lookup(email)?), window = "60s", max = 3)]
-pub async fn question_mark(email: &str) -> Result<(), RateLimitError> {
+#[rate_limit(key = format!("{email}{}", { return Ok(()) }), window = "60s", max = 3)]
+pub async fn exit_in_format(email: &str) -> Result<(), RateLimitError> {
     Ok(())
 }
 
 #[rate_limit(key = mine!(email => return Ok(())), window = "60s", max = 3)]
 pub async fn exit(email: &str) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
+#[rate_limit(key = mine!(email => lookup(email)?), window = "60s", max = 3)]
+pub async fn question_mark(email: &str) -> Result<(), RateLimitError> {
     Ok(())
 }
 

@@ -52,6 +52,9 @@ end
 --
 -- `wait`, `left` and `reset` hold a number per limit, counted from the time `at`, which is ahead of the clock where
 -- that has stepped back. Nothing lasts longer than `life`, what is left of the key's life without a block.
+--
+-- `ticket` is that of an admission; of a refusal, -1 if reservations are open. A refusal by a block has there, below 0
+-- as well, how long the block goes on.
 local function verdict(wait, left, reset, at, blocked_for, life, ticket)
   local index = 1
   for i = 2, #wait do
@@ -67,7 +70,7 @@ local function verdict(wait, left, reset, at, blocked_for, life, ticket)
     whole = math.min(whole + at - now, life)
   end
   if blocked_for > 0 then
-    return { 0, index - 1, left[index], math.max(retry, blocked_for), math.max(whole, blocked_for), 0, 1 }
+    return { 0, index - 1, left[index], math.max(retry, blocked_for), math.max(whole, blocked_for), -blocked_for, 1 }
   end
   return { wait[index] == 0 and 1 or 0, index - 1, left[index], retry, whole, ticket, 0 }
 end

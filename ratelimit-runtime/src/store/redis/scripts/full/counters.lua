@@ -309,7 +309,8 @@ local function counters(algorithm)
       save()
     end
     if refused or blocked_for > 0 or cost == 0 or operation == 'peek' then
-      return verdict(wait, left, reset, at, blocked_for, expires - now, 0)
+      local open = refused and current + previous > 0 and -1 or 0
+      return verdict(wait, left, reset, at, blocked_for, expires - now, open)
     end
     if operation == 'acquire' then
       charge()

@@ -201,8 +201,11 @@ local function ring(key, request)
   end
   if refused then
     -- Without the open reservations, what would be in the way?
-    local exceeded = false
+    local exceeded, open = false, 0
     for i = 1, n do
+      if reserved[i] > 0 then
+        open = -1
+      end
       local over = used[i] + cost - request.max[i]
       local unreserved = over > 0 and reserved[i] == 0 and wait[i] or 0
       if over > reserved[i] and reserved[i] > 0 then
@@ -216,7 +219,7 @@ local function ring(key, request)
       ring_block(log, now + request.block, request.block, longest)
       blocked_for = request.block
     end
-    return verdict(wait, left, reset, at, blocked_for, life, 0)
+    return verdict(wait, left, reset, at, blocked_for, life, open)
   end
   if operation == 'peek' or blocked_for > 0 or cost == 0 then
     return verdict(wait, left, reset, at, blocked_for, life, 0)

@@ -1,9 +1,8 @@
 use ratelimit_runtime::{RateLimitError, rate_limit};
 
-#[rate_limit(key = "<email>", window = "60s", max = quota(email)?)]
+#[rate_limit(key = "<email>", window = "60s", max = 3)]
 async fn send(email: &str) -> Result<(), RateLimitError> {
-    let _ = email;
-    Ok(())
+    email.
 }
 
 fn main() {

@@ -1,5 +1,7 @@
-//! What the compiler and clippy say of a function is the same with the attribute and without, but for what the texts in
-//! `neutrality/` list. `NEUTRALITY=overwrite` writes them.
+//! What the compiler and clippy say of a function is the same with the attribute and without, but for what the texts
+//! beside this file list. `NEUTRALITY=overwrite` writes them.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod one_line;
 
@@ -83,9 +85,9 @@ fn differences(name: &str, source: &Path, describe: impl Fn(&Lint) -> String) ->
     lost.chain(gained).fold(String::new(), |text, line| text + &line + "\n")
 }
 
-/// Compares with what is written in `neutrality/`, or writes it.
+/// Compares with what is written beside this file, or writes it.
 fn are_those_listed(differences: &str, list: &str) {
-    let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("regressions/attribute/neutrality").join(list);
+    let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("neutrality").join(list);
     if env::var_os("NEUTRALITY").is_some_and(|value| value == "overwrite") {
         fs::write(list, differences).unwrap();
         return;
@@ -107,7 +109,7 @@ fn lints_are_the_same_with_the_attribute() {
     if !there_is_clippy() {
         return;
     }
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("regressions/attribute/neutrality/functions.rs");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("neutrality/functions.rs");
     let found = differences("functions", &source, |Lint { code, line, text }| format!("{code} at {line}: {text}"));
     are_those_listed(&found, "differences.txt");
 }

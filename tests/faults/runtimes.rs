@@ -1,0 +1,150 @@
+//! Runtimes that do not get to run their tasks.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::sync::mpsc;
+use std::task::Poll;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ratelimit_runtime::{Key, Limit, RateLimitError, RateLimiter, Rule, Source};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::sleep;
+
+use crate::harness::{POLICIES, Row, TIMEOUT, nothing_is_left_on};
+use crate::support::cluster::RedisCluster;
+use crate::support::proxy::Proxy;
+use crate::support::redis::RedisServer;
+
+/// What a busy machine may add to a call.
+const SLACK: Duration = Duration::from_millis(250);
+/// Attempts go on with pauses of up to a second, and a caller has to come by.
+const RECOVERY: Duration = Duration::from_millis(2_500);
+const REST: Duration = Duration::from_millis(10);
+
+static RULE: Rule = Rule::new("runtimes", Limit::per_hour(1_000_000));
+
+/// What became of calls.
+#[derive(Default)]
+struct Calls {
+    count: usize,
+    slowest: Duration,
+    answered: BTreeMap<&'static str, usize>,
+}
+
+impl Calls {
+    async fn one(&mut self, limiter: &RateLimiter) -> bool {
+        let start = Instant::now();
+        let outcome = limiter.acquire(&RULE, &Key::global()).await;
+        let took = start.elapsed();
+        assert!(took <= TIMEOUT + SLACK, "a call took {took:?}");
+        self.count += 1;
+        self.slowest = self.slowest.max(took);
+        let by = match outcome.map(|decision| decision.source()) {
+            Ok(Source::Store) => "store",
+            Ok(Source::Fallback) => "fallback",
+            Ok(_) => "allow",
+            Err(RateLimitError::Unavailable(_)) => "unavailable",
+            Err(error) => panic!("{error:?}"),
+        };
+        *self.answered.entry(by).or_default() += 1;
+        by == "store"
+    }
+
+    fn row(&self, fault: &str, recovery: Duration) -> Row {
+        let answered: Vec<_> = self.answered.iter().map(|(by, count)| format!("{by} {count}")).collect();
+        let row = Row::new(fault).calls(self.count).slowest(self.slowest, TIMEOUT).seen(answered.join(", "));
+        row.recovery(format!("{} ms", recovery.as_millis()))
+    }
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn limiters(url: &str) -> Vec<RateLimiter> {
+    let limiter = |policy| RateLimiter::builder().redis(url).timeout(TIMEOUT).on_unavailable(policy).build().unwrap();
+    POLICIES.map(limiter).into()
+}
+
+/// Calls of each policy from a runtime that runs for as long as a call takes. What lies behind
+/// `proxy` is refused for 500 ms.
+fn calls_on_a_runtime_of_their_own(fault: &'static str, url: String, proxy: Proxy) -> Row {
+    proxy.refuse(true);
+    let thread = thread::spawn(move || {
+        let (runtime, limiters, mut calls) = (runtime(), limiters(&url), Calls::default());
+        let mut all_are_answered = || {
+            thread::sleep(REST);
+            limiters.iter().fold(true, |all, limiter| runtime.block_on(calls.one(limiter)) && all)
+        };
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(500) {
+            assert!(!all_are_answered());
+        }
+        proxy.refuse(false);
+        let healed = Instant::now();
+        while !all_are_answered() {
+            assert!(healed.elapsed() < RECOVERY, "the store never answers again");
+        }
+        let took = healed.elapsed();
+        calls.row(fault, took)
+    });
+    thread.join().unwrap()
+}
+
+/// A call that is answered at once gives its runtime no time to connect.
+pub(crate) async fn blocked_on() -> Row {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port()).await;
+    let row = calls_on_a_runtime_of_their_own(
+        "refused for 500 ms, where a current-thread runtime runs only in `block_on(acquire)`",
+        proxy.url(),
+        proxy.clone(),
+    );
+    nothing_is_left_on(&server);
+    row
+}
+
+/// Nor to ask for the slots.
+pub(crate) async fn blocked_on_beside_a_cluster() -> Row {
+    let cluster = RedisCluster::start(3, 0);
+    let proxy = Proxy::start(cluster.node(0).port()).await;
+    calls_on_a_runtime_of_their_own(
+        "cluster: the node of the URL refused for 500 ms, where a current-thread runtime runs only in `block_on(acquire)`",
+        format!("redis+cluster://127.0.0.1:{}", proxy.port()),
+        proxy.clone(),
+    )
+}
+
+/// It has begun to ask for the slots, which all runtimes share.
+pub(crate) async fn stopped_beside_a_cluster() -> Row {
+    let cluster = RedisCluster::start(3, 0);
+    let limiters = limiters(&cluster.url());
+    let shared = limiters.clone();
+    let (begun, has_begun) = mpsc::channel();
+    let (end, ended) = mpsc::channel::<()>();
+    let stopped = thread::spawn(move || {
+        let runtime = runtime();
+        runtime.block_on(async {
+            for limiter in &shared {
+                let key = Key::global();
+                let mut call = Box::pin(limiter.acquire(&RULE, &key));
+                poll_fn(|cx| Poll::Ready(assert!(call.as_mut().poll(cx).is_pending()))).await;
+            }
+        });
+        begun.send(()).unwrap();
+        let _ = ended.recv();
+    });
+    has_begun.recv().unwrap();
+    let (mut calls, start) = (Calls::default(), Instant::now());
+    for limiter in &limiters {
+        while !calls.one(limiter).await {
+            assert!(start.elapsed() < RECOVERY, "the slots are never found");
+            sleep(REST).await;
+        }
+    }
+    let took = start.elapsed();
+    drop(end);
+    stopped.join().unwrap();
+    calls.row("cluster: a runtime that began to ask for the slots is stopped, and others go on", took)
+}

@@ -1,0 +1,111 @@
+//! [`FakeSentinel`]: answers as a sentinel does, whatever it is told to.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::redis::RedisServer;
+
+/// What a sentinel says.
+#[derive(Debug, Clone)]
+struct View {
+    master: u16,
+    epoch: u64,
+    /// Ports of other sentinels, and whether it holds them to be alive.
+    others: Vec<(u16, bool)>,
+}
+
+/// It ends with this.
+#[derive(Debug)]
+pub(crate) struct FakeSentinel {
+    port: u16,
+    view: Arc<Mutex<View>>,
+    alive: watch::Sender<bool>,
+}
+
+impl FakeSentinel {
+    /// One that names this master, of this epoch, and no others.
+    pub(crate) async fn start(master: &RedisServer, epoch: u64) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let view = Arc::new(Mutex::new(View { master: master.port(), epoch, others: Vec::new() }));
+        let (alive, mut ended) = watch::channel(true);
+        let said = Arc::clone(&view);
+        tokio::spawn(async move {
+            let mut clients = JoinSet::new();
+            loop {
+                let accepted = tokio::select! {
+                    accepted = listener.accept() => accepted,
+                    _ = ended.wait_for(|alive| !alive) => return,
+                };
+                let (mut client, _) = accepted.unwrap();
+                let said = Arc::clone(&said);
+                clients.spawn(async move {
+                    let mut chunk = vec![0; 1 << 16];
+                    while let Ok(came @ 1..) = client.read(&mut chunk).await {
+                        // What is asked here comes whole.
+                        let asked = String::from_utf8_lossy(chunk.get(..came).unwrap_or_default()).to_uppercase();
+                        let view = said.lock().unwrap().clone();
+                        let mut reply = String::new();
+                        for word in asked.split("\r\n") {
+                            match word {
+                                "HELLO" => reply.push_str("%0\r\n"),
+                                "PING" => reply.push_str("+PONG\r\n"),
+                                "CLIENT" => reply.push_str("+OK\r\n"),
+                                "GET-MASTER-ADDR-BY-NAME" => {
+                                    reply.push_str(&list(&["127.0.0.1", &view.master.to_string()]));
+                                }
+                                "MASTER" => reply.push_str(&list(&["config-epoch", &view.epoch.to_string()])),
+                                "SENTINELS" => reply.push_str(&view.others()),
+                                _ => {}
+                            }
+                        }
+                        if client.write_all(reply.as_bytes()).await.is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        Self { port, view, alive }
+    }
+
+    /// From now on it says this of the master, and of the ports of other sentinels whether they
+    /// are alive.
+    pub(crate) fn say(&self, master: &RedisServer, epoch: u64, others: &[(u16, bool)]) {
+        *self.view.lock().unwrap() = View { master: master.port(), epoch, others: others.to_vec() };
+    }
+
+    pub(crate) fn stop(&self) {
+        self.alive.send_replace(false);
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// `redis+sentinel://127.0.0.1:<port>/main`
+    pub(crate) fn url(&self) -> String {
+        format!("redis+sentinel://127.0.0.1:{}/main", self.port)
+    }
+}
+
+impl View {
+    fn others(&self) -> String {
+        let other = |(port, is_alive): &(u16, bool)| {
+            let flags = if *is_alive { "sentinel" } else { "s_down,sentinel,disconnected" };
+            list(&["name", "other", "ip", "127.0.0.1", "port", &port.to_string(), "flags", flags])
+        };
+        format!("*{}\r\n{}", self.others.len(), self.others.iter().map(other).collect::<String>())
+    }
+}
+
+fn list(words: &[&str]) -> String {
+    let words: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+    format!("*{}\r\n{words}", words.matches("\r\n").count() / 2)
+}
