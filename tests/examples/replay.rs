@@ -195,9 +195,9 @@ fn a_bad_line_is_named_and_left_out_on_request() {
 #[test]
 fn rules_that_cannot_be_are_said_so() {
     for (rule, why) in [
-        ("gcra 5/1m", "there is no algorithm `gcra`"),
-        ("5/1 parsec", "there is no unit `parsec`"),
-        ("0/1m", "admits nothing"),
+        ("gcra 5/1m", "unknown algorithm \"gcra\": did you mean \"leaky_bucket\"?"),
+        ("5/1 parsec", "unknown unit `parsec`"),
+        ("0/1m", "refuses every call"),
         ("5/1m burst 9", "goes with token_bucket and leaky_bucket"),
     ] {
         let error = failed(&["--rule", rule], EDGE);
