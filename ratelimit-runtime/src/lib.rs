@@ -79,9 +79,7 @@ pub use key::{ExactIp, InvalidKey, Key, KeyPart, KeyWriter};
 pub use limiter::{DefaultGuard, Keys, RateLimiter, RateLimiterBuilder, Scoped};
 #[cfg(feature = "http")]
 pub use response::{Refusal, Responses};
-pub use rule::{
-    Algorithm, InvalidLimit, Limit, MAX_COUNT, MAX_LIMITS, MAX_WINDOW, OnUnavailable, ParseError, Policy, Rule,
-};
+pub use rule::{Algorithm, InvalidLimit, Limit, OnUnavailable, ParseError, Policy, Rule};
 pub use store::Store;
 pub use store::memory::MemoryStore;
 #[cfg(feature = "redis")]

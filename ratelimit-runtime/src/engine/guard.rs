@@ -17,7 +17,7 @@ use crate::decision::{Decision, Source};
 use crate::error::RateLimitError;
 use crate::observe;
 use crate::real_time;
-use crate::rule::MAX_WINDOW;
+use crate::rule::Limit;
 use crate::store::{Health, Store as _};
 
 /// The outcome of a check, if it takes no waiting at all; `None` if it does, and then nothing has been asked.
@@ -100,7 +100,7 @@ async fn attempts(group: &[Asked]) -> Result<Vec<Decision>, Refused> {
         let by = group.iter().position(|asked| asked.check().waits()).unwrap_or(0);
         return Err(Refused { by, error: RateLimitError::misconfigured(format!("`wait` cannot be kept here: {why}")) });
     }
-    let attempt = group.iter().map(Asked::timeout).max().unwrap_or_default().min(MAX_WINDOW);
+    let attempt = group.iter().map(Asked::timeout).max().unwrap_or_default().min(Limit::MAX_WINDOW);
     let waiters: Vec<Waiter<'_>> = group
         .iter()
         .map(|asked| Waiter { queues: &asked.engine.queues, key: asked.check().key, wait: waits(asked), attempt })

@@ -19,7 +19,7 @@ use crate::decision::Decision;
 use crate::engine::{self, Asked, Engine};
 use crate::error::RateLimitError;
 use crate::key::Key;
-use crate::rule::{MAX_WINDOW, Policy, Rule};
+use crate::rule::{Limit, Policy, Rule};
 use crate::store::memory::MemoryStore;
 use crate::store::{Feature, Store};
 
@@ -172,7 +172,7 @@ impl RateLimiter {
     /// `Misconfigured`; or `Unavailable`, and then the key is blocked in this process alone: try again once the store is
     /// back, for the others.
     pub async fn block(&self, rule: &Rule, key: &Key, duration: Duration) -> Result<(), RateLimitError> {
-        if duration.is_zero() || duration > MAX_WINDOW {
+        if duration.is_zero() || duration > Limit::MAX_WINDOW {
             return Err(RateLimitError::misconfigured("a block lasts more than 0 and at most 366 days"));
         }
         let asked = self.asked(rule, key);

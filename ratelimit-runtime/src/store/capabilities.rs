@@ -26,7 +26,8 @@ pub enum Feature {
 
 impl Feature {
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::Limits, Self::Refund, Self::Reserve, Self::Block, Self::Together, Self::Keys];
+    pub const ALL: &'static [Self] =
+        &[Self::Limits, Self::Refund, Self::Reserve, Self::Block, Self::Together, Self::Keys];
 
     const fn bit(self) -> u8 {
         1 << self as u8
@@ -88,7 +89,7 @@ impl Capabilities {
         let mut all = Self::none();
         let mut at = 0;
         while at < Algorithm::ALL.len() {
-            all = all.with(Algorithm::ALL[at], &Feature::ALL);
+            all = all.with(Algorithm::ALL[at], Feature::ALL);
             at += 1;
         }
         all
@@ -177,7 +178,7 @@ fn uncovered(algorithm: Algorithm, missing: u8) -> StoreError {
     if missing & KEPT != 0 {
         return StoreError::unsupported(format!("the store does not keep limits by `{algorithm}`"));
     }
-    let feature = Feature::ALL.into_iter().find(|feature| missing & feature.bit() != 0);
+    let feature = Feature::ALL.iter().copied().find(|feature| missing & feature.bit() != 0);
     lacking(algorithm, feature.unwrap_or(Feature::Limits))
 }
 

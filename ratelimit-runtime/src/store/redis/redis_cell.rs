@@ -10,14 +10,14 @@ use redis::{Cmd, ServerError, Value, cmd};
 use super::connection::Calls;
 use super::errors::{self, unexpected_reply};
 use crate::error::StoreError;
-use crate::rule::{Limit, MAX_COUNT, MAX_WINDOW};
+use crate::rule::Limit;
 use crate::store::{Request, Verdict};
 
 const SECOND: u64 = 1_000_000;
 /// In microseconds: twice as long as any bucket takes to run empty.
-const ROOM: u64 = 2 * MAX_WINDOW.as_secs() * SECOND;
+const ROOM: u64 = 2 * Limit::MAX_WINDOW.as_secs() * SECOND;
 /// In seconds: more than any bucket takes to run empty is not taken for true.
-const LONGEST: u64 = MAX_COUNT / SECOND;
+const LONGEST: u64 = Limit::MAX_COUNT / SECOND;
 
 pub(super) async fn acquire(calls: Calls<'_>, request: &Request<'_>) -> Result<Verdict, StoreError> {
     let limit = limit(request)?;

@@ -10,7 +10,7 @@ use redis::{Cmd, Pipeline, Value, cmd};
 use super::reply;
 use super::transaction::{self, Attempt};
 use crate::error::StoreError;
-use crate::rule::{Limit, MAX_COUNT};
+use crate::rule::Limit;
 use crate::store::redis::connection::Calls;
 use crate::store::redis::errors::{foreign_key, unexpected_reply};
 use crate::store::{Request, Verdict};
@@ -111,7 +111,7 @@ fn millis(limit: &Limit) -> u64 {
 
 /// A window in which nothing is used, and which no other has the number of.
 fn fresh() -> [u8; 16] {
-    let window = RandomState::new().hash_one(0) & MAX_COUNT;
+    let window = RandomState::new().hash_one(0) & Limit::MAX_COUNT;
     u128::from(window.max(1)).to_be_bytes()
 }
 

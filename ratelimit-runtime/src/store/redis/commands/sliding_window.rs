@@ -6,7 +6,7 @@ use super::lifetime::Time;
 use super::log_format::{Entry, Meta, member};
 use super::reply;
 use super::transaction::Attempt;
-use crate::rule::{Limit, MAX_COUNT};
+use crate::rule::Limit;
 use crate::store::redis::operation::Operation;
 use crate::store::{Request, Verdict};
 
@@ -251,7 +251,7 @@ impl<'a> LogState<'a> {
                 let block = self.request.with_block(duration).block_us();
                 let left = u64::try_from(self.left_millis).unwrap_or(0);
                 self.block(block, &mut commands);
-                commands.push(self.expire(block.max(left.saturating_mul(1000).min(MAX_COUNT))));
+                commands.push(self.expire(block.max(left.saturating_mul(1000).min(Limit::MAX_COUNT))));
                 true
             }
             Operation::Unblock if self.blocked_for() > 0 => {
