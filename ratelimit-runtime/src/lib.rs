@@ -55,7 +55,7 @@ pub mod testkit;
 pub mod layer {
     #[cfg(feature = "actix-web")]
     pub use crate::adapter::actix_web::RateLimitMiddleware;
-    pub use crate::adapter::layer::{Asks, Limited, Question, RequestKey, Unlimited};
+    pub use crate::adapter::layer::{Limited, RequestKey, Unlimited};
     #[cfg(feature = "poem")]
     pub use crate::adapter::poem::RateLimitEndpoint;
     #[cfg(feature = "tower")]

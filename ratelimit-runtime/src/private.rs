@@ -260,8 +260,8 @@ pub fn limiter<T: AsLimiter + ?Sized>(limiter: &T) -> RateLimiter {
     limiter.as_limiter().clone()
 }
 
-/// What may stand behind `max = …` and `cost = …`: every integer. A negative one means 0, one above [`Limit::MAX_COUNT`] means
-/// [`Limit::MAX_COUNT`].
+/// What may stand behind `max = …` and `cost = …`: every integer. A negative one means 0, one above
+/// [`Limit::MAX_COUNT`] means that.
 #[diagnostic::on_unimplemented(
     message = "`max` and `cost` are whole numbers, not `{Self}`",
     label = "expected an integer of any type"
