@@ -83,6 +83,7 @@ fn tls() -> Result<Tls, StoreError> {
 /// # Errors
 ///
 /// `Misconfigured`.
+#[cfg(feature = "redis-client")]
 pub(super) fn from_info(info: &ConnectionInfo) -> Result<Server, StoreError> {
     let tls = match info.addr() {
         ConnectionAddr::TcpTls { insecure: true, .. } => {
