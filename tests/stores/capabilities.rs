@@ -80,8 +80,10 @@ async fn the_table_says_what_the_stores_declare_and_they_do_it() {
         seen.push((*store_name, algorithm));
         assert_eq!(claims.len(), COLUMNS.len(), "{row:?}");
         for (claim, (column, feature)) in claims.iter().zip(COLUMNS) {
-            let declared =
-                feature.map_or_else(|| declared.has_algorithm(algorithm), |feature| declared.has(algorithm, feature));
+            let declared = feature.map_or_else(
+                || declared.supports_algorithm(algorithm),
+                |feature| declared.supports_feature(algorithm, feature),
+            );
             let context = format!("{column} under {algorithm} on {store_name}");
             assert_eq!(*claim, yes_or_no(declared), "{context}, as declared");
             let does = match try_out(store_name, algorithm, column).await {

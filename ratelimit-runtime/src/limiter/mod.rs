@@ -176,7 +176,7 @@ impl RateLimiter {
             return Err(RateLimitError::misconfigured("a block lasts more than 0 and at most 366 days"));
         }
         let asked = self.asked(rule, key);
-        asked.need(Feature::Block)?;
+        asked.require(Feature::Block)?;
         let outcome = engine::change(&asked, |store, request| store.block(request, duration)).await;
         match &outcome {
             // What was blocked here during an outage is blocked by the store now.
@@ -194,7 +194,7 @@ impl RateLimiter {
     /// `Unavailable` or `Misconfigured`.
     pub async fn unblock(&self, rule: &Rule, key: &Key) -> Result<bool, RateLimitError> {
         let asked = self.asked(rule, key);
-        asked.need(Feature::Block)?;
+        asked.require(Feature::Block)?;
         let here = self.engine.fallback.unblock(asked.key_request()?);
         Ok(engine::change(&asked, Store::unblock).await? || here)
     }

@@ -6,12 +6,12 @@ use redis::Value;
 use super::lifetime::Time;
 use super::sliding_window::{self, LogState};
 use super::{fixed_window, reply};
+use crate::Algorithm;
 use crate::fuzzing::Input;
 use crate::rule::Limit;
 use crate::store::Request;
 use crate::store::redis::operation::Operation;
 use crate::store::redis::redis_cell;
-use crate::{Algorithm, Limit};
 
 /// Replies of any shape and size to the commands that decide without scripts.
 pub fn command_replies(data: &[u8]) {
