@@ -12,11 +12,11 @@ struct Careless;
 
 impl Store for Careless {
     fn acquire<'a>(&'a self, _: Request<'a>) -> Answer<'a, Verdict> {
-        Answer::ready(Ok(Verdict::new(true, 1, 0, 0).with_ticket(1)))
+        Answer::ready(Ok(Verdict::admitted().with_remaining(1).with_ticket(1)))
     }
 
     fn peek<'a>(&'a self, _: Request<'a>) -> Answer<'a, Verdict> {
-        Answer::ready(Ok(Verdict::new(true, 1, 0, 0)))
+        Answer::ready(Ok(Verdict::admitted().with_remaining(1)))
     }
 
     fn reset<'a>(&'a self, _: Request<'a>) -> Answer<'a, bool> {

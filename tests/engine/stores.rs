@@ -39,8 +39,8 @@ struct Remembering<S> {
 
 impl<S: Store> Remembering<S> {
     fn remember(&self, request: &OwnedRequest, verdict: &Verdict) {
-        if !verdict.allowed {
-            let until = Instant::now() + verdict.retry_after();
+        if let Some(retry_after) = verdict.retry_after() {
+            let until = Instant::now() + retry_after;
             let refusal = (request.clone(), *verdict, until);
             self.refused.lock().unwrap().insert(request.as_request().key().to_vec(), refusal);
         }

@@ -38,7 +38,7 @@ async fn every_order(limiter: &RateLimiter, rule: &Rule, context: &str) {
     limiter.block(rule, &alice(), MINUTE * 10).await.unwrap();
     let banned = limiter.peek(rule, &alice()).await.unwrap();
     assert!(
-        !banned.is_allowed() && banned.is_blocked() && banned.retry_after() == MINUTE * 10,
+        !banned.is_allowed() && banned.is_blocked() && banned.retry_after() == Some(MINUTE * 10),
         "{context}: {banned:?}"
     );
     let refused = limiter.acquire(rule, &alice()).await.unwrap_err();

@@ -413,7 +413,7 @@ fn rates_that_do_not_divide_lose_nothing() {
 /// counts exactly.
 #[test]
 fn a_burst_is_no_larger_than_what_a_year_fills() {
-    let year = ratelimit_runtime::Limit::MAX_WINDOW;
+    let year = Limit::MAX_WINDOW;
     assert_eq!(Limit::per_day(2).with_burst(Limit::MAX_COUNT).capacity(), 2 * 366);
     assert_eq!(Limit::per_day(2).with_burst(731).capacity(), 731);
     assert_eq!(Limit::new(5, year).with_burst(6).capacity(), 5);

@@ -84,7 +84,7 @@ async fn a_refusal_ends_when_it_says_and_not_before() {
         }
         let refused = [ask(&store, &key, FIXED, limit).await, ask(&store, &key, FIXED, limit).await][1];
         assert!(!refused.allowed, "{refused:?}");
-        tokio::time::sleep(refused.retry_after()).await;
+        tokio::time::sleep(refused.retry_after().unwrap()).await;
         assert!(ask(&store, &key, FIXED, limit).await.allowed, "{refused:?}");
     }
 }

@@ -146,7 +146,11 @@ impl<S: Store> DenyCache<S> {
     ) -> Result<Verdict, StoreError> {
         match (&answer, unknown.block) {
             (Ok(verdict), _) if verdict.allowed => self.refusals.forget(request.key()),
-            (Ok(verdict), _) if !verdict.rounded && self.inner.epoch(request) == unknown.epoch() => {
+            (Ok(verdict), _)
+                if !verdict.rounded
+                    && verdict.retry_after_us != Verdict::NEVER
+                    && self.inner.epoch(request) == unknown.epoch() =>
+            {
                 self.refusals.keep(request, unknown, *verdict);
             }
             (Err(error), Some(block))

@@ -146,7 +146,9 @@ impl State<'_> {
             left => (u64::try_from(left).ok()?.min(millis(limit)) + 1) * 1000 - reply::time(self.time)? % 1000,
         };
         let remaining = max(limit).saturating_sub(self.used);
-        Some(Verdict::new(allowed, remaining, if allowed { 0 } else { left }, if self.used == 0 { 0 } else { left }))
+        let reset_after_us = if self.used == 0 { 0 } else { left };
+        let retry_after_us = if allowed { 0 } else { left };
+        Some(Verdict { allowed, remaining, retry_after_us, reset_after_us, ..Verdict::admitted() })
     }
 
     /// Where the clock has stepped back, the window lasts no longer than if it had begun now. If that cannot be said, the
