@@ -112,7 +112,7 @@ where
     let widths = names.iter().map(|name| area.estimate_text_size(name.rule, &font.clone().into()));
     let widest = widths.collect::<Result<Vec<_>, _>>()?.into_iter().map(|(width, _)| width).max().unwrap_or(0);
     let numbers = 64 + i32::try_from(widest)? + 24;
-    for (name, y) in names.iter().zip((TITLE..).step_by(ROW as usize)) {
+    for (name, y) in names.iter().zip((0..).map(|row| TITLE + ROW * row)) {
         area.draw(&PathElement::new([(24, y + 7), (52, y + 7)], name.color.stroke_width(3)))?;
         area.draw(&Text::new(name.rule, (64, y), font.clone().color(&INK)))?;
         let text = format!("{} in all, {} at most", percent(name.all), percent(in_percent(name.most)));
