@@ -152,7 +152,7 @@ impl<R> RateLimitLayer<R> {
         async move {
             let all = async {
                 let (answer, decisions) = observe::collect(answer).await;
-                (answer, Decided { decisions, legacy: find::responses().legacy, exposed })
+                (answer, Decided { decisions, legacy: find::legacy_headers(), exposed })
             };
             match limiter {
                 Some(limiter) => limiter.scope(all).await,
