@@ -138,6 +138,14 @@ impl<R> RateLimitLayer<R> {
         }
     }
 
+    /// The check that a request needs, if any, or the answer to one without a key.
+    pub(super) fn check<Q, A>(&self, request: &Q) -> Result<Option<RequestCheck>, A>
+    where
+        R: RequestRule<Q, A>,
+    {
+        self.within(|| self.rule.check(request))
+    }
+
     /// Runs what answers a request. Gives the answer, and what was decided for it.
     pub(super) fn run<F: Future>(&self, answer: F) -> impl Future<Output = (F::Output, Decided)> + use<R, F> {
         let (limiter, exposed) = (self.limiter.clone(), self.exposed);

@@ -30,7 +30,7 @@ impl<E: Endpoint, R: RequestRule<Request, Response> + Send + Sync> Endpoint for 
         if let Some(proxies) = &self.layer.proxies {
             request.extensions_mut().insert(proxies.clone());
         }
-        let check = match self.layer.within(|| self.layer.rule.check(&request)) {
+        let check = match self.layer.check(&request) {
             Ok(check) => check,
             Err(mut answer) => {
                 keep_out_of_caches(answer.headers_mut());
