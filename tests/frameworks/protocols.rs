@@ -135,7 +135,8 @@ async fn grpc_web_is_told_how_to_log_in_as_http_is() {
 /// HTTP.
 #[tokio::test(start_paused = true)]
 async fn a_status_in_place_of_a_key_is_one_of_http_for_others() {
-    let layer = RateLimitLayer::new().limiter(RateLimiter::memory()).rule(&ONE, |request: &Request<Body>| {
+    let limiter = RateLimiter::builder().responses(Responses::new().unauthorized("ApiKey")).build().unwrap();
+    let layer = RateLimitLayer::new().limiter(limiter).rule(&ONE, |request: &Request<Body>| {
         let name = request.headers().get("x-api-key").and_then(|name| name.to_str().ok()).unwrap_or_default();
         match name {
             "denied" => Err(Status::permission_denied("not you")),
@@ -154,6 +155,12 @@ async fn a_status_in_place_of_a_key_is_one_of_http_for_others() {
         let grpc = ask(&service, &Method::POST, Version::HTTP_2, GRPC[0], Some(name)).await;
         assert_eq!(Status::from_header_map(&grpc.headers).unwrap().code(), code, "{name}");
         assert_eq!((grpc.status, grpc.header("cache-control")), (200, Some("no-store")), "{name}");
+        let web = ask(&service, &Method::POST, Version::HTTP_11, WEB[0], Some(name)).await;
+        assert_eq!(Status::from_header_map(&web.headers).unwrap().code(), code, "{name}");
+        assert_eq!((web.status, web.header("cache-control")), (status, Some("no-store")), "{name}");
+        assert_eq!((web.header("content-type"), web.body.as_str()), (Some(WEB[0]), ""), "{name}");
+        assert_eq!(web.header("www-authenticate"), http.header("www-authenticate"), "{name}");
+        assert_eq!(http.header("www-authenticate").is_some(), status == 401, "{name}");
     }
 }
 

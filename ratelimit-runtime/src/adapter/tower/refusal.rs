@@ -85,19 +85,16 @@ impl Protocol {
     fn status<B>(self, status: tonic::Status) -> Response<LimitedBody<B>> {
         use crate::limiter::find;
 
-        let over_http = || {
-            find::responses()
-                .response_without_key(grpc::http_status(status.code()), status.message())
-                .map(LimitedBody::refused)
-        };
+        let over_http = || find::responses().response_without_key(grpc::http_status(status.code()), status.message());
         let mut response = match self {
-            Self::Http => over_http(),
+            Self::Http => over_http().map(LimitedBody::refused),
             Self::Grpc => status.into_http::<()>().map(|()| LimitedBody::refused(String::new())),
             Self::GrpcWeb(kind) => {
-                let (mut parts, ()) = status.clone().into_http::<()>().into_parts();
-                parts.status = grpc::http_status(status.code());
-                parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-                Response::from_parts(parts, LimitedBody::refused(String::new()))
+                let mut response = over_http().map(|_| LimitedBody::refused(String::new()));
+                let (own, ()) = status.into_http::<()>().into_parts();
+                response.headers_mut().extend(own.headers);
+                response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+                response
             }
         };
         keep_out_of_caches(response.headers_mut());
