@@ -7,6 +7,7 @@ use super::RedisStore;
 #[cfg(feature = "redis-client")]
 use super::connection::Deployment;
 use super::credentials::{Provider, RedisCredentials};
+#[cfg(any(feature = "redis-client", feature = "redis-tls"))]
 use crate::error::StoreError;
 
 impl RedisStore {
