@@ -34,7 +34,7 @@ use crate::RateLimitError;
     message = "`{Self}` cannot carry a rate limit refusal",
     label = "a refused call has to return something of this type",
     note = "return `Result<_, RateLimitError>`, in a handler `Result<impl IntoResponse, RateLimitError>`",
-    note = "or `Result<_, E>` where `E: From<RateLimitError>`, for example `#[derive(thiserror::Error)] enum E {{ #[error(transparent)] Limited(#[from] RateLimitError) }}`",
+    note = "or `Result<_, E>` where `E: From<RateLimitError>`, for example `#[derive(Debug, thiserror::Error)] enum E {{ #[error(transparent)] Limited(#[from] RateLimitError) }}`",
     note = "or say how to turn a `RateLimitError` into the return value: `on_refused = |error| …`",
     note = "or implement `FromRateLimitError` for your own response type"
 )]

@@ -92,9 +92,9 @@ impl RateLimitError {
 pub(crate) fn no_client(proxy: std::net::IpAddr, reason: &str) {
     tracing::warn!(
         name: "no_client", target: SETUP, %proxy, reason,
-        "a trusted proxy names no client, or is contradicted: such requests share the limits of its own address. Let it \
-         write `Forwarded` or `X-Forwarded-For`, and remove the one that it does not write; `TrustedProxies` says which \
-         are read, and can refuse such requests"
+        "a trusted proxy names no client, or is contradicted: such requests share the limits of its own address, or are \
+         refused where `TrustedProxies` is strict. Let it write a header that `TrustedProxies` reads, `X-Forwarded-For` or \
+         `Forwarded`, and remove the one that it does not write"
     );
 }
 
