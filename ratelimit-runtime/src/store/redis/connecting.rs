@@ -4,8 +4,8 @@ use std::fmt;
 use std::future::Future;
 
 use super::RedisStore;
-use super::connection::Deployment;
-use super::credentials::{Provider, RedisCredentials};
+use super::topology::Deployment;
+use super::wire::credentials::{Provider, RedisCredentials};
 use crate::error::StoreError;
 
 impl RedisStore {

@@ -10,33 +10,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::backend::Backend;
-use self::connection::{Connections, Deployment};
-use self::operation::Operation;
 use self::route::{GroupRoute, Settings, unsupported};
+use self::scripts::operation::Operation;
+use self::topology::{Connections, Deployment};
 use super::{Answer, Capabilities, Cursor, DenyCache, Health, Page, Request, Store, Verdict, leaves_rest_to};
 use crate::clock::WallClock;
 use crate::error::StoreError;
 
 mod backend;
-mod commands;
+mod batching;
 mod connecting;
 mod connection;
-mod credentials;
 mod errors;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
-mod layout;
 mod listing;
-mod number;
-mod operation;
-mod protocol;
 mod redis_cell;
 mod route;
-mod script;
-mod script_call;
+mod scripts;
+mod topology;
+mod transactions;
+mod wire;
 
-pub use self::credentials::RedisCredentials;
-pub use self::layout::LogLayout;
+pub use self::scripts::layout::LogLayout;
+pub use self::wire::credentials::RedisCredentials;
 
 /// Limits on a Redis server or on a Redis Cluster (Redis 6.2 or later, or Valkey).
 ///

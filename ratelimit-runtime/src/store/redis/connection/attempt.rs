@@ -6,11 +6,11 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::pulse::BEAT;
 use super::race::{Either, either};
-use super::server::Connection;
-use super::target::Target;
 use crate::error::StoreError;
 use crate::error::StoreErrorKind::Unavailable;
 use crate::real_time;
+use crate::store::redis::topology::target::Target;
+use crate::store::redis::wire::server::Connection;
 
 /// For one attempt: looking up the name, connecting, TLS, logging in and the first reply.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -20,7 +20,7 @@ const HANGING: u32 = 20;
 const SPANS: u32 = 5;
 
 /// One attempt.
-pub(super) async fn connect_within(target: &Target) -> Result<Connection, StoreError> {
+pub(crate) async fn connect_within(target: &Target) -> Result<Connection, StoreError> {
     match real_time::timeout_at(Instant::now() + CONNECT, target.connect()).await {
         Ok(connection) => connection,
         Err(_) => Err(StoreError::unavailable(format!("no answer from Redis at {target} within {CONNECT:?}"))),
@@ -32,7 +32,7 @@ pub(super) async fn connect_within(target: &Target) -> Result<Connection, StoreE
 ///
 /// `goes_on` is asked at each [`BEAT`], and told whether a second has passed. Time is counted in
 /// beats, so that an attempt is not cut short while its runtime is not driven.
-pub(super) async fn connect(target: &Target, mut goes_on: impl FnMut(bool) -> bool) -> Result<Connection, StoreError> {
+pub(crate) async fn connect(target: &Target, mut goes_on: impl FnMut(bool) -> bool) -> Result<Connection, StoreError> {
     let mut attempts = Attempts::default();
     attempts.start(target);
     let mut beats = 0;
