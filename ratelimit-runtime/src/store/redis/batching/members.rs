@@ -3,8 +3,10 @@
 use std::task::Waker;
 use std::time::Instant;
 
+use slab::Slab;
+
 use super::item::Question;
-use super::slab::Slab;
+use super::slab::free;
 use crate::store::Verdict;
 use crate::store::redis::wire::question::NoAnswer;
 
@@ -44,7 +46,7 @@ pub(super) struct Members {
 }
 
 impl Members {
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { all: Slab::new() }
     }
 
@@ -97,7 +99,7 @@ impl Members {
                     self.prepend(waiting, member);
                 }
                 _ => {
-                    self.all.remove(member);
+                    free(&mut self.all, member);
                 }
             }
         }
@@ -110,7 +112,7 @@ impl Members {
         match std::mem::replace(&mut self.all[member].state, State::Answered(decided)) {
             State::Waiting(waker) | State::Asked(waker) => Some(waker),
             State::Abandoned | State::Answered(_) => {
-                self.all.remove(member);
+                free(&mut self.all, member);
                 None
             }
         }
@@ -125,7 +127,7 @@ impl Members {
             State::Abandoned | State::Answered(_) => {}
         }
         let state = std::mem::replace(&mut self.all[member].state, State::Abandoned);
-        self.all.remove(member);
+        free(&mut self.all, member);
         match state {
             State::Answered(decided) => Ok(decided),
             _ => Ok(Err(NoAnswer::NotAsked)),
@@ -136,7 +138,7 @@ impl Members {
     pub(crate) fn leave(&mut self, list: &mut List, member: usize) -> Option<Waker> {
         self.unlink(list, member);
         let state = std::mem::replace(&mut self.all[member].state, State::Abandoned);
-        self.all.remove(member);
+        free(&mut self.all, member);
         match state {
             State::Waiting(waker) => Some(waker),
             _ => None,
@@ -148,7 +150,7 @@ impl Members {
         if let State::Asked(waker) = std::mem::replace(&mut self.all[member].state, State::Abandoned) {
             return Some(waker);
         }
-        self.all.remove(member);
+        free(&mut self.all, member);
         None
     }
 

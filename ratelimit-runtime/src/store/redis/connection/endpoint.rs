@@ -8,10 +8,10 @@ use tokio::runtime::Handle;
 use super::node::Node;
 use super::node::nodes::{Nodes, end_with_runtime};
 use super::queue::Sharing;
+use super::resolve::Target;
 use super::supervisor;
 use crate::error::StoreError;
 use crate::real_time;
-use crate::store::redis::topology::target::Target;
 
 /// How many connections a store has had, to whatever server.
 pub(crate) type Made = Arc<AtomicU64>;

@@ -11,5 +11,5 @@ pub(super) mod node;
 pub(super) mod pool;
 pub(super) mod pulse;
 pub(super) mod queue;
-pub(super) mod race;
+pub(super) mod resolve;
 mod supervisor;

@@ -14,9 +14,9 @@ use tokio::task::AbortHandle;
 use super::attempt::connect_within;
 use super::exchange::Exchange;
 use super::queue::Sharing;
+use super::resolve::Target;
 use crate::error::StoreError;
 use crate::store::redis::errors;
-use crate::store::redis::topology::target::Target;
 use crate::store::redis::wire::question::{NoAnswer, Question};
 use crate::store::redis::wire::server::Server;
 
@@ -97,7 +97,7 @@ impl Pool {
         }
         // On a task of its own, so that a slow handshake outlives a caller who gives up: the next one finds it done.
         let connecting = tokio::spawn(async move {
-            let made = connect_within(&Target::Server(Arc::clone(&pool.shared.server))).await?;
+            let made = connect_within(&(Arc::clone(&pool.shared.server) as Target)).await?;
             if let Some(error) = made.says {
                 return Err(error);
             }

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use self::calls::Way;
 use self::cluster::Topology;
 use self::scan::Scan;
-use self::target::Target;
 use super::connection::endpoint::{Endpoint, Made};
 use super::connection::node::{Report, probe};
 use super::connection::queue::Sharing;
+use super::connection::resolve::Target;
 use super::wire::server::Server;
 use super::wire::slot::Slot;
 use crate::error::{StoreError, StoreErrorKind};
@@ -27,7 +27,6 @@ mod deployment;
 pub(super) mod fuzzing;
 mod scan;
 mod sentinel;
-pub(super) mod target;
 mod url;
 
 pub(crate) use self::calls::{Calls, Turn};
@@ -176,8 +175,8 @@ impl Connections {
 /// Where calls go in a deployment.
 fn way(deployment: &Deployment, group_commit: bool, made: &Made) -> Way {
     let target = match deployment {
-        Deployment::Standalone(server) => Target::Server(Arc::clone(server)),
-        Deployment::Sentinel(sentinels) => Target::Master(Arc::clone(sentinels)),
+        Deployment::Standalone(server) => Arc::clone(server) as Target,
+        Deployment::Sentinel(sentinels) => Arc::clone(sentinels) as Target,
         Deployment::Cluster(seeds) => return Way::Cluster(Topology::new(seeds, group_commit, made)),
     };
     Way::One(Endpoint::new(target, if group_commit { Sharing::All } else { Sharing::None }, made))

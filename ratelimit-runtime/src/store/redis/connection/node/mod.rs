@@ -9,10 +9,10 @@ use tokio::sync::{mpsc, watch};
 use super::exchange::Exchange;
 use super::pool::Pool;
 use super::pulse::Pulse;
+use super::resolve::Target;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::redis::batching::item::Item;
 use crate::store::redis::errors;
-use crate::store::redis::topology::target::Target;
 use crate::store::redis::wire::question::{NoAnswer, Question};
 use crate::store::{Health, Verdict};
 

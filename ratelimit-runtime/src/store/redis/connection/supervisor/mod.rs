@@ -22,9 +22,8 @@ use super::node::{Connected, Node, Report, Status};
 use super::pool::Pool;
 use super::pulse::BEAT;
 use super::queue::Sharing;
-use super::race::{Either, either};
+use super::resolve::Target;
 use crate::error::StoreError;
-use crate::store::redis::topology::target::Target;
 use crate::store::redis::wire::login::serves;
 use crate::store::redis::wire::question::{Answer, NoAnswer};
 use crate::store::redis::wire::server::Connection;
@@ -74,7 +73,7 @@ impl Supervisor {
     async fn run(mut self) {
         let mut pause = Duration::ZERO;
         loop {
-            let target = self.target.clone();
+            let target = Arc::clone(&self.target);
             if self.waits(false).is_err() {
                 return;
             }
@@ -105,9 +104,10 @@ impl Supervisor {
     async fn rest(&mut self, pause: Duration) -> Result<(), Over> {
         self.due_in(Some(pause))?;
         let gone = async { while self.reports.recv().await.is_some() {} };
-        match either(gone, real_time::sleep(pause)).await {
-            Either::First(()) => Err(Over),
-            Either::Second(()) => Ok(()),
+        tokio::select! {
+            biased;
+            () = gone => Err(Over),
+            () = real_time::sleep(pause) => Ok(()),
         }
     }
 
@@ -139,11 +139,10 @@ impl Supervisor {
         let start = Instant::now();
         let (exchange, task) = Exchange::start(stream, self.sharing);
         let task = AbortOnDrop(tokio::spawn(task).abort_handle());
-        let renewal = renew_after.map(|after| tokio::spawn(renewed(self.target.clone(), after)));
+        let renewal = renew_after.map(|after| tokio::spawn(renewed(Arc::clone(&self.target), after)));
         let _renewal = renewal.as_ref().map(|task| AbortOnDrop(task.abort_handle()));
         let mut renewal = pin!(renewal_of(renewal));
-        let (target, now_at) = (self.target.clone(), Arc::clone(&server));
-        let mut moved = pin!(target.moved_from(&now_at));
+        let mut moved = Arc::clone(&self.target).moved_from(Arc::clone(&server));
         let look = eviction::look(exchange.clone(), Arc::clone(&server), self.nodes.clone());
         let _look = AbortOnDrop(tokio::spawn(look).abort_handle());
         let connected = Connected { exchange: exchange.clone(), pool: Pool::new(server, exchange.clone()) };
@@ -170,7 +169,11 @@ impl Supervisor {
                 Event::Renewed(renewed) => {
                     exchange.retire();
                     tokio::spawn(async move {
-                        either(exchange.ended(), real_time::sleep(LAST_ANSWERS)).await;
+                        tokio::select! {
+                            biased;
+                            _ = exchange.ended() => {}
+                            () = real_time::sleep(LAST_ANSWERS) => {}
+                        }
                         drop(task);
                     });
                     return Ok(Served::Renewed(renewed));
@@ -238,14 +241,15 @@ impl Supervisor {
                 None => std::future::pending().await,
             }
         };
-        let over = either(either(ended, moved), renewal);
-        match either(either(over, pong), either(tick, self.reports.recv())).await {
-            Either::First(Either::First(Either::First(Either::First(ended)))) => Event::Ended(ended),
-            Either::First(Either::First(Either::First(Either::Second(())))) => Event::Moved,
-            Either::First(Either::First(Either::Second(renewed))) => Event::Renewed(renewed),
-            Either::First(Either::Second(answer)) => Event::Pong(answer.unwrap_or(Err(NoAnswer::NotAsked))),
-            Either::Second(Either::First(())) => Event::Tick,
-            Either::Second(Either::Second(report)) => Event::Report(report),
+        // In this order: what ends the connection goes before what is said of it.
+        tokio::select! {
+            biased;
+            ended = ended => Event::Ended(ended),
+            () = moved => Event::Moved,
+            renewed = renewal => Event::Renewed(renewed),
+            answer = pong => Event::Pong(answer.unwrap_or(Err(NoAnswer::NotAsked))),
+            () = tick => Event::Tick,
+            report = self.reports.recv() => Event::Report(report),
         }
     }
 

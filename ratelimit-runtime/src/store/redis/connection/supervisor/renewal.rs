@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 
 use crate::store::redis::connection::attempt::connect_within;
-use crate::store::redis::topology::target::Target;
+use crate::store::redis::connection::resolve::Target;
 use crate::store::redis::wire::server::Connection;
 use crate::{observe, real_time};
 

@@ -12,9 +12,8 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::real_time;
 use crate::store::redis::connection::attempt::connect_within;
 use crate::store::redis::connection::node::Node;
-use crate::store::redis::connection::race::{Either, either};
+use crate::store::redis::connection::resolve::Target;
 use crate::store::redis::errors;
-use crate::store::redis::topology::target::Target;
 use crate::store::redis::wire::login::converse;
 use crate::store::redis::wire::question::Question;
 use crate::store::redis::wire::server::{Connection, Server};
@@ -47,7 +46,12 @@ pub(crate) async fn slots(candidates: Vec<Candidate>) -> Result<Vec<Range>, Stor
             return Err(failed);
         }
         let pause = async { if is_last { std::future::pending().await } else { real_time::sleep(STAGGER).await } };
-        let Either::First(Some(answer)) = either(asked.join_next(), pause).await else { continue };
+        let answer = tokio::select! {
+            biased;
+            answer = asked.join_next() => answer,
+            () = pause => None,
+        };
+        let Some(answer) = answer else { continue };
         match answer.unwrap_or_else(|_| Err(StoreError::unavailable("asking for the slots was cut short"))) {
             Ok(ranges) => return Ok(ranges),
             Err(error) if failed.kind() != StoreErrorKind::Misconfigured => failed = error,
@@ -66,7 +70,7 @@ impl Candidate {
                 (node.ask(|| Question::command(&command, are_slots)).await?, server)
             }
             Self::Server(server) => {
-                let Connection { mut stream, server, says, .. } = connect_within(&Target::Server(server)).await?;
+                let Connection { mut stream, server, says, .. } = connect_within(&(server as Target)).await?;
                 if let Some(error) = says {
                     return Err(error);
                 }

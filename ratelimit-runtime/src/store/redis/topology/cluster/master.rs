@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::store::redis::connection::endpoint::{Endpoint, Made};
 use crate::store::redis::connection::queue::Sharing;
-use crate::store::redis::topology::target::Target;
+use crate::store::redis::connection::resolve::Target;
 use crate::store::redis::wire::server::Server;
 
 /// Where a server is.
@@ -45,7 +45,7 @@ impl Master {
     /// Connects to nothing yet. All nodes have the login, TLS and settings of the seeds.
     pub(crate) fn new(address: Address, seed: &Server, sharing: Sharing, made: &Made) -> Self {
         let server = Arc::new(seed.at(&address.host, address.port));
-        let endpoint = Endpoint::new(Target::Server(Arc::clone(&server)), sharing, made);
+        let endpoint = Endpoint::new(Arc::clone(&server) as Target, sharing, made);
         Self { address, server, endpoint, since: Instant::now(), down_until: AtomicU64::new(0) }
     }
 

@@ -20,7 +20,6 @@ use crate::store::redis::connection::node::Report;
 use crate::store::redis::connection::node::probe;
 use crate::store::redis::connection::pulse::BEAT;
 use crate::store::redis::connection::queue::Sharing;
-use crate::store::redis::connection::race::{Either, either};
 use crate::store::redis::topology::deployment::Seeds;
 use crate::store::redis::wire::server::Server;
 use crate::store::redis::wire::slot::Slot;
@@ -160,7 +159,11 @@ impl Topology {
                 return Err(error.clone());
             }
             // The runtime that asks may not be driven any more.
-            let _ = either(found.changed(), real_time::sleep(BEAT)).await;
+            tokio::select! {
+                biased;
+                _ = found.changed() => {}
+                () = real_time::sleep(BEAT) => {}
+            }
             self.refresh();
         }
     }
@@ -307,9 +310,10 @@ impl Refreshing {
         let mut waited = Duration::ZERO;
         loop {
             self.refresh.pulse.due_in(Some(BEAT));
-            match either(work.as_mut(), real_time::sleep(BEAT)).await {
-                Either::First(done) => return Some(done),
-                Either::Second(()) => waited += BEAT,
+            tokio::select! {
+                biased;
+                done = work.as_mut() => return Some(done),
+                () = real_time::sleep(BEAT) => waited += BEAT,
             }
             if self.current().is_none() || time.is_some_and(|time| waited >= time) {
                 return None;

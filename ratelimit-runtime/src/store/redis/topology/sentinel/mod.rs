@@ -7,6 +7,8 @@
 //! taken. In any case the server is asked for its role before it is used.
 
 use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,6 +19,7 @@ use self::ask::{Line, Said};
 use self::known::Known;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::real_time;
+use crate::store::redis::connection::resolve::Resolve;
 use crate::store::redis::wire::login::Role;
 use crate::store::redis::wire::server::{Connection, Server};
 
@@ -52,11 +55,6 @@ enum Found {
 }
 
 impl Sentinels {
-    /// That of the master.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
     pub(crate) fn new(name: String, master: Server, seeds: Vec<Server>) -> Self {
         Self { name, master, known: Mutex::new(Known::new(seeds)) }
     }
@@ -77,7 +75,7 @@ impl Sentinels {
     }
 
     /// A connection to the master.
-    pub(crate) async fn connect(&self) -> Result<Connection, StoreError> {
+    async fn connect_to_master(&self) -> Result<Connection, StoreError> {
         let (epoch, master) = match self.find().await? {
             Found::Now(master) => return master.connect(Role::Master).await,
             Found::Before { epoch, master } => (epoch, master),
@@ -149,7 +147,7 @@ impl Sentinels {
     }
 
     /// Waits until a sentinel says that the master is not this one, but another.
-    pub(crate) async fn moved_from(&self, master: &Server) {
+    async fn another_than(&self, master: &Server) {
         let (sender, mut answers) = mpsc::channel(1);
         let mut tasks = JoinSet::new();
         let mut watched: Vec<(Server, AbortHandle)> = Vec::new();
@@ -183,6 +181,22 @@ impl Sentinels {
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whichever server is the master.
+impl Resolve for Sentinels {
+    /// That of the master: it stays the same wherever the master is.
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn connect(self: Arc<Self>) -> Pin<Box<dyn Future<Output = Result<Connection, StoreError>> + Send>> {
+        Box::pin(async move { self.connect_to_master().await })
+    }
+
+    fn moved_from(self: Arc<Self>, server: Arc<Server>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(async move { self.another_than(&server).await })
     }
 }
 
