@@ -1,9 +1,17 @@
 //! [`RedisStore`]: limits kept on a Redis server, shared by every process that uses it.
 //!
-//! A decision is one call of a script, so it is atomic and one round trip. From the leaves up: a request is an
-//! `operation` on a bucket; the `protocol` writes it as the call of a `script` and reads the
-//! reply; `connection` brings it there and back; `errors` sorts what goes wrong. Where scripts are not to be used, `route`
-//! knows what is left: plain `commands`, or the module redis-cell (`redis_cell`). The `backend` takes a request its way.
+//! A decision is one call of a script, so it is atomic and one round trip. Each of these uses only
+//! those before it:
+//!
+//! - `errors` sorts what Redis and the network report;
+//! - `scripts` has the scripts, and writes a request as the call of one;
+//! - `wire` opens a stream, logs in, and reads replies;
+//! - `batching` lets calls share a round trip;
+//! - `connection` keeps one connection open, and asks on it in order;
+//! - `topology` knows the server of each key: one server, the master that Sentinel names, or the
+//!   masters of a cluster;
+//! - `transactions` and `redis_cell` decide where there are no scripts;
+//! - `route` says which of these a request takes, and `backend` takes it there.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Questions and replies as the scripts speak them; `scripts/head.lua` has the other side.
+//! Questions and replies as the scripts speak them; `head.lua` has the other side.
 
 use redis::Value;
 use smallvec::SmallVec;

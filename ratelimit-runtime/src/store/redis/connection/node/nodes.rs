@@ -1,4 +1,5 @@
-//! [`Nodes`]: of one server, one [`Node`](super::Node) per tokio runtime. A connection lives and dies with the runtime that drives it.
+//! [`Nodes`]: of one server, one [`Node`](super::Node) per tokio runtime. A connection lives and
+//! dies with the runtime that drives it.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
