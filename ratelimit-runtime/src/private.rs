@@ -65,8 +65,10 @@ enum Repr<T> {
     Admitted(Option<T>),
     Refused(Option<RateLimitError>),
     /// The lock is never taken. It makes the guard `Sync`, as the future of the function may have to be.
-    Asked(Mutex<Pin<Box<dyn Future<Output = Result<T, RateLimitError>> + Send>>>),
+    Asked(Mutex<Asking<T>>),
 }
+
+type Asking<T> = Pin<Box<dyn Future<Output = Result<T, RateLimitError>> + Send>>;
 
 /// A guard that has panicked is not polled again, and what it shares with others is behind locks: the function's future is
 /// as unwind safe as it is without a guard.

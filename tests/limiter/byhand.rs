@@ -157,17 +157,17 @@ async fn what_a_used_rule_is_changed_to_is_worked_out_anew() {
         let used = base();
         assert_eq!(limiter.acquire(&used, &alice()).await.unwrap().remaining(), 9);
         // As if it had been written so: under one name, windows and algorithm are the same everywhere.
-        for changed in [change(base()), change(used.clone()), change(used.clone()).clone(), change(used.clone())] {
-            let error = limiter.acquire(&changed, &alice()).await.unwrap_err();
+        for other in [change(base()), change(used.clone()), change(used.clone()).clone(), change(used.clone())] {
+            let error = limiter.acquire(&other, &alice()).await.unwrap_err();
             assert!(matches!(error, RateLimitError::Misconfigured(_)), "{error:?}");
         }
         // Where it is the only one of its name, it has buckets of its own, again and again.
         let alone = RateLimiter::memory();
-        let changed = change(used.clone());
-        assert_eq!(alone.acquire(&changed, &alice()).await.unwrap().remaining(), 9);
+        let other = change(used.clone());
+        assert_eq!(alone.acquire(&other, &alice()).await.unwrap().remaining(), 9);
         assert!(alone.acquire(&used, &alice()).await.is_err(), "the rule as it was is the second meaning there");
         let twice = RateLimiter::memory();
-        assert_eq!(twice.acquire(&changed.and(Limit::per_day(3)), &alice()).await.unwrap().remaining(), 2);
+        assert_eq!(twice.acquire(&other.and(Limit::per_day(3)), &alice()).await.unwrap().remaining(), 2);
         // What changes no bucket goes on.
         for same in [used.clone(), used.with_max(10), used.with_cost(1), used.clone().with_block(MINUTE), used] {
             assert!(limiter.acquire(&same, &alice()).await.is_ok());

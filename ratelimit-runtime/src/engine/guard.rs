@@ -64,7 +64,7 @@ pub(crate) fn poll_cooperative(cx: &mut Context<'_>) -> Poll<()> {
     }
     let refusals = REFUSALS.get().wrapping_add(1);
     REFUSALS.set(refusals);
-    if refusals % REFUSALS_PER_UNIT == 0 { poll_budget(cx) } else { Poll::Ready(()) }
+    if refusals.is_multiple_of(REFUSALS_PER_UNIT) { poll_budget(cx) } else { Poll::Ready(()) }
 }
 
 #[cold]

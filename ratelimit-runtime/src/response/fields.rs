@@ -64,8 +64,8 @@ impl<'a> Item<'a> {
 pub(crate) struct Standings<'a>(Vec<Item<'a>>);
 
 impl<'a> Standings<'a> {
-    /// After these decisions, and a refusal that need not be among them. Rules in shadow mode limit
-    /// nobody, so they are not told of.
+    /// After these decisions, and a refusal that need not be among them. Rules in shadow mode refuse
+    /// no call, so they are not told of.
     #[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
     pub(crate) fn after(observations: &'a [Observation], refusal: Option<&'a Decision>) -> Self {
         let mut standings = Self(Vec::new());
@@ -123,7 +123,7 @@ impl<'a> Standings<'a> {
                     let _ = policy.parameter(BURST, integer(*burst));
                 }
             }
-            // Where nobody was asked, nobody knows what is left.
+            // Where no store was asked, it is not known what is left.
             if decision.source() != Source::Nobody {
                 let name = name(decision.rule(), decision.limit_index());
                 let Ok(name) = StringRef::from_str(&name) else { continue };
@@ -155,7 +155,7 @@ pub(crate) fn legacy_fields(decision: &Decision) -> [Field; 3] {
     ]
 }
 
-/// When it is worth to come again: of a refused call the same moment as `Retry-After`.
+/// When a further call is worth it: of a refused call the same moment as `Retry-After`.
 fn reset(decision: &Decision) -> u64 {
     whole_seconds(if decision.is_allowed() { decision.reset_after() } else { decision.retry_after() })
 }

@@ -108,14 +108,14 @@ impl Rule {
             policy: None,
             revision: 0,
             resolved: OnceCell::new(),
-            known_by: KnownBy::nobody(),
+            known_by: KnownBy::none(),
         }
     }
 
     /// The same rule with other windows or another algorithm: what was worked out of it before is void.
     const fn revised(mut self) -> Self {
         self.revision += 1;
-        self.known_by = KnownBy::nobody();
+        self.known_by = KnownBy::none();
         self
     }
 

@@ -138,13 +138,21 @@ impl<R> RateLimitLayer<R> {
         }
     }
 
+    /// What the layer asks about a request, or the answer to one without a key.
+    pub(super) fn question<Q, A>(&self, request: &Q) -> Result<Option<Question>, A>
+    where
+        R: Asks<Q, A>,
+    {
+        self.within(|| self.rule.question(request))
+    }
+
     /// Runs what answers a request. Gives the answer, and what was decided for it.
     pub(super) fn run<F: Future>(&self, answer: F) -> impl Future<Output = (F::Output, Decided)> + use<R, F> {
         let (limiter, exposed) = (self.limiter.clone(), self.exposed);
         async move {
             let all = async {
                 let (answer, decisions) = observe::collect(answer).await;
-                (answer, Decided { decisions, legacy: find::responses().legacy, exposed })
+                (answer, Decided { decisions, legacy: find::legacy_headers(), exposed })
             };
             match limiter {
                 Some(limiter) => limiter.scope(all).await,

@@ -57,7 +57,9 @@ impl Decided {
             let fields = legacy_fields(strictest);
             let is_refusal = !strictest.is_allowed();
             if told.is_some() || is_refusal || !is_stricter_already(headers, &fields, refuses) {
-                fields.iter().for_each(|(name, value)| headers.set(name, value));
+                for (name, value) in &fields {
+                    headers.set(name, value);
+                }
             }
         }
         if refuses {
@@ -103,7 +105,7 @@ fn expose(headers: &mut impl Fields) {
         let mut names = headers.all(EXPOSED).flat_map(|line| line.split(|byte| *byte == b','));
         names.any(|name| name.trim_ascii().eq_ignore_ascii_case(field.as_bytes()))
     };
-    let there = FIELDS.into_iter().filter(|field| headers.all(*field).next().is_some());
+    let there = FIELDS.into_iter().filter(|field| headers.all(field).next().is_some());
     let names: Vec<_> = there.filter(|field| !is_named(field)).collect();
     if !names.is_empty() {
         headers.add(EXPOSED, &names.join(", "));

@@ -30,7 +30,7 @@ impl<E: Endpoint, R: Asks<Request, Response> + Send + Sync> Endpoint for RateLim
         if let Some(proxies) = &self.layer.proxies {
             request.extensions_mut().insert(proxies.clone());
         }
-        let question = match self.layer.within(|| self.layer.rule.question(&request)) {
+        let question = match self.layer.question(&request) {
             Ok(question) => question,
             Err(mut answer) => {
                 keep_out_of_caches(answer.headers_mut());

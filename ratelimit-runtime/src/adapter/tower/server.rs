@@ -11,7 +11,7 @@ use tower_service::Service;
 
 use super::body::LimitedBody;
 use super::refusal::{NoKey, Protocol};
-use crate::adapter::layer::{Asks as _, Limited, Question, RateLimitLayer, RequestKey, Unlimited};
+use crate::adapter::layer::{Limited, Question, RateLimitLayer, RequestKey, Unlimited};
 use crate::response::Told;
 
 impl<S, R: Clone> Layer<S> for RateLimitLayer<R> {
@@ -96,10 +96,9 @@ where
     fn call(&mut self, mut request: Request<Q>) -> Self::Future {
         self.prepare(&mut request);
         let protocol = Protocol::of(&request);
-        let question = || self.layer.rule.question(&request).map_err(|no_key| protocol.no_key(no_key));
-        let question = match self.layer.within(question) {
+        let question = match self.layer.question(&request) {
             Ok(question) => question,
-            Err(answer) => return Box::pin(ready(Ok(answer))),
+            Err(no_key) => return Box::pin(ready(Ok(self.layer.within(|| protocol.no_key(no_key))))),
         };
         // The one that was ready is used up.
         let clone = self.inner.clone();
