@@ -11,12 +11,11 @@ use std::time::Instant;
 use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 use redis::ServerError;
-use slab::Slab;
 
 use super::item::Item;
 use super::members::{Decided, List, Members};
 use super::records::{self, Record};
-use super::slab::free;
+use super::slab::Slab;
 use crate::store::Verdict;
 use crate::store::redis::errors;
 use crate::store::redis::scripts::number::Number;
@@ -399,7 +398,7 @@ fn remove(keys: &mut Slab<Key>, lane: &mut Lane, index: usize) {
     if let Ok(entry) = lane.keys.find_entry(keys[index].hash, |&key| key == index) {
         entry.remove();
     }
-    free(keys, index);
+    keys.remove(index);
 }
 
 fn fail(members: &mut Members, list: &mut List, why: impl Fn() -> NoAnswer, wakers: &mut Vec<Waker>) {

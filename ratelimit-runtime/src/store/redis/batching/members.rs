@@ -3,10 +3,8 @@
 use std::task::Waker;
 use std::time::Instant;
 
-use slab::Slab;
-
 use super::item::Question;
-use super::slab::free;
+use super::slab::Slab;
 use crate::store::Verdict;
 use crate::store::redis::wire::question::NoAnswer;
 
@@ -46,7 +44,7 @@ pub(super) struct Members {
 }
 
 impl Members {
-    pub(crate) fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { all: Slab::new() }
     }
 
@@ -99,7 +97,7 @@ impl Members {
                     self.prepend(waiting, member);
                 }
                 _ => {
-                    free(&mut self.all, member);
+                    self.all.remove(member);
                 }
             }
         }
@@ -112,7 +110,7 @@ impl Members {
         match std::mem::replace(&mut self.all[member].state, State::Answered(decided)) {
             State::Waiting(waker) | State::Asked(waker) => Some(waker),
             State::Abandoned | State::Answered(_) => {
-                free(&mut self.all, member);
+                self.all.remove(member);
                 None
             }
         }
@@ -127,7 +125,7 @@ impl Members {
             State::Abandoned | State::Answered(_) => {}
         }
         let state = std::mem::replace(&mut self.all[member].state, State::Abandoned);
-        free(&mut self.all, member);
+        self.all.remove(member);
         match state {
             State::Answered(decided) => Ok(decided),
             _ => Ok(Err(NoAnswer::NotAsked)),
@@ -138,7 +136,7 @@ impl Members {
     pub(crate) fn leave(&mut self, list: &mut List, member: usize) -> Option<Waker> {
         self.unlink(list, member);
         let state = std::mem::replace(&mut self.all[member].state, State::Abandoned);
-        free(&mut self.all, member);
+        self.all.remove(member);
         match state {
             State::Waiting(waker) => Some(waker),
             _ => None,
@@ -150,7 +148,7 @@ impl Members {
         if let State::Asked(waker) = std::mem::replace(&mut self.all[member].state, State::Abandoned) {
             return Some(waker);
         }
-        free(&mut self.all, member);
+        self.all.remove(member);
         None
     }
 

@@ -1,15 +1,51 @@
-//! What a slab does when it is used over and over: it gives back what a flood has taken.
+//! [`Slab`]: values by number, in one block of memory that is used over and over.
 
-use slab::Slab;
+use std::ops::{Index, IndexMut};
 
-/// An empty slab keeps room for this many.
+/// An empty slab keeps room for this many; more is given back after a flood.
 const KEPT: usize = 1024;
 
-/// Drops a value, if there is one.
-pub(super) fn free<T>(slab: &mut Slab<T>, index: usize) {
-    drop(slab.try_remove(index));
-    if slab.is_empty() && slab.capacity() > KEPT {
-        *slab = Slab::new();
+/// Whoever holds an index has not removed it: anything else is a mistake in this crate, and panics.
+#[derive(Debug)]
+pub(super) struct Slab<T>(slab::Slab<T>);
+
+impl<T> Slab<T> {
+    pub(super) const fn new() -> Self {
+        Self(slab::Slab::new())
+    }
+
+    pub(super) fn insert(&mut self, value: T) -> usize {
+        self.0.insert(value)
+    }
+
+    /// Drops a value; says whether there was one.
+    pub(super) fn remove(&mut self, index: usize) -> bool {
+        let was_there = self.0.try_remove(index).is_some();
+        if self.0.is_empty() && self.0.capacity() > KEPT {
+            self.0 = slab::Slab::new();
+        }
+        was_there
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+#[allow(clippy::indexing_slicing, reason = "an index that is held is valid")]
+impl<T> Index<usize> for Slab<T> {
+    type Output = T;
+
+    fn index(&self, index: usize) -> &T {
+        &self.0[index]
+    }
+}
+
+#[allow(clippy::indexing_slicing, reason = "an index that is held is valid")]
+impl<T> IndexMut<usize> for Slab<T> {
+    fn index_mut(&mut self, index: usize) -> &mut T {
+        &mut self.0[index]
     }
 }
 
@@ -23,17 +59,16 @@ mod tests {
     fn places_are_used_again_and_given_back_after_a_flood() {
         let mut slab = Slab::new();
         let (a, b) = (slab.insert('a'), slab.insert('b'));
-        free(&mut slab, a);
-        free(&mut slab, a);
+        assert_eq!((slab.remove(a), slab.remove(a)), (true, false));
         assert_eq!(slab.insert('c'), a);
         assert_eq!((slab[a], slab[b], slab.len()), ('c', 'b', 2));
         for _ in 0..2 * KEPT {
             slab.insert('x');
         }
         for index in 0..2 * KEPT + 2 {
-            free(&mut slab, index);
+            slab.remove(index);
         }
-        assert_eq!((slab.len(), slab.capacity()), (0, 0));
+        assert_eq!((slab.len(), slab.0.capacity()), (0, 0));
         assert_eq!(slab.insert('y'), 0);
     }
 }
