@@ -3,7 +3,8 @@
 //! Callers that a key has refused stand in the queue of that key, first come, first served, and only the first of them
 //! tries again, at the moment that its last refusal named: a thousand waiters ask the store once, not a thousand times. A caller
 //! who comes while others wait goes to the end of the queue. Each waits no longer than its rule allows, and one that is
-//! dropped makes room for the next. So does one whose runtime is not driven: its turn lapses.
+//! dropped makes room for the next. So does one whose runtime is not driven: its turn lapses, and with it the places of all
+//! who wait on that runtime, so that those behind them wait for it once.
 //!
 //! What is tried is up to the caller; this file only knows keys and refusals.
 
@@ -12,6 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::runtime::{Handle, Id};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -131,10 +133,11 @@ struct Queue {
     lapses_at: Instant,
 }
 
-/// What a place is told, and how long it may take over an attempt.
+/// What a place is told, where that is heard, and how long it may take over an attempt.
 #[derive(Debug, Clone)]
 struct Turn {
     comes: Arc<Notify>,
+    runtime: Option<Id>,
     attempt: Duration,
 }
 
@@ -159,7 +162,7 @@ impl WaitQueues {
             return None;
         }
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        let turn = Turn { comes: Arc::new(Notify::new()), attempt: waiter.attempt };
+        let turn = Turn { comes: Arc::new(Notify::new()), runtime: runtime(), attempt: waiter.attempt };
         let key: Box<[u8]> = waiter.key.into();
         let number = queues.join(&key, &turn);
         Some(Place { queues: self, key, number, turn })
@@ -194,9 +197,20 @@ impl Queue {
         !self.places.is_empty()
     }
 
+    /// Takes out the first place, whose turn has lapsed, and those on its runtime, unless that is the one that runs this.
+    fn lapse(&mut self, first: u64, now: Instant) {
+        let late = self.places.get(&first).and_then(|turn| turn.runtime).filter(|late| runtime() != Some(*late));
+        self.places.retain(|number, turn| *number == first || late.is_none() || turn.runtime != late);
+        self.leave(first, now);
+    }
+
     fn is_first(&self, number: u64) -> bool {
         self.places.keys().next() == Some(&number)
     }
+}
+
+fn runtime() -> Option<Id> {
+    Handle::try_current().ok().map(|runtime| runtime.id())
 }
 
 /// A place in a queue; the last to leave takes the queue along.
@@ -254,7 +268,7 @@ impl Place<'_> {
             };
             match queue.places.keys().next().copied() {
                 Some(first) if first != self.number && now < queue.lapses_at => return Stand::Behind(queue.lapses_at),
-                Some(first) if first != self.number => _ = queue.leave(first, now),
+                Some(first) if first != self.number => queue.lapse(first, now),
                 _ => return Stand::First,
             }
         }
@@ -275,7 +289,7 @@ impl Drop for Place<'_> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test")]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
     use super::*;
 
@@ -301,5 +315,31 @@ mod tests {
         drop(lapsed);
         assert!(queues.has(b"key"), "the newcomer keeps its place");
         assert!(matches!(newcomer.stand(), Stand::First));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_waiters_of_a_runtime_that_is_not_driven_lapse_together() {
+        let queues = WaitQueues::default();
+        let other = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let mut others: Vec<_> = {
+            let _other = other.enter();
+            (0..3).map(|_| queues.join(&waiter(&queues)).unwrap()).collect()
+        };
+        let [mut ours, mut next] = [(); 2].map(|()| queues.join(&waiter(&queues)).unwrap());
+        assert!(matches!(ours.stand(), Stand::Behind(_)));
+        tokio::time::advance(ATTEMPT + LATE * 2).await;
+        assert!(matches!(ours.stand(), Stand::First));
+        // One of the same runtime that is late takes none of the others along.
+        tokio::time::advance(ATTEMPT + LATE * 2).await;
+        assert!(matches!(next.stand(), Stand::First));
+        assert!(matches!(ours.stand(), Stand::Behind(_)));
+        for other in &mut others {
+            assert!(matches!(other.stand(), Stand::Behind(_)), "behind, once it is driven again");
+        }
+        drop((ours, next));
+        assert!(matches!(others[0].stand(), Stand::First));
+        drop(others);
+        assert!(!queues.has(b"key"));
+        tokio::task::spawn_blocking(|| drop(other)).await.unwrap();
     }
 }

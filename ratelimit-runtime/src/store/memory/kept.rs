@@ -79,7 +79,7 @@ impl<S: AlgorithmState> Kept<S> {
             return self.admit(request, &standing, time);
         }
         let verdict = self.verdict(request, &standing, time);
-        // Nobody is blocked for what strangers used.
+        // A key is not blocked for what strangers used.
         if standing.exceeded && request.block_us() > 0 && !verdict.blocked && self.copied.is_none() {
             self.block(request, request.block_us(), now);
             return self.peek(request, now);

@@ -46,7 +46,7 @@ struct Asked {
 enum What {
     Commands(Commands),
     Batch(Batch),
-    /// A `PING`; perhaps nobody waits for its reply.
+    /// A `PING`, whose reply a caller may wait for.
     Marker(Option<oneshot::Sender<Answer>>, Replies),
 }
 
@@ -361,7 +361,7 @@ impl Queue {
                     decided += batch.callers;
                     self.batches.answer_error(batch, &error, &mut deliveries.wakers);
                     if let Some(error) = &self.refusing {
-                        // Nobody is asked for again.
+                        // No decision is asked for again.
                         self.batches.fail_waiting(|| NoAnswer::Refused(error.clone()), &mut deliveries.wakers);
                     }
                 }
@@ -380,7 +380,7 @@ impl Queue {
         self.refusing = error;
     }
 
-    /// Whoever waits is to ask elsewhere.
+    /// Callers that wait are to ask elsewhere.
     pub(super) fn hand_back(&mut self, deliveries: &mut Deliveries) {
         let waiting = self.waiting.drain(..);
         deliveries.answers.extend(waiting.map(|waiting| (waiting.answer, Err(NoAnswer::NotAsked))));
