@@ -79,7 +79,8 @@ impl Lane {
 
     async fn standing(&self, cost: u64) -> Result<Standing, RateLimitError> {
         let retry_after = match self.limiter.peek(&RULE.with_cost(cost), &key()).await {
-            Ok(decision) => Some(millis(decision.retry_after())),
+            Ok(decision) if decision.is_allowed() => Some(0.0),
+            Ok(decision) => decision.retry_after().map(millis),
             Err(RateLimitError::CostExceedsLimit { .. }) => None,
             Err(error) => return Err(error),
         };

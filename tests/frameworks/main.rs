@@ -12,6 +12,7 @@
 mod actix;
 mod axum_server;
 mod clients;
+mod endless;
 mod exposed;
 mod fields;
 mod in_place;

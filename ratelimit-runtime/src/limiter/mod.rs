@@ -19,7 +19,7 @@ use crate::decision::Decision;
 use crate::engine::{self, Asked, Engine};
 use crate::error::RateLimitError;
 use crate::key::Key;
-use crate::rule::{MAX_WINDOW, Policy, Rule};
+use crate::rule::{Limit, Policy, Rule};
 use crate::store::memory::MemoryStore;
 use crate::store::{Feature, Store};
 
@@ -172,11 +172,11 @@ impl RateLimiter {
     /// `Misconfigured`; or `Unavailable`, and then the key is blocked in this process alone: try again once the store is
     /// back, for the others.
     pub async fn block(&self, rule: &Rule, key: &Key, duration: Duration) -> Result<(), RateLimitError> {
-        if duration.is_zero() || duration > MAX_WINDOW {
+        if duration.is_zero() || duration > Limit::MAX_WINDOW {
             return Err(RateLimitError::misconfigured("a block lasts more than 0 and at most 366 days"));
         }
         let asked = self.asked(rule, key);
-        asked.need(Feature::Block)?;
+        asked.require(Feature::Block)?;
         let outcome = engine::change(&asked, |store, request| store.block(request, duration)).await;
         match &outcome {
             // What was blocked here during an outage is blocked by the store now.
@@ -194,7 +194,7 @@ impl RateLimiter {
     /// `Unavailable` or `Misconfigured`.
     pub async fn unblock(&self, rule: &Rule, key: &Key) -> Result<bool, RateLimitError> {
         let asked = self.asked(rule, key);
-        asked.need(Feature::Block)?;
+        asked.require(Feature::Block)?;
         let here = self.engine.fallback.unblock(asked.key_request()?);
         Ok(engine::change(&asked, Store::unblock).await? || here)
     }
