@@ -13,7 +13,7 @@ use super::check::Check;
 use super::group::{self, Refused};
 use super::parts::Engine;
 use super::wait::{self, Attempt, Attempts, Waited, Waiter};
-use crate::decision::{Decision, Source};
+use crate::decision::{Decision, Source, Status};
 use crate::error::RateLimitError;
 use crate::observe;
 use crate::real_time;
@@ -47,7 +47,7 @@ pub(crate) async fn acquire_all(group: &[Asked]) -> Result<Vec<Decision>, RateLi
 
 /// The outcome, and where that is no admission, a part of the task's cooperation budget: a caller who asks again and again
 /// is answered at once each time, and must not keep its thread from other tasks.
-pub(crate) async fn cooperative<T>(outcome: Result<T, RateLimitError>) -> Result<T, RateLimitError> {
+async fn cooperative<T>(outcome: Result<T, RateLimitError>) -> Result<T, RateLimitError> {
     if outcome.is_err() {
         poll_fn(poll_cooperative).await;
     }
@@ -167,8 +167,8 @@ async fn out_of_time(
     // A slot may be free already, but not for this caller.
     let at_least = front.unwrap_or_default().max(Duration::from_millis(1));
     let at_least = u64::try_from(at_least.as_micros()).unwrap_or(u64::MAX);
-    let refusal =
-        Decision { allowed: false, retry_after_us: decision.retry_after_us.max(at_least), ticket: 0, ..decision };
+    let status = if decision.is_blocked() { Status::Blocked } else { Status::Exceeded };
+    let refusal = Decision { status, retry_after_us: decision.retry_after_us.max(at_least), ticket: 0, ..decision };
     Err(Refused { by, error: RateLimitError::Exceeded(refusal) })
 }
 

@@ -6,7 +6,7 @@ mod keys;
 mod policies;
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::ops::ControlFlow;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
@@ -124,9 +124,11 @@ impl RateLimiter {
             Some(outcome) => ControlFlow::Break(outcome),
             None => ControlFlow::Continue(Asked::new(Arc::clone(engine), check)),
         });
+        if matches!(asked, ControlFlow::Break(Err(_))) {
+            poll_fn(engine::poll_cooperative).await;
+        }
         match asked {
-            ControlFlow::Break(Ok(decision)) => Ok(decision),
-            ControlFlow::Break(refused) => engine::cooperative(refused).await,
+            ControlFlow::Break(outcome) => outcome,
             ControlFlow::Continue(asked) => engine::acquire(&asked).await,
         }
     }
