@@ -31,8 +31,8 @@ pub(crate) struct Standing {
     #[serde(rename = "window_seconds", serialize_with = "seconds")]
     window: Duration,
     remaining: u64,
-    #[serde(rename = "retry_after_seconds", serialize_with = "seconds")]
-    retry_after: Duration,
+    #[serde(rename = "retry_after_seconds", serialize_with = "optional_seconds")]
+    retry_after: Option<Duration>,
     #[serde(rename = "reset_after_seconds", serialize_with = "seconds")]
     reset_after: Duration,
 }
@@ -159,9 +159,10 @@ impl fmt::Display for Standing {
         match self.state {
             State::Allowed if self.is_untouched() => Ok(()),
             State::Allowed => write!(f, ", all of them in {}", rounded(self.reset_after)),
-            State::Refused => write!(f, ", refused for {}", rounded(self.retry_after)),
-            State::Blocked => write!(f, ", blocked for {}", rounded(self.retry_after)),
-        }
+            State::Refused => f.write_str(", refused"),
+            State::Blocked => f.write_str(", blocked"),
+        }?;
+        self.retry_after.map_or(Ok(()), |wait| write!(f, " for {}", rounded(wait)))
     }
 }
 
@@ -174,4 +175,8 @@ fn rounded(duration: Duration) -> impl fmt::Display {
 
 fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(duration.as_secs_f64())
+}
+
+fn optional_seconds<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    duration.map(|duration| duration.as_secs_f64()).serialize(serializer)
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use ratelimit_runtime::clock::Clock;
 use ratelimit_runtime::store::{Answer, Capabilities, Feature, Request, Verdict};
@@ -101,7 +102,7 @@ impl Log {
     fn decide(&mut self, request: &Request<'_>, now: u64) -> Verdict {
         self.horizon = u64::try_from(request.horizon().as_micros()).unwrap_or(u64::MAX / 2);
         self.is_void(now);
-        let mut decisive = Verdict::new(true, u64::MAX, 0, 0);
+        let mut decisive = Verdict::admitted().with_remaining(u64::MAX);
         for (index, limit) in request.limits().iter().enumerate() {
             let live = || self.admissions.iter().filter(|&&(at, _)| at + limit.window_us() > now);
             let used: u64 = live().map(|(_, cost)| cost).sum();
@@ -117,7 +118,12 @@ impl Log {
             let left = limit.max().saturating_sub(used);
             // The longest wait decides, and where nobody has to wait, the least that is left.
             if wait > decisive.retry_after_us || (wait == decisive.retry_after_us && left < decisive.remaining) {
-                decisive = Verdict::new(wait == 0, left, wait, reset).by_limit(index);
+                let verdict = if wait == 0 { Verdict::admitted() } else { Verdict::refused() };
+                decisive = verdict
+                    .with_remaining(left)
+                    .with_retry_after(Duration::from_micros(wait))
+                    .with_reset_after(Duration::from_micros(reset))
+                    .by_limit(index);
             }
         }
         decisive

@@ -24,10 +24,25 @@ pub(crate) struct Arrival {
     at: f64,
     allowed: bool,
     cost: u64,
+    reset_after: f64,
+}
+
+/// Where the limit stands, and how the next request would fare. Times are in milliseconds.
+#[derive(Serialize)]
+pub(crate) struct Standing {
+    /// Since the lane was set up.
+    at: f64,
     limit: u64,
     remaining: u64,
-    retry_after: f64,
-    reset_after: f64,
+    /// Zero if the next request is admitted; `None` if it costs more than the limit ever admits.
+    retry_after: Option<f64>,
+}
+
+/// What came of a burst.
+#[derive(Serialize)]
+pub(crate) struct Fired {
+    arrivals: Vec<Arrival>,
+    next: Standing,
 }
 
 impl Lane {
@@ -38,34 +53,52 @@ impl Lane {
         Ok(Self { limiter, moment, start: Instant::now() })
     }
 
-    pub(crate) async fn fire(&mut self, count: u32, cost: u64) -> Result<Vec<Arrival>, RateLimitError> {
+    /// So many requests at once.
+    pub(crate) async fn fire(&self, count: u32, cost: u64) -> Result<Fired, RateLimitError> {
         self.moment.set(self.start.elapsed());
         let rule = RULE.with_cost(cost);
         let mut arrivals = Vec::new();
         for _ in 0..count {
-            let decision = match self.limiter.acquire(&rule, &Key::of("you")).await {
-                Ok(decision) | Err(RateLimitError::Exceeded(decision)) => decision,
+            let (allowed, reset_after) = match self.limiter.acquire(&rule, &key()).await {
+                Ok(decision) | Err(RateLimitError::Exceeded(decision)) => {
+                    (decision.is_allowed(), decision.reset_after())
+                }
+                Err(RateLimitError::CostExceedsLimit { .. }) => (false, Duration::ZERO),
                 Err(error) => return Err(error),
             };
-            arrivals.push(Arrival {
-                at: millis(self.moment.now()),
-                allowed: decision.is_allowed(),
-                cost,
-                limit: decision.limit(),
-                remaining: decision.remaining(),
-                retry_after: millis(decision.retry_after()),
-                reset_after: millis(decision.reset_after()),
-            });
+            arrivals.push(Arrival { at: millis(self.moment.now()), allowed, cost, reset_after: millis(reset_after) });
         }
-        Ok(arrivals)
+        Ok(Fired { arrivals, next: self.standing(cost).await? })
     }
+
+    /// Where the limit stands now, for a request of this cost.
+    pub(crate) async fn peek(&self, cost: u64) -> Result<Standing, RateLimitError> {
+        self.moment.set(self.start.elapsed());
+        self.standing(cost).await
+    }
+
+    async fn standing(&self, cost: u64) -> Result<Standing, RateLimitError> {
+        let retry_after = match self.limiter.peek(&RULE.with_cost(cost), &key()).await {
+            Ok(decision) if decision.is_allowed() => Some(0.0),
+            Ok(decision) => decision.retry_after().map(millis),
+            Err(RateLimitError::CostExceedsLimit { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        let whole = self.limiter.peek(&RULE.with_cost(0), &key()).await?;
+        let at = millis(self.moment.now());
+        Ok(Standing { at, limit: whole.limit(), remaining: whole.remaining(), retry_after })
+    }
+}
+
+fn key() -> Key {
+    Key::of("you")
 }
 
 fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// A clock that shows when the last burst came: all requests of a burst come at once.
+/// A clock that shows when the limit was last asked: all requests of a burst come at once.
 #[derive(Clone, Default)]
 struct Moment(Arc<AtomicU64>);
 

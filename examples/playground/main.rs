@@ -25,7 +25,7 @@ use serde::Deserialize;
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 
-use lane::{Arrival, Lane};
+use lane::{Fired, Lane, Standing};
 
 /// One person plays at a time.
 type Lanes = Arc<Mutex<Vec<Lane>>>;
@@ -47,10 +47,24 @@ struct Burst {
 }
 
 /// So many requests at once, in each lane.
-async fn fire(State(lanes): State<Lanes>, Json(burst): Json<Burst>) -> Result<Json<Vec<Vec<Arrival>>>, Problem> {
+async fn fire(State(lanes): State<Lanes>, Json(burst): Json<Burst>) -> Result<Json<Vec<Fired>>, Problem> {
     let mut all = Vec::new();
-    for lane in lanes.lock().await.iter_mut() {
+    for lane in lanes.lock().await.iter() {
         all.push(lane.fire(burst.count.min(LARGEST_BURST), burst.cost).await?);
+    }
+    Ok(Json(all))
+}
+
+#[derive(Deserialize)]
+struct Next {
+    cost: u64,
+}
+
+/// How the next request would fare, in each lane.
+async fn peek(State(lanes): State<Lanes>, Json(next): Json<Next>) -> Result<Json<Vec<Standing>>, Problem> {
+    let mut all = Vec::new();
+    for lane in lanes.lock().await.iter() {
+        all.push(lane.peek(next.cost).await?);
     }
     Ok(Json(all))
 }
@@ -77,9 +91,11 @@ fn app() -> Router {
         .route("/", get(|| async { Html(include_str!("page/index.html")) }))
         .route("/page.css", file("text/css", include_str!("page/page.css")))
         .route("/page.js", file("text/javascript", include_str!("page/page.js")))
+        .route("/algorithms.js", file("text/javascript", include_str!("page/algorithms.js")))
         .route("/timeline.js", file("text/javascript", include_str!("page/timeline.js")))
         .route("/lanes", post(set_up))
         .route("/fire", post(fire))
+        .route("/peek", post(peek))
         .with_state(Lanes::default())
 }
 

@@ -59,7 +59,7 @@ impl Candidate {
             match limiter.acquire(&rule, &Key::of(&*log.keys()[request.key])).await {
                 Ok(_) => continue,
                 Err(RateLimitError::Exceeded(decision)) => {
-                    outcome.longest_wait = outcome.longest_wait.max(decision.retry_after());
+                    outcome.longest_wait = outcome.longest_wait.max(decision.retry_after().unwrap_or_default());
                 }
                 Err(RateLimitError::CostExceedsLimit { .. }) => outcome.too_heavy += 1,
                 Err(error) => return Err(error),

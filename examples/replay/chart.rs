@@ -1,16 +1,15 @@
 //! The chart: what share each rule refuses over time, a line for each.
 
 use std::error::Error;
-use std::time::Duration;
 
+use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use crate::candidate::{Candidate, Outcome};
 use crate::log::Log;
+use crate::report::{percent, share, wait};
+use crate::slices::{PERCENT, Slices};
 use crate::time::moment;
-
-/// Into how many slices of time the log is cut.
-const SLICES: usize = 100;
 
 /// Told apart also by the colour-blind (Okabe and Ito).
 const COLORS: [RGBColor; 7] = [
@@ -23,106 +22,115 @@ const COLORS: [RGBColor; 7] = [
     RGBColor(0, 0, 0),
 ];
 
+const INK: RGBColor = RGBColor(28, 39, 51);
+const SOFT: RGBColor = RGBColor(86, 101, 122);
+const GRID: RGBColor = RGBColor(213, 221, 230);
+
+/// In pixels: the width, the height of the lines, and those of the title and of each name above.
+const WIDTH: u32 = 960;
+const HEIGHT: u32 = 420;
+const TITLE: i32 = 48;
+const ROW: i32 = 24;
+
 /// Draws it, as SVG.
 pub(crate) fn svg(log: &Log, rules: &[Candidate], outcomes: &[Outcome]) -> Result<String, Box<dyn Error>> {
     let slices = Slices::of(log);
-    let lines: Vec<Vec<(u64, f64)>> = outcomes.iter().map(|outcome| slices.shares(outcome)).collect();
-    let highest = lines.iter().flatten().map(|(_, share)| *share).fold(1.0, f64::max);
-    // Above the lines there is room for their names.
-    let top = highest * (1.1 + 0.06 * f64::from(u32::try_from(rules.len())?));
+    let lines: Vec<Vec<(u64, u64)>> = outcomes.iter().map(|outcome| slices.shares(outcome)).collect();
+    let names: Vec<Name<'_>> = rules
+        .iter()
+        .zip(outcomes)
+        .zip(&lines)
+        .zip(COLORS.iter().cycle())
+        .map(|(((rule, outcome), line), color)| Name {
+            rule: &rule.text,
+            all: share(outcome.refused(), log.requests().len()),
+            most: line.iter().map(|(_, share)| *share).max().unwrap_or(0),
+            color: *color,
+        })
+        .collect();
+    let shares = share_ticks(names.iter().map(|name| name.most).max().unwrap_or(0));
+    let top = shares.last().copied().unwrap_or(100 * PERCENT);
 
-    let times = slices.first..slices.last + 1;
+    let head = TITLE + ROW * i32::try_from(names.len())?;
     let mut svg = String::new();
     {
-        let area = SVGBackend::with_string(&mut svg, (960, 480)).into_drawing_area();
+        let area = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT + u32::try_from(head)?)).into_drawing_area();
         area.fill(&WHITE)?;
-        let mut chart = ChartBuilder::on(&area)
-            .caption("Requests refused", ("sans-serif", 20))
+        let (above, below) = area.split_vertically(head);
+        legend(&above, &names)?;
+        let mut chart = ChartBuilder::on(&below)
             .margin(16)
             .margin_right(40)
-            .x_label_area_size(32)
-            .y_label_area_size(56)
-            .build_cartesian_2d(times.with_key_points(slices.labels()), 0.0..top)?;
+            .x_label_area_size(48)
+            .y_label_area_size(80)
+            .build_cartesian_2d(
+                (slices.first..slices.last + 1).with_key_points(slices.labels()),
+                (0..top).with_key_points(shares),
+            )?;
         chart
             .configure_mesh()
             .disable_x_mesh()
-            .light_line_style(WHITE)
+            .bold_line_style(GRID)
+            .light_line_style(TRANSPARENT)
+            .axis_style(SOFT)
+            .label_style(("sans-serif", 15, &SOFT))
+            .axis_desc_style(("sans-serif", 15, &INK))
+            .x_desc(slices.days())
             .x_label_formatter(&|at| moment(*at).strftime(slices.time_format()).to_string())
-            .y_label_formatter(&|share| format!("{share:.0} %"))
+            .y_desc(format!("refused, in % of the requests in each {}", wait(slices.length())))
+            .y_label_formatter(&|share| format!("{} %", in_percent(*share)))
             .draw()?;
-        for ((rule, line), color) in rules.iter().zip(lines).zip(COLORS.iter().cycle()) {
-            let style = color.stroke_width(2);
-            chart
-                .draw_series(LineSeries::new(line, style))?
-                .label(&rule.text)
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 20, y)], style));
+        for (name, line) in names.iter().zip(lines) {
+            // A line of one point shows nothing.
+            if let [point] = line[..] {
+                chart.draw_series([Circle::new(point, 4, name.color.filled())])?;
+            }
+            chart.draw_series(LineSeries::new(line, name.color.stroke_width(2)))?;
         }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperRight)
-            .background_style(WHITE.mix(0.8))
-            .border_style(BLACK.mix(0.3))
-            .draw()?;
         area.present()?;
     }
     Ok(svg)
 }
 
-/// The log, cut into slices of equal length.
-struct Slices {
-    first: u64,
-    last: u64,
-    length: u64,
-    requests: [u32; SLICES],
+/// A rule, and how much it refuses.
+struct Name<'a> {
+    rule: &'a str,
+    /// Of all requests, in percent.
+    all: f64,
+    /// Of those in a slice, at most, in [`PERCENT`]s.
+    most: u64,
+    color: RGBColor,
 }
 
-impl Slices {
-    fn of(log: &Log) -> Self {
-        let (first, last) = log.span();
-        let length = (last - first) / SLICES as u64 + 1;
-        let mut slices = Self { first, last, length, requests: [0; SLICES] };
-        slices.requests = slices.counts(log.requests().iter().map(|request| request.at));
-        slices
+/// The title, and below it a row for each rule.
+fn legend<DB: DrawingBackend>(area: &DrawingArea<DB, Shift>, names: &[Name<'_>]) -> Result<(), Box<dyn Error>>
+where
+    DB::ErrorType: 'static,
+{
+    area.draw(&Text::new("Requests refused", (24, 16), ("sans-serif", 22).into_font().color(&INK)))?;
+    let font = ("sans-serif", 16).into_font();
+    let widths = names.iter().map(|name| area.estimate_text_size(name.rule, &font.clone().into()));
+    let widest = widths.collect::<Result<Vec<_>, _>>()?.into_iter().map(|(width, _)| width).max().unwrap_or(0);
+    let numbers = 64 + i32::try_from(widest)? + 24;
+    for (name, y) in names.iter().zip((0..).map(|row| TITLE + ROW * row)) {
+        area.draw(&PathElement::new([(24, y + 7), (52, y + 7)], name.color.stroke_width(3)))?;
+        area.draw(&Text::new(name.rule, (64, y), font.clone().color(&INK)))?;
+        let text = format!("{} in all, {} at most", percent(name.all), percent(in_percent(name.most)));
+        area.draw(&Text::new(text, (numbers, y), font.clone().color(&SOFT)))?;
     }
+    Ok(())
+}
 
-    /// How many of these times are in each slice.
-    fn counts(&self, times: impl Iterator<Item = u64>) -> [u32; SLICES] {
-        let mut counts = [0; SLICES];
-        for at in times {
-            let index = usize::try_from((at - self.first) / self.length).unwrap_or(usize::MAX);
-            counts[index] += 1;
-        }
-        counts
-    }
+/// Round shares to write on the axis: from 0 to no less than the highest, in at most five steps.
+/// They never exceed 100 %.
+fn share_ticks(highest: u64) -> Vec<u64> {
+    let highest = if highest == 0 { PERCENT } else { highest };
+    let mut steps = (0..8).flat_map(|zeros| [1, 2, 5].map(|step| step * 10_u64.pow(zeros)));
+    let step = steps.find(|step| highest.div_ceil(*step) <= 5).unwrap_or(100 * PERCENT);
+    (0..=highest.div_ceil(step)).map(|n| n * step).collect()
+}
 
-    /// In percent, at the middle of each slice that has requests.
-    fn shares(&self, outcome: &Outcome) -> Vec<(u64, f64)> {
-        let middles = (0..).map(|index| self.first + self.length * index + self.length / 2);
-        let refused = self.counts(outcome.refused_at.iter().copied());
-        let slices = middles.zip(refused).zip(self.requests).filter(|(_, requests)| *requests > 0);
-        slices.map(|((at, refused), requests)| (at, 100.0 * f64::from(refused) / f64::from(requests))).collect()
-    }
-
-    fn span(&self) -> u64 {
-        self.last - self.first
-    }
-
-    /// Round times to write on the axis, at most nine.
-    fn labels(&self) -> Vec<u64> {
-        let (minute, hour, day) = (60, 3600, 86_400);
-        let seconds = [1, 2, 5, 10, 15, 30, minute, 2 * minute, 5 * minute, 10 * minute, 15 * minute, 30 * minute];
-        let hours = [1, 2, 3, 6, 12].map(|hours| hours * hour);
-        let days = (1..).map(|days| days * day);
-        let mut steps = seconds.into_iter().chain(hours).chain(days).map(|seconds| seconds * 1_000_000);
-        let step = steps.find(|step| self.span() / step <= 8).unwrap_or(u64::MAX);
-        (self.first.div_ceil(step)..=self.last / step).map(|n| n * step).collect()
-    }
-
-    fn time_format(&self) -> &'static str {
-        match Duration::from_micros(self.span()).as_secs() {
-            ..600 => "%H:%M:%S",
-            600..172_800 => "%H:%M",
-            _ => "%m-%d %H:%M",
-        }
-    }
+#[allow(clippy::cast_precision_loss, reason = "at most 100 millions")]
+fn in_percent(share: u64) -> f64 {
+    share as f64 / PERCENT as f64
 }

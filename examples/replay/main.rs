@@ -20,6 +20,7 @@ mod printable;
 mod read;
 mod report;
 mod sample;
+mod slices;
 mod time;
 
 use std::error::Error;

@@ -32,9 +32,9 @@ pub(crate) fn print(args: &Args, read: &Read, outcomes: &[Outcome], out: &mut im
         table.add_row([
             candidate.text.clone(),
             count(outcome.refused()),
-            percent(outcome.refused(), requests),
+            percent(share(outcome.refused(), requests)),
             count(outcome.keys_refused()),
-            percent(outcome.keys_refused(), keys),
+            percent(share(outcome.keys_refused(), keys)),
             wait(outcome.longest_wait),
         ]);
     }
@@ -63,7 +63,7 @@ fn worst_hit(args: &Args, read: &Read, outcomes: &[Outcome], out: &mut impl Writ
                 if args.show_keys { shown(name) } else { format!("#{:016x}", hasher.hash_one(name)) },
                 count(requests_of_key[key]),
                 count(refused),
-                percent(refused, requests_of_key[key]),
+                percent(share(refused, requests_of_key[key])),
             ]);
         }
     }
@@ -88,13 +88,19 @@ fn count(count: usize) -> String {
     HumanCount(count as u64).to_string()
 }
 
+/// In percent.
 #[allow(clippy::cast_precision_loss, reason = "to two digits")]
-fn percent(part: usize, whole: usize) -> String {
-    format!("{:.2} %", 100.0 * part as f64 / whole as f64)
+pub(crate) fn share(part: usize, whole: usize) -> f64 {
+    100.0 * part as f64 / whole as f64
+}
+
+/// To two digits; what is not nothing does not look like it.
+pub(crate) fn percent(share: f64) -> String {
+    if 0.0 < share && share < 0.005 { "< 0.01 %".to_owned() } else { format!("{share:.2} %") }
 }
 
 /// Rounded up, to seconds where there are some.
-fn wait(wait: Duration) -> String {
+pub(crate) fn wait(wait: Duration) -> String {
     let unit = if wait >= Duration::from_secs(1) { 1_000_000 } else { 1_000 };
     let micros = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX / unit).div_ceil(unit) * unit;
     humantime::format_duration(Duration::from_micros(micros)).to_string()

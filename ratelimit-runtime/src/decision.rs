@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use crate::rule::Name;
 
+/// The wait after a refusal that no waiting ends.
+pub(crate) const NEVER_US: u64 = u64::MAX;
+
 /// The answer to one check: whether the call may go on, and where its limit stands.
 ///
 /// With several limits, the numbers are those of the limit that decided: the one that makes the caller wait longest,
@@ -16,6 +19,7 @@ pub struct Decision {
     pub(crate) limit: u64,
     pub(crate) window_us: u64,
     pub(crate) remaining: u64,
+    /// [`NEVER_US`] of a refusal that no waiting ends.
     pub(crate) retry_after_us: u64,
     pub(crate) reset_after_us: u64,
     /// What names the charge to whoever made it, which is `source`; 0 if nothing was charged.
@@ -100,11 +104,22 @@ impl Decision {
         self.remaining
     }
 
-    /// The earliest moment at which this same call would be admitted if nobody else came, in microseconds, rounded
-    /// up; zero when it was admitted.
+    /// The time until this same call would be admitted, if no other came meanwhile; microseconds, rounded up. `None` when it
+    /// was admitted, and where no waiting helps.
     #[must_use]
-    pub fn retry_after(&self) -> Duration {
-        Duration::from_micros(self.retry_after_us)
+    pub fn retry_after(&self) -> Option<Duration> {
+        let ends = !self.is_allowed() && self.retry_after_us != NEVER_US;
+        ends.then(|| Duration::from_micros(self.retry_after_us))
+    }
+
+    /// A refusal as it reads when so much time has passed.
+    pub(crate) fn aged(self, elapsed: Duration) -> Self {
+        let elapsed = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
+        let retry_after_us = match self.retry_after_us {
+            NEVER_US => NEVER_US,
+            retry_after => retry_after.saturating_sub(elapsed),
+        };
+        Self { retry_after_us, reset_after_us: self.reset_after_us.saturating_sub(elapsed), ..self }
     }
 
     /// When the limit is whole again if nobody else came, in microseconds, rounded up.

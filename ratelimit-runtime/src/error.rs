@@ -47,7 +47,7 @@ impl RateLimitError {
     /// help or nobody knows.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        self.decision().map(Decision::retry_after)
+        self.decision().and_then(Decision::retry_after)
     }
 
     /// The same in whole seconds, rounded up.
@@ -77,10 +77,10 @@ impl RateLimitError {
 impl fmt::Display for RateLimitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Exceeded(_) => {
-                let seconds = self.retry_after_seconds().unwrap_or_default();
-                write!(f, "too many requests, try again in {seconds}s")
-            }
+            Self::Exceeded(_) => match self.retry_after_seconds() {
+                Some(seconds) => write!(f, "too many requests, try again in {seconds}s"),
+                None => f.write_str("too many requests"),
+            },
             Self::CostExceedsLimit { cost, limit, .. } => {
                 write!(f, "a request of cost {cost} is above the limit of {limit}")
             }

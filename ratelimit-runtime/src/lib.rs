@@ -55,7 +55,7 @@ pub mod testkit;
 pub mod layer {
     #[cfg(feature = "actix-web")]
     pub use crate::adapter::actix_web::RateLimitMiddleware;
-    pub use crate::adapter::layer::{Asks, Limited, Question, RequestKey, Unlimited};
+    pub use crate::adapter::layer::{Limited, RequestKey, Unlimited};
     #[cfg(feature = "poem")]
     pub use crate::adapter::poem::RateLimitEndpoint;
     #[cfg(feature = "tower")]
@@ -79,9 +79,7 @@ pub use key::{ExactIp, InvalidKey, Key, KeyPart, KeyWriter};
 pub use limiter::{DefaultGuard, Keys, RateLimiter, RateLimiterBuilder, Scoped};
 #[cfg(feature = "http")]
 pub use response::{Refusal, Responses};
-pub use rule::{
-    Algorithm, InvalidLimit, Limit, MAX_COUNT, MAX_LIMITS, MAX_WINDOW, OnUnavailable, ParseError, Policy, Rule,
-};
+pub use rule::{Algorithm, InvalidLimit, Limit, OnUnavailable, ParseError, Policy, Rule};
 pub use store::Store;
 pub use store::memory::MemoryStore;
 #[cfg(feature = "redis")]

@@ -11,7 +11,7 @@ use crate::engine::{self, Asked, Engine};
 pub use crate::engine::{CheckBuilder, Reservations};
 pub use crate::key::KeyBuilder;
 use crate::limiter::find;
-pub use crate::rule::{Algorithm, Limit, MAX_COUNT, OnUnavailable, Rule};
+pub use crate::rule::{Algorithm, Limit, OnUnavailable, Rule};
 pub use crate::{FromRateLimitError, Key, KeyPart, KeyWriter, RateLimitError, RateLimiter};
 
 impl CheckBuilder {
@@ -66,8 +66,10 @@ enum Repr<T> {
     Admitted(Option<T>),
     Refused(Option<RateLimitError>),
     /// The lock is never taken. It makes the guard `Sync`, as the future of the function may have to be.
-    Asked(Mutex<Pin<Box<dyn Future<Output = Result<T, RateLimitError>> + Send>>>),
+    Asked(Mutex<Asking<T>>),
 }
+
+type Asking<T> = Pin<Box<dyn Future<Output = Result<T, RateLimitError>> + Send>>;
 
 /// A guard that has panicked is not polled again, and what it shares with others is behind locks: the function's future is
 /// as unwind safe as it is without a guard.
@@ -258,8 +260,8 @@ pub fn limiter<T: AsLimiter + ?Sized>(limiter: &T) -> RateLimiter {
     limiter.as_limiter().clone()
 }
 
-/// What may stand behind `max = …` and `cost = …`: every integer. A negative one means 0, one above [`MAX_COUNT`] means
-/// [`MAX_COUNT`].
+/// What may stand behind `max = …` and `cost = …`: every integer. A negative one means 0, one above
+/// [`Limit::MAX_COUNT`] means that.
 #[diagnostic::on_unimplemented(
     message = "`max` and `cost` are whole numbers, not `{Self}`",
     label = "expected an integer of any type"
@@ -274,7 +276,7 @@ macro_rules! counts {
             fn count(self) -> u64 {
                 #[allow(clippy::allow_attributes, unused_comparisons, reason = "one body for all integers")]
                 let negative = self < 0;
-                if negative { 0 } else { u64::try_from(self).unwrap_or(MAX_COUNT).min(MAX_COUNT) }
+                if negative { 0 } else { u64::try_from(self).unwrap_or(Limit::MAX_COUNT).min(Limit::MAX_COUNT) }
             }
         }
     )*};

@@ -12,11 +12,11 @@ struct Careless;
 
 impl Store for Careless {
     fn acquire<'a>(&'a self, _: Request<'a>) -> Answer<'a, Verdict> {
-        Answer::ready(Ok(Verdict::new(true, 1, 0, 0).with_ticket(1)))
+        Answer::ready(Ok(Verdict::admitted().with_remaining(1).with_ticket(1)))
     }
 
     fn peek<'a>(&'a self, _: Request<'a>) -> Answer<'a, Verdict> {
-        Answer::ready(Ok(Verdict::new(true, 1, 0, 0)))
+        Answer::ready(Ok(Verdict::admitted().with_remaining(1)))
     }
 
     fn reset<'a>(&'a self, _: Request<'a>) -> Answer<'a, bool> {
@@ -70,7 +70,10 @@ async fn what_a_policy_needs_is_named_when_the_limiter_is_built() {
 fn memory_declares_everything() {
     let all = MemoryStore::new().capabilities();
     assert_eq!(all, Capabilities::all());
-    for algorithm in Algorithm::ALL {
-        assert!(all.has_algorithm(algorithm) && Feature::ALL.iter().all(|feature| all.has(algorithm, *feature)));
+    for &algorithm in Algorithm::ALL {
+        assert!(
+            all.supports_algorithm(algorithm)
+                && Feature::ALL.iter().all(|feature| all.supports_feature(algorithm, *feature))
+        );
     }
 }

@@ -5,6 +5,7 @@
 #![allow(clippy::unused_async, reason = "the attribute awaits")]
 
 mod capabilities;
+mod endless;
 mod log;
 mod observed;
 mod outages;

@@ -1,10 +1,13 @@
 //! Stores behind pointers, and a layer written outside of the crate.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::store::{Answer, Capabilities, Health, OwnedRequest, Request, StoreError, Verdict};
+use ratelimit_runtime::store::{
+    Answer, Capabilities, Cursor, Health, OwnedRequest, Page, Request, StoreError, Verdict,
+};
 use ratelimit_runtime::{Algorithm, Key, Limit, MemoryStore, RateLimiter, Rule, Store};
 
 #[tokio::test]
@@ -36,8 +39,8 @@ struct Remembering<S> {
 
 impl<S: Store> Remembering<S> {
     fn remember(&self, request: &OwnedRequest, verdict: &Verdict) {
-        if !verdict.allowed {
-            let until = Instant::now() + verdict.retry_after();
+        if let Some(retry_after) = verdict.retry_after() {
+            let until = Instant::now() + retry_after;
             let refusal = (request.clone(), *verdict, until);
             self.refused.lock().unwrap().insert(request.as_request().key().to_vec(), refusal);
         }
@@ -107,4 +110,174 @@ async fn a_layer_can_be_written_outside_of_the_crate() {
     assert_eq!(store.calls(), 2, "a refusal that is known is not asked for");
     assert!(limiter.reset(&rule, &Key::global()).await.unwrap());
     let _ = limiter.acquire(&rule, &Key::global()).await.unwrap();
+}
+
+/// A store of which nothing is as a trait would have it by default.
+#[derive(Default)]
+struct Peculiar {
+    memory: MemoryStore,
+    overdue: AtomicU64,
+}
+
+impl Store for Peculiar {
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.memory.acquire(request)
+    }
+
+    fn acquire_now(&self, _: Request<'_>) -> Option<Result<Verdict, StoreError>> {
+        Some(Err(StoreError::unavailable("a layer's `acquire` is gone past")))
+    }
+
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.memory.peek(request)
+    }
+
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        self.memory.reset(request)
+    }
+
+    fn decides_together(&self, _: &[Request<'_>]) -> bool {
+        true
+    }
+
+    fn acquire_all<'a>(&'a self, _: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
+        Answer::ready(Err(StoreError::unavailable("a layer's `acquire` is gone past")))
+    }
+
+    fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+        self.memory.refund(request, ticket)
+    }
+
+    fn commit<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+        self.memory.commit(request, ticket)
+    }
+
+    fn release<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+        self.memory.release(request, ticket)
+    }
+
+    fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
+        self.memory.block(request, duration)
+    }
+
+    fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        self.memory.unblock(request)
+    }
+
+    fn keys<'a>(&'a self, request: Request<'a>, from: Option<Cursor>) -> Answer<'a, Page> {
+        self.memory.keys(request, from)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::all()
+    }
+
+    fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        if request.cost() > 7 { Err(StoreError::unsupported("at most 7")) } else { Ok(()) }
+    }
+
+    fn health(&self, _: &Request<'_>) -> Health {
+        Health::Slow
+    }
+
+    fn epoch(&self, _: &Request<'_>) -> u64 {
+        7
+    }
+
+    fn overdue(&self, _: &Request<'_>, _: Duration) {
+        self.overdue.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn ready(&self) -> Answer<'_, ()> {
+        Answer::ready(Err(StoreError::misconfigured("never")))
+    }
+
+    fn ready_for<'a>(&'a self, _: Request<'a>) -> Answer<'a, ()> {
+        Answer::ready(Err(StoreError::misconfigured("never for this key")))
+    }
+}
+
+/// A layer that counts what it lets through, and forgets all that it may.
+struct Counted<S> {
+    store: S,
+    decisions: AtomicU64,
+}
+
+impl<S: Store> Store for Counted<S> {
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.store)
+    }
+
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.decisions.fetch_add(1, Ordering::SeqCst);
+        self.store.acquire(request)
+    }
+
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.store.peek(request)
+    }
+
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        self.store.reset(request)
+    }
+}
+
+fn counted() -> Arc<Counted<Peculiar>> {
+    Arc::new(Counted { store: Peculiar::default(), decisions: AtomicU64::new(0) })
+}
+
+#[tokio::test]
+async fn what_a_layer_forgets_is_answered_by_the_store_it_is_around() {
+    let layer = counted();
+    // Behind a pointer too, as a limiter has it.
+    let store: Arc<dyn Store> = layer.clone();
+    let limits = [Limit::per_hour(2)];
+    let request = Request::new(b"layer:<a>", Algorithm::SlidingWindow, &limits);
+
+    assert_eq!(store.capabilities(), Capabilities::all());
+    assert!(store.supports(&request).is_ok() && store.supports(&request.with_cost(8)).is_err());
+    assert_eq!((store.health(&request), store.epoch(&request)), (Health::Slow, 7));
+    store.overdue(&request, Duration::from_secs(1));
+    assert_eq!(layer.store.overdue.load(Ordering::SeqCst), 1);
+    assert_eq!(store.ready().await.unwrap_err().message(), "never");
+    assert_eq!(store.ready_for(request).await.unwrap_err().message(), "never for this key");
+
+    let charged = store.acquire(request).await.unwrap();
+    assert!(store.refund(request, charged.ticket).await.unwrap());
+    let reserved = store.acquire(request.reserving()).await.unwrap();
+    assert!(store.commit(request.reserving(), reserved.ticket).await.unwrap());
+    let reserved = store.acquire(request.reserving()).await.unwrap();
+    assert!(store.release(request.reserving(), reserved.ticket).await.unwrap());
+    store.block(request, Duration::from_secs(60)).await.unwrap();
+    assert!(store.peek(request).await.unwrap().blocked);
+    assert!(store.unblock(request).await.unwrap());
+    let mut from = None;
+    let mut keys = Vec::new();
+    loop {
+        let page = store.keys(Request::new(b"layer:", Algorithm::SlidingWindow, &limits), from).await.unwrap();
+        keys.extend(page.keys);
+        from = page.next;
+        if from.is_none() {
+            break;
+        }
+    }
+    assert_eq!(keys, [b"layer:<a>"]);
+    assert_eq!(layer.decisions.load(Ordering::SeqCst), 3);
+}
+
+/// Whoever forgets the shorter ways would otherwise have calls decided without the layer.
+#[tokio::test]
+async fn no_decision_goes_past_the_acquire_of_a_layer() {
+    let layer = counted();
+    let limits = [Limit::per_hour(2)];
+    let request = Request::new(b"layer:<b>", Algorithm::SlidingWindow, &limits);
+    assert!(layer.acquire_now(request).is_none());
+    assert!(!layer.decides_together(&[request, request]));
+    assert!(layer.acquire_all(&[request]).await.is_err());
+    let limiter = RateLimiter::with_store(layer.clone());
+    for admitted in [true, true, false] {
+        let rule = Rule::new("layer", Limit::per_hour(2));
+        assert_eq!(limiter.acquire(&rule, &Key::global()).await.is_ok(), admitted);
+    }
+    assert_eq!(layer.decisions.load(Ordering::SeqCst), 3);
 }

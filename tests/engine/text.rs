@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use ratelimit_runtime::store::StoreError;
 use ratelimit_runtime::{
-    Algorithm, InvalidLimit, Key, Limit, MAX_WINDOW, OnUnavailable, Policy, RateLimitError, RateLimiter, Rule, key,
-    rate_limit,
+    Algorithm, InvalidLimit, Key, Limit, OnUnavailable, Policy, RateLimitError, RateLimiter, Rule, key, rate_limit,
 };
 
 #[test]
@@ -55,13 +54,13 @@ fn a_duration_is_the_same_in_attributes_and_configurations() {
 #[test]
 fn a_limit_that_cannot_be_is_an_error_at_run_time() {
     assert_eq!(Limit::try_new(1, Duration::from_micros(999)), Err(InvalidLimit::TooShort));
-    assert_eq!(Limit::try_new(1, MAX_WINDOW + Duration::from_micros(1)), Err(InvalidLimit::TooLong));
-    assert_eq!(Limit::try_new(1, MAX_WINDOW).map(|limit| limit.max()), Ok(1));
+    assert_eq!(Limit::try_new(1, Limit::MAX_WINDOW + Duration::from_micros(1)), Err(InvalidLimit::TooLong));
+    assert_eq!(Limit::try_new(1, Limit::MAX_WINDOW).map(|limit| limit.max()), Ok(1));
 }
 
 #[test]
 fn algorithms_and_answers_to_outages_read_back_as_they_are_written() {
-    for algorithm in Algorithm::ALL {
+    for &algorithm in Algorithm::ALL {
         assert_eq!(algorithm.to_string().parse(), Ok(algorithm));
     }
     let unknown = "gcra".parse::<Algorithm>().unwrap_err().to_string();

@@ -160,13 +160,13 @@ fn the_environment_is_enough_and_goes_before_a_file() {
 fn policies_that_are_wrong_from_the_start_end_the_program() {
     let output = |file: Option<&Path>, environment: &[(&str, &str)]| policies(file, environment).output().unwrap();
     let broken = File::new("broken.toml", "search = \"9/1h\"\nlogin = \"0/1h\"\n");
-    fails_with(&output(Some(&broken.0), &[]), "admits nothing");
+    fails_with(&output(Some(&broken.0), &[]), "refuses every call");
     fails_with(&output(Some(&broken.0), &[]), "line 2");
     fails_with(&output(Some(Path::new("/no/such/file.toml")), &[]), "/no/such/file.toml: ");
     fails_with(&output(Some(Path::new("/etc/hostname")), &[]), "neither .toml nor .json");
     fails_with(&output(None, &[]), "the policy `login` is missing");
     let wrong = [("RATELIMIT_POLICY_LOGIN", "5/1h burst 9")];
-    fails_with(&output(None, &wrong), "RATELIMIT_POLICY_LOGIN: `burst` goes with");
+    fails_with(&output(None, &wrong), "RATELIMIT_POLICY_LOGIN: only the buckets have a burst");
 }
 
 #[cfg(unix)]

@@ -7,9 +7,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::routing::get;
 use ratelimit_runtime::store::StoreError;
-use ratelimit_runtime::{
-    Algorithm, Key, Limit, MAX_COUNT, RateLimitError, RateLimitLayer, RateLimiter, Rule, rate_limit,
-};
+use ratelimit_runtime::{Algorithm, Key, Limit, RateLimitError, RateLimitLayer, RateLimiter, Rule, rate_limit};
 
 use crate::axum_server::{ask, request};
 use crate::{Item, item, parsed};
@@ -35,7 +33,7 @@ async fn names_and_numbers_are_what_a_structured_field_can_hold() {
     assert_eq!(field(&error, "ratelimit-policy"), [item("m%C3%BCde \"%C3%A4\\b\"", &[("q", 2), ("w", 2)])]);
     assert_eq!(field(&error, "ratelimit"), [item("m%C3%BCde \"%C3%A4\\b\"", &[("r", 0), ("t", 2)])]);
 
-    let huge = Rule::named("huge", Limit::per_minute(MAX_COUNT)).with_cost(MAX_COUNT);
+    let huge = Rule::named("huge", Limit::per_minute(Limit::MAX_COUNT)).with_cost(Limit::MAX_COUNT);
     assert_eq!(
         field(&refusal(&huge).await, "ratelimit-policy"),
         [item("huge", &[("q", 999_999_999_999_999), ("w", 60)])]

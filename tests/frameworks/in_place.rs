@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use crate::{ApiKey, PER_KEY, Seen, actix, axum_server, poem_server};
 
 /// The key of a request, where it has one: nothing says where these come from.
+#[allow(clippy::unnecessary_wraps, reason = "a key function like those beside it in the table")]
 fn of_all(_: Result<ClientIp, ClientIpRejection>) -> Result<Key, ClientIpRejection> {
     Ok(key!("all"))
 }

@@ -7,10 +7,12 @@
     clippy::indexing_slicing,
     reason = "a test that cannot go on fails"
 )]
+#![allow(clippy::result_large_err, reason = "key functions answer with responses")]
 
 mod actix;
 mod axum_server;
 mod clients;
+mod endless;
 mod exposed;
 mod fields;
 mod in_place;

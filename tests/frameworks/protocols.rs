@@ -5,7 +5,9 @@ use std::convert::Infallible;
 
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Method, Request, Response, Version};
-use ratelimit_runtime::{HeaderKey, Limit, RateLimitError, RateLimitLayer, RateLimiter, Rule, key, rate_limit};
+use ratelimit_runtime::{
+    HeaderKey, Limit, RateLimitError, RateLimitLayer, RateLimiter, Responses, Rule, key, rate_limit,
+};
 use tonic::{Code, Status};
 use tower::util::BoxCloneSyncService;
 use tower::{Layer as _, ServiceExt as _, service_fn};
@@ -17,7 +19,11 @@ static ONE: Rule = Rule::new("one", Limit::per_minute(1));
 type Service = BoxCloneSyncService<Request<Body>, Response<Body>, Infallible>;
 
 fn limited() -> Service {
-    let layer = RateLimitLayer::new().limiter(RateLimiter::memory()).rule(&ONE, |request: &Request<Body>| {
+    limited_by(RateLimiter::memory())
+}
+
+fn limited_by(limiter: RateLimiter) -> Service {
+    let layer = RateLimitLayer::new().limiter(limiter).rule(&ONE, |request: &Request<Body>| {
         HeaderKey::<ApiKey>::of(request.headers()).map(|api_key| key!("<api_key>"))
     });
     let service = layer.layer(service_fn(async |_| Ok(Response::new(Body::from("served")))));
@@ -111,11 +117,26 @@ async fn grpc_web_gets_a_status_of_http_and_its_own() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn grpc_web_is_told_how_to_log_in_as_http_is() {
+    let responses = Responses::new().unauthorized("ApiKey realm=\"orders\"");
+    let service = limited_by(RateLimiter::builder().responses(responses).build().unwrap());
+    let http = ask(&service, &Method::GET, Version::HTTP_11, "*/*", None).await;
+    let web = ask(&service, &Method::POST, Version::HTTP_11, WEB[0], None).await;
+    for answer in [&http, &web] {
+        assert_eq!((answer.status, answer.header("www-authenticate")), (401, Some("ApiKey realm=\"orders\"")));
+    }
+    assert_eq!((web.header("grpc-status"), web.body.as_str()), (Some("16"), ""));
+    let grpc = ask(&service, &Method::POST, Version::HTTP_2, GRPC[0], None).await;
+    assert_eq!((grpc.status, grpc.header("grpc-status"), grpc.body.as_str()), (200, Some("16"), ""));
+}
+
 /// The key function of a tonic server answers with statuses; who does not speak gRPC is told in
 /// HTTP.
 #[tokio::test(start_paused = true)]
 async fn a_status_in_place_of_a_key_is_one_of_http_for_others() {
-    let layer = RateLimitLayer::new().limiter(RateLimiter::memory()).rule(&ONE, |request: &Request<Body>| {
+    let limiter = RateLimiter::builder().responses(Responses::new().unauthorized("ApiKey")).build().unwrap();
+    let layer = RateLimitLayer::new().limiter(limiter).rule(&ONE, |request: &Request<Body>| {
         let name = request.headers().get("x-api-key").and_then(|name| name.to_str().ok()).unwrap_or_default();
         match name {
             "denied" => Err(Status::permission_denied("not you")),
@@ -134,6 +155,12 @@ async fn a_status_in_place_of_a_key_is_one_of_http_for_others() {
         let grpc = ask(&service, &Method::POST, Version::HTTP_2, GRPC[0], Some(name)).await;
         assert_eq!(Status::from_header_map(&grpc.headers).unwrap().code(), code, "{name}");
         assert_eq!((grpc.status, grpc.header("cache-control")), (200, Some("no-store")), "{name}");
+        let web = ask(&service, &Method::POST, Version::HTTP_11, WEB[0], Some(name)).await;
+        assert_eq!(Status::from_header_map(&web.headers).unwrap().code(), code, "{name}");
+        assert_eq!((web.status, web.header("cache-control")), (status, Some("no-store")), "{name}");
+        assert_eq!((web.header("content-type"), web.body.as_str()), (Some(WEB[0]), ""), "{name}");
+        assert_eq!(web.header("www-authenticate"), http.header("www-authenticate"), "{name}");
+        assert_eq!(http.header("www-authenticate").is_some(), status == 401, "{name}");
     }
 }
 

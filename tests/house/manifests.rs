@@ -13,7 +13,7 @@ fn the_crates_say_what_a_registry_shows() {
     let manifest = table(&read("Cargo.toml"));
     let shared = &manifest["workspace"]["package"];
     for name in ["ratelimit-macros", "ratelimit-runtime"] {
-        let manifest = table(&read(&format!("{name}/Cargo.toml")));
+        let manifest = table(&read(format!("{name}/Cargo.toml")));
         let package = &manifest["package"];
         let of = |field: &str| {
             let own = package.get(field).unwrap_or_else(|| panic!("{name} has no {field}"));
@@ -29,7 +29,7 @@ fn the_crates_say_what_a_registry_shows() {
             assert!((1..=5).contains(&words.len()) && words.iter().all(|length| *length <= 30), "{name}: {field}");
         }
         for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
-            assert!(read(licence) == read(&format!("{name}/{licence}")), "{name}: {licence} is another");
+            assert!(read(licence) == read(format!("{name}/{licence}")), "{name}: {licence} is another");
         }
     }
     // One number: the runtime takes exactly the macros that were released with it.

@@ -29,7 +29,7 @@ fn fenced(text: &str) -> Vec<String> {
     while let Some(line) = lines.next() {
         let Some(language) = line.trim_start().strip_prefix("```") else { continue };
         let is_hidden = |line: &str| line == "#" || line.starts_with("# ");
-        let shown = |line: &str| if is_hidden(line) { line[1..].to_owned() } else { line.to_owned() };
+        let shown = |line: &str| if is_hidden(line) { line.replacen('#', "", 1) } else { line.to_owned() };
         let block: Vec<_> =
             lines.by_ref().take_while(|line| !line.trim_start().starts_with("```")).map(shown).collect();
         if language.is_empty() || language.starts_with("rust") || language.starts_with("no_run") {
@@ -118,7 +118,7 @@ fn rules(program: &str) -> impl Iterator<Item = &str> {
             depth += i32::from(c == '(') - i32::from(c == ')');
             depth == 0
         });
-        &rest[..end.unwrap()]
+        rest.split_at(end.unwrap()).0
     })
 }
 

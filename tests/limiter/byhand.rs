@@ -13,7 +13,7 @@ use ratelimit_runtime::{Algorithm, Limit, RateLimitError, RateLimiter, Rule, rat
 async fn every_order_does_what_it_says_under_every_algorithm() {
     let clock = FakeClock::new();
     for (place, limiter) in everywhere(&clock) {
-        for algorithm in ALGORITHMS {
+        for &algorithm in ALGORITHMS {
             for rule in [
                 Rule::named(format!("{algorithm:?}"), Limit::per_minute(3)).with_algorithm(algorithm),
                 Rule::named(format!("weighted {algorithm:?}"), Limit::per_minute(3)).with_algorithm(algorithm),
@@ -38,7 +38,7 @@ async fn every_order(limiter: &RateLimiter, rule: &Rule, context: &str) {
     limiter.block(rule, &alice(), MINUTE * 10).await.unwrap();
     let banned = limiter.peek(rule, &alice()).await.unwrap();
     assert!(
-        !banned.is_allowed() && banned.is_blocked() && banned.retry_after() == MINUTE * 10,
+        !banned.is_allowed() && banned.is_blocked() && banned.retry_after() == Some(MINUTE * 10),
         "{context}: {banned:?}"
     );
     let refused = limiter.acquire(rule, &alice()).await.unwrap_err();
@@ -116,7 +116,7 @@ async fn key_reaches_the_bucket_of_an_attribute() {
 async fn a_cost_above_the_limit_is_its_own_error_and_never_try_again() {
     let clock = FakeClock::new();
     for (place, limiter) in everywhere(&clock) {
-        for algorithm in ALGORITHMS {
+        for &algorithm in ALGORITHMS {
             let rule = Rule::named(format!("heavy {algorithm:?}"), Limit::per_minute(3)).and(Limit::per_hour(5));
             let rule = rule.with_algorithm(algorithm);
             let error = limiter.acquire(&rule.with_cost(4), &alice()).await.unwrap_err();
@@ -157,17 +157,17 @@ async fn what_a_used_rule_is_changed_to_is_worked_out_anew() {
         let used = base();
         assert_eq!(limiter.acquire(&used, &alice()).await.unwrap().remaining(), 9);
         // As if it had been written so: under one name, windows and algorithm are the same everywhere.
-        for changed in [change(base()), change(used.clone()), change(used.clone()).clone(), change(used.clone())] {
-            let error = limiter.acquire(&changed, &alice()).await.unwrap_err();
+        for other in [change(base()), change(used.clone()), change(used.clone()).clone(), change(used.clone())] {
+            let error = limiter.acquire(&other, &alice()).await.unwrap_err();
             assert!(matches!(error, RateLimitError::Misconfigured(_)), "{error:?}");
         }
         // Where it is the only one of its name, it has buckets of its own, again and again.
         let alone = RateLimiter::memory();
-        let changed = change(used.clone());
-        assert_eq!(alone.acquire(&changed, &alice()).await.unwrap().remaining(), 9);
+        let other = change(used.clone());
+        assert_eq!(alone.acquire(&other, &alice()).await.unwrap().remaining(), 9);
         assert!(alone.acquire(&used, &alice()).await.is_err(), "the rule as it was is the second meaning there");
         let twice = RateLimiter::memory();
-        assert_eq!(twice.acquire(&changed.and(Limit::per_day(3)), &alice()).await.unwrap().remaining(), 2);
+        assert_eq!(twice.acquire(&other.and(Limit::per_day(3)), &alice()).await.unwrap().remaining(), 2);
         // What changes no bucket goes on.
         for same in [used.clone(), used.with_max(10), used.with_cost(1), used.clone().with_block(MINUTE), used] {
             assert!(limiter.acquire(&same, &alice()).await.is_ok());

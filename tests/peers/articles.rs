@@ -21,7 +21,7 @@ use ratelimit_runtime::{
     Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, rate_limit,
 };
 
-const ALGORITHMS: [Algorithm; 5] = Algorithm::ALL;
+const ALGORITHMS: &[Algorithm] = Algorithm::ALL;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);

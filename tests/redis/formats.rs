@@ -37,7 +37,7 @@ impl Recorder {
 impl Store for Recorder {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
         self.record(&request);
-        Answer::ready(Ok(Verdict::new(true, 1, 0, 0)))
+        Answer::ready(Ok(Verdict::admitted().with_remaining(1)))
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {

@@ -49,7 +49,7 @@ async fn the_servers_clock_frees_a_slot_at_the_promised_microsecond() {
         }
         promises += 1;
         assert!(refused.retry_after_us > 0 && refused.retry_after_us <= 100_000, "{refused:?}");
-        let earliest = asked + refused.retry_after();
+        let earliest = asked + refused.retry_after().unwrap();
         // Until the promised moment every answer is a refusal, whatever the key's expiry does.
         loop {
             let verdict = acquire(&store, &key, limit).await.unwrap();

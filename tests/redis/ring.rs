@@ -10,7 +10,7 @@ use crate::support::redis::{RedisServer, shared};
 use crate::support::unique;
 use ratelimit_runtime::store::{Request, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Algorithm, Limit, LogLayout, MAX_COUNT, MemoryStore, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, LogLayout, MemoryStore, RedisStore, Store};
 use tokio::task::JoinSet;
 
 mod random_runs;
@@ -182,7 +182,7 @@ async fn the_ticket_of_a_refund_is_not_given_again() {
 #[tokio::test]
 async fn numbers_that_do_not_fit_a_slot_widen_it() {
     let mut pair = Pair::new().await;
-    let limit = per(MAX_COUNT, MINUTE);
+    let limit = per(Limit::MAX_COUNT, MINUTE);
     let mut admitted = Vec::new();
     for call in 0..600 {
         admitted.push(pair.call(&[limit], call + 1, call % 3 == 0, 0).await.1.unwrap());
@@ -200,9 +200,9 @@ async fn numbers_that_do_not_fit_a_slot_widen_it() {
         }
         assert!(pair.refund(&[limit], admitted[at]).await);
     }
-    let _ = pair.peek(&[limit], MAX_COUNT).await;
+    let _ = pair.peek(&[limit], Limit::MAX_COUNT).await;
     pair.pass(MINUTE);
-    assert_eq!(pair.peek(&[limit], 1).await.remaining, MAX_COUNT);
+    assert_eq!(pair.peek(&[limit], 1).await.remaining, Limit::MAX_COUNT);
     pair.admit(limit, 1).await;
     assert!(shared().cli(&["STRLEN", &pair.stored()]).parse::<u64>().unwrap() < 128, "narrow again");
 }

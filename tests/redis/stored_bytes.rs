@@ -1,6 +1,5 @@
-//! The bytes of every form in which a key is kept on Redis, as guide/reference/redis_format.md describes
-//! them. Frozen from the
-//! first release on: a test here that fails is a new format.
+//! The bytes of every form in which a key is kept on Redis, as `guide/reference/redis_format.md` describes them. Frozen
+//! from the first release on: a test here that fails is a new format.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 #![allow(clippy::string_slice, reason = "hexadecimal digits")]

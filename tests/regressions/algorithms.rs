@@ -22,7 +22,7 @@ const SECOND: u64 = 1_000_000;
 const MINUTE: u64 = 60 * SECOND;
 const DAY: u64 = 24 * 60 * MINUTE;
 
-const ALGORITHMS: [Algorithm; 5] = Algorithm::ALL;
+const ALGORITHMS: &[Algorithm] = Algorithm::ALL;
 
 fn micros(micros: u64) -> Duration {
     Duration::from_micros(micros)

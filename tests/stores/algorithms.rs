@@ -15,9 +15,9 @@ use proptest::sample::select;
 use ratelimit_runtime::clock::Clock as _;
 use ratelimit_runtime::store::{Answer, Request, Store as _, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Algorithm, Limit, MAX_COUNT, MemoryStore};
+use ratelimit_runtime::{Algorithm, Limit, MemoryStore};
 
-const ALGORITHMS: [Algorithm; 5] = Algorithm::ALL;
+const ALGORITHMS: &[Algorithm] = Algorithm::ALL;
 
 /// One key in memory, its clock, and what it admitted.
 struct Key {
@@ -241,11 +241,11 @@ fn small_limit() -> impl Strategy<Value = Limit> {
 fn any_limit() -> impl Strategy<Value = Limit> {
     let max = prop_oneof![
         4 => 1..15_u64,
-        1 => select(vec![999_983_u64, 1 << 31, (1 << 51) + 1, MAX_COUNT - 1, MAX_COUNT]),
+        1 => select(vec![999_983_u64, 1 << 31, (1 << 51) + 1, Limit::MAX_COUNT - 1, Limit::MAX_COUNT]),
     ];
     let window =
         prop_oneof![1_000..100_000_u64, select(vec![7_777_777_u64, 60_000_000, 86_400_000_000, 366 * 86_400_000_000]),];
-    let burst = prop_oneof![3 => Just(None), 2 => (1..30_u64).prop_map(Some), 1 => Just(Some(MAX_COUNT))];
+    let burst = prop_oneof![3 => Just(None), 2 => (1..30_u64).prop_map(Some), 1 => Just(Some(Limit::MAX_COUNT))];
     (max, window, burst).prop_map(|(max, window, burst)| {
         let limit = Limit::new(max, Duration::from_micros(window));
         burst.map_or(limit, |burst| limit.with_burst(burst))
@@ -278,7 +278,7 @@ proptest! {
 
     #[test]
     fn no_interval_passes_its_bound(limit in small_limit(), calls in calls(150), eager in any::<bool>()) {
-        for algorithm in ALGORITHMS {
+        for &algorithm in ALGORITHMS {
             let mut key = Key::new(algorithm, &[limit]);
             for &(after, cost) in &calls {
                 key.advance(after);
@@ -313,7 +313,7 @@ proptest! {
     /// Refused a microsecond before the moment that a refusal names, admitted at it: under any limits, of any cost.
     #[test]
     fn every_wait_is_exact(limits in vec(any_limit(), 1..4), calls in calls(40), heavy in any::<bool>()) {
-        for algorithm in ALGORITHMS {
+        for &algorithm in ALGORITHMS {
             let mut key = Key::new(algorithm, &limits);
             let least = limits.iter().map(|limit| capacity(algorithm, *limit)).min().unwrap();
             for &(after, cost) in &calls {
@@ -336,7 +336,7 @@ proptest! {
     /// At the moment that `reset_after` names the deciding limit is whole, and not a microsecond before.
     #[test]
     fn every_reset_is_exact(limit in any_limit(), calls in calls(40)) {
-        for algorithm in ALGORITHMS {
+        for &algorithm in ALGORITHMS {
             let mut key = Key::new(algorithm, &[limit]);
             for &(after, cost) in &calls {
                 key.advance(after);
@@ -356,7 +356,7 @@ proptest! {
     /// `remaining` is what is left: that much passes at once, and not one more.
     #[test]
     fn what_remains_may_be_used_and_no_more(limits in vec(any_limit(), 1..4), calls in calls(40)) {
-        for algorithm in ALGORITHMS {
+        for &algorithm in ALGORITHMS {
             let mut key = Key::new(algorithm, &limits);
             let least = limits.iter().map(|limit| capacity(algorithm, *limit)).min().unwrap();
             for &(after, cost) in &calls {
@@ -413,13 +413,13 @@ fn rates_that_do_not_divide_lose_nothing() {
 /// counts exactly.
 #[test]
 fn a_burst_is_no_larger_than_what_a_year_fills() {
-    let year = ratelimit_runtime::MAX_WINDOW;
-    assert_eq!(Limit::per_day(2).with_burst(MAX_COUNT).capacity(), 2 * 366);
+    let year = Limit::MAX_WINDOW;
+    assert_eq!(Limit::per_day(2).with_burst(Limit::MAX_COUNT).capacity(), 2 * 366);
     assert_eq!(Limit::per_day(2).with_burst(731).capacity(), 731);
     assert_eq!(Limit::new(5, year).with_burst(6).capacity(), 5);
-    assert_eq!(Limit::new(MAX_COUNT, year).capacity(), MAX_COUNT);
+    assert_eq!(Limit::new(Limit::MAX_COUNT, year).capacity(), Limit::MAX_COUNT);
     for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
-        let limits = [Limit::per_minute(1).with_burst(MAX_COUNT)];
+        let limits = [Limit::per_minute(1).with_burst(Limit::MAX_COUNT)];
         let mut key = Key::new(algorithm, &limits);
         assert!(key.request(1).horizon() <= year);
         let all = limits.first().unwrap().capacity();

@@ -80,8 +80,10 @@ async fn the_table_says_what_the_stores_declare_and_they_do_it() {
         seen.push((*store_name, algorithm));
         assert_eq!(claims.len(), COLUMNS.len(), "{row:?}");
         for (claim, (column, feature)) in claims.iter().zip(COLUMNS) {
-            let declared =
-                feature.map_or_else(|| declared.has_algorithm(algorithm), |feature| declared.has(algorithm, feature));
+            let declared = feature.map_or_else(
+                || declared.supports_algorithm(algorithm),
+                |feature| declared.supports_feature(algorithm, feature),
+            );
             let context = format!("{column} under {algorithm} on {store_name}");
             assert_eq!(*claim, yes_or_no(declared), "{context}, as declared");
             let does = match try_out(store_name, algorithm, column).await {
@@ -92,7 +94,7 @@ async fn the_table_says_what_the_stores_declare_and_they_do_it() {
             assert_eq!(*claim, yes_or_no(does), "{context}, as done");
         }
     }
-    let all = STORES.into_iter().flat_map(|store| Algorithm::ALL.map(|algorithm| (store, algorithm)));
+    let all = STORES.into_iter().flat_map(|store| Algorithm::ALL.iter().map(move |algorithm| (store, *algorithm)));
     assert_eq!(seen, all.collect::<Vec<_>>(), "every algorithm on every store");
 }
 
@@ -178,7 +180,7 @@ async fn a_key_takes_what_the_page_says() {
     let server = shared();
     let store = RedisStore::new(&server.url()).unwrap();
     let limits = [Limit::per_minute(126), Limit::per_hour(1_000_000)];
-    for algorithm in Algorithm::ALL.into_iter().filter(|algorithm| *algorithm != Algorithm::SlidingWindow) {
+    for algorithm in Algorithm::ALL.iter().copied().filter(|algorithm| *algorithm != Algorithm::SlidingWindow) {
         let each = if matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) { 72 } else { 24 };
         for count in [1, 2] {
             let key = unique("bytes");

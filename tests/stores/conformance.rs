@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use ratelimit_runtime::store::{DenyCache, Request, Store};
+use ratelimit_runtime::store::{Answer, DenyCache, Request, Store, Verdict};
 use ratelimit_runtime::testkit::{FakeClock, conformance};
 use ratelimit_runtime::{Algorithm, Limit, LogLayout, MemoryStore, RedisStore, conformance};
 use tokio::runtime::Runtime;
@@ -19,6 +19,7 @@ use crate::support::unique;
 
 conformance!(memory, memory_store);
 conformance!(deny_cache, deny_cache_around_memory);
+conformance!(least_layer, least_layer_around_memory);
 conformance!(redis, redis_store);
 conformance!(redis_without_deny_cache, redis_without_deny_cache);
 conformance!(redis_without_group_commit, redis_without_group_commit);
@@ -43,6 +44,32 @@ async fn redis_store() -> (RedisStore, FakeClock) {
 async fn deny_cache_around_memory() -> (DenyCache<MemoryStore>, FakeClock) {
     let (store, clock) = memory_store().await;
     (DenyCache::new(store).with_clock(clock.clone()), clock)
+}
+
+/// The least that a layer implements.
+struct Least<S>(S);
+
+impl<S: Store> Store for Least<S> {
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.0)
+    }
+
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.0.acquire(request)
+    }
+
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.0.peek(request)
+    }
+
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        self.0.reset(request)
+    }
+}
+
+async fn least_layer_around_memory() -> (Least<MemoryStore>, FakeClock) {
+    let (store, clock) = memory_store().await;
+    (Least(store), clock)
 }
 
 async fn redis_without_deny_cache() -> (RedisStore, FakeClock) {

@@ -101,9 +101,9 @@ pub(crate) struct Model {
 type Standing = Result<usize, Duration>;
 
 fn admit(log: &mut Vec<Duration>, max: usize, now: Duration) -> Standing {
-    log.retain(|at| now - *at < WINDOW);
+    log.retain(|at| now.saturating_sub(*at) < WINDOW);
     if log.len() >= max {
-        return Err(log[0] + WINDOW - now);
+        return Err((log[0] + WINDOW).saturating_sub(now));
     }
     log.push(now);
     Ok(max - log.len())

@@ -106,6 +106,6 @@ impl View {
 }
 
 fn list(words: &[&str]) -> String {
-    let words: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
-    format!("*{}\r\n{words}", words.matches("\r\n").count() / 2)
+    let head = format!("*{}\r\n", words.len());
+    words.iter().fold(head, |list, word| list + &format!("${}\r\n{word}\r\n", word.len()))
 }

@@ -1,40 +1,84 @@
 // The controls: what the limits are, and who fires at them when.
 
-import { ABOUT, Timeline } from "./timeline.js";
+import { ALGORITHMS } from "./algorithms.js";
+import { Timeline } from "./timeline.js";
 
 const form = document.querySelector("#limit");
 const problem = document.querySelector("#problem");
 const pause = (ms) => new Promise((resume) => setTimeout(resume, ms));
+const say = (text) => { document.querySelector("#status").textContent = text; };
 
 const lanes = ["sliding_window", "fixed_window"].map((algorithm) => {
   const root = document.querySelector("#lane").content.cloneNode(true).firstElementChild;
   document.querySelector("#lanes").append(root);
   const part = (name) => root.querySelector(name);
+  const lane = { part, algorithm: () => part("select").value };
   part("select").value = algorithm;
   part("select").addEventListener("change", () => start());
-  return { root, part, algorithm: () => part("select").value };
+  part(".copy").addEventListener("click", () => copy(lane));
+  new ResizeObserver(() => lane.timeline?.resize()).observe(part(".timeline"));
+  return lane;
 });
 
-// The numbers of the form; `undefined` where one is not a number that may be.
+// The numbers of the form.
 function settings() {
   const { max, window, burst, cost } = form.elements;
-  return { max: +max.value, window: Math.round(+window.value * 1000), burst: burst.value ? +burst.value : undefined, cost: +cost.value };
+  return { max: +max.value, window: Math.round(+window.value * 1000), burst: +burst.value || +max.value, cost: +cost.value };
 }
+
+const span = (window) => (window % 1000 ? `${window}ms` : `${window / 1000}s`);
 
 // As a configuration file would say it.
 function policy(algorithm) {
   const { max, window, burst } = settings();
-  const isBucket = algorithm.endsWith("bucket");
-  const span = window % 1000 ? `${window}ms` : `${window / 1000}s`;
-  return { limits: `${max}/${span}`, algorithm, ...(isBucket && burst ? { burst } : {}) };
+  return { limits: `${max}/${span(window)}`, algorithm, ...(ALGORITHMS[algorithm].isBucket ? { burst } : {}) };
 }
 
-async function post(path, body) {
-  const response = await fetch(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
-  const failed = !response.ok;
-  problem.textContent = failed ? await response.text() : "";
-  problem.hidden = !failed;
-  return failed ? undefined : response;
+// As a function would say it, whose argument is `email`.
+function attribute(algorithm) {
+  const { max, window, burst, cost } = settings();
+  const values = [`key = "<email>"`, `window = "${span(window)}"`, `max = ${max}`, `algorithm = "${algorithm}"`];
+  if (ALGORITHMS[algorithm].isBucket) values.push(`burst = ${burst}`);
+  if (cost > 1) values.push(`cost = ${cost}`);
+  return `#[rate_limit(${values.join(", ")})]`;
+}
+
+async function copy(lane) {
+  const button = lane.part(".copy");
+  try {
+    await navigator.clipboard.writeText(lane.part(".attribute").textContent);
+    button.textContent = "copied";
+  } catch {
+    // Not allowed: it can be copied by hand.
+    getSelection().selectAllChildren(lane.part(".attribute"));
+    button.textContent = "selected";
+  }
+  await pause(1500);
+  button.textContent = "copy";
+}
+
+function complain(text) {
+  problem.textContent = text;
+  problem.hidden = !text;
+}
+
+async function send(path, body) {
+  try {
+    const response = await fetch(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+    const text = await response.text();
+    // What stands there of a mistake is not for the watch to take away.
+    if (!response.ok || path !== "peek") complain(response.ok ? "" : text);
+    return response.ok ? (text ? JSON.parse(text) : []) : undefined;
+  } catch {
+    complain("The playground does not answer: is it still running?");
+  }
+}
+
+// One after another, so that no answer overtakes a later one.
+let last = Promise.resolve();
+function post(path, body) {
+  last = last.then(() => send(path, body));
+  return last;
 }
 
 // Counts the starts: whatever was going on before one ends.
@@ -44,38 +88,64 @@ async function start() {
   if (!form.reportValidity()) return game;
   const current = ++game;
   stopStream();
-  document.querySelector("#burst-size").textContent = settings().max;
-  const policies = lanes.map((lane) => policy(lane.algorithm()));
-  if (!(await post("lanes", policies))) return current;
-  lanes.forEach((lane, i) => {
-    const { max, window } = settings();
-    lane.timeline = new Timeline(lane.part(".timeline"), window, max);
-    lane.last = undefined;
-    lane.part(".about").textContent = ABOUT[lane.algorithm()];
-    lane.part(".policy").textContent = Object.entries(policies[i]).map(([key, value]) => `${key} = ${JSON.stringify(value)}`).join("   ");
-  });
+  const { max, window, burst } = settings();
+  form.elements.burst.disabled = !lanes.some((lane) => ALGORITHMS[lane.algorithm()].isBucket);
+  document.querySelector("#burst-size").textContent = max;
+  if (!(await post("lanes", lanes.map((lane) => policy(lane.algorithm()))))) return current;
+  say("Press “window-edge burst” first: it fires around the moment at which a fixed window ends.");
+  for (const lane of lanes) {
+    const { about, bound } = ALGORITHMS[lane.algorithm()];
+    lane.timeline = new Timeline(lane.part(".timeline"), window);
+    lane.next = undefined;
+    [lane.max, lane.bound] = [max, bound(max, burst)];
+    lane.part(".about").textContent = about;
+    lane.part(".bound").textContent = `of ${lane.bound} possible`;
+    lane.part(".attribute").textContent = attribute(lane.algorithm());
+  }
   return current;
 }
 
+// What a lane's limit says of the next request.
+function expect(lane, next) {
+  lane.next = next;
+  lane.timeline.sync(next.at);
+}
+
 async function fire(count) {
-  const response = await post("fire", { count, cost: settings().cost });
-  if (!response) return;
-  const answers = await response.json();
-  lanes.forEach((lane, i) => {
-    lane.timeline.add(answers[i], lane.algorithm() === "fixed_window");
-    lane.last = answers[i].at(-1);
+  const fired = await post("fire", { count, cost: settings().cost });
+  fired?.forEach(({ arrivals, next }, i) => {
+    expect(lanes[i], next);
+    lanes[i].timeline.add(arrivals, lanes[i].algorithm() === "fixed_window");
   });
+}
+
+async function watch() {
+  for (;;) {
+    const standings = await post("peek", { cost: settings().cost });
+    standings?.forEach((next, i) => expect(lanes[i], next));
+    await pause(100);
+  }
 }
 
 // One request, which begins a fixed window; as many as pass at its end; and as many as pass when the next has begun.
 async function edge() {
   const current = await start();
   const { max, window } = settings();
-  for (const [wait, count] of [[0, 1], [0.9 * window, max], [0.2 * window, max]]) {
+  const steps = [
+    [0, 1, `One request begins a fixed window. ${max} more come shortly before it ends …`],
+    [0.9 * window, max, `… and ${max} more when the next window has begun.`],
+    [0.2 * window, max],
+  ];
+  for (const [wait, count, text] of steps) {
     await pause(wait);
     if (current !== game) return;
     await fire(count);
+    if (text) say(text);
   }
+  await pause(0.15 * window);
+  if (current !== game) return;
+  const most = lanes.map((lane) => `${lane.algorithm()} admitted ${lane.timeline.most}`);
+  say(`Within ${window / 1000} s, ${most.join(" and ")}; both limits say ${max}.`);
   document.body.dataset.edge = "shown";
 }
 
@@ -100,21 +170,29 @@ document.querySelector("#reset").addEventListener("click", start);
 form.addEventListener("change", start);
 form.addEventListener("submit", (event) => event.preventDefault());
 
-const seconds = (ms) => (ms >= 10 ? `${(ms / 1000).toFixed(2)} s` : "now");
+// Rounded up: it says "now" only when the next request is admitted.
+function wait({ timeline, next }) {
+  if (next.retry_after === null) return "never";
+  const left = next.retry_after && next.retry_after - (timeline.now() - next.at);
+  return left > 0 ? `${(Math.ceil(left / 10) / 100).toFixed(2)} s` : "now";
+}
 
 function draw() {
-  for (const { timeline, last, part } of lanes) {
+  for (const lane of lanes) {
+    const { timeline, next, max, bound, part } = lane;
     if (!timeline) continue;
     timeline.draw();
-    part(".current").textContent = `${timeline.current()} of ${timeline.max}`;
+    part(".current").textContent = timeline.current();
     part(".most").textContent = timeline.most;
-    part(".most-of").classList.toggle("too-many", timeline.most > timeline.max);
-    part(".remaining").textContent = last ? last.remaining : "–";
-    part(".retry").textContent = last ? seconds(last.allowed ? 0 : last.retry_after - (timeline.now() - last.at)) : "–";
+    part(".most-of").classList.toggle("above-max", timeline.most > max);
+    part(".most-of").classList.toggle("too-many", timeline.most > bound);
+    part(".remaining").textContent = next ? `${next.remaining} of ${next.limit}` : "–";
+    part(".retry").textContent = next ? wait(lane) : "–";
   }
   requestAnimationFrame(draw);
 }
 
 await start();
 draw();
+watch();
 document.body.dataset.ready = "yes";

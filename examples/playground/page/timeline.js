@@ -1,16 +1,11 @@
-// One lane's requests over time: the newest at the right edge, the last window shaded.
+// One lane's requests over time: the last window shaded, and now near the right edge.
 
 const SVG = "http://www.w3.org/2000/svg";
-const WIDTH = 1000, HEIGHT = 150, RADIUS = 6;
-
-// What each algorithm is like, in a sentence.
-export const ABOUT = {
-  sliding_window: "An exact log: never more than max in any window, wherever it begins.",
-  sliding_counter: "Two counters, and an estimate between them: little memory, nearly exact.",
-  fixed_window: "One counter that starts again: up to twice max around an edge.",
-  token_bucket: "Tokens come at max per window, and burst of them can be saved up.",
-  leaky_bucket: "The same at a constant rate, as one number (GCRA).",
-};
+const HEIGHT = 150, RADIUS = 6, MARGIN = 12;
+// Above a column of dots: its count, and the times.
+const ABOVE = 40;
+// How many windows are to be seen.
+const SHOWN = 2.5;
 
 function element(name, attributes, parent) {
   const made = document.createElementNS(SVG, name);
@@ -19,41 +14,81 @@ function element(name, attributes, parent) {
 }
 
 export class Timeline {
-  // `window` in milliseconds; two and a half of them are to be seen.
-  constructor(svg, window, max) {
-    svg.setAttribute("viewBox", `0 0 ${WIDTH} ${HEIGHT}`);
+  // `window` in milliseconds.
+  constructor(svg, window) {
     svg.replaceChildren();
+    this.svg = svg;
     this.window = window;
-    this.max = max;
-    this.scale = WIDTH / (2.5 * window);
     this.arrivals = [];
+    this.marks = [];
     this.most = 0;
     this.start = performance.now();
-    element("rect", { class: "window", x: WIDTH - window * this.scale, y: 0, width: window * this.scale, height: HEIGHT }, svg);
+    this.shade = element("rect", { class: "window", height: HEIGHT }, svg);
+    this.line = element("line", { class: "now", y1: 0, y2: HEIGHT }, svg);
     this.moving = element("g", {}, svg);
-    element("text", { x: WIDTH - 28, y: 14 }, svg).textContent = "now";
-    element("text", { x: WIDTH - window * this.scale + 4, y: 14 }, svg).textContent = `${window / 1000} s ago`;
+    this.edges = element("g", {}, this.moving);
+    this.ago = element("text", { y: 14 }, svg);
+    this.ago.textContent = `${window / 1000} s ago`;
+    this.nowText = element("text", { y: 14, "text-anchor": "end" }, svg);
+    this.nowText.textContent = "now";
+    this.empty = element("text", { class: "empty", y: HEIGHT / 2 + 8 }, svg);
+    this.empty.textContent = "no request yet";
+    this.resize();
   }
 
+  // The drawing is as wide as the page lets it be, in pixels.
+  resize() {
+    const right = this.svg.clientWidth - MARGIN;
+    this.scale = right / (SHOWN * this.window);
+    const left = right - this.window * this.scale;
+    const set = (of, attributes) => Object.entries(attributes).forEach(([key, value]) => of.setAttribute(key, value));
+    set(this.shade, { x: left, width: right - left });
+    set(this.line, { x1: right, x2: right });
+    set(this.ago, { x: left + 5 });
+    set(this.nowText, { x: right - 5 });
+    set(this.empty, { x: left / 2 });
+    this.right = right;
+    this.marks.forEach((mark) => this.#place(mark));
+  }
+
+  #place({ at, group }) {
+    group.setAttribute("transform", `translate(${at * this.scale} 0)`);
+  }
+
+  #mark(at, parent) {
+    const mark = { at, group: element("g", {}, parent) };
+    this.marks.push(mark);
+    this.#place(mark);
+    return mark.group;
+  }
+
+  // The time by the clock of the server, or a little less.
   now() {
     return performance.now() - this.start + (this.ahead ?? 0);
   }
 
-  // A burst, by the clock of the server. How far it is ahead of ours is seen once.
+  // What the server's clock shows in an answer. How far it is ahead of ours is seen once.
+  sync(at) {
+    this.ahead ??= at - (performance.now() - this.start);
+  }
+
+  // A burst.
   add(arrivals, showEdges) {
     if (!arrivals.length) return;
-    this.ahead ??= arrivals[0].at - (performance.now() - this.start);
+    this.empty.remove();
     const at = arrivals[0].at;
-    const room = Math.min(2.2 * RADIUS, (HEIGHT - 4 * RADIUS) / Math.max(arrivals.length, 1));
-    arrivals.forEach((arrival, i) => {
-      const dot = element("circle", {
-        class: arrival.allowed ? "allowed" : "refused",
-        cx: at * this.scale, cy: HEIGHT - 2 * RADIUS - i * room, r: RADIUS,
-      }, this.moving);
-      this.arrivals.push({ dot, ...arrival });
-    });
-    const first = arrivals.find((arrival) => arrival.allowed);
+    const first = arrivals.find((arrival) => arrival.allowed && arrival.cost);
     if (showEdges && first) this.#edge(at, at + first.reset_after - this.window);
+    const column = this.#mark(at, this.moving);
+    const room = Math.min(2.2 * RADIUS, (HEIGHT - ABOVE - 2 * RADIUS) / Math.max(arrivals.length - 1, 1));
+    const radius = Math.min(RADIUS, Math.max(room / 2, 2.5));
+    const y = (i) => HEIGHT - 2 * RADIUS - i * room;
+    arrivals.forEach(({ allowed }, i) => element("circle", { class: allowed ? "allowed" : "refused", cy: y(i), r: radius }, column));
+    if (arrivals.length > 1) {
+      const admitted = arrivals.filter((arrival) => arrival.allowed).length;
+      element("text", { class: "count", y: y(arrivals.length - 1) - RADIUS - 5 }, column).textContent = `${admitted}/${arrivals.length}`;
+    }
+    this.arrivals.push(...arrivals);
     this.most = Math.max(this.most, this.current(at));
   }
 
@@ -61,7 +96,7 @@ export class Timeline {
   #edge(at, begin) {
     if (this.begin !== undefined && at < this.begin + this.window - 1) return;
     this.begin = begin;
-    element("line", { class: "begins", x1: begin * this.scale, x2: begin * this.scale, y1: 0, y2: HEIGHT }, this.moving);
+    element("line", { class: "begins", y1: 20, y2: HEIGHT }, this.#mark(begin, this.edges));
   }
 
   // What was admitted in the window that ends then.
@@ -72,7 +107,9 @@ export class Timeline {
 
   draw() {
     const now = this.now();
-    this.moving.setAttribute("transform", `translate(${WIDTH - 2 * RADIUS - now * this.scale} 0)`);
-    while (this.arrivals.length && this.arrivals[0].at < now - 3 * this.window) this.arrivals.shift().dot.remove();
+    const oldest = now - (SHOWN + 1) * this.window;
+    this.moving.setAttribute("transform", `translate(${this.right - now * this.scale} 0)`);
+    while (this.marks[0]?.at < oldest) this.marks.shift().group.remove();
+    while (this.arrivals[0]?.at < oldest) this.arrivals.shift();
   }
 }

@@ -93,7 +93,7 @@ fn has_guard(tokens: TokenStream) -> bool {
 }
 
 /// Whether `word` is among `tokens`, at any depth.
-fn mentions(tokens: &TokenStream, word: &str) -> bool {
+pub(crate) fn mentions(tokens: &TokenStream, word: &str) -> bool {
     tokens.clone().into_iter().any(|tree| match tree {
         TokenTree::Ident(ident) => ident == word,
         TokenTree::Group(group) => mentions(&group.stream(), word),

@@ -1,7 +1,9 @@
 //! `limiter`: it must be there before the call, and after it.
 
+use quote::ToTokens as _;
 use syn::{Block, Expr, Ident, Local, Pat, Stmt};
 
+use crate::check::body::mentions;
 use crate::check::last_names;
 use crate::diagnostics::Diagnostics;
 use crate::literal::as_literal;
@@ -38,7 +40,7 @@ fn is_new(expr: &Expr, locals: &[&Ident]) -> bool {
         Expr::Call(call) => match last_names::of_function(&call.func) {
             Some((owner, last)) => match (owner.as_str(), last.as_str()) {
                 ("RateLimiter", "with_store") => call.args.iter().any(makes_store),
-                ("RateLimiter", last) => last != "current",
+                ("RateLimiter", last) => CONSTRUCTORS.contains(&last),
                 ("RateLimiterBuilder" | "LazyLock" | "LazyCell" | "Lazy" | "OnceLock" | "OnceCell", "new") => true,
                 ("Arc" | "Box" | "Rc" | "Cow", _) | (_, "Some" | "Ok") => call.args.iter().any(new),
                 _ => false,
@@ -56,6 +58,9 @@ fn is_new(expr: &Expr, locals: &[&Ident]) -> bool {
     }
 }
 
+/// Functions of `RateLimiter` that make one, of whatever they are given.
+const CONSTRUCTORS: [&str; 4] = ["builder", "from_env", "memory", "redis"];
+
 /// Methods that may give what they are given.
 const GIVES_ARGUMENT: [&str; 9] =
     ["map_or", "map_or_else", "or", "or_else", "then", "then_some", "unwrap_or", "unwrap_or_else", "xor"];
@@ -67,7 +72,7 @@ fn makes(expr: &Expr, locals: &[&Ident]) -> bool {
         Expr::Closure(closure) => is_new(&closure.body, locals),
         Expr::Path(path) => {
             let (owner, last) = last_names::of(&path.path);
-            owner == "RateLimiter" && last != "current" || is_new(expr, locals)
+            owner == "RateLimiter" && CONSTRUCTORS.contains(&last.as_str()) || is_new(expr, locals)
         }
         _ => is_new(expr, locals),
     }
@@ -86,25 +91,32 @@ fn makes_store(expr: &Expr) -> bool {
     }
 }
 
-/// Whether the last expression of `block` is a new limiter, by way of a local or not.
+/// Whether the last expression of `block` is a new limiter, by way of a local or not. A local that another statement uses
+/// may be kept there, for the next call.
 fn ends_new<'a>(block: &'a Block, locals: &[&'a Ident]) -> bool {
+    let Some((Stmt::Expr(last, None), statements)) = block.stmts.split_last() else { return false };
     let mut locals = locals.to_vec();
-    for statement in &block.stmts {
-        match statement {
-            Stmt::Local(Local { pat, init: Some(init), .. }) => {
-                let pat = if let Pat::Type(typed) = pat { &*typed.pat } else { pat };
-                let Pat::Ident(name) = pat else { continue };
-                let new = is_new(&init.expr, &locals);
-                locals.retain(|local| **local != name.ident);
-                if new {
-                    locals.push(&name.ident);
-                }
-            }
-            Stmt::Expr(last, None) => return is_new(last, &locals),
-            _ => {}
+    for statement in statements {
+        if let Stmt::Local(Local { pat, init: Some(init), .. }) = statement
+            && let Some(name) = named(pat)
+            && is_new(&init.expr, &locals)
+        {
+            locals.push(name);
+        } else {
+            let tokens = statement.to_token_stream();
+            locals.retain(|local| !mentions(&tokens, &local.to_string()));
         }
     }
-    false
+    is_new(last, &locals)
+}
+
+/// The only name of a pattern.
+fn named(pat: &Pat) -> Option<&Ident> {
+    match pat {
+        Pat::Ident(name) => Some(&name.ident),
+        Pat::Type(typed) => named(&typed.pat),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -180,6 +192,12 @@ mod tests {
             "CELL.get_or_init(RateLimiter::memory)",
             "CELL.get_or_init(|| RateLimiter::memory())",
             "self.limiters.entry(tenant).or_insert(RateLimiter::memory())",
+            "RateLimiter::clone(&self.limiter)",
+            "tenant.map_or_else(RateLimiter::current, |tenant| RateLimiter::clone(&tenant.limiter))",
+            "RateLimiter::of(tenant)",
+            "self.of(tenant).unwrap_or_else(|| { let new = RateLimiter::memory(); self.keep(tenant, new.clone()); new })",
+            "{ let new = RateLimiter::memory(); let kept = self.keep(tenant, new.clone()); new }",
+            "{ let new = RateLimiter::memory(); if let Some(map) = map { map.insert(tenant, new.clone()); } new }",
             "{ static ONE: LazyLock<RateLimiter> = LazyLock::new(RateLimiter::memory); &ONE }",
         ] {
             assert!(errors(text).is_empty(), "{text}: {:?}", errors(text));

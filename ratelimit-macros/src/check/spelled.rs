@@ -23,7 +23,7 @@ pub(crate) fn argument(chars: &[char], scope: &Scope) -> Option<Spelled> {
 /// A word with a hyphen is none (`user-agent`).
 pub(crate) fn beside<'a>(
     chars: &[char],
-    placeholders: impl Iterator<Item = &'a Placeholder> + Clone,
+    placeholders: &(impl Iterator<Item = &'a Placeholder> + Clone),
     scope: &Scope,
 ) -> Option<Spelled> {
     let mut text = chars.to_vec();
@@ -147,7 +147,7 @@ mod tests {
             let mut diagnostics = crate::diagnostics::Diagnostics::default();
             let template = crate::parse::template::Template::parse(&literal, &mut diagnostics);
             let chars: Vec<char> = text.chars().collect();
-            let found = beside(&chars, template.placeholders(), &scope);
+            let found = beside(&chars, &template.placeholders(), &scope);
             assert_eq!(found.as_ref().map(|(name, _)| name.as_str()), name, "{text}");
             if let Some((name, at)) = found {
                 assert_eq!(chars[at].iter().collect::<String>(), name, "{text}");

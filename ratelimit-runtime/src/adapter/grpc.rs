@@ -12,7 +12,7 @@ const UNAVAILABLE: u8 = 14;
 const UNAUTHENTICATED: u8 = 16;
 
 /// The code of a status that says so. A call that is too heavy is refused however often it comes,
-/// and clients come back after `RESOURCE_EXHAUSTED`.
+/// and clients retry after `RESOURCE_EXHAUSTED`.
 pub(super) fn code(error: &RateLimitError) -> u8 {
     match error {
         RateLimitError::Exceeded(_) => RESOURCE_EXHAUSTED,

@@ -136,7 +136,7 @@ mod tests {
             ("for=[2001:db8::1]:4711, for=192.0.2.1:80, for=2001:db8::2", &["2001:db8::2", "192.0.2.1", "2001:db8::1"]),
             ("for=\"::ffff:192.0.2.1\"", &["192.0.2.1"]),
             ("for=\"192\\.0.2.1\"", &["192.0.2.1"]),
-            // What could be read in two ways names nobody.
+            // What could be read in two ways names no address.
             ("for=192.0.2.1;for=192.0.2.2", &["-"]),
             ("for=192.0.2.1 for=192.0.2.2", &["-"]),
             ("for =192.0.2.1", &["-"]),

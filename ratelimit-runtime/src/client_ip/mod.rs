@@ -16,7 +16,7 @@ use crate::key::Key;
 use crate::key::{KeyPart, KeyWriter};
 
 /// The address of the client: that of the connection, or, if the connection comes from one of the [`TrustedProxies`], the
-/// one that they report. A header that anybody can send is never believed.
+/// one that they report. The headers of any other peer are not read.
 ///
 /// It is an extractor of axum, actix-web and poem, `ClientIp::try_from(&request)?` in layers and in tonic,
 /// [`ClientIp::of`] elsewhere, and part of a key: as an [`IpAddr`] it stands for the subscriber, so for IPv6 the /64. [`by_client_ip`](crate::by_client_ip) is the key function

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_believed_unless_trusted() {
+    fn no_peer_is_believed_unless_trusted() {
         let forged = &[("x-forwarded-for", "1.1.1.1"), ("forwarded", "for=1.1.1.1"), ("x-real-ip", "1.1.1.1")];
         assert_eq!(client(&TrustedProxies::default(), "9.9.9.9", forged), "9.9.9.9");
         assert_eq!(client(&private(), "9.9.9.9", forged), "9.9.9.9");

@@ -60,13 +60,13 @@ impl Engine {
     /// Whether the check is sound, and the store declares what it needs.
     #[inline]
     fn can_be_asked(&self, check: &Check<'_>, request: &Request<'_>) -> bool {
-        check.is_sound() && self.covers(request)
+        check.is_sound() && self.supports(request)
     }
 
     /// Why it cannot be asked.
     #[cold]
     fn problem(&self, check: &Check<'_>) -> RateLimitError {
-        if check.is_sound() { self.lacks(&check.as_request()).into() } else { check.problem() }
+        if check.is_sound() { self.unsupported(&check.as_request()).into() } else { check.problem() }
     }
 
     #[cold]

@@ -42,8 +42,8 @@ impl Asked {
     }
 
     /// Whether the store has a feature, or the error that says that it does not.
-    pub(crate) fn need(&self, feature: Feature) -> Result<(), RateLimitError> {
-        Ok(self.engine.capabilities.need(self.check().terms.algorithm(), feature)?)
+    pub(crate) fn require(&self, feature: Feature) -> Result<(), RateLimitError> {
+        Ok(self.engine.capabilities.require(self.check().terms.algorithm(), feature)?)
     }
 
     /// Calls `what` on the store that made the charge, be it the engine's or the fallback; `None` if nothing was charged.

@@ -132,8 +132,8 @@ impl Memory {
     }
 
     fn note(&self, verdict: &Verdict) {
-        if verdict.blocked {
-            self.note_block(verdict.retry_after());
+        if let Some(retry_after) = verdict.retry_after().filter(|_| verdict.blocked) {
+            self.note_block(retry_after);
         }
     }
 

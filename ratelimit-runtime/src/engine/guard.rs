@@ -17,7 +17,7 @@ use crate::decision::{Decision, Source, Status};
 use crate::error::RateLimitError;
 use crate::observe;
 use crate::real_time;
-use crate::rule::MAX_WINDOW;
+use crate::rule::Limit;
 use crate::store::{Health, Store as _};
 
 /// The outcome of a check, if it takes no waiting at all; `None` if it does, and then nothing has been asked.
@@ -54,21 +54,36 @@ async fn cooperative<T>(outcome: Result<T, RateLimitError>) -> Result<T, RateLim
     outcome
 }
 
-/// Ready, unless the task has used up its budget. Refusals are so quick that some of them are as much work as what else
-/// takes a unit of it.
-#[inline]
-pub(crate) fn poll_cooperative(cx: &mut Context<'_>) -> Poll<()> {
-    const REFUSALS_PER_UNIT: u8 = 16;
-    thread_local! {
-        static REFUSALS: Cell<u8> = const { Cell::new(0) };
-    }
-    let refusals = REFUSALS.get().wrapping_add(1);
-    REFUSALS.set(refusals);
-    if refusals % REFUSALS_PER_UNIT == 0 { poll_budget(cx) } else { Poll::Ready(()) }
+/// Refusals are so quick that so many of them are as much work as what else takes a unit of the budget.
+const REFUSALS_PER_UNIT: u8 = 16;
+
+thread_local! {
+    /// How many refusals no unit has been taken for.
+    static REFUSALS: Cell<u8> = const { Cell::new(0) };
 }
 
+/// Counts a refusal. It is ready, unless a unit is due and the task has used up its budget.
+#[inline]
+pub(crate) fn poll_cooperative(cx: &mut Context<'_>) -> Poll<()> {
+    count_refusal();
+    if is_unit_due() { poll_budget(cx) } else { Poll::Ready(()) }
+}
+
+#[inline]
+pub(crate) fn count_refusal() {
+    REFUSALS.set(REFUSALS.get().wrapping_add(1));
+}
+
+/// Whether so many refusals have been counted that they take a [unit](poll_budget) of the budget.
+#[inline]
+pub(crate) fn is_unit_due() -> bool {
+    REFUSALS.get() >= REFUSALS_PER_UNIT
+}
+
+/// Takes a unit of the budget for the refusals that were counted. It is ready, unless the task has used it up.
 #[cold]
-fn poll_budget(cx: &mut Context<'_>) -> Poll<()> {
+pub(crate) fn poll_budget(cx: &mut Context<'_>) -> Poll<()> {
+    REFUSALS.set(0);
     coop::poll_proceed(cx).map(|budget| budget.made_progress())
 }
 
@@ -100,7 +115,7 @@ async fn attempts(group: &[Asked]) -> Result<Vec<Decision>, Refused> {
         let by = group.iter().position(|asked| asked.check().waits()).unwrap_or(0);
         return Err(Refused { by, error: RateLimitError::misconfigured(format!("`wait` cannot be kept here: {why}")) });
     }
-    let attempt = group.iter().map(Asked::timeout).max().unwrap_or_default().min(MAX_WINDOW);
+    let attempt = group.iter().map(Asked::timeout).max().unwrap_or_default().min(Limit::MAX_WINDOW);
     let waiters: Vec<Waiter<'_>> = group
         .iter()
         .map(|asked| Waiter { queues: &asked.engine.queues, key: asked.check().key, wait: waits(asked), attempt })
@@ -119,11 +134,13 @@ impl Attempts for Group<'_> {
 
     async fn attempt(&self) -> Attempt<Self::Outcome> {
         match once(self.0, Instant::now()).await {
-            Err(Refused { by, error: RateLimitError::Exceeded(refusal) }) => Attempt::Refused {
-                by,
-                retry_after: refusal.retry_after(),
-                outcome: Err(Refused { by, error: RateLimitError::Exceeded(refusal) }),
-            },
+            Err(Refused { by, error: RateLimitError::Exceeded(refusal) }) => {
+                let outcome = Err(Refused { by, error: RateLimitError::Exceeded(refusal) });
+                match refusal.retry_after() {
+                    Some(retry_after) => Attempt::Refused { by, retry_after, outcome },
+                    None => Attempt::Done(outcome),
+                }
+            }
             outcome => Attempt::Done(outcome),
         }
     }
@@ -155,7 +172,7 @@ async fn out_of_time(
     // Not asked again: a slot that comes free now belongs to the first in the queue, and all who give up at this moment
     // would ask at once.
     let decision = if let Some((Err(Refused { error: RateLimitError::Exceeded(refusal), .. }), ago)) = refused {
-        aged(refusal, ago)
+        refusal.aged(ago)
     } else {
         let peeked = asked.peek(asked.limit_after(Instant::now())).await;
         let decision = peeked.map_err(|error| Refused { by, error })?;
@@ -170,16 +187,6 @@ async fn out_of_time(
     let status = if decision.is_blocked() { Status::Blocked } else { Status::Exceeded };
     let refusal = Decision { status, retry_after_us: decision.retry_after_us.max(at_least), ticket: 0, ..decision };
     Err(Refused { by, error: RateLimitError::Exceeded(refusal) })
-}
-
-/// A refusal as it reads `elapsed` later.
-fn aged(refusal: Decision, elapsed: Duration) -> Decision {
-    let elapsed = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
-    Decision {
-        retry_after_us: refusal.retry_after_us.saturating_sub(elapsed),
-        reset_after_us: refusal.reset_after_us.saturating_sub(elapsed),
-        ..refusal
-    }
 }
 
 fn observed(asked: &Asked, outcome: Result<Decision, RateLimitError>) -> Result<Decision, RateLimitError> {

@@ -76,15 +76,15 @@ impl Engine {
 impl Engine {
     /// Whether the store declares what the request needs.
     #[inline]
-    pub(crate) fn covers(&self, request: &Request<'_>) -> bool {
-        self.capabilities.covers(request)
+    pub(crate) fn supports(&self, request: &Request<'_>) -> bool {
+        self.capabilities.supports(request).is_ok()
     }
 
-    /// What it lacks.
+    /// Why it does not.
     #[cold]
-    pub(crate) fn lacks(&self, request: &Request<'_>) -> StoreError {
+    pub(crate) fn unsupported(&self, request: &Request<'_>) -> StoreError {
         // The store knows better words for what it cannot do.
-        let declared = self.capabilities.cover(request).err();
+        let declared = self.capabilities.supports(request).err();
         let own = self.store.supports(request).err();
         own.or(declared).unwrap_or_else(|| StoreError::unsupported("the store cannot keep this rule"))
     }

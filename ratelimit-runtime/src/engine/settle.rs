@@ -38,7 +38,7 @@ pub(super) fn give_back(asked: &Asked, charge: Charge) {
 
 /// Gives back a charge by hand; says whether anything of it was left.
 pub(crate) async fn refund(asked: &Asked, admission: &Decision) -> Result<bool, RateLimitError> {
-    asked.engine.capabilities.need(asked.check().terms.algorithm(), Feature::Refund)?;
+    asked.engine.capabilities.require(asked.check().terms.algorithm(), Feature::Refund)?;
     let Some(answer) = asked.charged_by(admission.charge(), |store, request, ticket| store.refund(request, ticket))?
     else {
         return Ok(false);

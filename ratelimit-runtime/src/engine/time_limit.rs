@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::StoreError;
 use crate::real_time;
-use crate::rule::MAX_WINDOW;
+use crate::rule::Limit;
 use crate::store::Answer;
 
 /// The end of a check. Real time: a server does not know that the clock of a test is paused.
@@ -23,7 +23,7 @@ impl TimeLimit {
 
     pub(super) fn after(start: Instant, timeout: Duration) -> Self {
         // Nobody waits for a year, and a sum of times must not overflow.
-        Self { at: start + timeout.min(MAX_WINDOW), timeout }
+        Self { at: start + timeout.min(Limit::MAX_WINDOW), timeout }
     }
 
     /// Whichever ends first.

@@ -3,7 +3,8 @@
 //! Callers that a key has refused stand in the queue of that key, first come, first served, and only the first of them
 //! tries again, at the moment that its last refusal named: a thousand waiters ask the store once, not a thousand times. A caller
 //! who comes while others wait goes to the end of the queue. Each waits no longer than its rule allows, and one that is
-//! dropped makes room for the next. So does one whose runtime is not driven: its turn lapses.
+//! dropped makes room for the next. So does one whose runtime is not driven: its turn lapses, and with it the places of all
+//! who wait on that runtime, so that those behind them wait for it once.
 //!
 //! What is tried is up to the caller; this file only knows keys and refusals.
 
@@ -12,6 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::runtime::{Handle, Id};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -59,12 +61,12 @@ pub(super) async fn wait<A: Attempts>(waiters: &[Waiter<'_>], attempts: &A) -> W
     let start = Instant::now();
     let mut place: Option<(usize, Place<'_>)> = None;
     let mut last: Option<(A::Outcome, Instant)> = None;
-    // Whoever comes while others wait stands behind them.
+    // A caller who comes while others wait stands behind them.
     let mut next = waiters.iter().position(|waiter| !waiter.wait.is_zero() && waiter.queues.has(waiter.key));
     let mut retry_at = start;
     loop {
         if let Some((by, waiter)) = next.take().and_then(|by| Some((by, waiters.get(by)?))) {
-            // The old place is left first, so that nobody waits for one key while keeping the turn of another.
+            // The old place is left first, so that no caller waits for one key while keeping the turn of another.
             drop(place.take());
             let in_time = match waiter.queues.join(waiter) {
                 Some(joined) => place.insert((by, joined)).1.turn(retry_at, start + waiter.wait).await,
@@ -109,41 +111,48 @@ fn out_of_time<T>(by: usize, waiter: &Waiter<'_>, last: Option<(T, Instant)>) ->
 /// The queues of one limiter, one per key that is waited for.
 #[derive(Debug, Default)]
 pub(super) struct WaitQueues {
-    queues: Mutex<HashMap<Box<[u8]>, Queue>>,
+    queues: Mutex<Queues>,
     /// How many places there are, those that have lapsed included.
     waiting: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Queues {
+    by_key: HashMap<Box<[u8]>, Queue>,
+    /// Of the next place, in whichever queue: one that has lapsed is not taken for another in a later queue of its key.
+    next: u64,
 }
 
 /// The places of one queue, by number; never empty. The first of them has the turn.
 #[derive(Debug)]
 struct Queue {
     places: BTreeMap<u64, Turn>,
-    next: u64,
     /// When the first tries again.
     retry_at: Instant,
     /// When the turn is the next one's, unless the first has done something by then.
     lapses_at: Instant,
 }
 
-/// What a place is told, and how long it may take over an attempt.
+/// What a place is told, where that is heard, and how long it may take over an attempt.
 #[derive(Debug, Clone)]
 struct Turn {
     comes: Arc<Notify>,
+    runtime: Option<Id>,
     attempt: Duration,
 }
 
 impl WaitQueues {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Box<[u8]>, Queue>> {
+    fn lock(&self) -> MutexGuard<'_, Queues> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn has(&self, key: &[u8]) -> bool {
-        self.waiting.load(Ordering::Relaxed) > 0 && self.lock().contains_key(key)
+        self.waiting.load(Ordering::Relaxed) > 0 && self.lock().by_key.contains_key(key)
     }
 
     /// When the first in the queue of this key tries again.
     fn front(&self, key: &[u8]) -> Option<Instant> {
-        self.lock().get(key).map(|queue| queue.retry_at)
+        self.lock().by_key.get(key).map(|queue| queue.retry_at)
     }
 
     /// A place at the end of the queue of a key; `None` if too many wait already.
@@ -153,27 +162,29 @@ impl WaitQueues {
             return None;
         }
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        let turn = Turn { comes: Arc::new(Notify::new()), attempt: waiter.attempt };
+        let turn = Turn { comes: Arc::new(Notify::new()), runtime: runtime(), attempt: waiter.attempt };
         let key: Box<[u8]> = waiter.key.into();
-        let number = Queue::join(&mut queues, &key, &turn);
+        let number = queues.join(&key, &turn);
         Some(Place { queues: self, key, number, turn })
     }
 }
 
-impl Queue {
-    fn join(queues: &mut HashMap<Box<[u8]>, Self>, key: &[u8], turn: &Turn) -> u64 {
-        if let Some(queue) = queues.get_mut(key) {
-            let number = queue.next;
+impl Queues {
+    /// Adds a place at the end of the queue of a key, and gives its number.
+    fn join(&mut self, key: &[u8], turn: &Turn) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        if let Some(queue) = self.by_key.get_mut(key) {
             queue.places.insert(number, turn.clone());
-            queue.next += 1;
-            return number;
+        } else {
+            let (now, places) = (Instant::now(), BTreeMap::from([(number, turn.clone())]));
+            self.by_key.insert(key.into(), Queue { places, retry_at: now, lapses_at: now + turn.attempt + LATE });
         }
-        let now = Instant::now();
-        let places = BTreeMap::from([(0, turn.clone())]);
-        queues.insert(key.into(), Self { places, next: 1, retry_at: now, lapses_at: now + turn.attempt + LATE });
-        0
+        number
     }
+}
 
+impl Queue {
     /// Takes a place out; if it was the first, the turn is the next one's. Says whether any are left.
     fn leave(&mut self, number: u64, now: Instant) -> bool {
         let had_turn = self.is_first(number);
@@ -186,9 +197,20 @@ impl Queue {
         !self.places.is_empty()
     }
 
+    /// Takes out the first place, whose turn has lapsed, and those on its runtime, unless that is the one that runs this.
+    fn lapse(&mut self, first: u64, now: Instant) {
+        let late = self.places.get(&first).and_then(|turn| turn.runtime).filter(|late| runtime() != Some(*late));
+        self.places.retain(|number, turn| *number == first || late.is_none() || turn.runtime != late);
+        self.leave(first, now);
+    }
+
     fn is_first(&self, number: u64) -> bool {
         self.places.keys().next() == Some(&number)
     }
+}
+
+fn runtime() -> Option<Id> {
+    Handle::try_current().ok().map(|runtime| runtime.id())
 }
 
 /// A place in a queue; the last to leave takes the queue along.
@@ -227,24 +249,26 @@ impl Place<'_> {
     /// Says that the next attempt is made at this moment, if it is this one's turn.
     fn keeps_turn_until(&self, retry_at: Instant) -> bool {
         let mut queues = self.queues.lock();
-        let Some(queue) = queues.get_mut(&self.key).filter(|queue| queue.is_first(self.number)) else { return false };
+        let Some(queue) = queues.by_key.get_mut(&self.key).filter(|queue| queue.is_first(self.number)) else {
+            return false;
+        };
         (queue.retry_at, queue.lapses_at) = (retry_at, retry_at + self.turn.attempt + LATE);
         true
     }
 
-    /// Where it stands now. A turn that has lapsed is taken away, and its place with it: its owner comes again at the end.
+    /// Where it stands now. A turn that has lapsed is taken away, and its place with it: its owner joins again at the end.
     fn stand(&mut self) -> Stand {
         let mut queues = self.queues.lock();
         loop {
             let now = Instant::now();
-            let queue = queues.get_mut(&self.key).filter(|queue| queue.places.contains_key(&self.number));
+            let queue = queues.by_key.get_mut(&self.key).filter(|queue| queue.places.contains_key(&self.number));
             let Some(queue) = queue else {
-                self.number = Queue::join(&mut queues, &self.key, &self.turn);
+                self.number = queues.join(&self.key, &self.turn);
                 continue;
             };
             match queue.places.keys().next().copied() {
                 Some(first) if first != self.number && now < queue.lapses_at => return Stand::Behind(queue.lapses_at),
-                Some(first) if first != self.number => _ = queue.leave(first, now),
+                Some(first) if first != self.number => queue.lapse(first, now),
                 _ => return Stand::First,
             }
         }
@@ -255,10 +279,67 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         let mut queues = self.queues.lock();
         self.queues.waiting.fetch_sub(1, Ordering::Relaxed);
-        if let Some(queue) = queues.get_mut(&self.key)
+        if let Some(queue) = queues.by_key.get_mut(&self.key)
             && !queue.leave(self.number, Instant::now())
         {
-            queues.remove(&self.key);
+            queues.by_key.remove(&self.key);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
+
+    use super::*;
+
+    const ATTEMPT: Duration = Duration::from_millis(100);
+
+    fn waiter(queues: &WaitQueues) -> Waiter<'_> {
+        Waiter { queues, key: b"key", wait: LATE * 10, attempt: ATTEMPT }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_place_that_lapsed_is_no_place_in_a_later_queue_of_the_key() {
+        let queues = WaitQueues::default();
+        let mut lapsed = queues.join(&waiter(&queues)).unwrap();
+        let mut second = queues.join(&waiter(&queues)).unwrap();
+        assert!(matches!(second.stand(), Stand::Behind(_)));
+        tokio::time::advance(ATTEMPT + LATE).await;
+        assert!(matches!(second.stand(), Stand::First));
+        drop(second);
+        assert!(!queues.has(b"key"));
+        let mut newcomer = queues.join(&waiter(&queues)).unwrap();
+        assert!(matches!(newcomer.stand(), Stand::First));
+        assert!(matches!(lapsed.stand(), Stand::Behind(_)), "the turn is the newcomer's");
+        drop(lapsed);
+        assert!(queues.has(b"key"), "the newcomer keeps its place");
+        assert!(matches!(newcomer.stand(), Stand::First));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_waiters_of_a_runtime_that_is_not_driven_lapse_together() {
+        let queues = WaitQueues::default();
+        let other = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let mut others: Vec<_> = {
+            let _other = other.enter();
+            (0..3).map(|_| queues.join(&waiter(&queues)).unwrap()).collect()
+        };
+        let [mut ours, mut next] = [(); 2].map(|()| queues.join(&waiter(&queues)).unwrap());
+        assert!(matches!(ours.stand(), Stand::Behind(_)));
+        tokio::time::advance(ATTEMPT + LATE * 2).await;
+        assert!(matches!(ours.stand(), Stand::First));
+        // One of the same runtime that is late takes none of the others along.
+        tokio::time::advance(ATTEMPT + LATE * 2).await;
+        assert!(matches!(next.stand(), Stand::First));
+        assert!(matches!(ours.stand(), Stand::Behind(_)));
+        for other in &mut others {
+            assert!(matches!(other.stand(), Stand::Behind(_)), "behind, once it is driven again");
+        }
+        drop((ours, next));
+        assert!(matches!(others[0].stand(), Stand::First));
+        drop(others);
+        assert!(!queues.has(b"key"));
+        tokio::task::spawn_blocking(|| drop(other)).await.unwrap();
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::Input;
-use crate::rule::{Limit, MAX_COUNT, MAX_LIMITS, MAX_WINDOW, Policy};
+use crate::rule::{Limit, Policy, Rule};
 use crate::{Algorithm, OnUnavailable, RateLimiter};
 
 /// Policies from TOML, from JSON, and as text; and the words that go with them.
@@ -32,11 +32,11 @@ pub fn policy(data: &[u8]) {
 }
 
 fn usable(policy: &Policy) {
-    assert!((1..=MAX_LIMITS).contains(&policy.limits().len()), "{policy:?}");
-    assert!(policy.block() <= MAX_WINDOW, "{policy:?}");
+    assert!((1..=Rule::MAX_LIMITS).contains(&policy.limits().len()), "{policy:?}");
+    assert!(policy.block() <= Limit::MAX_WINDOW, "{policy:?}");
     for limit in policy.limits() {
-        assert!((1..=MAX_COUNT).contains(&limit.max()), "{limit:?}");
-        assert!((Duration::from_millis(1)..=MAX_WINDOW).contains(&limit.window()), "{limit:?}");
+        assert!((1..=Limit::MAX_COUNT).contains(&limit.max()), "{limit:?}");
+        assert!((Duration::from_millis(1)..=Limit::MAX_WINDOW).contains(&limit.window()), "{limit:?}");
         let read: Limit = limit.to_string().parse().expect("what is written can be read");
         assert_eq!((read.max(), read.window()), (limit.max(), limit.window()));
     }

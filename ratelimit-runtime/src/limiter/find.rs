@@ -78,6 +78,12 @@ pub(crate) fn responses() -> crate::Responses {
     setting(|engine| engine.responses.clone())
 }
 
+/// Whether the limiter in force here tells older clients as well.
+#[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
+pub(crate) fn legacy_headers() -> bool {
+    setting(|engine| engine.responses.legacy)
+}
+
 /// Whom the limiter in force here believes, if there is one.
 #[cfg(feature = "http")]
 pub(crate) fn trusted_proxies() -> crate::TrustedProxies {

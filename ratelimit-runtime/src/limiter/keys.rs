@@ -47,7 +47,7 @@ impl Keys {
             From::Cursor(cursor) => Some(cursor.clone()),
             From::End => return Ok(None),
         };
-        self.asked.need(Feature::Keys)?;
+        self.asked.require(Feature::Keys)?;
         let beginning = self.asked.key_request()?.key().len();
         let Page { keys, next } = engine::change(&self.asked, |store, request| store.keys(request, from)).await?;
         self.from = next.map_or(From::End, From::Cursor);

@@ -19,7 +19,7 @@ use crate::decision::Decision;
 use crate::engine::{self, Asked, Engine};
 use crate::error::RateLimitError;
 use crate::key::Key;
-use crate::rule::{MAX_WINDOW, Policy, Rule};
+use crate::rule::{Limit, Policy, Rule};
 use crate::store::memory::MemoryStore;
 use crate::store::{Feature, Store};
 
@@ -120,15 +120,21 @@ impl RateLimiter {
     /// Every [`RateLimitError`]. A refused call is charged nothing.
     pub async fn acquire(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
         let engine = &self.engine;
+        // Before there is an outcome, which would have to be kept meanwhile.
+        if engine::is_unit_due() {
+            poll_fn(engine::poll_budget).await;
+        }
         let asked = engine::with_check_by_hand(rule, engine, key, |check| match engine::acquire_now(engine, check) {
             Some(outcome) => ControlFlow::Break(outcome),
             None => ControlFlow::Continue(Asked::new(Arc::clone(engine), check)),
         });
-        if matches!(asked, ControlFlow::Break(Err(_))) {
-            poll_fn(engine::poll_cooperative).await;
-        }
         match asked {
-            ControlFlow::Break(outcome) => outcome,
+            ControlFlow::Break(outcome) => {
+                if outcome.is_err() {
+                    engine::count_refusal();
+                }
+                outcome
+            }
             ControlFlow::Continue(asked) => engine::acquire(&asked).await,
         }
     }
@@ -174,11 +180,11 @@ impl RateLimiter {
     /// `Misconfigured`; or `Unavailable`, and then the key is blocked in this process alone: try again once the store is
     /// back, for the others.
     pub async fn block(&self, rule: &Rule, key: &Key, duration: Duration) -> Result<(), RateLimitError> {
-        if duration.is_zero() || duration > MAX_WINDOW {
+        if duration.is_zero() || duration > Limit::MAX_WINDOW {
             return Err(RateLimitError::misconfigured("a block lasts more than 0 and at most 366 days"));
         }
         let asked = self.asked(rule, key);
-        asked.need(Feature::Block)?;
+        asked.require(Feature::Block)?;
         let outcome = engine::change(&asked, |store, request| store.block(request, duration)).await;
         match &outcome {
             // What was blocked here during an outage is blocked by the store now.
@@ -196,7 +202,7 @@ impl RateLimiter {
     /// `Unavailable` or `Misconfigured`.
     pub async fn unblock(&self, rule: &Rule, key: &Key) -> Result<bool, RateLimitError> {
         let asked = self.asked(rule, key);
-        asked.need(Feature::Block)?;
+        asked.require(Feature::Block)?;
         let here = self.engine.fallback.unblock(asked.key_request()?);
         Ok(engine::change(&asked, Store::unblock).await? || here)
     }

@@ -45,5 +45,5 @@ fn supported(engine: &Engine, policies: &Policies) -> Result<(), RateLimitError>
 }
 
 fn supported_by(engine: &Engine, request: &Request<'_>) -> Result<(), StoreError> {
-    if engine.covers(request) { engine.store.supports(request) } else { Err(engine.lacks(request)) }
+    if engine.supports(request) { engine.store.supports(request) } else { Err(engine.unsupported(request)) }
 }

@@ -4,6 +4,7 @@
 use std::fmt::Debug;
 use std::io::Write as _;
 
+use tracing::field;
 use tracing::level_filters::LevelFilter;
 
 use super::labels::{self, Outcome};
@@ -33,17 +34,18 @@ pub(super) fn listens(allowed: bool, shadow: bool) -> bool {
 pub(super) fn decision(observed: &Observed<'_>) {
     let Observed { decision, shadow, .. } = observed;
     let (rule, source) = (decision.rule(), labels::source(decision.source()));
-    let (outcome, retry_after) = (Outcome::of(decision, *shadow).as_str(), decision.retry_after());
+    let outcome = Outcome::of(decision, *shadow).as_str();
+    let retry_after = decision.retry_after().map(field::debug);
     if decision.is_allowed() {
         let remaining = decision.remaining();
         tracing::trace!(name: "admitted", target: DECISION, rule, outcome, source, remaining, "admitted");
     } else if *shadow {
         tracing::info!(
-            name: "shadow_refused", target: DECISION, rule, outcome, source, ?retry_after,
+            name: "shadow_refused", target: DECISION, rule, outcome, source, retry_after,
             "a call that the limit refuses runs: the rule is in shadow mode"
         );
     } else {
-        tracing::debug!(name: "refused", target: DECISION, rule, outcome, source, ?retry_after, "refused");
+        tracing::debug!(name: "refused", target: DECISION, rule, outcome, source, retry_after, "refused");
     }
 }
 

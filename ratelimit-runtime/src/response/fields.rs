@@ -64,8 +64,8 @@ impl<'a> Item<'a> {
 pub(crate) struct Standings<'a>(Vec<Item<'a>>);
 
 impl<'a> Standings<'a> {
-    /// After these decisions, and a refusal that need not be among them. Rules in shadow mode limit
-    /// nobody, so they are not told of.
+    /// After these decisions, and a refusal that need not be among them. Rules in shadow mode refuse
+    /// no call, so they are not told of.
     #[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
     pub(crate) fn after(observations: &'a [Observation], refusal: Option<&'a Decision>) -> Self {
         let mut standings = Self(Vec::new());
@@ -123,12 +123,14 @@ impl<'a> Standings<'a> {
                     let _ = policy.parameter(BURST, integer(*burst));
                 }
             }
-            // Where nobody was asked, nobody knows what is left.
+            // Where no store was asked, it is not known what is left.
             if decision.source() != Source::Nobody {
                 let name = name(decision.rule(), decision.limit_index());
                 let Ok(name) = StringRef::from_str(&name) else { continue };
-                let standing = standings.bare_item(name);
-                let _ = standing.parameter(R, integer(decision.remaining())).parameter(T, integer(reset(decision)));
+                let standing = standings.bare_item(name).parameter(R, integer(decision.remaining()));
+                if let Some(seconds) = reset(decision) {
+                    let _ = standing.parameter(T, integer(seconds));
+                }
             }
         }
         let mut fields = Vec::new();
@@ -147,17 +149,18 @@ pub(super) fn of_refusal(decision: &Decision, legacy: bool) -> Vec<Field> {
 }
 
 /// What older clients read.
-pub(crate) fn legacy_fields(decision: &Decision) -> [Field; 3] {
-    [
+pub(crate) fn legacy_fields(decision: &Decision) -> impl Iterator<Item = Field> {
+    let counts = [
         ("x-ratelimit-limit", decision.limit().to_string()),
         ("x-ratelimit-remaining", decision.remaining().to_string()),
-        ("x-ratelimit-reset", reset(decision).to_string()),
-    ]
+    ];
+    counts.into_iter().chain(reset(decision).map(|seconds| ("x-ratelimit-reset", seconds.to_string())))
 }
 
-/// When it is worth to come again: of a refused call the same moment as `Retry-After`.
-fn reset(decision: &Decision) -> u64 {
-    whole_seconds(if decision.is_allowed() { decision.reset_after() } else { decision.retry_after() })
+/// The seconds after which a further call is worth it: of a refused call those of `Retry-After`, if it has them.
+pub(crate) fn reset(decision: &Decision) -> Option<u64> {
+    let reset = if decision.is_allowed() { Some(decision.reset_after()) } else { decision.retry_after() };
+    reset.map(whole_seconds)
 }
 
 /// A structured string holds printable ASCII, and two names must not become one.

@@ -7,7 +7,7 @@ mod refusal;
 mod responses;
 
 #[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
-pub(crate) use self::fields::{Standings, legacy_fields};
+pub(crate) use self::fields::{Standings, legacy_fields, reset};
 pub use self::refusal::Refusal;
 pub use self::responses::Responses;
 #[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]

@@ -91,7 +91,7 @@ impl Responses {
     }
 
     /// The status of a call that costs more than its limit ever admits: 413 unless set. Many
-    /// clients come back after a 429, although this call is refused however long they wait. What
+    /// clients retry after a 429, although this call is refused however long they wait. What
     /// is not from 400 to 599 is `Misconfigured` when the limiter is built.
     #[must_use]
     pub fn cost_exceeds_limit(mut self, status: u16) -> Self {

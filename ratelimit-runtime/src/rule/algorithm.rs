@@ -23,8 +23,8 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::SlidingWindow, Self::SlidingCounter, Self::FixedWindow, Self::TokenBucket, Self::LeakyBucket];
+    pub const ALL: &'static [Self] =
+        &[Self::SlidingWindow, Self::SlidingCounter, Self::FixedWindow, Self::TokenBucket, Self::LeakyBucket];
 
     const fn name(self) -> &'static str {
         match self {

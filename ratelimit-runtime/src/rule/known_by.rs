@@ -14,7 +14,7 @@ pub(crate) struct KnownBy {
 }
 
 impl KnownBy {
-    pub(super) const fn nobody() -> Self {
+    pub(super) const fn none() -> Self {
         Self { limiters: [const { AtomicU64::new(0) }; LIMITERS], made_per_call: AtomicBool::new(false) }
     }
 

@@ -3,15 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-/// The longest window: 366 days.
-pub const MAX_WINDOW: Duration = Duration::from_secs(366 * 24 * 60 * 60);
-
-/// The largest count a limit or a cost can hold: 2⁵² − 1, so that Redis scripts, which count in doubles, add two of
-/// them exactly. Larger numbers mean this one.
-pub const MAX_COUNT: u64 = (1 << 52) - 1;
-
 /// How many limits a rule may have.
-pub const MAX_LIMITS: usize = 8;
+pub(super) const MAX_LIMITS: usize = 8;
 
 /// At most `max` in any `window`. As text it is `5/60s`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -23,11 +16,19 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// At most `max` in any `window`. A `max` of 0 admits nothing; one above [`MAX_COUNT`] means [`MAX_COUNT`].
+    /// The longest window: 366 days.
+    pub const MAX_WINDOW: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+    /// The largest count that a limit or a cost can hold: 2⁵² − 1, so that Redis scripts, which count in doubles, add two
+    /// of them exactly. Larger numbers mean this one.
+    pub const MAX_COUNT: u64 = (1 << 52) - 1;
+
+    /// At most `max` in any `window`. A `max` of 0 admits nothing; one above [`MAX_COUNT`](Self::MAX_COUNT) means that.
     ///
     /// # Panics
     ///
-    /// If `window` is shorter than a millisecond or longer than [`MAX_WINDOW`]; in a constant, at compile time.
+    /// If `window` is shorter than a millisecond or longer than [`MAX_WINDOW`](Self::MAX_WINDOW); in a
+    /// constant, at compile time.
     #[must_use]
     pub const fn new(max: u64, window: Duration) -> Self {
         match Self::try_new(max, window) {
@@ -41,12 +42,12 @@ impl Limit {
     ///
     /// # Errors
     ///
-    /// If `window` is shorter than a millisecond or longer than [`MAX_WINDOW`].
+    /// If `window` is shorter than a millisecond or longer than [`MAX_WINDOW`](Self::MAX_WINDOW).
     pub const fn try_new(max: u64, window: Duration) -> Result<Self, InvalidLimit> {
         if window.as_millis() == 0 {
             return Err(InvalidLimit::TooShort);
         }
-        if window.as_micros() > MAX_WINDOW.as_micros() {
+        if window.as_micros() > Self::MAX_WINDOW.as_micros() {
             return Err(InvalidLimit::TooLong);
         }
         #[allow(clippy::cast_possible_truncation, reason = "at most 366 days")]
@@ -81,13 +82,13 @@ impl Limit {
     /// The same window with another `max`.
     #[must_use]
     pub const fn with_max(mut self, max: u64) -> Self {
-        self.max = if max > MAX_COUNT { MAX_COUNT } else { max };
+        self.max = if max > Self::MAX_COUNT { Self::MAX_COUNT } else { max };
         self
     }
 
     /// How much a bucket algorithm admits at once; `max` unless set. The other algorithms have no burst.
     ///
-    /// A bucket fills within [`MAX_WINDOW`]: a larger burst is cut to what does.
+    /// A bucket fills within [`MAX_WINDOW`](Self::MAX_WINDOW): a larger burst is cut to what does.
     ///
     /// # Panics
     ///
@@ -95,7 +96,7 @@ impl Limit {
     #[must_use]
     pub const fn with_burst(mut self, burst: u64) -> Self {
         assert!(burst > 0, "the burst of a limit is at least 1");
-        self.burst = if burst > MAX_COUNT { MAX_COUNT } else { burst };
+        self.burst = if burst > Self::MAX_COUNT { Self::MAX_COUNT } else { burst };
         self
     }
 
@@ -109,7 +110,7 @@ impl Limit {
         if self.burst <= self.max {
             return self.burst;
         }
-        let most = self.max as u128 * MAX_WINDOW.as_micros() / self.window_us as u128;
+        let most = self.max as u128 * Self::MAX_WINDOW.as_micros() / self.window_us as u128;
         #[allow(clippy::cast_possible_truncation, reason = "no more than a burst, which has 64 bits")]
         if most < self.burst as u128 { most as u64 } else { self.burst }
     }
@@ -141,7 +142,7 @@ impl Limit {
 pub enum InvalidLimit {
     /// The window is shorter than a millisecond.
     TooShort,
-    /// The window is longer than [`MAX_WINDOW`].
+    /// The window is longer than [`Limit::MAX_WINDOW`].
     TooLong,
 }
 

@@ -20,7 +20,7 @@ use once_cell::sync::OnceCell;
 
 pub use self::algorithm::Algorithm;
 pub(crate) use self::known_by::KnownBy;
-pub use self::limit::{InvalidLimit, Limit, MAX_COUNT, MAX_LIMITS, MAX_WINDOW};
+pub use self::limit::{InvalidLimit, Limit};
 pub(crate) use self::name::{FORMAT, Name, escape, from_type_path, push_head};
 pub use self::on_unavailable::OnUnavailable;
 pub use self::policy::Policy;
@@ -73,6 +73,9 @@ pub(crate) struct Resolved {
 }
 
 impl Rule {
+    /// How many limits a rule may have.
+    pub const MAX_LIMITS: usize = limit::MAX_LIMITS;
+
     /// A rule with a name of its own. Braces, colons and control characters in a name are stored escaped.
     #[must_use]
     pub const fn new(name: &'static str, limit: Limit) -> Self {
@@ -106,14 +109,14 @@ impl Rule {
             policy: None,
             revision: 0,
             resolved: OnceCell::new(),
-            known_by: KnownBy::nobody(),
+            known_by: KnownBy::none(),
         }
     }
 
     /// The same rule with other windows or another algorithm: what was worked out of it before is void.
     const fn revised(mut self) -> Self {
         self.revision += 1;
-        self.known_by = KnownBy::nobody();
+        self.known_by = KnownBy::none();
         self
     }
 
@@ -121,7 +124,7 @@ impl Rule {
     ///
     /// # Panics
     ///
-    /// If the rule has [`MAX_LIMITS`] already; in a constant, at compile time.
+    /// If the rule has [`MAX_LIMITS`](Self::MAX_LIMITS) already; in a constant, at compile time.
     #[must_use]
     pub const fn and(mut self, limit: Limit) -> Self {
         self.terms = self.terms.and(limit);
@@ -147,7 +150,7 @@ impl Rule {
     /// served; when 10,000 of one limiter wait, others are refused at once.
     #[must_use]
     pub const fn with_wait(mut self, wait: Duration) -> Self {
-        self.terms.wait = if wait.as_micros() > MAX_WINDOW.as_micros() { MAX_WINDOW } else { wait };
+        self.terms.wait = if wait.as_micros() > Limit::MAX_WINDOW.as_micros() { Limit::MAX_WINDOW } else { wait };
         self
     }
 

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::algorithm::Algorithm;
 use super::duration;
-use super::limit::{Limit, MAX_LIMITS, MAX_WINDOW};
+use super::limit::{Limit, MAX_LIMITS};
 use super::on_unavailable::OnUnavailable;
 use super::policy::Policy;
 use super::words::{Fault, ParseError, nearest};
@@ -160,7 +160,7 @@ impl Policy {
         }
         match block {
             Some(Duration::ZERO) => Err("this block is no time at all: write one such as \"10m\"".to_owned()),
-            Some(block) if block > MAX_WINDOW => Err("this block is too long: the longest is 366d".to_owned()),
+            Some(block) if block > Limit::MAX_WINDOW => Err("this block is too long: the longest is 366d".to_owned()),
             _ => Ok(Self { algorithm, limits, block: block.unwrap_or_default() }),
         }
     }
@@ -183,7 +183,7 @@ fn named(text: &str) -> Result<Algorithm, String> {
         ("bucket", "token_bucket"),
         ("gcra", "leaky_bucket"),
     ];
-    one_of("algorithm", text, &Algorithm::ALL, SYNONYMS)
+    one_of("algorithm", text, Algorithm::ALL, SYNONYMS)
 }
 
 impl FromStr for OnUnavailable {

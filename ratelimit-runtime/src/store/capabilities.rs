@@ -26,7 +26,8 @@ pub enum Feature {
 
 impl Feature {
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::Limits, Self::Refund, Self::Reserve, Self::Block, Self::Together, Self::Keys];
+    pub const ALL: &'static [Self] =
+        &[Self::Limits, Self::Refund, Self::Reserve, Self::Block, Self::Together, Self::Keys];
 
     const fn bit(self) -> u8 {
         1 << self as u8
@@ -55,9 +56,9 @@ impl Feature {
 /// use ratelimit_runtime::store::{Capabilities, Feature};
 ///
 /// const LOGS: Capabilities = Capabilities::none().with(Algorithm::SlidingWindow, &[Feature::Limits, Feature::Refund]);
-/// assert!(LOGS.has(Algorithm::SlidingWindow, Feature::Refund));
-/// assert!(!LOGS.has(Algorithm::SlidingWindow, Feature::Block));
-/// assert!(!LOGS.has_algorithm(Algorithm::TokenBucket));
+/// assert!(LOGS.supports_feature(Algorithm::SlidingWindow, Feature::Refund));
+/// assert!(!LOGS.supports_feature(Algorithm::SlidingWindow, Feature::Block));
+/// assert!(!LOGS.supports_algorithm(Algorithm::TokenBucket));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
@@ -88,7 +89,7 @@ impl Capabilities {
         let mut all = Self::none();
         let mut at = 0;
         while at < Algorithm::ALL.len() {
-            all = all.with(Algorithm::ALL[at], &Feature::ALL);
+            all = all.with(Algorithm::ALL[at], Feature::ALL);
             at += 1;
         }
         all
@@ -123,32 +124,25 @@ impl Capabilities {
 
     /// Whether the store keeps limits by this algorithm.
     #[must_use]
-    pub const fn has_algorithm(&self, algorithm: Algorithm) -> bool {
+    pub const fn supports_algorithm(&self, algorithm: Algorithm) -> bool {
         self.by_algorithm[algorithm as usize] & KEPT != 0
     }
 
     /// Whether the store has the feature under this algorithm.
     #[must_use]
-    pub const fn has(&self, algorithm: Algorithm, feature: Feature) -> bool {
+    pub const fn supports_feature(&self, algorithm: Algorithm, feature: Feature) -> bool {
         self.by_algorithm[algorithm as usize] & feature.bit() != 0
     }
 
-    /// Whether this covers the algorithm of a request and, by its limits, block and reservation, its features.
+    /// Whether the store has the algorithm of a request and, by its limits, block and reservation, its features.
     ///
     /// # Errors
     ///
     /// [`StoreErrorKind::Unsupported`](super::StoreErrorKind::Unsupported), with what is missing.
     #[inline]
-    pub fn cover(&self, request: &Request<'_>) -> Result<(), StoreError> {
+    pub fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
         let missing = self.missing(request);
-        if missing == 0 { Ok(()) } else { Err(uncovered(request.algorithm(), missing)) }
-    }
-
-    /// Whether [`cover`](Self::cover) finds nothing missing.
-    #[allow(clippy::trivially_copy_pass_by_ref, reason = "one byte of it is looked at")]
-    #[inline]
-    pub(crate) fn covers(&self, request: &Request<'_>) -> bool {
-        self.missing(request) == 0
+        if missing == 0 { Ok(()) } else { Err(unsupported(request.algorithm(), missing)) }
     }
 
     /// The bits that the request needs and this has not.
@@ -162,26 +156,22 @@ impl Capabilities {
         needed & !self.by_algorithm[request.algorithm() as usize]
     }
 
-    /// Whether the store has the feature under this algorithm, or the error that says that it does not.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreErrorKind::Unsupported`](super::StoreErrorKind::Unsupported).
-    pub fn need(&self, algorithm: Algorithm, feature: Feature) -> Result<(), StoreError> {
-        if self.has(algorithm, feature) { Ok(()) } else { Err(lacking(algorithm, feature)) }
+    /// [`supports_feature`](Self::supports_feature), or the error that says that it does not.
+    pub(crate) fn require(&self, algorithm: Algorithm, feature: Feature) -> Result<(), StoreError> {
+        if self.supports_feature(algorithm, feature) { Ok(()) } else { Err(unsupported_feature(algorithm, feature)) }
     }
 }
 
 #[cold]
-fn uncovered(algorithm: Algorithm, missing: u8) -> StoreError {
+fn unsupported(algorithm: Algorithm, missing: u8) -> StoreError {
     if missing & KEPT != 0 {
         return StoreError::unsupported(format!("the store does not keep limits by `{algorithm}`"));
     }
-    let feature = Feature::ALL.into_iter().find(|feature| missing & feature.bit() != 0);
-    lacking(algorithm, feature.unwrap_or(Feature::Limits))
+    let feature = Feature::ALL.iter().copied().find(|feature| missing & feature.bit() != 0);
+    unsupported_feature(algorithm, feature.unwrap_or(Feature::Limits))
 }
 
-fn lacking(algorithm: Algorithm, feature: Feature) -> StoreError {
+fn unsupported_feature(algorithm: Algorithm, feature: Feature) -> StoreError {
     StoreError::unsupported(format!("under `{algorithm}`, the store does not offer {}", feature.asked_for_by()))
 }
 
@@ -199,7 +189,7 @@ mod tests {
         let limits = [Limit::per_minute(1), Limit::per_hour(2)];
         let one = Request::new(b"key", Algorithm::SlidingWindow, &limits[..1]);
         let default = Capabilities::default();
-        assert!(default.cover(&one).is_ok());
+        assert!(default.supports(&one).is_ok());
         let cases = [
             (Request::new(b"key", Algorithm::TokenBucket, &limits[..1]), "token_bucket"),
             (Request::new(b"key", Algorithm::SlidingWindow, &limits), "several limits"),
@@ -207,10 +197,10 @@ mod tests {
             (one.with_block(Duration::from_secs(1)), "blocks"),
         ];
         for (request, word) in cases {
-            let error = default.cover(&request).unwrap_err();
+            let error = default.supports(&request).unwrap_err();
             assert!(error.message().contains(word), "{error}");
-            assert!(Capabilities::all().cover(&request).is_ok());
+            assert!(Capabilities::all().supports(&request).is_ok());
         }
-        assert!(default.need(Algorithm::SlidingWindow, Feature::Refund).is_err());
+        assert!(default.require(Algorithm::SlidingWindow, Feature::Refund).is_err());
     }
 }

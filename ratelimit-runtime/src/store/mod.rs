@@ -38,13 +38,61 @@ pub use crate::error::{StoreError, StoreErrorKind};
 ///    longer than its window from then on.
 /// 5. **Everything expires**: nothing outlives the longest window by itself.
 /// 6. [`Verdict::retry_after`] is the earliest moment at which the same request would be admitted if nobody else
-///    came, and [`Verdict::remaining`] is never too high.
+///    came, `None` where time does not end a refusal, and [`Verdict::remaining`] is never too high.
 ///
 /// The conformance suite (feature `testkit`) is this contract as tests: run it on your store with
 /// `ratelimit_runtime::conformance!`.
 ///
 /// Requests that weigh more than a limit never reach a store, nor do limits of 0.
+///
+/// # Layers
+///
+/// A layer is a store around a store: it returns that from [`inner`](Self::inner), implements [`acquire`](Self::acquire),
+/// [`peek`](Self::peek) and [`reset`](Self::reset), and overrides what else it is about. All other methods are those of the
+/// inner store, but for the two ways of deciding that would go past the layer's `acquire`:
+/// [`acquire_now`](Self::acquire_now) and [`acquire_all`](Self::acquire_all), with
+/// [`decides_together`](Self::decides_together). Without them every decision takes the way through `acquire`.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// use ratelimit_runtime::store::{Answer, Request, Verdict};
+/// use ratelimit_runtime::{MemoryStore, RateLimiter, Store};
+///
+/// /// Counts what the store is asked to decide.
+/// struct Counted<S> {
+///     store: S,
+///     decisions: AtomicU64,
+/// }
+///
+/// impl<S: Store> Store for Counted<S> {
+///     fn inner(&self) -> Option<&dyn Store> {
+///         Some(&self.store)
+///     }
+///
+///     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+///         self.decisions.fetch_add(1, Ordering::Relaxed);
+///         self.store.acquire(request)
+///     }
+///
+///     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+///         self.store.peek(request)
+///     }
+///
+///     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+///         self.store.reset(request)
+///     }
+/// }
+///
+/// let limiter = RateLimiter::with_store(Counted { store: MemoryStore::new(), decisions: AtomicU64::new(0) });
+/// # let _ = limiter;
+/// ```
 pub trait Store: Send + Sync + 'static {
+    /// The store that this one is a [layer](#layers) around.
+    fn inner(&self) -> Option<&dyn Store> {
+        None
+    }
+
     /// Decides, and charges the cost if it admits.
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict>;
 
@@ -73,39 +121,49 @@ pub trait Store: Send + Sync + 'static {
     /// requests are charged if all verdicts say `allowed`. Asked only where [`decides_together`](Self::decides_together) says so.
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
         let _ = requests;
-        Answer::ready(Err(StoreError::unsupported("this store decides one key at a time")))
+        unsupported("this store decides one key at a time")
     }
 
     /// Gives back what an admission was charged: the request's cost, under the [`ticket`](Verdict::ticket) of its
     /// verdict. Says whether there was anything left to give back. Never creates a key, and never frees more than
     /// was taken.
     fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        let _ = (request, ticket);
-        Answer::ready(Err(StoreError::unsupported("this store cannot give back what was charged")))
+        match self.inner() {
+            Some(inner) => inner.refund(request, ticket),
+            None => unsupported("this store cannot give back what was charged"),
+        }
     }
 
     /// Makes a [reservation](Request::is_reservation) an ordinary charge. Says whether it was there.
     fn commit<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        let _ = (request, ticket);
-        Answer::ready(Err(StoreError::unsupported("this store has no reservations")))
+        match self.inner() {
+            Some(inner) => inner.commit(request, ticket),
+            None => unsupported("this store has no reservations"),
+        }
     }
 
     /// Gives a [reservation](Request::is_reservation) back, all of it. Says whether it was there.
     fn release<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        let _ = (request, ticket);
-        Answer::ready(Err(StoreError::unsupported("this store has no reservations")))
+        match self.inner() {
+            Some(inner) => inner.release(request, ticket),
+            None => unsupported("this store has no reservations"),
+        }
     }
 
     /// Refuses everything for the key until `duration` has passed, in place of an earlier block.
     fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
-        let _ = (request, duration);
-        Answer::ready(Err(StoreError::unsupported("this store has no blocks")))
+        match self.inner() {
+            Some(inner) => inner.block(request, duration),
+            None => unsupported("this store has no blocks"),
+        }
     }
 
     /// Ends a block, and leaves what was charged as it is. Says whether there was one.
     fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        let _ = request;
-        Answer::ready(Err(StoreError::unsupported("this store has no blocks")))
+        match self.inner() {
+            Some(inner) => inner.unblock(request),
+            None => unsupported("this store has no blocks"),
+        }
     }
 
     /// Some of the keys that are stored and begin with the request's, which is the part that all keys of a rule share; the
@@ -115,13 +173,15 @@ pub trait Store: Send + Sync + 'static {
     /// meanwhile may be missing, and any may be there more than once. One page is a bounded piece of work, however many
     /// keys there are; so it may be empty, and not be the last.
     fn keys<'a>(&'a self, request: Request<'a>, from: Option<Cursor>) -> Answer<'a, Page> {
-        let _ = (request, from);
-        Answer::ready(Err(StoreError::unsupported("this store does not list its keys")))
+        match self.inner() {
+            Some(inner) => inner.keys(request, from),
+            None => unsupported("this store does not list its keys"),
+        }
     }
 
     /// What the store can do. It does not change while the store lives.
     fn capabilities(&self) -> Capabilities {
-        Capabilities::default()
+        self.inner().map_or_else(Capabilities::default, Store::capabilities)
     }
 
     /// Whether the store can decide this very request, beyond what its [`capabilities`](Self::capabilities) say: a
@@ -132,22 +192,19 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// [`StoreErrorKind::Unsupported`], with what to choose instead.
     fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
-        let _ = request;
-        Ok(())
+        self.inner().map_or(Ok(()), |inner| inner.supports(request))
     }
 
     /// How well the part of the store that this request goes to serves.
     fn health(&self, request: &Request<'_>) -> Health {
-        let _ = request;
-        Health::Up
+        self.inner().map_or(Health::Up, |inner| inner.health(request))
     }
 
     /// Grows whenever answers that the store has given to requests like this one may be void for another reason than time
     /// and calls: it is connected anew, perhaps to another server or to one that has forgotten. A layer that keeps answers
     /// keeps none beyond that.
     fn epoch(&self, request: &Request<'_>) -> u64 {
-        let _ = request;
-        0
+        self.inner().map_or(0, |inner| inner.epoch(request))
     }
 
     /// Tells the store that a request had no answer within `timeout`, the limiter's own. A store that cannot tell a lost answer from
@@ -155,25 +212,40 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// It is not called for a request that its caller dropped, or whose rule has a shorter timeout than the limiter.
     fn overdue(&self, request: &Request<'_>, timeout: Duration) {
-        let _ = (request, timeout);
+        if let Some(inner) = self.inner() {
+            inner.overdue(request, timeout);
+        }
     }
 
     /// Resolves when the store can serve, or says why it never will. It may wait as long as it takes.
     fn ready(&self) -> Answer<'_, ()> {
-        Answer::ready(Ok(()))
+        match self.inner() {
+            Some(inner) => inner.ready(),
+            None => Answer::ready(Ok(())),
+        }
     }
 
     /// Resolves when the part of the store that this request goes to can serve, whatever other parts do, or says why it
     /// never will. It may wait as long as it takes. A store of one part leaves it to [`ready`](Self::ready).
     fn ready_for<'a>(&'a self, request: Request<'a>) -> Answer<'a, ()> {
-        let _ = request;
-        self.ready()
+        match self.inner() {
+            Some(inner) => inner.ready_for(request),
+            None => self.ready(),
+        }
     }
+}
+
+fn unsupported<'a, T>(message: &'static str) -> Answer<'a, T> {
+    Answer::ready(Err(StoreError::unsupported(message)))
 }
 
 /// The methods of a [`Store`] that leaves all of them to another one.
 macro_rules! leaves_all_to {
     ($self:ident => $to:expr) => {
+        fn inner(&$self) -> Option<&dyn Store> {
+            $to.inner()
+        }
+
         fn acquire<'a>(&'a $self, request: Request<'a>) -> Answer<'a, Verdict> {
             $to.acquire(request)
         }

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use crate::algorithm::Question;
 use crate::rule::Algorithm;
-use crate::rule::{Limit, MAX_WINDOW};
+use crate::rule::Limit;
 
 /// One question to a store: a key, the limits that hold for it, and what the call weighs.
 #[derive(Clone, Copy)]
@@ -39,11 +39,12 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// The same request, which blocks the key for this long if its limits refuse it; at most [`MAX_WINDOW`].
+    /// The same request, which blocks the key for this long if its limits refuse it; at most [`Limit::MAX_WINDOW`].
     #[must_use]
     #[inline]
     pub fn with_block(mut self, block: Duration) -> Self {
-        self.block_us = if block.is_zero() { 0 } else { u64::try_from(block.min(MAX_WINDOW).as_micros()).unwrap_or(0) };
+        self.block_us =
+            if block.is_zero() { 0 } else { u64::try_from(block.min(Limit::MAX_WINDOW).as_micros()).unwrap_or(0) };
         self
     }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::decision::NEVER_US;
+
 /// What a store answers to [`acquire`](super::Store::acquire) and [`peek`](super::Store::peek). All times are in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -14,9 +16,9 @@ pub struct Verdict {
     pub limit_index: usize,
     /// What is left of that limit, after the charge.
     pub remaining: u64,
-    /// Zero when admitted; else when this request would be admitted by all its limits.
+    /// Zero when admitted; else the time until this request would be admitted by all its limits, or [`NEVER`](Self::NEVER).
     pub retry_after_us: u64,
-    /// When the deciding limit is whole again.
+    /// The time until nothing of the deciding limit is used.
     pub reset_after_us: u64,
     /// What names this admission to [`Store::refund`](super::Store::refund) and the like; 0 if nothing was charged.
     pub ticket: u64,
@@ -35,21 +37,74 @@ pub struct Verdict {
 const RESERVED: u32 = u32::MAX;
 
 impl Verdict {
-    /// The verdict on a request of one limit.
+    /// [`retry_after_us`](Self::retry_after_us) of a refusal that no waiting ends. Nothing longer can be said.
+    pub const NEVER: u64 = NEVER_US;
+
+    const ADMITTED: Self = Self {
+        allowed: true,
+        limit_index: 0,
+        remaining: 0,
+        retry_after_us: 0,
+        reset_after_us: 0,
+        ticket: 0,
+        blocked: false,
+        rounded: false,
+        cached: false,
+        holds: 0,
+    };
+
+    const REFUSED: Self = Self { allowed: false, retry_after_us: Self::NEVER, ..Self::ADMITTED };
+
+    /// An admission by the first limit, of which nothing is left, and which is reset at once unless more is said.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ratelimit_runtime::store::Verdict;
+    ///
+    /// let admitted = Verdict::admitted().with_remaining(4).with_reset_after(Duration::from_secs(60));
+    /// assert!(admitted.allowed && admitted.remaining == 4);
+    /// ```
     #[inline]
-    pub fn new(allowed: bool, remaining: u64, retry_after_us: u64, reset_after_us: u64) -> Self {
-        Self {
-            allowed,
-            limit_index: 0,
-            remaining,
-            retry_after_us,
-            reset_after_us,
-            ticket: 0,
-            blocked: false,
-            rounded: false,
-            cached: false,
-            holds: 0,
+    pub const fn admitted() -> Self {
+        Self::ADMITTED
+    }
+
+    /// A refusal by the first limit, that no waiting ends unless [`with_retry_after`](Self::with_retry_after) says when.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ratelimit_runtime::store::Verdict;
+    ///
+    /// let refused = Verdict::refused().with_retry_after(Duration::from_secs(9)).with_reset_after(Duration::from_secs(60));
+    /// assert_eq!(refused.retry_after(), Some(Duration::from_secs(9)));
+    /// assert_eq!(Verdict::refused().retry_after(), None);
+    /// ```
+    #[inline]
+    pub const fn refused() -> Self {
+        Self::REFUSED
+    }
+
+    /// The same with so much left of the deciding limit, after the charge.
+    #[inline]
+    pub const fn with_remaining(mut self, remaining: u64) -> Self {
+        self.remaining = remaining;
+        self
+    }
+
+    /// The same, of a refusal that ends after this time; in microseconds, rounded up. Without effect on an admission.
+    #[inline]
+    pub fn with_retry_after(mut self, retry_after: Duration) -> Self {
+        if !self.allowed {
+            self.retry_after_us = micros(retry_after);
         }
+        self
+    }
+
+    /// The same with a deciding limit of which nothing is used after this time; in microseconds, rounded up.
+    #[inline]
+    pub fn with_reset_after(mut self, reset_after: Duration) -> Self {
+        self.reset_after_us = micros(reset_after);
+        self
     }
 
     /// The same, decided by the limit with this index.
@@ -99,7 +154,7 @@ impl Verdict {
     #[inline]
     pub(crate) fn aged(mut self, elapsed_us: u64) -> Self {
         self.reset_after_us = self.reset_after_us.saturating_sub(elapsed_us);
-        if self.holds > 0 {
+        if self.holds > 0 || self.retry_after_us == Self::NEVER {
             return self.aged_as_it_holds(elapsed_us);
         }
         self.retry_after_us = self.retry_after_us.saturating_sub(elapsed_us);
@@ -108,10 +163,10 @@ impl Verdict {
 
     #[cold]
     fn aged_as_it_holds(mut self, elapsed_us: u64) -> Self {
-        if self.blocked || self.holds != RESERVED {
+        if self.retry_after_us != Self::NEVER && (self.blocked || self.holds != RESERVED) {
             self.retry_after_us = self.retry_after_us.saturating_sub(elapsed_us);
         }
-        if self.blocked {
+        if self.blocked && self.holds > 0 {
             self.holds = self.holds.saturating_sub(u32::try_from(elapsed_us).unwrap_or(u32::MAX)).max(1);
         }
         self
@@ -123,15 +178,45 @@ impl Verdict {
         self
     }
 
-    /// [`retry_after_us`](Self::retry_after_us) as a duration.
+    /// The time until this request would be admitted; `None` of an admission, and of a refusal that no waiting ends.
     #[must_use]
-    pub fn retry_after(&self) -> Duration {
-        Duration::from_micros(self.retry_after_us)
+    pub fn retry_after(&self) -> Option<Duration> {
+        let ends = !self.allowed && self.retry_after_us != Self::NEVER;
+        ends.then(|| Duration::from_micros(self.retry_after_us))
     }
 
     /// What is left.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.remaining
+    }
+}
+
+/// Rounded up; what is too long for a number of microseconds is as good as never.
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos().div_ceil(1000)).unwrap_or(Verdict::NEVER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_a_verdict_are_rounded_up() {
+        let [short, second] = [Duration::from_nanos(1), Duration::from_secs(1)];
+        let refused = Verdict::refused().with_retry_after(second + short).with_reset_after(short);
+        assert_eq!((refused.retry_after_us, refused.reset_after_us), (1_000_001, 1));
+        assert_eq!(Verdict::refused().with_retry_after(second).retry_after(), Some(second));
+    }
+
+    #[test]
+    fn an_admission_and_a_refusal_that_no_waiting_ends_have_no_time_to_retry_after() {
+        let long = Duration::from_secs(1);
+        assert_eq!(Verdict::admitted().with_retry_after(long).retry_after(), None);
+        for never in
+            [Verdict::refused(), Verdict::refused().with_retry_after(Duration::MAX), Verdict::refused().aged(7)]
+        {
+            assert_eq!((never.allowed, never.retry_after()), (false, None));
+        }
     }
 }

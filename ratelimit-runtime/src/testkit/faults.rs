@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use crate::store::{Answer, Capabilities, Cursor, Health, Page, Request, Store, StoreError, StoreErrorKind, Verdict};
+use crate::store::{Answer, Cursor, Health, Page, Request, Store, StoreError, StoreErrorKind, Verdict};
 
 /// A store around another one, which works, fails or hangs as the test tells it. Clones are the same store: one goes
 /// to the limiter, the other stays with the test.
@@ -139,6 +139,10 @@ impl<S> Shared<S> {
 }
 
 impl<S: Store> Store for FaultyStore<S> {
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.shared.inner)
+    }
+
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
         self.call(|inner| inner.acquire(request))
     }
@@ -162,24 +166,12 @@ impl<S: Store> Store for FaultyStore<S> {
         self.call(|inner| inner.reset(request))
     }
 
-    fn capabilities(&self) -> Capabilities {
-        self.shared.inner.capabilities()
-    }
-
-    fn health(&self, _: &Request<'_>) -> Health {
+    fn health(&self, request: &Request<'_>) -> Health {
         match self.shared.lock().mode {
-            Mode::Healthy => Health::Up,
+            Mode::Healthy => self.shared.inner.health(request),
             Mode::Failing(_) => Health::Down,
             Mode::Hanging => Health::Slow,
         }
-    }
-
-    fn epoch(&self, request: &Request<'_>) -> u64 {
-        self.shared.inner.epoch(request)
-    }
-
-    fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
-        self.shared.inner.supports(request)
     }
 
     fn decides_together(&self, requests: &[Request<'_>]) -> bool {

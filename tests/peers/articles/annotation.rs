@@ -110,7 +110,7 @@ async fn calls_of_one_microsecond_all_count() {
 async fn parallel_calls_do_not_pass_between_check_and_act() {
     let (redis, _) = on_redis(shared());
     for limiter in [strict().build().unwrap(), redis] {
-        for algorithm in ALGORITHMS {
+        for &algorithm in ALGORITHMS {
             // A day, so that no bucket is refilled meanwhile.
             let rule =
                 Arc::new(Rule::named(format!("race {algorithm:?}"), Limit::per_day(50)).with_algorithm(algorithm));
@@ -130,7 +130,7 @@ async fn parallel_calls_do_not_pass_between_check_and_act() {
 #[tokio::test]
 async fn the_clock_of_the_caller_does_not_decide() {
     let (limiter, _) = on_redis(shared());
-    for algorithm in ALGORITHMS {
+    for &algorithm in ALGORITHMS {
         let rule = Rule::named(format!("skew {algorithm:?}"), Limit::per_hour(1)).with_algorithm(algorithm);
         assert!(admits(&limiter, &rule, &Key::global()).await);
         tokio::time::pause();

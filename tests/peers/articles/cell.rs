@@ -56,7 +56,7 @@ async fn no_module_is_needed() {
 #[tokio::test]
 async fn whoever_waits_as_long_as_told_is_admitted() {
     for (limiter, clock) in both() {
-        for algorithm in ALGORITHMS {
+        for &algorithm in ALGORITHMS {
             // Neither rate divides.
             for (max, window) in [(7, SECOND), (3, Duration::from_micros(1_000_001))] {
                 let rule = Rule::named(format!("told {max} {algorithm:?}"), Limit::new(max, window));

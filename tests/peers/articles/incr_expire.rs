@@ -52,7 +52,7 @@ async fn there_are_helpers_for_second_minute_hour_and_day() {
 async fn no_crash_between_counting_and_expiring_can_leak_a_key() {
     let server = RedisServer::start();
     let (limiter, prefix) = on_redis(&server);
-    for algorithm in ALGORITHMS {
+    for &algorithm in ALGORITHMS {
         let rule = Rule::named(format!("one step {algorithm:?}"), Limit::per_minute(2)).with_algorithm(algorithm);
         // The script is known from here on.
         assert!(admits(&limiter, &rule, &Key::of("first")).await);
@@ -75,7 +75,7 @@ async fn no_crash_between_counting_and_expiring_can_leak_a_key() {
 async fn a_dropped_call_leaks_no_key() {
     let server = shared();
     let (limiter, prefix) = on_redis(server);
-    for algorithm in ALGORITHMS {
+    for &algorithm in ALGORITHMS {
         let rule = Rule::named(format!("dropped {algorithm:?}"), Limit::per_minute(2)).with_algorithm(algorithm);
         for call in 0..50_u32 {
             let key = Key::of(&call);
@@ -96,7 +96,7 @@ async fn a_dropped_call_leaks_no_key() {
 async fn no_call_is_let_through_uncounted_to_heal_a_key() {
     let server = shared();
     let (limiter, prefix) = on_redis(server);
-    for algorithm in ALGORITHMS {
+    for &algorithm in ALGORITHMS {
         let rule = Rule::named(format!("healed {algorithm:?}"), Limit::per_hour(3)).with_algorithm(algorithm);
         let mut admitted = 0;
         for _ in 0..10 {

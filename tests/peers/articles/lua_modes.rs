@@ -7,7 +7,7 @@ use super::*;
 #[tokio::test]
 async fn a_caller_under_the_limit_is_never_refused() {
     for (limiter, clock) in both() {
-        for algorithm in ALGORITHMS {
+        for &algorithm in ALGORITHMS {
             let rule = Rule::named(format!("steady {algorithm:?}"), Limit::per_minute(4)).with_algorithm(algorithm);
             for call in 0..500 {
                 assert!(admits(&limiter, &rule, &Key::global()).await, "{algorithm:?}, call {call}, one in 20 s");
@@ -21,7 +21,7 @@ async fn a_caller_under_the_limit_is_never_refused() {
 #[tokio::test]
 async fn refused_calls_do_not_move_the_end_of_a_window() {
     for (limiter, clock) in both() {
-        for algorithm in ALGORITHMS {
+        for &algorithm in ALGORITHMS {
             let rule = Rule::named(format!("end {algorithm:?}"), Limit::per_minute(1)).with_algorithm(algorithm);
             assert!(admits(&limiter, &rule, &Key::global()).await);
             let mut left = limiter.acquire(&rule, &Key::global()).await.unwrap_err().retry_after().unwrap();

@@ -29,7 +29,7 @@ async fn a_sliding_window_by_attribute() {
 #[tokio::test]
 async fn refused_calls_do_not_keep_the_window_full() {
     for (limiter, clock) in both() {
-        for algorithm in ALGORITHMS {
+        for &algorithm in ALGORITHMS {
             let rule = Rule::named(format!("keen {algorithm:?}"), Limit::per_minute(3)).with_algorithm(algorithm);
             let mut admitted = 0;
             // Ten minutes of a call per second.
@@ -67,7 +67,7 @@ async fn refused_calls_are_not_recorded() {
 async fn long_windows_do_not_overflow() {
     let year = MINUTE * 60 * 24 * 366;
     for (limiter, clock) in both() {
-        for algorithm in ALGORITHMS {
+        for &algorithm in ALGORITHMS {
             let rule = Rule::named(format!("year {algorithm:?}"), Limit::new(2, year)).with_algorithm(algorithm);
             for _ in 0..2 {
                 assert!(admits(&limiter, &rule, &Key::global()).await);

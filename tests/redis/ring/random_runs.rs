@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use ratelimit_runtime::{Limit, MAX_COUNT, Store};
+use ratelimit_runtime::{Limit, Store};
 
 use super::{Admitted, MINUTE, Pair, per};
 
@@ -61,7 +61,7 @@ impl Shape {
 }
 
 fn shapes() -> impl Strategy<Value = Shape> {
-    let max = prop_oneof![3 => 1_u64..40, 4 => 200_u64..2500, 1 => Just(MAX_COUNT), 1 => 1_u64 << 31..1 << 33];
+    let max = prop_oneof![3 => 1_u64..40, 4 => 200_u64..2500, 1 => Just(Limit::MAX_COUNT), 1 => 1_u64 << 31..1 << 33];
     // The keys expire on the server's clock, which must not overtake the test.
     let window = prop_oneof![Just(MINUTE), Just(86_400_000_000), 20_000_000_u64..100_000_000];
     let limit = (prop::collection::vec(max, 1..3), window);

@@ -4,7 +4,7 @@ use super::*;
 
 #[tokio::test]
 async fn a_clock_that_steps_back_leaves_a_block_by_hand_as_long_as_it_was() {
-    for algorithm in ALGORITHMS {
+    for &algorithm in ALGORITHMS {
         for subject in Subject::everywhere(algorithm, per(5, MINUTE)) {
             let what = subject.what();
             assert!(subject.store.acquire(subject.request()).await.unwrap().allowed);
@@ -25,7 +25,7 @@ async fn a_clock_that_steps_back_leaves_a_block_by_hand_as_long_as_it_was() {
 
 #[tokio::test]
 async fn a_clock_that_steps_back_never_lengthens_a_block_of_an_unused_key() {
-    for algorithm in ALGORITHMS {
+    for &algorithm in ALGORITHMS {
         for subject in Subject::everywhere(algorithm, per(5, MINUTE)) {
             subject.store.block(subject.request(), micros(2 * MINUTE)).await.unwrap();
             subject.step_back(DAY);
@@ -42,7 +42,7 @@ async fn a_clock_that_steps_back_never_lengthens_a_block_of_an_unused_key() {
 /// Steps by more than the block lasts: in a sorted set it once was no longer found among the entries.
 #[tokio::test]
 async fn a_block_that_is_set_while_the_clock_is_behind_is_kept() {
-    for algorithm in ALGORITHMS {
+    for &algorithm in ALGORITHMS {
         for subject in Subject::everywhere(algorithm, per(1, MINUTE)) {
             assert!(subject.store.acquire(subject.request()).await.unwrap().allowed);
             subject.step_back(DAY);
@@ -62,7 +62,7 @@ async fn a_block_that_is_set_while_the_clock_is_behind_is_kept() {
 /// The block outlives what was admitted; when it is lifted, the clock may still step back to before that was over.
 #[tokio::test]
 async fn what_a_block_has_outlived_counts_again_when_the_clock_steps_back() {
-    for algorithm in ALGORITHMS {
+    for &algorithm in ALGORITHMS {
         for subject in Subject::everywhere(algorithm, per(1, 1_000)) {
             assert!(subject.store.acquire(subject.request()).await.unwrap().allowed);
             subject.store.block(subject.request(), micros(2 * SECOND)).await.unwrap();

@@ -30,7 +30,7 @@ impl Clock for Standing {
 async fn a_memory_clock_at_the_end_of_time_admits_no_more() {
     let year = 366 * DAY;
     for now in [micros(u64::MAX), micros(u64::MAX - MINUTE), micros(1 << 63), micros(1 << 62), Duration::MAX] {
-        for algorithm in ALGORITHMS {
+        for &algorithm in ALGORITHMS {
             for limits in [[per(3, MINUTE)], [per(3, year)]] {
                 let store = MemoryStore::new().with_clock(Standing(now));
                 let request = Request::new(b"key", algorithm, &limits).with_block(micros(year));

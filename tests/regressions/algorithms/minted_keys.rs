@@ -41,7 +41,7 @@ impl Bucket<'_> {
 
 #[tokio::test]
 async fn a_flood_of_keys_refuses_no_newcomer_at_its_first_call() {
-    for algorithm in ALGORITHMS {
+    for &algorithm in ALGORITHMS {
         // As many as by default, for one algorithm; that takes a while.
         let places = if algorithm == Algorithm::SlidingWindow { 100_000 } else { 10_000 };
         let store = store(places);
@@ -101,7 +101,7 @@ async fn a_flood_adds_at_most_the_used_half_of_a_limit_now_and_then_and_lifts_no
         Flood { used: 1, minted: MAX / 2, drops: 8 },
         Flood { used: MAX / 2, minted: MAX / 2 + 1, drops: 8 },
     ];
-    for (algorithm, flood) in ALGORITHMS.into_iter().flat_map(|algorithm| floods.map(|flood| (algorithm, flood))) {
+    for (algorithm, flood) in ALGORITHMS.iter().flat_map(|&algorithm| floods.map(|flood| (algorithm, flood))) {
         let store = store(PLACES);
         let bucket = Bucket { store: &store, algorithm, limits: &[per(MAX, DAY)] };
         let mut admitted = bucket.calls("target", flood.used).await;
@@ -151,7 +151,7 @@ async fn minted_keys_of_one_rule_push_out_none_of_another_and_leave_room_for_its
 /// Not by that of whoever comes after it.
 #[tokio::test]
 async fn a_key_in_a_full_store_is_judged_by_the_max_it_was_asked_with() {
-    for algorithm in ALGORITHMS {
+    for &algorithm in ALGORITHMS {
         let store = store(PLACES);
         let few = Bucket { store: &store, algorithm, limits: &[per(5, DAY)] };
         let many = Bucket { store: &store, algorithm, limits: &[per(100, DAY)] };
@@ -166,7 +166,7 @@ async fn a_key_in_a_full_store_is_judged_by_the_max_it_was_asked_with() {
 
 #[tokio::test]
 async fn a_key_in_a_full_store_is_judged_by_the_fullest_of_its_limits() {
-    for algorithm in ALGORITHMS {
+    for &algorithm in ALGORITHMS {
         let store = store(PLACES);
         let target = Bucket { store: &store, algorithm, limits: &[per(100, DAY), per(3, DAY)] };
         let minted = Bucket { store: &store, algorithm, limits: &[per(100, DAY), per(100, DAY)] };
@@ -181,7 +181,7 @@ async fn a_key_in_a_full_store_is_judged_by_the_fullest_of_its_limits() {
 /// A block by hand finds room as a call does.
 #[tokio::test]
 async fn a_full_store_has_room_for_another_block() {
-    for algorithm in ALGORITHMS {
+    for &algorithm in ALGORITHMS {
         let store = store(PLACES);
         let bucket = Bucket { store: &store, algorithm, limits: &[per(MAX, DAY)] };
         for minted in 0..4 * PLACES {

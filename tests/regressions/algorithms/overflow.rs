@@ -41,7 +41,7 @@ impl Flooded {
 /// 600 keys live at a time, each of which comes once, and so for six minutes.
 #[tokio::test]
 async fn newcomers_have_a_limit_of_their_own_once_a_flood_is_over() {
-    for algorithm in ALGORITHMS {
+    for &algorithm in ALGORITHMS {
         let flooded = Flooded::new(algorithm, 20_000).await;
         let mut refused = 0;
         // The keys of a sliding counter live for two windows.
@@ -59,7 +59,7 @@ async fn newcomers_have_a_limit_of_their_own_once_a_flood_is_over() {
 /// Whoever used up an overflow bucket finds that in the bucket of its own that it gets later.
 #[tokio::test]
 async fn room_is_no_fresh_quota_for_whoever_used_up_an_overflow_bucket() {
-    for algorithm in ALGORITHMS {
+    for &algorithm in ALGORITHMS {
         let flooded = Flooded::new(algorithm, 999).await;
         // One shard has 63 keys or so: fill them all with keys that live on, and let those of the flood expire.
         flooded.clock.advance(micros(50 * SECOND));
@@ -105,7 +105,7 @@ async fn neighbours(flooded: &Flooded) -> (Vec<u8>, Vec<u8>) {
 
 #[tokio::test]
 async fn nobody_gives_back_what_strangers_used_before_the_copy() {
-    for algorithm in ALGORITHMS {
+    for &algorithm in ALGORITHMS {
         let flooded = tiny(algorithm);
         let (_, key) = neighbours(&flooded).await;
         let shared = flooded.acquire(&key).await;
@@ -127,7 +127,7 @@ async fn nobody_gives_back_what_strangers_used_before_the_copy() {
 
 #[tokio::test]
 async fn a_refused_newcomer_takes_no_room_and_is_not_blocked_for_strangers() {
-    for algorithm in ALGORITHMS {
+    for &algorithm in ALGORITHMS {
         let flooded = tiny(algorithm);
         let (stranger, key) = neighbours(&flooded).await;
         for _ in 0..2 {

@@ -26,7 +26,7 @@ async fn assert_nothing_is_used(subject: &Subject, calls: u64, apart: u64, at_on
 /// 1,000 calls of 30 ms at about 300 a second, all of which succeed, under `count = "err"` and 100 a second.
 #[tokio::test]
 async fn calls_that_do_not_count_use_nothing_of_a_fast_limit() {
-    for algorithm in ALGORITHMS {
+    for &algorithm in ALGORITHMS {
         for subject in [Subject::memory(algorithm, per(100, SECOND)), Subject::redis(algorithm, per(100, SECOND))] {
             assert_nothing_is_used(&subject, 1_000, 3_300, 9).await;
         }
@@ -36,7 +36,7 @@ async fn calls_that_do_not_count_use_nothing_of_a_fast_limit() {
 /// Ten callers, each call takes 700 ms and succeeds, under 100 a minute.
 #[tokio::test]
 async fn slow_calls_that_do_not_count_use_nothing() {
-    for algorithm in ALGORITHMS {
+    for &algorithm in ALGORITHMS {
         assert_nothing_is_used(&Subject::memory(algorithm, per(100, MINUTE)), 10 * 60 * 10 / 7, 70_000, 10).await;
     }
 }
@@ -44,7 +44,7 @@ async fn slow_calls_that_do_not_count_use_nothing() {
 /// Three failures of five a minute, and then successes: what is left is what the failures leave.
 #[tokio::test]
 async fn successes_after_failures_leave_what_has_drained() {
-    for algorithm in ALGORITHMS {
+    for &algorithm in ALGORITHMS {
         for subject in [Subject::memory(algorithm, per(5, MINUTE)), Subject::redis(algorithm, per(5, MINUTE))] {
             for counts in [true, true, true, false, false] {
                 let verdict = subject.store.acquire(subject.request().reserving()).await.unwrap();
@@ -74,7 +74,7 @@ async fn successes_after_failures_leave_what_has_drained() {
 /// Processes that die with reservations open, on a key that stays in use.
 #[tokio::test]
 async fn reservations_nobody_settles_are_forgotten_while_the_key_is_in_use() {
-    for algorithm in ALGORITHMS {
+    for &algorithm in ALGORITHMS {
         for subject in [Subject::memory(algorithm, per(4, MINUTE)), Subject::redis(algorithm, per(4, MINUTE))] {
             let mut lost = Vec::new();
             for _ in 0..3 {
@@ -105,7 +105,7 @@ async fn reservations_nobody_settles_are_forgotten_while_the_key_is_in_use() {
 /// A block comes when the charges refuse, whatever is reserved beside them; and never for reservations alone.
 #[tokio::test]
 async fn a_block_comes_for_charges_and_not_for_reservations() {
-    for algorithm in ALGORITHMS {
+    for &algorithm in ALGORITHMS {
         for subject in [Subject::memory(algorithm, per(3, MINUTE)), Subject::redis(algorithm, per(3, MINUTE))] {
             let what = subject.what();
             let mut tickets = Vec::new();
@@ -169,7 +169,7 @@ fn no_interval_passes_its_bound_whatever_is_reserved() {
         burst.map_or(limit, |burst| limit.with_burst(burst))
     });
     let result = runner.run(&(limit, steps()), |(limit, steps)| {
-        for algorithm in ALGORITHMS {
+        for &algorithm in ALGORITHMS {
             let busiest = runtime.block_on(busiest(algorithm, limit, &steps));
             let most = bound(algorithm, limit);
             prop_assert!(busiest <= most, "{algorithm:?}: {busiest} in an interval, at most {most}");

@@ -210,7 +210,7 @@ fn loaded(source: &str) -> String {
 fn told(reply: &str, algorithm: u8, cost: u64, (calls, reset): &mut Told) -> u16 {
     let byte = |pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
     let bytes: Vec<u8> = reply.as_bytes().chunks(2).map(byte).collect();
-    let records = bytes.strip_prefix(NUMBER).expect("the number of the call");
+    let records = bytes.strip_prefix(NUMBER).unwrap();
     for record in records.chunks(36) {
         let number = |at: usize| f64::from_le_bytes(record[at..at + 8].try_into().unwrap()) as u64;
         let many = u16::from_le_bytes([record[2], record[3]]);

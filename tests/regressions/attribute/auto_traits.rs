@@ -1,4 +1,5 @@
 //! The guarded future is `Send`, `Sync` and unwind safe where the bare one is.
+#![allow(clippy::manual_async_fn, reason = "the shape that is tried")]
 
 use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
@@ -107,12 +108,12 @@ trait Boxed {
 impl Boxed for Service {
     #[rate_limit(key = "<id>", window = "60s", max = 1, limiter = self.limiter)]
     async fn plain(&self, id: u32) -> Outcome {
-        is_plain(Service::by_reference(self, id)).await.or(Ok(()))
+        is_plain(Self::by_reference(self, id)).await.or(Ok(()))
     }
 
     #[rate_limit(key = "<id>", window = "60s", max = 1, limiter = self.limiter, count = "ok")]
     async fn counted(&self, id: u32) -> Outcome {
-        is_plain(Service::counted(self, id)).await.or(Ok(()))
+        is_plain(Self::counted(self, id)).await.or(Ok(()))
     }
 }
 

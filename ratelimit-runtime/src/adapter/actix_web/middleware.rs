@@ -12,7 +12,7 @@ use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use actix_web::{Error, HttpMessage as _, HttpResponse, ResponseError as _};
 
 use crate::adapter::header_key::HeaderKeyRejection;
-use crate::adapter::layer::{Asks, Decided, Fields, Question, RateLimitLayer, keep_out_of_caches};
+use crate::adapter::layer::{Decided, Fields, RateLimitLayer, RequestCheck, RequestRule, keep_out_of_caches};
 use crate::response::Told;
 use crate::{ClientIpRejection, RateLimitError};
 
@@ -26,7 +26,7 @@ pub struct RateLimitMiddleware<S, R> {
 impl<S, B, R> Transform<S, ServiceRequest> for RateLimitLayer<R>
 where
     S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error> + 'static,
-    R: Asks<ServiceRequest, HttpResponse> + Clone + 'static,
+    R: RequestRule<ServiceRequest, HttpResponse> + Clone + 'static,
     B: 'static,
 {
     type Response = ServiceResponse<EitherBody<B>>;
@@ -43,7 +43,7 @@ where
 impl<S, B, R> Service<ServiceRequest> for RateLimitMiddleware<S, R>
 where
     S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error> + 'static,
-    R: Asks<ServiceRequest, HttpResponse> + 'static,
+    R: RequestRule<ServiceRequest, HttpResponse> + 'static,
     B: 'static,
 {
     type Response = ServiceResponse<EitherBody<B>>;
@@ -58,8 +58,8 @@ where
         if let Some(proxies) = &self.layer.proxies {
             request.extensions_mut().insert(proxies.clone());
         }
-        let question = match self.layer.within(|| self.layer.rule.question(&request)) {
-            Ok(question) => question,
+        let check = match self.layer.check(&request) {
+            Ok(check) => check,
             Err(mut answer) => {
                 keep_out_of_caches(answer.headers_mut());
                 return Box::pin(ready(Ok(request.into_response(answer).map_into_right_body())));
@@ -67,7 +67,7 @@ where
         };
         let inner = Rc::clone(&self.inner);
         let running = self.layer.run(async move {
-            match Question::ask(question).await {
+            match RequestCheck::acquire(check).await {
                 Ok(()) => inner.call(request).await.map(ServiceResponse::map_into_left_body).map_err(Failure::of),
                 Err(error) => Ok(request.into_response(error.error_response()).map_into_right_body()),
             }

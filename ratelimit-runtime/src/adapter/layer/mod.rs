@@ -138,13 +138,21 @@ impl<R> RateLimitLayer<R> {
         }
     }
 
+    /// The check that a request needs, if any, or the answer to one without a key.
+    pub(super) fn check<Q, A>(&self, request: &Q) -> Result<Option<RequestCheck>, A>
+    where
+        R: RequestRule<Q, A>,
+    {
+        self.within(|| self.rule.check(request))
+    }
+
     /// Runs what answers a request. Gives the answer, and what was decided for it.
     pub(super) fn run<F: Future>(&self, answer: F) -> impl Future<Output = (F::Output, Decided)> + use<R, F> {
         let (limiter, exposed) = (self.limiter.clone(), self.exposed);
         async move {
             let all = async {
                 let (answer, decisions) = observe::collect(answer).await;
-                (answer, Decided { decisions, legacy: find::responses().legacy, exposed })
+                (answer, Decided { decisions, legacy: find::legacy_headers(), exposed })
             };
             match limiter {
                 Some(limiter) => limiter.scope(all).await,
@@ -154,37 +162,39 @@ impl<R> RateLimitLayer<R> {
     }
 }
 
-/// What a layer asks about requests `Q` of a framework, whose answers are `A`.
-pub trait Asks<Q, A>: Sized {
-    /// The question, if there is one, or the answer to a request without a key.
-    #[doc(hidden)]
-    fn question(&self, request: &Q) -> Result<Option<Question>, A>;
+/// The rule of a [`RateLimitLayer`], if any, for requests `Q` of a framework whose responses are `A`. It is a bound of what
+/// frameworks see, and cannot be named outside of this crate: [`Limited`] and [`Unlimited`] are all there is.
+#[allow(unnameable_types, reason = "sealed: a bound that frameworks see")]
+pub trait RequestRule<Q, A>: Sized {
+    /// The check that the request needs, if any, or the response to a request without a key.
+    fn check(&self, request: &Q) -> Result<Option<RequestCheck>, A>;
 }
 
-impl<Q, A> Asks<Q, A> for Unlimited {
-    fn question(&self, _: &Q) -> Result<Option<Question>, A> {
+impl<Q, A> RequestRule<Q, A> for Unlimited {
+    fn check(&self, _: &Q) -> Result<Option<RequestCheck>, A> {
         Ok(None)
     }
 }
 
-impl<Q, A, F: Fn(&Q) -> K, K: RequestKey<A>> Asks<Q, A> for Limited<F> {
-    fn question(&self, request: &Q) -> Result<Option<Question>, A> {
+impl<Q, A, F: Fn(&Q) -> K, K: RequestKey<A>> RequestRule<Q, A> for Limited<F> {
+    fn check(&self, request: &Q) -> Result<Option<RequestCheck>, A> {
         let key = (self.key)(request).into_key()?;
-        Ok(Some(Question { rule: Arc::clone(&self.rule), key }))
+        Ok(Some(RequestCheck { rule: Arc::clone(&self.rule), key }))
     }
 }
 
-/// What a layer asks of the limiter.
+/// A rule and the key of one request.
+#[allow(unnameable_types, reason = "sealed, with the trait that gives it")]
 #[derive(Debug)]
-pub struct Question {
+pub struct RequestCheck {
     rule: Arc<Rule>,
     key: Key,
 }
 
-impl Question {
-    /// Asks, if there is anything to ask.
-    pub(super) async fn ask(question: Option<Self>) -> Result<(), RateLimitError> {
-        match question {
+impl RequestCheck {
+    /// Charges the request, if there is anything to check, or gives the refusal.
+    pub(super) async fn acquire(check: Option<Self>) -> Result<(), RateLimitError> {
+        match check {
             Some(Self { rule, key }) => RateLimiter::current().acquire(&rule, &key).await.map(drop),
             None => Ok(()),
         }

@@ -1,8 +1,8 @@
 //! What was decided, as header fields for a response.
 
-use crate::decision::whole_seconds;
+use crate::decision::{Decision, whole_seconds};
 use crate::observe::Observation;
-use crate::response::{Standings, Told, legacy_fields};
+use crate::response::{Standings, Told, legacy_fields, reset};
 
 /// The header fields of a response, of whatever crate. Names are in lower case.
 pub(in crate::adapter) trait Fields {
@@ -54,10 +54,11 @@ impl Decided {
             }
         }
         if let Some(strictest) = standings.strictest().filter(|_| self.legacy) {
-            let fields = legacy_fields(strictest);
             let is_refusal = !strictest.is_allowed();
-            if told.is_some() || is_refusal || !is_stricter_already(headers, &fields, refuses) {
-                fields.iter().for_each(|(name, value)| headers.set(name, value));
+            if told.is_some() || is_refusal || !is_stricter_already(headers, strictest, refuses) {
+                for (name, value) in legacy_fields(strictest) {
+                    headers.set(name, &value);
+                }
             }
         }
         if refuses {
@@ -75,7 +76,9 @@ impl Decided {
         if let Some(refusal) = last.filter(|decision| !decision.is_allowed())
             && headers.all("retry-after").next().is_none()
         {
-            headers.set("retry-after", &whole_seconds(refusal.retry_after()).to_string());
+            if let Some(wait) = refusal.retry_after() {
+                headers.set("retry-after", &whole_seconds(wait).to_string());
+            }
             keep_out_of_caches(headers);
         }
     }
@@ -83,18 +86,17 @@ impl Decided {
 
 /// Whether the legacy fields of a layer further in say more than these, which are those of an
 /// admission.
-fn is_stricter_already(headers: &impl Fields, ours: &[(&'static str, String); 3], refuses: bool) -> bool {
+fn is_stricter_already(headers: &impl Fields, ours: &Decision, refuses: bool) -> bool {
     let theirs = |name| -> Option<u64> {
         let mut values = headers.all(name);
         let value = std::str::from_utf8(values.next()?).ok()?.parse().ok();
         value.filter(|_| values.next().is_none())
     };
-    let [_, (remaining, left), (reset, until)] = ours;
-    let Some(their_left) = theirs(remaining) else { return false };
-    let their_until = theirs(reset).unwrap_or_default();
-    let [our_left, our_until] = [left, until].map(|number| number.parse().unwrap_or(u64::MAX));
+    let Some(their_left) = theirs("x-ratelimit-remaining") else { return false };
+    let their_until = theirs("x-ratelimit-reset").unwrap_or_default();
+    let our_until = reset(ours).unwrap_or(u64::MAX);
     // Of the two, only that one can have refused.
-    refuses || (their_left, our_until) <= (our_left, their_until)
+    refuses || (their_left, our_until) <= (ours.remaining(), their_until)
 }
 
 /// Names what was written, where no other line names it.
@@ -103,7 +105,7 @@ fn expose(headers: &mut impl Fields) {
         let mut names = headers.all(EXPOSED).flat_map(|line| line.split(|byte| *byte == b','));
         names.any(|name| name.trim_ascii().eq_ignore_ascii_case(field.as_bytes()))
     };
-    let there = FIELDS.into_iter().filter(|field| headers.all(*field).next().is_some());
+    let there = FIELDS.into_iter().filter(|field| headers.all(field).next().is_some());
     let names: Vec<_> = there.filter(|field| !is_named(field)).collect();
     if !names.is_empty() {
         headers.add(EXPOSED, &names.join(", "));

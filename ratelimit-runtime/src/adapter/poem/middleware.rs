@@ -4,7 +4,7 @@ use poem::error::ResponseError as _;
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response};
 
 use crate::adapter::header_key::HeaderKeyRejection;
-use crate::adapter::layer::{Asks, Question, RateLimitLayer, keep_out_of_caches};
+use crate::adapter::layer::{RateLimitLayer, RequestCheck, RequestRule, keep_out_of_caches};
 use crate::response::Told;
 use crate::{ClientIpRejection, RateLimitError};
 
@@ -15,7 +15,7 @@ pub struct RateLimitEndpoint<E, R> {
     inner: E,
 }
 
-impl<E: Endpoint, R: Asks<Request, Response> + Clone + Send + Sync> Middleware<E> for RateLimitLayer<R> {
+impl<E: Endpoint, R: RequestRule<Request, Response> + Clone + Send + Sync> Middleware<E> for RateLimitLayer<R> {
     type Output = RateLimitEndpoint<E, R>;
 
     fn transform(&self, inner: E) -> Self::Output {
@@ -23,22 +23,22 @@ impl<E: Endpoint, R: Asks<Request, Response> + Clone + Send + Sync> Middleware<E
     }
 }
 
-impl<E: Endpoint, R: Asks<Request, Response> + Send + Sync> Endpoint for RateLimitEndpoint<E, R> {
+impl<E: Endpoint, R: RequestRule<Request, Response> + Send + Sync> Endpoint for RateLimitEndpoint<E, R> {
     type Output = Response;
 
     async fn call(&self, mut request: Request) -> poem::Result<Response> {
         if let Some(proxies) = &self.layer.proxies {
             request.extensions_mut().insert(proxies.clone());
         }
-        let question = match self.layer.within(|| self.layer.rule.question(&request)) {
-            Ok(question) => question,
+        let check = match self.layer.check(&request) {
+            Ok(check) => check,
             Err(mut answer) => {
                 keep_out_of_caches(answer.headers_mut());
                 return Ok(answer);
             }
         };
         let answer = async {
-            match Question::ask(question).await {
+            match RequestCheck::acquire(check).await {
                 Ok(()) => self.inner.call(request).await.map(IntoResponse::into_response).or_else(responded),
                 Err(error) => Ok(error.as_response()),
             }

@@ -1,6 +1,6 @@
 //! What a layer on tower answers in place of the service: over HTTP, or to gRPC.
 
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Version};
 
 use super::body::LimitedBody;
@@ -20,7 +20,7 @@ pub(super) enum Protocol {
 }
 
 impl Protocol {
-    /// A type alone, which anybody can send, makes no gRPC of a request: caches and alerts would
+    /// A type alone, which any client can send, makes no gRPC of a request: caches and alerts would
     /// take its refusal for success.
     pub(super) fn of<Q>(request: &Request<Q>) -> Self {
         let kind = request.headers().get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
@@ -39,11 +39,7 @@ impl Protocol {
 
     /// The answer to a request that was refused.
     pub(super) fn refusal<B>(self, error: &RateLimitError) -> Response<LimitedBody<B>> {
-        let mut response = self.translated(error.to_http_response(), grpc::code(error), &error.public_message());
-        if let Some(seconds) = error.retry_after_seconds() {
-            response.headers_mut().insert(RETRY_AFTER, seconds.into());
-        }
-        response
+        self.translated(error.to_http_response(), grpc::code(error), &error.public_message())
     }
 
     /// The answer to a request that has no key.
@@ -67,18 +63,17 @@ impl Protocol {
         }
     }
 
-    /// The answer over HTTP, or in its place a status of gRPC.
+    /// The answer over HTTP, or in its place a status of gRPC with the same fields.
     fn translated<B>(self, over_http: Response<String>, code: u8, message: &str) -> Response<LimitedBody<B>> {
         let (status, kind) = match self {
             Self::Http => return over_http.map(LimitedBody::refused),
             Self::Grpc => (StatusCode::OK, "application/grpc"),
             Self::GrpcWeb(kind) => (over_http.status(), kind),
         };
-        let mut response = Response::new(LimitedBody::refused(String::new()));
+        let mut response = over_http.map(|_| LimitedBody::refused(String::new()));
         *response.status_mut() = status;
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert("grpc-status", u16::from(code).into());
         // Ours are plain ASCII, so nothing of them has to be escaped.
         let message = HeaderValue::from_str(message);
@@ -90,19 +85,16 @@ impl Protocol {
     fn status<B>(self, status: tonic::Status) -> Response<LimitedBody<B>> {
         use crate::limiter::find;
 
-        let over_http = || {
-            find::responses()
-                .response_without_key(grpc::http_status(status.code()), status.message())
-                .map(LimitedBody::refused)
-        };
+        let over_http = || find::responses().response_without_key(grpc::http_status(status.code()), status.message());
         let mut response = match self {
-            Self::Http => over_http(),
+            Self::Http => over_http().map(LimitedBody::refused),
             Self::Grpc => status.into_http::<()>().map(|()| LimitedBody::refused(String::new())),
             Self::GrpcWeb(kind) => {
-                let (mut parts, ()) = status.clone().into_http::<()>().into_parts();
-                parts.status = grpc::http_status(status.code());
-                parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-                Response::from_parts(parts, LimitedBody::refused(String::new()))
+                let mut response = over_http().map(|_| LimitedBody::refused(String::new()));
+                let (own, ()) = status.into_http::<()>().into_parts();
+                response.headers_mut().extend(own.headers);
+                response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+                response
             }
         };
         keep_out_of_caches(response.headers_mut());

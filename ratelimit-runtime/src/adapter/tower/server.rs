@@ -11,7 +11,7 @@ use tower_service::Service;
 
 use super::body::LimitedBody;
 use super::refusal::{NoKey, Protocol};
-use crate::adapter::layer::{Asks as _, Limited, Question, RateLimitLayer, RequestKey, Unlimited};
+use crate::adapter::layer::{Limited, RateLimitLayer, RequestCheck, RequestKey, Unlimited};
 use crate::response::Told;
 
 impl<S, R: Clone> Layer<S> for RateLimitLayer<R> {
@@ -96,16 +96,15 @@ where
     fn call(&mut self, mut request: Request<Q>) -> Self::Future {
         self.prepare(&mut request);
         let protocol = Protocol::of(&request);
-        let question = || self.layer.rule.question(&request).map_err(|no_key| protocol.no_key(no_key));
-        let question = match self.layer.within(question) {
-            Ok(question) => question,
-            Err(answer) => return Box::pin(ready(Ok(answer))),
+        let check = match self.layer.check(&request) {
+            Ok(check) => check,
+            Err(no_key) => return Box::pin(ready(Ok(self.layer.within(|| protocol.no_key(no_key))))),
         };
         // The one that was ready is used up.
         let clone = self.inner.clone();
         let mut inner = mem::replace(&mut self.inner, clone);
         self.answered(async move {
-            match Question::ask(question).await {
+            match RequestCheck::acquire(check).await {
                 Ok(()) => inner.call(request).await.map(|response| response.map(LimitedBody::served)),
                 Err(error) => Ok(protocol.refusal(&error)),
             }

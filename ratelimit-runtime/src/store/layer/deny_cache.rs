@@ -8,7 +8,7 @@ use std::time::Duration;
 use self::refusal::Moment;
 use self::refusals::{Known, Refusals, Unknown};
 use crate::clock::{Clock, TokioClock};
-use crate::store::{Answer, Capabilities, Cursor, Health, Page, Request, Store, StoreError, StoreErrorKind, Verdict};
+use crate::store::{Answer, Health, Request, Store, StoreError, StoreErrorKind, Verdict};
 
 mod refusal;
 mod refusals;
@@ -146,7 +146,11 @@ impl<S: Store> DenyCache<S> {
     ) -> Result<Verdict, StoreError> {
         match (&answer, unknown.block) {
             (Ok(verdict), _) if verdict.allowed => self.refusals.forget(request.key()),
-            (Ok(verdict), _) if !verdict.rounded && self.inner.epoch(request) == unknown.epoch() => {
+            (Ok(verdict), _)
+                if !verdict.rounded
+                    && verdict.retry_after_us != Verdict::NEVER
+                    && self.inner.epoch(request) == unknown.epoch() =>
+            {
                 self.refusals.keep(request, unknown, *verdict);
             }
             (Err(error), Some(block))
@@ -240,6 +244,10 @@ impl<S: Store> DenyCache<S> {
 }
 
 impl<S: Store> Store for DenyCache<S> {
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.inner)
+    }
+
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
         if !self.is_on() {
             return self.inner.acquire(request);
@@ -324,38 +332,6 @@ impl<S: Store> Store for DenyCache<S> {
 
     fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
         self.changing(request, self.inner.unblock(request))
-    }
-
-    fn keys<'a>(&'a self, request: Request<'a>, from: Option<Cursor>) -> Answer<'a, Page> {
-        self.inner.keys(request, from)
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
-    fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
-        self.inner.supports(request)
-    }
-
-    fn health(&self, request: &Request<'_>) -> Health {
-        self.inner.health(request)
-    }
-
-    fn epoch(&self, request: &Request<'_>) -> u64 {
-        self.inner.epoch(request)
-    }
-
-    fn overdue(&self, request: &Request<'_>, timeout: Duration) {
-        self.inner.overdue(request, timeout);
-    }
-
-    fn ready(&self) -> Answer<'_, ()> {
-        self.inner.ready()
-    }
-
-    fn ready_for<'a>(&'a self, request: Request<'a>) -> Answer<'a, ()> {
-        self.inner.ready_for(request)
     }
 }
 

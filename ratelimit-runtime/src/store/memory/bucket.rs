@@ -122,7 +122,8 @@ mod tests {
         assert!(bucket.acquire(&ask(&limits, 1), START).allowed);
         assert!(bucket.acquire(&ask(&limits, 1), START + 10).allowed);
         let refused = bucket.acquire(&ask(&limits, 1), START + 20);
-        assert_eq!(refused, Verdict::new(false, 0, MINUTE - 20, MINUTE - 10));
+        let (retry_after_us, reset_after_us) = (MINUTE - 20, MINUTE - 10);
+        assert_eq!(refused, Verdict { retry_after_us, reset_after_us, ..Verdict::refused() });
         assert!(!bucket.acquire(&ask(&limits, 1), START + MINUTE - 1).allowed);
         assert!(bucket.acquire(&ask(&limits, 1), START + MINUTE).allowed);
         assert!(!bucket.acquire(&ask(&limits, 1), START + MINUTE + 9).allowed);

@@ -79,7 +79,7 @@ impl<S: AlgorithmState> Kept<S> {
             return self.admit(request, &standing, time);
         }
         let verdict = self.verdict(request, &standing, time);
-        // Nobody is blocked for what strangers used.
+        // A key is not blocked for what strangers used.
         if standing.exceeded && request.block_us() > 0 && !verdict.blocked && self.copied.is_none() {
             self.block(request, request.block_us(), now);
             return self.peek(request, now);
@@ -127,8 +127,8 @@ impl<S: AlgorithmState> Kept<S> {
             copied.own = copied.own.saturating_add(request.cost());
         }
         let remaining = standing.status.remaining.saturating_sub(request.cost());
-        let reset = self.by_the_clock(reset, time);
-        Verdict::new(true, remaining, 0, reset).by_limit(standing.limit).with_ticket(ticket)
+        let reset_after_us = self.by_the_clock(reset, time);
+        Verdict { limit_index: standing.limit, remaining, reset_after_us, ticket, ..Verdict::admitted() }
     }
 
     /// Notes that something was committed.
@@ -264,11 +264,17 @@ impl<S: AlgorithmState> Kept<S> {
         let reset = if time.is_live { self.state.reset(&request.question(), limit, time.at) } else { 0 };
         let (wait, reset) = (self.by_the_clock(status.wait, time), self.by_the_clock(reset, time));
         let blocked_for = self.block.left(time.now);
+        let verdict = Verdict {
+            allowed: status.wait == 0,
+            limit_index: limit,
+            remaining: status.remaining,
+            retry_after_us: wait.max(blocked_for),
+            reset_after_us: reset.max(blocked_for),
+            ..Verdict::admitted()
+        };
         if blocked_for > 0 {
-            let verdict = Verdict::new(false, status.remaining, wait.max(blocked_for), reset.max(blocked_for));
-            return verdict.by_limit(limit).by_block_for(blocked_for);
+            return Verdict { allowed: false, ..verdict }.by_block_for(blocked_for);
         }
-        let verdict = Verdict::new(status.wait == 0, status.remaining, wait, reset).by_limit(limit);
         let reserved = status.wait == RESERVED_WAIT && self.state.reserves(&request.question(), time.at);
         if reserved { verdict.by_reservations() } else { verdict }
     }

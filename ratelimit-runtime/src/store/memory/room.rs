@@ -74,7 +74,7 @@ impl Room {
         least.map(|(_, place)| place)
     }
 
-    /// One of so many places, a power of two. The seed of the hasher is known to nobody, so no caller can choose it.
+    /// One of so many places, a power of two. The seed of the hasher is a secret, so no caller can choose it.
     fn draw(&mut self, places: usize) -> usize {
         self.draws = self.draws.wrapping_add(1);
         #[allow(clippy::cast_possible_truncation, reason = "masked to the number of places")]

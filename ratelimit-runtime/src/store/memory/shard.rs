@@ -63,7 +63,7 @@ impl Shard {
     #[cold]
     fn acquire_as_newcomer(&mut self, request: &Request<'_>, hash: u64, now: u64) -> Verdict {
         let Some(place) = self.place(now) else {
-            // Nobody is blocked for what strangers use.
+            // A key is not blocked for what strangers use.
             let request = request.with_block(Duration::ZERO);
             let shared = self.overflow_key(&request, hash, now);
             return self

@@ -14,7 +14,7 @@ use super::script_call::Call;
 use super::{commands, protocol, redis_cell};
 use crate::clock::Clock;
 use crate::error::StoreError;
-use crate::rule::{Algorithm, MAX_COUNT, MAX_WINDOW};
+use crate::rule::{Algorithm, Limit};
 use crate::store::{Request, Verdict};
 
 pub(super) struct Backend {
@@ -161,7 +161,7 @@ impl Backend {
         let now = clock.now().as_micros();
         match u64::try_from(now) {
             // Beyond this, the script could not add a window exactly.
-            Ok(now) if u128::from(now) + MAX_WINDOW.as_micros() <= u128::from(MAX_COUNT) => Ok(Some(now)),
+            Ok(now) if u128::from(now) + Limit::MAX_WINDOW.as_micros() <= u128::from(Limit::MAX_COUNT) => Ok(Some(now)),
             _ => Err(StoreError::misconfigured("the clock of the Redis store is more than 284 years past its start")),
         }
     }

@@ -4,8 +4,10 @@ use std::fmt;
 use std::future::Future;
 
 use super::RedisStore;
+#[cfg(feature = "redis-client")]
 use super::connection::Deployment;
 use super::credentials::{Provider, RedisCredentials};
+#[cfg(any(feature = "redis-client", feature = "redis-tls"))]
 use crate::error::StoreError;
 
 impl RedisStore {
@@ -22,6 +24,8 @@ impl RedisStore {
     ///
     /// [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if the client does not check certificates, or uses
     /// TLS and the feature `redis-tls` is off.
+    #[cfg(feature = "redis-client")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "redis-client")))]
     pub fn from_client(client: &redis::Client) -> Result<Self, StoreError> {
         Deployment::from_info(client.get_connection_info()).map(Self::on)
     }

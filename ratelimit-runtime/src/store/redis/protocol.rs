@@ -108,8 +108,14 @@ pub(super) fn record(reply: &[u8]) -> Option<(Record, &[u8])> {
     let (remaining, numbers) = numbers.split_at_checked(8)?;
     let (retry_after, numbers) = numbers.split_at_checked(8)?;
     let (reset_after, ticket) = numbers.split_at_checked(8)?;
-    let verdict = Verdict::new(flags & 1 == 1, whole(remaining)?, whole(retry_after)?, whole(reset_after)?)
-        .by_limit(usize::from(*limit));
+    let verdict = Verdict {
+        allowed: flags & 1 == 1,
+        limit_index: usize::from(*limit),
+        remaining: whole(remaining)?,
+        retry_after_us: whole(retry_after)?,
+        reset_after_us: whole(reset_after)?,
+        ..Verdict::admitted()
+    };
     let verdict = match (verdict.allowed, flags & 2 == 2) {
         (true, _) => verdict.with_ticket(whole(ticket)?),
         (false, true) => verdict.by_block_for(below_zero(ticket)?),

@@ -10,14 +10,14 @@ use redis::{Cmd, ServerError, Value, cmd};
 use super::connection::Calls;
 use super::errors::{self, unexpected_reply};
 use crate::error::StoreError;
-use crate::rule::{Limit, MAX_COUNT, MAX_WINDOW};
+use crate::rule::Limit;
 use crate::store::{Request, Verdict};
 
 const SECOND: u64 = 1_000_000;
 /// In microseconds: twice as long as any bucket takes to run empty.
-const ROOM: u64 = 2 * MAX_WINDOW.as_secs() * SECOND;
+const ROOM: u64 = 2 * Limit::MAX_WINDOW.as_secs() * SECOND;
 /// In seconds: more than any bucket takes to run empty is not taken for true.
-const LONGEST: u64 = MAX_COUNT / SECOND;
+const LONGEST: u64 = Limit::MAX_COUNT / SECOND;
 
 pub(super) async fn acquire(calls: Calls<'_>, request: &Request<'_>) -> Result<Verdict, StoreError> {
     let limit = limit(request)?;
@@ -105,7 +105,13 @@ impl Throttle {
         let left = u64::try_from(room.saturating_sub(filled) / unit).unwrap_or(u64::MAX);
         let wait = (unit * u128::from(request.cost()) + filled).saturating_sub(room).div_ceil(1000);
         let wait = u64::try_from(wait).unwrap_or(u64::MAX);
-        Verdict::new(wait == 0, left, wait, empty_in.max(wait))
+        Verdict {
+            allowed: wait == 0,
+            remaining: left,
+            retry_after_us: wait,
+            reset_after_us: empty_in.max(wait),
+            ..Verdict::admitted()
+        }
     }
 
     /// What is left. The module divides by microseconds rounded down, and so may say too much.
@@ -120,14 +126,15 @@ impl Throttle {
         let reset = (self.reset_after + 1) * SECOND;
         if self.allowed {
             let whole = if left >= limit.capacity() && self.reset_after == 0 { 0 } else { reset };
-            return Verdict::new(true, left, 0, whole);
+            return Verdict { remaining: left, reset_after_us: whole, ..Verdict::admitted() };
         }
         // At most what is missing takes to drain, and never less than the module said.
         let missing = u128::from(cost.saturating_sub(left)) * u128::from(limit.window_us());
         let drained = u64::try_from(missing.div_ceil(u128::from(limit.max().max(1)))).unwrap_or(u64::MAX);
         let said = self.retry_after * SECOND;
         let retry = drained.min(said + SECOND).max(said).max(1);
-        Verdict::new(false, left, retry, reset.max(retry)).rounded_up()
+        let reset_after_us = reset.max(retry);
+        Verdict { remaining: left, retry_after_us: retry, reset_after_us, ..Verdict::refused() }.rounded_up()
     }
 }
 

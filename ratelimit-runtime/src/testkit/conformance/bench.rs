@@ -42,7 +42,7 @@ impl Bench {
     }
 
     pub(super) fn has(&self, algorithm: Algorithm, feature: Feature) -> bool {
-        self.store.capabilities().has(algorithm, feature)
+        self.store.capabilities().supports_feature(algorithm, feature)
     }
 
     /// Whether the store takes calls of this cost.

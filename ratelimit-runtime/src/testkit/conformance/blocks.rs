@@ -9,10 +9,10 @@ pub(super) async fn a_blocked_key_is_refused_until_the_block_is_over(bench: Benc
     bucket.block(MINUTE * 10).await;
     for kind in [bucket.peek(1).await, bucket.acquire(1).await] {
         assert!(!kind.allowed && kind.blocked, "{kind:?}");
-        assert_eq!(kind.retry_after(), MINUTE * 10);
+        assert_eq!(kind.retry_after(), Some(MINUTE * 10));
     }
     bucket.advance(MINUTE * 10 - MICROSECOND);
-    assert_eq!(bucket.refused(1).await.retry_after(), MICROSECOND);
+    assert_eq!(bucket.refused(1).await.retry_after(), Some(MICROSECOND));
     bucket.advance(MICROSECOND);
     let free = bucket.admitted(1).await;
     assert!(!free.blocked && free.remaining == 2, "{free:?}");
@@ -27,12 +27,12 @@ pub(super) async fn a_block_outlives_the_window_and_is_not_extended(bench: Bench
         assert!(admitted.allowed && !admitted.blocked, "an admission blocks nobody: {admitted:?}");
     }
     let refused = bucket.acquire_or_block(block).await;
-    assert!(refused.blocked && refused.retry_after() == block, "{refused:?}");
+    assert!(refused.blocked && refused.retry_after() == Some(block), "{refused:?}");
     for elapsed in 1..20 {
         bucket.advance(SECOND * 30);
         let refused = bucket.acquire_or_block(block).await;
         assert!(refused.blocked && !refused.allowed, "{refused:?}");
-        assert_eq!(refused.retry_after(), block - SECOND * 30 * elapsed);
+        assert_eq!(refused.retry_after(), Some(block - SECOND * 30 * elapsed));
     }
     bucket.advance(SECOND * 30 - MICROSECOND);
     bucket.refuse(1).await;
@@ -90,9 +90,9 @@ pub(super) async fn a_later_block_replaces_an_earlier_one(bench: Bench, algorith
     let bucket = bench.bucket("", algorithm, 2);
     bucket.block(HOUR).await;
     bucket.block(MINUTE).await;
-    assert_eq!(bucket.refused(1).await.retry_after(), MINUTE);
+    assert_eq!(bucket.refused(1).await.retry_after(), Some(MINUTE));
     bucket.block(HOUR).await;
-    assert_eq!(bucket.refused(1).await.retry_after(), HOUR);
+    assert_eq!(bucket.refused(1).await.retry_after(), Some(HOUR));
 }
 
 /// Ending a block that is not there makes no key; a reset ends one, too.

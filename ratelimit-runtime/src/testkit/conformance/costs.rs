@@ -1,7 +1,7 @@
 //! Costs: what calls of cost 0, of large and of different costs use.
 
 use super::bench::Bench;
-use crate::rule::{Algorithm, Limit, MAX_COUNT};
+use crate::rule::{Algorithm, Limit};
 
 /// Calls use what they cost, and a light call may pass where a heavy one may not.
 pub(super) async fn calls_use_what_they_cost(bench: Bench, algorithm: Algorithm) {
@@ -32,14 +32,14 @@ pub(super) async fn a_cost_of_0_charges_nothing(bench: Bench, algorithm: Algorit
 
 /// The largest counts are counted as exactly as small ones.
 pub(super) async fn the_largest_counts_are_exact(bench: Bench, algorithm: Algorithm) {
-    let bucket = bench.bucket("", algorithm, MAX_COUNT);
-    let half = MAX_COUNT / 2;
-    assert_eq!(bucket.admitted(half).await.remaining, MAX_COUNT - half);
-    assert_eq!(bucket.admitted(half).await.remaining, MAX_COUNT - 2 * half);
+    let bucket = bench.bucket("", algorithm, Limit::MAX_COUNT);
+    let half = Limit::MAX_COUNT / 2;
+    assert_eq!(bucket.admitted(half).await.remaining, Limit::MAX_COUNT - half);
+    assert_eq!(bucket.admitted(half).await.remaining, Limit::MAX_COUNT - 2 * half);
     let refused = bucket.refused(2).await;
     assert_eq!(refused.remaining, 1);
     assert_eq!(bucket.admitted(1).await.remaining, 0);
-    let refused = bucket.refused(MAX_COUNT).await;
-    bucket.wait_out(&refused, MAX_COUNT).await;
-    assert_eq!(bucket.admitted(MAX_COUNT).await.remaining, 0);
+    let refused = bucket.refused(Limit::MAX_COUNT).await;
+    bucket.wait_out(&refused, Limit::MAX_COUNT).await;
+    assert_eq!(bucket.admitted(Limit::MAX_COUNT).await.remaining, 0);
 }

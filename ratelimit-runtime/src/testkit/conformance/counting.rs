@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use super::bench::{Bench, HOUR, MICROSECOND, MINUTE, SECOND, answered};
-use crate::rule::{Algorithm, Limit, MAX_COUNT};
+use crate::rule::{Algorithm, Limit};
 use crate::store::{Request, Verdict};
 
 /// As many calls pass as the limit admits, each leaves one less, and not one more passes; a horizon later all of it is
@@ -47,8 +47,8 @@ pub(super) async fn a_burst_admits_exactly_max(bench: Bench, algorithm: Algorith
         } else {
             // A store may also forget by a real clock, and real time passes here.
             let longest = HOUR * if algorithm == Algorithm::SlidingCounter { 2 } else { 1 };
-            let wait = verdict.retry_after();
-            assert!(verdict.remaining == 0 && wait > SECOND && wait <= longest, "{verdict:?}");
+            let is_fair = verdict.retry_after().is_some_and(|wait| wait > SECOND && wait <= longest);
+            assert!(verdict.remaining == 0 && is_fair, "{verdict:?}");
         }
     }
     assert_eq!(admitted.len() as u64, MAX);
@@ -57,9 +57,9 @@ pub(super) async fn a_burst_admits_exactly_max(bench: Bench, algorithm: Algorith
 
 /// The largest count that a limit can hold is counted down as exactly as a small one.
 pub(super) async fn the_largest_max_is_counted_down(bench: Bench, algorithm: Algorithm) {
-    let bucket = bench.bucket("", algorithm, MAX_COUNT);
+    let bucket = bench.bucket("", algorithm, Limit::MAX_COUNT);
     for used in 1..=5 {
-        assert_eq!(bucket.admitted(1).await.remaining, MAX_COUNT - used);
+        assert_eq!(bucket.admitted(1).await.remaining, Limit::MAX_COUNT - used);
     }
 }
 

@@ -11,7 +11,7 @@ use super::undeclared::Need::{self, Costs, Has};
 use super::{
     agreement, answers, blocks, clocks, costs, counting, keys, limits, refunds, reservations, together, waits,
 };
-use crate::rule::{Algorithm, MAX_COUNT};
+use crate::rule::{Algorithm, Limit};
 use crate::store::Feature::{Block, Keys, Limits, Refund, Reserve, Together};
 use crate::store::Store;
 use crate::testkit::FakeClock;
@@ -37,7 +37,7 @@ macro_rules! __conformance_cases {
                 counting::max_may_rise []
                 costs::calls_use_what_they_cost [Costs(10)]
                 costs::a_cost_of_0_charges_nothing [Costs(4)]
-                costs::the_largest_counts_are_exact [Costs(MAX_COUNT)]
+                costs::the_largest_counts_are_exact [Costs(Limit::MAX_COUNT)]
                 waits::a_refusal_names_the_exact_moment []
                 waits::reset_after_is_exact []
                 waits::a_window_of_a_millisecond []
@@ -176,7 +176,7 @@ where
     M: Future<Output = (S, FakeClock)>,
 {
     let mut failed = Vec::new();
-    for algorithm in Algorithm::ALL {
+    for &algorithm in Algorithm::ALL {
         for case in cases(algorithm) {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| run(case.name, algorithm, &factory))) {
                 failed.push(format!("`{}` under `{algorithm}`: {}", case.name, words(&*panic)));

@@ -63,7 +63,7 @@ pub(super) async fn the_longest_wait_is_enough_for_all(bench: Bench, algorithm: 
 
 /// Keys of different algorithms are decided together as keys of one are.
 pub(super) async fn algorithms_may_be_mixed(bench: Bench, algorithm: Algorithm) {
-    for other in Algorithm::ALL {
+    for &other in Algorithm::ALL {
         if !bench.has(other, Feature::Together) {
             continue;
         }

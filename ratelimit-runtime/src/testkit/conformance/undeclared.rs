@@ -28,7 +28,7 @@ pub(super) enum Need {
 impl Need {
     pub(super) fn is_met(self, bench: &Bench, algorithm: Algorithm) -> bool {
         match self {
-            Self::Keeps => bench.store.capabilities().has_algorithm(algorithm),
+            Self::Keeps => bench.store.capabilities().supports_algorithm(algorithm),
             Self::Has(feature) => bench.has(algorithm, feature),
             Self::Costs(cost) => bench.takes(algorithm, cost),
         }
@@ -58,7 +58,7 @@ impl Need {
             Self::Has(Feature::Reserve) => {
                 let limits = [Limit::per_minute(5)];
                 let request = Request::new(b"", algorithm, &limits).reserving();
-                assert_unsupported(self, &bench.store.capabilities().cover(&request));
+                assert_unsupported(self, &bench.store.capabilities().supports(&request));
             }
             // A limiter does without, and asks for one key after the other.
             Self::Has(Feature::Together) => {

@@ -1,4 +1,5 @@
 #![deny(warnings)]
+#![allow(clippy::manual_async_fn, reason = "the shape that is tried")]
 
 use std::num::ParseIntError;
 

@@ -10,7 +10,7 @@ use redis::{Cmd, Pipeline, Value, cmd};
 use super::reply;
 use super::transaction::{self, Attempt};
 use crate::error::StoreError;
-use crate::rule::{Limit, MAX_COUNT};
+use crate::rule::Limit;
 use crate::store::redis::connection::Calls;
 use crate::store::redis::errors::{foreign_key, unexpected_reply};
 use crate::store::{Request, Verdict};
@@ -111,7 +111,7 @@ fn millis(limit: &Limit) -> u64 {
 
 /// A window in which nothing is used, and which no other has the number of.
 fn fresh() -> [u8; 16] {
-    let window = RandomState::new().hash_one(0) & MAX_COUNT;
+    let window = RandomState::new().hash_one(0) & Limit::MAX_COUNT;
     u128::from(window.max(1)).to_be_bytes()
 }
 
@@ -146,7 +146,9 @@ impl State<'_> {
             left => (u64::try_from(left).ok()?.min(millis(limit)) + 1) * 1000 - reply::time(self.time)? % 1000,
         };
         let remaining = max(limit).saturating_sub(self.used);
-        Some(Verdict::new(allowed, remaining, if allowed { 0 } else { left }, if self.used == 0 { 0 } else { left }))
+        let reset_after_us = if self.used == 0 { 0 } else { left };
+        let retry_after_us = if allowed { 0 } else { left };
+        Some(Verdict { allowed, remaining, retry_after_us, reset_after_us, ..Verdict::admitted() })
     }
 
     /// Where the clock has stepped back, the window lasts no longer than if it had begun now. If that cannot be said, the

@@ -6,12 +6,12 @@ use redis::Value;
 use super::lifetime::Time;
 use super::sliding_window::{self, LogState};
 use super::{fixed_window, reply};
+use crate::Algorithm;
 use crate::fuzzing::Input;
 use crate::rule::Limit;
 use crate::store::Request;
 use crate::store::redis::operation::Operation;
 use crate::store::redis::redis_cell;
-use crate::{Algorithm, MAX_COUNT};
 
 /// Replies of any shape and size to the commands that decide without scripts.
 pub fn command_replies(data: &[u8]) {
@@ -19,13 +19,13 @@ pub fn command_replies(data: &[u8]) {
     let limits: Vec<_> = (0..=input.below(3))
         .map(|_| {
             let window = std::time::Duration::from_micros(1_000 + input.number() % 31_622_400_000_000);
-            Limit::new(1 + input.number() % MAX_COUNT, window)
+            Limit::new(1 + input.number() % Limit::MAX_COUNT, window)
         })
         .collect();
     let cost = [0, 1, 2, 900].get(usize::from(input.below(4))).copied().unwrap_or(1);
     let request = Request::new(b"key", Algorithm::SlidingWindow, &limits).with_cost(cost);
     let request = if input.below(2) == 0 { request } else { request.with_block(std::time::Duration::from_secs(60)) };
-    let ticket = input.number() % MAX_COUNT;
+    let ticket = input.number() % Limit::MAX_COUNT;
     let operation = match input.below(5) {
         0 => Operation::Acquire,
         1 => Operation::Peek,
@@ -51,7 +51,7 @@ pub fn command_replies(data: &[u8]) {
         let decided = state.decide(charge, blocks, &mut commands);
         decided.counts(&mut commands);
         if let Some(verdict) = decided.verdict(counts) {
-            assert!(verdict.remaining <= MAX_COUNT && verdict.limit_index < limits.len(), "{verdict:?}");
+            assert!(verdict.remaining <= Limit::MAX_COUNT && verdict.limit_index < limits.len(), "{verdict:?}");
             assert!(verdict.allowed || verdict.retry_after_us > 0, "{verdict:?}");
         }
     }
@@ -71,8 +71,10 @@ fn value(input: &mut Input<'_>, depth: u8) -> Value {
         2 => Value::Double(f64::from_bits(input.number())),
         3 => Value::BulkString(input.some().to_vec()),
         4 => Value::BulkString(input.number().to_string().into_bytes()),
-        5 => Value::BulkString(format!("{:016}", input.number() % MAX_COUNT).into_bytes()),
-        6 => Value::BulkString(format!("meta:{:016}:{:016}", input.byte(), input.number() % MAX_COUNT).into_bytes()),
+        5 => Value::BulkString(format!("{:016}", input.number() % Limit::MAX_COUNT).into_bytes()),
+        6 => Value::BulkString(
+            format!("meta:{:016}:{:016}", input.byte(), input.number() % Limit::MAX_COUNT).into_bytes(),
+        ),
         _ => Value::Array((0..input.below(5)).map(|_| value(input, depth + 1)).collect()),
     }
 }

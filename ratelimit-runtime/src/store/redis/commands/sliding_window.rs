@@ -6,7 +6,7 @@ use super::lifetime::Time;
 use super::log_format::{Entry, Meta, member};
 use super::reply;
 use super::transaction::Attempt;
-use crate::rule::{Limit, MAX_COUNT};
+use crate::rule::Limit;
 use crate::store::redis::operation::Operation;
 use crate::store::{Request, Verdict};
 
@@ -251,7 +251,7 @@ impl<'a> LogState<'a> {
                 let block = self.request.with_block(duration).block_us();
                 let left = u64::try_from(self.left_millis).unwrap_or(0);
                 self.block(block, &mut commands);
-                commands.push(self.expire(block.max(left.saturating_mul(1000).min(MAX_COUNT))));
+                commands.push(self.expire(block.max(left.saturating_mul(1000).min(Limit::MAX_COUNT))));
                 true
             }
             Operation::Unblock if self.blocked_for() > 0 => {
@@ -331,10 +331,18 @@ impl Decided<'_> {
         let (wait, left, reset, index) = decisive?;
         let by_the_clock = |span: u64| if span == 0 { 0 } else { (span + at - now).min(self.life) };
         let (retry, whole) = (by_the_clock(wait), by_the_clock(reset));
-        if self.blocked_for > 0 {
-            let verdict = Verdict::new(false, left, retry.max(self.blocked_for), whole.max(self.blocked_for));
-            return Some(verdict.by_limit(index).by_block_for(self.blocked_for));
-        }
-        Some(Verdict::new(wait == 0, left, retry, whole).by_limit(index).with_ticket(self.ticket))
+        let verdict = Verdict {
+            allowed: wait == 0,
+            limit_index: index,
+            remaining: left,
+            retry_after_us: retry.max(self.blocked_for),
+            reset_after_us: whole.max(self.blocked_for),
+            ..Verdict::admitted()
+        };
+        Some(if self.blocked_for > 0 {
+            Verdict { allowed: false, ..verdict }.by_block_for(self.blocked_for)
+        } else {
+            verdict.with_ticket(self.ticket)
+        })
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+#[cfg(feature = "redis-client")]
 use redis::ConnectionInfo;
 
 use super::sentinel::Sentinels;
@@ -57,6 +58,7 @@ impl Deployment {
     }
 
     /// What a client of the application leads to.
+    #[cfg(feature = "redis-client")]
     pub(in super::super) fn from_info(info: &ConnectionInfo) -> Result<Self, StoreError> {
         url::from_info(info).map(Arc::new).map(Self::Standalone)
     }

@@ -4,8 +4,8 @@
 //! Nothing here is sent or received. Whoever gives up while waiting has asked nothing.
 //!
 //! A reply is believed for the number of its question in it. An error has none: it is believed once a later reply with
-//! the right number has shown that nothing was doubled, lost or swapped before it. Where nothing else is on its way, a marker
-//! is sent for that.
+//! the right number has shown that nothing was doubled, lost or swapped before it. Where no such reply is on its way, or the
+//! next one is an error too, a marker is sent for that.
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -42,7 +42,7 @@ struct Asked {
 enum What {
     Commands(Commands),
     Batch(Batch),
-    /// A `PING`; perhaps nobody waits for its reply.
+    /// A `PING`, whose reply a caller may wait for.
     Marker(Option<oneshot::Sender<Answer>>, Replies),
 }
 
@@ -330,10 +330,21 @@ impl Queue {
                 deliveries.answers.extend(answer.map(|answer| (answer, Ok(replies.into_answer()))));
             }
         }
-        if !self.doubted.is_empty() && self.asked.is_empty() {
+        if self.needs_marker() {
             self.ping(None, now);
         }
         decided
+    }
+
+    /// Whether nothing that is on its way is sure to show whether an error is to be believed. Under load there is always
+    /// something on its way, and after a second error in a row its reply may be the next one.
+    fn needs_marker(&self) -> bool {
+        let is_marker = |asked: &Asked| matches!(asked.what, What::Marker(..));
+        match self.doubted.len() {
+            0 => false,
+            1 => self.asked.is_empty(),
+            _ => !self.asked.iter().any(is_marker),
+        }
     }
 
     /// Everything up to now was in step. Says how many decisions that makes known.
@@ -346,7 +357,7 @@ impl Queue {
                     decided += batch.callers;
                     self.batches.answer_error(batch, &error, &mut deliveries.wakers);
                     if let Some(error) = &self.refusing {
-                        // Nobody is asked for again.
+                        // No decision is asked for again.
                         self.batches.fail_waiting(|| NoAnswer::Refused(error.clone()), &mut deliveries.wakers);
                     }
                 }
@@ -365,7 +376,7 @@ impl Queue {
         self.refusing = error;
     }
 
-    /// Whoever waits is to ask elsewhere.
+    /// Callers that wait are to ask elsewhere.
     pub(super) fn hand_back(&mut self, deliveries: &mut Deliveries) {
         let waiting = self.waiting.drain(..);
         deliveries.answers.extend(waiting.map(|waiting| (waiting.answer, Err(NoAnswer::NotAsked))));
@@ -636,6 +647,25 @@ mod tests {
         all.queue.close(&StoreError::unavailable("x"), &mut all.deliveries);
         all.deliver();
         assert!(matches!(shifted.try_recv().unwrap(), Err(NoAnswer::Lost(_))));
+    }
+
+    /// After `SCRIPT FLUSH`, say, under a load that leaves the connection never without a question.
+    #[test]
+    fn errors_are_believed_while_more_is_asked_all_the_time() {
+        let script = || Question::script(|_| b"s".to_vec(), |_| true);
+        let mut all = Fixture::new();
+        let mut callers = vec![all.ask(script())];
+        for _ in 0..20 {
+            callers.push(all.ask(script()));
+            while matches!(all.queue.asked[0].what, What::Marker(..)) {
+                let echo = all.said(&Value::Nil).remove(0);
+                all.reply(echo).unwrap();
+            }
+            all.reply(error("NOSCRIPT")).unwrap();
+            assert!(!all.queue.asked.is_empty());
+        }
+        let told = callers.iter_mut().filter_map(|caller| caller.try_recv().ok()).count();
+        assert!(told >= 16, "{told} of 20");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Connecting anew before the credentials of a connection expire.
 //!
-//! Nobody logs in on a connection in use: a server may leave an `AUTH` that fails without a reply, and every later reply
+//! No `AUTH` is sent on a connection in use: a server may leave an `AUTH` that fails without a reply, and every later reply
 //! would be taken for that to the question before. So there is a new connection beside it, which takes its place.
 
 use std::time::Duration;

@@ -347,10 +347,12 @@ mod tests {
         let many = format!("*300\r\n{}", format!("*2000\r\n{}", ":1\r\n".repeat(2000)).repeat(300));
         assert!(matches!(parse(many.as_bytes()), Parsed::Malformed), "elements of elements");
         assert!(matches!(parse(b"$16777217\r\nx"), Parsed::Malformed));
-        let wide =
-            [b"*20\r\n".as_slice(), &[b"$1048576\r\n".as_slice(), &[b'x'; 1 << 20], b"\r\n"].concat().repeat(17)]
-                .concat();
+        let wide = [
+            b"*20\r\n".as_slice(),
+            &[b"$1048576\r\n".as_slice(), vec![b'x'; 1 << 20].as_slice(), b"\r\n"].concat().repeat(17),
+        ]
+        .concat();
         assert!(matches!(parse(&wide), Parsed::Malformed), "bytes of elements");
-        assert!(matches!(parse(&[b'+'; 1 << 17]), Parsed::Malformed), "a line that never ends");
+        assert!(matches!(parse(&vec![b'+'; 1 << 17]), Parsed::Malformed), "a line that never ends");
     }
 }

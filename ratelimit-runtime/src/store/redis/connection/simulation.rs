@@ -289,9 +289,10 @@ impl World {
                 *used += cost;
                 admitted += 1;
                 let ticket = if is_log { before + 1 + index } else { before + 1 };
-                Verdict::new(true, max - *used, 0, 60).with_ticket(ticket)
+                Verdict { remaining: max - *used, reset_after_us: 60, ticket, ..Verdict::admitted() }
             } else {
-                Verdict::new(false, max.saturating_sub(*used), 60, 60)
+                let remaining = max.saturating_sub(*used);
+                Verdict { remaining, retry_after_us: 60, reset_after_us: 60, ..Verdict::refused() }
             };
             self.callers[caller].decided = Some(Ok(verdict));
         }

@@ -1,6 +1,8 @@
 //! URLs that name servers. No error repeats a URL, which may hold a password.
 
-use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
+#[cfg(feature = "redis-client")]
+use redis::{ConnectionAddr, ConnectionInfo};
+use redis::{IntoConnectionInfo, ProtocolVersion};
 
 use super::server::Server;
 use super::tls::Tls;
@@ -83,6 +85,7 @@ fn tls() -> Result<Tls, StoreError> {
 /// # Errors
 ///
 /// `Misconfigured`.
+#[cfg(feature = "redis-client")]
 pub(super) fn from_info(info: &ConnectionInfo) -> Result<Server, StoreError> {
     let tls = match info.addr() {
         ConnectionAddr::TcpTls { insecure: true, .. } => {

@@ -63,13 +63,12 @@ impl Known {
             if self.seeds.iter().any(|seed| seed.is_at(host, *port)) {
                 continue;
             }
-            match self.learned.iter_mut().find(|learned| learned.server.is_at(host, *port)) {
-                Some(known) => known.heard_of = now,
+            if let Some(known) = self.learned.iter_mut().find(|learned| learned.server.is_at(host, *port)) {
+                known.heard_of = now;
+            } else {
                 // All of them have the login, TLS and settings of the first.
-                None => {
-                    let server = self.seeds.first().map(|first| first.at(host, *port));
-                    self.learned.extend(server.map(|server| Learned { server, heard_of: now }));
-                }
+                let server = self.seeds.first().map(|first| first.at(host, *port));
+                self.learned.extend(server.map(|server| Learned { server, heard_of: now }));
             }
         }
         if !is_outdated {

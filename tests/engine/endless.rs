@@ -1,0 +1,96 @@
+//! Refusals that no waiting ends: of a store that frees something when a caller is done, and not when time has passed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ratelimit_runtime::store::{Answer, Capabilities, DenyCache, Request, Verdict};
+use ratelimit_runtime::{Key, Limit, MemoryStore, RateLimiter, Rule, Store};
+use tokio::time::Instant;
+
+/// A store whose places are all taken.
+#[derive(Default)]
+struct Taken {
+    asked: Arc<AtomicU64>,
+}
+
+impl Taken {
+    fn refuse<'a>(&self) -> Answer<'a, Verdict> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        Answer::ready(Ok(Verdict::refused().with_reset_after(Duration::from_secs(60))))
+    }
+}
+
+impl Store for Taken {
+    fn acquire<'a>(&'a self, _: Request<'a>) -> Answer<'a, Verdict> {
+        self.refuse()
+    }
+
+    fn peek<'a>(&'a self, _: Request<'a>) -> Answer<'a, Verdict> {
+        self.refuse()
+    }
+
+    fn reset<'a>(&'a self, _: Request<'a>) -> Answer<'a, bool> {
+        Answer::ready(Ok(false))
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::all()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_no_waiting_ends_is_not_waited_for() {
+    let limiter = RateLimiter::with_store(Taken::default());
+    let rule = Rule::new("taken", Limit::per_minute(5)).with_wait(Duration::from_secs(3600));
+    let start = Instant::now();
+    let error = limiter.acquire(&rule, &Key::global()).await.unwrap_err();
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    assert_eq!((error.retry_after(), error.to_string().as_str()), (None, "too many requests"));
+    let decision = error.decision().unwrap();
+    assert!(!decision.is_allowed() && decision.retry_after().is_none());
+    assert_eq!(decision.reset_after(), Duration::from_secs(60));
+}
+
+#[tokio::test]
+async fn an_admission_has_no_time_to_retry_after() {
+    let limiter = RateLimiter::with_store(MemoryStore::new());
+    let rule = Rule::new("admitted", Limit::per_minute(1));
+    for decision in [limiter.peek(&rule, &Key::global()).await, limiter.acquire(&rule, &Key::global()).await] {
+        let decision = decision.unwrap();
+        assert!(decision.is_allowed() && decision.retry_after().is_none());
+    }
+    assert!(limiter.peek(&rule, &Key::global()).await.unwrap().retry_after().is_some());
+}
+
+/// Of several, the one that ends last speaks for all: one that does not end.
+#[tokio::test]
+async fn of_several_refusals_the_one_that_no_waiting_ends_decides() {
+    let taken = RateLimiter::with_store(Taken::default());
+    let memory = RateLimiter::memory();
+    let limit = Limit::per_minute(1);
+    let (first, second) = (Rule::new("used", limit), Rule::new("taken", limit));
+    let _ = memory.acquire(&first, &Key::global()).await.unwrap();
+    let refused = stacked(&memory, &taken).await.unwrap_err();
+    assert_eq!((refused.decision().unwrap().rule(), refused.retry_after()), (second.name(), None));
+}
+
+#[ratelimit_runtime::rate_limit(name = "used", limiter = memory, window = "1m", max = 1)]
+#[ratelimit_runtime::rate_limit(name = "taken", limiter = taken, window = "1m", max = 1)]
+async fn stacked(memory: &RateLimiter, taken: &RateLimiter) -> Result<(), ratelimit_runtime::RateLimitError> {
+    Ok(())
+}
+
+/// What ends when somebody is done may end at any moment.
+#[tokio::test]
+async fn a_refusal_that_no_waiting_ends_is_asked_for_each_time() {
+    let store = Taken::default();
+    let asked = Arc::clone(&store.asked);
+    let cache = DenyCache::new(store);
+    let limits = [Limit::per_minute(5)];
+    for calls in 1..4 {
+        let verdict = cache.acquire(Request::new(b"key", ratelimit_runtime::Algorithm::default(), &limits)).await;
+        assert!(!verdict.unwrap().cached);
+        assert_eq!(asked.load(Ordering::SeqCst), calls);
+    }
+}
