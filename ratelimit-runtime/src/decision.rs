@@ -26,10 +26,19 @@ pub struct Decision {
     pub(crate) ticket: u64,
     pub(crate) limit_index: u8,
     pub(crate) source: Source,
-    pub(crate) allowed: bool,
-    pub(crate) blocked: bool,
+    pub(crate) status: Status,
     /// Whether `limit` is a burst, and not the `max` of the limit.
     pub(crate) bursts: bool,
+}
+
+/// What a decision says to the call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Status {
+    Allowed,
+    /// The limits refuse it.
+    Exceeded,
+    /// A block refuses it, which outlasts the limits.
+    Blocked,
 }
 
 /// What a decision has charged, and to whom.
@@ -62,7 +71,7 @@ impl Decision {
     #[must_use]
     #[inline]
     pub fn is_allowed(&self) -> bool {
-        self.allowed
+        self.status == Status::Allowed
     }
 
     /// The name of the rule that decided.
@@ -99,7 +108,7 @@ impl Decision {
     /// was admitted, and where no waiting helps.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        let ends = !self.allowed && self.retry_after_us != NEVER_US;
+        let ends = !self.is_allowed() && self.retry_after_us != NEVER_US;
         ends.then(|| Duration::from_micros(self.retry_after_us))
     }
 
@@ -122,7 +131,7 @@ impl Decision {
     /// Whether a block refused, which outlasts the limit itself.
     #[must_use]
     pub fn is_blocked(&self) -> bool {
-        self.blocked
+        self.status == Status::Blocked
     }
 
     /// Who answered.
@@ -161,8 +170,7 @@ impl Decision {
             ticket: 0,
             limit_index: 0,
             source: Source::Nobody,
-            allowed: true,
-            blocked: false,
+            status: Status::Allowed,
             bursts: false,
         }
     }
@@ -171,7 +179,7 @@ impl Decision {
 impl fmt::Debug for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Decision")
-            .field("allowed", &self.allowed)
+            .field("allowed", &self.is_allowed())
             .field("rule", &self.rule)
             .field("limit", &self.limit)
             .field("window", &self.window())
@@ -180,7 +188,7 @@ impl fmt::Debug for Decision {
             .field("retry_after", &self.retry_after())
             .field("reset_after", &self.reset_after())
             .field("source", &self.source)
-            .field("blocked", &self.blocked)
+            .field("blocked", &self.is_blocked())
             .finish_non_exhaustive()
     }
 }

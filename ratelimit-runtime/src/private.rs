@@ -34,6 +34,7 @@ impl CheckBuilder {
         let own = self.engine().take();
         let found;
         let engine: &Engine = if let Some(engine) = &own {
+            self.report_made_per_call(engine);
             engine
         } else {
             found = find::find();
@@ -115,7 +116,6 @@ impl<T> fmt::Debug for Guard<T> {
 
 /// The guard of a function with one attribute.
 pub fn run(mut check: CheckBuilder) -> Guard<()> {
-    check.report_limiter_made_per_call();
     check.begin();
     match check.decide_now() {
         Some(outcome) => Guard::decided(outcome),
@@ -130,7 +130,6 @@ fn later(check: CheckBuilder) -> Guard<()> {
 
 /// The guard of a function with several attributes, in written order; `None` where `when` was false.
 pub fn run_all<const N: usize>(checks: [Option<CheckBuilder>; N]) -> Guard<()> {
-    checks.iter().flatten().for_each(CheckBuilder::report_limiter_made_per_call);
     let mut checks = checks.into_iter().flatten();
     let Some(first) = checks.next() else { return Guard::decided(Ok(())) };
     let Some(second) = checks.next() else { return run(first) };
@@ -140,7 +139,6 @@ pub fn run_all<const N: usize>(checks: [Option<CheckBuilder>; N]) -> Guard<()> {
 
 /// The guard of a function whose outcome counts.
 pub fn run_reserved<const N: usize>(checks: [Option<CheckBuilder>; N]) -> Guard<Reservations<N>> {
-    checks.iter().flatten().for_each(CheckBuilder::report_limiter_made_per_call);
     let mut places = [false; N];
     let mut group = Vec::with_capacity(N);
     for (place, check) in places.iter_mut().zip(checks) {

@@ -148,11 +148,13 @@ impl<C: Counter> AlgorithmState for Counters<C> {
         self.statuses_behind_reservations(question, now).collect()
     }
 
+    #[cold]
     fn reserves(&self, question: &Question<'_>, now: u64) -> bool {
         self.reservations(question, now).open() > 0
     }
 
-    #[inline]
+    #[allow(clippy::inline_always, reason = "a call to it would cost as much as what it does for one limit")]
+    #[inline(always)]
     fn reset(&self, question: &Question<'_>, limit: usize, now: u64) -> u64 {
         let reserved = self.reservations(question, now).open();
         let Some((limit, mut counter)) = question.limits.get(limit).map(|of| (of, self.brought_to(limit, of, now)))

@@ -93,7 +93,8 @@ impl View {
 
 impl Log {
     /// Lets go of what has left the windows.
-    #[inline]
+    #[allow(clippy::inline_always, reason = "every call of a sliding window begins with it")]
+    #[inline(always)]
     fn advance(&mut self, limits: &[Limit], now: u64) {
         match limits {
             [limit] if self.views.is_empty() => {
@@ -258,6 +259,7 @@ impl AlgorithmState for Log {
         views.collect()
     }
 
+    #[cold]
     fn reserves(&self, _: &Question<'_>, _: u64) -> bool {
         self.total.since(self.before).reserved > 0
     }

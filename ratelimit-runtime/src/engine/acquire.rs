@@ -8,7 +8,7 @@ use super::check::Check;
 use super::fallback::Instead;
 use super::parts::Engine;
 use super::time_limit::TimeLimit;
-use crate::decision::{Decision, Source};
+use crate::decision::{Decision, Source, Status};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::observe;
 use crate::rule::Limit;
@@ -226,7 +226,11 @@ impl<'a> Check<'a> {
 
     /// In shadow mode a call runs whatever was decided.
     fn judged<T: Admission>(&self, decision: Decision) -> Result<T, RateLimitError> {
-        if decision.allowed || self.shadow { Ok(T::of(|| decision)) } else { Err(RateLimitError::Exceeded(decision)) }
+        if decision.is_allowed() || self.shadow {
+            Ok(T::of(|| decision))
+        } else {
+            Err(RateLimitError::Exceeded(decision))
+        }
     }
 
     /// A check that nobody has decided fails; in shadow mode its call runs.
@@ -277,8 +281,11 @@ impl<'a> Check<'a> {
             ticket: verdict.ticket,
             limit_index: u8::try_from(verdict.limit_index).unwrap_or(u8::MAX),
             source: if verdict.cached { Source::DenyCache } else { Source::Store },
-            allowed: verdict.allowed,
-            blocked: verdict.blocked,
+            status: match (verdict.allowed, verdict.blocked) {
+                (true, _) => Status::Allowed,
+                (false, false) => Status::Exceeded,
+                (false, true) => Status::Blocked,
+            },
             bursts: limit.is_some_and(|limit| limit.max() != capacity),
         }
     }

@@ -1,5 +1,6 @@
 //! [`CheckBuilder`]: collects the values of a call, and makes a [`Check`] of them.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -83,17 +84,13 @@ impl CheckBuilder {
         &mut self.engine
     }
 
-    /// Reports a limiter that this call has made: it has counted nothing, and is not asked again.
+    /// Reports the limiter that the attribute names, if this call has made it: it has counted nothing, and is not asked
+    /// again.
     ///
     /// It is one that keeps counts in memory, and that only this check refers to. On another store, which its limiters may
     /// share, nothing is lost with it.
-    #[inline]
-    pub(crate) fn report_limiter_made_per_call(&self) {
-        if let Some(engine) = &self.engine
-            && engine.in_memory
-            && Arc::strong_count(engine) == 1
-            && self.rule.known_by().report_made_per_call()
-        {
+    pub(crate) fn report_made_per_call(&self, own: &Arc<Engine>) {
+        if own.in_memory && Arc::strong_count(own) == 1 && self.rule.known_by().report_made_per_call() {
             observe::log::limiter_per_call(self.rule.name());
         }
     }
@@ -112,7 +109,8 @@ impl CheckBuilder {
     /// The check, with the engine to ask: the one that the attribute names, or else this.
     pub(crate) fn finish(mut self, current: impl FnOnce() -> Arc<Engine>) -> Asked {
         self.begin();
-        let engine = self.engine.take().unwrap_or_else(current);
+        let own = self.engine.take().inspect(|own| self.report_made_per_call(own));
+        let engine = own.unwrap_or_else(current);
         with_check(self.rule, self.call, &engine, &mut self.key, |check| Asked::new(Arc::clone(&engine), check))
     }
 }
@@ -210,13 +208,19 @@ struct Changes {
 impl Changes {
     fn new(rule: &Rule, call: Call, engine: &Engine) -> Self {
         let mut changes = Self { terms: *rule.terms(), head: None, broken: None };
-        if let Some(name) = rule.policy() {
-            changes.adopt(rule, name, engine);
+        let head = rule.head();
+        let is_current = matches!(head, Cow::Borrowed(_));
+        match rule.policy() {
+            Some(name) => changes.adopt(rule, name, engine),
+            None if is_current => {}
+            None => changes.head = Some(head.into_owned()),
         }
         // An explicit name with a policy may be another's with limits: their keys differ.
         if (rule.policy().is_none() || rule.is_derived()) && !rule.known_by().contains(engine.id) {
             match engine.registry.meet(rule) {
-                Ok(()) => rule.known_by().insert(engine.id),
+                Ok(()) if is_current => rule.known_by().insert(engine.id),
+                // Its keys are rendered behind what they began with before the rule was changed, at every call.
+                Ok(()) => {}
                 Err(error) => changes.broken = Some(error),
             }
         }

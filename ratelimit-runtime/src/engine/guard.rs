@@ -13,7 +13,7 @@ use super::check::Check;
 use super::group::{self, Refused};
 use super::parts::Engine;
 use super::wait::{self, Attempt, Attempts, Waited, Waiter};
-use crate::decision::{Decision, Source};
+use crate::decision::{Decision, Source, Status};
 use crate::error::RateLimitError;
 use crate::observe;
 use crate::real_time;
@@ -47,28 +47,43 @@ pub(crate) async fn acquire_all(group: &[Asked]) -> Result<Vec<Decision>, RateLi
 
 /// The outcome, and where that is no admission, a part of the task's cooperation budget: a caller who asks again and again
 /// is answered at once each time, and must not keep its thread from other tasks.
-pub(crate) async fn cooperative<T>(outcome: Result<T, RateLimitError>) -> Result<T, RateLimitError> {
+async fn cooperative<T>(outcome: Result<T, RateLimitError>) -> Result<T, RateLimitError> {
     if outcome.is_err() {
         poll_fn(poll_cooperative).await;
     }
     outcome
 }
 
-/// Ready, unless the task has used up its budget. Refusals are so quick that some of them are as much work as what else
-/// takes a unit of it.
-#[inline]
-pub(crate) fn poll_cooperative(cx: &mut Context<'_>) -> Poll<()> {
-    const REFUSALS_PER_UNIT: u8 = 16;
-    thread_local! {
-        static REFUSALS: Cell<u8> = const { Cell::new(0) };
-    }
-    let refusals = REFUSALS.get().wrapping_add(1);
-    REFUSALS.set(refusals);
-    if refusals.is_multiple_of(REFUSALS_PER_UNIT) { poll_budget(cx) } else { Poll::Ready(()) }
+/// Refusals are so quick that so many of them are as much work as what else takes a unit of the budget.
+const REFUSALS_PER_UNIT: u8 = 16;
+
+thread_local! {
+    /// How many refusals no unit has been taken for.
+    static REFUSALS: Cell<u8> = const { Cell::new(0) };
 }
 
+/// Counts a refusal. It is ready, unless a unit is due and the task has used up its budget.
+#[inline]
+pub(crate) fn poll_cooperative(cx: &mut Context<'_>) -> Poll<()> {
+    count_refusal();
+    if is_unit_due() { poll_budget(cx) } else { Poll::Ready(()) }
+}
+
+#[inline]
+pub(crate) fn count_refusal() {
+    REFUSALS.set(REFUSALS.get().wrapping_add(1));
+}
+
+/// Whether so many refusals have been counted that they take a [unit](poll_budget) of the budget.
+#[inline]
+pub(crate) fn is_unit_due() -> bool {
+    REFUSALS.get() >= REFUSALS_PER_UNIT
+}
+
+/// Takes a unit of the budget for the refusals that were counted. It is ready, unless the task has used it up.
 #[cold]
-fn poll_budget(cx: &mut Context<'_>) -> Poll<()> {
+pub(crate) fn poll_budget(cx: &mut Context<'_>) -> Poll<()> {
+    REFUSALS.set(0);
     coop::poll_proceed(cx).map(|budget| budget.made_progress())
 }
 
@@ -169,8 +184,8 @@ async fn out_of_time(
     // A slot may be free already, but not for this caller.
     let at_least = front.unwrap_or_default().max(Duration::from_millis(1));
     let at_least = u64::try_from(at_least.as_micros()).unwrap_or(u64::MAX);
-    let refusal =
-        Decision { allowed: false, retry_after_us: decision.retry_after_us.max(at_least), ticket: 0, ..decision };
+    let status = if decision.is_blocked() { Status::Blocked } else { Status::Exceeded };
+    let refusal = Decision { status, retry_after_us: decision.retry_after_us.max(at_least), ticket: 0, ..decision };
     Err(Refused { by, error: RateLimitError::Exceeded(refusal) })
 }
 

@@ -76,14 +76,14 @@ impl Registry {
 
 impl Met {
     fn new(rule: &Rule) -> Self {
-        Self { head: rule.resolved().head.clone(), site: site(rule), reported: false }
+        Self { head: rule.head().into(), site: site(rule), reported: false }
     }
 
     fn differs(&self, rule: &Rule) -> Difference {
         match (self.site, site(rule)) {
             (Some(a), Some(b)) if a == b => Difference::None,
             (Some(_), Some(_)) => Difference::Site,
-            (None, None) if self.head != rule.resolved().head => Difference::Head,
+            (None, None) if *self.head != *rule.head() => Difference::Head,
             // Among others: a rule by hand under the name of a function, which is how its buckets are reached.
             _ => Difference::None,
         }

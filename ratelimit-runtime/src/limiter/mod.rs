@@ -6,7 +6,7 @@ mod keys;
 mod policies;
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::ops::ControlFlow;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
@@ -120,13 +120,21 @@ impl RateLimiter {
     /// Every [`RateLimitError`]. A refused call is charged nothing.
     pub async fn acquire(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
         let engine = &self.engine;
+        // Before there is an outcome, which would have to be kept meanwhile.
+        if engine::is_unit_due() {
+            poll_fn(engine::poll_budget).await;
+        }
         let asked = engine::with_check_by_hand(rule, engine, key, |check| match engine::acquire_now(engine, check) {
             Some(outcome) => ControlFlow::Break(outcome),
             None => ControlFlow::Continue(Asked::new(Arc::clone(engine), check)),
         });
         match asked {
-            ControlFlow::Break(Ok(decision)) => Ok(decision),
-            ControlFlow::Break(refused) => engine::cooperative(refused).await,
+            ControlFlow::Break(outcome) => {
+                if outcome.is_err() {
+                    engine::count_refusal();
+                }
+                outcome
+            }
             ControlFlow::Continue(asked) => engine::acquire(&asked).await,
         }
     }

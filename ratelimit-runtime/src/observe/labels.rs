@@ -21,12 +21,12 @@ pub(crate) enum Outcome {
 impl Outcome {
     #[inline]
     pub(super) fn of(decision: &Decision, shadow: bool) -> Self {
-        if decision.allowed {
+        if decision.is_allowed() {
             // Where nobody has decided, nobody knows what is left.
             let is_near = decision.remaining < decision.limit.div_ceil(10) && decision.source != Source::Nobody;
             return if is_near { Self::NearLimit } else { Self::Allowed };
         }
-        match (shadow, decision.blocked) {
+        match (shadow, decision.is_blocked()) {
             (true, _) => Self::ShadowDenied,
             (false, true) => Self::Blocked,
             (false, false) => Self::Denied,

@@ -5,9 +5,11 @@ use std::fmt;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use smallvec::SmallVec;
 
+use super::duration;
 use super::limit::Limit;
-use super::parse::limits_of;
+use super::parse::limits_in;
 use super::policy::Policy;
+use super::words::ParseError;
 
 /// A string as for [`FromStr`](std::str::FromStr), a list of limits, or a table of `limits`, `algorithm`, `burst` and `block`.
 impl<'de> Deserialize<'de> for Policy {
@@ -33,7 +35,7 @@ impl<'de> Visitor<'de> for PolicyVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Policy, A::Error> {
         let limits = LimitsVisitor.visit_seq(items)?.0;
-        Policy::assembled(limits, None, None, None).map_err(de::Error::custom)
+        assembled(limits, None, None, None).map_err(de::Error::custom)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Policy, A::Error> {
@@ -53,8 +55,20 @@ impl<'de> Visitor<'de> for PolicyVisitor {
             }
         }
         let limits = limits.ok_or_else(|| de::Error::missing_field("limits"))?;
-        Policy::assembled(limits, algorithm.as_deref(), burst, block.as_deref()).map_err(de::Error::custom)
+        assembled(limits, algorithm.as_deref(), burst, block.as_deref()).map_err(de::Error::custom)
     }
+}
+
+/// The policy of these parts, where they go together.
+fn assembled(
+    limits: SmallVec<[Limit; 2]>,
+    algorithm: Option<&str>,
+    burst: Option<u64>,
+    block: Option<&str>,
+) -> Result<Policy, ParseError> {
+    let algorithm = algorithm.map(str::parse).transpose()?;
+    let lasts = block.map(|text| duration::read(text).map_err(|fault| fault.drawn(text))).transpose()?;
+    Policy::of(limits, algorithm.unwrap_or_default(), burst, lasts).map_err(ParseError::from)
 }
 
 /// Limits without what goes with them: a string such as `"5/1m, 50/1d"`, or a list.
@@ -76,7 +90,7 @@ impl<'de> Visitor<'de> for LimitsVisitor {
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Limits, E> {
-        limits_of(text).map(Limits).map_err(E::custom)
+        limits_in(text).map(Limits).map_err(|fault| E::custom(fault.drawn(text)))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Limits, A::Error> {

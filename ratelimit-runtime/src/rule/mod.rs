@@ -62,15 +62,13 @@ enum RuleName {
 /// What is worked out once per rule.
 #[derive(Debug, Clone)]
 pub(crate) struct Resolved {
-    /// Of the rule that it is of.
+    /// Of the rule as it was then.
     revision: u32,
-    /// Of the same rule, which was changed after it had been used.
-    newer: OnceCell<Box<Self>>,
     /// The name as decisions and metrics show it.
     pub(crate) name: Name,
     /// The name as keys hold it.
     pub(crate) escaped: Box<str>,
-    /// What every stored key of the rule starts with, after the prefix.
+    /// What keys are rendered behind: the [head](Rule::head) of the rule as it was then.
     pub(crate) head: Box<str>,
 }
 
@@ -269,7 +267,7 @@ impl Rule {
         &self.terms
     }
 
-    /// The limiters that have met the rule.
+    /// The limiters that have met the rule as it is.
     pub(crate) const fn known_by(&self) -> &KnownBy {
         &self.known_by
     }
@@ -289,30 +287,28 @@ impl Rule {
 
     #[inline]
     pub(crate) fn resolved(&self) -> &Resolved {
-        let resolved = self.resolved.get_or_init(|| self.resolve());
-        if resolved.revision == self.revision { resolved } else { self.resolved_anew(resolved) }
+        self.resolved.get_or_init(|| {
+            let name = self.full_name();
+            let escaped: Box<str> = escape(&name).into();
+            let head = self.head_with(&escaped).into_boxed_str();
+            Resolved { revision: self.revision, name: Name::intern(&name), escaped, head }
+        })
     }
 
-    #[cold]
-    fn resolved_anew<'a>(&'a self, mut resolved: &'a Resolved) -> &'a Resolved {
-        // In a constant, nothing can be taken out of the cell: what is newer stands behind it.
-        while resolved.revision != self.revision {
-            resolved = resolved.newer.get_or_init(|| Box::new(self.resolve()));
+    /// What every stored key of the rule starts with, after the prefix. It is owned if the rule was changed after it had
+    /// been used: a constant function can take nothing out of the cell.
+    pub(crate) fn head(&self) -> Cow<'_, str> {
+        let resolved = self.resolved();
+        if resolved.revision == self.revision {
+            Cow::Borrowed(&resolved.head)
+        } else {
+            Cow::Owned(self.head_with(&resolved.escaped))
         }
-        resolved
     }
 
-    fn resolve(&self) -> Resolved {
-        let name = self.full_name();
-        let escaped: Box<str> = escape(&name).into();
+    fn head_with(&self, escaped: &str) -> String {
         let mut head = String::with_capacity(escaped.len() + 24);
-        push_head(&mut head, self.terms.algorithm(), self.limits(), &escaped);
-        Resolved {
-            revision: self.revision,
-            newer: OnceCell::new(),
-            name: Name::intern(&name),
-            escaped,
-            head: head.into_boxed_str(),
-        }
+        push_head(&mut head, self.terms.algorithm(), self.limits(), escaped);
+        head
     }
 }

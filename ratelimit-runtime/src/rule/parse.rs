@@ -129,29 +129,13 @@ fn with_option<'a>(text: &'a str, word: &str) -> (&'a str, Option<&'a str>) {
 }
 
 /// `5/1m, 50/1d`
-pub(super) fn limits_of(text: &str) -> Result<SmallVec<[Limit; 2]>, ParseError> {
-    limits_in(text).map_err(|fault| fault.drawn(text))
-}
-
-fn limits_in(text: &str) -> Result<SmallVec<[Limit; 2]>, Fault<'_>> {
+pub(super) fn limits_in(text: &str) -> Result<SmallVec<[Limit; 2]>, Fault<'_>> {
     text.split(',').map(|part| limit(part.trim())).collect()
 }
 
 impl Policy {
-    /// The policy of these parts as a configuration writes them, where they go together.
-    pub(super) fn assembled(
-        limits: SmallVec<[Limit; 2]>,
-        algorithm: Option<&str>,
-        burst: Option<u64>,
-        block: Option<&str>,
-    ) -> Result<Self, ParseError> {
-        let algorithm = algorithm.map(str::parse).transpose()?;
-        let lasts = block.map(|text| duration::read(text).map_err(|fault| fault.drawn(text))).transpose()?;
-        Self::of(limits, algorithm.unwrap_or_default(), burst, lasts).map_err(ParseError::from)
-    }
-
     /// The policy of these parts, or why they do not go together.
-    fn of(
+    pub(super) fn of(
         mut limits: SmallVec<[Limit; 2]>,
         algorithm: Algorithm,
         burst: Option<u64>,

@@ -141,8 +141,9 @@ impl Verdict {
     }
 
     /// For how long the same is said of the same question, but for the time that has passed.
+    #[inline]
     pub(crate) fn holds_us(&self) -> u64 {
-        if self.blocked && self.holds > 0 {
+        if self.holds > 0 && self.blocked {
             self.retry_after_us.min(u64::from(self.holds))
         } else {
             self.retry_after_us
@@ -150,14 +151,24 @@ impl Verdict {
     }
 
     /// How it reads when so much time has passed, which is less than it holds.
+    #[inline]
     pub(crate) fn aged(mut self, elapsed_us: u64) -> Self {
+        self.reset_after_us = self.reset_after_us.saturating_sub(elapsed_us);
+        if self.holds > 0 || self.retry_after_us == Self::NEVER {
+            return self.aged_as_it_holds(elapsed_us);
+        }
+        self.retry_after_us = self.retry_after_us.saturating_sub(elapsed_us);
+        self
+    }
+
+    #[cold]
+    fn aged_as_it_holds(mut self, elapsed_us: u64) -> Self {
         if self.retry_after_us != Self::NEVER && (self.blocked || self.holds != RESERVED) {
             self.retry_after_us = self.retry_after_us.saturating_sub(elapsed_us);
         }
         if self.blocked && self.holds > 0 {
             self.holds = self.holds.saturating_sub(u32::try_from(elapsed_us).unwrap_or(u32::MAX)).max(1);
         }
-        self.reset_after_us = self.reset_after_us.saturating_sub(elapsed_us);
         self
     }
 

@@ -28,16 +28,18 @@ impl Keyed {
 
     #[inline]
     pub(super) fn acquire(&mut self, request: &Request<'_>, now: u64) -> Verdict {
-        if let [first, others @ ..] = request.limits() {
-            self.first = Some(*first);
-            if !others.is_empty() {
-                self.keep(others);
-            }
+        if let [limit] = request.limits() {
+            self.first = Some(*limit);
+        } else {
+            self.keep(request.limits());
         }
         self.bucket.acquire(request, now)
     }
 
-    fn keep(&mut self, others: &[Limit]) {
+    #[cold]
+    fn keep(&mut self, limits: &[Limit]) {
+        let [first, others @ ..] = limits else { return };
+        self.first = Some(*first);
         if self.others.len() == others.len() {
             self.others.copy_from_slice(others);
         } else {

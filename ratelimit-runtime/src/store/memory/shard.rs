@@ -51,7 +51,8 @@ impl Shard {
         self.table.len() + self.overflow.len()
     }
 
-    #[inline]
+    #[allow(clippy::inline_always, reason = "it is what a store does")]
+    #[inline(always)]
     pub(super) fn acquire(&mut self, request: &Request<'_>, hash: u64, now: u64) -> Verdict {
         match self.find(request, hash) {
             Some(keyed) => keyed.acquire(request, now),

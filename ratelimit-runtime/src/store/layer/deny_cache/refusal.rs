@@ -96,7 +96,8 @@ impl Refusal {
     pub(super) fn state(&self, now: Moment, staleness: u64) -> State {
         let Some((age, elapsed)) = self.since(now) else { return State::Over };
         // Each clock shows whole microseconds, so up to one more may have passed.
-        if now.epoch != self.sent.epoch || elapsed + 1 >= self.verdict.holds_us() {
+        let holds = self.verdict.holds_us();
+        if now.epoch != self.sent.epoch || elapsed + 1 >= holds {
             return State::Over;
         }
         let age = age.max(elapsed);
@@ -104,7 +105,7 @@ impl Refusal {
             return if self.verdict.blocked { State::OldBlock } else { State::Over };
         }
         // One that ends by itself before it is too old is not asked for again.
-        let is_due = age >= staleness - staleness / 8 && self.verdict.holds_us() > staleness;
+        let is_due = age >= staleness - staleness / 8 && holds > staleness;
         if is_due { State::Due } else { State::Fresh }
     }
 
