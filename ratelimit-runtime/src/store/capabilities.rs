@@ -157,7 +157,7 @@ impl Capabilities {
     }
 
     /// [`supports_feature`](Self::supports_feature), or the error that says that it does not.
-    pub(crate) fn require(&self, algorithm: Algorithm, feature: Feature) -> Result<(), StoreError> {
+    pub(crate) fn require(self, algorithm: Algorithm, feature: Feature) -> Result<(), StoreError> {
         if self.supports_feature(algorithm, feature) { Ok(()) } else { Err(unsupported_feature(algorithm, feature)) }
     }
 }
