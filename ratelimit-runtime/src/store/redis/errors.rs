@@ -16,10 +16,17 @@ const FOREIGN: &str = "a key of the rate limiter holds something else: what anot
 /// What is said of a login that the server refuses.
 pub(super) const WRONG_LOGIN: &str = "Redis does not accept the user name or the password";
 
+const NO_SENTINEL: &str =
+    "this Redis is no sentinel: name sentinels, which listen on port 26379 unless told otherwise, or write redis://";
+
 /// Error codes and what they mean here.
 const CODES: &[(&str, StoreErrorKind, &str)] = &[
     ("OOM", Full, "Redis is out of memory: raise `maxmemory`"),
-    ("NOAUTH", Misconfigured, "Redis asks for a password: write redis://user:password@host"),
+    (
+        "NOAUTH",
+        Misconfigured,
+        "Redis asks for a password: write redis://:password@host, or redis://user:password@host for a user of its ACL",
+    ),
     ("WRONGPASS", Misconfigured, WRONG_LOGIN),
     ("DENIED", Misconfigured, "Redis is in protected mode: set a password, or let it bind to an address"),
     (
@@ -47,6 +54,9 @@ const TEXTS: &[(&str, StoreErrorKind, &str)] = &[
     ("Script killed by user", Unavailable, "the script was killed on the Redis server"),
     ("ACL failure", Misconfigured, "the ACL of the Redis user forbids a command of the rate limiter's script"),
     ("executing the script can't", Misconfigured, "the ACL of the Redis user forbids a command of the script"),
+    ("unknown command 'SENTINEL", Misconfigured, NO_SENTINEL),
+    // As Redis before 7.0 quotes it.
+    ("unknown command `SENTINEL", Misconfigured, NO_SENTINEL),
     ("unknown command", Misconfigured, "Redis lacks a command that the rate limiter needs: EVAL, EVALSHA, UNLINK"),
     ("DB index", Misconfigured, "Redis does not have the database that the URL names"),
 ];
@@ -135,6 +145,18 @@ mod tests {
             Value::ServerError(error) => error,
             other => panic!("not an error: {other:?}"),
         }
+    }
+
+    #[test]
+    fn a_server_that_is_no_sentinel_is_said_to_be_none() {
+        for wire in [
+            "ERR unknown command 'SENTINEL', with args beginning with: 'GET-MASTER-ADDR-BY-NAME' 'main' ",
+            "ERR unknown command `SENTINEL`, with args beginning with: `GET-MASTER-ADDR-BY-NAME`, `main`, ",
+        ] {
+            let error = from_server(&reply(wire));
+            assert!(error.kind() == Misconfigured && error.message().contains("is no sentinel"), "{error}");
+        }
+        assert!(from_server(&reply("ERR unknown command 'EVALSHA'")).message().contains("EVAL, EVALSHA"));
     }
 
     #[test]
