@@ -1,5 +1,6 @@
 //! The rooms, from the top of the stairs to the bottom: each uses only those above it.
 
+use std::fs;
 use std::path::Path;
 
 use crate::graph::{self, Graph, words};
@@ -19,6 +20,23 @@ const RUNTIME: &[&[&str]] = &[
     &["adapter"],
     &["__private", "guide", "testkit"],
 ];
+
+/// The rooms inside of the Redis store, whose own file may use them all.
+const REDIS: &[&[&str]] = &[
+    &["errors"],
+    &["scripts"],
+    &["wire"],
+    &["batching"],
+    &["connection"],
+    &["topology"],
+    &["transactions", "redis_cell"],
+    &["route"],
+    &["backend"],
+    &["listing", "connecting"],
+];
+
+/// Where there are more in one folder, some have in common what a folder of theirs is named after.
+const FILES: usize = 10;
 
 const MACROS: &[&[&str]] = &[&["parse"], &["check"], &["plan"], &["expand"]];
 
@@ -65,6 +83,39 @@ fn a_room_of_the_runtime_uses_only_rooms_above_it() {
     let stray: Vec<_> = graph.keys().filter(|module| !known(module)).collect();
     assert!(stray.is_empty(), "in no room: {stray:?}");
     assert_one_way(&graph, RUNTIME);
+}
+
+/// The modules below `path`, as if it were the root of a crate.
+fn below(path: &[&str], graph: &Graph) -> Graph {
+    let inner = |module: &Module| {
+        let rest = module.get(path.len()..).filter(|_| path.iter().zip(module).all(|(name, other)| name == other));
+        rest.filter(|rest| !rest.is_empty()).map(<[String]>::to_vec)
+    };
+    graph.iter().filter_map(|(module, used)| Some((inner(module)?, used.iter().filter_map(inner).collect()))).collect()
+}
+
+#[test]
+fn a_room_of_the_redis_store_uses_only_rooms_above_it() {
+    let graph = below(&["store", "redis"], &graph_of("ratelimit-runtime"));
+    assert!(graph.len() > 40, "{}", graph.len());
+    let stray: Vec<_> = graph.keys().filter(|module| line_of(REDIS, module).is_none()).collect();
+    assert!(stray.is_empty(), "in no room: {stray:?}");
+    assert_one_way(&graph, REDIS);
+}
+
+#[test]
+fn a_folder_of_the_redis_store_has_at_most_ten_files() {
+    let store = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ratelimit-runtime/src/store/redis");
+    let (mut folders, mut seen) = (vec![store], 0);
+    while let Some(folder) = folders.pop() {
+        let (inner, files): (Vec<_>, Vec<_>) =
+            fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).partition(|path| path.is_dir());
+        let modules = files.iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs")).count();
+        assert!(modules <= FILES, "{}: {modules} files", folder.display());
+        seen += modules;
+        folders.extend(inner);
+    }
+    assert!(seen > 40, "{seen}");
 }
 
 #[test]

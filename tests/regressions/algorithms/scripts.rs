@@ -13,9 +13,10 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../ratelimit-runtime/src/store/redis/scripts")
 }
 
-/// Every file of a folder by its name.
+/// Every script of a folder by its name.
 fn files(folder: &Path) -> BTreeMap<String, String> {
-    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = files.filter(|path| path.extension().is_some_and(|extension| extension == "lua"));
     files
         .map(|path| (path.file_stem().unwrap().to_str().unwrap().to_owned(), fs::read_to_string(path).unwrap()))
         .collect()

@@ -5,13 +5,16 @@ use std::future::Future;
 
 use redis::Value;
 
-use super::connection::{Calls, Connections, Item, Question, Slot};
+use super::batching::item::{Item, Question};
 use super::errors::{self, unexpected_reply};
-use super::operation::Operation;
 use super::route::{GroupRoute, Route, Settings, unsupported};
-use super::script::{self, Script};
-use super::script_call::Call;
-use super::{commands, protocol, redis_cell};
+use super::scripts::operation::Operation;
+use super::scripts::protocol;
+use super::scripts::script::{self, Script};
+use super::scripts::script_call::Call;
+use super::topology::{Calls, Connections};
+use super::wire::slot::Slot;
+use super::{redis_cell, transactions};
 use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::rule::{Algorithm, Limit};
@@ -74,10 +77,10 @@ impl Backend {
                 verdict.ok_or_else(|| distrust(calls))
             }
             (Route::LogCommands, _) => {
-                let mut verdicts = commands::decide(calls, || self.now(), operation, &[request]).await?;
+                let mut verdicts = transactions::decide(calls, || self.now(), operation, &[request]).await?;
                 verdicts.pop().ok_or_else(unexpected_reply)
             }
-            (Route::CounterCommands, _) => commands::fixed_window(calls, operation, &request).await,
+            (Route::CounterCommands, _) => transactions::fixed_window(calls, operation, &request).await,
             (Route::RedisCell, Operation::Peek) => redis_cell::peek(calls, &request).await,
             (Route::RedisCell, _) => redis_cell::acquire(calls, &request).await,
         }
@@ -92,10 +95,10 @@ impl Backend {
                 protocol::flag(&reply).ok_or_else(|| distrust(calls))
             }
             (Route::LogCommands, Operation::Refund(_) | Operation::Block(_) | Operation::Unblock) => {
-                commands::change(calls, || self.now(), operation, request).await
+                transactions::change(calls, || self.now(), operation, request).await
             }
             (Route::CounterCommands, Operation::Refund(ticket)) => {
-                commands::refund_fixed_window(calls, &request, ticket).await
+                transactions::refund_fixed_window(calls, &request, ticket).await
             }
             (Route::RedisCell, _) => unsupported("CL.THROTTLE can neither give back nor block: leave redis_cell off"),
             _ => unsupported("without scripts this cannot be done: allow them with `RedisStore::scripts(true)`"),
@@ -116,7 +119,7 @@ impl Backend {
 
     /// The same, for logs that are kept without scripts.
     pub(super) async fn decide_logs(&self, requests: &[Request<'_>]) -> Result<Vec<Verdict>, StoreError> {
-        commands::decide(self.calls_of_all(requests), || self.now(), Operation::Acquire, requests).await
+        transactions::decide(self.calls_of_all(requests), || self.now(), Operation::Acquire, requests).await
     }
 
     /// Forgets a key; says whether there was anything.

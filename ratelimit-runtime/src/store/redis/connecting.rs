@@ -5,8 +5,8 @@ use std::future::Future;
 
 use super::RedisStore;
 #[cfg(feature = "redis-client")]
-use super::connection::Deployment;
-use super::credentials::{Provider, RedisCredentials};
+use super::topology::Deployment;
+use super::wire::credentials::{Provider, RedisCredentials};
 #[cfg(any(feature = "redis-client", feature = "redis-tls"))]
 use crate::error::StoreError;
 

@@ -1,8 +1,8 @@
 //! The keys of a rule, by `SCAN`: never more than a part of them at once, however many there are.
 
 use super::backend::Backend;
-use super::connection::{Search, Walk};
 use super::errors::unexpected_reply;
+use super::topology::{Search, Walk};
 use crate::error::StoreError;
 use crate::store::{Cursor, Page, Request};
 

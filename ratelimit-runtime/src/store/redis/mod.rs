@@ -1,42 +1,47 @@
 //! [`RedisStore`]: limits kept on a Redis server, shared by every process that uses it.
 //!
-//! A decision is one call of a script, so it is atomic and one round trip. From the leaves up: a request is an
-//! `operation` on a bucket; the `protocol` writes it as the call of a `script` and reads the
-//! reply; `connection` brings it there and back; `errors` sorts what goes wrong. Where scripts are not to be used, `route`
-//! knows what is left: plain `commands`, or the module redis-cell (`redis_cell`). The `backend` takes a request its way.
+//! A decision is one call of a script, so it is atomic and one round trip. Each of these uses only
+//! those before it:
+//!
+//! - `errors` sorts what Redis and the network report;
+//! - `scripts` has the scripts, and writes a request as the call of one;
+//! - `wire` opens a stream, logs in, and reads replies;
+//! - `batching` lets calls share a round trip;
+//! - `connection` keeps one connection open, and asks on it in order;
+//! - `topology` knows the server of each key: one server, the master that Sentinel names, or the
+//!   masters of a cluster;
+//! - `transactions` and `redis_cell` decide where there are no scripts;
+//! - `route` says which of these a request takes, and `backend` takes it there.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use self::backend::Backend;
-use self::connection::{Connections, Deployment};
-use self::operation::Operation;
 use self::route::{GroupRoute, Settings, unsupported};
+use self::scripts::operation::Operation;
+use self::topology::{Connections, Deployment};
 use super::{Answer, Capabilities, Cursor, DenyCache, Health, Page, Request, Store, Verdict, leaves_rest_to};
 use crate::clock::WallClock;
 use crate::error::StoreError;
 
 mod backend;
-mod commands;
+mod batching;
 mod connecting;
 mod connection;
-mod credentials;
 mod errors;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
-mod layout;
 mod listing;
-mod number;
-mod operation;
-mod protocol;
 mod redis_cell;
 mod route;
-mod script;
-mod script_call;
+mod scripts;
+mod topology;
+mod transactions;
+mod wire;
 
-pub use self::credentials::RedisCredentials;
-pub use self::layout::LogLayout;
+pub use self::scripts::layout::LogLayout;
+pub use self::wire::credentials::RedisCredentials;
 
 /// Limits on a Redis server or on a Redis Cluster (Redis 6.2 or later, or Valkey).
 ///

@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 
 use redis::{Cmd, ServerError, Value, cmd};
 
-use super::connection::Calls;
 use super::errors::{self, unexpected_reply};
+use super::topology::Calls;
 use crate::error::StoreError;
 use crate::rule::Limit;
 use crate::store::{Request, Verdict};

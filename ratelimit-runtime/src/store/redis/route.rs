@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::layout::LogLayout;
-use super::{commands, redis_cell};
+use super::scripts::layout::LogLayout;
+use super::{redis_cell, transactions};
 use crate::error::StoreError;
 use crate::rule::Algorithm;
 use crate::store::{Capabilities, Feature, Request};
@@ -45,14 +45,14 @@ impl Route {
     pub(super) fn key<'a>(self, request: &Request<'a>) -> Cow<'a, [u8]> {
         match self {
             Self::Script | Self::LogCommands => Cow::Borrowed(request.key()),
-            Self::CounterCommands => Cow::Owned(commands::counter_key(request)),
+            Self::CounterCommands => Cow::Owned(transactions::counter_key(request)),
             Self::RedisCell => Cow::Owned(redis_cell::key(request)),
         }
     }
 }
 
 /// Behind the keys that something else than the scripts keeps. No rendered key ends like this.
-const FORMS: [&[u8]; 3] = [commands::PLAIN, redis_cell::CELL, redis_cell::CELL_HEX];
+const FORMS: [&[u8]; 3] = [transactions::PLAIN, redis_cell::CELL, redis_cell::CELL_HEX];
 
 impl Route {
     /// The key of a request by the key as stored; none for what another route keeps.
@@ -60,7 +60,7 @@ impl Route {
         let form = FORMS.into_iter().find(|form| stored.ends_with(form)).unwrap_or_default();
         let own = match self {
             Self::Script | Self::LogCommands => &[][..],
-            Self::CounterCommands => commands::PLAIN,
+            Self::CounterCommands => transactions::PLAIN,
             Self::RedisCell => redis_cell::CELL,
         };
         stored.truncate(stored.len() - form.len());

@@ -1,16 +1,16 @@
 //! Attempts to connect. They have a timeout of their own: a slow handshake is not cut short by requests that give up.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::pulse::BEAT;
-use super::race::{Either, either};
-use super::server::Connection;
-use super::target::Target;
+use super::resolve::Target;
 use crate::error::StoreError;
 use crate::error::StoreErrorKind::Unavailable;
 use crate::real_time;
+use crate::store::redis::wire::server::Connection;
 
 /// For one attempt: looking up the name, connecting, TLS, logging in and the first reply.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -20,8 +20,8 @@ const HANGING: u32 = 20;
 const SPANS: u32 = 5;
 
 /// One attempt.
-pub(super) async fn connect_within(target: &Target) -> Result<Connection, StoreError> {
-    match real_time::timeout_at(Instant::now() + CONNECT, target.connect()).await {
+pub(crate) async fn connect_within(target: &Target) -> Result<Connection, StoreError> {
+    match real_time::timeout_at(Instant::now() + CONNECT, Arc::clone(target).connect()).await {
         Ok(connection) => connection,
         Err(_) => Err(StoreError::unavailable(format!("no answer from Redis at {target} within {CONNECT:?}"))),
     }
@@ -32,16 +32,19 @@ pub(super) async fn connect_within(target: &Target) -> Result<Connection, StoreE
 ///
 /// `goes_on` is asked at each [`BEAT`], and told whether a second has passed. Time is counted in
 /// beats, so that an attempt is not cut short while its runtime is not driven.
-pub(super) async fn connect(target: &Target, mut goes_on: impl FnMut(bool) -> bool) -> Result<Connection, StoreError> {
+pub(crate) async fn connect(target: &Target, mut goes_on: impl FnMut(bool) -> bool) -> Result<Connection, StoreError> {
     let mut attempts = Attempts::default();
     attempts.start(target);
     let mut beats = 0;
     loop {
-        match either(attempts.next(), real_time::sleep(BEAT)).await {
-            Either::First(Some(Err(error))) if error.kind() == Unavailable && !attempts.under_way.is_empty() => {}
-            Either::First(Some(result)) => return result,
-            Either::First(None) => return Err(StoreError::unavailable("connecting to Redis was cut short")),
-            Either::Second(()) => {
+        tokio::select! {
+            biased;
+            ended = attempts.next() => match ended {
+                Some(Err(error)) if error.kind() == Unavailable && !attempts.under_way.is_empty() => {}
+                Some(result) => return result,
+                None => return Err(StoreError::unavailable("connecting to Redis was cut short")),
+            },
+            () = real_time::sleep(BEAT) => {
                 beats += 1;
                 let is_hanging = beats % HANGING == 0;
                 if !goes_on(is_hanging) {
@@ -71,8 +74,7 @@ struct Attempt {
 
 impl Attempts {
     fn start(&mut self, target: &Target) {
-        let target = target.clone();
-        let task = self.tasks.spawn(async move { target.connect().await });
+        let task = self.tasks.spawn(Arc::clone(target).connect());
         self.under_way.push(Attempt { task, spans: 0 });
     }
 

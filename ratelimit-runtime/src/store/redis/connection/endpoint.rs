@@ -6,17 +6,17 @@ use std::sync::atomic::AtomicU64;
 use tokio::runtime::Handle;
 
 use super::node::Node;
-use super::nodes::{Nodes, end_with_runtime};
+use super::node::nodes::{Nodes, end_with_runtime};
 use super::queue::Sharing;
+use super::resolve::Target;
 use super::supervisor;
-use super::target::Target;
 use crate::error::StoreError;
 use crate::real_time;
 
 /// How many connections a store has had, to whatever server.
-pub(super) type Made = Arc<AtomicU64>;
+pub(crate) type Made = Arc<AtomicU64>;
 
-pub(in super::super) struct Endpoint {
+pub(crate) struct Endpoint {
     target: Target,
     sharing: Sharing,
     nodes: Arc<Nodes>,
@@ -24,12 +24,12 @@ pub(in super::super) struct Endpoint {
 
 impl Endpoint {
     /// Connects to nothing yet.
-    pub(super) fn new(target: Target, sharing: Sharing, made: &Made) -> Self {
+    pub(crate) fn new(target: Target, sharing: Sharing, made: &Made) -> Self {
         Self { target, sharing, nodes: Arc::new(Nodes::new(Arc::clone(made))) }
     }
 
     /// The node of this runtime, which begins to connect if it is a new one.
-    pub(super) fn node(&self) -> Result<Arc<Node>, StoreError> {
+    pub(crate) fn node(&self) -> Result<Arc<Node>, StoreError> {
         let runtime = runtime()?;
         match self.nodes.find(runtime.id()) {
             Some(node) => Ok(node),
@@ -38,7 +38,7 @@ impl Endpoint {
     }
 
     /// The node of this runtime, if there is one.
-    pub(super) fn known_node(&self) -> Option<Arc<Node>> {
+    pub(crate) fn known_node(&self) -> Option<Arc<Node>> {
         self.nodes.find(Handle::try_current().ok()?.id())
     }
 
@@ -57,19 +57,19 @@ impl Endpoint {
     }
 
     #[cfg(test)]
-    pub(super) fn nodes(&self) -> usize {
+    pub(crate) fn nodes(&self) -> usize {
         self.nodes.len()
     }
 }
 
 /// The runtime of whoever calls.
-pub(super) fn runtime() -> Result<Handle, StoreError> {
+pub(crate) fn runtime() -> Result<Handle, StoreError> {
     let message = "the Redis store needs a tokio runtime: call it from within one";
     Handle::try_current().map_err(|_| StoreError::misconfigured(message))
 }
 
 /// Whether it has all that connections need.
-pub(super) fn timers() -> Result<(), StoreError> {
+pub(crate) fn timers() -> Result<(), StoreError> {
     let message = "the Redis store needs the timers and the I/O of its tokio runtime: build it with `enable_all()`";
     real_time::timers().map_err(|_| StoreError::misconfigured(message))
 }

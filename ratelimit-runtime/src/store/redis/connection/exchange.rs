@@ -17,14 +17,14 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{oneshot, watch};
 
-use super::incoming::{Incoming, lost};
-use super::item::Item;
-use super::members::Decided;
-use super::question::{Answer, NoAnswer, Question};
+use super::queue::replies::OutOfStep;
 use super::queue::{Deliveries, Queue, Sharing};
-use super::replies::OutOfStep;
-use super::stream::{Handle, Stream, Writer};
 use crate::error::StoreError;
+use crate::store::redis::batching::item::Item;
+use crate::store::redis::batching::members::Decided;
+use crate::store::redis::wire::incoming::{Incoming, lost};
+use crate::store::redis::wire::question::{Answer, NoAnswer, Question};
+use crate::store::redis::wire::stream::{Handle, Stream, Writer};
 
 /// After this long without traffic, a connection is looked at before it is used.
 const IDLE: Duration = Duration::from_millis(100);
@@ -34,7 +34,7 @@ const STARVED: Duration = Duration::from_micros(500);
 /// How a connection ended.
 #[derive(Debug, Clone)]
 pub(super) struct Ended {
-    pub(super) error: StoreError,
+    pub(crate) error: StoreError,
     /// Whether another connection is likely to succeed at once.
     pub(super) hopeful: bool,
     /// Whether anybody ever asked something on it.
@@ -42,7 +42,7 @@ pub(super) struct Ended {
 }
 
 #[derive(Clone)]
-pub(super) struct Exchange {
+pub(crate) struct Exchange {
     shared: Arc<Shared>,
 }
 
@@ -108,7 +108,7 @@ impl Exchange {
     }
 
     /// Asks a question; dropping the returned future takes back what has not been sent.
-    pub(super) fn ask(&self, question: Question) -> impl Future<Output = Answer> + Send + use<> {
+    pub(crate) fn ask(&self, question: Question) -> impl Future<Output = Answer> + Send + use<> {
         let (sender, receiver) = oneshot::channel();
         let now = Instant::now();
         let mut inner = self.shared.lock();
@@ -138,7 +138,7 @@ impl Exchange {
     }
 
     /// Asks for a decision; dropping the returned future takes back what has not been sent.
-    pub(super) async fn decide(&self, item: &Item<'_>) -> Decided {
+    pub(crate) async fn decide(&self, item: &Item<'_>) -> Decided {
         let mut place = None;
         poll_fn(|cx| match &mut place {
             None => match self.enter(item, cx.waker()) {
@@ -191,7 +191,7 @@ impl Exchange {
     }
 
     /// Sends a PING ahead of all waiting questions.
-    pub(super) fn ping(&self) -> oneshot::Receiver<Answer> {
+    pub(crate) fn ping(&self) -> oneshot::Receiver<Answer> {
         let (sender, receiver) = oneshot::channel();
         let mut inner = self.shared.lock();
         if !inner.ended {
@@ -220,12 +220,12 @@ impl Exchange {
     }
 
     /// Whether it can be used, as far as the system knows.
-    pub(super) fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         !self.shared.lock().is_over() && self.shared.socket.is_quiet()
     }
 
     /// Whether it is known to be over.
-    pub(super) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.shared.lock().is_over()
     }
 

@@ -13,12 +13,12 @@ use tokio::task::AbortHandle;
 
 use super::attempt::connect_within;
 use super::exchange::Exchange;
-use super::question::{NoAnswer, Question};
 use super::queue::Sharing;
-use super::server::Server;
-use super::target::Target;
+use super::resolve::Target;
 use crate::error::StoreError;
 use crate::store::redis::errors;
+use crate::store::redis::wire::question::{NoAnswer, Question};
+use crate::store::redis::wire::server::Server;
 
 /// Transactions at once, per runtime. Further ones wait.
 const SIZE: usize = 8;
@@ -26,7 +26,7 @@ const SIZE: usize = 8;
 const LINES: usize = 64;
 
 #[derive(Clone)]
-pub(in super::super) struct Pool {
+pub(crate) struct Pool {
     shared: Arc<Shared>,
 }
 
@@ -54,7 +54,7 @@ impl Drop for Connection {
 }
 
 impl Pool {
-    pub(super) fn new(server: Arc<Server>, main: Exchange) -> Self {
+    pub(crate) fn new(server: Arc<Server>, main: Exchange) -> Self {
         let shared = Shared {
             server,
             main,
@@ -97,7 +97,7 @@ impl Pool {
         }
         // On a task of its own, so that a slow handshake outlives a caller who gives up: the next one finds it done.
         let connecting = tokio::spawn(async move {
-            let made = connect_within(&Target::Server(Arc::clone(&pool.shared.server))).await?;
+            let made = connect_within(&(Arc::clone(&pool.shared.server) as Target)).await?;
             if let Some(error) = made.says {
                 return Err(error);
             }
@@ -110,23 +110,23 @@ impl Pool {
 }
 
 /// Where one caller gets a connection that nobody else uses.
-pub(in super::super) struct Exclusive {
+pub(crate) struct Exclusive {
     pool: Pool,
     is_asking: bool,
 }
 
 impl Exclusive {
     /// `is_asking` puts an `ASKING` before what is sent.
-    pub(super) fn new(pool: Pool, is_asking: bool) -> Self {
+    pub(crate) fn new(pool: Pool, is_asking: bool) -> Self {
         Self { pool, is_asking }
     }
 
     /// Waits in the queues of these keys. Everybody takes them in the same order, so there is no deadlock.
-    pub(in super::super) async fn stand_in_line(&self, keys: &[&[u8]]) -> Vec<tokio::sync::MutexGuard<'_, ()>> {
+    pub(crate) async fn stand_in_line(&self, keys: &[&[u8]]) -> Vec<tokio::sync::MutexGuard<'_, ()>> {
         self.pool.stand_in_line(keys).await
     }
 
-    pub(in super::super) async fn lease(&self) -> Result<Lease, StoreError> {
+    pub(crate) async fn lease(&self) -> Result<Lease, StoreError> {
         self.pool.lease(self.is_asking).await
     }
 }
@@ -139,7 +139,7 @@ impl Shared {
 
 /// A connection that nobody else uses. It goes back when the lease is dropped, unless a reply is outstanding: then it
 /// is closed.
-pub(in super::super) struct Lease {
+pub(crate) struct Lease {
     connection: Option<Connection>,
     pool: Pool,
     /// Whether every command follows an `ASKING`.
@@ -150,7 +150,7 @@ pub(in super::super) struct Lease {
 impl Lease {
     /// Watches these keys, and gives the replies to commands that read. The inner error is the first that the server
     /// replies.
-    pub(in super::super) async fn watch(
+    pub(crate) async fn watch(
         &mut self,
         keys: &[&[u8]],
         read: &[Cmd],
@@ -164,7 +164,7 @@ impl Lease {
 
     /// Carries out all of these commands, and gives their replies; nothing if a key that is watched has changed, and then
     /// none was.
-    pub(in super::super) async fn execute(
+    pub(crate) async fn execute(
         &mut self,
         commands: &Pipeline,
     ) -> Result<Result<Option<Vec<Value>>, ServerError>, StoreError> {

@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 /// How often a task that waits for a server is due.
-pub(super) const BEAT: Duration = Duration::from_millis(50);
+pub(crate) const BEAT: Duration = Duration::from_millis(50);
 /// How late a task may be before its runtime counts as not driven.
 const LATE: Duration = Duration::from_millis(100);
 const NOT_DUE: u64 = u64::MAX;
 
-pub(super) struct Pulse {
+pub(crate) struct Pulse {
     born: Instant,
     /// Milliseconds after `born`, or [`NOT_DUE`].
     due_ms: AtomicU64,
@@ -27,32 +27,32 @@ pub(super) struct Pulse {
 
 impl Pulse {
     /// Of a task that is not due.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let (due_ms, is_awaited) = (AtomicU64::new(NOT_DUE), AtomicBool::new(false));
         Self { born: Instant::now(), due_ms, is_awaited, progress: Notify::new() }
     }
 
     /// The task runs again after this time at the latest; without one, when it is asked for
     /// something.
-    pub(super) fn due_in(&self, time: Option<Duration>) {
+    pub(crate) fn due_in(&self, time: Option<Duration>) {
         let due = time.map_or(NOT_DUE, |time| millis(self.born.elapsed().saturating_add(time)));
         self.due_ms.store(due, Ordering::Release);
     }
 
     /// The task has published what callers wait for.
-    pub(super) fn progress(&self) {
+    pub(crate) fn progress(&self) {
         self.progress.notify_waiters();
     }
 
     /// Whether the task should have run by now.
-    pub(super) fn is_late(&self) -> bool {
+    pub(crate) fn is_late(&self) -> bool {
         let due = self.due_ms.load(Ordering::Acquire);
         due != NOT_DUE && millis(self.born.elapsed()) > due.saturating_add(millis(LATE))
     }
 
     /// Drives the runtime until a late task has made progress. One caller at a time does: the
     /// others are not held up.
-    pub(super) async fn catch_up(&self) {
+    pub(crate) async fn catch_up(&self) {
         if !self.is_late() || self.is_awaited.swap(true, Ordering::AcqRel) {
             return;
         }

@@ -1,0 +1,61 @@
+//! Whether a server throws keys away when it is full. Every key here has a time to live, so each policy but `noeviction`
+//! may pick limits; `volatile-*` picks them before anything that is to stay.
+
+use std::fmt::Display;
+use std::sync::Weak;
+use std::time::Duration;
+
+use redis::{Value, cmd};
+
+use crate::store::redis::connection::exchange::Exchange;
+use crate::store::redis::connection::node::nodes::Nodes;
+use crate::store::redis::wire::question::Question;
+use crate::{observe, real_time};
+
+/// No call waits for this, and a connection that is soon over need not be asked.
+const LATER: Duration = Duration::from_secs(1);
+
+/// Looks once, and warns once for a store. A server that does not say is not asked again.
+pub(super) async fn look(exchange: Exchange, server: impl Display, nodes: Weak<Nodes>) {
+    real_time::sleep(LATER).await;
+    // Allowed more often than CONFIG, and enough.
+    let question = Question::command(cmd("INFO").arg("memory"), |reply| text(reply).is_some());
+    let Ok(reply) = exchange.ask(question).await else { return };
+    if let Some(policy) = text(&reply).and_then(evicting)
+        && nodes.upgrade().is_some_and(|nodes| nodes.is_first_to_warn())
+    {
+        observe::log::evicts(&server, policy);
+    }
+}
+
+fn text(reply: &Value) -> Option<&str> {
+    match reply {
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
+        Value::VerbatimString { text, .. } => Some(text),
+        _ => None,
+    }
+}
+
+/// The policy by which a server with this `INFO memory` evicts, if it has a limit of memory to evict at.
+fn evicting(info: &str) -> Option<&str> {
+    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
+    let policy = field("maxmemory_policy").filter(|policy| *policy != "noeviction")?;
+    field("maxmemory").filter(|bytes| *bytes != "0").map(|_| policy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_evicts_if_it_has_a_limit_and_a_policy() {
+        let info = |limit: &str, policy: &str| {
+            format!("# Memory\r\nmaxmemory:{limit}\r\nmaxmemory_human:1M\r\nmaxmemory_policy:{policy}\r\n")
+        };
+        assert_eq!(evicting(&info("1048576", "allkeys-lru")), Some("allkeys-lru"));
+        assert_eq!(evicting(&info("1048576", "volatile-ttl")), Some("volatile-ttl"));
+        assert_eq!(evicting(&info("1048576", "noeviction")), None);
+        assert_eq!(evicting(&info("0", "allkeys-lru")), None);
+        assert_eq!(evicting("# Memory\r\nused_memory:1\r\n"), None);
+    }
+}

@@ -1,0 +1,174 @@
+//! Questions and replies as the scripts speak them; `head.lua` has the other side.
+
+use redis::Value;
+use smallvec::SmallVec;
+
+use super::layout::LogLayout;
+use super::operation::Operation;
+use super::script::{self, Script};
+use crate::algorithm::RESERVED_WAIT;
+use crate::rule::Algorithm;
+use crate::store::{Request, Verdict};
+
+/// The script that answers questions about one key.
+pub(crate) fn script(algorithm: Algorithm) -> &'static Script {
+    match algorithm {
+        Algorithm::SlidingWindow => &script::LOG,
+        Algorithm::FixedWindow => &script::FIXED_WINDOW,
+        Algorithm::SlidingCounter => &script::SLIDING_COUNTER,
+        Algorithm::TokenBucket => &script::TOKEN_BUCKET,
+        Algorithm::LeakyBucket => &script::LEAKY_BUCKET,
+    }
+}
+
+/// Its place among the algorithms of [`script::ALL_OR_NONE`].
+fn number(algorithm: Algorithm) -> u8 {
+    match algorithm {
+        Algorithm::SlidingWindow => 1,
+        Algorithm::FixedWindow => 2,
+        Algorithm::SlidingCounter => 3,
+        Algorithm::TokenBucket => 4,
+        Algorithm::LeakyBucket => 5,
+    }
+}
+
+fn operation_number(operation: Operation) -> u8 {
+    match operation {
+        Operation::Acquire => 1,
+        Operation::Reserve => 2,
+        Operation::Peek => 3,
+        Operation::Refund(_) => 4,
+        Operation::Release(_) => 5,
+        Operation::Commit(_) => 6,
+        Operation::Block(_) => 7,
+        Operation::Unblock => 8,
+    }
+}
+
+/// A question, as the argument of a script. One of a single limit fits without allocating.
+pub(crate) type Question = SmallVec<[u8; 56]>;
+
+/// Where a question says how many calls ask it.
+pub(crate) const CALLS: std::ops::Range<usize> = 2..4;
+
+/// What one call asks.
+pub(crate) fn question(operation: Operation, request: &Request<'_>, log: Option<LogLayout>) -> Question {
+    let block = match operation {
+        Operation::Block(duration) => request.with_block(duration).block_us(),
+        _ => request.block_us(),
+    };
+    let layout = match (request.algorithm(), log) {
+        (Algorithm::SlidingWindow, Some(LogLayout::Zset)) => 1,
+        (Algorithm::SlidingWindow, Some(LogLayout::Ring)) => 2,
+        _ => 0,
+    };
+    let mut question = Question::new();
+    question.extend_from_slice(&[operation_number(operation), number(request.algorithm()) << 4 | layout, 1, 0]);
+    question.extend_from_slice(doubles([request.cost(), block, operation.ticket()]).as_flattened());
+    question.push(u8::try_from(request.limits().len()).unwrap_or(u8::MAX));
+    for limit in request.limits() {
+        // A limit of 0 is never asked whether it admits, only reset and the like; the scripts divide by `max`.
+        let numbers = [limit.max().max(1), limit.window_us(), limit.capacity().max(1)];
+        question.extend_from_slice(doubles(numbers).as_flattened());
+    }
+    question
+}
+
+/// The numbers of the scripts: exact up to 2⁵³, and nothing here is larger.
+#[allow(clippy::cast_precision_loss, reason = "counts are below 2^52, and so are times")]
+fn doubles(numbers: [u64; 3]) -> [[u8; 8]; 3] {
+    numbers.map(|number| (number as f64).to_le_bytes())
+}
+
+/// The scripts answer with whole numbers.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked")]
+fn whole(bytes: &[u8]) -> Option<u64> {
+    let number = f64::from_le_bytes(bytes.try_into().ok()?);
+    (0.0..9_007_199_254_740_992.0).contains(&number).then_some(number as u64)
+}
+
+/// What a refusal says in place of a ticket: a number below 0, or 0.
+fn below_zero(bytes: &[u8]) -> Option<u64> {
+    whole(&(-f64::from_le_bytes(bytes.try_into().ok()?)).to_le_bytes())
+}
+
+/// What a script says to some calls of a question.
+pub(crate) struct Record {
+    /// Of the last of these calls; the ticket is that of the first.
+    pub(crate) verdict: Verdict,
+    pub(crate) calls: u16,
+}
+
+pub(crate) const RECORD: usize = 36;
+
+/// The first record of a reply, and what follows.
+pub(crate) fn record(reply: &[u8]) -> Option<(Record, &[u8])> {
+    let (record, rest) = reply.split_at_checked(RECORD)?;
+    let [flags @ 0..=3, limit, low, high, numbers @ ..] = record else { return None };
+    let (remaining, numbers) = numbers.split_at_checked(8)?;
+    let (retry_after, numbers) = numbers.split_at_checked(8)?;
+    let (reset_after, ticket) = numbers.split_at_checked(8)?;
+    let verdict = Verdict {
+        allowed: flags & 1 == 1,
+        limit_index: usize::from(*limit),
+        remaining: whole(remaining)?,
+        retry_after_us: whole(retry_after)?,
+        reset_after_us: whole(reset_after)?,
+        ..Verdict::admitted()
+    };
+    let verdict = match (verdict.allowed, flags & 2 == 2) {
+        (true, _) => verdict.with_ticket(whole(ticket)?),
+        (false, true) => verdict.by_block_for(below_zero(ticket)?),
+        (false, false) if below_zero(ticket)? > 0 && verdict.retry_after_us == RESERVED_WAIT => {
+            verdict.by_reservations()
+        }
+        (false, false) => verdict,
+    };
+    Some((Record { verdict, calls: u16::from_le_bytes([*low, *high]) }, rest))
+}
+
+/// The reply to one call.
+pub(crate) fn verdict(reply: &Value) -> Option<Verdict> {
+    let Value::BulkString(reply) = reply else { return None };
+    match record(reply)? {
+        (Record { verdict, calls: 1 }, []) => Some(verdict),
+        _ => None,
+    }
+}
+
+/// The reply to a change: whether there was anything.
+pub(crate) fn flag(reply: &Value) -> Option<bool> {
+    verdict(reply).map(|verdict| verdict.allowed)
+}
+
+/// The reply of [`script::ALL_OR_NONE`].
+pub(crate) fn verdicts(reply: &Value) -> Option<Vec<Verdict>> {
+    let Value::BulkString(reply) = reply else { return None };
+    let mut verdicts = Vec::with_capacity(reply.len() / RECORD);
+    let mut rest = reply.as_slice();
+    while !rest.is_empty() {
+        let (record, following) = record(rest)?;
+        verdicts.push(record.verdict);
+        rest = following;
+    }
+    Some(verdicts)
+}
+
+// What a connection is told to expect: a reply that cannot belong to its question shows that replies and questions have
+// come apart.
+
+pub(crate) fn is_verdict(reply: &Value) -> bool {
+    verdict(reply).is_some()
+}
+
+pub(crate) fn are_verdicts(reply: &Value) -> bool {
+    verdicts(reply).is_some()
+}
+
+/// Whether such a verdict can be the one on this request.
+pub(crate) fn fits(verdict: &Verdict, request: &Request<'_>) -> bool {
+    request
+        .limits()
+        .get(verdict.limit_index)
+        .is_some_and(|limit| verdict.remaining <= limit.capacity().max(limit.max()))
+}

@@ -1,0 +1,90 @@
+//! [`Call`]: the call of a script, written as bytes.
+
+use super::number::Number;
+use super::script::Script;
+
+/// A call that is being written.
+pub(crate) struct Call<'a> {
+    to: &'a mut Vec<u8>,
+}
+
+impl<'a> Call<'a> {
+    /// Begins a call of so many questions, each of which has a key.
+    ///
+    /// A server that does not know the script is told it `in_full`, and knows it from then on. `SCRIPT LOAD` would be one
+    /// round trip more, and in a cluster would reach nodes that do not have the keys.
+    pub(crate) fn begin(to: &'a mut Vec<u8>, script: &Script, in_full: bool, questions: usize) -> Self {
+        let (name, script) = if in_full { ("EVAL", script.source()) } else { ("EVALSHA", script.sha1()) };
+        head(to, b'*', 2 * questions + 5);
+        argument(to, name.as_bytes());
+        argument(to, script.as_bytes());
+        argument(to, itoa::Buffer::new().format(questions).as_bytes());
+        Self { to }
+    }
+}
+
+impl Call<'_> {
+    /// Writes one argument, and gives the place where it is.
+    pub(crate) fn argument(&mut self, bytes: &[u8]) -> &mut [u8] {
+        argument(self.to, bytes)
+    }
+
+    /// The caller's time, or `None` for the server's; and the number that the reply repeats.
+    pub(crate) fn head(&mut self, now: Option<u64>, number: Number) {
+        match now {
+            Some(now) => argument(self.to, itoa::Buffer::new().format(now).as_bytes()),
+            None => argument(self.to, b""),
+        };
+        argument(self.to, &number.bytes());
+    }
+}
+
+fn head(to: &mut Vec<u8>, sort: u8, length: usize) {
+    to.push(sort);
+    to.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
+    to.extend_from_slice(b"\r\n");
+}
+
+fn argument<'a>(to: &'a mut Vec<u8>, bytes: &[u8]) -> &'a mut [u8] {
+    head(to, b'$', bytes.len());
+    let start = to.len();
+    to.extend_from_slice(bytes);
+    to.extend_from_slice(b"\r\n");
+    let end = start + bytes.len();
+    to.get_mut(start..end).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use redis::cmd;
+
+    use super::super::script;
+    use super::*;
+
+    #[test]
+    fn a_call_is_what_the_client_library_would_write() {
+        let script = &script::FIXED_WINDOW;
+        for (in_full, now) in [(false, None), (true, None), (false, Some(1_790_000_000_000_123))] {
+            let mut written = b"before".to_vec();
+            let mut call = Call::begin(&mut written, script, in_full, 2);
+            call.argument(b"a\r\n\xff");
+            call.argument(b"");
+            let number = Number::next();
+            call.head(now, number);
+            call.argument(b"xx").copy_from_slice(b"q1");
+            call.argument(b"q2");
+
+            let mut command = if in_full { cmd("EVAL") } else { cmd("EVALSHA") };
+            command.arg(if in_full { script.source() } else { script.sha1() }).arg(2);
+            command.arg(b"a\r\n\xff").arg(b"");
+            match now {
+                Some(now) => command.arg(now),
+                None => command.arg(""),
+            };
+            command.arg(&number.bytes()).arg("q1").arg("q2");
+            assert_eq!(written.strip_prefix(b"before").unwrap(), command.get_packed_command());
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What a server does for limits without running scripts: exact sliding windows in optimistic transactions, and fixed
+//! windows in one.
+
+use redis::{Value, cmd};
+
+use super::errors::{foreign_key, unexpected_reply};
+use super::scripts::operation::Operation;
+use super::topology::Calls;
+use crate::error::StoreError;
+use crate::store::{Request, Verdict};
+
+mod fixed_window;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzzing;
+mod lifetime;
+mod log_format;
+mod reply;
+mod sliding_window;
+mod transaction;
+
+use lifetime::Time;
+use sliding_window::LogState;
+use transaction::Attempt;
+
+/// What the key of a fixed window ends in.
+pub(super) const PLAIN: &[u8] = b"%plain";
+
+/// The key of a fixed window: the counter is not the state that scripts keep.
+pub(super) fn counter_key(request: &Request<'_>) -> Vec<u8> {
+    [request.key(), PLAIN].concat()
+}
+
+/// Fixed windows.
+pub(super) async fn fixed_window(
+    calls: Calls<'_>,
+    operation: Operation,
+    request: &Request<'_>,
+) -> Result<Verdict, StoreError> {
+    let [limit] = request.limits() else { return Err(unexpected_reply()) };
+    match operation {
+        Operation::Peek => fixed_window::peek(calls, request, limit).await,
+        _ => fixed_window::acquire(calls, request, limit).await,
+    }
+}
+
+pub(super) async fn refund_fixed_window(
+    calls: Calls<'_>,
+    request: &Request<'_>,
+    ticket: u64,
+) -> Result<bool, StoreError> {
+    fixed_window::refund(calls, request, ticket).await
+}
+
+/// Sliding windows. The requests are on different keys; all of them are charged, or none. `now` is the caller's clock, or
+/// `None` for the server's.
+pub(super) async fn decide<'a>(
+    calls: Calls<'_>,
+    now: impl Fn() -> Result<Option<u64>, StoreError>,
+    operation: Operation,
+    requests: &[Request<'a>],
+) -> Result<Vec<Verdict>, StoreError> {
+    let acquires = matches!(operation, Operation::Acquire);
+    let decide = |states: Vec<LogState<'a>>| {
+        let mut commands = Vec::new();
+        let charge = acquires && states.iter().all(LogState::admits);
+        let decided = states.into_iter().map(|state| state.decide(charge, acquires, &mut commands));
+        let decided: Vec<_> = decided.collect();
+        if !commands.is_empty() || decided.iter().any(sliding_window::Decided::is_open) {
+            for decided in &decided {
+                decided.counts(&mut commands);
+            }
+        }
+        Attempt { commands, decided }
+    };
+    let limits = || requests.iter().map(|request| request.limits().len());
+    let finish = |decided: Vec<sliding_window::Decided<'a>>, replies: &[Value]| {
+        let mut counts = replies.get(replies.len().saturating_sub(limits().sum())..)?;
+        let verdict = |(decided, limits): (sliding_window::Decided<'a>, usize)| {
+            let (mine, others) = counts.split_at(limits.min(counts.len()));
+            counts = others;
+            decided.verdict(mine)
+        };
+        decided.into_iter().zip(limits()).map(verdict).collect()
+    };
+    with_states(calls, now, operation, requests, decide, finish).await
+}
+
+/// A refund, a block, or the end of one.
+pub(super) async fn change(
+    calls: Calls<'_>,
+    now: impl Fn() -> Result<Option<u64>, StoreError>,
+    operation: Operation,
+    request: Request<'_>,
+) -> Result<bool, StoreError> {
+    let decide = |states: Vec<LogState<'_>>| match states.first() {
+        Some(state) => state.change(operation),
+        None => Attempt { commands: Vec::new(), decided: false },
+    };
+    with_states(calls, now, operation, &[request], decide, |done, _| Some(done)).await
+}
+
+async fn with_states<'a, D, T>(
+    calls: Calls<'_>,
+    now: impl Fn() -> Result<Option<u64>, StoreError>,
+    operation: Operation,
+    requests: &[Request<'a>],
+    decide: impl Fn(Vec<LogState<'a>>) -> Attempt<D>,
+    finish: impl Fn(D, &[Value]) -> Option<T>,
+) -> Result<T, StoreError> {
+    let keys: Vec<&[u8]> = requests.iter().map(Request::key).collect();
+    let mut read = vec![cmd("TIME")];
+    for request in requests {
+        sliding_window::read(request, operation, &mut read);
+    }
+    let look = |replies: &[Value]| {
+        let (time, mut replies) = replies.split_first().ok_or_else(unexpected_reply)?;
+        let (source, now) = match now()? {
+            Some(now) => (Time::Callers, now),
+            None => (Time::Server, reply::time(time).ok_or_else(unexpected_reply)?),
+        };
+        let mut states = Vec::with_capacity(requests.len());
+        for request in requests {
+            let (mine, others) =
+                replies.split_at_checked(sliding_window::reads(request)).ok_or_else(unexpected_reply)?;
+            states.push(LogState::of(*request, operation, source, now, mine).ok_or_else(foreign_key)?);
+            replies = others;
+        }
+        Ok(decide(states))
+    };
+    transaction::run(calls, &keys, &read, look, finish).await
+}
