@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::asked::Asked;
 use super::check::Check;
+use super::cooperation;
 use super::fallback::Instead;
 use super::parts::Engine;
 use super::time_limit::TimeLimit;
@@ -34,6 +35,7 @@ impl Engine {
             }
             Ok(verdict) => {
                 check.count(&verdict);
+                cooperation::count_refusal();
                 Some(Err(RateLimitError::Exceeded(check.decision(&verdict))))
             }
             Err(error) => Some(self.outcome_without_store(check, error)),
@@ -203,6 +205,9 @@ impl<'a> Check<'a> {
     #[cold]
     fn observed_outcome<T: Admission>(&self, decision: Decision) -> Result<T, RateLimitError> {
         observe::decision(&self.observed(&decision));
+        if !decision.is_allowed() {
+            cooperation::count_refusal();
+        }
         self.judged(decision)
     }
 
@@ -213,6 +218,7 @@ impl<'a> Check<'a> {
             Ok(decision) => self.observed_outcome(decision),
             Err(error) => {
                 observe::failed(self.name, &error);
+                cooperation::count_refusal();
                 Err(error)
             }
         }

@@ -1,15 +1,12 @@
 //! The check of a call: asked once, or again and again for as long as its rule waits. Its outcome is observed here, once.
 
-use std::cell::Cell;
 use std::future::poll_fn;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-
-use tokio::task::coop;
 
 use super::acquire::Admission;
 use super::asked::Asked;
 use super::check::Check;
+use super::cooperation;
 use super::group::{self, Refused};
 use super::parts::Engine;
 use super::wait::{self, Attempt, Attempts, Waited, Waiter};
@@ -45,46 +42,13 @@ pub(crate) async fn acquire_all(group: &[Asked]) -> Result<Vec<Decision>, RateLi
     cooperative(Box::pin(waiting(group)).await).await
 }
 
-/// The outcome, and where that is no admission, a part of the task's cooperation budget: a caller who asks again and again
-/// is answered at once each time, and must not keep its thread from other tasks.
+/// The outcome, once the task may go on.
 async fn cooperative<T>(outcome: Result<T, RateLimitError>) -> Result<T, RateLimitError> {
     if outcome.is_err() {
-        poll_fn(poll_cooperative).await;
+        cooperation::count_refusal();
+        poll_fn(cooperation::poll).await;
     }
     outcome
-}
-
-/// Refusals are so quick that so many of them are as much work as what else takes a unit of the budget.
-const REFUSALS_PER_UNIT: u8 = 16;
-
-thread_local! {
-    /// How many refusals no unit has been taken for.
-    static REFUSALS: Cell<u8> = const { Cell::new(0) };
-}
-
-/// Counts a refusal. It is ready, unless a unit is due and the task has used up its budget.
-#[inline]
-pub(crate) fn poll_cooperative(cx: &mut Context<'_>) -> Poll<()> {
-    count_refusal();
-    if is_unit_due() { poll_budget(cx) } else { Poll::Ready(()) }
-}
-
-#[inline]
-pub(crate) fn count_refusal() {
-    REFUSALS.set(REFUSALS.get().wrapping_add(1));
-}
-
-/// Whether so many refusals have been counted that they take a [unit](poll_budget) of the budget.
-#[inline]
-pub(crate) fn is_unit_due() -> bool {
-    REFUSALS.get() >= REFUSALS_PER_UNIT
-}
-
-/// Takes a unit of the budget for the refusals that were counted. It is ready, unless the task has used it up.
-#[cold]
-pub(crate) fn poll_budget(cx: &mut Context<'_>) -> Poll<()> {
-    REFUSALS.set(0);
-    coop::poll_proceed(cx).map(|budget| budget.made_progress())
 }
 
 async fn waiting(group: &[Asked]) -> Result<Vec<Decision>, RateLimitError> {

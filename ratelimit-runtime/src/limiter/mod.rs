@@ -121,20 +121,15 @@ impl RateLimiter {
     pub async fn acquire(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
         let engine = &self.engine;
         // Before there is an outcome, which would have to be kept meanwhile.
-        if engine::is_unit_due() {
-            poll_fn(engine::poll_budget).await;
+        if engine::cooperation::is_due() {
+            poll_fn(engine::cooperation::poll).await;
         }
         let asked = engine::with_check_by_hand(rule, engine, key, |check| match engine::acquire_now(engine, check) {
             Some(outcome) => ControlFlow::Break(outcome),
             None => ControlFlow::Continue(Asked::new(Arc::clone(engine), check)),
         });
         match asked {
-            ControlFlow::Break(outcome) => {
-                if outcome.is_err() {
-                    engine::count_refusal();
-                }
-                outcome
-            }
+            ControlFlow::Break(outcome) => outcome,
             ControlFlow::Continue(asked) => engine::acquire(&asked).await,
         }
     }
