@@ -100,7 +100,7 @@ impl<T: Unpin> Future for Guard<T> {
         match &mut self.get_mut().0 {
             Repr::Admitted(admitted) => Poll::Ready(Ok(admitted.take().expect(AGAIN))),
             Repr::Refused(error) => {
-                ready!(engine::cooperation::poll(cx));
+                ready!(engine::poll_cooperative(cx));
                 Poll::Ready(Err(error.take().expect(AGAIN)))
             }
             Repr::Asked(answer) => answer.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut().poll(cx),

@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use super::asked::Asked;
 use super::check::Check;
-use super::cooperation;
 use super::fallback::Instead;
 use super::parts::Engine;
 use super::time_limit::TimeLimit;
@@ -35,7 +34,6 @@ impl Engine {
             }
             Ok(verdict) => {
                 check.count(&verdict);
-                cooperation::count_refusal();
                 Some(Err(RateLimitError::Exceeded(check.decision(&verdict))))
             }
             Err(error) => Some(self.outcome_without_store(check, error)),
@@ -205,9 +203,6 @@ impl<'a> Check<'a> {
     #[cold]
     fn observed_outcome<T: Admission>(&self, decision: Decision) -> Result<T, RateLimitError> {
         observe::decision(&self.observed(&decision));
-        if !decision.is_allowed() {
-            cooperation::count_refusal();
-        }
         self.judged(decision)
     }
 
@@ -218,7 +213,6 @@ impl<'a> Check<'a> {
             Ok(decision) => self.observed_outcome(decision),
             Err(error) => {
                 observe::failed(self.name, &error);
-                cooperation::count_refusal();
                 Err(error)
             }
         }

@@ -1,12 +1,15 @@
 //! The check of a call: asked once, or again and again for as long as its rule waits. Its outcome is observed here, once.
 
+use std::cell::Cell;
 use std::future::poll_fn;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
+
+use tokio::task::coop;
 
 use super::acquire::Admission;
 use super::asked::Asked;
 use super::check::Check;
-use super::cooperation;
 use super::group::{self, Refused};
 use super::parts::Engine;
 use super::wait::{self, Attempt, Attempts, Waited, Waiter};
@@ -42,13 +45,31 @@ pub(crate) async fn acquire_all(group: &[Asked]) -> Result<Vec<Decision>, RateLi
     cooperative(Box::pin(waiting(group)).await).await
 }
 
-/// The outcome, once the task may go on.
+/// The outcome, and where that is no admission, a part of the task's cooperation budget: a caller who asks again and again
+/// is answered at once each time, and must not keep its thread from other tasks.
 async fn cooperative<T>(outcome: Result<T, RateLimitError>) -> Result<T, RateLimitError> {
     if outcome.is_err() {
-        cooperation::count_refusal();
-        poll_fn(cooperation::poll).await;
+        poll_fn(poll_cooperative).await;
     }
     outcome
+}
+
+/// Ready, unless the task has used up its budget. Refusals are so quick that some of them are as much work as what else
+/// takes a unit of it.
+#[inline]
+pub(crate) fn poll_cooperative(cx: &mut Context<'_>) -> Poll<()> {
+    const REFUSALS_PER_UNIT: u8 = 16;
+    thread_local! {
+        static REFUSALS: Cell<u8> = const { Cell::new(0) };
+    }
+    let refusals = REFUSALS.get().wrapping_add(1);
+    REFUSALS.set(refusals);
+    if refusals.is_multiple_of(REFUSALS_PER_UNIT) { poll_budget(cx) } else { Poll::Ready(()) }
+}
+
+#[cold]
+fn poll_budget(cx: &mut Context<'_>) -> Poll<()> {
+    coop::poll_proceed(cx).map(|budget| budget.made_progress())
 }
 
 async fn waiting(group: &[Asked]) -> Result<Vec<Decision>, RateLimitError> {

@@ -164,21 +164,18 @@ impl<R> RateLimitLayer<R> {
 
 /// The rule of a [`RateLimitLayer`], if any, for requests `Q` of a framework whose responses are `A`. It is a bound of what
 /// frameworks see, and cannot be named outside of this crate: [`Limited`] and [`Unlimited`] are all there is.
-#[cfg(any(feature = "actix-web", feature = "poem"))]
-#[allow(unnameable_types, reason = "sealed: a bound that frameworks see")]
+#[allow(unnameable_types, unreachable_pub, reason = "sealed: a bound that frameworks see")]
 pub trait RequestRule<Q, A>: Sized {
     /// The check that the request needs, if any, or the response to a request without a key.
     fn check(&self, request: &Q) -> Result<Option<RequestCheck>, A>;
 }
 
-#[cfg(any(feature = "actix-web", feature = "poem"))]
 impl<Q, A> RequestRule<Q, A> for Unlimited {
     fn check(&self, _: &Q) -> Result<Option<RequestCheck>, A> {
         Ok(None)
     }
 }
 
-#[cfg(any(feature = "actix-web", feature = "poem"))]
 impl<Q, A, F: Fn(&Q) -> K, K: RequestKey<A>> RequestRule<Q, A> for Limited<F> {
     fn check(&self, request: &Q) -> Result<Option<RequestCheck>, A> {
         let key = (self.key)(request).into_key()?;
