@@ -48,7 +48,7 @@ fn refusal<T>(result: &Result<T, Failure>) -> Option<&Decision> {
 /// The wait that a refusal by a limit names.
 #[track_caller]
 fn retry_after<T>(result: &Result<T, Failure>) -> Duration {
-    refusal(result).expect("a refusal by a limit").retry_after().expect("a time to wait")
+    refusal(result).and_then(Decision::retry_after).expect("a refusal by a limit")
 }
 
 async fn pass(duration: Duration) {

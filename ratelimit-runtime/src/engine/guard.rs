@@ -54,36 +54,21 @@ async fn cooperative<T>(outcome: Result<T, RateLimitError>) -> Result<T, RateLim
     outcome
 }
 
-/// Refusals are so quick that so many of them are as much work as what else takes a unit of the budget.
-const REFUSALS_PER_UNIT: u8 = 16;
-
-thread_local! {
-    /// How many refusals no unit has been taken for.
-    static REFUSALS: Cell<u8> = const { Cell::new(0) };
-}
-
-/// Counts a refusal. It is ready, unless a unit is due and the task has used up its budget.
+/// Ready, unless the task has used up its budget. Refusals are so quick that some of them are as much work as what else
+/// takes a unit of it.
 #[inline]
 pub(crate) fn poll_cooperative(cx: &mut Context<'_>) -> Poll<()> {
-    count_refusal();
-    if is_unit_due() { poll_budget(cx) } else { Poll::Ready(()) }
+    const REFUSALS_PER_UNIT: u8 = 16;
+    thread_local! {
+        static REFUSALS: Cell<u8> = const { Cell::new(0) };
+    }
+    let refusals = REFUSALS.get().wrapping_add(1);
+    REFUSALS.set(refusals);
+    if refusals.is_multiple_of(REFUSALS_PER_UNIT) { poll_budget(cx) } else { Poll::Ready(()) }
 }
 
-#[inline]
-pub(crate) fn count_refusal() {
-    REFUSALS.set(REFUSALS.get().wrapping_add(1));
-}
-
-/// Whether so many refusals have been counted that they take a [unit](poll_budget) of the budget.
-#[inline]
-pub(crate) fn is_unit_due() -> bool {
-    REFUSALS.get() >= REFUSALS_PER_UNIT
-}
-
-/// Takes a unit of the budget for the refusals that were counted. It is ready, unless the task has used it up.
 #[cold]
-pub(crate) fn poll_budget(cx: &mut Context<'_>) -> Poll<()> {
-    REFUSALS.set(0);
+fn poll_budget(cx: &mut Context<'_>) -> Poll<()> {
     coop::poll_proceed(cx).map(|budget| budget.made_progress())
 }
 

@@ -26,9 +26,7 @@ pub(crate) use self::acquire::{change, peek};
 pub(crate) use self::asked::Asked;
 pub use self::check_builder::CheckBuilder;
 pub(crate) use self::check_builder::with_check_by_hand;
-pub(crate) use self::guard::{
-    acquire, acquire_all, acquire_now, count_refusal, is_unit_due, poll_budget, poll_cooperative,
-};
+pub(crate) use self::guard::{acquire, acquire_all, acquire_now, poll_cooperative};
 pub(crate) use self::parts::{Engine, is_in_memory};
 pub use self::settle::Reservations;
 pub(crate) use self::settle::refund;

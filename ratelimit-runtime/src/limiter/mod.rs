@@ -120,21 +120,15 @@ impl RateLimiter {
     /// Every [`RateLimitError`]. A refused call is charged nothing.
     pub async fn acquire(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
         let engine = &self.engine;
-        // Before there is an outcome, which would have to be kept meanwhile.
-        if engine::is_unit_due() {
-            poll_fn(engine::poll_budget).await;
-        }
         let asked = engine::with_check_by_hand(rule, engine, key, |check| match engine::acquire_now(engine, check) {
             Some(outcome) => ControlFlow::Break(outcome),
             None => ControlFlow::Continue(Asked::new(Arc::clone(engine), check)),
         });
+        if matches!(asked, ControlFlow::Break(Err(_))) {
+            poll_fn(engine::poll_cooperative).await;
+        }
         match asked {
-            ControlFlow::Break(outcome) => {
-                if outcome.is_err() {
-                    engine::count_refusal();
-                }
-                outcome
-            }
+            ControlFlow::Break(outcome) => outcome,
             ControlFlow::Continue(asked) => engine::acquire(&asked).await,
         }
     }

@@ -149,7 +149,7 @@ async fn a_refused_newcomer_takes_no_room_and_is_not_blocked_for_strangers() {
     }
 }
 
-/// The time of a refusal by a log, in nanoseconds.
+/// The least time of a refusal by a log, in nanoseconds: what else the machine does can only add to it.
 async fn refusal(limit: Limit, entries: u64, reserved: bool) -> u128 {
     let subject = Subject::memory(Algorithm::SlidingWindow, limit);
     for entry in 0..entries {
@@ -157,11 +157,13 @@ async fn refusal(limit: Limit, entries: u64, reserved: bool) -> u128 {
         assert!(subject.store.acquire(request).await.unwrap().allowed);
         subject.pass(1);
     }
-    let started = std::time::Instant::now();
+    let mut least = u128::MAX;
     for _ in 0..200 {
+        let started = std::time::Instant::now();
         assert!(!subject.store.acquire(subject.request()).await.unwrap().allowed);
+        least = least.min(started.elapsed().as_nanos());
     }
-    started.elapsed().as_nanos() / 200
+    least
 }
 
 #[tokio::test]

@@ -164,7 +164,7 @@ impl<R> RateLimitLayer<R> {
 
 /// The rule of a [`RateLimitLayer`], if any, for requests `Q` of a framework whose responses are `A`. It is a bound of what
 /// frameworks see, and cannot be named outside of this crate: [`Limited`] and [`Unlimited`] are all there is.
-#[allow(unnameable_types, reason = "sealed: a bound that frameworks see")]
+#[allow(unnameable_types, unreachable_pub, reason = "sealed: a bound that frameworks see")]
 pub trait RequestRule<Q, A>: Sized {
     /// The check that the request needs, if any, or the response to a request without a key.
     fn check(&self, request: &Q) -> Result<Option<RequestCheck>, A>;
@@ -184,7 +184,7 @@ impl<Q, A, F: Fn(&Q) -> K, K: RequestKey<A>> RequestRule<Q, A> for Limited<F> {
 }
 
 /// A rule and the key of one request.
-#[allow(unnameable_types, reason = "sealed, with the trait that gives it")]
+#[allow(unnameable_types, unreachable_pub, reason = "sealed, with the trait that gives it")]
 #[derive(Debug)]
 pub struct RequestCheck {
     rule: Arc<Rule>,
