@@ -5,7 +5,7 @@ use std::future::Future;
 
 use redis::Value;
 
-use super::batching::item::{Item, Question};
+use super::batching::charge::{Charge, ChargeTerms};
 use super::errors::{self, unexpected_reply};
 use super::route::{GroupRoute, Route, Settings, unsupported};
 use super::scripts::operation::Operation;
@@ -52,10 +52,10 @@ impl Backend {
             if self.route(&request)? != Route::Script {
                 return Box::pin(self.decide(Operation::charging(&request), request)).await;
             }
-            let item = Item {
+            let charge = Charge {
                 script: protocol::script(request.algorithm()),
                 key: request.key(),
-                question: Question {
+                terms: ChargeTerms {
                     packed: protocol::question(Operation::charging(&request), &request, self.settings.log_layout),
                     now: self.now()?,
                     is_unit: request.cost() == 1,
@@ -63,7 +63,7 @@ impl Backend {
                 },
                 timeout_at: request.timeout_at(),
             };
-            let verdict = calls.decide(&item).await?;
+            let verdict = calls.charge(&charge).await?;
             if protocol::fits(&verdict, &request) { Ok(verdict) } else { Err(distrust(calls)) }
         }
     }

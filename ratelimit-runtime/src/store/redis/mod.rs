@@ -26,6 +26,7 @@ use crate::clock::WallClock;
 use crate::error::StoreError;
 
 mod backend;
+mod backoff;
 mod batching;
 mod connecting;
 mod connection;
@@ -282,7 +283,7 @@ impl Store for Backend {
     }
 
     fn epoch(&self, _request: &Request<'_>) -> u64 {
-        self.connections.made()
+        self.connections.count()
     }
 
     fn overdue(&self, request: &Request<'_>, timeout: Duration) {

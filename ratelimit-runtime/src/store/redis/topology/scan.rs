@@ -9,9 +9,9 @@ use redis::{Value, cmd};
 use crate::error::StoreError;
 use crate::store::redis::connection::node::{Connected, Node};
 use crate::store::redis::errors::{self, unexpected_reply};
-use crate::store::redis::wire::question::Question;
+use crate::store::redis::wire::commands::Commands;
 
-/// How many keys the server looks at for one question, about: others wait for a fraction of a millisecond.
+/// How many keys the server looks at for one commands, about: others wait for a fraction of a millisecond.
 const LOOKED_AT: u32 = 250;
 
 /// Which keys are looked for, and until when.
@@ -37,15 +37,15 @@ impl Scan {
 
     /// Whether it can go on.
     pub(crate) fn is_open(&self) -> bool {
-        !self.connected.exchange.has_ended()
+        self.connected.exchange.is_open()
     }
 
     /// The keys of the next part, and the scan for what follows; none at the end.
     pub(crate) async fn next(mut self, search: Search<'_>) -> Result<(Vec<Vec<u8>>, Option<Self>), StoreError> {
         let mut command = cmd("SCAN");
         command.arg(self.cursor).arg("MATCH").arg(search.pattern).arg("COUNT").arg(LOOKED_AT);
-        let question = Question::command(&command, |reply| cursor(reply).is_some()).until(search.timeout_at);
-        let Some(reply) = self.node.ask_over(&self.connected, question).await? else {
+        let commands = Commands::one(&command, |reply| cursor(reply).is_some()).until(search.timeout_at);
+        let Some(reply) = self.node.send_over(&self.connected, commands).await? else {
             return Err(StoreError::unavailable(
                 "the connection to Redis was lost while keys were listed: go on, or list again",
             ));

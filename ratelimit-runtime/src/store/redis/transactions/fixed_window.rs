@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 use redis::{Cmd, Pipeline, Value, cmd};
 
 use super::reply;
-use super::transaction::{self, Attempt};
+use super::transaction::{self, Plan};
 use crate::error::StoreError;
 use crate::rule::Limit;
 use crate::store::redis::errors::{foreign_key, unexpected_reply};
@@ -78,7 +78,7 @@ pub(super) async fn refund(calls: Calls<'_>, request: &Request<'_>, ticket: u64)
                 used => set_used(&key, used),
             });
         }
-        Ok(Attempt { commands, decided: counter.is_some() })
+        Ok(Plan { commands, decided: counter.is_some() })
     };
     transaction::run(calls, &[&key], &[get], decide, |done, _| Some(done)).await
 }

@@ -5,7 +5,7 @@ use redis::{Cmd, Value, cmd};
 use super::lifetime::Time;
 use super::log_format::{Entry, Meta, member};
 use super::reply;
-use super::transaction::Attempt;
+use super::transaction::Plan;
 use crate::rule::Limit;
 use crate::store::redis::scripts::operation::Operation;
 use crate::store::{Request, Verdict};
@@ -243,7 +243,7 @@ impl<'a> LogState<'a> {
     }
 
     /// What changes the key at once: a refund, a block, the end of one. Says whether there was anything.
-    pub(super) fn change(&self, operation: Operation) -> Attempt<bool> {
+    pub(super) fn change(&self, operation: Operation) -> Plan<bool> {
         let mut commands = Vec::new();
         let done = match operation {
             Operation::Refund(ticket) => self.refund(ticket, &mut commands),
@@ -264,7 +264,7 @@ impl<'a> LogState<'a> {
             }
             _ => false,
         };
-        Attempt { commands, decided: done }
+        Plan { commands, decided: done }
     }
 
     fn refund(&self, ticket: u64, writes: &mut Vec<Cmd>) -> bool {

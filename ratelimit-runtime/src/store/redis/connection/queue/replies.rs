@@ -3,7 +3,7 @@
 use redis::{ServerError, Value};
 
 use crate::store::redis::errors;
-use crate::store::redis::wire::question::Expected;
+use crate::store::redis::wire::commands::Expected;
 
 /// A reply that cannot be the one to its question.
 #[derive(Debug)]

@@ -47,7 +47,7 @@ impl Walk {
                 let Some(slot) = self.first_unseen() else { return Ok((Vec::new(), None)) };
                 let unserved = || StoreError::unavailable("not every slot of the Redis cluster is served");
                 let master = map.owner(slot).cloned().ok_or_else(unserved)?;
-                let scan = Scan::begin(master.endpoint.node()?).await?;
+                let scan = Scan::begin(master.nodes.current()?).await?;
                 (master, map, scan)
             }
         };
