@@ -5,7 +5,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::ext::IdentExt as _;
 use syn::{Ident, LitStr};
 
-use crate::check::scope::{Binding, Scope};
+use crate::check::function::scope::{Binding, Scope};
 use crate::parse::function::Function;
 use crate::suggest::nearest;
 

@@ -6,8 +6,8 @@ use syn::parse::{ParseStream, Parser as _};
 use syn::{Attribute, Expr, MacroDelimiter};
 
 use crate::async_blocks::{replaced, with_stream};
-use crate::check::async_trait::{self, Ret};
-use crate::check::body::Shape;
+use crate::check::function::async_trait::{self, Ret};
+use crate::check::function::body::Shape;
 
 /// Makes statements and a last expression of a block, whose braces are at this place.
 pub(crate) type Wrap<'a> = dyn Fn(TokenStream, Span) -> TokenStream + 'a;
@@ -136,7 +136,7 @@ mod tests {
     use quote::quote;
 
     use super::*;
-    use crate::check::body::Body;
+    use crate::check::function::body::Body;
     use crate::parse::function::Function;
 
     fn guard(text: &str, wrap: Option<&Wrap<'_>>) -> String {

@@ -5,17 +5,11 @@
 //! errors underline that.
 
 pub(crate) mod body;
-pub(crate) mod check;
 pub(crate) mod context;
 pub(crate) mod errors;
 pub(crate) mod function;
 pub(crate) mod guard;
-pub(crate) mod key_macro;
-pub(crate) mod key_part;
+pub(crate) mod key;
 pub(crate) mod output_type;
 pub(crate) mod receiver;
-pub(crate) mod refusal;
-pub(crate) mod reservation;
-pub(crate) mod rule_static;
 pub(crate) mod runtime;
-pub(crate) mod value;

@@ -6,7 +6,7 @@ use syn::spanned::Spanned as _;
 use syn::visit_mut::{self, VisitMut};
 use syn::{BoundLifetimes, GenericParam, Lifetime, Token, Type, TypeInfer};
 
-use crate::check::output::Output;
+use crate::check::function::output::Output;
 
 pub(crate) struct OutputType {
     pub(crate) ty: TokenStream,

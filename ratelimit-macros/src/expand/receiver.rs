@@ -5,7 +5,7 @@ use quote::{ToTokens, quote_spanned};
 use syn::Expr;
 use syn::spanned::Spanned as _;
 
-use crate::check::control_flow;
+use crate::check::values::control_flow;
 
 /// What `self` is called where the guard stands, if there is one.
 pub(crate) struct Receiver(pub(crate) Option<Ident>);

@@ -4,8 +4,8 @@ use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
 use syn::Path;
 
-use crate::check::algorithm::Algorithm;
-use crate::check::on_unavailable::OnUnavailable;
+use crate::check::rule::limits::algorithm::Algorithm;
+use crate::check::rule::on_unavailable::OnUnavailable;
 
 /// The runtime crate.
 pub(crate) struct Runtime {

@@ -2,12 +2,12 @@
 
 use syn::LitStr;
 
-use crate::check::algorithm::Algorithm;
-use crate::check::limit_list::Limit;
-use crate::check::limits::Limits;
-use crate::check::number::Number;
-use crate::check::on_unavailable::OnUnavailable;
 use crate::check::rule::RuleName;
+use crate::check::rule::limits::Limits;
+use crate::check::rule::limits::algorithm::Algorithm;
+use crate::check::rule::limits::list::Limit;
+use crate::check::rule::on_unavailable::OnUnavailable;
+use crate::check::values::number::Number;
 
 pub(crate) struct RuleStatic {
     pub(crate) name: RuleName,

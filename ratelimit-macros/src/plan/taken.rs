@@ -5,9 +5,9 @@ use quote::ToTokens as _;
 use syn::ext::IdentExt as _;
 use syn::{Ident, LitStr};
 
-use crate::check::async_trait;
-use crate::check::body::{Body, Shape};
-use crate::check::count::Count;
+use crate::check::function::async_trait;
+use crate::check::function::body::{Body, Shape};
+use crate::check::rule::count::Count;
 use crate::parse::function::Function;
 
 /// They are dropped in this order, the last one first, as they are without the block. One that the body does not name stays
