@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
+mod allowed;
+mod comments;
 mod graph;
 mod links;
 mod manifests;
@@ -10,3 +12,4 @@ mod readme;
 mod recipes;
 mod rooms;
 mod sources;
+mod words;
