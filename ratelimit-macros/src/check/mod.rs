@@ -1,4 +1,5 @@
-//! Stage two: what was written, judged against the function. Whatever can be wrong is found here, all of it.
+//! Stage two: what was written, judged against the function. Whatever can be wrong is found here,
+//! all of it.
 
 pub(crate) mod checked;
 pub(crate) mod function;

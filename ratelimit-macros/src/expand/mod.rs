@@ -1,8 +1,8 @@
 //! Stage four: a plan into tokens. It cannot fail.
 //!
-//! Every token made here resolves at `mixed_site`, so that no name in it can clash with a name of the user's, and no
-//! lint takes it for the user's code. A token that stands for something the user wrote is located there, so that
-//! errors underline that.
+//! Every token made here resolves at `mixed_site`, so that no name in it can clash with a name of
+//! the user's, and no lint takes it for the user's code. A token that stands for something the user
+//! wrote is located there, so that errors underline that.
 
 pub(crate) mod body;
 pub(crate) mod context;

@@ -23,8 +23,8 @@ pub(crate) struct RuleStatic {
     pub(crate) on_unavailable: Option<OnUnavailable>,
 }
 
-/// What is static of `limits`: the limits, the burst and the policy. Where only the call or the policy tells the limit, a
-/// limit of 1 stands for it.
+/// What is static of `limits`: the limits, the burst and the policy. Where only the call or the
+/// policy tells the limit, a limit of 1 stands for it.
 pub(crate) fn limits(limits: Limits) -> (Vec<Limit>, Option<u64>, Option<LitStr>) {
     match limits {
         Limits::One { window_micros, max, burst } => {

@@ -1,7 +1,8 @@
 //! Finds the async block that a plain function returns, and that nothing goes past it.
 //!
-//! The limit is asked inside of the block. So the block has to be all that the function does: what stands before it, or
-//! around it, would run for refused calls too, leave the function without asking, or lose the refusal.
+//! The limit is asked inside of the block. So the block has to be all that the function does: what
+//! stands before it, or around it, would run for refused calls too, leave the function without
+//! asking, or lose the refusal.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens as _;

@@ -14,7 +14,8 @@ pub(crate) fn made(signature: &Signature) -> bool {
     signature.generics.lifetimes().any(|lifetime| lifetime.lifetime.ident == "async_trait")
 }
 
-/// Where the statement is: the number of the async block it is in, before that the number of the one around that.
+/// Where the statement is: the number of the async block it is in, before that the number of the
+/// one around that.
 pub(crate) type Place = Vec<usize>;
 
 /// The statement that is the user's body, and what stands around it in its block.
@@ -28,8 +29,8 @@ pub(crate) struct Ret {
     ty: Type,
 }
 
-/// Where in `body` the statement is, and the statement. Other attributes may already have wrapped what `#[async_trait]`
-/// made.
+/// Where in `body` the statement is, and the statement. Other attributes may already have wrapped
+/// what `#[async_trait]` made.
 pub(crate) fn find(body: &TokenStream) -> Option<(Place, Ret)> {
     if let Some(ret) = ret(body) {
         return Some((Place::new(), ret));
@@ -100,8 +101,8 @@ pub(crate) fn ret(tokens: &TokenStream) -> Option<Ret> {
     None
 }
 
-/// `let __ret: R =`, the block after it, and `R`, if that is what the statement is. Where a method returns nothing, it
-/// is `let _: () =`.
+/// `let __ret: R =`, the block after it, and `R`, if that is what the statement is. Where a method
+/// returns nothing, it is `let _: () =`.
 fn declaration(statement: &[TokenTree]) -> Option<(TokenStream, Group, Type)> {
     let (last, declared) = statement.split_last()?;
     let TokenTree::Group(body) = last else { return None };

@@ -23,7 +23,8 @@ pub(crate) struct Body {
 pub(crate) enum Shape {
     /// `async fn`: at the head of the body.
     AsyncFn,
-    /// `fn … -> impl Future { async move { … } }`, boxed or not: at the head of the async block of this number.
+    /// `fn … -> impl Future { async move { … } }`, boxed or not: at the head of the async block of
+    /// this number.
     Future(usize),
     /// What `#[async_trait]` made of an async method: before its `let __ret: R = { … };`.
     AsyncTrait(Place),
@@ -70,8 +71,8 @@ const BLOCKING: &str = "this is no longer an async function where `#[rate_limit]
                         made it one that blocks: swap them, so that `#[rate_limit]` stands above, as in \
                         `#[rate_limit(…)] #[tokio::main]`";
 
-/// An attribute takes the ones below it along, if it knows them: not under another name. Two guards that do not know of
-/// each other would charge one for a call that the other refuses.
+/// An attribute takes the ones below it along, if it knows them: not under another name. Two guards
+/// that do not know of each other would charge one for a call that the other refuses.
 const GUARDED: &str = "this function has two `#[rate_limit]` that cannot be asked together, because one of the two was imported \
                        with `as`: write both as `#[rate_limit(…)]`";
 

@@ -1,4 +1,5 @@
-//! The function under the attribute: its shape, what it returns, and the names that its arguments bind.
+//! The function under the attribute: its shape, what it returns, and the names that its arguments
+//! bind.
 
 pub(crate) mod async_block;
 pub(crate) mod async_trait;

@@ -1,5 +1,5 @@
-//! What may stand before the future of a plain function: a `let` that takes or copies what the future needs. It does
-//! nothing that a refused call must not do.
+//! What may stand before the future of a plain function: a `let` that takes or copies what the
+//! future needs. It does nothing that a refused call must not do.
 
 use syn::parse::Parser as _;
 use syn::punctuated::Punctuated;

@@ -33,7 +33,8 @@ pub(crate) struct Scope {
     pub(crate) receiver: Option<Ident>,
     /// Arguments that are hidden there by locals that are something else.
     hidden: Vec<String>,
-    /// Other names whose value is not the same for every call: locals that stand before the guard, type parameters.
+    /// Other names whose value is not the same for every call: locals that stand before the guard,
+    /// type parameters.
     others: Vec<String>,
 }
 
@@ -103,7 +104,8 @@ impl Scope {
         }
     }
 
-    /// Takes note of the locals that stand before the guard. A copy of an argument may have its name.
+    /// Takes note of the locals that stand before the guard. A copy of an argument may have its
+    /// name.
     pub(crate) fn hide(&mut self, locals: &[Prepared]) {
         for local in locals {
             let text = local.name.unraw().to_string();
@@ -189,7 +191,8 @@ fn conditional(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// Whether a `cfg` is among what a `cfg_attr` with these tokens applies: after its condition, or in a `cfg_attr` there.
+/// Whether a `cfg` is among what a `cfg_attr` with these tokens applies: after its condition, or in
+/// a `cfg_attr` there.
 fn applies_cfg(tokens: TokenStream) -> bool {
     let comma = |tree: &TokenTree| matches!(tree, TokenTree::Punct(punct) if punct.as_char() == ',');
     let mut trees = tokens.into_iter().skip_while(|tree| !comma(tree)).peekable();

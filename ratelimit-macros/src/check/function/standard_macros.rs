@@ -1,4 +1,5 @@
-//! Macros of the standard library that have a value: what they do is what is written in their arguments.
+//! Macros of the standard library that have a value: what they do is what is written in their
+//! arguments.
 
 use syn::Macro;
 

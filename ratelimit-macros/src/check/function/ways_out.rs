@@ -13,7 +13,8 @@ pub(crate) fn any_in_statement(statement: &Stmt) -> bool {
     finder.0
 }
 
-/// Whether `argument`, one of a method of a future, has one. The macros that make spans are known to have none.
+/// Whether `argument`, one of a method of a future, has one. The macros that make spans are known
+/// to have none.
 pub(crate) fn any_in_argument(argument: &Expr) -> bool {
     let mut finder = Finder(false);
     finder.visit_expr(argument);

@@ -1,4 +1,5 @@
-//! A key that is an expression: it must not be the same for every call, nor hold a template as mere text.
+//! A key that is an expression: it must not be the same for every call, nor hold a template as mere
+//! text.
 
 use syn::{Block, Error, Expr, Stmt};
 

@@ -1,4 +1,5 @@
-//! The value of `key`: a template whose placeholders the function's arguments fill, or an expression.
+//! The value of `key`: a template whose placeholders the function's arguments fill, or an
+//! expression.
 
 pub(crate) mod expr;
 pub(crate) mod key_macro;
@@ -84,7 +85,8 @@ fn of_key_macro(value: &Expr) -> Option<String> {
     Some(input.template.token().to_string())
 }
 
-/// What is wrong with a template that is the same for every call, or that spells an argument as mere text.
+/// What is wrong with a template that is the same for every call, or that spells an argument as
+/// mere text.
 fn half_written(template: &Template, literal: &LitStr, scope: &Scope) -> Option<Error> {
     let text = &template.literal;
     let chars = text.chars();
@@ -112,8 +114,9 @@ fn half_written(template: &Template, literal: &LitStr, scope: &Scope) -> Option<
     Some(Error::new(literal.span(), message))
 }
 
-/// The value that `placeholder` names, or what is wrong with it. An error of the compiler about the value can underline
-/// all of the literal, if the placeholder is the only one there, or else the argument.
+/// The value that `placeholder` names, or what is wrong with it. An error of the compiler about the
+/// value can underline all of the literal, if the placeholder is the only one there, or else the
+/// argument.
 fn resolve(placeholder: Placeholder, literal: Span, only: bool, scope: &Scope) -> Result<Value, Fault> {
     let root = root(&placeholder, scope).map_err(|message| Fault { at: placeholder.at.clone(), message })?;
     if let Some(ty) = scope.find(&placeholder.root).and_then(|binding| binding.without_fields.as_ref())
@@ -127,12 +130,13 @@ fn resolve(placeholder: Placeholder, literal: Span, only: bool, scope: &Scope) -
     let mut root = root.clone();
     // Located where errors are to be, resolved where the argument was written.
     root.set_span(span.resolved_at(root.span()));
-    // Fields and methods are found whatever the hygiene. As a macro's own, they get no suggestion from the compiler to
-    // replace the whole template.
+    // Fields and methods are found whatever the hygiene. As a macro's own, they get no suggestion
+    // from the compiler to replace the whole template.
     Ok(Value::new(placeholder, root, span.resolved_at(Span::mixed_site())))
 }
 
-/// What `placeholder` begins with, as it was written in the signature; or why that has no value here.
+/// What `placeholder` begins with, as it was written in the signature; or why that has no value
+/// here.
 fn root<'a>(placeholder: &Placeholder, scope: &'a Scope) -> Result<&'a Ident, String> {
     let name = &placeholder.root;
     if name == "self" {

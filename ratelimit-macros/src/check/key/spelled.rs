@@ -8,7 +8,8 @@ use crate::parse::placeholder::Placeholder;
 /// An argument that a text spells, as a placeholder names it, and where.
 pub(crate) type Spelled = (String, Range<usize>);
 
-/// The first word of `chars`, a template without placeholders, that spells an argument, exactly or nearly.
+/// The first word of `chars`, a template without placeholders, that spells an argument, exactly or
+/// nearly.
 pub(crate) fn argument(chars: &[char], scope: &Scope) -> Option<Spelled> {
     let names = || scope.bindings.iter().map(Binding::text);
     words(chars, &|_| false).into_iter().find_map(|(word, at)| {
@@ -19,8 +20,8 @@ pub(crate) fn argument(chars: &[char], scope: &Scope) -> Option<Spelled> {
     })
 }
 
-/// The first word beside the placeholders of `chars` that is an argument which none of them uses, as in `<tenant>/$email`.
-/// A word with a hyphen is none (`user-agent`).
+/// The first word beside the placeholders of `chars` that is an argument which none of them uses,
+/// as in `<tenant>/$email`. A word with a hyphen is none (`user-agent`).
 pub(crate) fn beside<'a>(
     chars: &[char],
     placeholders: &(impl Iterator<Item = &'a Placeholder> + Clone),
@@ -39,7 +40,8 @@ pub(crate) fn beside<'a>(
     })
 }
 
-/// The words among `chars`, each with its place. A `joins` character is part of one, beside letters, digits and `_`.
+/// The words among `chars`, each with its place. A `joins` character is part of one, beside
+/// letters, digits and `_`.
 fn words(chars: &[char], joins: &dyn Fn(char) -> bool) -> Vec<(String, Range<usize>)> {
     let mut start = 0;
     let mut words = Vec::new();
@@ -53,7 +55,8 @@ fn words(chars: &[char], joins: &dyn Fn(char) -> bool) -> Vec<(String, Range<usi
     words
 }
 
-/// What is spelt of `self`, if `word` is that: only what is in it counts, because `self` is an ordinary word as well.
+/// What is spelt of `self`, if `word` is that: only what is in it counts, because `self` is an
+/// ordinary word as well.
 fn of_self(chars: &[char], scope: &Scope, word: &str, at: &Range<usize>) -> Option<Spelled> {
     let named = |c: &&char| c.is_alphabetic() || **c == '_';
     if word != "self" || scope.receiver.is_none() || chars.get(at.end) != Some(&'.') {
@@ -67,8 +70,8 @@ fn of_self(chars: &[char], scope: &Scope, word: &str, at: &Range<usize>) -> Opti
     Some((path, at.start..at.start + length))
 }
 
-/// Whether `word` is `name` after one slip of the hand: a letter too many or too few, two swapped, another case. A letter
-/// in place of another is none (`stage`, `state`), nor is a plural.
+/// Whether `word` is `name` after one slip of the hand: a letter too many or too few, two swapped,
+/// another case. A letter in place of another is none (`stage`, `state`), nor is a plural.
 fn slipped(word: &str, name: &str) -> bool {
     const SHORTEST: usize = 5;
     let (word, name) = (word.to_lowercase(), name.to_lowercase());

@@ -11,8 +11,8 @@ use crate::parse::placeholder;
 /// A text, the placeholder that it spells, and the name in that.
 pub(crate) type Spelled = (LitStr, String, String);
 
-/// The texts in `expr` that spell placeholders. Among the arguments of a call a text may be meant as it is, unless it
-/// spells the name of an argument.
+/// The texts in `expr` that spell placeholders. Among the arguments of a call a text may be meant
+/// as it is, unless it spells the name of an argument.
 pub(crate) fn placeholders(expr: &Expr, scope: &Scope) -> Vec<Spelled> {
     let mut texts = Texts { scope, in_call: false, found: Vec::new() };
     texts.visit_expr(expr);

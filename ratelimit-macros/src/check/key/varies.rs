@@ -13,8 +13,8 @@ use crate::check::function::scope::Scope;
 use crate::check::function::standard_macros::is_standard;
 use crate::literal::{bare, strings};
 
-/// Whether `expr` may differ between calls: it names an argument, or what may be a parameter of the `impl` around the
-/// function, or calls something that may.
+/// Whether `expr` may differ between calls: it names an argument, or what may be a parameter of the
+/// `impl` around the function, or calls something that may.
 pub(crate) fn varies(expr: &Expr, scope: &Scope) -> bool {
     let mut varying = Varying { scope, varies: false };
     varying.visit_expr(expr);
@@ -113,8 +113,8 @@ impl Varying<'_> {
     }
 }
 
-/// Whether `path` is one item for every call: `crate::keys::EMAIL`. A name alone, or one after a type, may be a parameter of
-/// an `impl`, or depend on one.
+/// Whether `path` is one item for every call: `crate::keys::EMAIL`. A name alone, or one after a
+/// type, may be a parameter of an `impl`, or depend on one.
 fn is_item(path: &ExprPath) -> bool {
     let ExprPath { qself: None, path, .. } = path else { return false };
     let is_module = |segment: &PathSegment| {

@@ -21,8 +21,8 @@ pub(crate) fn check(value: &Expr, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// Whether the value of `expr` may be a limiter that it makes: `RateLimiter::memory()`, whatever is done with that on the
-/// way. `locals` are those that hold one.
+/// Whether the value of `expr` may be a limiter that it makes: `RateLimiter::memory()`, whatever is
+/// done with that on the way. `locals` are those that hold one.
 fn is_new(expr: &Expr, locals: &[&Ident]) -> bool {
     let new = |expr: &Expr| is_new(expr, locals);
     match expr {
@@ -78,7 +78,8 @@ fn makes(expr: &Expr, locals: &[&Ident]) -> bool {
     }
 }
 
-/// Whether `expr` is a store that it makes: `MemoryStore::new()`. One that is there already is shared.
+/// Whether `expr` is a store that it makes: `MemoryStore::new()`. One that is there already is
+/// shared.
 fn makes_store(expr: &Expr) -> bool {
     match expr {
         Expr::Call(call) => {
@@ -91,8 +92,8 @@ fn makes_store(expr: &Expr) -> bool {
     }
 }
 
-/// Whether the last expression of `block` is a new limiter, by way of a local or not. A local that another statement uses
-/// may be kept there, for the next call.
+/// Whether the last expression of `block` is a new limiter, by way of a local or not. A local that
+/// another statement uses may be kept there, for the next call.
 fn ends_new<'a>(block: &'a Block, locals: &[&'a Ident]) -> bool {
     let Some((Stmt::Expr(last, None), statements)) = block.stmts.split_last() else { return false };
     let mut locals = locals.to_vec();

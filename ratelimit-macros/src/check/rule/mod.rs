@@ -69,7 +69,8 @@ pub(crate) fn check(arguments: &Arguments, nth: u8, scope: &Scope, diagnostics: 
         control_flow::check("shadow", expr, diagnostics);
     }
     conflicts::report(arguments, &shadow, diagnostics);
-    // Every argument is read, whatever the others are, so that all errors are found. A wrong one is as good as absent.
+    // Every argument is read, whatever the others are, so that all errors are found. A wrong one is
+    // as good as absent.
     let name = match &arguments.name {
         None => Some(RuleName::Derived(nth)),
         Some(name) => label::read(name, "send_code", diagnostics).map(RuleName::Given),

@@ -29,8 +29,8 @@ fn decided(decides: bool, left: Option<bool>, right: Option<bool>) -> Option<boo
     (left.is_some() && right.is_some()).then_some(!decides)
 }
 
-/// The integer that `expr` is, if nothing in a call can change it. A negative one stays negative in a cast to an
-/// unsigned type, because that is how it was meant.
+/// The integer that `expr` is, if nothing in a call can change it. A negative one stays negative in
+/// a cast to an unsigned type, because that is how it was meant.
 pub(crate) fn integer(expr: &Expr) -> Option<i128> {
     match bare(expr) {
         Expr::Lit(literal) => match &literal.lit {
@@ -104,7 +104,8 @@ mod tests {
             ("a || true", Some(true)),
             ("true && !false", Some(true)),
             ("false || false", Some(false)),
-            // Not counted out: what a cast or a smallest number makes of it is for the compiler to know.
+            // Not counted out: what a cast or a smallest number makes of it is for the compiler to
+            // know.
             ("1 > 2", None),
             ("(-1i32) as u64 > 0", None),
             ("i64::MIN < -5", None),

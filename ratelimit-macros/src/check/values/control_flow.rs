@@ -10,8 +10,9 @@ use syn::{Error, Expr, Item, Macro, Token};
 use crate::check::function::standard_macros::is_standard;
 use crate::diagnostics::Diagnostics;
 
-/// Reports every `.await`, `return`, `break`, `continue` and `yield` of `expr`, the value of argument `name`, and every
-/// `?` that cannot leave the function there. Closures and async blocks are their own functions and may do as they like.
+/// Reports every `.await`, `return`, `break`, `continue` and `yield` of `expr`, the value of
+/// argument `name`, and every `?` that cannot leave the function there. Closures and async blocks
+/// are their own functions and may do as they like.
 pub(crate) fn check(name: &str, expr: &Expr, diagnostics: &mut Diagnostics) {
     // A macro that may hide an exit is kept in a closure, which a `?` beside it could not leave.
     let attempt = match (BEFORE_THE_LIMIT.contains(&name), is_hidden(expr)) {
@@ -22,8 +23,8 @@ pub(crate) fn check(name: &str, expr: &Expr, diagnostics: &mut Diagnostics) {
     Scanner { name, diagnostics, attempt, loops: 0 }.visit_expr(expr);
 }
 
-/// The arguments that are evaluated before the limit is asked. An error that leaves the function there has charged
-/// nothing, and the body has not run.
+/// The arguments that are evaluated before the limit is asked. An error that leaves the function
+/// there has charged nothing, and the body has not run.
 const BEFORE_THE_LIMIT: [&str; 6] = ["when", "limiter", "max", "cost", "shadow", "key"];
 
 /// What becomes of a `?`.
@@ -103,7 +104,8 @@ impl<'ast> Visit<'ast> for Scanner<'_> {
     fn visit_item(&mut self, _: &'ast Item) {}
 
     fn visit_macro(&mut self, mac: &'ast Macro) {
-        // What reads as expressions is looked at as such; in anything else every word that could leave is refused.
+        // What reads as expressions is looked at as such; in anything else every word that could
+        // leave is refused.
         let arguments = Punctuated::<Expr, Token![,]>::parse_terminated.parse2(mac.tokens.clone());
         match arguments {
             Ok(arguments) => arguments.iter().for_each(|argument| self.visit_expr(argument)),
@@ -137,8 +139,8 @@ impl Scanner<'_> {
 
 const EXITS: [&str; 4] = ["return", "break", "continue", "yield"];
 
-/// Whether `expr` calls a macro that only the compiler can look into, outside of closures and async blocks. One of the
-/// standard library does what is written in its arguments.
+/// Whether `expr` calls a macro that only the compiler can look into, outside of closures and async
+/// blocks. One of the standard library does what is written in its arguments.
 pub(crate) fn is_hidden(expr: &Expr) -> bool {
     struct Finder(bool);
     impl<'ast> Visit<'ast> for Finder {

@@ -1,4 +1,5 @@
-//! The values of arguments by what they are: numbers, durations, keywords, names, conditions, and expressions at large.
+//! The values of arguments by what they are: numbers, durations, keywords, names, conditions, and
+//! expressions at large.
 
 pub(crate) mod condition;
 pub(crate) mod constant;

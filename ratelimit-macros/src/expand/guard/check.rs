@@ -36,8 +36,8 @@ pub(crate) fn optional(check: &Check, context: &Context) -> TokenStream {
     }
 }
 
-/// An expression: the check, which borrows nothing. User expressions stand in the order in which they are documented to
-/// run: limiter, max, cost, shadow, key.
+/// An expression: the check, which borrows nothing. User expressions stand in the order in which
+/// they are documented to run: limiter, max, cost, shadow, key.
 pub(crate) fn expand(check: &Check, context: &Context) -> TokenStream {
     let mixed = Span::mixed_site();
     let runtime = &context.runtime;

@@ -27,8 +27,8 @@ pub(crate) fn all(checks: &[Check], refusal: Option<&TokenStream>, context: &Con
     awaited(&quote_spanned!(mixed=> #run_all([#(#checks),*])), refusal, context)
 }
 
-/// A statement that runs `run` and returns `refusal` from a refused call. What `run` borrows from the arguments is given
-/// back before the first `.await`.
+/// A statement that runs `run` and returns `refusal` from a refused call. What `run` borrows from
+/// the arguments is given back before the first `.await`.
 fn awaited(run: &TokenStream, refusal: Option<&TokenStream>, context: &Context) -> TokenStream {
     let mixed = Span::mixed_site();
     let import = context.runtime.import();

@@ -1,8 +1,9 @@
-//! The guard where `count` is given: it reserves, and the outcome decides what is committed and what released.
+//! The guard where `count` is given: it reserves, and the outcome decides what is committed and
+//! what released.
 //!
-//! This is the one case in which the body does not stay where it is: it becomes an async block, so that `?` and
-//! `return` end there. Nothing but the reservation lives while it runs. If that is dropped, because the call is
-//! cancelled or panics, the call counts.
+//! This is the one case in which the body does not stay where it is: it becomes an async block, so
+//! that `?` and `return` end there. Nothing but the reservation lives while it runs. If that is
+//! dropped, because the call is cancelled or panics, the call counts.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::quote_spanned;
@@ -46,12 +47,13 @@ pub(crate) struct Around {
     /// Which outcomes count, for each attribute.
     pub(crate) counts: Vec<Count>,
     pub(crate) refuses: bool,
-    /// Whether an async function may return a future. A block must not end with one: `clippy::async_yields_async`.
+    /// Whether an async function may return a future. A block must not end with one:
+    /// `clippy::async_yields_async`.
     pub(crate) yields_future: bool,
 }
 
-/// Statements and a last expression that run `body`, whose braces are at `place`, and finish the reservation by what it
-/// returns.
+/// Statements and a last expression that run `body`, whose braces are at `place`, and finish the
+/// reservation by what it returns.
 pub(crate) fn around(body: &TokenStream, place: Span, around: &Around, context: &Context) -> TokenStream {
     let Around { taken, counts, refuses, yields_future } = around;
     let mixed = Span::mixed_site();
@@ -68,8 +70,8 @@ pub(crate) fn around(body: &TokenStream, place: Span, around: &Around, context: 
             }
         }
     };
-    // The `return` that never runs tells the block its type before the body is checked, so that the body's own
-    // errors, coercions and `?` are what they were.
+    // The `return` that never runs tells the block its type before the body is checked, so that the
+    // body's own errors, coercions and `?` are what they were.
     let never = quote_spanned!(*span=> return __ratelimit_never;);
     // A block drops what it has taken in the order in which it names that.
     let take = (!taken.is_empty()).then(|| quote_spanned!(mixed=> let _ = (#(&#taken,)*);));
@@ -94,8 +96,8 @@ pub(crate) fn around(body: &TokenStream, place: Span, around: &Around, context: 
     }
 }
 
-/// A statement that returns what `body` gives, whose type is `ty`. The case that never is keeps it reachable where the body
-/// returns by itself.
+/// A statement that returns what `body` gives, whose type is `ty`. The case that never is keeps it
+/// reachable where the body returns by itself.
 fn returned(body: &TokenStream, place: Span, ty: &TokenStream) -> TokenStream {
     let mut braces = Group::new(Delimiter::Brace, body.clone());
     braces.set_span(place);

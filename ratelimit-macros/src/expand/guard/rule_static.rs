@@ -17,8 +17,8 @@ pub(crate) fn expand(rule: &RuleStatic, runtime: &Runtime) -> TokenStream {
         let with_burst = method::burst();
         quote_spanned!(mixed=> .#with_burst(#burst))
     });
-    // The path of a local type names the type that a method belongs to, but not the type arguments of a generic
-    // function.
+    // The path of a local type names the type that a method belongs to, but not the type arguments
+    // of a generic function.
     let here = quote_spanned!(mixed=> struct __RatelimitHere;);
     let path = quote_spanned!(mixed=> || ::core::any::type_name::<__RatelimitHere>());
     let (here, new, name) = match &rule.name {

@@ -17,8 +17,8 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
     }
 }
 
-/// Reports a `burst` of an algorithm that has none. Where `limits` or `policy` is given too, that is the mistake; and
-/// a misspelt algorithm may have been one of the buckets.
+/// Reports a `burst` of an algorithm that has none. Where `limits` or `policy` is given too, that
+/// is the mistake; and a misspelt algorithm may have been one of the buckets.
 pub(crate) fn must_have_bucket(arguments: &Arguments, algorithm: Option<Algorithm>, diagnostics: &mut Diagnostics) {
     let Arguments { burst: Some(burst), limits: None, policy: None, .. } = arguments else { return };
     let misspelt = arguments.algorithm.is_some() && algorithm.is_none();

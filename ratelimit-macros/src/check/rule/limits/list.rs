@@ -56,8 +56,9 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
     faultless.then_some(read)
 }
 
-/// Reports each limit, of the value of `argument`, that another one makes useless: over a longer time, that admits no
-/// more calls. A window that starts anew at once may admit twice its limit around that moment.
+/// Reports each limit, of the value of `argument`, that another one makes useless: over a longer
+/// time, that admits no more calls. A window that starts anew at once may admit twice its limit
+/// around that moment.
 pub(crate) fn must_all_decide(
     argument: &Argument,
     limits: &[Limit],
@@ -135,7 +136,8 @@ fn is_number(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_')
 }
 
-/// Where `part` is without the spaces around it, if it starts at `start`; all of it if there is nothing else.
+/// Where `part` is without the spaces around it, if it starts at `start`; all of it if there is
+/// nothing else.
 fn trimmed(part: &str, start: usize) -> Range<usize> {
     let all = part.chars().count();
     let left = all - part.trim_start().chars().count();
