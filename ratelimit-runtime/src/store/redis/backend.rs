@@ -1,11 +1,11 @@
-//! [`Backend`]: carries out a request by the route it takes (script, plain commands or redis-cell), and returns the
-//! result.
+//! [`Backend`]: carries out a request by the route it takes (script, plain commands or redis-cell),
+//! and returns the result.
 
 use std::future::Future;
 
 use redis::Value;
 
-use super::batching::charge::{Charge, ChargeTerms};
+use super::batching::charge::{ChargeTerms, KeyCharge};
 use super::errors::{self, unexpected_reply};
 use super::route::{GroupRoute, Route, Settings, unsupported};
 use super::scripts::operation::Operation;
@@ -52,7 +52,7 @@ impl Backend {
             if self.route(&request)? != Route::Script {
                 return Box::pin(self.decide(Operation::charging(&request), request)).await;
             }
-            let charge = Charge {
+            let charge = KeyCharge {
                 script: protocol::script(request.algorithm()),
                 key: request.key(),
                 terms: ChargeTerms {
@@ -170,7 +170,8 @@ impl Backend {
     }
 }
 
-/// Runs a script on questions and their keys; a server that does not know it is given its text in the same call.
+/// Runs a script on questions and their keys; a server that does not know it is given its text in
+/// the same call.
 async fn run(
     calls: Calls<'_>,
     script: &Script,

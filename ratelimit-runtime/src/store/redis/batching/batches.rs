@@ -15,7 +15,7 @@ use redis::ServerError;
 use slab::Slab;
 
 use super::batch::{Batch, ChargedKey, MAX_CALLERS, Section};
-use super::charge::Charge;
+use super::charge::KeyCharge;
 use super::members::{MemberList, Members, VerdictResult};
 use crate::store::redis::scripts::script::{self, Script};
 use crate::store::redis::wire::commands::CallError;
@@ -68,7 +68,7 @@ impl Batches {
     }
 
     /// Takes in a charge, which waits from now on. Gives the member that it is.
-    pub(crate) fn enter(&mut self, charge: &Charge<'_>, waker: &Waker) -> usize {
+    pub(crate) fn enter(&mut self, charge: &KeyCharge<'_>, waker: &Waker) -> usize {
         let lane = self.lane(charge.script);
         let hash = self.hasher.hash_one(charge.key);
         let is_it = |&key: &usize| *self.keys[key].bytes == *charge.key;

@@ -1,4 +1,4 @@
-//! [`Charge`]: one charge of a key, which may share a call with others.
+//! [`KeyCharge`]: one charge of a key, which may share a call with others.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use crate::store::redis::wire::commands::Commands;
 
 /// What a caller wants to be charged.
 #[derive(Debug)]
-pub(crate) struct Charge<'a> {
+pub(crate) struct KeyCharge<'a> {
     pub(crate) script: &'static Script,
     pub(crate) key: &'a [u8],
     pub(crate) terms: ChargeTerms,
@@ -37,7 +37,7 @@ impl Clone for ChargeTerms {
     }
 }
 
-impl Charge<'_> {
+impl KeyCharge<'_> {
     /// As a call of its own, which is shared with no other. `in_full` sends the script along.
     pub(crate) fn alone(&self, in_full: bool) -> Commands {
         let call = |number: Number| {

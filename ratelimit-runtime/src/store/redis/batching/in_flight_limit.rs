@@ -55,8 +55,8 @@ impl InFlightLimit {
         in_flight < self.max
     }
 
-    /// How many batches may be in flight before the next has to be full: as many as begin within one
-    /// round trip, so that no charge waits for a reply from afar only to be sent.
+    /// How many batches may be in flight before the next has to be full: as many as begin within
+    /// one round trip, so that no charge waits for a reply from afar only to be sent.
     pub(crate) fn batches(&self) -> usize {
         let batches = self.alone.as_micros() / BATCH_EVERY.as_micros();
         usize::try_from(batches).unwrap_or(MAX_BATCHES).clamp(MIN_BATCHES, MAX_BATCHES)
@@ -84,8 +84,8 @@ impl InFlightLimit {
         self.round.took += took * callers;
     }
 
-    /// Adapts the limit, once all answers that have come are noted. `is_dry` if nothing is in flight
-    /// any more, `waits` if a caller waits.
+    /// Adapts the limit, once all answers that have come are noted. `is_dry` if nothing is in
+    /// flight any more, `waits` if a caller waits.
     pub(crate) fn adapt(&mut self, is_dry: bool, waits: bool) {
         if is_dry {
             // The server waits for this process. How long answers take then says how busy this
@@ -123,8 +123,8 @@ impl InFlightLimit {
         self.alone.min(self.timeout / 2) + self.timeout / 4
     }
 
-    /// When an answer to what is sent now will come, about: callers with an earlier timeout need not
-    /// be sent.
+    /// When an answer to what is sent now will come, about: callers with an earlier timeout need
+    /// not be sent.
     pub(crate) fn answer_at(&self, now: Instant) -> Instant {
         // A timeout that is over is too late in any case.
         now + (self.takes + (self.takes / 2).min(self.timeout / 8)).max(Duration::from_nanos(1))
@@ -139,8 +139,8 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    /// A server that answers `rate` calls a millisecond over a round trip of `alone`, always asked for
-    /// as much as the limit allows: how many that is in the end, and how long they take.
+    /// A server that answers `rate` calls a millisecond over a round trip of `alone`, always asked
+    /// for as much as the limit allows: how many that is in the end, and how long they take.
     fn settled(limit: &mut InFlightLimit, rate: usize, alone: Duration) -> (usize, Duration) {
         for _ in 0..40 {
             let most = limit.max;

@@ -120,8 +120,8 @@ impl Members {
         }
     }
 
-    /// The answer, which can be taken once. Until it is there, `waker` is called for it in the place
-    /// of the last waker, which is the error, so that it can be dropped outside of a lock.
+    /// The answer, which can be taken once. Until it is there, `waker` is called for it in the
+    /// place of the last waker, which is the error, so that it can be dropped outside of a lock.
     pub(crate) fn poll(&mut self, member: usize, waker: &Waker) -> Result<VerdictResult, Option<Waker>> {
         match &mut self.all[member].state {
             State::Waiting(known) | State::Sent(known) if known.will_wake(waker) => return Err(None),

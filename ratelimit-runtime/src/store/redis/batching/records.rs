@@ -1,4 +1,5 @@
-//! The reply to a batch: for each question one record or more, each of which answers some of those who ask it.
+//! The reply to a batch: for each question one record or more, each of which answers some of those
+//! who ask it.
 
 use redis::{ServerError, Value, parse_redis_value};
 
@@ -16,7 +17,8 @@ pub(crate) enum BatchRecord<'a> {
     Error(&'a [u8]),
 }
 
-/// The flags of a record that is an error. The length of its message stands where others say whom they answer.
+/// The flags of a record that is an error. The length of its message stands where others say whom
+/// they answer.
 const ERROR: u8 = 128;
 const ERROR_HEAD: usize = 4;
 /// The flags of a record that puts callers off, so that no call keeps the server too long.

@@ -1,5 +1,5 @@
-//! [`Pool`]: exclusive connections, for transactions. Between `WATCH` and `EXEC` a connection belongs
-//! to one caller, so these are apart from the one that all share.
+//! [`Pool`]: exclusive connections, for transactions. Between `WATCH` and `EXEC` a connection
+//! belongs to one caller, so these are apart from the one that all share.
 //!
 //! There are few of them per runtime. They are opened when first needed, and end with the shared
 //! connection. What happens to one of them says nothing about any other.
@@ -97,8 +97,8 @@ impl Pool {
                 None => break,
             }
         }
-        // On a task of its own, so that a slow login goes on if the caller is cancelled: the next one
-        // finds it done.
+        // On a task of its own, so that a slow login goes on if the caller is cancelled: the next
+        // one finds it done.
         let connecting = tokio::spawn(async move {
             let session = connect_within(&(Arc::clone(&pool.shared.server) as Resolver)).await?;
             if let Some(error) = session.unready {
@@ -151,8 +151,8 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// Watches these keys, and gives the replies to commands that read. The inner error is the first
-    /// that the server replies.
+    /// Watches these keys, and gives the replies to commands that read. The inner error is the
+    /// first that the server replies.
     pub(crate) async fn watch(&mut self, keys: &[&[u8]], read: &[Cmd]) -> ServerResult<Vec<Value>> {
         Ok(match self.send(Commands::watch(keys, read, self.is_asking)).await? {
             Ok(Value::Array(replies)) => Ok(replies.into_iter().skip(1).collect()),

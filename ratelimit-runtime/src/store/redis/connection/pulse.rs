@@ -2,8 +2,8 @@
 //!
 //! A current-thread runtime runs its tasks only while a caller blocks on it, and a call that is
 //! answered by the fallback blocks for no time at all: the task that would end the outage never
-//! runs. So the task says when it is due, and a caller that finds it late waits for it, which drives
-//! the runtime.
+//! runs. So the task says when it is due, and a caller that finds it late waits for it, which
+//! drives the runtime.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -7,14 +7,14 @@ use redis::{Cmd, Pipeline, Value};
 use super::router::{Destination, Router};
 use crate::error::StoreError;
 use crate::store::Verdict;
-use crate::store::redis::batching::charge::Charge;
+use crate::store::redis::batching::charge::KeyCharge;
 use crate::store::redis::errors::{self, unexpected_reply};
 use crate::store::redis::scripts::number::Number;
 use crate::store::redis::wire::commands::{Commands, ServerResult};
 use crate::store::redis::wire::slot::Slot;
 
-/// Calls for the keys of one slot, until a timeout. A call is sent again where it was redirected, or
-/// did not leave this process; never where its reply was lost.
+/// Calls for the keys of one slot, until a timeout. A call is sent again where it was redirected,
+/// or did not leave this process; never where its reply was lost.
 ///
 /// Dropping a future of these leaves nothing behind but what has been sent, which may be carried
 /// out.
@@ -65,7 +65,7 @@ impl<'a> Calls<'a> {
 
     /// Charges a key. The charge may share a call with others, and is sent in the order of those of
     /// its key.
-    pub(crate) async fn charge(&self, charge: &Charge<'_>) -> Result<Verdict, StoreError> {
+    pub(crate) async fn charge(&self, charge: &KeyCharge<'_>) -> Result<Verdict, StoreError> {
         let answer = match self.router {
             Router::One(nodes) => nodes.current()?.charge(charge).await?,
             // Large, and rarely one after the other.
@@ -74,7 +74,7 @@ impl<'a> Calls<'a> {
         answer.map_err(|error| errors::from_server(&error))
     }
 
-    async fn charge_in_cluster(&self, charge: &Charge<'_>) -> ServerResult<Verdict> {
+    async fn charge_in_cluster(&self, charge: &KeyCharge<'_>) -> ServerResult<Verdict> {
         let mut destination = self.destination().await?;
         loop {
             let answer = destination.charge(charge).await;

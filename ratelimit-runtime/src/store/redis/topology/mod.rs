@@ -6,14 +6,15 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use self::cluster::Walk;
 use self::router::Router;
-use self::scan::Scan;
+use self::scan::{Scan, ScanPosition};
 use super::connection::node::registry::ConnectionCount;
 use super::wire::server::Server;
 use super::wire::slot::Slot;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::real_time;
-use crate::store::Health;
+use crate::store::{Cursor, Health};
 
 mod calls;
 mod cluster;
@@ -33,18 +34,15 @@ pub(crate) use self::scan::Search;
 /// How often servers are asked whether they serve while a caller waits for that.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
 
+/// The first byte of a position: what it is one of, and in which version of these bytes.
+const SERVER: u8 = 1;
+const CLUSTER: u8 = 2;
+
 pub(super) struct Connections {
     deployment: Deployment,
     group_commit: bool,
     router: Router,
     count: ConnectionCount,
-}
-
-/// How far a list of keys has come.
-#[derive(Clone)]
-pub(super) enum Walk {
-    Server(Scan),
-    Cluster(cluster::Walk),
 }
 
 impl Connections {
@@ -108,26 +106,38 @@ impl Connections {
         self.router.overdue(slot, timeout);
     }
 
-    /// The keys of the next part of all, and the walk for what follows; none at the end. A walk whose connection is lost
-    /// begins anew at that server.
+    /// The keys of the next part of all, and the position of what follows; `None` at the end.
+    /// Begins with the first part unless given a position, and with the first part of a server if
+    /// that has lost its position by a restart or a fail-over.
+    ///
+    /// # Errors
+    ///
+    /// `Misconfigured` if the position is not one of such a deployment.
     pub(super) async fn keys(
         &self,
         search: Search<'_>,
-        walk: Option<Walk>,
-    ) -> Result<(Vec<Vec<u8>>, Option<Walk>), StoreError> {
-        match (&self.router, walk) {
-            (Router::One(nodes), walk) => {
-                let scan = match walk {
-                    Some(Walk::Server(scan)) if scan.is_open() => scan,
-                    _ => Scan::begin(nodes.current()?).await?,
-                };
-                scan.next(search).await.map(|(keys, next)| (keys, next.map(Walk::Server)))
+        from: Option<&[u8]>,
+    ) -> Result<(Vec<Vec<u8>>, Option<Vec<u8>>), StoreError> {
+        let mut next = Vec::new();
+        let (keys, is_last) = match &self.router {
+            Router::One(nodes) => {
+                let from =
+                    position(from, SERVER, |mut bytes| ScanPosition::read(&mut bytes).filter(|_| bytes.is_empty()))?;
+                let scan = Scan::new(nodes.current()?, search).await?;
+                let (keys, at) = scan.next(search, from).await?;
+                next.push(SERVER);
+                at.write(&mut next);
+                (keys, at.cursor == 0)
             }
-            (Router::Cluster(topology), walk) => {
-                let walk = if let Some(Walk::Cluster(walk)) = walk { walk } else { cluster::Walk::default() };
-                walk.next(topology, search).await.map(|(keys, next)| (keys, next.map(Walk::Cluster)))
+            Router::Cluster(topology) => {
+                let from = position(from, CLUSTER, Walk::read)?.unwrap_or_default();
+                let (keys, walk) = from.next(topology, search).await?;
+                next.push(CLUSTER);
+                walk.iter().for_each(|walk| walk.write(&mut next));
+                (keys, walk.is_none())
             }
-        }
+        };
+        Ok((keys, (!is_last).then_some(next)))
     }
 
     /// Waits until the server serves, or all of them do.
@@ -153,6 +163,13 @@ impl Connections {
             real_time::sleep(ASK_AGAIN).await;
         }
     }
+}
+
+/// The position in these bytes, which begin with `tag`.
+fn position<T>(bytes: Option<&[u8]>, tag: u8, read: impl FnOnce(&[u8]) -> Option<T>) -> Result<Option<T>, StoreError> {
+    let Some(bytes) = bytes else { return Ok(None) };
+    let position = bytes.split_first().filter(|(first, _)| **first == tag).and_then(|(_, rest)| read(rest));
+    position.map(Some).ok_or_else(Cursor::foreign)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use redis::Value;
 use super::cluster::{Path, Topology};
 use super::deployment::Deployment;
 use crate::error::StoreError;
-use crate::store::redis::batching::charge::Charge;
+use crate::store::redis::batching::charge::KeyCharge;
 use crate::store::redis::connection::node::registry::ConnectionCount;
 use crate::store::redis::connection::node::{Report, probe};
 use crate::store::redis::connection::nodes::Nodes;
@@ -117,7 +117,7 @@ impl Destination<'_> {
         })
     }
 
-    pub(super) async fn charge(&self, charge: &Charge<'_>) -> ServerResult<Verdict> {
+    pub(super) async fn charge(&self, charge: &KeyCharge<'_>) -> ServerResult<Verdict> {
         let path = match self {
             Self::One(nodes) => return nodes.current()?.charge(charge).await,
             Self::Cluster(path) => path,

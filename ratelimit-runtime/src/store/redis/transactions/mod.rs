@@ -1,5 +1,5 @@
-//! What a server does for limits without running scripts: exact sliding windows in optimistic transactions, and fixed
-//! windows in one.
+//! What a server does for limits without running scripts: exact sliding windows in optimistic
+//! transactions, and fixed windows in one.
 
 use redis::{Value, cmd};
 
@@ -51,8 +51,8 @@ pub(super) async fn refund_fixed_window(
     fixed_window::refund(calls, request, ticket).await
 }
 
-/// Sliding windows. The requests are on different keys; all of them are charged, or none. `now` is the caller's clock, or
-/// `None` for the server's.
+/// Sliding windows. The requests are on different keys; all of them are charged, or none. `now` is
+/// the caller's clock, or `None` for the server's.
 pub(super) async fn decide<'a>(
     calls: Calls<'_>,
     now: impl Fn() -> Result<Option<u64>, StoreError>,

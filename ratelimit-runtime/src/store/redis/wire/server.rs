@@ -42,8 +42,8 @@ enum Address {
 }
 
 impl Server {
-    /// The server that the client library would connect to. `None` for an address of a sort that this
-    /// crate does not know.
+    /// The server that the client library would connect to. `None` for an address of a sort that
+    /// this crate does not know.
     pub(crate) fn from_info(info: &ConnectionInfo, tls: Option<Tls>, protocol: ProtocolVersion) -> Option<Self> {
         let address = match info.addr() {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {

@@ -18,17 +18,17 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use self::shared::{Ended, Gathering, Shared};
+use self::state::{Ended, ExchangeState, Gathering};
 use self::task::Task;
 use super::queue::Sharing;
 use super::queue::deliveries::Deliveries;
 use crate::error::StoreError;
-use crate::store::redis::batching::charge::Charge;
+use crate::store::redis::batching::charge::KeyCharge;
 use crate::store::redis::batching::members::VerdictResult;
 use crate::store::redis::wire::commands::{CallError, CallResult, Commands};
 use crate::store::redis::wire::stream::Stream;
 
-pub(super) mod shared;
+pub(super) mod state;
 mod task;
 
 /// After this long without traffic, the socket is looked at before the connection is used.
@@ -36,14 +36,14 @@ const IDLE: Duration = Duration::from_millis(100);
 
 #[derive(Clone)]
 pub(crate) struct Exchange {
-    shared: Arc<Shared>,
+    shared: Arc<ExchangeState>,
 }
 
 impl Exchange {
     /// Starts on a stream on which everything that was sent has been answered. The connection lasts
     /// as long as the future runs, which is its task.
     pub(super) fn start(stream: Stream, sharing: Sharing) -> (Self, impl Future<Output = ()> + Send + use<>) {
-        let shared = Arc::new(Shared::new(stream, sharing));
+        let shared = Arc::new(ExchangeState::new(stream, sharing));
         let task = Task::new(Arc::clone(&shared));
         (Self { shared }, async move { poll_fn(|cx| task.poll(cx)).await })
     }
@@ -79,7 +79,7 @@ impl Exchange {
     }
 
     /// Charges a key; dropping the returned future cancels what has not been sent.
-    pub(crate) async fn charge(&self, charge: &Charge<'_>) -> VerdictResult {
+    pub(crate) async fn charge(&self, charge: &KeyCharge<'_>) -> VerdictResult {
         let mut pending = None;
         poll_fn(|cx| match &mut pending {
             None => match self.enter(charge, cx.waker()) {
@@ -94,7 +94,7 @@ impl Exchange {
         .await
     }
 
-    fn enter(&self, charge: &Charge<'_>, waker: &Waker) -> Result<PendingCharge, CallError> {
+    fn enter(&self, charge: &KeyCharge<'_>, waker: &Waker) -> Result<PendingCharge, CallError> {
         let now = Instant::now();
         let mut inner = self.shared.lock();
         if inner.is_over() {
@@ -166,8 +166,8 @@ impl Exchange {
         !self.shared.lock().is_over() && self.shared.socket.is_quiet()
     }
 
-    /// Takes nothing more, and hands back what has not been sent. The connection ends by itself once
-    /// all that is in flight has been answered.
+    /// Takes nothing more, and hands back what has not been sent. The connection ends by itself
+    /// once all that is in flight has been answered.
     pub(super) fn retire(&self) {
         let mut deliveries = Deliveries::default();
         let mut inner = self.shared.lock();
@@ -199,7 +199,7 @@ pub(super) struct ReadProgress {
 
 /// A charge that has entered the queue.
 struct PendingCharge {
-    shared: Arc<Shared>,
+    shared: Arc<ExchangeState>,
     /// Its number in the queue, until the verdict has been taken.
     member: Option<usize>,
 }

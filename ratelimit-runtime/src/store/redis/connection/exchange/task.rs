@@ -4,16 +4,16 @@ use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use super::shared::{Gathering, Io, STARVED, Shared, closed};
+use super::state::{ExchangeState, Gathering, Io, STARVED, closed};
 use crate::error::StoreError;
 use crate::store::redis::connection::queue::replies::OutOfStep;
 use crate::store::redis::wire::incoming::lost;
 
 /// The task of a connection, which ends with it.
-pub(super) struct Task(Arc<Shared>);
+pub(super) struct Task(Arc<ExchangeState>);
 
 impl Task {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<ExchangeState>) -> Self {
         Self(shared)
     }
 
@@ -39,7 +39,7 @@ impl Drop for Task {
     }
 }
 
-impl Shared {
+impl ExchangeState {
     /// Does the work of a task that is starved, from the turn of a caller.
     pub(super) fn work(&self) {
         // Another caller may be at it, or the task.

@@ -2,6 +2,7 @@
 //! callers rely on.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use redis::{ServerError, Value};
@@ -12,7 +13,7 @@ use super::pool::Pool;
 use super::pulse::Pulse;
 use super::resolve::Resolver;
 use crate::error::{StoreError, StoreErrorKind};
-use crate::store::redis::batching::charge::Charge;
+use crate::store::redis::batching::charge::KeyCharge;
 use crate::store::redis::errors;
 use crate::store::redis::wire::commands::{CallError, Commands, ServerResult};
 use crate::store::{Health, Verdict};
@@ -36,7 +37,12 @@ pub(crate) struct Connected {
     pub(crate) exchange: Exchange,
     /// Further connections, as long as this one lasts.
     pub(crate) pool: Pool,
+    /// The process of the server, once it was asked for.
+    pub(crate) process: Arc<OnceLock<ProcessId>>,
 }
+
+/// Tells one process of a server from all others.
+pub(crate) type ProcessId = [u8; 20];
 
 /// What callers tell the supervisor.
 #[derive(Debug, Clone, Copy)]
@@ -163,7 +169,7 @@ impl Node {
     }
 
     /// Charges a key, and sends the charge again if it did not leave this process.
-    pub(crate) async fn charge(&self, charge: &Charge<'_>) -> ServerResult<Verdict> {
+    pub(crate) async fn charge(&self, charge: &KeyCharge<'_>) -> ServerResult<Verdict> {
         loop {
             let exchange = match self.exchange() {
                 Some(exchange) => exchange,

@@ -16,7 +16,7 @@ use self::replies::Replies;
 use crate::error::StoreError;
 use crate::store::redis::batching::batch::{self, Batch};
 use crate::store::redis::batching::batches::Batches;
-use crate::store::redis::batching::charge::Charge;
+use crate::store::redis::batching::charge::KeyCharge;
 use crate::store::redis::batching::in_flight_limit::InFlightLimit;
 use crate::store::redis::batching::members::VerdictResult;
 use crate::store::redis::wire::commands::{CallError, CallResult, Commands};
@@ -138,7 +138,7 @@ impl InFlightQueue {
     }
 
     /// Takes a charge in, which waits for [`move_up`](Self::move_up). Gives the member that it is.
-    pub(super) fn charge(&mut self, charge: &Charge<'_>, waker: &Waker, now: Instant) -> Result<usize, CallError> {
+    pub(super) fn charge(&mut self, charge: &KeyCharge<'_>, waker: &Waker, now: Instant) -> Result<usize, CallError> {
         if let Some(error) = &self.refusing {
             return Err(CallError::Refused(error.clone()));
         }

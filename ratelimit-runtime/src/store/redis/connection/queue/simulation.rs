@@ -1,5 +1,5 @@
-//! The queue against a server that decides in Rust: random arrivals, callers who give up, replies at any moment, and the
-//! end of the connection at any other.
+//! The queue against a server that decides in Rust: random arrivals, callers who give up, replies
+//! at any moment, and the end of the connection at any other.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
@@ -15,7 +15,7 @@ use super::{InFlightQueue, Sharing};
 use crate::Algorithm;
 use crate::error::StoreError;
 use crate::rule::Limit;
-use crate::store::redis::batching::charge::{Charge, ChargeTerms};
+use crate::store::redis::batching::charge::{ChargeTerms, KeyCharge};
 use crate::store::redis::scripts::operation::Operation;
 use crate::store::redis::scripts::protocol::{self, CALLS};
 use crate::store::redis::scripts::script::{self, Script};
@@ -107,7 +107,8 @@ impl World {
             callers: Vec::new(),
             order: HashMap::new(),
             used: HashMap::new(),
-            // Where each decision is a call of its own, those that have to be asked again lose their places.
+            // Where each decision is a call of its own, those that have to be asked again lose
+            // their places.
             known: if sharing == Sharing::None { scripts.into() } else { HashSet::new() },
             unknown: Vec::new(),
             wire: Vec::new(),
@@ -146,7 +147,7 @@ impl World {
             counts_tickets: asking.log,
         };
         let timeout_at = asking.is_late.then_some(self.now);
-        let charge = Charge { script: script(asking.log), key: KEYS[asking.key], terms: terms.clone(), timeout_at };
+        let charge = KeyCharge { script: script(asking.log), key: KEYS[asking.key], terms: terms.clone(), timeout_at };
         let member = self.queue.charge(&charge, Waker::noop(), self.now).unwrap();
         let caller = Caller { member, terms, is_late: asking.is_late, decided: None, is_over: false };
         self.callers.push(caller);

@@ -110,8 +110,8 @@ fn replies_go_to_their_questions_in_order() {
     assert!(all.reply(Value::Int(3)).is_err(), "nobody asked");
 }
 
-/// Whatever is doubled, lost or swapped with the next, and whether it is an error: who is answered is answered what was
-/// said to it, and the rest is not.
+/// Whatever is doubled, lost or swapped with the next, and whether it is an error: who is answered
+/// is answered what was said to it, and the rest is not.
 #[test]
 fn a_reply_is_believed_by_its_own_question_alone() {
     let transaction = || Commands::transaction(redis::Pipeline::new().cmd("x"));

@@ -1,5 +1,5 @@
-//! Whether a server evicts keys when its memory is full. Every key of a limit has a time to live, so
-//! each policy but `noeviction` may pick limits; `volatile-*` picks them before keys that are to
+//! Whether a server evicts keys when its memory is full. Every key of a limit has a time to live,
+//! so each policy but `noeviction` may pick limits; `volatile-*` picks them before keys that are to
 //! stay.
 
 use std::fmt::Display;
@@ -37,7 +37,8 @@ fn text(reply: &Value) -> Option<&str> {
     }
 }
 
-/// The policy by which a server with this `INFO memory` evicts, if it has a limit of memory to evict at.
+/// The policy by which a server with this `INFO memory` evicts, if it has a limit of memory to
+/// evict at.
 fn evicting(info: &str) -> Option<&str> {
     let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
     let policy = field("maxmemory_policy").filter(|policy| *policy != "noeviction")?;

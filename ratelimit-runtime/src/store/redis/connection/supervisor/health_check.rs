@@ -84,7 +84,8 @@ impl HealthCheck {
         self.phase
     }
 
-    /// Doubts the server: a call got no answer within `timeout`, or was told that it does not serve.
+    /// Doubts the server: a call got no answer within `timeout`, or was told that it does not
+    /// serve.
     pub(super) fn doubt(&mut self, timeout: Option<Duration>) -> Action {
         if !matches!((self.phase, &self.probe), (Phase::Up, Probe::None)) {
             return Action::Nothing;

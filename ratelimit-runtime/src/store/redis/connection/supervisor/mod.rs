@@ -114,8 +114,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Notes that an attempt is under way. If it is slow, calls do not wait for it any more. Goes on
-    /// unless no call has asked for long.
+    /// Notes that an attempt is under way. If it is slow, calls do not wait for it any more. Goes
+    /// on unless no call has asked for long.
     fn attempts(&mut self, is_slow: bool) -> Result<(), Stopped> {
         self.due_in(Some(BEAT))?;
         if !is_slow {

@@ -1,8 +1,8 @@
 //! Connecting anew before the credentials of a connection expire.
 //!
-//! No `AUTH` is sent on a connection in use: a server may leave an `AUTH` that fails without a reply,
-//! and every later reply would be taken for that to the command before. So a new connection takes
-//! its place.
+//! No `AUTH` is sent on a connection in use: a server may leave an `AUTH` that fails without a
+//! reply, and every later reply would be taken for that to the command before. So a new connection
+//! takes its place.
 
 use std::time::Duration;
 

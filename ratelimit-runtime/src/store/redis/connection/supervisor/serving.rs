@@ -15,7 +15,7 @@ use super::{Stopped, Supervisor};
 use crate::error::StoreError;
 use crate::real_time;
 use crate::store::redis::connection::exchange::Exchange;
-use crate::store::redis::connection::exchange::shared::Ended;
+use crate::store::redis::connection::exchange::state::Ended;
 use crate::store::redis::connection::node::{Connected, NodeStatus, Report};
 use crate::store::redis::connection::pool::Pool;
 use crate::store::redis::wire::commands::{CallError, CallResult};
@@ -67,7 +67,11 @@ impl Supervisor {
         let mut moved = Arc::clone(&self.resolver).moved_from(Arc::clone(&server));
         let warning = eviction::warn_if_evicting(exchange.clone(), Arc::clone(&server), self.registry.clone());
         let _warning = AbortOnDrop(tokio::spawn(warning).abort_handle());
-        let connected = Connected { exchange: exchange.clone(), pool: Pool::new(server, exchange.clone()) };
+        let connected = Connected {
+            exchange: exchange.clone(),
+            pool: Pool::new(server, exchange.clone()),
+            process: Arc::default(),
+        };
         let mut check = HealthCheck::new(if unready.is_some() { Pong::Refuses } else { Pong::Serves });
         self.registry.upgrade().ok_or(Stopped)?.count_connection();
         self.observer.connected(&self.resolver);

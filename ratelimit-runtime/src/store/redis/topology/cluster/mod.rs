@@ -13,8 +13,8 @@ mod master;
 mod path;
 mod redirect;
 mod refresh;
-mod shared;
 mod slot_map;
+mod state;
 mod topology;
 mod walk;
 

@@ -63,8 +63,8 @@ impl<'a> Path<'a> {
         self.is_asking
     }
 
-    /// The answer, unless the node redirects the call, or cannot carry it out now: then this leads to
-    /// the node to ask next.
+    /// The answer, unless the node redirects the call, or cannot carry it out now: then this leads
+    /// to the node to ask next.
     pub(crate) async fn follow_redirect<T>(&mut self, answer: ServerResult<T>) -> Option<ServerResult<T>> {
         match &answer {
             Ok(Ok(_)) => self.master.serves(),

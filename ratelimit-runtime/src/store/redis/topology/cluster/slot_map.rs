@@ -61,8 +61,8 @@ impl SlotMap {
         map
     }
 
-    /// The same, but that another master serves this slot, or none. Masters without slots are left out
-    /// of the next whole map.
+    /// The same, but that another master serves this slot, or none. Masters without slots are left
+    /// out of the next whole map.
     pub(crate) fn with(&self, slot: Slot, owner: Option<&Arc<Master>>) -> Self {
         let mut map =
             Self { owners: self.owners.clone(), masters: self.masters.clone(), newcomers: self.newcomers.clone() };
@@ -115,8 +115,8 @@ impl SlotMap {
     }
 }
 
-/// The ranges in a reply to `CLUSTER SLOTS` of the node at the host `asked`. Ranges whose master has
-/// no known address are left out. `None` if this is no such reply.
+/// The ranges in a reply to `CLUSTER SLOTS` of the node at the host `asked`. Ranges whose master
+/// has no known address are left out. `None` if this is no such reply.
 pub(super) fn ranges(reply: &Value, asked: &str) -> Option<Vec<Range>> {
     let Value::Array(ranges) = reply else { return None };
     let (mut all, mut left) = (Vec::new(), SLOTS);

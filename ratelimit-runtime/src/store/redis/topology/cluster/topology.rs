@@ -11,8 +11,8 @@ use super::discovery;
 use super::master::{Master, NodeAddress};
 use super::refresh::Refreshes;
 use super::refresh::task::RefreshTask;
-use super::shared::{Discovery, Shared};
 use super::slot_map::SlotMap;
+use super::state::{ClusterState, Discovery};
 use crate::error::StoreError;
 use crate::real_time;
 use crate::store::Health;
@@ -28,12 +28,12 @@ use crate::store::redis::wire::slot::Slot;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(crate) struct Topology {
-    shared: Arc<Shared>,
+    shared: Arc<ClusterState>,
 }
 
 impl Topology {
     pub(crate) fn new(seeds: &Seeds, group_commit: bool, connections: &ConnectionCount) -> Self {
-        let shared = Shared {
+        let shared = ClusterState {
             template: seeds.template().clone(),
             seeds: seeds.servers().iter().cloned().map(Arc::new).collect(),
             sharing: if group_commit { Sharing::Keys } else { Sharing::None },
@@ -149,6 +149,11 @@ impl Topology {
         if let Some(refresh) = self.shared.refreshes.of_this_runtime() {
             refresh.pulse.catch_up().await;
         }
+    }
+
+    /// The master at an address, if it has slots or is given some.
+    pub(super) async fn known_master(&self, address: &NodeAddress) -> Result<Option<Arc<Master>>, StoreError> {
+        Ok(self.map().await?.master(address))
     }
 
     /// The map as one of the nodes answers now.

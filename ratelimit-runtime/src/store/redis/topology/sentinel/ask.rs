@@ -16,8 +16,8 @@ pub(super) enum SentinelAnswer {
     Master {
         host: String,
         port: u16,
-        /// Counts fail-overs: of two sentinels that disagree, the one with the higher epoch is right. 0
-        /// if the user may not ask for it.
+        /// Counts fail-overs: of two sentinels that disagree, the one with the higher epoch is
+        /// right. 0 if the user may not ask for it.
         epoch: u64,
         /// Further sentinels that it does not take to be down.
         others: Vec<(String, u16)>,

@@ -51,8 +51,8 @@ impl Directory {
     }
 
     /// Notes that a sentinel has answered, and which others it says are alive. Unless its answer is
-    /// outdated, those that have not been heard of for long are forgotten; where there are too many,
-    /// those that were not heard of for longest.
+    /// outdated, those that have not been heard of for long are forgotten; where there are too
+    /// many, those that were not heard of for longest.
     pub(super) fn note_answer(&mut self, by: &Server, others: &[(String, u16)], is_outdated: bool, now: Instant) {
         for learned in &mut self.learned {
             if learned.server.has_address_of(by) {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn dead_ones_give_way_to_those_that_are_alive() {
+    fn dead_ones_are_forgotten_before_those_that_are_alive() {
         let now = Instant::now();
         let mut directory = Directory::new(vec![server(1)]);
         directory.note_answer(&server(1), &at(2..50), false, now);

@@ -9,7 +9,7 @@ use super::Refresh;
 use crate::error::StoreError;
 use crate::store::redis::connection::pulse::BEAT;
 use crate::store::redis::topology::cluster::discovery;
-use crate::store::redis::topology::cluster::shared::{Discovery, Shared};
+use crate::store::redis::topology::cluster::state::{ClusterState, Discovery};
 use crate::{observe, real_time};
 
 /// After this long without an answer, callers do not wait for the first map any more.
@@ -19,7 +19,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A task that asks for the slots. It ends with the store, and when another has taken its place.
 pub(in super::super) struct RefreshTask {
-    pub(in super::super) shared: Weak<Shared>,
+    pub(in super::super) shared: Weak<ClusterState>,
     pub(in super::super) refresh: Arc<Refresh>,
 }
 
@@ -69,8 +69,9 @@ impl RefreshTask {
         }
     }
 
-    /// What is known, if the store is still there and no other task has taken the place of this one.
-    fn current(&self) -> Option<Arc<Shared>> {
+    /// What is known, if the store is still there and no other task has taken the place of this
+    /// one.
+    fn current(&self) -> Option<Arc<ClusterState>> {
         self.shared.upgrade().filter(|shared| shared.refreshes.is_current(&self.refresh))
     }
 }

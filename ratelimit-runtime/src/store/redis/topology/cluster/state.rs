@@ -1,4 +1,4 @@
-//! [`Shared`]: what is known of a cluster.
+//! [`ClusterState`]: what is known of a cluster.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::store::redis::wire::server::Server;
 /// How many nodes are asked for the slots, at most.
 const MAX_CANDIDATES: usize = 16;
 
-pub(super) struct Shared {
+pub(super) struct ClusterState {
     /// Login, TLS and settings of all nodes.
     pub(super) template: Server,
     pub(super) seeds: Vec<Arc<Server>>,
@@ -39,7 +39,7 @@ pub(super) enum Discovery {
     Done,
 }
 
-impl Shared {
+impl ClusterState {
     /// The master at an address, connected to nothing yet.
     pub(super) fn master(&self, address: &NodeAddress) -> Arc<Master> {
         Arc::new(Master::new(address.clone(), &self.template, self.sharing, &self.connections))

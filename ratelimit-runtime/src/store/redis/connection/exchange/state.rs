@@ -1,7 +1,7 @@
-//! [`Shared`]: what the callers of a connection and its task share, and how it ends.
+//! [`ExchangeState`]: what the callers of a connection and its task share, and how it ends.
 //!
-//! Two locks. `io` is held by whoever reads, which is the task, or a caller in its place; `inner` is
-//! held for moments. `io` is locked first, and no lock is held while wakers, answers or anything
+//! Two locks. `io` is held by whoever reads, which is the task, or a caller in its place; `inner`
+//! is held for moments. `io` is locked first, and no lock is held while wakers, answers or anything
 //! else that is foreign runs.
 
 use std::future::Future;
@@ -31,7 +31,7 @@ pub(crate) struct Ended {
     pub(crate) was_used: bool,
 }
 
-pub(super) struct Shared {
+pub(super) struct ExchangeState {
     pub(super) io: Mutex<Io>,
     inner: Mutex<Inner>,
     ended: watch::Sender<Option<Ended>>,
@@ -56,7 +56,8 @@ pub(super) struct Inner {
     /// How often everything that had come was read.
     pub(super) reads: u64,
     pub(super) was_used: bool,
-    /// Another connection has taken its place: it ends once all that is in flight has been answered.
+    /// Another connection has taken its place: it ends once all that is in flight has been
+    /// answered.
     pub(super) retired: bool,
     pub(super) ended: bool,
 }
@@ -71,7 +72,7 @@ pub(super) enum Gathering {
     Now,
 }
 
-impl Shared {
+impl ExchangeState {
     pub(super) fn new(stream: Stream, sharing: Sharing) -> Self {
         let now = Instant::now();
         let Stream { reader, writer, socket } = stream;
