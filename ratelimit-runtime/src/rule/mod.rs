@@ -19,6 +19,8 @@ use std::time::Duration;
 use once_cell::sync::OnceCell;
 
 pub use self::algorithm::Algorithm;
+#[cfg(feature = "redis")]
+pub(crate) use self::algorithm::Commands;
 pub(crate) use self::known_by::KnownBy;
 pub use self::limit::{InvalidLimit, Limit};
 pub(crate) use self::name::{FORMAT, Name, escape, from_type_path, push_head};

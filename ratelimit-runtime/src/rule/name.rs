@@ -67,7 +67,7 @@ pub(crate) fn escape(name: &str) -> Cow<'_, str> {
 pub(crate) fn push_head(out: &mut String, algorithm: Algorithm, limits: &[Limit], escaped_name: &str) {
     out.push_str(FORMAT);
     out.push(':');
-    out.push_str(algorithm.tag());
+    out.push_str(algorithm.row().tag);
     for (index, limit) in limits.iter().enumerate() {
         out.push(if index == 0 { '-' } else { '+' });
         let _ = write!(out, "{}", Window(limit.window_us()));

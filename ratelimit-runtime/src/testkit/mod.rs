@@ -6,6 +6,9 @@ mod clock;
 pub mod conformance;
 mod faults;
 mod reference;
+#[cfg(feature = "redis")]
+#[doc(hidden)]
+pub mod scripts;
 
 pub use clock::FakeClock;
 pub use faults::FaultyStore;

@@ -60,7 +60,7 @@ impl<S: AlgorithmState> Kept<S> {
     /// nothing can be given back that was used before.
     pub(super) fn copy(&mut self, request: &Request<'_>, now: u64) -> Self {
         let Time { at, .. } = self.advance(request, now);
-        let (state, first_ticket) = self.state.copy(&request.question(), at);
+        let (state, first_ticket) = self.state.copy(&request.demand(), at);
         Self {
             state,
             newest: self.newest,
@@ -98,7 +98,7 @@ impl<S: AlgorithmState> Kept<S> {
     #[inline]
     fn standing(&mut self, request: &Request<'_>, time: Time) -> Standing {
         if time.is_live {
-            return self.state.standing(&request.question(), time.at);
+            return self.state.standing(&request.demand(), time.at);
         }
         Self::standing_of_none(request, time.at)
     }
@@ -106,21 +106,21 @@ impl<S: AlgorithmState> Kept<S> {
     /// What is void is left alone until something is written: the clock may step back to before that.
     #[cold]
     fn standing_of_none(request: &Request<'_>, at: u64) -> Standing {
-        S::default().standing(&request.question(), at)
+        S::default().standing(&request.demand(), at)
     }
 
     /// Charges or reserves what the limits admit.
     #[inline]
     fn admit(&mut self, request: &Request<'_>, standing: &Standing, time: Time) -> Verdict {
-        let (question, Time { now, at, .. }) = (request.question(), time);
+        let (demand, Time { now, at, .. }) = (request.demand(), time);
         // A block that is over stays over.
         self.block = Block::default();
         if !time.is_live {
             self.begin_anew();
         }
         let ticket =
-            if request.is_reservation() { self.state.reserve(&question, at) } else { self.state.charge(&question, at) };
-        let (life, reset) = self.state.life_and_reset(&question, standing.limit, at);
+            if request.is_reservation() { self.state.reserve(&demand, at) } else { self.state.charge(&demand, at) };
+        let (life, reset) = self.state.life_and_reset(&demand, standing.limit, at);
         (self.newest, self.expires_at) = (at, now.saturating_add(life));
         self.first_ticket = self.first_ticket.min(ticket);
         if let Some(copied) = &mut self.copied {
@@ -134,15 +134,15 @@ impl<S: AlgorithmState> Kept<S> {
     /// Notes that something was committed.
     fn written(&mut self, request: &Request<'_>, at: u64, now: u64) {
         self.newest = at;
-        self.expires_at = now.saturating_add(self.state.life(&request.question(), at));
+        self.expires_at = now.saturating_add(self.state.life(&request.demand(), at));
     }
 
     pub(super) fn refund(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
-        self.give_back(request, ticket, now, |state, at| state.refund(&request.question(), ticket, at))
+        self.give_back(request, ticket, now, |state, at| state.refund(&request.demand(), ticket, at))
     }
 
     pub(super) fn release(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
-        self.give_back(request, ticket, now, |state, at| state.release(&request.question(), ticket, at))
+        self.give_back(request, ticket, now, |state, at| state.release(&request.demand(), ticket, at))
     }
 
     fn give_back(
@@ -169,7 +169,7 @@ impl<S: AlgorithmState> Kept<S> {
     pub(super) fn commit(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
         let Time { at, is_live, .. } = self.advance(request, now);
         let there = is_live && ticket >= self.first_ticket;
-        let done = there && self.state.commit(&request.question(), ticket, at);
+        let done = there && self.state.commit(&request.demand(), ticket, at);
         // A log keeps the time of the reservation; counters charge it now.
         if done && !S::KEEPS_TIMES {
             self.written(request, at, now);
@@ -203,11 +203,11 @@ impl<S: AlgorithmState> Kept<S> {
         if !is_live {
             return Some(0);
         }
-        let question = request.question();
-        if self.state.reserves(&question, at) {
+        let demand = request.demand();
+        if self.state.reserves(&demand, at) {
             return None;
         }
-        let statuses = self.state.statuses(&question, at);
+        let statuses = self.state.statuses(&demand, at);
         request.limits().iter().zip(statuses).try_fold(0, |fullest, (limit, status)| {
             let capacity = request.algorithm().capacity(limit);
             let used = capacity.saturating_sub(status.remaining);
@@ -261,7 +261,7 @@ impl<S: AlgorithmState> Kept<S> {
     #[inline]
     fn verdict(&self, request: &Request<'_>, standing: &Standing, time: Time) -> Verdict {
         let Standing { limit, status, .. } = *standing;
-        let reset = if time.is_live { self.state.reset(&request.question(), limit, time.at) } else { 0 };
+        let reset = if time.is_live { self.state.reset(&request.demand(), limit, time.at) } else { 0 };
         let (wait, reset) = (self.by_the_clock(status.wait, time), self.by_the_clock(reset, time));
         let blocked_for = self.block.left(time.now);
         let verdict = Verdict {
@@ -275,7 +275,7 @@ impl<S: AlgorithmState> Kept<S> {
         if blocked_for > 0 {
             return Verdict { allowed: false, ..verdict }.by_block_for(blocked_for);
         }
-        let reserved = status.wait == RESERVED_WAIT && self.state.reserves(&request.question(), time.at);
+        let reserved = status.wait == RESERVED_WAIT && self.state.reserves(&request.demand(), time.at);
         if reserved { verdict.by_reservations() } else { verdict }
     }
 }

@@ -4,5 +4,5 @@ pub(super) mod layout;
 pub(super) mod number;
 pub(super) mod operation;
 pub(super) mod protocol;
-pub(super) mod script;
+pub(crate) mod script;
 pub(super) mod script_call;

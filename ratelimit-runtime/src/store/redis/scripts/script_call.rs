@@ -62,10 +62,11 @@ mod tests {
 
     use super::super::script;
     use super::*;
+    use crate::rule::Algorithm;
 
     #[test]
     fn a_call_is_what_the_client_library_would_write() {
-        let script = &script::FIXED_WINDOW;
+        let script = script::of(Algorithm::FixedWindow);
         for (in_full, now) in [(false, None), (true, None), (false, Some(1_790_000_000_000_123))] {
             let mut written = b"before".to_vec();
             let mut call = Call::begin(&mut written, script, in_full, 2);

@@ -4,10 +4,19 @@
 //! spread evenly. Where they were not, up to `2·max − 1` pass in an interval of one window, or calls are refused that
 //! an exact log would admit. Memory is O(1).
 
-use super::arithmetic::{mul_div, mul_div_up};
-use super::counters::Counter;
+use super::counter::arithmetic::{mul_div, mul_div_up};
+use super::counter::{Counter, Counters};
 use super::status::LimitStatus;
 use crate::rule::Limit;
+
+/// What the memory store keeps for each key.
+pub(crate) type State = Counters<SlidingCounter>;
+
+#[cfg(feature = "redis")]
+pub(crate) const LUA: super::Lua = super::Lua {
+    quick: &[include_str!("quick.lua")],
+    full: &[super::counter::ARITHMETIC, super::counter::FULL, include_str!("full.lua")],
+};
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SlidingCounter {

@@ -1,12 +1,24 @@
 //! Algorithms that keep a few numbers per limit: what they have in common.
 
+pub(super) mod arithmetic;
+pub(super) mod low_water;
+mod reservations;
+
 use smallvec::SmallVec;
 
-use super::question::Question;
-use super::reservations::Reservations;
+use self::reservations::Reservations;
+use super::demand::Demand;
 use super::state::AlgorithmState;
 use super::status::{LimitStatus, Standing};
 use crate::rule::Limit;
+
+/// `mul_div` and `refill` for scripts: what stands here as [`arithmetic`].
+#[cfg(feature = "redis")]
+pub(super) const ARITHMETIC: &str = include_str!("arithmetic.lua");
+
+/// What is here, for scripts.
+#[cfg(feature = "redis")]
+pub(super) const FULL: &str = include_str!("full.lua");
 
 /// The numbers of one limit, as a value: bringing them to a later time makes another, and only what is written keeps
 /// it. So a refusal changes nothing, in memory as in Redis.
@@ -44,9 +56,9 @@ impl<C> Default for Counters<C> {
 }
 
 /// How long a reservation counts at least. What is forgotten has not drained, so this is never less than a window.
-fn span(question: &Question<'_>) -> u64 {
-    let windows = question.limits.iter().map(Limit::window_us);
-    windows.fold(question.horizon_us(), u64::max)
+fn span(demand: &Demand<'_>) -> u64 {
+    let windows = demand.limits.iter().map(Limit::window_us);
+    windows.fold(demand.horizon_us(), u64::max)
 }
 
 impl<C: Counter> Counters<C> {
@@ -61,9 +73,9 @@ impl<C: Counter> Counters<C> {
     }
 
     #[cold]
-    fn standing_behind_reservations(&self, question: &Question<'_>, now: u64) -> Standing {
+    fn standing_behind_reservations(&self, demand: &Demand<'_>, now: u64) -> Standing {
         let mut standing = Standing::of_none();
-        for (index, status) in self.statuses_behind_reservations(question, now).enumerate() {
+        for (index, status) in self.statuses_behind_reservations(demand, now).enumerate() {
             standing.add(index, status);
         }
         standing
@@ -71,15 +83,15 @@ impl<C: Counter> Counters<C> {
 
     fn statuses_behind_reservations<'a>(
         &'a self,
-        question: &'a Question<'_>,
+        demand: &'a Demand<'_>,
         now: u64,
     ) -> impl Iterator<Item = LimitStatus> + 'a {
-        let reserved = self.reservations(question, now).open();
-        self.brought(question.limits, now).map(move |(limit, counter)| {
-            let mut status = counter.status(limit, question.cost, now);
+        let reserved = self.reservations(demand, now).open();
+        self.brought(demand.limits, now).map(move |(limit, counter)| {
+            let mut status = counter.status(limit, demand.cost, now);
             if reserved > 0 {
-                let cost = question.cost + reserved;
-                let fits = cost <= question.algorithm.capacity(limit);
+                let cost = demand.cost + reserved;
+                let fits = cost <= demand.algorithm.capacity(limit);
                 let with = fits.then(|| counter.status(limit, cost, now).wait);
                 status.wait = LimitStatus::wait_behind_reservations(with, status.wait);
                 status.remaining = status.remaining.saturating_sub(reserved);
@@ -90,31 +102,31 @@ impl<C: Counter> Counters<C> {
 
     /// Most keys have none, and a span takes a division.
     #[inline]
-    fn reservations(&self, question: &Question<'_>, now: u64) -> Reservations {
+    fn reservations(&self, demand: &Demand<'_>, now: u64) -> Reservations {
         if self.reservations.open() == 0 {
             return Reservations::default();
         }
-        self.reservations.at(now, span(question))
+        self.reservations.at(now, span(demand))
     }
 
     /// Brings everything to `now` and keeps it.
-    fn keep(&mut self, question: &Question<'_>, reservations: Reservations, now: u64, change: impl Fn(&mut C, &Limit)) {
+    fn keep(&mut self, demand: &Demand<'_>, reservations: Reservations, now: u64, change: impl Fn(&mut C, &Limit)) {
         self.reservations = reservations;
-        self.change(question, now, change);
+        self.change(demand, now, change);
     }
 
     /// Brings the numbers to `now` and changes them.
     #[inline]
-    fn change(&mut self, question: &Question<'_>, now: u64, change: impl Fn(&mut C, &Limit)) {
-        if let ([limit], [counter]) = (question.limits, self.each.as_mut_slice()) {
+    fn change(&mut self, demand: &Demand<'_>, now: u64, change: impl Fn(&mut C, &Limit)) {
+        if let ([limit], [counter]) = (demand.limits, self.each.as_mut_slice()) {
             *counter = counter.at(limit, now);
             change(counter, limit);
             return;
         }
-        if self.each.len() != question.limits.len() {
-            self.each.resize(question.limits.len(), C::default());
+        if self.each.len() != demand.limits.len() {
+            self.each.resize(demand.limits.len(), C::default());
         }
-        for (counter, limit) in self.each.iter_mut().zip(question.limits) {
+        for (counter, limit) in self.each.iter_mut().zip(demand.limits) {
             *counter = counter.at(limit, now);
             change(counter, limit);
         }
@@ -125,39 +137,39 @@ impl<C: Counter> AlgorithmState for Counters<C> {
     const KEEPS_TIMES: bool = false;
 
     #[inline]
-    fn standing(&mut self, question: &Question<'_>, now: u64) -> Standing {
+    fn standing(&mut self, demand: &Demand<'_>, now: u64) -> Standing {
         if self.reservations.open() > 0 {
-            return self.standing_behind_reservations(question, now);
+            return self.standing_behind_reservations(demand, now);
         }
-        match question.limits {
+        match demand.limits {
             [limit] => {
-                let status = self.brought_to(0, limit, now).status(limit, question.cost, now);
+                let status = self.brought_to(0, limit, now).status(limit, demand.cost, now);
                 Standing { limit: 0, status, exceeded: status.exceeded }
             }
             limits => {
                 let mut standing = Standing::of_none();
                 for (index, (limit, counter)) in self.brought(limits, now).enumerate() {
-                    standing.add(index, counter.status(limit, question.cost, now));
+                    standing.add(index, counter.status(limit, demand.cost, now));
                 }
                 standing
             }
         }
     }
 
-    fn statuses(&mut self, question: &Question<'_>, now: u64) -> SmallVec<[LimitStatus; 1]> {
-        self.statuses_behind_reservations(question, now).collect()
+    fn statuses(&mut self, demand: &Demand<'_>, now: u64) -> SmallVec<[LimitStatus; 1]> {
+        self.statuses_behind_reservations(demand, now).collect()
     }
 
     #[cold]
-    fn reserves(&self, question: &Question<'_>, now: u64) -> bool {
-        self.reservations(question, now).open() > 0
+    fn reserves(&self, demand: &Demand<'_>, now: u64) -> bool {
+        self.reservations(demand, now).open() > 0
     }
 
     #[allow(clippy::inline_always, reason = "a call to it would cost as much as what it does for one limit")]
     #[inline(always)]
-    fn reset(&self, question: &Question<'_>, limit: usize, now: u64) -> u64 {
-        let reserved = self.reservations(question, now).open();
-        let Some((limit, mut counter)) = question.limits.get(limit).map(|of| (of, self.brought_to(limit, of, now)))
+    fn reset(&self, demand: &Demand<'_>, limit: usize, now: u64) -> u64 {
+        let reserved = self.reservations(demand, now).open();
+        let Some((limit, mut counter)) = demand.limits.get(limit).map(|of| (of, self.brought_to(limit, of, now)))
         else {
             return 0;
         };
@@ -169,70 +181,70 @@ impl<C: Counter> AlgorithmState for Counters<C> {
     }
 
     #[inline]
-    fn charge(&mut self, question: &Question<'_>, now: u64) -> u64 {
+    fn charge(&mut self, demand: &Demand<'_>, now: u64) -> u64 {
         if self.reservations.open() > 0 {
-            self.reservations = self.reservations(question, now);
+            self.reservations = self.reservations(demand, now);
         }
-        self.change(question, now, |counter, limit| counter.charge(limit, question.cost, now));
+        self.change(demand, now, |counter, limit| counter.charge(limit, demand.cost, now));
         self.charged = now;
         now
     }
 
-    fn reserve(&mut self, question: &Question<'_>, now: u64) -> u64 {
-        let mut reservations = self.reservations(question, now);
-        reservations.add(question.cost, now);
-        self.keep(question, reservations, now, |_, _| {});
+    fn reserve(&mut self, demand: &Demand<'_>, now: u64) -> u64 {
+        let mut reservations = self.reservations(demand, now);
+        reservations.add(demand.cost, now);
+        self.keep(demand, reservations, now, |_, _| {});
         now
     }
 
     #[inline]
-    fn life(&self, question: &Question<'_>, now: u64) -> u64 {
-        let own = question.limits.iter().zip(&self.each).map(|(limit, counter)| counter.life(limit, now)).max();
-        let reserved = if self.reservations.open() == 0 { 0 } else { self.reservations.life(now, span(question)) };
+    fn life(&self, demand: &Demand<'_>, now: u64) -> u64 {
+        let own = demand.limits.iter().zip(&self.each).map(|(limit, counter)| counter.life(limit, now)).max();
+        let reserved = if self.reservations.open() == 0 { 0 } else { self.reservations.life(now, span(demand)) };
         own.unwrap_or(0).max(reserved)
     }
 
     #[inline]
-    fn life_and_reset(&self, question: &Question<'_>, limit: usize, now: u64) -> (u64, u64) {
-        let life = self.life(question, now);
-        let is_reset = question.limits.len() == 1 && self.reservations.open() == 0;
-        (life, if is_reset { life } else { self.reset(question, limit, now) })
+    fn life_and_reset(&self, demand: &Demand<'_>, limit: usize, now: u64) -> (u64, u64) {
+        let life = self.life(demand, now);
+        let is_reset = demand.limits.len() == 1 && self.reservations.open() == 0;
+        (life, if is_reset { life } else { self.reset(demand, limit, now) })
     }
 
-    fn refund(&mut self, question: &Question<'_>, ticket: u64, now: u64) -> bool {
+    fn refund(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {
         let mut any = false;
-        let refunded = self.brought(question.limits, now).map(|(limit, mut counter)| {
-            any |= counter.refund(limit, question.cost, ticket, self.charged, now);
+        let refunded = self.brought(demand.limits, now).map(|(limit, mut counter)| {
+            any |= counter.refund(limit, demand.cost, ticket, self.charged, now);
             counter
         });
         let refunded = refunded.collect();
         if any {
-            self.reservations = self.reservations(question, now);
+            self.reservations = self.reservations(demand, now);
             self.each = refunded;
         }
         any
     }
 
-    fn commit(&mut self, question: &Question<'_>, ticket: u64, now: u64) -> bool {
-        let mut reservations = self.reservations(question, now);
-        let there = reservations.take(question.cost, ticket);
+    fn commit(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {
+        let mut reservations = self.reservations(demand, now);
+        let there = reservations.take(demand.cost, ticket);
         if there {
-            self.keep(question, reservations, now, |counter, limit| counter.charge(limit, question.cost, now));
+            self.keep(demand, reservations, now, |counter, limit| counter.charge(limit, demand.cost, now));
             self.charged = now;
         }
         there
     }
 
-    fn release(&mut self, question: &Question<'_>, ticket: u64, now: u64) -> bool {
-        let mut reservations = self.reservations(question, now);
-        let there = reservations.take(question.cost, ticket);
+    fn release(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {
+        let mut reservations = self.reservations(demand, now);
+        let there = reservations.take(demand.cost, ticket);
         if there {
-            self.keep(question, reservations, now, |_, _| {});
+            self.keep(demand, reservations, now, |_, _| {});
         }
         there
     }
 
-    fn copy(&mut self, _: &Question<'_>, now: u64) -> (Self, u64) {
+    fn copy(&mut self, _: &Demand<'_>, now: u64) -> (Self, u64) {
         (self.clone(), now)
     }
 

@@ -3,9 +3,16 @@
 //! A window begins with the first charge that finds none, not at the full minute, so that clients do not all come back
 //! at once. Across an edge it admits up to `2·max` in an interval of one window.
 
-use super::counters::Counter;
+use super::counter::{Counter, Counters};
 use super::status::LimitStatus;
 use crate::rule::Limit;
+
+/// What the memory store keeps for each key.
+pub(crate) type State = Counters<FixedWindow>;
+
+#[cfg(feature = "redis")]
+pub(crate) const LUA: super::Lua =
+    super::Lua { quick: &[include_str!("quick.lua")], full: &[super::counter::FULL, include_str!("full.lua")] };
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct FixedWindow {

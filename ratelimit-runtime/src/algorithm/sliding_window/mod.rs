@@ -7,10 +7,25 @@ use std::collections::VecDeque;
 
 use smallvec::SmallVec;
 
-use super::question::Question;
+use super::demand::Demand;
 use super::state::AlgorithmState;
 use super::status::{LimitStatus, Standing};
 use crate::rule::Limit;
+
+/// What the memory store keeps for each key.
+pub(crate) type State = Log;
+
+/// On Redis a log is a sorted set or a ring: `quick.lua` and `full.lua` choose.
+#[cfg(feature = "redis")]
+pub(crate) const LUA: super::Lua = super::Lua {
+    quick: &[include_str!("quick.lua"), include_str!("zset/quick.lua"), include_str!("ring/quick.lua")],
+    full: &[
+        include_str!("zset/full.lua"),
+        include_str!("ring/log.lua"),
+        include_str!("ring/full.lua"),
+        include_str!("full.lua"),
+    ],
+};
 
 #[derive(Debug, Default)]
 pub(crate) struct Log {
@@ -232,62 +247,62 @@ impl AlgorithmState for Log {
     const KEEPS_TIMES: bool = true;
 
     #[inline]
-    fn standing(&mut self, question: &Question<'_>, now: u64) -> Standing {
-        self.advance(question.limits, now);
-        match question.limits {
+    fn standing(&mut self, demand: &Demand<'_>, now: u64) -> Standing {
+        self.advance(demand.limits, now);
+        match demand.limits {
             [limit] if self.views.is_empty() => {
-                let status = self.status(View { window: limit.window_us(), skip: 0 }, limit, question.cost, now);
+                let status = self.status(View { window: limit.window_us(), skip: 0 }, limit, demand.cost, now);
                 Standing { limit: 0, status, exceeded: status.exceeded }
             }
             limits => {
                 let mut standing = Standing::of_none();
                 for (index, (limit, view)) in limits.iter().zip(&self.views).enumerate() {
-                    standing.add(index, self.status(*view, limit, question.cost, now));
+                    standing.add(index, self.status(*view, limit, demand.cost, now));
                 }
                 standing
             }
         }
     }
 
-    fn statuses(&mut self, question: &Question<'_>, now: u64) -> SmallVec<[LimitStatus; 1]> {
-        self.advance(question.limits, now);
-        let views = question.limits.iter().enumerate().map(|(index, limit)| {
+    fn statuses(&mut self, demand: &Demand<'_>, now: u64) -> SmallVec<[LimitStatus; 1]> {
+        self.advance(demand.limits, now);
+        let views = demand.limits.iter().enumerate().map(|(index, limit)| {
             // A single limit has none, and sees all of the log.
             let view = View { window: limit.window_us(), skip: self.views.get(index).map_or(0, |view| view.skip) };
-            self.status(view, limit, question.cost, now)
+            self.status(view, limit, demand.cost, now)
         });
         views.collect()
     }
 
     #[cold]
-    fn reserves(&self, _: &Question<'_>, _: u64) -> bool {
+    fn reserves(&self, _: &Demand<'_>, _: u64) -> bool {
         self.total.since(self.before).reserved > 0
     }
 
     #[inline]
-    fn reset(&self, question: &Question<'_>, limit: usize, now: u64) -> u64 {
-        match (self.entries.back(), question.limits.get(limit)) {
+    fn reset(&self, demand: &Demand<'_>, limit: usize, now: u64) -> u64 {
+        match (self.entries.back(), demand.limits.get(limit)) {
             (Some(newest), Some(limit)) => (newest.at + limit.window_us()).saturating_sub(now),
             _ => 0,
         }
     }
 
     #[inline]
-    fn charge(&mut self, question: &Question<'_>, now: u64) -> u64 {
-        self.push(Sums { cost: question.cost, reserved: 0 }, now)
+    fn charge(&mut self, demand: &Demand<'_>, now: u64) -> u64 {
+        self.push(Sums { cost: demand.cost, reserved: 0 }, now)
     }
 
-    fn reserve(&mut self, question: &Question<'_>, now: u64) -> u64 {
-        self.push(Sums { cost: question.cost, reserved: question.cost }, now)
+    fn reserve(&mut self, demand: &Demand<'_>, now: u64) -> u64 {
+        self.push(Sums { cost: demand.cost, reserved: demand.cost }, now)
     }
 
     #[inline]
-    fn life(&self, question: &Question<'_>, _: u64) -> u64 {
-        question.limits.iter().map(Limit::window_us).max().unwrap_or(0)
+    fn life(&self, demand: &Demand<'_>, _: u64) -> u64 {
+        demand.limits.iter().map(Limit::window_us).max().unwrap_or(0)
     }
 
-    fn refund(&mut self, question: &Question<'_>, ticket: u64, now: u64) -> bool {
-        self.advance(question.limits, now);
+    fn refund(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {
+        self.advance(demand.limits, now);
         let Some(position) = self.position(ticket) else { return false };
         self.lower(position, self.weight(position));
         self.entries.remove(position);
@@ -297,21 +312,21 @@ impl AlgorithmState for Log {
         true
     }
 
-    fn commit(&mut self, question: &Question<'_>, ticket: u64, now: u64) -> bool {
-        self.advance(question.limits, now);
+    fn commit(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {
+        self.advance(demand.limits, now);
         let Some(position) = self.position(ticket) else { return false };
         let reserved = self.weight(position).reserved;
         self.lower(position, Sums { cost: 0, reserved });
         reserved > 0
     }
 
-    fn release(&mut self, question: &Question<'_>, ticket: u64, now: u64) -> bool {
-        self.refund(question, ticket, now)
+    fn release(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {
+        self.refund(demand, ticket, now)
     }
 
     /// What counts against the same limits becomes one entry, as old as its newest.
-    fn copy(&mut self, question: &Question<'_>, now: u64) -> (Self, u64) {
-        self.advance(question.limits, now);
+    fn copy(&mut self, demand: &Demand<'_>, now: u64) -> (Self, u64) {
+        self.advance(demand.limits, now);
         // Where views begin, and where the log ends.
         let mut edges: SmallVec<[usize; 4]> = self.views.iter().map(|view| view.skip).collect();
         if edges.is_empty() {

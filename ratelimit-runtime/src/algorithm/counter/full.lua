@@ -28,8 +28,6 @@
 --   weight(z, max, window, cost)                          what the cost has been charged at; parts of a whole
 --
 -- The arithmetic is that of the functions of the same names in `src/algorithm`, which say why.
---
--- needs: common
 
 -- What `first` is before anything is admitted, and a low water that no charge has found.
 local NONE = 4503599627370496

@@ -4,11 +4,20 @@
 //! misses nothing. An interval of one window sees at most `burst + max − 1` tokens (`burst + max` if both its ends
 //! count).
 
-use super::arithmetic::mul_div_rem;
-use super::counters::Counter;
-use super::low_water::{LowWater, less};
+use super::counter::arithmetic::mul_div_rem;
+use super::counter::low_water::{LowWater, less};
+use super::counter::{Counter, Counters};
 use super::status::LimitStatus;
 use crate::rule::Limit;
+
+/// What the memory store keeps for each key.
+pub(crate) type State = Counters<TokenBucket>;
+
+#[cfg(feature = "redis")]
+pub(crate) const LUA: super::Lua = super::Lua {
+    quick: &[include_str!("quick.lua")],
+    full: &[super::counter::ARITHMETIC, super::counter::FULL, include_str!("full.lua")],
+};
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct TokenBucket {

@@ -1,4 +1,4 @@
--- The log as a sorted set, or nothing yet: a cost of 1, no block, and a clock that goes forward. `full/zset` has the
+-- The log as a sorted set, or nothing yet: a cost of 1, no block, and a clock that goes forward. `full.lua` has the
 -- rest, and the format.
 repeat
   local ZSET, RING, LARGEST_ZSET = 1, 2, 126
@@ -22,7 +22,7 @@ repeat
     end
   end
 
-  -- How many calls each limit has room for; else how long it waits. `verdict` in `full/common` says which one decides.
+  -- How many calls each limit has room for; else how long it waits. `verdict` in `common.lua` says which one decides.
   local admitted, stays = calls < 1000 and calls or 1000, 0
   local decides, wait, left, reset = 0, 0, math.huge, 0
   for i = 1, limits do

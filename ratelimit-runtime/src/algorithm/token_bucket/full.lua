@@ -1,6 +1,4 @@
 -- x: tokens missing, y: and this many window-ths of one, z: at this time
---
--- needs: arithmetic counters
 local token_bucket = counters {
   at = function(x, y, z, max, window, now)
     local whole, rest = mul_div(math.max(now - z, 0), max, window)
@@ -34,3 +32,5 @@ local token_bucket = counters {
     return cost, 0, window
   end,
 }
+
+return answering(token_bucket)

@@ -1,6 +1,4 @@
 -- x: the theoretical arrival time, y: and this many z-ths of a microsecond, z: the max of the newest charge
---
--- needs: arithmetic counters
 local function under(x, y, z, max)
   -- Another rate counts in other parts: the next whole microsecond never admits more.
   if z ~= max then
@@ -52,3 +50,5 @@ local leaky_bucket = counters {
     return time, rest, parts
   end,
 }
+
+return answering(leaky_bucket)

@@ -1,6 +1,4 @@
 -- x: the start of the current window, y: what is used in it, z: what was used in the one before
---
--- needs: arithmetic counters
 local function sunk_to(room, previous, window)
   if previous <= room then
     return 0
@@ -59,3 +57,5 @@ local sliding_counter = counters {
     return 2 * window
   end,
 }
+
+return answering(sliding_counter)

@@ -1,4 +1,4 @@
--- An exact sliding window of calls that weigh 1, as a sorted set anyone can read.
+-- An exact sliding window of calls that weigh 1, as a sorted set that can be read with `ZRANGE`.
 --
 -- Each admission is a member. Its score is its time in microseconds; the member is its ticket, sixteen digits that are
 -- unique and ascending: the time, or one more than the last. (A call of cost c is c members.)
@@ -6,13 +6,11 @@
 -- One more member may stand above them, `meta:<how long the block was given>:<the newest ticket>`, of sixteen digits
 -- each, with a score of 5,000,000,000,000,000 and the end of the block, or 0. It is there while there is a block, or
 -- the newest entry has been refunded: its ticket is never given again. An admission ends it.
---
--- needs: common
 
 local META = 5000000000000000
 local WRONG_LOG = failed('WRONGTYPE the key does not hold a rate limiter log')
 
--- Time and ticket of an entry; nothing if it is somebody else's.
+-- Time and ticket of an entry; nothing if it is something else.
 local function zset_entry(member, score)
   local time, ticket = tonumber(score), tonumber(member)
   if #member == 16 and not string.find(member, '%D') and time and time >= 0 and time <= ticket and time % 1 == 0 then

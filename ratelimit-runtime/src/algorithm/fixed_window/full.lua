@@ -1,6 +1,4 @@
 -- x: the start of the window, y: what is used
---
--- needs: counters
 local fixed_window = counters {
   at = function(x, y, z, max, window, now)
     if y == 0 or now >= x + window then
@@ -28,3 +26,5 @@ local fixed_window = counters {
     return window
   end,
 }
+
+return answering(fixed_window)

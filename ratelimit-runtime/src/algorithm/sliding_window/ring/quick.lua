@@ -1,5 +1,5 @@
--- The log as a ring, or nothing yet: nothing reserved, no block, and a clock that goes forward. `full/ring_log` has the
--- rest, and the format.
+-- The log as a ring, or nothing yet: nothing reserved, no block, and a clock that goes forward. `full.lua` has the
+-- rest, `log.lua` the format.
 repeat
   if not asks or record then
     break
@@ -31,7 +31,7 @@ repeat
     end
   end
 
-  -- How many calls each limit has room for; else how long it waits. `verdict` in `full/common` says which one decides.
+  -- How many calls each limit has room for; else how long it waits. `verdict` in `common.lua` says which one decides.
   local admitted, gone = calls, nil
   local decides, wait, left, span = 0, 0, nil, window
   local views = limits > 1 and {}
