@@ -13,7 +13,7 @@ pub(crate) struct Lua {
 }
 
 macro_rules! parts {
-    ($($(#[$attribute:meta])* $variant:ident $module:ident $row:tt)*) => {
+    ($($(#[$attribute:meta])* $variant:ident $module:ident $state:tt $row:tt)*) => {
         impl Lua {
             /// What Redis runs for this algorithm.
             pub(crate) fn of(algorithm: Algorithm) -> &'static Self {

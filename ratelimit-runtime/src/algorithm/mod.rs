@@ -20,18 +20,20 @@ mod state;
 mod status;
 pub(crate) mod token_bucket;
 
+pub(crate) use self::counter::Counters;
 pub(crate) use self::demand::Demand;
 #[cfg(feature = "redis")]
 pub(crate) use self::lua::Lua;
 pub(crate) use self::state::AlgorithmState;
 pub(crate) use self::status::{RESERVED_WAIT, Standing};
 
-/// The table of algorithms: hands its rows to the macro `$then`, behind `$with`. Nothing else in the
-/// crate lists them; what is needed for each of them is made of these rows, where it is needed.
+/// The table of algorithms: hands its rows to the macro `$then`, behind `$with`. Nothing else in
+/// the crate lists them; what is needed for each of them is made of these rows, where it is needed.
 ///
-/// A row has the documentation of the variant of [`Algorithm`](crate::Algorithm), its name, the name
-/// of its folder, which is how it is written in attributes and configurations, and the fields of
-/// `rule::algorithm::Row`, `is_log` first. The folder has the type `State` and the constant `LUA`.
+/// A row has the documentation of the variant of [`Algorithm`](crate::Algorithm) and its name; the
+/// name of its folder, which is how attributes and configurations write it; what the memory store
+/// keeps of a key; and the fields of `rule::algorithm::Row`, `is_log` first. The folder has the
+/// constant `LUA`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __algorithms {
@@ -40,18 +42,19 @@ macro_rules! __algorithms {
             $($with)?
             /// A log of every admission: exact.
             #[default]
-            SlidingWindow sliding_window {
+            SlidingWindow sliding_window(sliding_window::Log) {
                 is_log: true,
                 has_burst: false,
                 windows: 1,
                 tag: "sw",
                 synonyms: &["log", "sliding", "rolling"],
                 number: 1,
-                commands: Some(Commands::Log),
+                commands: Some(PlainCommands::Log),
                 redis_cell: false,
             }
-            /// Two counters, the last window's weighted: O(1) memory; up to `2·max − 1` in an interval of one window.
-            SlidingCounter sliding_counter {
+            /// Two counters, the last window's weighted: O(1) memory; up to `2·max − 1` in an
+            /// interval of one window.
+            SlidingCounter sliding_counter(Counters<sliding_counter::SlidingCounter>) {
                 is_log: false,
                 has_burst: false,
                 windows: 2,
@@ -61,19 +64,21 @@ macro_rules! __algorithms {
                 commands: None,
                 redis_cell: false,
             }
-            /// One counter per window, begun by the first call: up to `2·max` in an interval of one window.
-            FixedWindow fixed_window {
+            /// One counter per window, begun by the first call: up to `2·max` in an interval of one
+            /// window.
+            FixedWindow fixed_window(Counters<fixed_window::FixedWindow>) {
                 is_log: false,
                 has_burst: false,
                 windows: 1,
                 tag: "fw",
                 synonyms: &["counter"],
                 number: 2,
-                commands: Some(Commands::Counter),
+                commands: Some(PlainCommands::Counter),
                 redis_cell: false,
             }
-            /// A bucket of `burst` tokens, refilled at `max` per window: up to `burst + max − 1` in one window.
-            TokenBucket token_bucket {
+            /// A bucket of `burst` tokens, refilled at `max` per window: up to `burst + max − 1` in
+            /// one window.
+            TokenBucket token_bucket(Counters<token_bucket::TokenBucket>) {
                 is_log: false,
                 has_burst: true,
                 windows: 1,
@@ -83,8 +88,9 @@ macro_rules! __algorithms {
                 commands: None,
                 redis_cell: false,
             }
-            /// The generic cell rate algorithm: `max` per window evenly, `burst` at once; up to `burst + max − 1`.
-            LeakyBucket leaky_bucket {
+            /// The generic cell rate algorithm: `max` per window evenly, `burst` at once; up to
+            /// `burst + max − 1`.
+            LeakyBucket leaky_bucket(Counters<leaky_bucket::LeakyBucket>) {
                 is_log: false,
                 has_burst: true,
                 windows: 1,

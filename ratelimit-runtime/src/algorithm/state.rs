@@ -5,9 +5,11 @@ use smallvec::SmallVec;
 use super::demand::Demand;
 use super::status::{LimitStatus, Standing};
 
-/// The state of one key, for all limits of the demand. `now` never steps back, and the state has not expired.
+/// The state of one key, for all limits of the demand. `now` never steps back, and the state has
+/// not expired.
 pub(crate) trait AlgorithmState: Default {
-    /// Whether a charge is kept with its time. Else what is settled or given back brings everything to that moment.
+    /// Whether a charge is kept with its time. Else what is settled or given back brings everything
+    /// to that moment.
     const KEEPS_TIMES: bool;
 
     /// What the limits say to the call.
@@ -19,20 +21,24 @@ pub(crate) trait AlgorithmState: Default {
     /// Whether anything is reserved.
     fn reserves(&self, demand: &Demand<'_>, now: u64) -> bool;
 
-    /// How long until a limit is whole again. It has been asked for its [`standing`](Self::standing) at `now`.
+    /// How long until a limit is whole again. It has been asked for its
+    /// [`standing`](Self::standing) at `now`.
     fn reset(&self, demand: &Demand<'_>, limit: usize, now: u64) -> u64;
 
-    /// Charges every limit; returns the ticket that names the charge. The limits have been asked for their
-    /// [`standing`](Self::standing) at `now`, and admit the call: `remaining` is now less by its cost.
+    /// Charges every limit; returns the ticket that names the charge. The limits have been asked
+    /// for their [`standing`](Self::standing) at `now`, and admit the call: `remaining` is now less
+    /// by its cost.
     fn charge(&mut self, demand: &Demand<'_>, now: u64) -> u64;
 
-    /// Counts the cost against every limit until it is committed or released; returns the ticket. The same holds.
+    /// Counts the cost against every limit until it is committed or released; returns the ticket.
+    /// The same holds.
     fn reserve(&mut self, demand: &Demand<'_>, now: u64) -> u64;
 
     /// How long the state matters from now on, after a charge.
     fn life(&self, demand: &Demand<'_>, now: u64) -> u64;
 
-    /// [`life`](Self::life), and after it [`reset`](Self::reset), which for a single limit is mostly the same.
+    /// [`life`](Self::life), and after it [`reset`](Self::reset), which for a single limit is
+    /// mostly the same.
     #[inline]
     fn life_and_reset(&self, demand: &Demand<'_>, limit: usize, now: u64) -> (u64, u64) {
         (self.life(demand, now), self.reset(demand, limit, now))
@@ -47,8 +53,9 @@ pub(crate) trait AlgorithmState: Default {
     /// Gives a reservation back; says whether it was there.
     fn release(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool;
 
-    /// A state that answers as this one does now, and the first ticket that this one has not given. A copy is small,
-    /// whatever this state holds, and may count it for longer; nothing in it can be given back.
+    /// A state that answers as this one does now, and the first ticket that this one has not given.
+    /// A copy is small, whatever this state holds, and may count it for longer; nothing in it can
+    /// be given back.
     fn copy(&mut self, demand: &Demand<'_>, now: u64) -> (Self, u64);
 
     /// Makes it a new state.

@@ -10,8 +10,8 @@ use super::limit::Limit;
 pub(crate) struct Row {
     /// As attributes and configurations write it.
     pub(crate) name: &'static str,
-    /// It keeps an entry for each admission. So a ticket names one entry, the tickets of a call follow
-    /// by one, and on Redis there is a choice of layouts. The others keep sums.
+    /// It keeps an entry for each admission. So a ticket names one entry, the tickets of a call
+    /// follow by one, and on Redis there is a choice of layouts. The others keep sums.
     pub(crate) is_log: bool,
     /// A limit's burst, and not its `max`, is what it admits at once.
     pub(crate) has_burst: bool,
@@ -25,14 +25,14 @@ pub(crate) struct Row {
     /// The number in the questions to a script: 1 to 15, frozen with the format.
     pub(crate) number: u8,
     /// How Redis keeps it where scripts are not to be used.
-    pub(crate) commands: Option<Commands>,
+    pub(crate) commands: Option<PlainCommands>,
     /// The module redis-cell keeps it.
     pub(crate) redis_cell: bool,
 }
 
 /// How plain commands keep an algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Commands {
+pub(crate) enum PlainCommands {
     /// As a sorted set, in transactions.
     Log,
     /// As a counter that expires.
@@ -40,8 +40,9 @@ pub(crate) enum Commands {
 }
 
 macro_rules! algorithms {
-    ($($(#[$attribute:meta])* $variant:ident $module:ident { $($row:tt)* })*) => {
-        /// How a limit is kept. As text it is what attributes and configurations write: `sliding_window`.
+    ($($(#[$attribute:meta])* $variant:ident $module:ident $state:tt { $($row:tt)* })*) => {
+        /// How a limit is kept. As text it is what attributes and configurations write:
+        /// `sliding_window`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
         #[non_exhaustive]
         pub enum Algorithm {
@@ -66,8 +67,8 @@ macro_rules! algorithms {
 crate::__algorithms!(algorithms);
 
 impl Algorithm {
-    /// Whether the burst of a limit applies: see [`Limit::with_burst`]. Without one, what is admitted at
-    /// once is `max`.
+    /// Whether the burst of a limit applies: see [`Limit::with_burst`]. Without one, what is
+    /// admitted at once is `max`.
     #[must_use]
     #[inline]
     pub const fn has_burst(self) -> bool {

@@ -1,4 +1,5 @@
-//! Rules as text: what attributes and configurations write, read back. Errors speak as those of the attribute do.
+//! Rules as text: what attributes and configurations write, read back. Errors speak as those of the
+//! attribute do.
 
 use std::fmt;
 use std::str::FromStr;
@@ -67,7 +68,8 @@ impl fmt::Display for Limit {
     }
 }
 
-/// A policy as one line: limits on one key, separated by commas, behind an algorithm and before a burst and a block.
+/// A policy as one line: limits on one key, separated by commas, behind an algorithm and before a
+/// burst and a block.
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,4 +1,5 @@
-//! What tests need: a clock they move, a store that fails on demand, and a conformance suite for every [`Store`].
+//! What tests need: a clock they move, a store that fails on demand, and a conformance suite for
+//! every [`Store`].
 //!
 //! [`Store`]: crate::store::Store
 

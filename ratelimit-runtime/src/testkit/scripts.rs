@@ -34,7 +34,8 @@ pub fn files(algorithm: Algorithm) -> Vec<&'static str> {
     [&[script::COMMON], Lua::of(algorithm).full].concat()
 }
 
-/// What stands for an algorithm in the questions to a script, in the upper half of their second byte.
+/// What stands for an algorithm in the questions to a script, in the upper half of their second
+/// byte.
 #[must_use]
 pub fn number(algorithm: Algorithm) -> u8 {
     algorithm.row().number

@@ -1,5 +1,5 @@
-//! The scripts themselves: what a file uses it declares, what a script does not know it refuses, and both ways through it
-//! say the same.
+//! The scripts themselves: what a file uses it declares, what a script does not know it refuses,
+//! and both ways through it say the same.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,7 +26,8 @@ fn words(source: &str) -> BTreeSet<&str> {
     code.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_')).collect()
 }
 
-/// A script is the files of its algorithm in a row: what one of them uses of another has to be there before it.
+/// A script is the files of its algorithm in a row: what one of them uses of another has to be
+/// there before it.
 #[test]
 fn every_file_finds_what_it_uses_in_those_before_it() {
     let all: BTreeSet<&str> = Algorithm::ALL.iter().flat_map(|algorithm| scripts::files(*algorithm)).collect();
@@ -36,7 +37,8 @@ fn every_file_finds_what_it_uses_in_those_before_it() {
         let mut before = BTreeSet::new();
         for file in scripts::files(algorithm) {
             let (own, words) = (gives(file), words(file));
-            // A field, a local or an argument may have the same name as something small; what is long is meant.
+            // A field, a local or an argument may have the same name as something small; what is
+            // long is meant.
             let is_used = |name: &&&str| {
                 let is_meant = file.contains(&format!("{name}(")) || name.chars().all(|c| !c.is_lowercase());
                 words.contains(**name) && is_meant && !own.contains(**name) && !file.contains(&format!("local {name}"))
@@ -113,10 +115,12 @@ fn an_operation_that_a_script_does_not_know_is_an_error_and_never_a_charge() {
 /// What a call carries and its reply repeats.
 const NUMBER: &[u8] = b"\0\r\n\xff5678";
 
-/// What is asked of one key: the time that has passed, the operation, how many calls, the cost, and the block.
+/// What is asked of one key: the time that has passed, the operation, how many calls, the cost, and
+/// the block.
 type Asked = (u64, u8, u16, u64, u64);
 
-/// What each call is told (flags, limit, remaining, retry after, ticket), and the last one's time of reset.
+/// What each call is told (flags, limit, remaining, retry after, ticket), and the last one's time
+/// of reset.
 type Told = (Vec<(u8, u8, u64, u64, u64)>, u64);
 
 fn asked(algorithm: u8, (_, operation, calls, cost, block): Asked, limits: &[(u32, u32)]) -> Vec<u8> {
@@ -163,8 +167,8 @@ fn told(reply: &str, algorithm: u8, cost: u64, (calls, reset): &mut Told) -> u16
     0
 }
 
-/// Acquiring and peeking, by many calls at once and under several limits, is answered as each call alone is by the part
-/// of the script that knows everything.
+/// Acquiring and peeking, by many calls at once and under several limits, is answered as each call
+/// alone is by the part of the script that knows everything.
 #[test]
 fn the_short_way_of_a_script_says_what_the_long_one_does() {
     let server = crate::support::redis::shared();

@@ -3,12 +3,16 @@
 --   newest         the time of the newest admission, or of what was settled or refunded since
 --   blocked_until  when the block ends, or 0
 --   block          how long it was given
---   expires        when what was admitted is void; a block may last longer, and the key itself lives a little longer
+--   expires        when what was admitted is void; a block may last longer, and the key itself
+--                  lives a little longer
 --   first          the first ticket: whatever was admitted before is gone
 --   charged        the time of the newest charge
---   then three numbers x, y, z per limit, whose meaning is the algorithm's, and for buckets six more, the low water:
---     since some moment, the lowest level that a charge has found, and its rest; and the same since a later moment
---   then, while something is reserved, what is reserved since some moment, that moment; what was reserved before that
+--   then three numbers x, y, z per limit, whose meaning is the algorithm's, and for buckets six
+--   more, the low water:
+--     since some moment, the lowest level that a charge has found, and its rest; and the same since
+--     a later moment
+--   then, while something is reserved, what is reserved since some moment, that moment; what was
+--   reserved before that
 --     since another moment, that moment; and when something was last reserved
 --
 -- An algorithm is a table of functions of the three numbers:
@@ -22,10 +26,10 @@
 --
 -- Buckets have no refund, but these:
 --
---   level(x, y, z, max, now)                              how much is in it, and a rest in parts; -1 if nothing before
---                                                         this moment can be given back
---   with_level(x, y, z, now, level, rest)                 x, y, z with this level
---   weight(z, max, window, cost)                          what the cost has been charged at; parts of a whole
+--   level(x, y, z, max, now)                  how much is in it, and a rest in parts; -1 if nothing
+--                                             before this moment can be given back
+--   with_level(x, y, z, now, level, rest)     x, y, z with this level
+--   weight(z, max, window, cost)              what the cost has been charged at; parts of a whole
 --
 -- The arithmetic is that of the functions of the same names in `src/algorithm`, which say why.
 
@@ -67,7 +71,8 @@ local function counters(algorithm)
       end
       numbers = { struct.unpack('<' .. string.rep('d', count), state) }
     end
-    -- What is void is forgotten; but not by the end of a block, after which the clock may still step back.
+    -- What is void is forgotten; but not by the end of a block, after which the clock may still
+    -- step back.
     if not state or now >= numbers[4] and operation ~= 'unblock' then
       local block = state and left_of_block(numbers[2], numbers[3]) > 0
       numbers = { 0, block and numbers[2] or 0, block and numbers[3] or 0, 0, NONE, 0 }
@@ -122,7 +127,8 @@ local function counters(algorithm)
       return { blocked and 1 or 0 }
     end
 
-    -- The counters and reservations at this time. Only what is written keeps them: a refusal changes nothing.
+    -- The counters and reservations at this time. Only what is written keeps them: a refusal
+    -- changes nothing.
     local x, y, z = {}, {}, {}
     for i = 1, n do
       local k = HEADER + EACH * (i - 1)
@@ -197,7 +203,8 @@ local function counters(algorithm)
       keep()
     end
 
-    -- Takes out of a bucket the least of what was charged, of its lowest level since, and of what is in it.
+    -- Takes out of a bucket the least of what was charged, of its lowest level since, and of what
+    -- is in it.
     local function refund_bucket(i)
       local older = HEADER + EACH * (i - 1) + 4
       local newer = older + 3

@@ -1,8 +1,9 @@
 //! [`LowWater`]: the lowest level of a bucket since some moment, for refunds.
 //!
-//! Had a call not come, the bucket would now be lower by its cost, or by the lowest level since if that is less: what
-//! had run out anyway cannot be given back. The lowest level since *every* charge would take a log; two moments, at
-//! most and at least a window ago, give a bound that is never too high.
+//! Had a call not come, the bucket would now be lower by its cost, or by the lowest level since if
+//! that is less: what had run out anyway cannot be given back. The lowest level since *every*
+//! charge would take a log; two moments, at most and at least a window ago, give a bound that is
+//! never too high.
 
 /// A level: whole tokens or microseconds, and a rest in parts of one.
 pub(crate) type Level = (u64, u64);
@@ -56,7 +57,8 @@ impl LowWater {
         }
     }
 
-    /// Notes a refund: the level would have been lower by this much ever since. No charge has found that of the newest.
+    /// Notes a refund: the level would have been lower by this much ever since. No charge has found
+    /// that of the newest.
     pub(crate) fn refund(&mut self, amount: Level, parts: u64, ticket: u64, newest: u64) {
         if ticket >= newest {
             return;

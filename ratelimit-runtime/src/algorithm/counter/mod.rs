@@ -20,8 +20,8 @@ pub(super) const ARITHMETIC: &str = include_str!("arithmetic.lua");
 #[cfg(feature = "redis")]
 pub(super) const FULL: &str = include_str!("full.lua");
 
-/// The numbers of one limit, as a value: bringing them to a later time makes another, and only what is written keeps
-/// it. So a refusal changes nothing, in memory as in Redis.
+/// The numbers of one limit, as a value: bringing them to a later time makes another, and only what
+/// is written keeps it. So a refusal changes nothing, in memory as in Redis.
 pub(crate) trait Counter: Copy + Default {
     /// The numbers at `now`.
     fn at(self, limit: &Limit, now: u64) -> Self;
@@ -32,8 +32,8 @@ pub(crate) trait Counter: Copy + Default {
     /// Charges; the numbers are at `now`.
     fn charge(&mut self, limit: &Limit, cost: u64, now: u64);
 
-    /// Gives back up to `cost` of a charge made at `ticket`, as far as it still counts; the newest charge was made
-    /// at `newest`, and the numbers are at `now`. Says whether anything of it did.
+    /// Gives back up to `cost` of a charge made at `ticket`, as far as it still counts; the newest
+    /// charge was made at `newest`, and the numbers are at `now`. Says whether anything of it did.
     fn refund(&mut self, limit: &Limit, cost: u64, ticket: u64, newest: u64, now: u64) -> bool;
 
     /// How long the numbers matter, which is until the limit is whole again; they are at `now`.
@@ -55,7 +55,8 @@ impl<C> Default for Counters<C> {
     }
 }
 
-/// How long a reservation counts at least. What is forgotten has not drained, so this is never less than a window.
+/// How long a reservation counts at least. What is forgotten has not drained, so this is never less
+/// than a window.
 fn span(demand: &Demand<'_>) -> u64 {
     let windows = demand.limits.iter().map(Limit::window_us);
     windows.fold(demand.horizon_us(), u64::max)

@@ -1,14 +1,12 @@
 //! The fixed window: one counter, which the first charge starts and `window` ends.
 //!
-//! A window begins with the first charge that finds none, not at the full minute, so that clients do not all come back
-//! at once. Across an edge it admits up to `2·max` in an interval of one window.
+//! A window begins with the first charge that finds none, not at the full minute, so that clients
+//! do not all come back at once. Across an edge it admits up to `2·max` in an interval of one
+//! window.
 
-use super::counter::{Counter, Counters};
+use super::counter::Counter;
 use super::status::LimitStatus;
 use crate::rule::Limit;
-
-/// What the memory store keeps for each key.
-pub(crate) type State = Counters<FixedWindow>;
 
 #[cfg(feature = "redis")]
 pub(crate) const LUA: super::Lua =

@@ -1,4 +1,5 @@
--- Nothing reserved, no block, and a clock that goes forward. `full.lua` has the rest, and the format.
+-- Nothing reserved, no block, and a clock that goes forward. `full.lua` has the rest, and the
+-- format.
 repeat
   if not asks then
     break
@@ -21,7 +22,8 @@ repeat
     end
   end
 
-  -- How many calls each limit has room for; else how long it waits. `verdict` in `common.lua` says which one decides.
+  -- How many calls each limit has room for; else how long it waits. `verdict` in `common.lua` says
+  -- which one decides.
   local admitted, lasts = calls, 0
   local decides, wait, left, reset = 0, 0, math.huge, 0
   local numbers = { 0, 0 }

@@ -1,4 +1,5 @@
--- x: the theoretical arrival time, y: and this many z-ths of a microsecond, z: the max of the newest charge
+-- x: the theoretical arrival time, y: and this many z-ths of a microsecond, z: the max of the
+-- newest charge
 local function under(x, y, z, max)
   -- Another rate counts in other parts: the next whole microsecond never admits more.
   if z ~= max then
@@ -43,7 +44,8 @@ local leaky_bucket = counters {
   with_level = function(x, y, z, now, level, rest)
     return now + level, rest, z
   end,
-  -- Charges before another `max` are behind the low water, so these are the parts that it was charged in.
+  -- Charges before another `max` are behind the low water, so these are the parts that it was
+  -- charged in.
   weight = function(z, max, window, cost)
     local parts = math.max(z, 1)
     local time, rest = mul_div(cost, window, parts)

@@ -1,18 +1,15 @@
 //! The leaky bucket as a meter, by the generic cell rate algorithm (ITU-T I.371).
 //!
-//! It keeps the *theoretical arrival time*: when the bucket runs empty. Each unit of cost moves it by `window / max`;
-//! a call is admitted if that leaves it at most `burst · window / max` ahead of now. The time is kept in
-//! microseconds and `max`-ths of one, so that rates that do not divide lose nothing. An interval of one window sees
-//! at most `burst + max − 1`.
+//! It keeps the *theoretical arrival time*: when the bucket runs empty. Each unit of cost moves it
+//! by `window / max`; a call is admitted if that leaves it at most `burst · window / max` ahead of
+//! now. The time is kept in microseconds and `max`-ths of one, so that rates that do not divide
+//! lose nothing. An interval of one window sees at most `burst + max − 1`.
 
+use super::counter::Counter;
 use super::counter::arithmetic::mul_div_rem;
 use super::counter::low_water::{LowWater, less};
-use super::counter::{Counter, Counters};
 use super::status::LimitStatus;
 use crate::rule::Limit;
-
-/// What the memory store keeps for each key.
-pub(crate) type State = Counters<LeakyBucket>;
 
 #[cfg(feature = "redis")]
 pub(crate) const LUA: super::Lua = super::Lua {
@@ -32,8 +29,8 @@ pub(crate) struct LeakyBucket {
 }
 
 impl LeakyBucket {
-    /// The arrival time under this `max`. Another rate counts in other parts: the next whole microsecond never admits
-    /// more.
+    /// The arrival time under this `max`. Another rate counts in other parts: the next whole
+    /// microsecond never admits more.
     #[inline]
     fn under(&self, max: u64) -> (u64, u64) {
         if self.parts == max { (self.arrival, self.rest) } else { (self.arrival + u64::from(self.rest > 0), 0) }
@@ -75,7 +72,8 @@ impl Counter for LeakyBucket {
     }
 
     fn refund(&mut self, limit: &Limit, cost: u64, ticket: u64, newest: u64, now: u64) -> bool {
-        // Charges before another `max` are behind the low water, so these are the parts that it was charged in.
+        // Charges before another `max` are behind the low water, so these are the parts that it was
+        // charged in.
         let parts = self.parts.max(1);
         let backlog = (self.arrival - now, self.rest);
         let charged = mul_div_rem(cost, limit.window_us(), parts);

@@ -1,16 +1,13 @@
 //! The sliding counter: two counters, the last window's weighted by how much of it still overlaps.
 //!
-//! The estimate `⌈previous · (window − elapsed) / window⌉ + current` assumes that the previous window's calls were
-//! spread evenly. Where they were not, up to `2·max − 1` pass in an interval of one window, or calls are refused that
-//! an exact log would admit. Memory is O(1).
+//! The estimate `⌈previous · (window − elapsed) / window⌉ + current` assumes that the previous
+//! window's calls were spread evenly. Where they were not, up to `2·max − 1` pass in an interval of
+//! one window, or calls are refused that an exact log would admit. Memory is O(1).
 
+use super::counter::Counter;
 use super::counter::arithmetic::{mul_div, mul_div_up};
-use super::counter::{Counter, Counters};
 use super::status::LimitStatus;
 use crate::rule::Limit;
-
-/// What the memory store keeps for each key.
-pub(crate) type State = Counters<SlidingCounter>;
 
 #[cfg(feature = "redis")]
 pub(crate) const LUA: super::Lua = super::Lua {

@@ -1,5 +1,5 @@
--- Turns the log that is a sorted set into a ring: each member becomes an entry of cost 1 with its own ticket, in one SET.
--- If memory is short, that is what fails, and the set is as it was.
+-- Turns the log that is a sorted set into a ring: each member becomes an entry of cost 1 with its
+-- own ticket, in one SET. If memory is short, that is what fails, and the set is as it was.
 
 local function convert(key, request)
   local members = call('ZRANGE', key, 0, -1, 'WITHSCORES')
@@ -11,7 +11,8 @@ local function convert(key, request)
       times[#times + 1], tickets[#tickets + 1] = time, number
       newest, ticket = time, number
     else
-      -- What remembers the newest ticket, if that has been refunded. The block, if there was one, is over.
+      -- What remembers the newest ticket, if that has been refunded. The block, if there was one,
+      -- is over.
       local _, remembered = zset_meta(members[i], members[i + 1])
       if not remembered then
         return WRONG_LOG
@@ -48,8 +49,9 @@ end
 
 -- The log of a sliding window: a sorted set or a ring, whichever the key holds.
 --
--- Only an admission turns a sorted set into a ring, when it needs a weight, a reservation or a limit that the set has no
--- room for, and unless the store keeps to sorted sets. Everything else is answered in the layout that is found.
+-- Only an admission turns a sorted set into a ring, when it needs a weight, a reservation or a
+-- limit that the set has no room for, and unless the store keeps to sorted sets. Everything else is
+-- answered in the layout that is found.
 
 local ZSET, RING = 1, 2
 local LARGEST_ZSET, LARGEST_CONVERTED, LARGEST_IN_ZSET = 126, 256, 1000

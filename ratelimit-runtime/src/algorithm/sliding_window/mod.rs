@@ -1,7 +1,7 @@
 //! The exact sliding window: a log of admissions, each with its time and cost.
 //!
-//! At any moment `t`, a limit counts the entries in `(t − window, t]`. A call is admitted if for every limit this
-//! sum plus the cost is at most `max`.
+//! At any moment `t`, a limit counts the entries in `(t − window, t]`. A call is admitted if for
+//! every limit this sum plus the cost is at most `max`.
 
 use std::collections::VecDeque;
 
@@ -11,9 +11,6 @@ use super::demand::Demand;
 use super::state::AlgorithmState;
 use super::status::{LimitStatus, Standing};
 use crate::rule::Limit;
-
-/// What the memory store keeps for each key.
-pub(crate) type State = Log;
 
 /// On Redis a log is a sorted set or a ring: `quick.lua` and `full.lua` choose.
 #[cfg(feature = "redis")]
@@ -34,14 +31,16 @@ pub(crate) struct Log {
     before: Sums,
     /// The sums of all, up to the last entry.
     total: Sums,
-    /// One per limit, in the order of the limits; none for a single limit, which sees all of the log.
+    /// One per limit, in the order of the limits; none for a single limit, which sees all of the
+    /// log.
     views: SmallVec<[View; 2]>,
-    /// The newest ticket. It outlives its entry, so that a ticket of something refunded never names something else.
+    /// The newest ticket. It outlives its entry, so that a ticket of something refunded never names
+    /// something else.
     ticket: u64,
 }
 
-/// An admission. What it cost is the difference between its sums and those before it, so that what any two entries have
-/// between them is known without a look at the others.
+/// An admission. What it cost is the difference between its sums and those before it, so that what
+/// any two entries have between them is known without a look at the others.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     at: u64,
@@ -184,7 +183,8 @@ impl Log {
         LimitStatus { wait, exceeded, remaining: limit.max().saturating_sub(used.cost) }
     }
 
-    /// How long a call waits that is `excess` too much for a limit, and whether it is refused without the reservations, too.
+    /// How long a call waits that is `excess` too much for a limit, and whether it is refused
+    /// without the reservations, too.
     #[cold]
     fn wait(&self, view: View, used: Sums, excess: u64, now: u64) -> (u64, bool) {
         let Some(leaves) = self.freed(view, excess, |sums| sums.cost, now) else { return (0, false) };

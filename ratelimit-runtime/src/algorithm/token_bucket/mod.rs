@@ -1,17 +1,14 @@
 //! The token bucket: `burst` tokens, refilled evenly at `max` per window.
 //!
-//! It counts what is missing, in tokens and `window`-ths of a token, so that nothing is ever rounded: a new bucket
-//! misses nothing. An interval of one window sees at most `burst + max − 1` tokens (`burst + max` if both its ends
-//! count).
+//! It counts what is missing, in tokens and `window`-ths of a token, so that nothing is ever
+//! rounded: a new bucket misses nothing. An interval of one window sees at most `burst + max − 1`
+//! tokens (`burst + max` if both its ends count).
 
+use super::counter::Counter;
 use super::counter::arithmetic::mul_div_rem;
 use super::counter::low_water::{LowWater, less};
-use super::counter::{Counter, Counters};
 use super::status::LimitStatus;
 use crate::rule::Limit;
-
-/// What the memory store keeps for each key.
-pub(crate) type State = Counters<TokenBucket>;
 
 #[cfg(feature = "redis")]
 pub(crate) const LUA: super::Lua = super::Lua {

@@ -1,5 +1,5 @@
--- Nothing reserved, no block, a clock that goes forward, and a rate that can be reckoned with exactly.
--- `full.lua` has the rest, and the format.
+-- Nothing reserved, no block, a clock that goes forward, and a rate that can be reckoned with
+-- exactly. `full.lua` has the rest, and the format.
 repeat
   if not asks then
     break
@@ -25,7 +25,8 @@ repeat
     end
   end
 
-  -- How many calls each limit has room for; else how long it waits. `verdict` in `common.lua` says which one decides.
+  -- How many calls each limit has room for; else how long it waits. `verdict` in `common.lua` says
+  -- which one decides.
   local admitted = calls
   local decides, wait, left, reset = 0, 0, EXACT, 0
   -- Tokens missing, window-ths of one, and by how much the rate was reduced.

@@ -1,17 +1,18 @@
 //! [`Bucket`]: the state of one key, under whichever algorithm.
 
 use super::kept::Kept;
-use crate::algorithm;
+#[allow(clippy::wildcard_imports, reason = "the table names what each algorithm keeps")]
+use crate::algorithm::*;
 use crate::rule::{Algorithm, Limit};
 use crate::store::request::Request;
 use crate::store::verdict::Verdict;
 
 macro_rules! buckets {
-    ($($(#[$attribute:meta])* $variant:ident $module:ident $row:tt)*) => {
+    ($($(#[$attribute:meta])* $variant:ident $module:ident($state:ty) $row:tt)*) => {
         /// The state of one key. Its algorithm is looked at once per call: [`Kept`] does the rest.
         #[derive(Debug)]
         pub(super) enum Bucket {
-            $($variant(Kept<algorithm::$module::State>),)*
+            $($variant(Kept<$state>),)*
         }
 
         impl Bucket {
@@ -35,7 +36,7 @@ crate::__algorithms!(buckets);
 
 /// What `$work` makes of the state, whatever algorithm it is.
 macro_rules! with {
-    (($bucket:expr, $kept:ident => $work:expr) $($(#[$attribute:meta])* $variant:ident $module:ident $row:tt)*) => {
+    (($bucket:expr, $kept:ident => $work:expr) $($(#[$attribute:meta])* $variant:ident $module:ident $state:tt $row:tt)*) => {
         match $bucket { $(Bucket::$variant($kept) => $work,)* }
     };
     ($bucket:expr, $kept:ident => $work:expr) => {

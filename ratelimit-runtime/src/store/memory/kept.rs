@@ -1,5 +1,5 @@
-//! [`Kept`]: what one key has used, as its algorithm keeps it, with what holds for all algorithms: a clock that never
-//! steps back, the expiry, and the block.
+//! [`Kept`]: what one key has used, as its algorithm keeps it, with what holds for all algorithms:
+//! a clock that never steps back, the expiry, and the block.
 
 use super::block::Block;
 use crate::algorithm::{AlgorithmState, RESERVED_WAIT, Standing};
@@ -10,8 +10,9 @@ use crate::store::verdict::Verdict;
 #[derive(Debug)]
 pub(super) struct Kept<S> {
     state: S,
-    /// The time of the newest admission, or of what was settled or refunded since. An earlier clock has stepped back,
-    /// and is read as standing still at this time, so that nothing is admitted twice.
+    /// The time of the newest admission, or of what was settled or refunded since. An earlier clock
+    /// has stepped back, and is read as standing still at this time, so that nothing is admitted
+    /// twice.
     newest: u64,
     /// When what was admitted is void, by the clock as it is. A block may last longer.
     expires_at: u64,
@@ -56,8 +57,8 @@ impl<S: Default> Default for Kept<S> {
 }
 
 impl<S: AlgorithmState> Kept<S> {
-    /// A state that answers as this one does now, for a key that has shared it with others. Blocks are not copied, and
-    /// nothing can be given back that was used before.
+    /// A state that answers as this one does now, for a key that has shared it with others. Blocks
+    /// are not copied, and nothing can be given back that was used before.
     pub(super) fn copy(&mut self, request: &Request<'_>, now: u64) -> Self {
         let Time { at, .. } = self.advance(request, now);
         let (state, first_ticket) = self.state.copy(&request.demand(), at);
@@ -103,7 +104,8 @@ impl<S: AlgorithmState> Kept<S> {
         Self::standing_of_none(request, time.at)
     }
 
-    /// What is void is left alone until something is written: the clock may step back to before that.
+    /// What is void is left alone until something is written: the clock may step back to before
+    /// that.
     #[cold]
     fn standing_of_none(request: &Request<'_>, at: u64) -> Standing {
         S::default().standing(&request.demand(), at)
@@ -193,8 +195,9 @@ impl<S: AlgorithmState> Kept<S> {
         blocked
     }
 
-    /// What a key would have anew if its state were dropped: the share used of its fullest limit, in 2,048ths. `None` for
-    /// what has to be kept: a block, a reservation, or more than half of a limit used. `request` costs nothing.
+    /// What a key would have anew if its state were dropped: the share used of its fullest limit,
+    /// in 2,048ths. `None` for what has to be kept: a block, a reservation, or more than half of a
+    /// limit used. `request` costs nothing.
     pub(super) fn loss(&mut self, request: &Request<'_>, now: u64) -> Option<u64> {
         let Time { at, is_live, .. } = self.advance(request, now);
         if self.block.left(now) > 0 {
@@ -245,7 +248,8 @@ impl<S: AlgorithmState> Kept<S> {
             self.copied = None;
         }
         if now < self.newest {
-            // The clock stepped back. What is kept lives no longer than it would if it had been written now.
+            // The clock stepped back. What is kept lives no longer than it would if it had been
+            // written now.
             self.expires_at = self.expires_at.min(now.saturating_add(request.horizon_us()));
         }
         Time { now, at: now.max(self.newest), is_live: true }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::scripts::layout::LogLayout;
 use super::{redis_cell, transactions};
 use crate::error::StoreError;
-use crate::rule::{Algorithm, Commands};
+use crate::rule::{Algorithm, PlainCommands};
 use crate::store::{Capabilities, Feature, Request};
 
 /// What a store is to use.
@@ -86,11 +86,11 @@ impl Settings {
                 Feature::ALL
             } else {
                 match row.commands {
-                    Some(Commands::Log) if self.log_layout != Some(LogLayout::Ring) => {
+                    Some(PlainCommands::Log) if self.log_layout != Some(LogLayout::Ring) => {
                         &[Limits, Refund, Block, Together, Keys]
                     }
                     // Such a counter goes by the server's clock.
-                    Some(Commands::Counter) if !own_clock => &[Refund, Keys],
+                    Some(PlainCommands::Counter) if !own_clock => &[Refund, Keys],
                     _ => continue,
                 }
             };
@@ -121,11 +121,11 @@ impl Settings {
             return Ok(Route::Script);
         }
         match row.commands {
-            Some(Commands::Log) if self.log_layout == Some(LogLayout::Ring) => {
+            Some(PlainCommands::Log) if self.log_layout == Some(LogLayout::Ring) => {
                 unsupported("`LogLayout::Ring` needs scripts: allow them with `RedisStore::scripts(true)`")
             }
-            Some(Commands::Log) => in_a_zset(request, "scripts(true)").map(|()| Route::LogCommands),
-            Some(Commands::Counter) => counted(request, own_clock).map(|()| Route::CounterCommands),
+            Some(PlainCommands::Log) => in_a_zset(request, "scripts(true)").map(|()| Route::LogCommands),
+            Some(PlainCommands::Counter) => counted(request, own_clock).map(|()| Route::CounterCommands),
             None => {
                 let others = Algorithm::ALL.iter().map(|algorithm| algorithm.row());
                 let others: Vec<_> = others.filter(|row| row.commands.is_some()).map(|row| row.name).collect();

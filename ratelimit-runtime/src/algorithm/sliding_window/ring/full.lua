@@ -2,8 +2,8 @@
 
 local SHRINKING = 2048
 
--- `count` pieces of `size` bytes from number `first` on, in a ring of `of` that starts at byte `start`; the first
--- `lower` of them before a gap of `gap`.
+-- `count` pieces of `size` bytes from number `first` on, in a ring of `of` that starts at byte
+-- `start`; the first `lower` of them before a gap of `gap`.
 local function ring_span(log, start, size, first, count, of, lower, gap)
   if gap > 0 and lower < count then
     local upper = (first + lower + gap) % of
@@ -20,8 +20,8 @@ local function ring_span(log, start, size, first, count, of, lower, gap)
   return bytes
 end
 
--- Writes a log that is short anew, with other room: half as many slots again as there are entries, or `most` if that is
--- enough. `swept`, it is without the dead, and with slots of the form `form`.
+-- Writes a log that is short anew, with other room: half as many slots again as there are entries,
+-- or `most` if that is enough. `swept`, it is without the dead, and with slots of the form `form`.
 local function ring_rewrite(log, swept, form, most, lasts)
   work = work + 12
   local function capacity(needed)
@@ -36,7 +36,8 @@ local function ring_rewrite(log, swept, form, most, lasts)
     return cap < BLOCK and cap or math.ceil(cap / BLOCK) * BLOCK
   end
 
-  -- Where there are sums, the entries keep their places within the blocks, so that nothing has to be added up again.
+  -- Where there are sums, the entries keep their places within the blocks, so that nothing has to
+  -- be added up again.
   local function moved()
     local offset = 0
     local cap = capacity(log.n + 1)
@@ -293,7 +294,8 @@ local function ring_change(log, operation, ticket, amount)
   if operation == 'commit' then
     write(i, at, cost, reserved, ticket, cost)
   else
-    -- What was admitted while the log was a sorted set has an entry for each unit of its cost, under tickets in a row.
+    -- What was admitted while the log was a sorted set has an entry for each unit of its cost,
+    -- under tickets in a row.
     local last = i
     repeat
       write(i, at, cost, reserved, ticket, 0)

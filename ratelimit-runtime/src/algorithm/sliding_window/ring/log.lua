@@ -1,22 +1,27 @@
--- An exact sliding window of calls of any weight, as one string: a header, slots in a ring, and sums of blocks of them.
+-- An exact sliding window of calls of any weight, as one string: a header, slots in a ring, and
+-- sums of blocks of them.
 --
---   header   format (1, or 2 while a gap moves), whether the slots are wide, how many limits; slots in the ring, the slot of the first entry, how
---            many entries, refunds since the dead were swept out; newest time, time of the last entry that counts, newest
---            ticket, end of the block of the key and how long it was given, first ticket, cost and reservations in the
+--   header   format (1, or 2 while a gap moves), whether the slots are wide, how many limits; slots in
+--            the ring, the slot of the first entry, how many entries, refunds since the dead were
+--            swept out; newest time, time of the last entry that counts, newest ticket, end of the
+--            block of the key and how long it was given, first ticket, cost and reservations in the
 --            open block of slots, which is the one that is being written
---   views    per limit: how many of the first entries have left its window; cost and reservations of all others
---   slots    ticket (from the first ticket on), how far it is ahead of the entry's time, cost (and a bit if reserved);
---            wide once there is a number that narrow ones do not hold
+--   views    per limit: how many of the first entries have left its window; cost and reservations of
+--            all others
+--   slots    ticket (from the first ticket on), how far it is ahead of the entry's time, cost (and a
+--            bit if reserved); wide once there is a number that narrow ones do not hold
 --   sums     per 256 slots, once all of them are written: last time, cost and reservations
---   gap      only in format 2: how many of the first entries are before a gap, and how many slots it has (see below)
+--   gap      only in format 2: how many of the first entries are before a gap, and how many slots it
+--            has (see below)
 --
--- A ticket is the entry's time, or one more than the last ticket; none is given twice while the key lives. A refunded
--- entry stays where it is with a cost of 0, unless it is the last.
+-- A ticket is the entry's time, or one more than the last ticket; none is given twice while the key
+-- lives. A refunded entry stays where it is with a cost of 0, unless it is the last.
 --
--- Up to 16 entries fill their slots from the first on, and are read and written whole. The sums keep every other call
--- short as well: where many entries have to be passed, they are taken by 256.
+-- Up to 16 entries fill their slots from the first on, and are read and written whole. The sums
+-- keep every other call short as well: where many entries have to be passed, they are taken by 256.
 --
--- A call runs the whole file, and Lua makes every function anew: what few calls need is made inside of what needs it.
+-- A call runs the whole file, and Lua makes every function anew: what few calls need is made inside
+-- of what needs it.
 
 local SMALL, BLOCK, LARGE = 16, 256, 512
 local HEADER = { format = '<BBBI4I4I4I4dddddddd', size = 83 }
@@ -108,7 +113,8 @@ local function ring_keep(log)
   call('SETRANGE', log.key, 0, ring_header(log))
 end
 
--- Time, cost, reserved cost and ticket of an entry. If it has to be read, so are up to `ahead` from it on.
+-- Time, cost, reserved cost and ticket of an entry. If it has to be read, so are up to `ahead` from
+-- it on.
 local function ring_entry(log, i, ahead)
   local size = log.slot.size
   local slot = ring_place(log, i)
@@ -128,8 +134,9 @@ local function ring_entry(log, i, ahead)
   return ticket - lead, cost, 0, ticket
 end
 
--- Goes past entries, from `i` on, up to the first that is newer than `cut`, or with which their cost, or if `unreserved`
--- what of it is not reserved, reaches `enough`. Returns that entry, cost and reservations of those before, its time.
+-- Goes past entries, from `i` on, up to the first that is newer than `cut`, or with which their
+-- cost, or if `unreserved` what of it is not reserved, reaches `enough`. Returns that entry, cost
+-- and reservations of those before, its time.
 local function ring_walk(log, i, cut, enough, unreserved)
   local cost, reserved = 0, 0
   local n = log.n
@@ -165,9 +172,10 @@ end
 
 -- Making room in a long ring, a bounded piece of work per call.
 --
--- New slots are added at the physical end. If the log is wrapped around it, they are a gap in the middle, and each
--- admission moves a few blocks of 256 slots from before the gap to behind it, until the gap is in front of the first entry,
--- where it is free room. Where many have been refunded, blocks are merged on the way.
+-- New slots are added at the physical end. If the log is wrapped around it, they are a gap in the
+-- middle, and each admission moves a few blocks of 256 slots from before the gap to behind it,
+-- until the gap is in front of the first entry, where it is free room. Where many have been
+-- refunded, blocks are merged on the way.
 
 local AT_ONCE, MERGED_AT_ONCE, STEP, TRIMMED = 4, 3, 8192, 1500000
 
@@ -211,7 +219,8 @@ local function ring_moved(log)
     log.refunds = math.min(log.refunds, math.floor(log.n / 4))
   end
   if ring_sums(log, log.cap / BLOCK) <= TRIMMED then
-    -- A copy without the room that Redis has added on its own account, for a string that might go on growing.
+    -- A copy without the room that Redis has added on its own account, for a string that might go
+    -- on growing.
     redis.pcall('BITOP', 'OR', log.key, log.key)
   end
 end
@@ -254,7 +263,8 @@ local function ring_move(log)
     log.refunds = math.max(log.refunds - BLOCK, 0)
   end
 
-  -- The live entries of two blocks, in the slots of one: dead ones fill it. Nil if there are too many.
+  -- The live entries of two blocks, in the slots of one: dead ones fill it. Nil if there are too
+  -- many.
   local function merged(bytes)
     local before, first = log.slot.before_cost, 0
     local dead = string.rep('\0', size - before)

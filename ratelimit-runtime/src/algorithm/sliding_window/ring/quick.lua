@@ -1,5 +1,5 @@
--- The log as a ring, or nothing yet: nothing reserved, no block, and a clock that goes forward. `full.lua` has the
--- rest, `log.lua` the format.
+-- The log as a ring, or nothing yet: nothing reserved, no block, and a clock that goes forward.
+-- `full.lua` has the rest, `log.lua` the format.
 repeat
   if not asks or record then
     break
@@ -31,7 +31,8 @@ repeat
     end
   end
 
-  -- How many calls each limit has room for; else how long it waits. `verdict` in `common.lua` says which one decides.
+  -- How many calls each limit has room for; else how long it waits. `verdict` in `common.lua` says
+  -- which one decides.
   local admitted, gone = calls, nil
   local decides, wait, left, span = 0, 0, nil, window
   local views = limits > 1 and {}
@@ -45,7 +46,8 @@ repeat
         skipped, used, reserved = parse(VIEW, bytes, 64 + 20 * view)
       end
     end
-    -- Past what has left the window; if that is not enough, on to the entry that frees the next slot.
+    -- Past what has left the window; if that is not enough, on to the entry that frees the next
+    -- slot.
     local i, over, frees = skipped, 1, 0
     gone = nil
     while i < count and over > 0 do

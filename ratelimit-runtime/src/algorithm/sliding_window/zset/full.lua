@@ -1,11 +1,13 @@
 -- An exact sliding window of calls that weigh 1, as a sorted set that can be read with `ZRANGE`.
 --
--- Each admission is a member. Its score is its time in microseconds; the member is its ticket, sixteen digits that are
--- unique and ascending: the time, or one more than the last. (A call of cost c is c members.)
+-- Each admission is a member. Its score is its time in microseconds; the member is its ticket,
+-- sixteen digits that are unique and ascending: the time, or one more than the last. (A call of
+-- cost c is c members.)
 --
--- One more member may stand above them, `meta:<how long the block was given>:<the newest ticket>`, of sixteen digits
--- each, with a score of 5,000,000,000,000,000 and the end of the block, or 0. It is there while there is a block, or
--- the newest entry has been refunded: its ticket is never given again. An admission ends it.
+-- One more member may stand above them, `meta:<how long the block was given>:<the newest ticket>`,
+-- of sixteen digits each, with a score of 5,000,000,000,000,000 and the end of the block, or 0. It
+-- is there while there is a block, or the newest entry has been refunded: its ticket is never given
+-- again. An admission ends it.
 
 local META = 5000000000000000
 local WRONG_LOG = failed('WRONGTYPE the key does not hold a rate limiter log')
@@ -18,7 +20,8 @@ local function zset_entry(member, score)
   end
 end
 
--- How long the block was given, the newest ticket, and when the block ends; nothing if it is something else.
+-- How long the block was given, the newest ticket, and when the block ends; nothing if it is
+-- something else.
 local function zset_meta(member, score)
   local given, ticket = string.match(member, '^meta:(%d+):(%d+)$')
   local ends = tonumber(score)
@@ -131,7 +134,8 @@ local function zset(key, request)
   local expired = 0
   for i = 1, n do
     local max, window = request.max[i], request.window[i]
-    -- If the log is long enough to refuse, the entry that would have to leave tells whether it does.
+    -- If the log is long enough to refuse, the entry that would have to leave tells whether it
+    -- does.
     local over = logged + cost - max
     local frees = false
     if over > 0 and logged > 0 then
@@ -174,7 +178,8 @@ local function zset(key, request)
     call('UNLINK', key)
     meta = nil
   end
-  -- The insertion comes before the trimming, because only a script's first write is refused for lack of memory.
+  -- The insertion comes before the trimming, because only a script's first write is refused for
+  -- lack of memory.
   local score = digits(at)
   for from = 0, cost - 1, 1000 do
     local entries = {}

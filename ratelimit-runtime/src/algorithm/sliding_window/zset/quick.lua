@@ -1,5 +1,5 @@
--- The log as a sorted set, or nothing yet: a cost of 1, no block, and a clock that goes forward. `full.lua` has the
--- rest, and the format.
+-- The log as a sorted set, or nothing yet: a cost of 1, no block, and a clock that goes forward.
+-- `full.lua` has the rest, and the format.
 repeat
   local ZSET, RING, LARGEST_ZSET = 1, 2, 126
   if not asks or cost > 1 or layout == RING or most > LARGEST_ZSET and layout ~= ZSET then
@@ -22,7 +22,8 @@ repeat
     end
   end
 
-  -- How many calls each limit has room for; else how long it waits. `verdict` in `common.lua` says which one decides.
+  -- How many calls each limit has room for; else how long it waits. `verdict` in `common.lua` says
+  -- which one decides.
   local admitted, stays = calls < 1000 and calls or 1000, 0
   local decides, wait, left, reset = 0, 0, math.huge, 0
   for i = 1, limits do
@@ -76,7 +77,8 @@ repeat
   if admitted == 1 then
     call('ZADD', key, score, ticket == now and score or string.format('%016.0f', ticket))
   else
-    -- Most differ in the last digit only. The newest comes first, because Redis looks for the place of each from below.
+    -- Most differ in the last digit only. The newest comes first, because Redis looks for the place
+    -- of each from below.
     local entries, char, tens = {}, string.char, nil
     local last = ticket + admitted - 1
     for i = 1, 2 * admitted, 2 do

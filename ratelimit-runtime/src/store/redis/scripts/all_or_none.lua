@@ -20,7 +20,8 @@ local function is_allowed(record)
   return string.byte(record) % 2 == 1
 end
 
--- Gives back what a key was charged. One that cannot even be given back is left as it is: nothing is known of it.
+-- Gives back what a key was charged. One that cannot even be given back is left as it is: nothing
+-- is known of it.
 local function give_back(i, record)
   local ticket = select(7, parse(RECORD, record))
   if ticket > 0 then

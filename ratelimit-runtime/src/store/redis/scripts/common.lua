@@ -50,11 +50,12 @@ end
 
 -- Chooses the limit that decides: of those that wait longest the first with the least left.
 --
--- `wait`, `left` and `reset` hold a number per limit, counted from the time `at`, which is ahead of the clock where
--- that has stepped back. Nothing lasts longer than `life`, what is left of the key's life without a block.
+-- `wait`, `left` and `reset` hold a number per limit, counted from the time `at`, which is ahead of
+-- the clock where that has stepped back. Nothing lasts longer than `life`, what is left of the
+-- key's life without a block.
 --
--- `ticket` is that of an admission; of a refusal, -1 if reservations are open. A refusal by a block has there, below 0
--- as well, how long the block goes on.
+-- `ticket` is that of an admission; of a refusal, -1 if reservations are open. A refusal by a block
+-- has there, below 0 as well, how long the block goes on.
 local function verdict(wait, left, reset, at, blocked_for, life, ticket)
   local index = 1
   for i = 2, #wait do
@@ -91,8 +92,8 @@ local function set(key, value, lasts)
   call('SET', key, value, EXPIRY, millis(lasts))
 end
 
--- What is left of the key's life, in microseconds. A clock that has stepped back must not have lengthened it: it is
--- cut to what it would be had the key been written now.
+-- What is left of the key's life, in microseconds. A clock that has stepped back must not have
+-- lengthened it: it is cut to what it would be had the key been written now.
 local function life_of(key, longest)
   local left = call('PTTL', key)
   if left > lasting_millis(longest) or left == -1 then
@@ -110,8 +111,8 @@ local function record(verdict, calls)
   return pack(RECORD, allowed + 2 * blocked, limit, calls, remaining, retry, reset, ticket), calls
 end
 
--- How an algorithm answers `calls` calls of one question, or the first of them. A call that is refused without setting
--- a block changes nothing, so all the others are refused alike.
+-- How an algorithm answers `calls` calls of one question, or the first of them. A call that is
+-- refused without setting a block changes nothing, so all the others are refused alike.
 local function answering(decide)
   return function(key, question, calls)
     work = work + 1

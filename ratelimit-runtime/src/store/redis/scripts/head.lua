@@ -2,16 +2,18 @@
 --
 -- KEYS    the keys; one may stand here several times
 -- ARGV    the time in microseconds, or '' for the server's own clock; a number of eight bytes; then
---         a question for each key. A question is packed, little-endian, counts and times as doubles:
---           operation  a byte: 1 acquire, 2 reserve, 3 peek, 4 refund, 5 release, 6 commit, 7 block,
---                      8 unblock (release gives a reservation back; commit makes it a charge)
+--         a question for each key. A question is packed, little-endian, counts and times as
+--         doubles:
+--           operation  a byte: 1 acquire, 2 reserve, 3 peek, 4 refund, 5 release, 6 commit,
+--                      7 block, 8 unblock (release gives a reservation back, commit makes it a
+--                      charge)
 --           algorithm and layout, a byte: 16 times the number of the algorithm, and how a log is to
 --                      be kept: 0 as what is stored suggests, 1 always as a sorted set, 2 as a ring
 --                      where nothing is stored yet. 0 for what is no log
 --           calls      two bytes: how many ask this; more than one only to acquire or reserve
 --           cost       of each call
---           block      microseconds, or 0 for none; to acquire or reserve: how long a key is blocked
---                      once its limits refuse it; to block: how long
+--           block      microseconds, or 0 for none; to acquire or reserve: how long a key is
+--                      blocked once its limits refuse it; to block: how long
 --           ticket     to refund, release or commit; else 0
 --           n          a byte: how many limits, and for each of them
 --           max, window in microseconds, capacity

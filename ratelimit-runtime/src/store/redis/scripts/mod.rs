@@ -1,4 +1,5 @@
-//! What the scripts are asked and answer, as bytes, and the scripts themselves, which stand beside this file.
+//! What the scripts are asked and answer, as bytes, and the scripts themselves, which stand beside
+//! this file.
 
 pub(super) mod layout;
 pub(super) mod number;

@@ -44,7 +44,8 @@ pub(crate) fn question(operation: Operation, request: &Request<'_>, log: Option<
     question.extend_from_slice(doubles([request.cost(), block, operation.ticket()]).as_flattened());
     question.push(u8::try_from(request.limits().len()).unwrap_or(u8::MAX));
     for limit in request.limits() {
-        // A limit of 0 is never asked whether it admits, only reset and the like; the scripts divide by `max`.
+        // A limit of 0 is never asked whether it admits, only reset and the like; the scripts
+        // divide by `max`.
         let numbers = [limit.max().max(1), limit.window_us(), limit.capacity().max(1)];
         question.extend_from_slice(doubles(numbers).as_flattened());
     }
@@ -131,8 +132,8 @@ pub(crate) fn verdicts(reply: &Value) -> Option<Vec<Verdict>> {
     Some(verdicts)
 }
 
-// What a connection is told to expect: a reply that cannot belong to its question shows that replies and questions have
-// come apart.
+// What a connection is told to expect: a reply that cannot belong to its question shows that
+// replies and questions have come apart.
 
 pub(crate) fn is_verdict(reply: &Value) -> bool {
     verdict(reply).is_some()

@@ -45,7 +45,7 @@ macro_rules! text {
 pub(crate) const COMMON: &str = text!("common.lua");
 
 macro_rules! scripts {
-    ($($(#[$attribute:meta])* $variant:ident $module:ident $row:tt)*) => {
+    ($($(#[$attribute:meta])* $variant:ident $module:ident $state:tt $row:tt)*) => {
         /// The script that answers questions on one key, or on several keys one by one.
         pub(crate) fn of(algorithm: Algorithm) -> &'static Script {
             match algorithm {
@@ -75,7 +75,8 @@ pub(crate) static ALL_OR_NONE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(text!("head.lua").to_owned() + &functions + text!("answer.lua") + text!("all_or_none.lua"))
 });
 
-/// The two parts of an algorithm: `quick` for the common question, and all that is made for the rest.
+/// The two parts of an algorithm: `quick` for the common question, and all that is made for the
+/// rest.
 pub(crate) fn parts(algorithm: Algorithm) -> (String, String) {
     let joined = |files: &[&str]| files.iter().fold(String::new(), |joined, file| joined + file + "\n");
     let Lua { quick, full } = Lua::of(algorithm);

@@ -11,8 +11,9 @@ pub(crate) struct Call<'a> {
 impl<'a> Call<'a> {
     /// Begins a call of so many questions, each of which has a key.
     ///
-    /// A server that does not know the script is told it `in_full`, and knows it from then on. `SCRIPT LOAD` would be one
-    /// round trip more, and in a cluster would reach nodes that do not have the keys.
+    /// A server that does not know the script is told it `in_full`, and knows it from then on.
+    /// `SCRIPT LOAD` would be one round trip more, and in a cluster would reach nodes that do not
+    /// have the keys.
     pub(crate) fn begin(to: &'a mut Vec<u8>, script: &Script, in_full: bool, questions: usize) -> Self {
         let (name, script) = if in_full { ("EVAL", script.source()) } else { ("EVALSHA", script.sha1()) };
         head(to, b'*', 2 * questions + 5);
