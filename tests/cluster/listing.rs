@@ -72,7 +72,7 @@ async fn keys_of_all_masters_are_listed_while_slots_move() {
 /// Each page by a limiter of its own, that knows nothing but the cursor.
 #[tokio::test]
 async fn other_processes_go_on_with_a_list_while_slots_move() {
-    let mut cluster = RedisCluster::start(3, 0);
+    let cluster = RedisCluster::start(3, 0);
     let expected = charge(&limiter(&cluster), 300).await;
     let mut slots = expected.iter().map(|key| slot(&cluster, key)).collect::<Vec<_>>().into_iter();
     let (mut listed, mut pages, mut cursor) = (BTreeSet::new(), 0, None::<Vec<u8>>);
