@@ -33,14 +33,14 @@ impl Runtime {
     }
 
     /// A variant of one of its enums.
-    pub(crate) fn variant(&self, of: &str, name: &str) -> TokenStream {
+    pub(crate) fn variant(of: &str, name: &str) -> TokenStream {
         let mixed = Span::mixed_site();
         let (private, of, name) = (Self::private(mixed), Ident::new(of, mixed), Ident::new(name, mixed));
         quote_spanned!(mixed=> #private::#of::#name)
     }
 
     /// A function of its builder of checks.
-    pub(crate) fn check_builder(&self, function: &str, span: Span) -> TokenStream {
+    pub(crate) fn check_builder(function: &str, span: Span) -> TokenStream {
         let span = span.resolved_at(Span::mixed_site());
         let (private, function) = (Self::private(span), Ident::new(function, span));
         quote_spanned!(span=> #private::CheckBuilder::#function)

@@ -41,13 +41,11 @@ impl<T: Copy> Keywords<T> {
     /// What may be written: `"a", "b" or "c"`.
     pub(crate) fn advice(&self) -> String {
         let mut quoted: Vec<_> = self.values.iter().map(|(keyword, _)| format!("\"{keyword}\"")).collect();
-        match self.or {
-            Some(or) => format!("{}, or {or}", quoted.join(", ")),
-            None => {
-                let last = quoted.pop().unwrap_or_default();
-                format!("{} or {last}", quoted.join(", "))
-            }
+        if let Some(or) = self.or {
+            return format!("{}, or {or}", quoted.join(", "));
         }
+        let last = quoted.pop().unwrap_or_default();
+        format!("{} or {last}", quoted.join(", "))
     }
 
     fn meant(&self, other: &str) -> Option<&'static str> {

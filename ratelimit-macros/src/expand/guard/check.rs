@@ -14,6 +14,7 @@ use crate::expand::context::Context;
 use crate::expand::guard::rule_static;
 use crate::expand::key::value;
 use crate::expand::receiver::kept_in;
+use crate::expand::runtime::Runtime;
 use crate::parse::template::Piece;
 use crate::plan::check::Check;
 
@@ -47,7 +48,7 @@ pub(crate) fn expand(check: &Check, context: &Context) -> TokenStream {
     let new = new(limiter.as_ref(), context);
     let mut steps = Vec::new();
     let set = |method, value: TokenStream| {
-        let method = runtime.check_builder(method, mixed);
+        let method = Runtime::check_builder(method, mixed);
         quote_spanned!(mixed=> #method(&mut __ratelimit_check, #value);)
     };
     steps.extend(max.as_ref().map(|max| set("max", number(max, context))));
@@ -65,16 +66,16 @@ pub(crate) fn expand(check: &Check, context: &Context) -> TokenStream {
         }
     }
     if *reserves {
-        let reserve = runtime.check_builder("reserve", mixed);
+        let reserve = Runtime::check_builder("reserve", mixed);
         steps.push(quote_spanned!(mixed=> #reserve(&mut __ratelimit_check);));
     }
     match key {
         Key::None => {}
-        Key::Template(pieces) => steps.extend(pieces.iter().map(|piece| self::piece(piece, context))),
+        Key::Template(pieces) => steps.extend(pieces.iter().map(self::piece)),
         Key::Expr(given) => {
             let span = given.span().resolved_at(mixed);
             let expr = context.receiver.operand(given);
-            let part = runtime.check_builder("part", span);
+            let part = Runtime::check_builder("part", span);
             let call = kept_in(given, quote_spanned!(span=> #part(&mut __ratelimit_check, &#expr)));
             steps.push(quote_spanned!(span=> #call;));
         }
@@ -97,28 +98,28 @@ fn new(limiter: Option<&Expr>, context: &Context) -> TokenStream {
     let mixed = Span::mixed_site();
     let runtime = &context.runtime;
     let Some(limiter) = limiter else {
-        let check = runtime.check_builder("new", mixed);
+        let check = Runtime::check_builder("new", mixed);
         return quote_spanned!(mixed=> #check(__ratelimit_rule));
     };
     let span = limiter.span().resolved_at(mixed);
     let given = context.receiver.operand(limiter);
     let as_limiter = runtime.limiter(span);
     let limiter = kept_in(limiter, quote_spanned!(span=> #as_limiter(&#given)));
-    let check_on = runtime.check_builder("on", mixed);
+    let check_on = Runtime::check_builder("on", mixed);
     quote_spanned!(mixed=> #check_on(__ratelimit_rule, #limiter))
 }
 
-fn piece(piece: &Piece<Value>, context: &Context) -> TokenStream {
+fn piece(piece: &Piece<Value>) -> TokenStream {
     match piece {
         Piece::Text(text) => {
             let mixed = Span::mixed_site();
-            let check_text = context.runtime.check_builder("text", mixed);
+            let check_text = Runtime::check_builder("text", mixed);
             quote_spanned!(mixed=> #check_text(&mut __ratelimit_check, #text);)
         }
         Piece::Placeholder(part) => {
             let span = part.root.span().resolved_at(Span::mixed_site());
             let part = value::expand(part);
-            let check_part = context.runtime.check_builder("part", span);
+            let check_part = Runtime::check_builder("part", span);
             quote_spanned!(span=> #check_part(&mut __ratelimit_check, &#part);)
         }
     }

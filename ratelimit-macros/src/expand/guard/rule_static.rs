@@ -25,7 +25,7 @@ pub(crate) fn expand(rule: &RuleStatic, runtime: &Runtime) -> TokenStream {
         RuleName::Derived(nth) => (Some(here), runtime.rule_derived_nth(mixed), quote_spanned!(mixed=> #path, #nth)),
     };
     let more = limits.map(|limit| quote_spanned!(mixed=> .and(#limit)));
-    let settings = rule.settings.iter().map(|setting| self::setting(setting, runtime));
+    let settings = rule.settings.iter().map(setting);
     let rule = runtime.rule(mixed);
     quote_spanned! {mixed=>
         {
@@ -45,13 +45,13 @@ fn limit(limit: Limit, runtime: &Runtime) -> TokenStream {
 }
 
 /// A call of the builder method that takes it.
-fn setting(setting: &Setting, runtime: &Runtime) -> TokenStream {
+fn setting(setting: &Setting) -> TokenStream {
     let mixed = Span::mixed_site();
     let Setting { name, value } = setting;
     let method = format_ident!("with_{name}", span = mixed);
     let value = match value {
         SettingValue::Micros(micros) => duration(*micros),
-        SettingValue::Variant(of, name) => runtime.variant(of, name),
+        SettingValue::Variant(of, name) => Runtime::variant(of, name),
         SettingValue::Text(text) => quote_spanned!(mixed=> #text),
     };
     quote_spanned!(mixed=> .#method(#value))
