@@ -1,5 +1,5 @@
-//! What is not yet as it shall be: lists that only shrink. What is wrong and not listed fails, and so does
-//! what is listed and no longer wrong.
+//! What is not yet as it shall be: lists that only shrink. What is wrong and not listed fails, and
+//! so does what is listed and no longer wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +12,7 @@ pub(super) fn assert_only_allowed(list: &str, found: impl Iterator<Item = (Strin
     let found: BTreeMap<_, _> = found.collect();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("house/allowed").join(list).with_extension("txt");
     if std::env::var_os("ALLOWED").is_some_and(|value| value == "overwrite") {
-        let names: Vec<_> = found.keys().map(|name| name.as_str()).chain([""]).collect();
+        let names: Vec<_> = found.keys().map(String::as_str).chain([""]).collect();
         fs::write(&path, names.join("\n")).unwrap();
     }
     let text = fs::read_to_string(&path).unwrap();

@@ -30,7 +30,8 @@ pub(super) fn files(folders: &[&str], extensions: &[&str]) -> Vec<(String, Strin
     files
 }
 
-/// The numbers of the lines that are too wide. What cannot be broken is left out: rows of tables, addresses, code.
+/// The numbers of the lines that are too wide. What cannot be broken is left out: rows of tables,
+/// addresses, code.
 fn wide(text: &str) -> Vec<usize> {
     let mut in_code = false;
     let mut wide = Vec::new();

@@ -1,5 +1,5 @@
-//! The plan of the house, held: no module of either crate is in an import cycle, a room uses only rooms above it, and
-//! what has to be in two places is the same in both.
+//! The plan of the house, held: no module of either crate is in an import cycle, a room uses only
+//! rooms above it, and what has to be in two places is the same in both.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 

@@ -71,7 +71,7 @@ pub(crate) fn expand(check: &Check, context: &Context) -> TokenStream {
     }
     match key {
         Key::None => {}
-        Key::Template(pieces) => steps.extend(pieces.iter().map(self::piece)),
+        Key::Template(pieces) => steps.extend(pieces.iter().map(piece)),
         Key::Expr(given) => {
             let span = given.span().resolved_at(mixed);
             let expr = context.receiver.operand(given);
