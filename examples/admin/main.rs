@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use ratelimit_runtime::{Key, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule};
+use ratelimit_runtime::{Key, OnUnavailable, RateLimitError, RateLimiter, RedisMode, RedisStore, Rule};
 
 use arguments::{Bucket, Change, Command, Program, Service};
 use report::{Listing, Outcome, Report, Standing};
@@ -58,7 +58,11 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
 
 /// The limiter of the service, once Redis answers. If it does not, whatever is asked next says why.
 async fn connected(service: &Service) -> Result<RateLimiter, Failure> {
-    let store = RedisStore::new(&service.url()?).map_err(RateLimitError::from)?.scripts(!service.no_scripts);
+    let store = RedisStore::new(&service.url()?).map_err(RateLimitError::from)?.mode(if service.no_scripts {
+        RedisMode::Transactions
+    } else {
+        RedisMode::Scripts
+    });
     let limiter = RateLimiter::builder()
         .store(store)
         .prefix(&service.prefix)

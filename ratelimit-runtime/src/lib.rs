@@ -83,7 +83,7 @@ pub use rule::{Algorithm, InvalidLimit, Limit, OnUnavailable, ParseError, Policy
 pub use store::Store;
 pub use store::memory::MemoryStore;
 #[cfg(feature = "redis")]
-pub use store::redis::{LogLayout, RedisCredentials, RedisStore};
+pub use store::redis::{LogLayout, RedisCredentials, RedisMode, RedisStore};
 
 #[cfg(feature = "macros")]
 pub use ratelimit_macros::{KeyPart, key, rate_limit};

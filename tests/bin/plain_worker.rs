@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use ratelimit_runtime::store::Request;
-use ratelimit_runtime::{Algorithm, Limit, LogLayout, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, LogLayout, RedisMode, RedisStore, Store};
 use tokio::task::JoinSet;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -17,7 +17,10 @@ async fn main() {
     let [url, mode, algorithm, key, max] = args.as_slice() else {
         panic!("plain_worker URL scripts|plain log|counter KEY MAX");
     };
-    let store = RedisStore::new(url).unwrap().scripts(*mode == "scripts").log_layout(LogLayout::Zset);
+    let store = RedisStore::new(url).unwrap().mode(match *mode {
+        "scripts" => RedisMode::ScriptsWith(LogLayout::Zset),
+        _ => RedisMode::Transactions,
+    });
     let algorithm = if *algorithm == "log" { Algorithm::SlidingWindow } else { Algorithm::FixedWindow };
     let (store, key, max) = (Arc::new(store), Arc::<str>::from(*key), max.parse().unwrap());
     let mut running = JoinSet::new();

@@ -4,7 +4,7 @@
 
 use ratelimit_runtime::store::Store;
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{RedisStore, conformance};
+use ratelimit_runtime::{RedisMode, RedisStore, conformance};
 
 use crate::support::cluster::shared;
 
@@ -26,5 +26,5 @@ async fn without_deny_cache() -> (RedisStore, FakeClock) {
 
 async fn without_scripts() -> (RedisStore, FakeClock) {
     let (store, clock) = on_a_cluster().await;
-    (store.scripts(false), clock)
+    (store.mode(RedisMode::Transactions), clock)
 }

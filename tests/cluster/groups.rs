@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use ratelimit_runtime::{Key, OnUnavailable, RateLimitError, RateLimiter, Rule, rate_limit};
+use ratelimit_runtime::{Key, OnUnavailable, RateLimitError, RateLimiter, RedisMode, Rule, rate_limit};
 
 use super::*;
 use crate::support::eventually;
@@ -30,7 +30,11 @@ async fn both(pair: &Pair) -> Result<(), RateLimitError> {
 impl Pair {
     async fn on(cluster: &RedisCluster, timeout: Duration, scripts: bool) -> Self {
         let prefix = unique("pair");
-        let store = RedisStore::new(&cluster.url()).unwrap().deny_cache(false).scripts(scripts);
+        let store = RedisStore::new(&cluster.url()).unwrap().deny_cache(false).mode(if scripts {
+            RedisMode::Scripts
+        } else {
+            RedisMode::Transactions
+        });
         let builder = RateLimiter::builder().prefix(prefix.as_str()).store(store).timeout(timeout);
         let limiter = builder.on_unavailable(OnUnavailable::Deny).build().unwrap();
         limiter.ready().await.unwrap();

@@ -22,7 +22,7 @@ mod slots;
 use std::time::{Duration, Instant};
 
 use ratelimit_runtime::store::{Request, StoreError, StoreErrorKind, Verdict};
-use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, RedisMode, RedisStore, Store};
 use tokio::time::{sleep, timeout};
 
 use self::support::cluster::RedisCluster;

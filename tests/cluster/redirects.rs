@@ -77,14 +77,14 @@ async fn a_key_is_counted_exactly_while_its_slot_moves() {
     for &algorithm in Algorithm::ALL {
         moves(on(&cluster).await, &cluster, algorithm).await;
     }
-    moves(on(&cluster).await.scripts(false), &cluster, Algorithm::SlidingWindow).await;
-    moves(on(&cluster).await.scripts(false), &cluster, Algorithm::FixedWindow).await;
+    moves(on(&cluster).await.mode(RedisMode::Transactions), &cluster, Algorithm::SlidingWindow).await;
+    moves(on(&cluster).await.mode(RedisMode::Transactions), &cluster, Algorithm::FixedWindow).await;
 }
 
 /// Its command names no key, so a node that does not have a key any more would count anew instead of saying so.
 #[tokio::test]
 async fn the_module_redis_cell_is_not_used() {
-    let store = on(support::cluster::shared()).await.redis_cell(true);
+    let store = on(support::cluster::shared()).await.mode(RedisMode::RedisCell);
     let limits = [Limit::per_hour(3)];
     let request = Request::new(b"cell", Algorithm::LeakyBucket, &limits);
     assert!(!store.capabilities().supports_algorithm(Algorithm::LeakyBucket));

@@ -5,7 +5,7 @@ use std::fs;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::{Algorithm, Key, Limit, RateLimiter, Rule, key};
+use ratelimit_runtime::{Algorithm, Key, Limit, RateLimiter, RedisMode, Rule, key};
 use serde_json::Value;
 
 use super::support::cluster::RedisCluster;
@@ -268,7 +268,10 @@ fn it_finds_the_keys_of_every_kind_of_limiter() {
     );
     fs::remove_file(file).unwrap();
 
-    let plain = strict().store(ratelimit_runtime::RedisStore::new(&url).unwrap().scripts(false)).build().unwrap();
+    let plain = strict()
+        .store(ratelimit_runtime::RedisStore::new(&url).unwrap().mode(RedisMode::Transactions))
+        .build()
+        .unwrap();
     charge(&plain, &Rule::new("plain", Limit::per_hour(2)).with_algorithm(Algorithm::FixedWindow), &[Key::of("a")]);
     let flags = ["--url", &url, "--limits", "2/1h", "--algorithm", "fixed_window"];
     assert_eq!(json(&[&["list", "plain"], &flags[..]].concat())["keys"].as_array().unwrap().len(), 0);

@@ -25,6 +25,7 @@ const RUNTIME: &[&[&str]] = &[
 const REDIS: &[&[&str]] = &[
     &["errors", "backoff"],
     &["scripts"],
+    &["mode"],
     &["wire"],
     &["batching"],
     &["connection"],

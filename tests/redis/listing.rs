@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use ratelimit_runtime::store::Cursor;
-use ratelimit_runtime::{Algorithm, Key, Keys, Limit, MemoryStore, RateLimitError, RateLimiter, RedisStore, Rule};
+use ratelimit_runtime::{
+    Algorithm, Key, Keys, Limit, MemoryStore, RateLimitError, RateLimiter, RedisMode, RedisStore, Rule,
+};
 
 use super::PATIENCE;
 use crate::support::proxy::Proxy;
@@ -182,7 +184,16 @@ async fn a_fail_over_loses_no_key() {
 #[tokio::test]
 async fn what_scripts_keep_and_what_plain_commands_keep_are_listed_apart() {
     let server = RedisServer::start();
-    let on = |scripts| strict().store(RedisStore::new(&server.url()).unwrap().scripts(scripts)).build().unwrap();
+    let on = |scripts| {
+        strict()
+            .store(RedisStore::new(&server.url()).unwrap().mode(if scripts {
+                RedisMode::Scripts
+            } else {
+                RedisMode::Transactions
+            }))
+            .build()
+            .unwrap()
+    };
     let (scripts, plain) = (on(true), on(false));
     let window = RULE.clone().with_algorithm(Algorithm::FixedWindow);
     let _ = scripts.acquire(&window, &Key::of("by a script")).await.unwrap();

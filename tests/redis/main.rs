@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 use crate::support::redis::shared;
 use ratelimit_runtime::store::{Request, StoreError, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Algorithm, Limit, LogLayout, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, LogLayout, RedisMode, RedisStore, Store};
 use tokio::time::{sleep, timeout};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -44,7 +44,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Its logs are sorted sets.
 async fn store_with_fake_clock() -> (RedisStore, FakeClock) {
     let clock = FakeClock::new();
-    let store = RedisStore::new(&shared().url()).unwrap().with_clock(clock.clone()).log_layout(LogLayout::Zset);
+    let store = RedisStore::new(&shared().url())
+        .unwrap()
+        .with_clock(clock.clone())
+        .mode(RedisMode::ScriptsWith(LogLayout::Zset));
     store.ready().await.unwrap();
     (store, clock)
 }

@@ -9,7 +9,7 @@ use super::{MICROSECOND, MINUTE, PATIENCE, acquire, peek, store_with_fake_clock}
 use crate::support::redis::{RedisServer, shared};
 use crate::support::unique;
 use ratelimit_runtime::store::Request;
-use ratelimit_runtime::{Algorithm, Limit, LogLayout, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, LogLayout, RedisMode, RedisStore, Store};
 use tokio::task::JoinSet;
 
 const ALGORITHMS: [Algorithm; 5] = [
@@ -23,7 +23,7 @@ const ALGORITHMS: [Algorithm; 5] = [
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn twenty_thousand_concurrent_calls_are_counted_exactly() {
     let server = shared();
-    let store = Arc::new(RedisStore::new(&server.url()).unwrap().log_layout(LogLayout::Zset));
+    let store = Arc::new(RedisStore::new(&server.url()).unwrap().mode(RedisMode::ScriptsWith(LogLayout::Zset)));
     let (key, limit) = (unique("concurrent"), Limit::new(7_000, MINUTE));
     let mut calls = JoinSet::new();
     for _ in 0..20_000 {

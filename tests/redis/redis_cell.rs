@@ -19,7 +19,7 @@ use crate::support::redis::{RedisServer, shared};
 use crate::support::unique;
 use ratelimit_runtime::store::{Request, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Algorithm, Limit, Policy, RateLimiter, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, Policy, RateLimiter, RedisMode, RedisStore, Store};
 use tokio::task::JoinSet;
 
 const LEAKY: Algorithm = Algorithm::LeakyBucket;
@@ -54,7 +54,7 @@ fn server() -> Option<&'static RedisServer> {
 }
 
 fn cell(server: &RedisServer) -> RedisStore {
-    RedisStore::new(&server.url()).unwrap().redis_cell(true)
+    RedisStore::new(&server.url()).unwrap().mode(RedisMode::RedisCell)
 }
 
 fn limit(max: u64, seconds: u64, burst: u64) -> Limit {
@@ -252,7 +252,7 @@ async fn it_needs_no_scripts() {
     let Some(server) = server() else { return };
     assert_eq!(server.cli(&["ACL", "SETUSER", "cellonly", "on", ">pw", "~*", "+@all", "-@scripting"]), "OK");
     let url = format!("redis://cellonly:pw@127.0.0.1:{}/", server.port());
-    let store = RedisStore::new(&url).unwrap().scripts(false).redis_cell(true);
+    let store = RedisStore::new(&url).unwrap().mode(RedisMode::RedisCellAndTransactions);
     assert!(ask(&store, &unique("noscripts"), limit(1, 60, 1), 1).await.allowed);
     let policy = Policy::new(limit(1, 60, 1)).with_algorithm(LEAKY);
     assert!(RateLimiter::builder().store(store).policy("login", policy).build().is_ok());
@@ -260,7 +260,7 @@ async fn it_needs_no_scripts() {
 
 #[tokio::test]
 async fn what_the_module_cannot_do_is_said() {
-    let store = RedisStore::new(&shared().url()).unwrap().redis_cell(true);
+    let store = RedisStore::new(&shared().url()).unwrap().mode(RedisMode::RedisCell);
     let key = unique("cannot");
     let fine = [limit(60, 60, 9)];
     let two = [limit(60, 60, 9), limit(600, 3_600, 9)];
@@ -282,7 +282,7 @@ async fn what_the_module_cannot_do_is_said() {
     let together = store.acquire_all(&[request(&fine), request(&fine)]).await.unwrap_err();
     let refund = store.refund(request(&fine), 1).await.unwrap_err();
     let block = store.block(request(&fine), Duration::from_secs(1)).await.unwrap_err();
-    let own_clock = RedisStore::new(&shared().url()).unwrap().redis_cell(true).with_clock(FakeClock::new());
+    let own_clock = RedisStore::new(&shared().url()).unwrap().mode(RedisMode::RedisCell).with_clock(FakeClock::new());
     let clock = own_clock.acquire(request(&fine)).await.unwrap_err();
     for error in [together, refund, block, clock] {
         assert_eq!(error.kind(), StoreErrorKind::Unsupported, "{error}");

@@ -15,7 +15,7 @@ use crate::support::proxy::{Mischief, Proxy};
 use crate::support::redis::RedisServer;
 use crate::support::unique;
 use ratelimit_runtime::store::{Request, StoreError, StoreErrorKind};
-use ratelimit_runtime::{Algorithm, Limit, RedisCredentials, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, RedisCredentials, RedisMode, RedisStore, Store};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -184,7 +184,7 @@ async fn mistreated_replies_tell_nobody_of_others_where_each_call_is_a_command()
 
 #[tokio::test]
 async fn mistreated_replies_tell_nobody_of_others_without_scripts() {
-    nobody_is_told_what_another_was(|store| store.scripts(false)).await;
+    nobody_is_told_what_another_was(|store| store.mode(RedisMode::Transactions)).await;
 }
 
 /// Servers from Redis 7.2 on may give no reply to an `AUTH` that fails behind another command.

@@ -10,7 +10,7 @@ use crate::support::redis::{RedisServer, shared};
 use crate::support::unique;
 use ratelimit_runtime::store::{Request, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Algorithm, Limit, LogLayout, MemoryStore, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, LogLayout, MemoryStore, RedisMode, RedisStore, Store};
 use tokio::task::JoinSet;
 
 mod random_runs;
@@ -43,7 +43,7 @@ impl Pair {
     pub(super) async fn on(server: &RedisServer) -> Self {
         let clock = FakeClock::new();
         let redis = RedisStore::new(&server.url()).unwrap().with_clock(clock.clone());
-        let redis = redis.log_layout(LogLayout::Ring).deny_cache(false);
+        let redis = redis.mode(RedisMode::ScriptsWith(LogLayout::Ring)).deny_cache(false);
         redis.ready().await.unwrap();
         let memory = MemoryStore::new().with_clock(clock.clone());
         Self { memory, redis, clock, key: unique("ring"), newest: 0 }
@@ -374,7 +374,7 @@ async fn an_entry_takes_fifteen_bytes() {
     let server = shared();
     for max in [1000, 10_000] {
         let key = unique("bytes");
-        let store = RedisStore::new(&server.url()).unwrap().log_layout(LogLayout::Ring);
+        let store = RedisStore::new(&server.url()).unwrap().mode(RedisMode::ScriptsWith(LogLayout::Ring));
         store.ready().await.unwrap();
         let limits = [per(max, 3600 * 1_000_000)];
         for _ in 0..max {
@@ -393,7 +393,7 @@ async fn clients_that_are_killed_leave_no_key_that_stays() {
     for caller in 0..8_u64 {
         let url = server.url();
         calls.spawn(async move {
-            let store = RedisStore::new(&url).unwrap().log_layout(LogLayout::Ring);
+            let store = RedisStore::new(&url).unwrap().mode(RedisMode::ScriptsWith(LogLayout::Ring));
             let limits = [per(10_000, MINUTE)];
             let mut admitted = 0_u64;
             for call in 0..1500_u64 {

@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ratelimit_runtime::store::Request;
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Algorithm, Limit, LogLayout, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, LogLayout, RedisMode, RedisStore, Store};
 use tokio::task::JoinSet;
 
 const MINUTE: u64 = 60_000_000;
@@ -146,7 +146,10 @@ impl Ring {
         // A monitor that reads slowly must not be cut off.
         server.cli(&["CONFIG", "SET", "client-output-buffer-limit", "normal 0 0 0"]);
         let clock = FakeClock::new();
-        let store = RedisStore::new(&server.url()).unwrap().with_clock(clock.clone()).log_layout(LogLayout::Ring);
+        let store = RedisStore::new(&server.url())
+            .unwrap()
+            .with_clock(clock.clone())
+            .mode(RedisMode::ScriptsWith(LogLayout::Ring));
         store.ready().await.unwrap();
         Self { server, store: Arc::new(store), clock, limit }
     }

@@ -14,7 +14,7 @@ use std::thread;
 use crate::support::redis::RedisServer;
 use crate::support::unique;
 use ratelimit_runtime::store::{Request, Verdict};
-use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, RedisMode, RedisStore, Store};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
@@ -34,7 +34,7 @@ static SERVER: LazyLock<RedisServer> = LazyLock::new(without_scripts);
 
 /// A script-free store on the server of all tests here.
 fn plain() -> RedisStore {
-    RedisStore::new(&url(&SERVER)).unwrap().scripts(false).deny_cache(false)
+    RedisStore::new(&url(&SERVER)).unwrap().mode(RedisMode::Transactions).deny_cache(false)
 }
 
 /// A store with scripts on the same server.
@@ -60,7 +60,7 @@ async fn the_user_may_run_no_scripts() {
 #[tokio::test]
 async fn no_script_is_ever_sent() {
     let server = without_scripts();
-    let store = RedisStore::new(&url(&server)).unwrap().scripts(false);
+    let store = RedisStore::new(&url(&server)).unwrap().mode(RedisMode::Transactions);
     for algorithm in [Algorithm::SlidingWindow, Algorithm::FixedWindow] {
         let key = format!("{algorithm:?}");
         let limits = [Limit::per_minute(2)];

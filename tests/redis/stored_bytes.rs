@@ -10,7 +10,7 @@ use crate::support::redis::shared;
 use crate::support::unique;
 use ratelimit_runtime::store::Request;
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Algorithm, Limit, LogLayout, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, LogLayout, RedisMode, RedisStore, Store};
 
 /// What a fake clock shows first.
 const START: u64 = 1_700_000_000_000_000;
@@ -151,7 +151,7 @@ async fn a_ring() {
 #[tokio::test]
 async fn a_ring_that_grows_around_its_end() {
     let mut key = Key::new(Algorithm::SlidingWindow, &[Limit::per_minute(5_000)]);
-    key.store = key.store.log_layout(LogLayout::Ring);
+    key.store = key.store.mode(RedisMode::ScriptsWith(LogLayout::Ring));
     for (count, micros) in [(300, MINUTE / 2), (500, MINUTE / 2), (506, 1)] {
         for _ in 0..count {
             let _ = key.acquire(1).await;
@@ -262,7 +262,7 @@ async fn reservations_beside_counters() {
 #[tokio::test]
 async fn a_counter_without_scripts() {
     let mut key = Key::new(Algorithm::FixedWindow, &[Limit::per_minute(10)]);
-    key.store = RedisStore::new(&shared().url()).unwrap().scripts(false);
+    key.store = RedisStore::new(&shared().url()).unwrap().mode(RedisMode::Transactions);
     let ticket = key.acquire(3).await;
     let stored = key.bytes("%plain");
     assert_eq!(stored, [3_u64.to_be_bytes(), ticket.to_be_bytes()].concat());

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ratelimit_runtime::store::Request;
-use ratelimit_runtime::{Algorithm, Limit, LogLayout, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, LogLayout, RedisMode, RedisStore, Store};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -133,7 +133,7 @@ fn layouts_that_differ_share_one_exact_limit() {
 async fn admitted_of(calls: usize, layout: Option<LogLayout>, url: &str, key: String, max: u64) -> u64 {
     let store = RedisStore::new(url).unwrap().deny_cache(false);
     let store = Arc::new(match layout {
-        Some(layout) => store.log_layout(layout),
+        Some(layout) => store.mode(RedisMode::ScriptsWith(layout)),
         None => store,
     });
     store.ready().await.unwrap();

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use ratelimit_runtime::store::Request;
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Algorithm, Limit, LogLayout, MemoryStore, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, LogLayout, MemoryStore, RedisMode, RedisStore, Store};
 
 const SECOND: u64 = 1_000_000;
 const MINUTE: u64 = 60 * SECOND;
@@ -52,14 +52,20 @@ impl Subject {
     fn redis(algorithm: Algorithm, limit: Limit) -> Self {
         let clock = FakeClock::new();
         let url = crate::support::redis::shared().url();
-        let store = Box::new(RedisStore::new(&url).unwrap().with_clock(clock.clone()).log_layout(LogLayout::Ring));
+        let store = Box::new(
+            RedisStore::new(&url).unwrap().with_clock(clock.clone()).mode(RedisMode::ScriptsWith(LogLayout::Ring)),
+        );
         Self::of("Redis", store, clock, algorithm, limit)
     }
 
     fn sorted_set(scripts: bool, limit: Limit) -> Self {
         let clock = FakeClock::new();
         let url = crate::support::redis::shared().url();
-        let store = Box::new(RedisStore::new(&url).unwrap().with_clock(clock.clone()).scripts(scripts));
+        let store = Box::new(RedisStore::new(&url).unwrap().with_clock(clock.clone()).mode(if scripts {
+            RedisMode::Scripts
+        } else {
+            RedisMode::Transactions
+        }));
         let name = if scripts { "a sorted set" } else { "a sorted set without scripts" };
         Self::of(name, store, clock, Algorithm::SlidingWindow, limit)
     }

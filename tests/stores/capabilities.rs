@@ -11,7 +11,7 @@ use crate::support::unique;
 use ratelimit_runtime::store::{Feature, Request, StoreError, StoreErrorKind};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{
-    Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Store,
+    Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisMode, RedisStore, Rule, Store,
 };
 
 const PAGE: &str = include_str!("../../ratelimit-runtime/src/guide/reference/algorithms.md");
@@ -39,7 +39,7 @@ fn store(name: &str) -> Arc<dyn Store> {
     match name {
         "memory" => Arc::new(MemoryStore::new().with_clock(clock)),
         "Redis" => Arc::new(RedisStore::new(&shared().url()).unwrap().with_clock(clock)),
-        "Redis without scripts" => Arc::new(RedisStore::new(&shared().url()).unwrap().scripts(false)),
+        "Redis without scripts" => Arc::new(RedisStore::new(&shared().url()).unwrap().mode(RedisMode::Transactions)),
         other => panic!("the table names a store that nobody knows: {other}"),
     }
 }
@@ -50,7 +50,9 @@ fn limiter(name: &str) -> RateLimiter {
     let builder = match name {
         "memory" => builder.store(MemoryStore::new()),
         "Redis" => builder.store(RedisStore::new(&shared().url()).unwrap()),
-        "Redis without scripts" => builder.store(RedisStore::new(&shared().url()).unwrap().scripts(false)),
+        "Redis without scripts" => {
+            builder.store(RedisStore::new(&shared().url()).unwrap().mode(RedisMode::Transactions))
+        }
         other => panic!("the table names a store that nobody knows: {other}"),
     };
     builder.prefix(unique("capabilities")).build().unwrap()

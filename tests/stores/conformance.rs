@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ratelimit_runtime::store::{Answer, DenyCache, Request, Store, Verdict};
 use ratelimit_runtime::testkit::{FakeClock, conformance};
-use ratelimit_runtime::{Algorithm, Limit, LogLayout, MemoryStore, RedisStore, conformance};
+use ratelimit_runtime::{Algorithm, Limit, LogLayout, MemoryStore, RedisMode, RedisStore, conformance};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
@@ -85,7 +85,7 @@ async fn redis_without_group_commit() -> (RedisStore, FakeClock) {
 
 async fn redis_zset() -> (RedisStore, FakeClock) {
     let (store, clock) = redis_store().await;
-    (store.log_layout(LogLayout::Zset), clock)
+    (store.mode(RedisMode::ScriptsWith(LogLayout::Zset)), clock)
 }
 
 async fn redis_by_sentinel() -> (RedisStore, FakeClock) {
@@ -115,7 +115,7 @@ async fn redis_over_tls() -> (RedisStore, FakeClock) {
 /// moves. It is tried with the table of what works where, and in tests/redis/scriptfree.
 async fn redis_without_scripts() -> (RedisStore, FakeClock) {
     let (store, clock) = redis_store().await;
-    (store.scripts(false), clock)
+    (store.mode(RedisMode::Transactions), clock)
 }
 
 /// All cases as one test, and a store behind a pointer is a store like any other.
@@ -164,7 +164,7 @@ fn threads_share_a_limit_in_memory() {
 #[test]
 fn threads_share_a_limit_on_redis() {
     for layout in [LogLayout::Zset, LogLayout::Ring] {
-        assert_threads_share_a_limit(RedisStore::new(&shared().url()).unwrap().log_layout(layout));
+        assert_threads_share_a_limit(RedisStore::new(&shared().url()).unwrap().mode(RedisMode::ScriptsWith(layout)));
     }
 }
 
@@ -184,7 +184,7 @@ async fn every_write_on_redis_expires_within_its_horizon() {
         (Algorithm::LeakyBucket, false),
     ] {
         let layout = if is_zset { LogLayout::Zset } else { LogLayout::Ring };
-        let store = RedisStore::new(&server.url()).unwrap().log_layout(layout);
+        let store = RedisStore::new(&server.url()).unwrap().mode(RedisMode::ScriptsWith(layout));
         let key = unique("expires");
         let request = Request::new(key.as_bytes(), algorithm, &limits);
         let mut longest = request.horizon();

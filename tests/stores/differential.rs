@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ratelimit_runtime::store::{Request, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Algorithm, Limit, LogLayout, MemoryStore, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, LogLayout, MemoryStore, RedisMode, RedisStore, Store};
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -237,7 +237,7 @@ fn compare_as(kind: Kind) {
     let redis = RedisStore::new(&server.url()).unwrap().with_clock(clock.clone());
     let mut redis = redis.deny_cache(deny_cache).group_commit(group_commit);
     if let Some(layout) = layout {
-        redis = redis.log_layout(layout);
+        redis = redis.mode(RedisMode::ScriptsWith(layout));
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(redis.ready()).unwrap();

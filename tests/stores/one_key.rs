@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ratelimit_runtime::store::{Request, StoreError, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Algorithm, Limit, LogLayout, MemoryStore, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, LogLayout, MemoryStore, RedisMode, RedisStore, Store};
 
 const MINUTE: u64 = 60_000_000;
 
@@ -35,7 +35,11 @@ impl Stores {
     fn on(server: &RedisServer) -> Self {
         let clock = FakeClock::new();
         let store = || RedisStore::new(&server.url()).unwrap().deny_cache(false).with_clock(clock.clone());
-        let all = [store().log_layout(LogLayout::Zset), store().log_layout(LogLayout::Ring), store()];
+        let all = [
+            store().mode(RedisMode::ScriptsWith(LogLayout::Zset)),
+            store().mode(RedisMode::ScriptsWith(LogLayout::Ring)),
+            store(),
+        ];
         Self { all, clock }
     }
 }
@@ -414,7 +418,7 @@ async fn a_ring_met_without_scripts_is_a_clear_error() {
     let stores = Stores::on(shared());
     let (key, limits) = (unique("ring"), [per(500, MINUTE)]);
     let ticket = stores.all[DEFAULT].acquire(log(&key, &limits)).await.unwrap().ticket;
-    let plain = RedisStore::new(&shared().url()).unwrap().deny_cache(false).scripts(false);
+    let plain = RedisStore::new(&shared().url()).unwrap().deny_cache(false).mode(RedisMode::Transactions);
     let second = Duration::from_secs(1);
     for error in [
         plain.acquire(log(&key, &limits)).await.unwrap_err(),

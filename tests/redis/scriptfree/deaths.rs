@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use ratelimit_runtime::store::{Request, StoreErrorKind};
-use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, RedisMode, RedisStore, Store};
 
 use crate::support::eventually;
 
@@ -155,7 +155,9 @@ async fn a_connection_that_ends_anywhere_leaves_all_or_nothing() {
         for bytes in (0..1_700).step_by(15) {
             let left = Arc::new(AtomicI64::new(-1));
             let proxy = cutting_proxy(server.port(), Arc::clone(&left));
-            let store = RedisStore::new(&format!("redis://plain:secret@127.0.0.1:{proxy}/")).unwrap().scripts(false);
+            let store = RedisStore::new(&format!("redis://plain:secret@127.0.0.1:{proxy}/"))
+                .unwrap()
+                .mode(RedisMode::Transactions);
             let key = unique("cut");
             let limits = [Limit::per_minute(5)];
             let request = Request::new(key.as_bytes(), algorithm, &limits);
@@ -164,7 +166,7 @@ async fn a_connection_that_ends_anywhere_leaves_all_or_nothing() {
             left.store(bytes, Ordering::SeqCst);
             let cut = tokio::time::timeout(Duration::from_secs(5), store.acquire(request)).await.unwrap();
             left.store(-1, Ordering::SeqCst);
-            let direct = RedisStore::new(&url(&server)).unwrap().scripts(false);
+            let direct = RedisStore::new(&url(&server)).unwrap().mode(RedisMode::Transactions);
             let remaining = direct.peek(request).await.unwrap().remaining;
             match cut {
                 Ok(verdict) => {
@@ -189,7 +191,7 @@ async fn a_connection_that_ends_anywhere_leaves_all_or_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn callers_who_give_up_do_no_harm() {
     let server = without_scripts();
-    let store = Arc::new(RedisStore::new(&url(&server)).unwrap().scripts(false));
+    let store = Arc::new(RedisStore::new(&url(&server)).unwrap().mode(RedisMode::Transactions));
     let limits = [Limit::per_hour(10_000)];
     for algorithm in [Algorithm::SlidingWindow, Algorithm::FixedWindow] {
         let key = unique("impatient");
@@ -214,7 +216,7 @@ async fn callers_who_give_up_do_no_harm() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outage_is_told_at_once_and_ends_by_itself() {
     let mut server = without_scripts();
-    let store = RedisStore::new(&server.url()).unwrap().scripts(false);
+    let store = RedisStore::new(&server.url()).unwrap().mode(RedisMode::Transactions);
     let limits = [Limit::per_hour(100)];
     let request = Request::new(b"outage", Algorithm::SlidingWindow, &limits);
     assert!(store.acquire(request).await.unwrap().allowed);

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ratelimit_runtime::store::{Request, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Algorithm, Limit, LogLayout, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, LogLayout, RedisMode, RedisStore, Store};
 
 use super::{plain, scripted, unique};
 
@@ -134,9 +134,12 @@ fn same(ours: Verdict, theirs: Verdict, stepped_back: bool, context: &str) {
 fn compare(url_suffix: &str) {
     let clock = FakeClock::new();
     let url = |url: String| format!("{url}{url_suffix}");
-    let plain = RedisStore::new(&url(super::url(&super::SERVER))).unwrap().scripts(false).with_clock(clock.clone());
+    let plain = RedisStore::new(&url(super::url(&super::SERVER)))
+        .unwrap()
+        .mode(RedisMode::Transactions)
+        .with_clock(clock.clone());
     let scripted = RedisStore::new(&url(super::SERVER.url())).unwrap();
-    let scripted = scripted.log_layout(LogLayout::Zset).with_clock(clock.clone());
+    let scripted = scripted.mode(RedisMode::ScriptsWith(LogLayout::Zset)).with_clock(clock.clone());
     // What one of them changes, the other is to see at once.
     let stores = [plain, scripted].map(|store| store.deny_cache(false));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ratelimit_runtime::store::{Request, StoreErrorKind};
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Algorithm, Limit, LogLayout, Policy, RateLimitError, RateLimiter, Store};
+use ratelimit_runtime::{Algorithm, Limit, LogLayout, Policy, RateLimitError, RateLimiter, RedisMode, Store};
 
 use super::{plain, scripted, unique};
 
@@ -24,9 +24,9 @@ fn message(error: &RateLimitError) -> String {
 async fn a_policy_that_needs_scripts_is_refused_when_the_limiter_is_built_or_changed() {
     let hour = Limit::per_hour(9);
     let needy = [
-        (Policy::new(ONE[0]).with_algorithm(Algorithm::TokenBucket), "scripts(true)"),
-        (Policy::new(ONE[0]).with_algorithm(Algorithm::LeakyBucket), "scripts(true)"),
-        (Policy::new(ONE[0]).with_algorithm(Algorithm::SlidingCounter), "scripts(true)"),
+        (Policy::new(ONE[0]).with_algorithm(Algorithm::TokenBucket), "RedisMode::Scripts"),
+        (Policy::new(ONE[0]).with_algorithm(Algorithm::LeakyBucket), "RedisMode::Scripts"),
+        (Policy::new(ONE[0]).with_algorithm(Algorithm::SlidingCounter), "RedisMode::Scripts"),
         (Policy::new(ONE[0]).and(hour).with_algorithm(Algorithm::FixedWindow), "one limit"),
         (Policy::new(ONE[0]).with_algorithm(Algorithm::FixedWindow).with_block(Duration::from_secs(9)), "no blocks"),
     ];
@@ -55,14 +55,14 @@ async fn a_request_that_needs_scripts_is_refused_and_writes_nothing() {
     let one = |algorithm| Request::new(key.as_bytes(), algorithm, &ONE);
     let server_clock = plain();
     let own_clock = plain().with_clock(FakeClock::new());
-    let forced = scripted().log_layout(LogLayout::Zset);
+    let forced = scripted().mode(RedisMode::ScriptsWith(LogLayout::Zset));
     let log = one(Algorithm::SlidingWindow);
     let many = [Limit::per_hour(5_000)];
     let heavy = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &many).with_cost(1_001);
     for (store, request, expected) in [
-        (&server_clock, one(Algorithm::TokenBucket), "scripts(true)"),
-        (&server_clock, log.reserving(), "scripts(true)"),
-        (&server_clock, one(Algorithm::FixedWindow).reserving(), "scripts(true)"),
+        (&server_clock, one(Algorithm::TokenBucket), "RedisMode::Scripts"),
+        (&server_clock, log.reserving(), "RedisMode::Scripts"),
+        (&server_clock, one(Algorithm::FixedWindow).reserving(), "RedisMode::Scripts"),
         (&server_clock, heavy, "cost 1001"),
         (&own_clock, one(Algorithm::FixedWindow), "server's clock"),
         (&forced, log.reserving(), "LogLayout::Ring"),
@@ -77,7 +77,6 @@ async fn a_request_that_needs_scripts_is_refused_and_writes_nothing() {
         server_clock.block(fixed, Duration::from_secs(1)).await.unwrap_err(),
         server_clock.unblock(fixed).await.unwrap_err(),
         server_clock.commit(log, 1).await.unwrap_err(),
-        plain().log_layout(LogLayout::Ring).acquire(log).await.unwrap_err(),
     ] {
         assert_eq!(error.kind(), StoreErrorKind::Unsupported, "{error}");
     }
@@ -91,7 +90,7 @@ async fn a_layout_holds_for_all_sliding_windows() {
     let kind = |key: &str| server.cli(&["TYPE", key]);
     for (layout, expected) in [(LogLayout::Zset, "zset"), (LogLayout::Ring, "string")] {
         let key = unique("layout");
-        let store = scripted().log_layout(layout);
+        let store = scripted().mode(RedisMode::ScriptsWith(layout));
         let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &ONE);
         for left in (0..5).rev() {
             assert_eq!(store.acquire(request).await.unwrap().remaining, left);

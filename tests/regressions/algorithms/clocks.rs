@@ -49,7 +49,7 @@ async fn a_memory_clock_at_the_end_of_time_admits_no_more() {
 #[tokio::test]
 async fn a_fixed_window_without_scripts_waits_no_longer_than_its_window() {
     let server = crate::support::redis::shared();
-    let store = RedisStore::new(&server.url()).unwrap().scripts(false);
+    let store = RedisStore::new(&server.url()).unwrap().mode(RedisMode::Transactions);
     let key = crate::support::unique("window");
     let limits = [per(1, 1_500_000)];
     let request = Request::new(key.as_bytes(), Algorithm::FixedWindow, &limits);

@@ -24,7 +24,7 @@ async fn peek_and_acquire_decide_alike_where_max_does_not_divide_the_window() {
         println!("skipped: there is no redis-cell");
         return;
     };
-    let store = RedisStore::new(&server.url()).unwrap().redis_cell(true);
+    let store = RedisStore::new(&server.url()).unwrap().mode(RedisMode::RedisCell);
     for max in [1, 2, 3, 7, 11, 13, 17, 60, 97] {
         for window in [60, 61, 3_600, 86_400] {
             for used in [0, max / 2, max - 1] {

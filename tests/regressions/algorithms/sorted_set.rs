@@ -59,7 +59,11 @@ async fn a_ticket_is_never_given_twice() {
         for other in [scripts, !scripts] {
             let subject = Subject::sorted_set(scripts, per(3, MINUTE));
             let url = crate::support::redis::shared().url();
-            let other = RedisStore::new(&url).unwrap().with_clock(subject.clock.clone()).scripts(other);
+            let other = RedisStore::new(&url).unwrap().with_clock(subject.clock.clone()).mode(if other {
+                RedisMode::Scripts
+            } else {
+                RedisMode::Transactions
+            });
             let (store, request) = (&subject.store, subject.request());
             let first = store.acquire(request).await.unwrap().ticket;
             let second = store.acquire(request).await.unwrap().ticket;

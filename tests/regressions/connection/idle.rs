@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ratelimit_runtime::store::{Health, Request};
-use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store as _};
+use ratelimit_runtime::{Algorithm, Limit, RedisMode, RedisStore, Store as _};
 
 use super::asking::{Outcome, ask_within, connected, connections_since, connections_taken, health};
 use crate::support::redis::RedisServer;
@@ -66,7 +66,7 @@ async fn an_idle_store_does_not_reconnect_for_ever() {
 #[tokio::test]
 async fn a_stale_connection_of_the_pool_says_nothing_about_the_others() {
     let server = RedisServer::start();
-    let store = connected(&server.url()).await.scripts(false);
+    let store = connected(&server.url()).await.mode(RedisMode::Transactions);
     let limits = [Limit::per_hour(1_000)];
     let request = Request::new(b"log", Algorithm::SlidingWindow, &limits);
     assert!(store.acquire(request).await.unwrap().allowed);

@@ -6,8 +6,8 @@ use std::future::Future;
 use redis::Value;
 
 use super::batching::charge::{ChargeTerms, KeyCharge};
-use super::errors::{self, unexpected_reply};
-use super::route::{GroupRoute, Route, Settings, unsupported};
+use super::errors::{self, unexpected_reply, unsupported};
+use super::route::{GroupRoute, Route, Settings};
 use super::scripts::operation::Operation;
 use super::scripts::protocol;
 use super::scripts::script::{self, Script};
@@ -28,12 +28,12 @@ pub(super) struct Backend {
 
 impl Backend {
     pub(super) fn route(&self, request: &Request<'_>) -> Result<Route, StoreError> {
-        self.settings.route(request, self.clock.is_some())
+        self.settings.route(request)
     }
 
     /// How several requests are decided together.
     pub(super) fn group(&self, requests: &[Request<'_>]) -> Result<GroupRoute, StoreError> {
-        let group = self.settings.group(requests, self.clock.is_some())?;
+        let group = self.settings.group(requests)?;
         let mut slots = requests.iter().map(|request| self.slot(request));
         let first = slots.next();
         Ok(if slots.all(|slot| Some(slot) == first) { group } else { GroupRoute::Each })
@@ -56,7 +56,11 @@ impl Backend {
                 script: script::of(request.algorithm()),
                 key: request.key(),
                 terms: ChargeTerms {
-                    packed: protocol::question(Operation::charging(&request), &request, self.settings.log_layout),
+                    packed: protocol::question(
+                        Operation::charging(&request),
+                        &request,
+                        self.settings.mode.log_layout(),
+                    ),
                     now: self.now()?,
                     is_unit: request.cost() == 1,
                     counts_tickets: request.algorithm().row().is_log,
@@ -100,8 +104,10 @@ impl Backend {
             (Route::CounterCommands, Operation::Refund(ticket)) => {
                 transactions::refund_fixed_window(calls, &request, ticket).await
             }
-            (Route::RedisCell, _) => unsupported("CL.THROTTLE can neither give back nor block: leave redis_cell off"),
-            _ => unsupported("without scripts this cannot be done: allow them with `RedisStore::scripts(true)`"),
+            (Route::RedisCell, _) => {
+                unsupported("CL.THROTTLE can neither give back nor block: choose RedisMode::Scripts")
+            }
+            _ => unsupported("without scripts this cannot be done: choose RedisMode::Scripts"),
         }
     }
 
@@ -109,7 +115,8 @@ impl Backend {
     pub(super) async fn decide_scripts(&self, requests: &[Request<'_>]) -> Result<Vec<Verdict>, StoreError> {
         let now = self.now()?;
         let calls = self.calls_of_all(requests);
-        let question = |request| protocol::question(Operation::charging(request), request, self.settings.log_layout);
+        let question =
+            |request| protocol::question(Operation::charging(request), request, self.settings.mode.log_layout());
         let questions: Vec<_> = requests.iter().map(|request| (request.key(), question(request))).collect();
         let reply = run(calls, &script::ALL_OR_NONE, now, &questions, protocol::are_verdicts).await?;
         let verdicts = protocol::verdicts(&reply).unwrap_or_default();
@@ -136,7 +143,7 @@ impl Backend {
     /// Runs an operation by the script of its algorithm, and gives its reply.
     async fn ask(&self, operation: Operation, request: &Request<'_>) -> Result<Value, StoreError> {
         let now = self.now()?;
-        let question = protocol::question(operation, request, self.settings.log_layout);
+        let question = protocol::question(operation, request, self.settings.mode.log_layout());
         let script = script::of(request.algorithm());
         run(self.calls(request), script, now, &[(request.key(), question)], protocol::is_verdict).await
     }

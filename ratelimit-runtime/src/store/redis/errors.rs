@@ -4,6 +4,8 @@
 //! No message carries a key: Redis quotes the arguments of commands it does not know, so those
 //! quotes are cut off.
 
+use std::borrow::Cow;
+
 use redis::{ServerError, Value};
 
 use crate::error::{StoreError, StoreErrorKind};
@@ -131,6 +133,17 @@ pub(super) fn unexpected_reply() -> StoreError {
 /// A key that something else has written.
 pub(super) fn foreign_key() -> StoreError {
     StoreError::misconfigured(FOREIGN)
+}
+
+/// Refuses a request that a mode cannot decide.
+pub(super) fn unsupported<T>(message: impl Into<Cow<'static, str>>) -> Result<T, StoreError> {
+    Err(StoreError::unsupported(message))
+}
+
+/// Refuses a request for the first of these reasons that holds, and says what to do `instead`.
+pub(super) fn refuse(reasons: &[(bool, &str)], instead: &str) -> Result<(), StoreError> {
+    let reason = reasons.iter().find(|(holds, _)| *holds);
+    reason.map_or(Ok(()), |(_, reason)| unsupported(format!("{reason}: {instead}")))
 }
 
 #[cfg(test)]

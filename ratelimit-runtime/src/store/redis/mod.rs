@@ -18,7 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::backend::Backend;
-use self::route::{GroupRoute, Settings, unsupported};
+use self::errors::unsupported;
+use self::route::{GroupRoute, Settings};
 use self::scripts::operation::Operation;
 use self::topology::{Connections, Deployment};
 use super::{Answer, Capabilities, Cursor, DenyCache, Health, Page, Request, Store, Verdict, leaves_rest_to};
@@ -34,6 +35,7 @@ mod errors;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod listing;
+mod mode;
 mod redis_cell;
 mod route;
 pub(crate) mod scripts;
@@ -41,6 +43,7 @@ mod topology;
 mod transactions;
 mod wire;
 
+pub use self::mode::RedisMode;
 pub use self::scripts::layout::LogLayout;
 pub use self::wire::credentials::RedisCredentials;
 
@@ -56,7 +59,7 @@ pub use self::wire::credentials::RedisCredentials;
 /// The user needs `EVAL`, `EVALSHA`, `UNLINK`, `PING`, and inside of scripts `TIME`, `PEXPIREAT`,
 /// `PEXPIRE`, `PTTL`, `TYPE`, `GET`, `SET`, `UNLINK`, `GETRANGE`, `SETRANGE`, `ZADD`, `ZCARD`,
 /// `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZREVRANGE`, `ZREM` and `ZREMRANGEBYRANK`, and `BITOP` for long
-/// logs to give memory back; without scripts, what [`scripts`](Self::scripts) says instead. Lists
+/// logs to give memory back; without scripts, what [`RedisMode::Transactions`] says instead. Lists
 /// of keys take `SCAN`.
 pub struct RedisStore {
     cache: DenyCache<Backend>,
@@ -127,7 +130,7 @@ impl RedisStore {
 
     fn on(deployment: Deployment) -> Self {
         let cluster = matches!(deployment, Deployment::Cluster(_));
-        let settings = Settings { scripts: true, redis_cell: false, cluster, log_layout: None };
+        let settings = Settings { mode: RedisMode::default(), cluster, own_clock: false };
         let backend = Backend { connections: Connections::new(deployment), settings, clock: None };
         Self { cache: DenyCache::new(backend) }
     }
@@ -136,53 +139,18 @@ impl RedisStore {
         &mut self.cache.inner_mut().connections
     }
 
-    /// Whether to run scripts: yes unless set. Without them no `EVAL` and no `EVALSHA` is ever
-    /// sent, decisions are as atomic and as exact, and these are left:
+    /// Sets with which commands the store decides: [`RedisMode::Scripts`] unless set.
     ///
-    /// - `sliding_window`, with several limits, costs up to 1,000 and blocks, as a sorted set, in
-    ///   optimistic transactions: one round trip for a refusal, two for an admission, another two
-    ///   each time another process was faster. They run on up to 8 connections of their own per
-    ///   runtime. Processes with scripts share the buckets if they keep to sorted sets too, with
-    ///   [`LogLayout::Zset`]; a ring is an error here.
-    /// - `fixed_window`, with one limit and any cost, as a counter, in one round trip. A window
-    ///   ends on a whole millisecond of the server's clock. The counter has a key of its own, so
-    ///   processes with scripts do not share it.
-    ///
-    /// Other requests are answered with [`Unsupported`](crate::store::StoreErrorKind::Unsupported),
-    /// and a limiter with a policy that needs more cannot be built. Stacked rules are decided in
-    /// one transaction if all are sliding windows; else one after the other, and what a refused
-    /// call was charged is given back.
-    ///
-    /// The user needs `MULTI`, `EXEC`, `WATCH`, `UNWATCH`, `TIME`, `PING`, `PTTL`, `PEXPIRE`,
-    /// `PEXPIREAT`, `UNLINK`, `ZADD`, `ZCARD`, `ZCOUNT`, `ZRANGE`, `ZREVRANGE`, `ZREM`,
-    /// `ZREMRANGEBYRANK`, `ZREMRANGEBYSCORE`, `ZSCORE`; for fixed windows `SET`, `GET`, `SETRANGE`,
-    /// `BITFIELD`.
+    /// ```
+    /// # use ratelimit_runtime::{RedisMode, RedisStore};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let store = RedisStore::new("redis://limits.example.com")?.mode(RedisMode::Transactions);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
-    pub fn scripts(mut self, on: bool) -> Self {
-        self.cache.inner_mut().settings.scripts = on;
-        self
-    }
-
-    /// Whether `leaky_bucket` runs on `CL.THROTTLE`, the command of the module redis-cell, which
-    /// the server has to have loaded: no unless set. It needs no scripts.
-    ///
-    /// The module keeps one limit per key, of whole seconds, on its own keys, and has no refunds,
-    /// reservations or blocks; `peek` asks it for a quantity of 0. It tells waits in whole seconds:
-    /// `retry_after` is up to a second too long, and never too short. Not in a cluster: the module
-    /// does not say which key it uses, so nodes do not say that a slot has moved.
-    #[must_use]
-    pub fn redis_cell(mut self, on: bool) -> Self {
-        self.cache.inner_mut().settings.redis_cell = on;
-        self
-    }
-
-    /// Begins the log of a sliding window in this layout. Unless set, one whose first call costs 1
-    /// under limits up to 126 begins as a [`Zset`](LogLayout::Zset), and becomes a
-    /// [`Ring`](LogLayout::Ring) with the first admission that needs it; any other begins as a
-    /// ring. With `Zset` it stays one.
-    #[must_use]
-    pub fn log_layout(mut self, layout: LogLayout) -> Self {
-        self.cache.inner_mut().settings.log_layout = Some(layout);
+    pub fn mode(mut self, mode: RedisMode) -> Self {
+        self.cache.inner_mut().settings.mode = mode;
         self
     }
 
@@ -210,6 +178,7 @@ impl RedisStore {
         let clock = Arc::new(clock);
         self.cache = self.cache.with_clock(Arc::clone(&clock));
         self.cache.inner_mut().clock = Some(Box::new(clock));
+        self.cache.inner_mut().settings.own_clock = true;
         self
     }
 
@@ -288,7 +257,7 @@ impl Store for Backend {
     }
 
     fn capabilities(&self) -> Capabilities {
-        self.settings.capabilities(self.clock.is_some())
+        self.settings.capabilities()
     }
 
     fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
@@ -326,7 +295,6 @@ impl fmt::Debug for RedisStore {
             .field("database", &deployment.database())
             .field("tls", &deployment.tls().is_some())
             .field("settings", &backend.settings)
-            .field("own_clock", &backend.clock.is_some())
             .field("deny_cache", &self.cache.is_on())
             .finish_non_exhaustive()
     }

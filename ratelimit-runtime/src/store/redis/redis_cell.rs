@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use redis::{Cmd, ServerError, Value, cmd};
 
-use super::errors::{self, unexpected_reply};
+use super::errors::{self, refuse, unexpected_reply};
 use super::topology::Calls;
 use crate::error::StoreError;
 use crate::rule::Limit;
@@ -19,6 +19,33 @@ const SECOND: u64 = 1_000_000;
 const ROOM: u64 = 2 * Limit::MAX_WINDOW.as_secs() * SECOND;
 /// In seconds: more than any bucket takes to run empty is not taken for true.
 const LONGEST: u64 = Limit::MAX_COUNT / SECOND;
+
+/// Whether the module can decide the request: it counts in whole seconds, and takes a unit of cost
+/// for whole nanoseconds.
+///
+/// # Errors
+///
+/// `Unsupported`, with what to choose instead.
+pub(super) fn supports(request: &Request<'_>, own_clock: bool) -> Result<(), StoreError> {
+    let inexact = |limit: &Limit| {
+        let (max, window) = (limit.max().max(1), limit.window_us());
+        window / max < 1000 && window % max != 0 || window < max
+    };
+    let limits = request.limits();
+    refuse(
+        &[
+            (limits.len() != 1, "CL.THROTTLE keeps one limit a key"),
+            (limits.iter().any(|limit| limit.window_us() % SECOND != 0), "CL.THROTTLE takes windows of whole seconds"),
+            (limits.iter().any(inexact), "CL.THROTTLE is inexact at rates above 1,000 a second"),
+            (
+                request.is_reservation() || !request.block().is_zero(),
+                "CL.THROTTLE has neither reservations (`count`) nor blocks (`block`)",
+            ),
+            (own_clock, "CL.THROTTLE goes by the server's clock"),
+        ],
+        "choose RedisMode::Scripts",
+    )
+}
 
 pub(super) async fn acquire(calls: Calls<'_>, request: &Request<'_>) -> Result<Verdict, StoreError> {
     let limit = limit(request)?;
@@ -151,7 +178,7 @@ pub(super) fn read(reply: &Value, request: &Request<'_>) {
 fn refused(error: &ServerError) -> StoreError {
     if error.details().is_some_and(|details| details.contains("unknown command")) {
         return StoreError::misconfigured(
-            "the Redis server has not loaded redis-cell: load it, or leave redis_cell off",
+            "the Redis server has not loaded redis-cell: load it, or choose RedisMode::Scripts",
         );
     }
     errors::from_server(error)

@@ -49,6 +49,11 @@ impl Deployment {
     ///
     /// `Misconfigured`. The message never repeats the URL, which may hold a password.
     pub(crate) fn from_url(url: &str) -> Result<Self, StoreError> {
+        if url.starts_with(char::is_whitespace) || url.ends_with(char::is_whitespace) {
+            return Err(StoreError::misconfigured(
+                "there is white space around the Redis URL: leave it out, also a line break at its end",
+            ));
+        }
         let (scheme, rest) = url.split_once("://").unwrap_or_default();
         match scheme.split_once('+') {
             Some((scheme @ ("redis" | "rediss" | "valkey" | "valkeys"), "sentinel")) => sentinels(scheme, rest),
@@ -188,21 +193,25 @@ mod tests {
             ("redis+sentinel://:hunter2@/m", "/master-name"),
             ("redis+sentinel://:hunter2@a,,b/m", "/master-name"),
             ("redis+sentinel://:hunter2@a:/m", "/master-name"),
-            ("redis+sentinel://:hunter2@a:99999/m", "/master-name"),
+            ("redis+sentinel://:hunter2@a:99999/m", "ports are from 1 to 65535"),
+            ("redis+cluster://:hunter2@a,b:0", "ports are from 1 to 65535"),
+            (" redis://:hunter2@h", "white space around"),
+            ("redis://:hunter2@h\n", "white space around"),
+            ("redis+cluster://:hunter2@a ", "white space around"),
             ("redis+sentinel://:hunter2@::1/m", "/master-name"),
             ("redis+sentinel://:hunter2/x@a/m", "/master-name"),
             ("redis+sentinel://u:1/hunter2@a", "/master-name"),
             ("redis+sentinel://:hunter2#x@a/m", "/master-name"),
             ("redis+sentinel://a/m%FF?sentinel_password=hunter2", "/master-name"),
             ("redis+sentinel://a/m?sentinel_user=hunter2", "/master-name"),
-            ("redis+sentinel://a/m?sentinelpassword=hunter2", "/master-name"),
+            ("redis+sentinel://a/m?sentinelpassword=hunter2", "`sentinel_user=`, `sentinel_password=`"),
             ("redis+sentinel://a/m?hunter2", "/master-name"),
             ("redis+sentinel://a/m?protocol=hunter2", "/master-name"),
             ("redis+cluster://:hunter2@a/1", "database 0"),
             ("redis+cluster://:hunter2@a/name", "redis+cluster://"),
             ("redis+cluster://:hunter2@a,:1", "redis+cluster://"),
             ("redis+cluster://:hunter2@", "redis+cluster://"),
-            ("redis+cluster://a?sentinel_password=hunter2", "redis+cluster://"),
+            ("redis+cluster://a?sentinel_password=hunter2", "there may be `protocol=`,"),
         ] {
             let error = Deployment::from_url(url).err().unwrap_or_else(|| panic!("{url} is one"));
             assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{url}");

@@ -29,6 +29,10 @@ impl Form {
     }
 }
 
+/// The parameters of a URL with one host, and of one with a socket.
+const OF_TCP: &[&str] = &["protocol"];
+const OF_UNIX: &[&str] = &["protocol", "db", "user", "pass"];
+
 /// The server that a URL names.
 ///
 /// # Errors
@@ -52,12 +56,47 @@ pub(crate) fn server(url: &str) -> Result<Server, StoreError> {
     if tls.is_some() && url.contains('#') {
         return Err(StoreError::misconfigured("a rediss:// URL has no fragment: certificates are always checked"));
     }
+    let (before_query, query) = url.split_once('?').unwrap_or((url, ""));
+    let is_unix = scheme.contains("unix");
+    let pairs = query.split('#').next().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+    let names = pairs.map(|pair| pair.split_once('=').map_or(pair, |(name, _)| name));
+    has_parameters(names, if is_unix { OF_UNIX } else { OF_TCP })?;
+    if !is_unix {
+        has_port(before_query)?;
+    }
     database_is_a_number(url)?;
     let info = plain.into_connection_info().map_err(|_| STANDALONE.malformed())?;
-    let (_, query) = url.split_once('?').unwrap_or_default();
     let chosen = query.split(['&', '#']).any(|pair| pair.starts_with("protocol="));
     let protocol = if chosen { info.redis_settings().protocol() } else { ProtocolVersion::RESP3 };
     Server::from_info(&info, tls, protocol).ok_or_else(|| STANDALONE.malformed())
+}
+
+/// Every parameter of a URL is one of these. The error does not repeat it: a `?` that is not encoded
+/// makes a parameter of a password.
+fn has_parameters<'a>(mut names: impl Iterator<Item = &'a str>, known: &[&str]) -> Result<(), StoreError> {
+    if names.all(|name| known.contains(&name)) {
+        return Ok(());
+    }
+    Err(StoreError::misconfigured(format!(
+        "a parameter of the Redis URL is not known: behind the `?` there may be {}, and a `?` of a password is \
+         percent-encoded as %3F",
+        known.iter().map(|name| format!("`{name}=`")).collect::<Vec<_>>().join(", ")
+    )))
+}
+
+/// The port of a URL without its query, if it names one, is from 1 to 65535.
+fn has_port(url: &str) -> Result<(), StoreError> {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    // A slash before the `@` is a part of a password that is not encoded: that has an error of its own.
+    let authority = rest.split(['/', '#']).next().unwrap_or_default();
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let is_whole = authority.len() == rest.len() || !rest.contains('@') || authority.contains('@');
+    let port = host.rsplit_once(':').map_or("", |(_, port)| port);
+    let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    if is_whole && is_number && !port.parse::<u16>().is_ok_and(|port| port != 0) {
+        return Err(StoreError::misconfigured("the port in the Redis URL is not one: ports are from 1 to 65535"));
+    }
+    Ok(())
 }
 
 /// What stands behind the slash of `url` is the number of a database.
@@ -139,8 +178,7 @@ impl<'a> List<'a> {
 
     /// There is nothing in the query but these.
     pub(crate) fn takes(&self, names: &[&str]) -> Result<(), StoreError> {
-        let known = self.query.iter().all(|(name, _)| names.contains(name));
-        if known { Ok(()) } else { Err(self.form.malformed()) }
+        has_parameters(self.query.iter().map(|(name, _)| *name), names)
     }
 
     /// A parameter of the query, decoded.
@@ -157,6 +195,9 @@ impl<'a> List<'a> {
     /// The hosts as servers, with the URL's login and this database.
     pub(super) fn servers(&self, default_port: u16, database: &str) -> Result<Vec<Server>, StoreError> {
         let protocol = self.parameter("protocol")?.map(|protocol| format!("?protocol={protocol}")).unwrap_or_default();
+        for host in &self.hosts {
+            has_port(host)?;
+        }
         let one = |host: &&str| {
             let name_ends = host.rfind(']').unwrap_or_default();
             let has_port = host.get(name_ends..)?.contains(':');
@@ -186,6 +227,7 @@ mod tests {
             ("redis://[::1]:7", "[::1]:7"),
             ("redis://h:1/", "h:1"),
             ("redis://h:1/2?protocol=3", "h:1"),
+            ("redis://h:65535", "h:65535"),
             ("redis+unix:///run/a/redis.sock", "/run/a/redis.sock"),
         ] {
             assert_eq!(server(url).unwrap().to_string(), address, "{url}");
@@ -202,6 +244,14 @@ mod tests {
             ("valkey://h:1/hunter2?protocol=3", "is not a number"),
             ("redis://u:hunter2@h?protocol=hunter2", "percent-encoded"),
             ("redis://u:hunter2@", "percent-encoded"),
+            ("redis://h/0?nonsense=1", "there may be `protocol=`,"),
+            ("redis://h?hunter2", "there may be `protocol=`,"),
+            ("redis://:hunter2?x@h", "a `?` of a password"),
+            ("redis://h?db=1", "there may be `protocol=`,"),
+            ("unix:///s?database=1", "`protocol=`, `db=`, `user=`, `pass=`"),
+            ("redis://u:hunter2@h:99999", "ports are from 1 to 65535"),
+            ("redis://h:99999/1?protocol=3", "ports are from 1 to 65535"),
+            ("redis://[::1]:0", "ports are from 1 to 65535"),
         ] {
             let error = server(url).err().unwrap();
             assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{url}");
@@ -221,7 +271,7 @@ mod tests {
     fn protocol_is_resp3_unless_chosen() {
         assert_eq!(server("redis://h").unwrap().steps(), "HELLO 3");
         assert_eq!(server("redis://:p@h").unwrap().steps(), "HELLO 3 AUTH default p");
-        assert_eq!(server("redis://u:p@h/0?x=1&protocol=3").unwrap().steps(), "HELLO 3 AUTH u p");
+        assert_eq!(server("redis://u:p@h/0?protocol=3").unwrap().steps(), "HELLO 3 AUTH u p");
         assert_eq!(server("redis://u:p@h/0?protocol=resp2").unwrap().steps(), "AUTH u p");
         assert_eq!(server("redis://:p@h/0?protocol=resp2").unwrap().steps(), "AUTH p");
         assert_eq!(server("unix:///s?db=1&protocol=2").unwrap().steps(), "SELECT 1");

@@ -3,7 +3,7 @@
 
 use redis::{Value, cmd};
 
-use super::errors::{foreign_key, unexpected_reply};
+use super::errors::{foreign_key, refuse, unexpected_reply, unsupported};
 use super::scripts::operation::Operation;
 use super::topology::Calls;
 use crate::error::StoreError;
@@ -21,6 +21,47 @@ mod transaction;
 use lifetime::Time;
 use sliding_window::LogState;
 use transaction::Plan;
+
+/// The highest cost of a call: a member for each unit of it is written at once.
+const MAX_COST: u64 = 1_000;
+
+/// Whether a log that is a sorted set can keep the request.
+///
+/// # Errors
+///
+/// `Unsupported`, with what to choose `instead`.
+pub(super) fn supports_log(request: &Request<'_>, instead: &str) -> Result<(), StoreError> {
+    if request.is_reservation() {
+        return unsupported(format!(
+            "`count` needs reservations, and a log that is a sorted set cannot tell them apart: use {instead}"
+        ));
+    }
+    if request.cost() > MAX_COST {
+        return unsupported(format!(
+            "a call of cost {} is above {MAX_COST}, the most that a log as a sorted set takes: use {instead}",
+            request.cost()
+        ));
+    }
+    Ok(())
+}
+
+/// Whether a plain counter can keep the request.
+///
+/// # Errors
+///
+/// `Unsupported`, with what to choose instead.
+pub(super) fn supports_counter(request: &Request<'_>, own_clock: bool) -> Result<(), StoreError> {
+    const INSTEAD: &str = "choose RedisMode::Scripts, or sliding_window";
+    refuse(
+        &[
+            (own_clock, "a fixed window without scripts goes by the server's clock"),
+            (request.limits().len() > 1, "a fixed window without scripts has one limit"),
+            (request.is_reservation(), "`count` needs reservations, and a fixed window without scripts has none"),
+            (!request.block().is_zero(), "a fixed window without scripts has no blocks"),
+        ],
+        INSTEAD,
+    )
+}
 
 /// What the key of a fixed window ends in.
 pub(super) const PLAIN: &[u8] = b"%plain";

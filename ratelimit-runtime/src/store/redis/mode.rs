@@ -1,0 +1,66 @@
+//! [`RedisMode`]: with which commands a store decides.
+
+use super::scripts::layout::LogLayout;
+
+/// With which commands a [`RedisStore`](super::RedisStore) decides: set by
+/// [`RedisStore::mode`](super::RedisStore::mode).
+///
+/// Decisions are as atomic and as exact in each. A request that a mode cannot decide is answered with
+/// [`Unsupported`](crate::store::StoreErrorKind::Unsupported), and a limiter with a policy that needs
+/// more cannot be built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum RedisMode {
+    /// Scripts, for every algorithm. The log of a sliding window whose first call costs 1 under
+    /// limits up to 126 begins as a [`Zset`](LogLayout::Zset), and becomes a
+    /// [`Ring`](LogLayout::Ring) with the first admission that needs it; any other begins as a ring.
+    #[default]
+    Scripts,
+    /// Scripts that begin the log of a sliding window in this layout. With `Zset` it stays one.
+    ScriptsWith(LogLayout),
+    /// Transactions: no `EVAL` and no `EVALSHA` is ever sent. These are left:
+    ///
+    /// - `sliding_window`, with several limits, costs up to 1,000 and blocks, as a sorted set, in
+    ///   optimistic transactions: one round trip for a refusal, two for an admission, another two
+    ///   each time another process was faster. They run on up to 8 connections of their own per
+    ///   runtime. Processes with scripts share the buckets if they keep to sorted sets too, with
+    ///   `ScriptsWith(LogLayout::Zset)`; a ring is an error here.
+    /// - `fixed_window`, with one limit and any cost, as a counter, in one round trip. A window ends
+    ///   on a whole millisecond of the server's clock. The counter has a key of its own, so
+    ///   processes with scripts do not share it.
+    ///
+    /// Stacked rules are decided in one transaction if all are sliding windows; else one after the
+    /// other, and what a refused call was charged is given back.
+    ///
+    /// The user needs `MULTI`, `EXEC`, `WATCH`, `UNWATCH`, `TIME`, `PING`, `PTTL`, `PEXPIRE`,
+    /// `PEXPIREAT`, `UNLINK`, `ZADD`, `ZCARD`, `ZCOUNT`, `ZRANGE`, `ZREVRANGE`, `ZREM`,
+    /// `ZREMRANGEBYRANK`, `ZREMRANGEBYSCORE`, `ZSCORE`; for fixed windows `SET`, `GET`, `SETRANGE`,
+    /// `BITFIELD`.
+    Transactions,
+    /// `leaky_bucket` by `CL.THROTTLE`, the command of the module redis-cell, which the server has to
+    /// have loaded; all else by scripts.
+    ///
+    /// The module keeps one limit per key, of whole seconds, on its own keys, and has no refunds,
+    /// reservations or blocks; `peek` asks it for a quantity of 0. It tells waits in whole seconds:
+    /// `retry_after` is up to a second too long, and never too short. Not in a cluster: the module
+    /// does not say which key it uses, so nodes do not say that a slot has moved.
+    RedisCell,
+    /// `leaky_bucket` as in [`RedisCell`](Self::RedisCell), all else as in
+    /// [`Transactions`](Self::Transactions).
+    RedisCellAndTransactions,
+}
+
+impl RedisMode {
+    pub(super) fn runs_scripts(self) -> bool {
+        matches!(self, Self::Scripts | Self::ScriptsWith(_) | Self::RedisCell)
+    }
+
+    pub(super) fn has_redis_cell(self) -> bool {
+        matches!(self, Self::RedisCell | Self::RedisCellAndTransactions)
+    }
+
+    /// The layout in which logs begin, if that is chosen.
+    pub(super) fn log_layout(self) -> Option<LogLayout> {
+        if let Self::ScriptsWith(layout) = self { Some(layout) } else { None }
+    }
+}
