@@ -7,7 +7,6 @@ mod policies;
 
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::ops::ControlFlow;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +15,7 @@ pub use self::builder::RateLimiterBuilder;
 pub use self::find::{DefaultGuard, Scoped};
 pub use self::keys::Keys;
 use crate::decision::Decision;
-use crate::engine::{self, Asked, Engine};
+use crate::engine::{self, Decided, Engine, OwnedCall};
 use crate::error::RateLimitError;
 use crate::key::Key;
 use crate::rule::{Limit, Policy, Rule};
@@ -119,17 +118,13 @@ impl RateLimiter {
     ///
     /// Every [`RateLimitError`]. A refused call is charged nothing.
     pub async fn acquire(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
-        let engine = &self.engine;
-        let asked = engine::with_check_by_hand(rule, engine, key, |check| match engine::acquire_now(engine, check) {
-            Some(outcome) => ControlFlow::Break(outcome),
-            None => ControlFlow::Continue(Asked::new(Arc::clone(engine), check)),
-        });
-        if matches!(asked, ControlFlow::Break(Err(_))) {
-            poll_fn(engine::poll_cooperative).await;
-        }
-        match asked {
-            ControlFlow::Break(outcome) => outcome,
-            ControlFlow::Continue(asked) => engine::acquire(&asked).await,
+        match engine::with_check_by_hand(rule, &self.engine, key, |check| engine::decide(&self.engine, check)) {
+            Decided::Now(Ok(decision)) => Ok(decision),
+            Decided::Now(Err(error)) => {
+                poll_fn(engine::poll_cooperative).await;
+                Err(error)
+            }
+            Decided::Later(call, lookup) => engine::finish(&call, lookup).await,
         }
     }
 
@@ -140,7 +135,7 @@ impl RateLimiter {
     ///
     /// Those of [`acquire`](Self::acquire), except `Exceeded`.
     pub async fn peek(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
-        engine::peek(&self.asked(rule, key)).await
+        self.call(rule, key).peek().await
     }
 
     /// Forgets what was charged to the key and whether it is blocked, for everyone on the same store; says whether
@@ -150,9 +145,9 @@ impl RateLimiter {
     ///
     /// `Unavailable` or `Misconfigured`: the policy for outages does not apply, because nothing was reset.
     pub async fn reset(&self, rule: &Rule, key: &Key) -> Result<bool, RateLimitError> {
-        let asked = self.asked(rule, key);
-        let here = self.engine.fallback.reset(asked.key_request()?);
-        Ok(engine::change(&asked, Store::reset).await? || here)
+        let call = self.call(rule, key);
+        let here = self.engine.fallback.reset(call.key_request()?);
+        Ok(call.change(Store::reset).await? || here)
     }
 
     /// Gives back what an admission was charged; `rule` and `key` are those it was asked with. Says whether anything of
@@ -163,7 +158,7 @@ impl RateLimiter {
     ///
     /// `Unavailable` or `Misconfigured`; then it may or may not have been given back.
     pub async fn refund(&self, rule: &Rule, key: &Key, admission: &Decision) -> Result<bool, RateLimitError> {
-        engine::refund(&self.asked(rule, key), admission).await
+        engine::refund(&self.call(rule, key), admission).await
     }
 
     /// Refuses the key for everyone on the same store until `duration` has passed, in place of an earlier block.
@@ -177,13 +172,13 @@ impl RateLimiter {
         if duration.is_zero() || duration > Limit::MAX_WINDOW {
             return Err(RateLimitError::misconfigured("a block lasts more than 0 and at most 366 days"));
         }
-        let asked = self.asked(rule, key);
-        asked.require(Feature::Block)?;
-        let outcome = engine::change(&asked, |store, request| store.block(request, duration)).await;
+        let call = self.call(rule, key);
+        call.require(Feature::Block)?;
+        let outcome = call.change(|store, request| store.block(request, duration)).await;
         match &outcome {
             // What was blocked here during an outage is blocked by the store now.
-            Ok(()) => _ = self.engine.fallback.unblock(asked.key_request()?),
-            Err(RateLimitError::Unavailable(_)) => self.engine.fallback.block(asked.key_request()?, duration),
+            Ok(()) => _ = self.engine.fallback.unblock(call.key_request()?),
+            Err(RateLimitError::Unavailable(_)) => self.engine.fallback.block(call.key_request()?, duration),
             Err(_) => {}
         }
         outcome
@@ -195,10 +190,10 @@ impl RateLimiter {
     ///
     /// `Unavailable` or `Misconfigured`.
     pub async fn unblock(&self, rule: &Rule, key: &Key) -> Result<bool, RateLimitError> {
-        let asked = self.asked(rule, key);
-        asked.require(Feature::Block)?;
-        let here = self.engine.fallback.unblock(asked.key_request()?);
-        Ok(engine::change(&asked, Store::unblock).await? || here)
+        let call = self.call(rule, key);
+        call.require(Feature::Block)?;
+        let here = self.engine.fallback.unblock(call.key_request()?);
+        Ok(call.change(Store::unblock).await? || here)
     }
 
     /// The keys of the rule that the store holds, page by page: those that were charged or blocked of late. It is for
@@ -225,7 +220,7 @@ impl RateLimiter {
     /// ```
     #[must_use]
     pub fn keys(&self, rule: &Rule) -> Keys {
-        Keys::new(self.asked(rule, &Key::global()))
+        Keys::new(self.call(rule, &Key::global()))
     }
 
     /// Replaces all policies of the limiter with these; checks made from now on use them. A policy with
@@ -255,8 +250,8 @@ impl RateLimiter {
         self.engine
     }
 
-    fn asked(&self, rule: &Rule, key: &Key) -> Asked {
-        engine::with_check_by_hand(rule, &self.engine, key, |check| Asked::new(Arc::clone(&self.engine), check))
+    fn call(&self, rule: &Rule, key: &Key) -> OwnedCall {
+        engine::with_check_by_hand(rule, &self.engine, key, |check| OwnedCall::new(Arc::clone(&self.engine), check))
     }
 }
 

@@ -8,6 +8,7 @@ mod answer;
 mod capabilities;
 mod health;
 mod layer;
+mod lookup;
 pub(crate) mod memory;
 mod page;
 #[cfg(feature = "redis")]
@@ -19,6 +20,7 @@ pub use self::answer::Answer;
 pub use self::capabilities::{Capabilities, Feature};
 pub use self::health::Health;
 pub use self::layer::DenyCache;
+pub use self::lookup::Lookup;
 pub use self::page::{Cursor, Page};
 pub use self::request::{OwnedRequest, Request};
 pub use self::verdict::Verdict;
@@ -49,9 +51,9 @@ pub use crate::error::{StoreError, StoreErrorKind};
 ///
 /// A layer is a store around a store: it returns that from [`inner`](Self::inner), implements [`acquire`](Self::acquire),
 /// [`peek`](Self::peek) and [`reset`](Self::reset), and overrides what else it is about. All other methods are those of the
-/// inner store, but for the two ways of deciding that would go past the layer's `acquire`:
+/// inner store, but for those that would decide without the layer's `acquire`:
 /// [`acquire_now`](Self::acquire_now) and [`acquire_all`](Self::acquire_all), with
-/// [`decides_together`](Self::decides_together). Without them every decision takes the way through `acquire`.
+/// [`decides_together`](Self::decides_together). Unless a layer overrides them, every decision goes through its `acquire`.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -96,11 +98,23 @@ pub trait Store: Send + Sync + 'static {
     /// Decides, and charges the cost if it admits.
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict>;
 
-    /// [`acquire`](Self::acquire) without waiting: for a store in memory, or a layer that knows the answer already. `None`
-    /// if the answer would take waiting; then nothing has been done.
-    fn acquire_now(&self, request: Request<'_>) -> Option<Result<Verdict, StoreError>> {
+    /// [`acquire`](Self::acquire) without waiting: for a store in memory, or a layer that knows the
+    /// answer already.
+    ///
+    /// # Errors
+    ///
+    /// A [`Lookup`], where the answer takes waiting. Then nothing has been charged, and the limiter
+    /// goes on with [`acquire_after`](Self::acquire_after), or gives the call up.
+    fn acquire_now(&self, request: Request<'_>) -> Result<Result<Verdict, StoreError>, Lookup> {
         let _ = request;
-        None
+        Err(Lookup::default())
+    }
+
+    /// [`acquire`](Self::acquire) after [`acquire_now`](Self::acquire_now) has returned this lookup
+    /// for the same request. A store that remembers nothing in lookups leaves it as it is.
+    fn acquire_after<'a>(&'a self, request: Request<'a>, lookup: Lookup) -> Answer<'a, Verdict> {
+        drop(lookup);
+        self.acquire(request)
     }
 
     /// Decides as [`acquire`](Self::acquire) would, and charges nothing.
@@ -250,14 +264,18 @@ macro_rules! leaves_all_to {
             $to.acquire(request)
         }
 
+        fn acquire_after<'a>(&'a $self, request: Request<'a>, lookup: Lookup) -> Answer<'a, Verdict> {
+            $to.acquire_after(request, lookup)
+        }
+
         leaves_rest_to!($self => $to);
     };
 }
 
-/// The same without [`Store::acquire`].
+/// The same without [`Store::acquire`] and [`Store::acquire_after`].
 macro_rules! leaves_rest_to {
     ($self:ident => $to:expr) => {
-        fn acquire_now(&$self, request: Request<'_>) -> Option<Result<Verdict, StoreError>> {
+        fn acquire_now(&$self, request: Request<'_>) -> Result<Result<Verdict, StoreError>, Lookup> {
             $to.acquire_now(request)
         }
 

@@ -11,7 +11,7 @@ use crate::rule::Rule;
 const MAX_NAMES: usize = 16_384;
 
 #[derive(Debug, Default)]
-pub(super) struct Registry {
+pub(in crate::engine) struct Registry {
     /// What each name stood for when it was first met.
     names: RwLock<HashMap<Box<str>, Met>>,
 }

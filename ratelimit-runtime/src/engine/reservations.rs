@@ -8,14 +8,14 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use super::asked::Asked;
+use super::call::OwnedCall;
 use super::time_limit::TimeLimit;
 use crate::decision::{Charge, Decision};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::observe;
 use crate::real_time;
 use crate::rule::{Algorithm, Limit};
-use crate::store::{Answer, Feature, Health};
+use crate::store::{Answer, Feature, Health, Store as _};
 
 const MAX_OPEN: usize = 10_000;
 /// Between two attempts.
@@ -32,19 +32,19 @@ enum Settlement {
 }
 
 /// Gives back what was charged.
-pub(super) fn give_back(asked: &Asked, charge: Charge) {
-    settle(asked, charge, if asked.reserves() { Settlement::Release } else { Settlement::Refund });
+pub(super) fn give_back(call: &OwnedCall, charge: Charge) {
+    settle(call, charge, if call.reserves() { Settlement::Release } else { Settlement::Refund });
 }
 
 /// Gives back a charge by hand; says whether anything of it was left.
-pub(crate) async fn refund(asked: &Asked, admission: &Decision) -> Result<bool, RateLimitError> {
-    asked.engine.capabilities.require(asked.check().terms.algorithm(), Feature::Refund)?;
-    let Some(answer) = asked.charged_by(admission.charge(), |store, request, ticket| store.refund(request, ticket))?
+pub(crate) async fn refund(call: &OwnedCall, admission: &Decision) -> Result<bool, RateLimitError> {
+    call.engine.capabilities.require(call.check().terms.algorithm(), Feature::Refund)?;
+    let Some(answer) = call.charged_by(admission.charge(), |store, request, ticket| store.refund(request, ticket))?
     else {
         return Ok(false);
     };
-    let limit = TimeLimit::new(asked.timeout());
-    asked.by(limit, &[asked.check().key_request()?], answer).await.map_err(Into::into)
+    let limit = TimeLimit::new(call.timeout());
+    call.await_within(limit, &[call.check().key_request()?], answer).await.map_err(Into::into)
 }
 
 /// Reservations of one call, to be settled by what it returns.
@@ -53,19 +53,19 @@ pub(crate) async fn refund(asked: &Asked, admission: &Decision) -> Result<bool, 
 #[derive(Debug)]
 #[must_use = "dropping it counts the call"]
 pub struct Reservations<const N: usize> {
-    reserved: [Option<(Box<Asked>, Charge)>; N],
+    reserved: [Option<(Box<OwnedCall>, Charge)>; N],
 }
 
 impl<const N: usize> Reservations<N> {
-    pub(crate) fn new(reserved: [Option<(Box<Asked>, Charge)>; N]) -> Self {
+    pub(crate) fn new(reserved: [Option<(Box<OwnedCall>, Charge)>; N]) -> Self {
         Self { reserved }
     }
 
     /// Settles them: `counts` says for each attribute, in written order, whether the call counts.
     pub fn settle(mut self, counts: [bool; N]) {
         for (reserved, counts) in self.reserved.iter_mut().zip(counts) {
-            if let Some((asked, charge)) = reserved.take() {
-                settle(&asked, charge, if counts { Settlement::Commit } else { Settlement::Release });
+            if let Some((call, charge)) = reserved.take() {
+                settle(&call, charge, if counts { Settlement::Commit } else { Settlement::Release });
             }
         }
     }
@@ -77,37 +77,37 @@ impl<const N: usize> RefUnwindSafe for Reservations<N> {}
 
 impl<const N: usize> Drop for Reservations<N> {
     fn drop(&mut self) {
-        for (asked, charge) in self.reserved.iter_mut().filter_map(Option::take) {
-            settle(&asked, charge, Settlement::Commit);
+        for (call, charge) in self.reserved.iter_mut().filter_map(Option::take) {
+            settle(&call, charge, Settlement::Commit);
         }
     }
 }
 
-fn settle(asked: &Asked, charge: Charge, settlement: Settlement) {
-    let Ok(Some(answer)) = ask(asked, charge, settlement) else { return };
+fn settle(call: &OwnedCall, charge: Charge, settlement: Settlement) {
+    let Ok(Some(answer)) = ask(call, charge, settlement) else { return };
     match answer.known() {
         Ok(Ok(_)) => {}
-        Ok(Err(error)) if error.kind() == StoreErrorKind::Unavailable => later(asked, charge, settlement),
-        Ok(Err(error)) => report(asked, settlement, &error),
+        Ok(Err(error)) if error.kind() == StoreErrorKind::Unavailable => later(call, charge, settlement),
+        Ok(Err(error)) => report(call, settlement, &error),
         // An answer that was not polled has done nothing: see `Answer`.
         Err(unknown) => {
             drop(unknown);
-            later(asked, charge, settlement);
+            later(call, charge, settlement);
         }
     }
 }
 
-fn later(asked: &Asked, charge: Charge, settlement: Settlement) {
+fn later(call: &OwnedCall, charge: Charge, settlement: Settlement) {
     let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-        return report(asked, settlement, &StoreError::unavailable("there is no tokio runtime to settle it on"));
+        return report(call, settlement, &StoreError::unavailable("there is no tokio runtime to settle it on"));
     };
     let Some(open) = Open::new() else {
-        return report(asked, settlement, &StoreError::unavailable("too many charges are being settled"));
+        return report(call, settlement, &StoreError::unavailable("too many charges are being settled"));
     };
-    let asked = asked.clone();
+    let call = call.clone();
     runtime.spawn(async move {
-        if let Err(error) = settle_while_it_counts(&asked, charge, settlement).await {
-            report(&asked, settlement, &error);
+        if let Err(error) = settle_while_it_counts(&call, charge, settlement).await {
+            report(&call, settlement, &error);
         }
         drop(open);
     });
@@ -117,19 +117,19 @@ fn later(asked: &Asked, charge: Charge, settlement: Settlement) {
 ///
 /// Without an answer nobody knows whether that was done. Then it is done again only where the ticket names an entry, which
 /// cannot be settled twice: in the log of a sliding window.
-async fn settle_while_it_counts(asked: &Asked, charge: Charge, settlement: Settlement) -> Result<(), StoreError> {
+async fn settle_while_it_counts(call: &OwnedCall, charge: Charge, settlement: Settlement) -> Result<(), StoreError> {
     let (start, mut pause) = (Instant::now(), FIRST_PAUSE);
-    let terms = asked.check().terms;
+    let terms = call.check().terms;
     let counts = terms.limits().iter().map(Limit::window).max().unwrap_or_default();
     let names_an_entry = terms.algorithm() == Algorithm::SlidingWindow;
     loop {
-        let Ok(request) = asked.check().key_request() else { return Ok(()) };
-        if asked.engine.store.health(&request) != Health::Up {
+        let Ok(request) = call.check().key_request() else { return Ok(()) };
+        if call.engine.store.health(&request) != Health::Up {
             // Only for the part of the store that has the key: another one may be away for long.
-            asked.engine.store.ready_for(request).within(TimeLimit::after(start, counts), drop).await?;
+            call.engine.store.ready_for(request).within(TimeLimit::after(start, counts), drop).await?;
         }
-        let Ok(Some(answer)) = ask(asked, charge, settlement) else { return Ok(()) };
-        let Err(error) = answer.within(TimeLimit::new(asked.timeout()), drop).await else { return Ok(()) };
+        let Ok(Some(answer)) = ask(call, charge, settlement) else { return Ok(()) };
+        let Err(error) = answer.within(TimeLimit::new(call.timeout()), drop).await else { return Ok(()) };
         let may_pass =
             matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::TimedOut | StoreErrorKind::Full);
         if !may_pass || !names_an_entry || start.elapsed() + pause >= counts {
@@ -140,16 +140,16 @@ async fn settle_while_it_counts(asked: &Asked, charge: Charge, settlement: Settl
     }
 }
 
-fn ask(asked: &Asked, charge: Charge, settlement: Settlement) -> Result<Option<Answer<'_, bool>>, RateLimitError> {
-    asked.charged_by(charge, |store, request, ticket| match settlement {
+fn ask(call: &OwnedCall, charge: Charge, settlement: Settlement) -> Result<Option<Answer<'_, bool>>, RateLimitError> {
+    call.charged_by(charge, |store, request, ticket| match settlement {
         Settlement::Commit => store.commit(request, ticket),
         Settlement::Release => store.release(request, ticket),
         Settlement::Refund => store.refund(request, ticket),
     })
 }
 
-fn report(asked: &Asked, settlement: Settlement, error: &StoreError) {
-    observe::log::unsettled(asked.check().name.as_str(), &settlement, error);
+fn report(call: &OwnedCall, settlement: Settlement, error: &StoreError) {
+    observe::log::unsettled(call.check().name.as_str(), &settlement, error);
 }
 
 /// A place among the [`MAX_OPEN`].

@@ -4,9 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use super::asked::Asked;
-use super::check::Check;
-use super::parts::Engine;
+use super::Check;
+use crate::engine::shared::Engine;
 use crate::error::RateLimitError;
 use crate::key::{self, Key, KeyBuf, KeyPart};
 use crate::observe;
@@ -78,19 +77,21 @@ impl CheckBuilder {
         }
     }
 
-    /// The limiter to ask, where the attribute names one.
+    /// The limiter to ask, where the attribute names one. It is reported if this call has made it: it
+    /// has counted nothing, and is not asked again.
     #[inline]
-    pub(crate) fn engine(&mut self) -> &mut Option<Arc<Engine>> {
-        &mut self.engine
+    pub(crate) fn take_engine(&mut self) -> Option<Arc<Engine>> {
+        let named = self.engine.take();
+        if let Some(engine) = &named {
+            self.report_made_per_call(engine);
+        }
+        named
     }
 
-    /// Reports the limiter that the attribute names, if this call has made it: it has counted nothing, and is not asked
-    /// again.
-    ///
-    /// It is one that keeps counts in memory, and that only this check refers to. On another store, which its limiters may
-    /// share, nothing is lost with it.
-    pub(crate) fn report_made_per_call(&self, own: &Arc<Engine>) {
-        if own.in_memory && Arc::strong_count(own) == 1 && self.rule.known_by().report_made_per_call() {
+    /// The limiter is one that keeps counts in memory, and that only this check refers to. On another
+    /// store, which its limiters may share, nothing is lost with it.
+    fn report_made_per_call(&self, engine: &Arc<Engine>) {
+        if engine.in_memory && Arc::strong_count(engine) == 1 && self.rule.known_by().report_made_per_call() {
             observe::log::limiter_per_call(self.rule.name());
         }
     }
@@ -104,14 +105,6 @@ impl CheckBuilder {
     /// Makes the check for this engine.
     pub(crate) fn with_check<T>(&mut self, engine: &Engine, work: impl FnOnce(&Check<'_>) -> T) -> T {
         with_check(self.rule, self.call, engine, &mut self.key, work)
-    }
-
-    /// The check, with the engine to ask: the one that the attribute names, or else this.
-    pub(crate) fn finish(mut self, current: impl FnOnce() -> Arc<Engine>) -> Asked {
-        self.begin();
-        let own = self.engine.take().inspect(|own| self.report_made_per_call(own));
-        let engine = own.unwrap_or_else(current);
-        with_check(self.rule, self.call, &engine, &mut self.key, |check| Asked::new(Arc::clone(&engine), check))
     }
 }
 
@@ -131,10 +124,22 @@ fn head(rule: &Rule) -> &[u8] {
 
 /// Makes a check, for as long as `work` takes: the only way to one, and the only place where keys are hashed. `key` is the
 /// rendered key, after what all keys of the rule begin with.
+#[inline]
 fn with_check<T>(rule: &Rule, call: Call, engine: &Engine, key: &mut KeyBuf, work: impl FnOnce(&Check<'_>) -> T) -> T {
-    if let Some(check) = plain_check(rule, call, engine, key) {
-        return work(&check);
+    match plain_check(rule, call, engine, key) {
+        Some(check) => work(&check),
+        None => with_changed_check(rule, call, engine, key, work),
     }
+}
+
+#[inline(never)]
+fn with_changed_check<T>(
+    rule: &Rule,
+    call: Call,
+    engine: &Engine,
+    key: &KeyBuf,
+    work: impl FnOnce(&Check<'_>) -> T,
+) -> T {
     let check = check_as_ruled(rule, call, key, 0);
     let changes = if is_as_ruled(rule, call, engine) { None } else { Some(Changes::new(rule, call, engine)) };
     let changes = changes.as_ref();
