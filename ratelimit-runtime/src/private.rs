@@ -1,4 +1,5 @@
-//! What the expansion of `#[rate_limit]` and `key!` calls. It has no stability: the two crates are released together.
+//! What the expansion of `#[rate_limit]` and `key!` calls. It has no stability: the two crates are
+//! released together.
 
 use std::fmt;
 use std::future::Future;
@@ -64,21 +65,23 @@ impl CheckBuilder {
     }
 }
 
-/// The answer to a guard. It is small: what was decided at once is just kept, all else is on the heap.
+/// The answer to a guard. It is small: what was decided at once is just kept, all else is on the
+/// heap.
 #[must_use = "a guard that is not awaited limits nothing"]
 pub struct Guard<T>(Repr<T>);
 
 enum Repr<T> {
     Admitted(Option<T>),
     Refused(Option<RateLimitError>),
-    /// The lock is never taken. It makes the guard `Sync`, as the future of the function may have to be.
+    /// The lock is never taken. It makes the guard `Sync`, as the future of the function may have
+    /// to be.
     Waiting(Mutex<Pending<T>>),
 }
 
 type Pending<T> = Pin<Box<dyn Future<Output = Result<T, RateLimitError>> + Send>>;
 
-/// A guard that has panicked is not polled again, and what it shares with others is behind locks: the function's future is
-/// as unwind safe as it is without a guard.
+/// A guard that has panicked is not polled again, and what it shares with others is behind locks:
+/// the function's future is as unwind safe as it is without a guard.
 impl<T> UnwindSafe for Guard<T> {}
 impl<T> RefUnwindSafe for Guard<T> {}
 
@@ -128,7 +131,8 @@ pub fn run(mut check: CheckBuilder) -> Guard<()> {
     }
 }
 
-/// The guard of a function with several attributes, in written order; `None` where `when` was false.
+/// The guard of a function with several attributes, in written order; `None` where `when` was
+/// false.
 pub fn run_all<const N: usize>(checks: [Option<CheckBuilder>; N]) -> Guard<()> {
     let mut checks = checks.into_iter().flatten();
     let Some(first) = checks.next() else { return Guard::ready(Ok(())) };
@@ -192,8 +196,8 @@ pub fn refuse<R: FromRateLimitError>(error: RateLimitError) -> R {
     R::from_rate_limit_error(error)
 }
 
-/// A return type of which [`refuse`] knows how to carry a refusal. By this name errors first say what to do where the
-/// error is a text.
+/// A return type of which [`refuse`] knows how to carry a refusal. By this name errors first say
+/// what to do where the error is a text.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot carry a rate limit refusal",
     label = "a refused call has to return something of this type",

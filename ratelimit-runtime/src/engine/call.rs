@@ -144,8 +144,8 @@ impl OwnedCall {
         observe::timed(answer.within(limit, overdue)).await
     }
 
-    /// Calls `what` on the store that made the charge, be it the engine's or the fallback; `None` if
-    /// nothing was charged.
+    /// Calls `what` on the store that made the charge, be it the engine's or the fallback; `None`
+    /// if nothing was charged.
     pub(super) fn charged_by<'a, T>(
         &'a self,
         charge: Charge,

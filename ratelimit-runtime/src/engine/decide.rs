@@ -18,6 +18,7 @@ use crate::error::{RateLimitError, StoreError};
 use crate::store::{Lookup, Store as _};
 
 /// What becomes of a check.
+#[allow(clippy::large_enum_variant, reason = "a call by hand keeps it in its future, and allocates nothing")]
 pub(crate) enum Decided<T> {
     /// It is over.
     Now(Result<T, RateLimitError>),

@@ -23,9 +23,9 @@ pub(super) type Admitted = Vec<Result<Decision, RateLimitError>>;
 
 /// Asks the store once, for one check or for several together.
 ///
-/// Checks of one limiter are decided in one step if its store can do that. What one step has charged
-/// is given back when a later step refuses or fails, and when the caller drops this future. All steps
-/// share the time of the check.
+/// Checks of one limiter are decided in one step if its store can do that. What one step has
+/// charged is given back when a later step refuses or fails, and when the caller drops this future.
+/// All steps share the time of the check.
 ///
 /// A check in shadow mode has no say. It is asked once the others have admitted the call.
 pub(super) async fn acquire(group: &[OwnedCall], start: Instant) -> Result<Admitted, Refused> {
@@ -98,8 +98,8 @@ impl Drop for Charged<'_> {
 /// Checks that are decided in one step, with their places in the group.
 type Step<'a> = Vec<(usize, &'a OwnedCall)>;
 
-/// The checks that have a say, as the steps in which they are asked; checks that one store can decide
-/// together are one step.
+/// The checks that have a say, as the steps in which they are asked; checks that one store can
+/// decide together are one step.
 fn steps(group: &[OwnedCall]) -> Vec<Step<'_>> {
     let mut by_engine: Vec<Step<'_>> = Vec::new();
     for (at, call) in group.iter().enumerate().filter(|(_, call)| !call.check().shadow) {
@@ -117,8 +117,8 @@ fn steps(group: &[OwnedCall]) -> Vec<Step<'_>> {
     divided.collect()
 }
 
-/// Everywhere in the same order: of two groups that charge the same keys in opposite order, each may
-/// be refused for what the other gives back.
+/// Everywhere in the same order: of two groups that charge the same keys in opposite order, each
+/// may be refused for what the other gives back.
 fn one_by_one(mut step: Step<'_>) -> Vec<Step<'_>> {
     step.sort_by(|(_, a), (_, b)| a.check().key.cmp(b.check().key));
     step.into_iter().map(|one| vec![one]).collect()

@@ -1,8 +1,10 @@
-//! What becomes of a charge once its call is over: a reservation is committed or released, a charge given back.
+//! What becomes of a charge once its call is over: a reservation is committed or released, a charge
+//! given back.
 //!
-//! The call does not wait for this. A store in memory does it at once; for others a task of the current runtime does it,
-//! once the store serves. There are at most [`MAX_OPEN`] such tasks per process; beyond, and where there is no runtime, a
-//! charge stays as it is, and counts until it expires.
+//! The call does not wait for this. A store in memory does it at once; for others a task of the
+//! current runtime does it, once the store serves. There are at most [`MAX_OPEN`] such tasks per
+//! process; beyond, and where there is no runtime, a charge stays as it is, and counts until it
+//! expires.
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -115,8 +117,8 @@ fn later(call: &OwnedCall, charge: Charge, settlement: Settlement) {
 
 /// Waits until the store serves, and settles the charge, unless it has expired by then.
 ///
-/// Without an answer nobody knows whether that was done. Then it is done again only where the ticket names an entry, which
-/// cannot be settled twice: in the log of a sliding window.
+/// Without an answer nobody knows whether that was done. Then it is done again only where the
+/// ticket names an entry, which cannot be settled twice: in the log of a sliding window.
 async fn settle_while_it_counts(call: &OwnedCall, charge: Charge, settlement: Settlement) -> Result<(), StoreError> {
     let (start, mut pause) = (Instant::now(), FIRST_PAUSE);
     let terms = call.check().terms;

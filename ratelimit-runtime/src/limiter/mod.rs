@@ -54,8 +54,9 @@ impl RateLimiter {
         Self::with_store(MemoryStore::new())
     }
 
-    /// A limiter that all processes on one Redis share. It returns at once. It connects when it is first asked, once in each
-    /// tokio runtime, in the background; [`ready`](Self::ready) makes it connect before the first request.
+    /// A limiter that all processes on one Redis share. It returns at once. It connects when it is
+    /// first asked, once in each tokio runtime, in the background; [`ready`](Self::ready) makes it
+    /// connect before the first request.
     ///
     /// # Errors
     ///
@@ -70,8 +71,8 @@ impl RateLimiter {
         Self { engine: Arc::new(Engine::on(store)) }
     }
 
-    /// A limiter on the Redis that `RATELIMIT_URL`, or else `REDIS_URL`, names, whether one server, Sentinel or a cluster;
-    /// in memory if neither is set or the value is `memory:`.
+    /// A limiter on the Redis that `RATELIMIT_URL`, or else `REDIS_URL`, names, whether one server,
+    /// Sentinel or a cluster; in memory if neither is set or the value is `memory:`.
     ///
     /// # Errors
     ///
@@ -80,15 +81,16 @@ impl RateLimiter {
         Self::builder().store_from_env()?.build()
     }
 
-    /// Makes this the limiter of the whole process: attributes without a `limiter` use it. A later call replaces it. It does
-    /// not connect to a store yet; [`ready`](Self::ready) does.
+    /// Makes this the limiter of the whole process: attributes without a `limiter` use it. A later
+    /// call replaces it. It does not connect to a store yet; [`ready`](Self::ready) does.
     pub fn install(self) {
         find::install(self.engine);
     }
 
-    /// The limiter in force here: that of the enclosing [`scope`](Self::scope), else the [default](Self::set_default) of the
-    /// thread, else the [installed](Self::install) one, else one in memory for the whole process, with one warning in the
-    /// log, or on standard error where no subscriber of `tracing` is set. Attributes without a `limiter` use it.
+    /// The limiter in force here: that of the enclosing [`scope`](Self::scope), else the
+    /// [default](Self::set_default) of the thread, else the [installed](Self::install) one, else
+    /// one in memory for the whole process, with one warning in the log, or on standard error where
+    /// no subscriber of `tracing` is set. Attributes without a `limiter` use it.
     #[must_use]
     pub fn current() -> Self {
         Self { engine: find::current() }
@@ -105,14 +107,16 @@ impl RateLimiter {
         find::within(Arc::clone(&self.engine), work)
     }
 
-    /// Makes this the limiter of the current thread until the guard is dropped: for tests on one thread.
+    /// Makes this the limiter of the current thread until the guard is dropped: for tests on one
+    /// thread.
     pub fn set_default(&self) -> DefaultGuard {
         find::set_default(Arc::clone(&self.engine))
     }
 
     /// Charges the rule's cost to the key, if all its limits admit it.
     ///
-    /// A rule with [`wait`](Rule::wait) waits for its turn. Other processes on the same store see the charge at once.
+    /// A rule with [`wait`](Rule::wait) waits for its turn. Other processes on the same store see
+    /// the charge at once.
     ///
     /// # Errors
     ///
@@ -128,8 +132,8 @@ impl RateLimiter {
         }
     }
 
-    /// Decides as [`acquire`](Self::acquire) would, without charging, waiting or blocking: the answer is the decision,
-    /// also when it is a refusal.
+    /// Decides as [`acquire`](Self::acquire) would, without charging, waiting or blocking: the
+    /// answer is the decision, also when it is a refusal.
     ///
     /// # Errors
     ///
@@ -138,21 +142,23 @@ impl RateLimiter {
         self.call(rule, key).peek().await
     }
 
-    /// Forgets what was charged to the key and whether it is blocked, for everyone on the same store; says whether
-    /// there was anything.
+    /// Forgets what was charged to the key and whether it is blocked, for everyone on the same
+    /// store; says whether there was anything.
     ///
     /// # Errors
     ///
-    /// `Unavailable` or `Misconfigured`: the policy for outages does not apply, because nothing was reset.
+    /// `Unavailable` or `Misconfigured`: the policy for outages does not apply, because nothing was
+    /// reset.
     pub async fn reset(&self, rule: &Rule, key: &Key) -> Result<bool, RateLimitError> {
         let call = self.call(rule, key);
         let here = self.engine.fallback.reset(call.key_request()?);
         Ok(call.change(Store::reset).await? || here)
     }
 
-    /// Gives back what an admission was charged; `rule` and `key` are those it was asked with. Says whether anything of
-    /// it was left: it may have expired, been reset, or been given back. With a sliding window a charge is given back
-    /// once; the other algorithms keep sums, and give back at most what is in them.
+    /// Gives back what an admission was charged; `rule` and `key` are those it was asked with. Says
+    /// whether anything of it was left: it may have expired, been reset, or been given back. With a
+    /// sliding window a charge is given back once; the other algorithms keep sums, and give back at
+    /// most what is in them.
     ///
     /// # Errors
     ///
@@ -161,13 +167,13 @@ impl RateLimiter {
         engine::refund(&self.call(rule, key), admission).await
     }
 
-    /// Refuses the key for everyone on the same store until `duration` has passed, in place of an earlier block.
-    /// Processes that cache the store's answers see it once they ask again.
+    /// Refuses the key for everyone on the same store until `duration` has passed, in place of an
+    /// earlier block. Processes that cache the store's answers see it once they ask again.
     ///
     /// # Errors
     ///
-    /// `Misconfigured`; or `Unavailable`, and then the key is blocked in this process alone: try again once the store is
-    /// back, for the others.
+    /// `Misconfigured`; or `Unavailable`, and then the key is blocked in this process alone: try
+    /// again once the store is back, for the others.
     pub async fn block(&self, rule: &Rule, key: &Key, duration: Duration) -> Result<(), RateLimitError> {
         if duration.is_zero() || duration > Limit::MAX_WINDOW {
             return Err(RateLimitError::misconfigured("a block lasts more than 0 and at most 366 days"));
@@ -184,7 +190,8 @@ impl RateLimiter {
         outcome
     }
 
-    /// Ends a block for everyone on the same store, and leaves what was charged as it is; says whether there was one.
+    /// Ends a block for everyone on the same store, and leaves what was charged as it is; says
+    /// whether there was one.
     ///
     /// # Errors
     ///
@@ -196,8 +203,9 @@ impl RateLimiter {
         Ok(call.change(Store::unblock).await? || here)
     }
 
-    /// The keys of the rule that the store holds, page by page: those that were charged or blocked of late. It is for
-    /// operators, not for requests: on Redis it goes through all keys that there are.
+    /// The keys of the rule that the store holds, page by page: those that were charged or blocked
+    /// of late. It is for operators, not for requests: on Redis it goes through all keys that there
+    /// are.
     ///
     /// ```
     /// # use ratelimit_runtime::{Key, Limit, RateLimiter, Rule};
@@ -223,13 +231,14 @@ impl RateLimiter {
         Keys::new(self.call(rule, &Key::global()))
     }
 
-    /// Replaces all policies of the limiter with these; checks made from now on use them. A policy with
-    /// other windows or another algorithm starts afresh, one with another `max` goes on.
+    /// Replaces all policies of the limiter with these; checks made from now on use them. A policy
+    /// with other windows or another algorithm starts afresh, one with another `max` goes on.
     ///
     /// # Errors
     ///
-    /// `Misconfigured` when one of them cannot be used, needs what the store cannot do, or when one that a check
-    /// of this limiter has used is missing; then the old ones stay in force, all of them.
+    /// `Misconfigured` when one of them cannot be used, needs what the store cannot do, or when one
+    /// that a check of this limiter has used is missing; then the old ones stay in force, all of
+    /// them.
     pub fn set_policies(
         &self,
         policies: impl IntoIterator<Item = (impl Into<String>, Policy)>,
@@ -237,7 +246,8 @@ impl RateLimiter {
         policies::replace(&self.engine, policies)
     }
 
-    /// Connects to the store, if that has not begun, and waits until it can serve, as long as that takes.
+    /// Connects to the store, if that has not begun, and waits until it can serve, as long as that
+    /// takes.
     ///
     /// # Errors
     ///
@@ -256,12 +266,13 @@ impl RateLimiter {
 }
 
 impl RateLimiterBuilder {
-    /// The limiter. It validates and returns at once; a store connects when it is first asked, in the background.
+    /// The limiter. It validates and returns at once; a store connects when it is first asked, in
+    /// the background.
     ///
     /// # Errors
     ///
-    /// [`RateLimitError::Misconfigured`] with what is wrong and what to write instead: also where a policy needs what the
-    /// store cannot do.
+    /// [`RateLimitError::Misconfigured`] with what is wrong and what to write instead: also where a
+    /// policy needs what the store cannot do.
     pub fn build(self) -> Result<RateLimiter, RateLimitError> {
         Ok(RateLimiter { engine: Arc::new(self.build_engine()?) })
     }

@@ -11,7 +11,8 @@ use crate::key::{self, Key, KeyBuf, KeyPart};
 use crate::observe;
 use crate::rule::{self, Rule, Terms};
 
-/// A check in the making: what one call says to a rule. It is small, because it moves from hand to hand.
+/// A check in the making: what one call says to a rule. It is small, because it moves from hand to
+/// hand.
 pub struct CheckBuilder {
     rule: &'static Rule,
     call: Call,
@@ -77,8 +78,8 @@ impl CheckBuilder {
         }
     }
 
-    /// The limiter to ask, where the attribute names one. It is reported if this call has made it: it
-    /// has counted nothing, and is not asked again.
+    /// The limiter to ask, where the attribute names one. It is reported if this call has made it:
+    /// it has counted nothing, and is not asked again.
     #[inline]
     pub(crate) fn take_engine(&mut self) -> Option<Arc<Engine>> {
         let named = self.engine.take();
@@ -88,8 +89,8 @@ impl CheckBuilder {
         named
     }
 
-    /// The limiter is one that keeps counts in memory, and that only this check refers to. On another
-    /// store, which its limiters may share, nothing is lost with it.
+    /// The limiter is one that keeps counts in memory, and that only this check refers to. On
+    /// another store, which its limiters may share, nothing is lost with it.
     fn report_made_per_call(&self, engine: &Arc<Engine>) {
         if engine.in_memory && Arc::strong_count(engine) == 1 && self.rule.known_by().report_made_per_call() {
             observe::log::limiter_per_call(self.rule.name());
@@ -122,8 +123,8 @@ fn head(rule: &Rule) -> &[u8] {
     rule.resolved().head.as_bytes()
 }
 
-/// Makes a check, for as long as `work` takes: the only way to one, and the only place where keys are hashed. `key` is the
-/// rendered key, after what all keys of the rule begin with.
+/// Makes a check, for as long as `work` takes: the only way to one, and the only place where keys
+/// are hashed. `key` is the rendered key, after what all keys of the rule begin with.
 #[inline]
 fn with_check<T>(rule: &Rule, call: Call, engine: &Engine, key: &mut KeyBuf, work: impl FnOnce(&Check<'_>) -> T) -> T {
     match plain_check(rule, call, engine, key) {
@@ -154,8 +155,8 @@ fn with_changed_check<T>(
     })
 }
 
-/// The check, unless something differs from what the rule says, or the stored key from what was rendered by more than the
-/// limiter's prefix.
+/// The check, unless something differs from what the rule says, or the stored key from what was
+/// rendered by more than the limiter's prefix.
 #[allow(clippy::inline_always, reason = "a call to it would cost as much as what it does")]
 #[inline(always)]
 fn plain_check<'a>(rule: &'a Rule, call: Call, engine: &Engine, key: &'a mut KeyBuf) -> Option<Check<'a>> {
@@ -202,8 +203,8 @@ fn stored_key(engine: &Engine, head: &str, rendered: &[u8]) -> KeyBuf {
     key
 }
 
-/// What differs from the rule: by its policy, by the call, or because the limiter has something against it when it first
-/// meets it.
+/// What differs from the rule: by its policy, by the call, or because the limiter has something
+/// against it when it first meets it.
 struct Changes {
     terms: Terms,
     head: Option<String>,
@@ -224,7 +225,8 @@ impl Changes {
         if (rule.policy().is_none() || rule.is_derived()) && !rule.known_by().contains(engine.id) {
             match engine.registry.meet(rule) {
                 Ok(()) if is_current => rule.known_by().insert(engine.id),
-                // Its keys are rendered behind what they began with before the rule was changed, at every call.
+                // Its keys are rendered behind what they began with before the rule was changed, at
+                // every call.
                 Ok(()) => {}
                 Err(error) => changes.broken = Some(error),
             }

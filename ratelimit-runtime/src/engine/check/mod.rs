@@ -16,7 +16,8 @@ use crate::key::KeyBuf;
 use crate::rule::{Name, Terms};
 use crate::store::Request;
 
-/// One check. It borrows what is large: most checks are over before anything would have to be owned.
+/// One check. It borrows what is large: most checks are over before anything would have to be
+/// owned.
 #[derive(Clone, Copy)]
 pub(crate) struct Check<'a> {
     pub(in crate::engine) name: Name,
@@ -32,7 +33,8 @@ pub(crate) struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    /// The request that a store gets to change something about the key, whatever the call would cost.
+    /// The request that a store gets to change something about the key, whatever the call would
+    /// cost.
     ///
     /// # Errors
     ///
@@ -60,7 +62,8 @@ impl<'a> Check<'a> {
         self.broken.is_none() && self.terms.most() > 0 && self.cost <= self.terms.most()
     }
 
-    /// What is known without asking a store: an unknown policy, two meanings of a name, a cost that no window admits.
+    /// What is known without asking a store: an unknown policy, two meanings of a name, a cost that
+    /// no window admits.
     #[cold]
     pub(in crate::engine) fn problem(&self) -> RateLimitError {
         if let Some(error) = self.broken {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::queue::{Place, WaitQueues};
+use super::queue::{QueuePlace, WaitQueues};
 
 /// A key that may refuse an attempt, and how long its rule waits for a slot; zero for not at all.
 #[derive(Clone, Copy)]
@@ -42,22 +42,25 @@ pub(super) enum Attempt<T> {
 pub(super) enum Waited<T> {
     /// It ended with the outcome of an attempt.
     Attempted(T),
-    /// Time was up in the queue of waiter `by` before its turn came, or there was no room in it. `refused` is the caller's
-    /// own last refusal, if there was one, and how long ago it came; `front` is how long the first in that queue still waits.
+    /// Time was up in the queue of waiter `by` before its turn came, or there was no room in it.
+    /// `refused` is the caller's own last refusal, if there was one, and how long ago it came;
+    /// `front` is how long the first in that queue still waits.
     OutOfTime { by: usize, refused: Option<(T, Duration)>, front: Option<Duration> },
 }
 
-/// Tries until an attempt is not refused, or until the next one would come later than the refusing key's wait allows.
+/// Tries until an attempt is not refused, or until the next one would come later than the refusing
+/// key's wait allows.
 pub(super) async fn wait<A: Attempts>(waiters: &[Waiter<'_>], attempts: &A) -> Waited<A::Outcome> {
     let start = Instant::now();
-    let mut place: Option<(usize, Place<'_>)> = None;
+    let mut place: Option<(usize, QueuePlace<'_>)> = None;
     let mut last: Option<(A::Outcome, Instant)> = None;
     // A caller who comes while others wait stands behind them.
     let mut next = waiters.iter().position(|waiter| !waiter.wait.is_zero() && waiter.queues.has(waiter.key));
     let mut retry_at = start;
     loop {
         if let Some((by, waiter)) = next.take().and_then(|by| Some((by, waiters.get(by)?))) {
-            // The old place is left first, so that no caller waits for one key while keeping the turn of another.
+            // The old place is left first, so that no caller waits for one key while keeping the
+            // turn of another.
             drop(place.take());
             let in_time = match waiter.queues.join(waiter.key, waiter.attempt) {
                 Some(joined) => place.insert((by, joined)).1.turn(retry_at, start + waiter.wait).await,

@@ -74,8 +74,8 @@ async fn out_of_time(
         // There are no slots to wait for: the policy answers.
         return group::acquire(group, Instant::now()).await;
     }
-    // Not asked again: a slot that comes free now belongs to the first in the queue, and all who give
-    // up at this moment would ask at once.
+    // Not asked again: a slot that comes free now belongs to the first in the queue, and all who
+    // give up at this moment would ask at once.
     let decision = if let Some((Err(Refused { error: RateLimitError::Exceeded(refusal), .. }), ago)) = refused {
         refusal.aged(ago)
     } else {

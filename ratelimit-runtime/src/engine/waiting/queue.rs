@@ -1,12 +1,13 @@
 //! [`WaitQueues`]: the queues of callers that wait for a slot, one per key that refuses.
 //!
 //! Only the first in a queue tries again, at the moment that its last refusal named. One that is
-//! dropped makes room for the next. So does one whose runtime is not driven: its turn lapses, and with
-//! it the places of all who wait on that runtime, so that those behind them wait for it once.
+//! dropped makes room for the next. So does one whose runtime is not driven: its turn lapses, and
+//! with it the places of all who wait on that runtime, so that those behind them wait for it once.
 //!
 //! One lock guards all queues of a limiter, and is never kept across an `.await`. A turn that comes
-//! between two looks at the queue is not lost: [`Notify`] keeps one notification until it is awaited,
-//! and whoever wakes looks at the queue again, so that one notification too many does no harm.
+//! between two looks at the queue is not lost: [`Notify`] keeps one notification until it is
+//! awaited, and whoever wakes looks at the queue again, so that one notification too many does no
+//! harm.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +20,8 @@ use tokio::time::Instant;
 
 /// How many callers of one limiter may wait; further ones are refused at once.
 const MAX_WAITERS: usize = 10_000;
-/// How late a runtime may run the first in a queue. After that, and the time of an attempt, the turn is the next one's.
+/// How late a runtime may run the first in a queue. After that, and the time of an attempt, the
+/// turn is the next one's.
 const LATE: Duration = Duration::from_secs(1);
 
 /// The queues of one limiter, one per key that is waited for.
@@ -33,7 +35,8 @@ pub(in crate::engine) struct WaitQueues {
 #[derive(Debug, Default)]
 struct Queues {
     by_key: HashMap<Box<[u8]>, Queue>,
-    /// Of the next place, in whichever queue: one that has lapsed is not taken for another in a later queue of its key.
+    /// Of the next place, in whichever queue: one that has lapsed is not taken for another in a
+    /// later queue of its key.
     next: u64,
 }
 
@@ -69,9 +72,9 @@ impl WaitQueues {
         self.lock().by_key.get(key).map(|queue| queue.retry_at)
     }
 
-    /// A place at the end of the queue of a key, for attempts that take at most so long; `None` if too
-    /// many callers wait already.
-    pub(super) fn join(&self, key: &[u8], attempt: Duration) -> Option<Place<'_>> {
+    /// A place at the end of the queue of a key, for attempts that take at most so long; `None` if
+    /// too many callers wait already.
+    pub(super) fn join(&self, key: &[u8], attempt: Duration) -> Option<QueuePlace<'_>> {
         let mut queues = self.lock();
         if self.waiting.load(Ordering::Relaxed) >= MAX_WAITERS {
             return None;
@@ -80,7 +83,7 @@ impl WaitQueues {
         let turn = Turn { comes: Arc::new(Notify::new()), runtime: runtime(), attempt };
         let key: Box<[u8]> = key.into();
         let number = queues.join(&key, &turn);
-        Some(Place { queues: self, key, number, turn })
+        Some(QueuePlace { queues: self, key, number, turn })
     }
 }
 
@@ -100,7 +103,8 @@ impl Queues {
 }
 
 impl Queue {
-    /// Takes a place out; if it was the first, the turn is the next one's. Says whether any are left.
+    /// Takes a place out; if it was the first, the turn is the next one's. Says whether any are
+    /// left.
     fn leave(&mut self, number: u64, now: Instant) -> bool {
         let had_turn = self.is_first(number);
         self.places.remove(&number);
@@ -112,7 +116,8 @@ impl Queue {
         !self.places.is_empty()
     }
 
-    /// Takes out the first place, whose turn has lapsed, and those on its runtime, unless that is the one that runs this.
+    /// Takes out the first place, whose turn has lapsed, and those on its runtime, unless that is
+    /// the one that runs this.
     fn lapse(&mut self, first: u64, now: Instant) {
         let late = self.places.get(&first).and_then(|turn| turn.runtime).filter(|late| runtime() != Some(*late));
         self.places.retain(|number, turn| *number == first || late.is_none() || turn.runtime != late);
@@ -129,7 +134,7 @@ fn runtime() -> Option<Id> {
 }
 
 /// A place in a queue; the last to leave takes the queue along.
-pub(super) struct Place<'a> {
+pub(super) struct QueuePlace<'a> {
     queues: &'a WaitQueues,
     key: Box<[u8]>,
     number: u64,
@@ -143,8 +148,9 @@ enum Stand {
     Behind(Instant),
 }
 
-impl Place<'_> {
-    /// Waits for the turn, and if it is there already until `retry_at`; says whether that was in time.
+impl QueuePlace<'_> {
+    /// Waits for the turn, and if it is there already until `retry_at`; says whether that was in
+    /// time.
     pub(super) async fn turn(&mut self, retry_at: Instant, until: Instant) -> bool {
         if self.keeps_turn_until(retry_at) {
             tokio::time::sleep_until(retry_at).await;
@@ -154,7 +160,8 @@ impl Place<'_> {
                 Stand::First => return true,
                 Stand::Behind(_) if Instant::now() >= until => return false,
                 Stand::Behind(lapses_at) => {
-                    // A turn that has come meanwhile is kept by the notification, and else it was time to look.
+                    // A turn that has come meanwhile is kept by the notification, and else it was
+                    // time to look.
                     let _ = tokio::time::timeout_at(until.min(lapses_at), self.turn.comes.notified()).await;
                 }
             }
@@ -171,7 +178,8 @@ impl Place<'_> {
         true
     }
 
-    /// Where it stands now. A turn that has lapsed is taken away, and its place with it: its owner joins again at the end.
+    /// Where it stands now. A turn that has lapsed is taken away, and its place with it: its owner
+    /// joins again at the end.
     fn stand(&mut self) -> Stand {
         let mut queues = self.queues.lock();
         loop {
@@ -190,7 +198,7 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueuePlace<'_> {
     fn drop(&mut self) {
         let mut queues = self.queues.lock();
         self.queues.waiting.fetch_sub(1, Ordering::Relaxed);

@@ -4,7 +4,7 @@ use super::*;
 
 const ATTEMPT: Duration = Duration::from_millis(100);
 
-fn join(queues: &WaitQueues) -> Place<'_> {
+fn join(queues: &WaitQueues) -> QueuePlace<'_> {
     queues.join(b"key", ATTEMPT).unwrap()
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use self::refusal::Moment;
 pub(in crate::store) use self::refusals::Miss;
-use self::refusals::{Found, Refusals};
+use self::refusals::{CacheAnswer, Refusals};
 use crate::clock::{Clock, TokioClock};
 use crate::store::lookup::Lookup;
 use crate::store::{Answer, Health, Request, Store, StoreError, StoreErrorKind, Verdict};
@@ -18,29 +18,30 @@ mod refusals;
 
 const DEFAULT_STALENESS: Duration = Duration::from_secs(1);
 
-/// A layer around a store that answers a request which was refused a moment ago without asking again.
+/// A layer around a store that answers a request which was refused a moment ago without asking
+/// again.
 ///
 /// A refusal says when the same request will be admitted at the earliest. Until then, and for one
 /// second at most, the same request has the same answer: the same key, algorithm, limits with every
-/// `max`, cost, block and reservation. So a flood of refused calls costs its store a request or two a
-/// second, and its process neither an allocation nor a task.
+/// `max`, cost, block and reservation. So a flood of refused calls costs its store a request or two
+/// a second, and its process neither an allocation nor a task.
 ///
 /// - **Counted from the time of sending**: a slot that the store frees is free here. `retry_after`
 ///   and `reset_after` are what the store would say now; `remaining` is what it said.
 /// - **Never older than the bound** ([`with_staleness`](Self::with_staleness)): that is how late a
-///   reset, a refund, an unblock, a raised limit or another admission elsewhere is seen, and a clock
-///   that was set forward. In the last eighth of that time, one caller asks the store while the
-///   others go on being answered here; if that caller gives up, the next one asks.
-/// - **At once**: what goes through this layer. An admission, `reset`, `refund`, `commit`, `release`,
-///   `block` and `unblock` make it forget the key, along with refusals that are on their way; a store
-///   that [connects anew](Store::epoch) makes it forget all.
-/// - **While the store is away** (its health is not up, and it gives no answer), a refusal by a block
-///   holds until the block is over.
-/// - **Bounded** ([`with_capacity`](Self::with_capacity)). A refusal that has answered a call is not
-///   driven out by one that has not.
+///   reset, a refund, an unblock, a raised limit or another admission elsewhere is seen, and a
+///   clock that was set forward. In the last eighth of that time, one caller asks the store while
+///   the others go on being answered here; if that caller gives up, the next one asks.
+/// - **At once**: what goes through this layer. An admission, `reset`, `refund`, `commit`,
+///   `release`, `block` and `unblock` make it forget the key, along with refusals that are on their
+///   way; a store that [connects anew](Store::epoch) makes it forget all.
+/// - **While the store is away** (its health is not up, and it gives no answer), a refusal by a
+///   block holds until the block is over.
+/// - **Bounded** ([`with_capacity`](Self::with_capacity)). A refusal that has answered a call is
+///   not driven out by one that has not.
 ///
-/// It answers [`acquire`](Store::acquire) and [`acquire_now`](Store::acquire_now), and marks what it
-/// answers as [`cached`](Verdict::cached). Admissions, errors, groups and refusals of a
+/// It answers [`acquire`](Store::acquire) and [`acquire_now`](Store::acquire_now), and marks what
+/// it answers as [`cached`](Verdict::cached). Admissions, errors, groups and refusals of a
 /// [rounded](Verdict::rounded) length are never kept, and `peek` always asks the store.
 ///
 /// [`RedisStore`](crate::RedisStore) has one inside. Around another store:
@@ -134,16 +135,20 @@ impl<S: Store> DenyCache<S> {
     }
 
     /// The refusal that was found, if it holds.
-    fn refusal(&self, found: Found, request: &Request<'_>) -> Result<Verdict, Miss> {
+    fn refusal(&self, found: CacheAnswer, request: &Request<'_>) -> Result<Verdict, Miss> {
         match found {
-            Found::Refusal(verdict) => Ok(verdict),
-            Found::OldBlock(block, _) if self.is_away(request) => Ok(block),
-            Found::OldBlock(_, miss) | Found::Miss(miss) => Err(miss),
+            CacheAnswer::Refusal(verdict) => Ok(verdict),
+            CacheAnswer::OldBlock(block, _) if self.is_away(request) => Ok(block),
+            CacheAnswer::OldBlock(_, miss) | CacheAnswer::Miss(miss) => Err(miss),
         }
     }
 
     /// [`acquire_now`](Store::acquire_now) where no refusal was found that holds by itself.
-    fn acquire_now_without(&self, found: Found, request: Request<'_>) -> Result<Result<Verdict, StoreError>, Lookup> {
+    fn acquire_now_without(
+        &self,
+        found: CacheAnswer,
+        request: Request<'_>,
+    ) -> Result<Result<Verdict, StoreError>, Lookup> {
         let miss = match self.refusal(found, &request) {
             Ok(refusal) => return Ok(Ok(refusal)),
             Err(miss) => miss,
@@ -231,8 +236,8 @@ impl Drop for ForgetOnDrop<'_> {
 
 #[cfg(feature = "redis")]
 impl<S: Store> DenyCache<S> {
-    /// [`acquire_after`](Store::acquire_after) of a store that never answers at once, in one block of
-    /// memory instead of two.
+    /// [`acquire_after`](Store::acquire_after) of a store that never answers at once, in one block
+    /// of memory instead of two.
     pub(crate) fn acquire_by<'a, F>(
         &'a self,
         request: Request<'a>,
@@ -269,7 +274,7 @@ impl<S: Store> Store for DenyCache<S> {
             return self.inner.acquire_now(request);
         }
         match self.refusals.find(&request, self.now(&request)) {
-            Found::Refusal(verdict) => Ok(Ok(verdict)),
+            CacheAnswer::Refusal(verdict) => Ok(Ok(verdict)),
             found => self.acquire_now_without(found, request),
         }
     }

@@ -112,8 +112,8 @@ impl Refusal {
 
     /// Whether no caller was asking the store again; from now on, one is.
     ///
-    /// `Relaxed` suffices: the flag guards no other memory, it only elects one of the callers, which
-    /// the atomic swap does in any order.
+    /// `Relaxed` suffices: the flag guards no other memory, it only elects one of the callers,
+    /// which the atomic swap does in any order.
     pub(super) fn begin_refresh(&self) -> bool {
         !self.refreshing.swap(true, Ordering::Relaxed)
     }

@@ -39,7 +39,7 @@ struct Kept {
 }
 
 /// What the cache has about a request.
-pub(super) enum Found {
+pub(super) enum CacheAnswer {
     /// Its refusal, which holds.
     Refusal(Verdict),
     /// A block that another caller is asking about: it holds only while the store is away.
@@ -58,7 +58,7 @@ pub(in crate::store) struct Miss {
     /// What is answered if the store turns out to be away.
     pub(super) block: Option<Verdict>,
     /// Ends with the miss, where others are answered from the cache meanwhile.
-    _refresh: Option<Refresh>,
+    _refresh: Option<Box<Refresh>>,
 }
 
 /// One caller asks the store again while others are answered from the cache. However that ends,
@@ -87,31 +87,31 @@ impl Refusals {
     }
 
     /// Looks a request up. A caller that gets a [`Miss`] asks the store, or drops it.
-    pub(super) fn find(self: &Arc<Self>, request: &Request<'_>, now: Moment) -> Found {
+    pub(super) fn find(self: &Arc<Self>, request: &Request<'_>, now: Moment) -> CacheAnswer {
         let hash = self.hasher.hash_one(request.key());
-        let Some(set) = self.set(hash) else { return Found::Miss(Miss::new(hash, 0, now)) };
+        let Some(set) = self.set(hash) else { return CacheAnswer::Miss(Miss::new(hash, 0, now)) };
         let kept = set.0.read().unwrap_or_else(PoisonError::into_inner);
         let Some(refusal) = kept.refusals.iter().find(|refusal| refusal.answers(hash, request)) else {
-            return Found::Miss(Miss::new(hash, kept.epoch(hash), now));
+            return CacheAnswer::Miss(Miss::new(hash, kept.epoch(hash), now));
         };
         match refusal.state(now, self.staleness) {
-            State::Over => Found::Miss(Miss::new(hash, kept.epoch(hash), now)),
+            State::Over => CacheAnswer::Miss(Miss::new(hash, kept.epoch(hash), now)),
             State::Due | State::OldBlock if refusal.begin_refresh() => {
                 let request = request.into_owned();
-                Found::Miss(Miss {
+                CacheAnswer::Miss(Miss {
                     block: refusal.is_blocked_until(0).then(|| refusal.verdict(now)),
-                    _refresh: Some(Refresh { refusals: Arc::clone(self), hash, request }),
+                    _refresh: Some(Box::new(Refresh { refusals: Arc::clone(self), hash, request })),
                     ..Miss::new(hash, kept.epoch(hash), now)
                 })
             }
             State::OldBlock => {
                 let block = refusal.verdict(now);
                 let miss = Miss { block: Some(block), ..Miss::new(hash, kept.epoch(hash), now) };
-                Found::OldBlock(block, miss)
+                CacheAnswer::OldBlock(block, miss)
             }
             State::Fresh | State::Due => {
                 refusal.hit();
-                Found::Refusal(refusal.verdict(now))
+                CacheAnswer::Refusal(refusal.verdict(now))
             }
         }
     }
