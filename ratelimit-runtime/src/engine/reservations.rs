@@ -16,7 +16,7 @@ use crate::decision::{Charge, Decision};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::observe;
 use crate::real_time;
-use crate::rule::{Algorithm, Limit};
+use crate::rule::Limit;
 use crate::store::{Answer, Feature, Health, Store as _};
 
 const MAX_OPEN: usize = 10_000;
@@ -123,7 +123,7 @@ async fn settle_while_it_counts(call: &OwnedCall, charge: Charge, settlement: Se
     let (start, mut pause) = (Instant::now(), FIRST_PAUSE);
     let terms = call.check().terms;
     let counts = terms.limits().iter().map(Limit::window).max().unwrap_or_default();
-    let names_an_entry = terms.algorithm() == Algorithm::SlidingWindow;
+    let names_an_entry = terms.algorithm().row().is_log;
     loop {
         let Ok(request) = call.check().key_request() else { return Ok(()) };
         if call.engine.store.health(&request) != Health::Up {

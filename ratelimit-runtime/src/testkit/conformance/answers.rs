@@ -1,11 +1,12 @@
-//! Answers: a store has done its work if it answers at once, and nothing yet if the answer is for later.
+//! Answers: a store has done its work if it answers at once, and nothing yet if the answer is for
+//! later.
 
 use super::bench::{Bench, HOUR, SECOND, answered};
 use crate::rule::Algorithm;
 use crate::store::{Answer, Verdict};
 
-/// Whether the answer was there at once: then the store has done what it was asked. One for later is dropped here
-/// before anybody has polled it: then the store must have done nothing.
+/// Whether the answer was there at once: then the store has done what it was asked. One for later
+/// is dropped here before anybody has polled it: then the store must have done nothing.
 fn done_at_once<T>(answer: Answer<'_, T>) -> bool {
     answer.known().is_ok()
 }
