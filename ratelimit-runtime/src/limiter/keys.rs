@@ -33,6 +33,25 @@ impl Keys {
         Self { call, from: From::Start }
     }
 
+    /// Goes on where another list of the same keys has come to, perhaps of another process: see
+    /// [`cursor`](Self::cursor).
+    #[must_use]
+    pub fn resume(mut self, cursor: Cursor) -> Self {
+        self.from = From::Cursor(cursor);
+        self
+    }
+
+    /// Where the next page begins, as bytes that can be stored; `None` before the first page and
+    /// after the last one. On Redis any limiter with the same policy can [`resume`](Self::resume)
+    /// there; a list of a memory store ends with that store.
+    #[must_use]
+    pub fn cursor(&self) -> Option<&Cursor> {
+        match &self.from {
+            From::Cursor(cursor) => Some(cursor),
+            From::Start | From::End => None,
+        }
+    }
+
     /// The next page; `None` after the last one. On Redis a page is one `SCAN` of about 250 of the
     /// keys that a server holds, whatever they belong to, so many a page is empty. It takes at most
     /// the timeout of a check.
@@ -43,7 +62,8 @@ impl Keys {
     /// # Errors
     ///
     /// `Unavailable`: ask again, and the list goes on, perhaps with keys that were given already.
-    /// `Misconfigured`, also where the store does not list its keys.
+    /// `Misconfigured`, also where the store does not list its keys, or did not give the cursor
+    /// that the list was resumed at.
     pub async fn next_page(&mut self) -> Result<Option<Vec<Key>>, RateLimitError> {
         let from = match &self.from {
             From::Start => None,
