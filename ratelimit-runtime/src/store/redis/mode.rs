@@ -5,15 +5,16 @@ use super::scripts::layout::LogLayout;
 /// With which commands a [`RedisStore`](super::RedisStore) decides: set by
 /// [`RedisStore::mode`](super::RedisStore::mode).
 ///
-/// Decisions are as atomic and as exact in each. A request that a mode cannot decide is answered with
-/// [`Unsupported`](crate::store::StoreErrorKind::Unsupported), and a limiter with a policy that needs
-/// more cannot be built.
+/// Decisions are as atomic and as exact in each. A request that a mode cannot decide is answered
+/// with [`Unsupported`](crate::store::StoreErrorKind::Unsupported), and a limiter with a policy
+/// that needs more cannot be built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum RedisMode {
     /// Scripts, for every algorithm. The log of a sliding window whose first call costs 1 under
     /// limits up to 126 begins as a [`Zset`](LogLayout::Zset), and becomes a
-    /// [`Ring`](LogLayout::Ring) with the first admission that needs it; any other begins as a ring.
+    /// [`Ring`](LogLayout::Ring) with the first admission that needs it; any other begins as a
+    /// ring.
     #[default]
     Scripts,
     /// Scripts that begin the log of a sliding window in this layout. With `Zset` it stays one.
@@ -25,8 +26,8 @@ pub enum RedisMode {
     ///   each time another process was faster. They run on up to 8 connections of their own per
     ///   runtime. Processes with scripts share the buckets if they keep to sorted sets too, with
     ///   `ScriptsWith(LogLayout::Zset)`; a ring is an error here.
-    /// - `fixed_window`, with one limit and any cost, as a counter, in one round trip. A window ends
-    ///   on a whole millisecond of the server's clock. The counter has a key of its own, so
+    /// - `fixed_window`, with one limit and any cost, as a counter, in one round trip. A window
+    ///   ends on a whole millisecond of the server's clock. The counter has a key of its own, so
     ///   processes with scripts do not share it.
     ///
     /// Stacked rules are decided in one transaction if all are sliding windows; else one after the
@@ -37,8 +38,8 @@ pub enum RedisMode {
     /// `ZREMRANGEBYRANK`, `ZREMRANGEBYSCORE`, `ZSCORE`; for fixed windows `SET`, `GET`, `SETRANGE`,
     /// `BITFIELD`.
     Transactions,
-    /// `leaky_bucket` by `CL.THROTTLE`, the command of the module redis-cell, which the server has to
-    /// have loaded; all else by scripts.
+    /// `leaky_bucket` by `CL.THROTTLE`, the command of the module redis-cell, which the server has
+    /// to have loaded; all else by scripts.
     ///
     /// The module keeps one limit per key, of whole seconds, on its own keys, and has no refunds,
     /// reservations or blocks; `peek` asks it for a quantity of 0. It tells waits in whole seconds:

@@ -71,8 +71,8 @@ pub(crate) fn server(url: &str) -> Result<Server, StoreError> {
     Server::from_info(&info, tls, protocol).ok_or_else(|| STANDALONE.malformed())
 }
 
-/// Every parameter of a URL is one of these. The error does not repeat it: a `?` that is not encoded
-/// makes a parameter of a password.
+/// Every parameter of a URL is one of these. The error does not repeat it: a `?` that is not
+/// encoded makes a parameter of a password.
 fn has_parameters<'a>(mut names: impl Iterator<Item = &'a str>, known: &[&str]) -> Result<(), StoreError> {
     if names.all(|name| known.contains(&name)) {
         return Ok(());
@@ -87,7 +87,8 @@ fn has_parameters<'a>(mut names: impl Iterator<Item = &'a str>, known: &[&str]) 
 /// The port of a URL without its query, if it names one, is from 1 to 65535.
 fn has_port(url: &str) -> Result<(), StoreError> {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    // A slash before the `@` is a part of a password that is not encoded: that has an error of its own.
+    // A slash before the `@` is a part of a password that is not encoded: that has an error of its
+    // own.
     let authority = rest.split(['/', '#']).next().unwrap_or_default();
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     let is_whole = authority.len() == rest.len() || !rest.contains('@') || authority.contains('@');
