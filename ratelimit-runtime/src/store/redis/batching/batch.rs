@@ -1,4 +1,5 @@
 //! [`Batch`]: one call of a script that carries the charges of several callers.
+#![allow(clippy::indexing_slicing, reason = "an index into a slab is held by what removes its value")]
 
 use std::task::Waker;
 

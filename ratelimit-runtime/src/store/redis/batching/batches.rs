@@ -3,6 +3,7 @@
 //! Of each key at most one call is in flight. Charges that come meanwhile wait, in order; the next
 //! call carries them. Charges of one key with equal terms are asked for as one, with how many they
 //! are; others one after the other. Keys take turns.
+#![allow(clippy::indexing_slicing, reason = "an index into a slab is held by what removes its value")]
 
 use std::collections::VecDeque;
 use std::hash::BuildHasher as _;

@@ -2,6 +2,7 @@
 //! place.
 //!
 //! An index stays valid until its holder has removed the member, so indexing does not panic.
+#![allow(clippy::indexing_slicing, reason = "an index into a slab is held by what removes its value")]
 
 use std::task::Waker;
 use std::time::Instant;

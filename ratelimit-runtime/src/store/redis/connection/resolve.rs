@@ -18,6 +18,9 @@ pub(crate) trait Resolve: fmt::Display + Send + Sync {
     /// Its name in metrics, which does not change.
     fn name(&self) -> String;
 
+    /// How the log names the server that this has led to: nothing secret.
+    fn describe(&self, server: &Server) -> String;
+
     /// Connects to the server, and logs in. There is no timeout.
     fn connect(self: Arc<Self>) -> BoxFuture<Result<Session, StoreError>>;
 
@@ -31,6 +34,10 @@ pub(crate) type Resolver = Arc<dyn Resolve>;
 impl Resolve for Server {
     fn name(&self) -> String {
         self.to_string()
+    }
+
+    fn describe(&self, server: &Server) -> String {
+        server.to_string()
     }
 
     fn connect(self: Arc<Self>) -> BoxFuture<Result<Session, StoreError>> {

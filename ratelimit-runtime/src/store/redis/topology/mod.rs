@@ -133,7 +133,9 @@ impl Connections {
                 let from = position(from, CLUSTER, Walk::read)?.unwrap_or_default();
                 let (keys, walk) = from.next(topology, search).await?;
                 next.push(CLUSTER);
-                walk.iter().for_each(|walk| walk.write(&mut next));
+                if let Some(walk) = &walk {
+                    walk.write(&mut next);
+                }
                 (keys, walk.is_none())
             }
         };

@@ -61,12 +61,11 @@ pub(crate) struct Scan {
 impl Scan {
     pub(crate) async fn new(node: Arc<Node>, search: Search<'_>) -> Result<Self, StoreError> {
         let connected = node.connected().await?;
-        let process = match connected.process.get() {
-            Some(process) => *process,
-            None => {
-                let process = process_id(&node, &connected, search.timeout_at).await?;
-                *connected.process.get_or_init(|| process)
-            }
+        let process = if let Some(process) = connected.process.get() {
+            *process
+        } else {
+            let process = process_id(&node, &connected, search.timeout_at).await?;
+            *connected.process.get_or_init(|| process)
         };
         Ok(Self { node, connected, process })
     }

@@ -59,7 +59,7 @@ impl Tls {
         TlsConnector::from(Arc::new(config)).connect(name, tcp).await
     }
 
-    /// ConnectionCount anew for each connection: the platform's certificates are replaced while a
+    /// Made anew for each connection: the platform's certificates are replaced while a
     /// service runs.
     fn config(&self) -> io::Result<ClientConfig> {
         // Where there is no choice, rustls chooses; else the application has to.

@@ -43,11 +43,14 @@ pub(super) fn start(
 ) {
     let observer = observe::Connection::new(resolver.name());
     let (registry, node) = (Arc::downgrade(registry), Arc::downgrade(node));
-    runtime.spawn(Supervisor { resolver, sharing, registry, node, reports, observer }.run());
+    let server = resolver.to_string();
+    runtime.spawn(Supervisor { resolver, server, sharing, registry, node, reports, observer }.run());
 }
 
 struct Supervisor {
     resolver: Resolver,
+    /// How the log names the server: the one that was found last.
+    server: String,
     sharing: Sharing,
     registry: Weak<NodeRegistry>,
     node: Weak<Node>,
@@ -128,7 +131,7 @@ impl Supervisor {
     /// Publishes that an attempt has failed. Goes on unless no call has asked for long.
     fn fail(&mut self, error: StoreError) -> Result<(), Stopped> {
         let node = self.node.upgrade().ok_or(Stopped)?;
-        self.observer.failing(&self.resolver, &error);
+        self.observer.failing(&self.server, &error);
         node.status.send_replace(NodeStatus::Down(error));
         node.pulse.progress();
         self.observe(&node);

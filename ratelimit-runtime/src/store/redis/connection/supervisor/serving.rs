@@ -67,6 +67,7 @@ impl Supervisor {
         let mut moved = Arc::clone(&self.resolver).moved_from(Arc::clone(&server));
         let warning = eviction::warn_if_evicting(exchange.clone(), Arc::clone(&server), self.registry.clone());
         let _warning = AbortOnDrop(tokio::spawn(warning).abort_handle());
+        self.server = self.resolver.describe(&server);
         let connected = Connected {
             exchange: exchange.clone(),
             pool: Pool::new(server, exchange.clone()),
@@ -74,7 +75,7 @@ impl Supervisor {
         };
         let mut check = HealthCheck::new(if unready.is_some() { Pong::Refuses } else { Pong::Serves });
         self.registry.upgrade().ok_or(Stopped)?.count_connection();
-        self.observer.connected(&self.resolver);
+        self.observer.connected(&self.server);
         self.publish(&connected, check.phase(), unready)?;
         self.progress()?;
         let (mut pong, mut tick, mut read) = (None, None, exchange.read_progress());
@@ -187,13 +188,13 @@ impl Supervisor {
             Phase::Up => {
                 connected.exchange.refuse(None);
                 node.status.send_replace(NodeStatus::Up(connected.clone()));
-                self.observer.recovered(&self.resolver);
+                self.observer.recovered(&self.server);
             }
             Phase::Slow => {
                 let error = unready.unwrap_or_else(silent);
                 node.status.send_replace(NodeStatus::Slow(error.clone()));
                 connected.exchange.refuse(Some(error.clone()));
-                self.observer.failing(&self.resolver, &error);
+                self.observer.failing(&self.server, &error);
             }
         }
         self.observe(&node);
@@ -202,7 +203,7 @@ impl Supervisor {
 
     /// Publishes that the connection is over. Says how long it lasted.
     async fn lost(&mut self, ended: Ended, lasted: Duration) -> Result<Duration, Stopped> {
-        self.observer.lost(&self.resolver, lasted, &ended.error);
+        self.observer.lost(&self.server, lasted, &ended.error);
         let was_slow = {
             let node = self.node.upgrade().ok_or(Stopped)?;
             node.missed();
@@ -215,7 +216,7 @@ impl Supervisor {
             was_slow
         };
         if !ended.reconnect_now || was_slow {
-            self.observer.failing(&self.resolver, &ended.error);
+            self.observer.failing(&self.server, &ended.error);
             return Ok(lasted);
         }
         if ended.was_used {

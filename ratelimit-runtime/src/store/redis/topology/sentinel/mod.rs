@@ -188,6 +188,10 @@ impl Resolve for Sentinels {
         self.name.clone()
     }
 
+    fn describe(&self, server: &Server) -> String {
+        format!("{server} ({self})")
+    }
+
     fn connect(self: Arc<Self>) -> Pin<Box<dyn Future<Output = Result<Session, StoreError>> + Send>> {
         Box::pin(async move { self.connect_to_master().await })
     }
@@ -231,5 +235,23 @@ impl fmt::Display for Sentinels {
         write!(f, "{} by Sentinel at ", self.name)?;
         let sentinels: Vec<_> = self.sentinels().iter().map(ToString::to_string).collect();
         f.write_str(&sentinels.join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+    use super::*;
+    use crate::store::redis::topology::Deployment;
+
+    #[test]
+    fn the_log_names_the_server_that_was_found() {
+        let deployment = Deployment::from_url("redis+sentinel://u:hunter2@a/main").unwrap();
+        let Deployment::Sentinel(sentinels) = deployment else { panic!("it is Sentinel") };
+        let found = sentinels.master().at("10.0.0.1", 6380);
+        assert_eq!(sentinels.describe(&found), "10.0.0.1:6380 (main by Sentinel at a:26379)");
+        assert_eq!(sentinels.name(), "main", "metrics keep the name of the master");
+        assert_eq!(found.describe(&found), "10.0.0.1:6380");
     }
 }
