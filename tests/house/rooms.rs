@@ -38,6 +38,9 @@ const REDIS: &[&[&str]] = &[
 /// Where there are more in one folder, some have in common what a folder of theirs is named after.
 const FILES: usize = 10;
 
+/// Folders that have more, until they are put in order.
+const EXEMPT: &[&str] = &["ratelimit-runtime/src/engine"];
+
 const MACROS: &[&[&str]] = &[&["parse"], &["check"], &["plan"], &["expand"]];
 
 fn graph_of(crate_name: &str) -> Graph {
@@ -104,18 +107,19 @@ fn a_room_of_the_redis_store_uses_only_rooms_above_it() {
 }
 
 #[test]
-fn a_folder_of_the_redis_store_has_at_most_ten_files() {
-    let store = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ratelimit-runtime/src/store/redis");
-    let (mut folders, mut seen) = (vec![store], 0);
+fn a_folder_has_at_most_ten_files() {
+    let folder = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src");
+    let (mut folders, mut seen) = (vec![folder("ratelimit-runtime"), folder("ratelimit-macros")], 0);
     while let Some(folder) = folders.pop() {
         let (inner, files): (Vec<_>, Vec<_>) =
             fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).partition(|path| path.is_dir());
         let modules = files.iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs")).count();
-        assert!(modules <= FILES, "{}: {modules} files", folder.display());
+        let is_exempt = EXEMPT.iter().any(|exempt| folder.ends_with(exempt));
+        assert_eq!(modules > FILES, is_exempt, "{}: {modules} files", folder.display());
         seen += modules;
         folders.extend(inner);
     }
-    assert!(seen > 40, "{seen}");
+    assert!(seen > 200, "{seen}");
 }
 
 #[test]

@@ -100,7 +100,8 @@ fn bounds(algorithm: Algorithm, limit: Limit) -> (u64, u64) {
         Algorithm::FixedWindow => (2 * max - 1, 2 * max),
         // One call is never more than one.
         Algorithm::SlidingCounter => ((2 * max - 2).max(max), 2 * max - 1),
-        _ => (capacity + max - 1, capacity + max),
+        other if other.has_burst() => (capacity + max - 1, capacity + max),
+        other => panic!("guide/reference/algorithms.md says no bound for {other}"),
     }
 }
 
@@ -175,7 +176,7 @@ fn a_sliding_counter_reaches_twice_max_less_one_if_a_call_was_given_back() {
 
 #[test]
 fn buckets_reach_burst_and_max_less_one_and_one_more_where_both_ends_count() {
-    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
+    for &algorithm in ALGORITHMS.iter().filter(|algorithm| algorithm.has_burst()) {
         for (limit, burst) in [(per_minute(), MAX), (per_minute().with_burst(12), 12), (per_minute().with_burst(1), 1)]
         {
             let mut key = Key::new(algorithm, &[limit]);
@@ -271,10 +272,7 @@ fn config(cases: u32) -> ProptestConfig {
 }
 
 fn capacity(algorithm: Algorithm, limit: Limit) -> u64 {
-    match algorithm {
-        Algorithm::TokenBucket | Algorithm::LeakyBucket => limit.capacity(),
-        _ => limit.max(),
-    }
+    if algorithm.has_burst() { limit.capacity() } else { limit.max() }
 }
 
 proptest! {
@@ -382,7 +380,7 @@ proptest! {
 /// due has come.
 #[test]
 fn rates_that_do_not_divide_lose_nothing() {
-    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
+    for &algorithm in ALGORITHMS.iter().filter(|algorithm| algorithm.has_burst()) {
         let limit = Limit::new(7, Duration::from_micros(1_000_003)).with_burst(1);
         let mut key = Key::new(algorithm, &[limit]);
         let start = key.now();
@@ -425,7 +423,7 @@ fn a_burst_is_no_larger_than_what_a_year_fills() {
     assert_eq!(Limit::per_day(2).with_burst(731).capacity(), 731);
     assert_eq!(Limit::new(5, year).with_burst(6).capacity(), 5);
     assert_eq!(Limit::new(Limit::MAX_COUNT, year).capacity(), Limit::MAX_COUNT);
-    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
+    for &algorithm in ALGORITHMS.iter().filter(|algorithm| algorithm.has_burst()) {
         let limits = [Limit::per_minute(1).with_burst(Limit::MAX_COUNT)];
         let mut key = Key::new(algorithm, &limits);
         assert!(key.request(1).horizon() <= year);

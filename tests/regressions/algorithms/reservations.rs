@@ -66,7 +66,7 @@ async fn successes_after_failures_leave_what_has_drained() {
                 assert!(subject.store.release(subject.request().reserving(), verdict.ticket).await.unwrap());
             }
             let left = subject.store.peek(subject.request()).await.unwrap().remaining;
-            if matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) {
+            if algorithm.has_burst() {
                 assert_eq!(left, 5, "{}: 48 s refill four", subject.what());
             }
         }
@@ -139,7 +139,8 @@ fn bound(algorithm: Algorithm, limit: Limit) -> u64 {
         Algorithm::SlidingWindow => limit.max(),
         // Of a sliding counter it is one less if nothing is given back; a released reservation is.
         Algorithm::FixedWindow | Algorithm::SlidingCounter => 2 * limit.max() - 1,
-        _ => limit.capacity() + limit.max() - 1,
+        other if other.has_burst() => limit.capacity() + limit.max() - 1,
+        other => panic!("guide/reference/algorithms.md says no bound for {other}"),
     }
 }
 
@@ -185,11 +186,7 @@ fn no_interval_passes_its_bound_whatever_is_reserved() {
 
 async fn busiest(algorithm: Algorithm, limit: Limit, steps: &[Step]) -> u64 {
     let subject = Subject::memory(algorithm, limit);
-    let most = if matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) {
-        limit.capacity()
-    } else {
-        limit.max()
-    };
+    let most = if algorithm.has_burst() { limit.capacity() } else { limit.max() };
     let mut now = 0;
     let mut admitted: Vec<(u64, u64)> = Vec::new();
     // Index in `admitted`, ticket, cost.
