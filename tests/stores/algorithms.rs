@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use ratelimit_runtime::clock::Clock as _;
 use ratelimit_runtime::store::{Answer, Request, Store as _, Verdict};
-use ratelimit_runtime::testkit::FakeClock;
+use ratelimit_runtime::testkit::{FakeClock, Reference};
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore};
 
 const ALGORITHMS: &[Algorithm] = Algorithm::ALL;
@@ -88,20 +88,6 @@ fn at_once<T: Unpin>(answer: Answer<'_, T>) -> T {
     match pin!(answer).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(answer) => answer.unwrap(),
         Poll::Pending => panic!("a store in memory answers at once"),
-    }
-}
-
-/// What an interval of one window holds at most, by calls that are not given back: half-open, and
-/// closed.
-fn bounds(algorithm: Algorithm, limit: Limit) -> (u64, u64) {
-    let (max, capacity) = (limit.max(), limit.capacity());
-    match algorithm {
-        Algorithm::SlidingWindow => (max, 2 * max),
-        Algorithm::FixedWindow => (2 * max - 1, 2 * max),
-        // One call is never more than one.
-        Algorithm::SlidingCounter => ((2 * max - 2).max(max), 2 * max - 1),
-        other if other.has_burst() => (capacity + max - 1, capacity + max),
-        other => panic!("guide/reference/algorithms.md says no bound for {other}"),
     }
 }
 
@@ -290,7 +276,7 @@ proptest! {
                     key.drain();
                 }
             }
-            let ((half_open, closed), (most, most_closed)) = (key.busiest(), bounds(algorithm, limit));
+            let ((half_open, closed), (most, most_closed)) = (key.busiest(), Reference::new(algorithm).bounds(limit));
             prop_assert!(half_open <= most, "{:?}: {} in a half-open interval, at most {}", algorithm, half_open, most);
             prop_assert!(closed <= most_closed, "{:?}: {} in a closed one, at most {}", algorithm, closed, most_closed);
         }

@@ -69,6 +69,20 @@ impl Reference {
         self.until(now, limit, 0)
     }
 
+    /// The most that an interval of one window holds, of calls that were not given back: where one of
+    /// its ends counts, and where both do.
+    #[must_use]
+    pub fn bounds(&self, limit: Limit) -> (u64, u64) {
+        let (max, capacity) = (limit.max(), self.capacity(limit));
+        match self.model {
+            Model::SlidingWindow(_) => (max, 2 * max),
+            Model::FixedWindow(_) => (2 * max - 1, 2 * max),
+            // One call is never more than one.
+            Model::SlidingCounter(_) => ((2 * max - 2).max(max), 2 * max - 1),
+            Model::TokenBucket(_) | Model::LeakyBucket(_) => (capacity + max - 1, capacity + max),
+        }
+    }
+
     /// Notes that `cost` was admitted at `now` under `limit`.
     pub fn charge(&mut self, now: u64, limit: Limit, cost: u64) {
         if cost == 0 {

