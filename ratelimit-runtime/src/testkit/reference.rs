@@ -69,8 +69,8 @@ impl Reference {
         self.until(now, limit, 0)
     }
 
-    /// The most that an interval of one window holds, of calls that were not given back: where one of
-    /// its ends counts, and where both do.
+    /// The most that an interval of one window holds, of calls that were not given back: where one
+    /// of its ends counts, and where both do.
     #[must_use]
     pub fn bounds(&self, limit: Limit) -> (u64, u64) {
         let (max, capacity) = (limit.max(), self.capacity(limit));
