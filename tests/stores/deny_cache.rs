@@ -29,7 +29,8 @@ fn request(key: &str) -> Request<'_> {
     Request::new(key.as_bytes(), Algorithm::SlidingWindow, &LIMITS)
 }
 
-/// A store that is far away: it decides when it is asked, and its answers arrive when the test lets them.
+/// A store that is far away: it decides when it is asked, and its answers arrive when the test lets
+/// them.
 #[derive(Clone)]
 struct Far {
     memory: Arc<MemoryStore>,

@@ -70,7 +70,8 @@ async fn what_is_over_makes_room() {
     }
 }
 
-/// A key that nobody could reset would stay refused for a second: here it is free at once, each time.
+/// A key that nobody could reset would stay refused for a second: here it is free at once, each
+/// time.
 #[test]
 fn a_reset_is_seen_by_all_threads() {
     const RESETS: u64 = 200;
