@@ -23,7 +23,7 @@ const RUNTIME: &[&[&str]] = &[
 
 /// The rooms inside of the Redis store, whose own file may use them all.
 const REDIS: &[&[&str]] = &[
-    &["errors"],
+    &["errors", "backoff"],
     &["scripts"],
     &["wire"],
     &["batching"],

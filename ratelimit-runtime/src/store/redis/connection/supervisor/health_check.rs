@@ -1,15 +1,19 @@
-//! [`State`]: decides whether a connected server serves. It does no I/O; others send and wait.
+//! [`HealthCheck`]: decides whether a connected server serves. It does no I/O: its caller sends and
+//! waits.
 //!
 //! | state | a call | left when |
 //! | --- | --- | --- |
-//! | up | is sent | a PING is not answered in time, or answered with BUSY, LOADING, …: slow |
+//! | up | is sent | a PING is not answered in time, or answered with `BUSY`, `LOADING`, …: slow |
 //! | slow | is answered as `on_unavailable` says; PINGs go on, one at a time | a PING is answered in time: up |
-//! | either | | no byte comes for [`SILENCE`] while one is waited for: the connection is over |
+//! | either | | no byte comes for [`SILENCE`] while one is due: the connection is over |
 //!
-//! Time is counted in ticks, in each of which this process has tried to read. One that comes late, because a flood keeps
-//! the runtime busy, counts as one: a server is not slow because its client is.
+//! Time is counted in ticks, in each of which this process has tried to read. One that comes late,
+//! because a flood keeps the runtime busy, counts as one: a server is not slow because its client
+//! is.
 
 use std::time::Duration;
+
+use crate::store::redis::backoff::Backoff;
 
 /// Without a byte for this long, a connection on which an answer is due is given up.
 pub(super) const SILENCE: Duration = Duration::from_secs(2);
@@ -21,7 +25,7 @@ const TIMEOUT: Duration = Duration::from_millis(100);
 const SHORTEST_TICK: Duration = Duration::from_millis(1);
 const LONGEST_TICK: Duration = Duration::from_millis(50);
 /// Between two PINGs that were answered with a refusal.
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,11 +50,13 @@ pub(super) enum Pong {
 }
 
 #[derive(Debug)]
-pub(crate) struct State {
+pub(super) struct HealthCheck {
     phase: Phase,
     probe: Probe,
+    /// Of a PING.
     timeout: Duration,
-    pause: Duration,
+    backoff: Backoff,
+    /// How long no byte has come.
     silent: Duration,
 }
 
@@ -63,21 +69,23 @@ enum Probe {
     Pausing(Duration),
 }
 
-impl State {
+impl HealthCheck {
     /// Of a connection whose first PING was answered like this.
-    pub(crate) fn new(first: Pong) -> Self {
+    pub(super) fn new(first: Pong) -> Self {
         let (phase, probe) = match first {
             Pong::Serves => (Phase::Up, Probe::None),
-            Pong::Refuses => (Phase::Slow, Probe::Pausing(FIRST_PAUSE)),
+            Pong::Refuses => (Phase::Slow, Probe::Pausing(SHORTEST_PAUSE)),
         };
-        Self { phase, probe, timeout: TIMEOUT, pause: FIRST_PAUSE, silent: Duration::ZERO }
+        let backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
+        Self { phase, probe, timeout: TIMEOUT, backoff, silent: Duration::ZERO }
     }
 
     pub(super) fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// A call waited for `timeout`, in vain; or was told that the server does not serve.
+    /// Doubts the server: a call got no answer within `timeout`, or was told that it does not
+    /// serve.
     pub(super) fn doubt(&mut self, timeout: Option<Duration>) -> Action {
         if !matches!((self.phase, &self.probe), (Phase::Up, Probe::None)) {
             return Action::Nothing;
@@ -102,8 +110,8 @@ impl State {
         }
     }
 
-    /// The time of [`tick_in`](Self::tick_in) is over, and it was tried to read; `heard` if a byte has come since the last
-    /// tick.
+    /// Counts a tick: the time of [`tick_in`](Self::tick_in) is over, and this process has tried to
+    /// read. `heard` if a byte has come since the last tick.
     pub(super) fn tick(&mut self, heard: bool) -> Action {
         let tick = self.tick_in().unwrap_or_default();
         match &mut self.probe {
@@ -120,21 +128,20 @@ impl State {
         }
     }
 
-    /// The PING was answered.
+    /// Takes in the answer to the PING.
     pub(super) fn pong(&mut self, pong: Pong) {
         let Probe::Waiting(waited) = self.probe else { return };
         match pong {
             Pong::Serves if waited < self.timeout => {
                 self.phase = Phase::Up;
                 self.probe = Probe::None;
-                self.pause = FIRST_PAUSE;
+                self.backoff.reset();
             }
             // Late. The next one may not be.
             Pong::Serves => self.probe = Probe::Pausing(SHORTEST_TICK),
             Pong::Refuses => {
                 self.phase = Phase::Slow;
-                self.probe = Probe::Pausing(self.pause);
-                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+                self.probe = Probe::Pausing(self.backoff.pause());
             }
         }
     }
@@ -153,12 +160,12 @@ mod tests {
     const TENTH: Duration = Duration::from_millis(10);
 
     /// Ticks until something is to be done, or this long has passed.
-    fn pass(state: &mut State, time: Duration, heard: bool) -> Action {
+    fn pass(check: &mut HealthCheck, time: Duration, heard: bool) -> Action {
         let mut passed = Duration::ZERO;
         while passed < time {
-            let Some(tick) = state.tick_in() else { return Action::Nothing };
+            let Some(tick) = check.tick_in() else { return Action::Nothing };
             passed += tick;
-            match state.tick(heard) {
+            match check.tick(heard) {
                 Action::Nothing => {}
                 action => return action,
             }
@@ -166,17 +173,17 @@ mod tests {
         Action::Nothing
     }
 
-    fn up() -> State {
-        State::new(Pong::Serves)
+    fn up() -> HealthCheck {
+        HealthCheck::new(Pong::Serves)
     }
 
     /// After a frozen server was noticed.
-    fn slow() -> State {
-        let mut state = up();
-        assert_eq!(state.doubt(Some(TENTH * 10)), Action::SendPing);
-        assert_eq!(pass(&mut state, TENTH * 10, false), Action::Nothing);
-        assert_eq!(state.phase(), Phase::Slow);
-        state
+    fn slow() -> HealthCheck {
+        let mut check = up();
+        assert_eq!(check.doubt(Some(TENTH * 10)), Action::SendPing);
+        assert_eq!(pass(&mut check, TENTH * 10, false), Action::Nothing);
+        assert_eq!(check.phase(), Phase::Slow);
+        check
     }
 
     #[test]
@@ -187,68 +194,68 @@ mod tests {
 
     #[test]
     fn a_lost_call_costs_one_ping() {
-        let mut state = up();
-        assert_eq!(state.doubt(Some(TENTH * 10)), Action::SendPing);
-        assert_eq!(state.doubt(Some(TENTH * 10)), Action::Nothing, "one at a time");
-        assert_eq!(pass(&mut state, TENTH * 9, false), Action::Nothing);
-        state.pong(Pong::Serves);
-        assert_eq!((state.phase(), state.tick_in()), (Phase::Up, None));
-        assert_eq!(state.doubt(Some(TENTH * 10)), Action::SendPing);
+        let mut check = up();
+        assert_eq!(check.doubt(Some(TENTH * 10)), Action::SendPing);
+        assert_eq!(check.doubt(Some(TENTH * 10)), Action::Nothing, "one at a time");
+        assert_eq!(pass(&mut check, TENTH * 9, false), Action::Nothing);
+        check.pong(Pong::Serves);
+        assert_eq!((check.phase(), check.tick_in()), (Phase::Up, None));
+        assert_eq!(check.doubt(Some(TENTH * 10)), Action::SendPing);
     }
 
     #[test]
     fn a_ping_that_is_not_answered_in_time_makes_it_slow_and_one_that_is_up() {
-        let mut state = slow();
-        assert_eq!(state.doubt(Some(TENTH * 10)), Action::Nothing, "it is known");
-        state.pong(Pong::Serves);
-        assert_eq!(state.phase(), Phase::Slow, "that was late");
-        assert_eq!(pass(&mut state, TENTH, true), Action::SendPing);
-        state.pong(Pong::Serves);
-        assert_eq!((state.phase(), state.tick_in()), (Phase::Up, None));
+        let mut check = slow();
+        assert_eq!(check.doubt(Some(TENTH * 10)), Action::Nothing, "it is known");
+        check.pong(Pong::Serves);
+        assert_eq!(check.phase(), Phase::Slow, "that was late");
+        assert_eq!(pass(&mut check, TENTH, true), Action::SendPing);
+        check.pong(Pong::Serves);
+        assert_eq!((check.phase(), check.tick_in()), (Phase::Up, None));
     }
 
     #[test]
     fn silence_ends_the_connection() {
-        let mut state = slow();
-        assert_eq!(pass(&mut state, TENTH * 189, false), Action::Nothing);
-        assert_eq!(pass(&mut state, TENTH, false), Action::GiveUp);
+        let mut check = slow();
+        assert_eq!(pass(&mut check, TENTH * 189, false), Action::Nothing);
+        assert_eq!(pass(&mut check, TENTH, false), Action::GiveUp);
     }
 
     #[test]
     fn a_server_that_says_anything_is_kept() {
-        let mut state = slow();
-        assert_eq!(pass(&mut state, 3 * SILENCE, true), Action::Nothing);
-        assert_eq!(state.phase(), Phase::Slow);
+        let mut check = slow();
+        assert_eq!(pass(&mut check, 3 * SILENCE, true), Action::Nothing);
+        assert_eq!(check.phase(), Phase::Slow);
     }
 
     #[test]
     fn one_that_refuses_is_asked_again_with_pauses() {
-        let mut state = State::new(Pong::Refuses);
+        let mut check = HealthCheck::new(Pong::Refuses);
         let mut waits = Vec::new();
         for _ in 0..8 {
-            assert_eq!(state.phase(), Phase::Slow);
-            waits.push(state.tick_in());
-            assert_eq!(state.tick(false), Action::SendPing);
-            state.pong(Pong::Refuses);
+            assert_eq!(check.phase(), Phase::Slow);
+            waits.push(check.tick_in());
+            assert_eq!(check.tick(false), Action::SendPing);
+            check.pong(Pong::Refuses);
         }
-        assert_eq!(waits.first(), Some(&Some(FIRST_PAUSE)));
+        assert_eq!(waits.first(), Some(&Some(SHORTEST_PAUSE)));
         assert_eq!(waits.last(), Some(&Some(LONGEST_PAUSE)));
         assert!(waits.is_sorted());
-        assert_eq!(state.tick(false), Action::SendPing);
-        state.pong(Pong::Serves);
-        assert_eq!(state.phase(), Phase::Up);
+        assert_eq!(check.tick(false), Action::SendPing);
+        check.pong(Pong::Serves);
+        assert_eq!(check.phase(), Phase::Up);
         // The next time starts with a short pause again.
-        assert_eq!(state.doubt(Some(TENTH)), Action::SendPing);
-        state.pong(Pong::Refuses);
-        assert_eq!(state.tick_in(), Some(FIRST_PAUSE));
+        assert_eq!(check.doubt(Some(TENTH)), Action::SendPing);
+        check.pong(Pong::Refuses);
+        assert_eq!(check.tick_in(), Some(SHORTEST_PAUSE));
     }
 
     #[test]
     fn ticks_are_never_shorter_than_timers_can_tell_nor_coarse() {
         for (timeout, tick) in [(0, 1), (5, 1), (100, 10), (400, 40), (60_000, 50)] {
-            let mut state = up();
-            assert_eq!(state.doubt(Some(Duration::from_millis(timeout))), Action::SendPing);
-            assert_eq!(state.tick_in(), Some(Duration::from_millis(tick)));
+            let mut check = up();
+            assert_eq!(check.doubt(Some(Duration::from_millis(timeout))), Action::SendPing);
+            assert_eq!(check.tick_in(), Some(Duration::from_millis(tick)));
         }
     }
 }

@@ -5,11 +5,13 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Id;
 
-use crate::store::redis::connection::endpoint::runtime;
+use crate::store::redis::connection::nodes::runtime;
 use crate::store::redis::connection::pulse::{BEAT, Pulse};
 
+pub(super) mod task;
+
 /// The slots are asked for no more often than this.
-const EVERY: Duration = Duration::from_millis(250);
+const ASK_EVERY: Duration = Duration::from_millis(250);
 
 /// One refresh for all runtimes, which share the map. One that its runtime does not drive lapses:
 /// another runtime takes its place.
@@ -21,7 +23,7 @@ pub(super) struct Refreshes {
 #[derive(Default)]
 struct Last {
     current: Option<Arc<Refresh>>,
-    /// When the last one began to ask, or is about to.
+    /// When the last one began to ask, or will.
     at: Option<Instant>,
 }
 
@@ -41,7 +43,8 @@ impl Refreshes {
             return None;
         }
         let now = Instant::now();
-        let pause = last.at.and_then(|at| (at + EVERY).checked_duration_since(now)).filter(|pause| !pause.is_zero());
+        let pause =
+            last.at.and_then(|at| (at + ASK_EVERY).checked_duration_since(now)).filter(|pause| !pause.is_zero());
         last.at = Some(now + pause.unwrap_or_default());
         let refresh = Arc::new(Refresh { runtime, pulse: Pulse::new(), pause });
         refresh.pulse.due_in(Some(BEAT));
@@ -59,7 +62,7 @@ impl Refreshes {
         self.last().current.as_ref().is_some_and(|current| Arc::ptr_eq(current, refresh))
     }
 
-    /// It is over. Whether no other had taken its place.
+    /// Notes that one is over. Says whether no other had taken its place.
     pub(crate) fn end(&self, refresh: &Arc<Refresh>) -> bool {
         let mut last = self.last();
         let is_current = last.current.as_ref().is_some_and(|current| Arc::ptr_eq(current, refresh));

@@ -1,4 +1,4 @@
-//! [`Known`]: which sentinels there are, and the latest that they have said.
+//! [`Directory`]: which sentinels there are, and the latest that they have answered.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -7,19 +7,19 @@ use std::time::{Duration, Instant};
 use crate::store::redis::wire::server::Server;
 
 /// How many are known at most, those of the URL aside.
-const MOST: usize = 16;
+const MAX: usize = 16;
 /// How long one is known that neither answers nor is named by another.
-const FORGOTTEN: Duration = Duration::from_secs(10);
+const FORGET_AFTER: Duration = Duration::from_secs(10);
 
 #[derive(Clone)]
-pub(crate) struct Known {
+pub(crate) struct Directory {
     /// Those of the URL, of which there is at least one. They are never forgotten.
     seeds: Vec<Server>,
     /// Those that others have named.
     learned: Vec<Learned>,
     /// The last master that was found.
     pub(crate) master: Option<Arc<Server>>,
-    /// The highest that was heard of.
+    /// The highest epoch that was heard of.
     pub(super) epoch: u64,
 }
 
@@ -30,7 +30,7 @@ struct Learned {
     heard_of: Instant,
 }
 
-impl Known {
+impl Directory {
     pub(crate) fn new(seeds: Vec<Server>) -> Self {
         Self { seeds, learned: Vec::new(), master: None, epoch: 0 }
     }
@@ -44,18 +44,18 @@ impl Known {
         self.seeds.iter_mut().chain(self.learned.iter_mut().map(|learned| &mut learned.server)).for_each(change);
     }
 
-    /// From now on what is of an earlier epoch is out of date.
-    pub(crate) fn believe(&mut self, epoch: u64, master: &Arc<Server>) {
+    /// Notes the master of an epoch. Answers of earlier epochs are outdated from now on.
+    pub(crate) fn set_master(&mut self, epoch: u64, master: &Arc<Server>) {
         self.epoch = epoch;
         self.master = Some(Arc::clone(master));
     }
 
-    /// A sentinel has answered, and names others that are alive. Unless it is out of date, those
-    /// that have not been heard of for long are forgotten; where there are too many, those that
-    /// were not heard of for longest.
-    pub(super) fn hear(&mut self, by: &Server, others: &[(String, u16)], is_outdated: bool, now: Instant) {
+    /// Notes that a sentinel has answered, and which others it says are alive. Unless its answer is
+    /// outdated, those that have not been heard of for long are forgotten; where there are too
+    /// many, those that were not heard of for longest.
+    pub(super) fn note_answer(&mut self, by: &Server, others: &[(String, u16)], is_outdated: bool, now: Instant) {
         for learned in &mut self.learned {
-            if learned.server.is_where(by) {
+            if learned.server.has_address_of(by) {
                 learned.heard_of = now;
             }
         }
@@ -72,10 +72,10 @@ impl Known {
             }
         }
         if !is_outdated {
-            self.learned.retain(|learned| now.saturating_duration_since(learned.heard_of) < FORGOTTEN);
+            self.learned.retain(|learned| now.saturating_duration_since(learned.heard_of) < FORGET_AFTER);
         }
         self.learned.sort_by_key(|learned| Reverse(learned.heard_of));
-        self.learned.truncate(MOST);
+        self.learned.truncate(MAX);
     }
 }
 
@@ -96,8 +96,8 @@ mod tests {
         ports.into_iter().map(|port| ("10.0.0.1".to_owned(), port)).collect()
     }
 
-    fn ports(known: &Known) -> Vec<String> {
-        let mut all: Vec<_> = known.sentinels().map(ToString::to_string).collect();
+    fn ports(directory: &Directory) -> Vec<String> {
+        let mut all: Vec<_> = directory.sentinels().map(ToString::to_string).collect();
         all.sort();
         all
     }
@@ -105,36 +105,36 @@ mod tests {
     #[test]
     fn one_that_neither_answers_nor_is_named_is_forgotten() {
         let mut now = Instant::now();
-        let mut known = Known::new(vec![server(1)]);
-        known.hear(&server(1), &at([2, 3]), false, now);
-        assert_eq!(ports(&known), ["10.0.0.1:1", "10.0.0.1:2", "10.0.0.1:3"]);
+        let mut directory = Directory::new(vec![server(1)]);
+        directory.note_answer(&server(1), &at([2, 3]), false, now);
+        assert_eq!(ports(&directory), ["10.0.0.1:1", "10.0.0.1:2", "10.0.0.1:3"]);
         for _ in 0..20 {
             now += SECOND;
-            known.hear(&server(1), &at([2]), false, now);
-            known.hear(&server(2), &at([]), false, now);
+            directory.note_answer(&server(1), &at([2]), false, now);
+            directory.note_answer(&server(2), &at([]), false, now);
         }
-        assert_eq!(ports(&known), ["10.0.0.1:1", "10.0.0.1:2"]);
-        // One that answers is known, whatever the others say of it.
+        assert_eq!(ports(&directory), ["10.0.0.1:1", "10.0.0.1:2"]);
+        // One that answers stays known, whatever the others answer of it.
         for _ in 0..20 {
             now += SECOND;
-            known.hear(&server(2), &at([]), false, now);
+            directory.note_answer(&server(2), &at([]), false, now);
         }
-        assert_eq!(ports(&known), ["10.0.0.1:1", "10.0.0.1:2"]);
-        // Who says what is out of date takes away none.
-        known.hear(&server(1), &at([]), true, now + 20 * SECOND);
-        assert_eq!(ports(&known), ["10.0.0.1:1", "10.0.0.1:2"]);
-        known.hear(&server(1), &at([]), false, now + 20 * SECOND);
-        assert_eq!(ports(&known), ["10.0.0.1:1"], "those of the URL stay");
+        assert_eq!(ports(&directory), ["10.0.0.1:1", "10.0.0.1:2"]);
+        // An outdated answer takes none away.
+        directory.note_answer(&server(1), &at([]), true, now + 20 * SECOND);
+        assert_eq!(ports(&directory), ["10.0.0.1:1", "10.0.0.1:2"]);
+        directory.note_answer(&server(1), &at([]), false, now + 20 * SECOND);
+        assert_eq!(ports(&directory), ["10.0.0.1:1"], "those of the URL stay");
     }
 
     #[test]
-    fn dead_ones_leave_room_for_those_that_are_alive() {
+    fn dead_ones_are_forgotten_before_those_that_are_alive() {
         let now = Instant::now();
-        let mut known = Known::new(vec![server(1)]);
-        known.hear(&server(1), &at(2..50), false, now);
-        assert_eq!(known.sentinels().count(), 1 + MOST);
-        known.hear(&server(1), &at([90]), false, now + SECOND);
-        assert_eq!(known.sentinels().count(), 1 + MOST);
-        assert!(ports(&known).contains(&"10.0.0.1:90".to_owned()), "{:?}", ports(&known));
+        let mut directory = Directory::new(vec![server(1)]);
+        directory.note_answer(&server(1), &at(2..50), false, now);
+        assert_eq!(directory.sentinels().count(), 1 + MAX);
+        directory.note_answer(&server(1), &at([90]), false, now + SECOND);
+        assert_eq!(directory.sentinels().count(), 1 + MAX);
+        assert!(ports(&directory).contains(&"10.0.0.1:90".to_owned()), "{:?}", ports(&directory));
     }
 }

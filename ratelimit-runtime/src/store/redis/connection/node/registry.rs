@@ -1,5 +1,5 @@
-//! [`Nodes`]: of one server, one [`Node`](super::Node) per tokio runtime. A connection lives and
-//! dies with the runtime that drives it.
+//! [`NodeRegistry`]: of one server, one [`Node`](super::Node) per tokio runtime. A connection ends
+//! with the runtime that drives it.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,23 +9,25 @@ use tokio::runtime::Id;
 
 use super::Node;
 
-pub(crate) struct Nodes {
+/// How many connections a store has had, to all of its servers.
+pub(crate) type ConnectionCount = Arc<AtomicU64>;
+
+pub(crate) struct NodeRegistry {
     all: RwLock<Vec<(Id, Arc<Node>)>>,
-    /// Counts connections, to this server and to others.
-    made: Arc<AtomicU64>,
+    connections: ConnectionCount,
     has_warned: AtomicBool,
 }
 
-impl Nodes {
-    pub(crate) fn new(made: Arc<AtomicU64>) -> Self {
-        Self { all: RwLock::default(), made, has_warned: AtomicBool::new(false) }
+impl NodeRegistry {
+    pub(crate) fn new(connections: ConnectionCount) -> Self {
+        Self { all: RwLock::default(), connections, has_warned: AtomicBool::new(false) }
     }
 
     pub(crate) fn find(&self, runtime: Id) -> Option<Arc<Node>> {
         find(&self.all.read().unwrap_or_else(PoisonError::into_inner), runtime)
     }
 
-    /// The node of a runtime; `start` is called if it is a new one.
+    /// The node of a runtime; `start` is called with it if it is a new one.
     pub(crate) fn find_or_add(&self, runtime: Id, node: Node, start: impl FnOnce(&Arc<Node>)) -> Arc<Node> {
         let node = {
             let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
@@ -40,7 +42,7 @@ impl Nodes {
         node
     }
 
-    /// Takes a node out; the next call of its runtime starts afresh.
+    /// Takes a node out; the next call of its runtime adds another.
     pub(crate) fn forget(&self, node: &Weak<Node>) {
         let forgotten = {
             let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
@@ -51,12 +53,12 @@ impl Nodes {
         drop(forgotten);
     }
 
-    /// One of the nodes has a new connection, which nobody uses yet.
-    pub(crate) fn connected(&self) {
-        self.made.fetch_add(1, Ordering::Release);
+    /// Counts a new connection, before any call uses it.
+    pub(crate) fn count_connection(&self) {
+        self.connections.fetch_add(1, Ordering::Release);
     }
 
-    /// Whether nobody has warned yet of what the server does when it is full.
+    /// Whether no warning has been logged yet of what the server does when its memory is full.
     pub(crate) fn is_first_to_warn(&self) -> bool {
         !self.has_warned.swap(true, Ordering::Relaxed)
     }
@@ -72,8 +74,8 @@ fn find(all: &[(Id, Arc<Node>)], runtime: Id) -> Option<Arc<Node>> {
 }
 
 /// Forgets a node when its runtime ends.
-pub(crate) fn end_with_runtime(nodes: Weak<Nodes>, node: Weak<Node>) -> impl Future<Output = ()> + Send {
-    struct Forget(Weak<Nodes>, Weak<Node>);
+pub(crate) fn end_with_runtime(nodes: Weak<NodeRegistry>, node: Weak<Node>) -> impl Future<Output = ()> + Send {
+    struct Forget(Weak<NodeRegistry>, Weak<Node>);
 
     impl Drop for Forget {
         fn drop(&mut self) {
