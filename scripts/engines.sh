@@ -152,8 +152,9 @@ done
 
 # Whether a server was built with TLS: it gets as far as to miss the certificates.
 has_tls() {
-    timeout 10 "$1" --port 0 --save '' --tls-port 1 --tls-cert-file /nowhere --tls-key-file /nowhere 2>&1 |
-        grep -q 'configure TLS'
+    local said
+    said=$(timeout 10 "$1" --port 0 --save '' --tls-port 1 --tls-cert-file /nowhere --tls-key-file /nowhere 2>&1)
+    [[ $said == *'configure TLS'* ]]
 }
 
 # What a server has a part in: the contract of a store and the comparison of stores, what is special about Redis, and what
