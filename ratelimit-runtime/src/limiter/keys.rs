@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::engine::{self, Asked};
+use crate::engine::OwnedCall;
 use crate::error::RateLimitError;
 use crate::key::Key;
 use crate::store::{Cursor, Feature, Page};
@@ -16,7 +16,7 @@ use crate::store::{Cursor, Feature, Page};
 /// missing.
 #[derive(Clone)]
 pub struct Keys {
-    asked: Asked,
+    call: OwnedCall,
     from: From,
 }
 
@@ -29,8 +29,8 @@ enum From {
 }
 
 impl Keys {
-    pub(super) fn new(asked: Asked) -> Self {
-        Self { asked, from: From::Start }
+    pub(super) fn new(call: OwnedCall) -> Self {
+        Self { call, from: From::Start }
     }
 
     /// Goes on where another list of the same keys has come to, perhaps of another process: see
@@ -70,9 +70,9 @@ impl Keys {
             From::Cursor(cursor) => Some(cursor.clone()),
             From::End => return Ok(None),
         };
-        self.asked.require(Feature::Keys)?;
-        let beginning = self.asked.key_request()?.key().len();
-        let Page { keys, next } = engine::change(&self.asked, |store, request| store.keys(request, from)).await?;
+        self.call.require(Feature::Keys)?;
+        let beginning = self.call.key_request()?.key().len();
+        let Page { keys, next } = self.call.change(|store, request| store.keys(request, from)).await?;
         self.from = next.map_or(From::End, From::Cursor);
         let key = |stored: Vec<u8>| Key::from_rendered(std::str::from_utf8(stored.get(beginning..)?).ok()?).ok();
         Ok(Some(keys.into_iter().filter_map(key).collect()))

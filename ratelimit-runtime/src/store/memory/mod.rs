@@ -9,7 +9,7 @@ use foldhash::quality::RandomState;
 
 use self::group::Member;
 use self::shard::Shard;
-use super::{Answer, Capabilities, Cursor, Page, Request, Store, StoreError, StoreErrorKind, Verdict};
+use super::{Answer, Capabilities, Cursor, Lookup, Page, Request, Store, StoreError, StoreErrorKind, Verdict};
 use crate::clock::{Clock, TokioClock};
 
 mod block;
@@ -127,8 +127,8 @@ impl Store for MemoryStore {
         Answer::ready(Ok(self.decide(&request)))
     }
 
-    fn acquire_now(&self, request: Request<'_>) -> Option<Result<Verdict, StoreError>> {
-        Some(Ok(self.decide(&request)))
+    fn acquire_now(&self, request: Request<'_>) -> Result<Result<Verdict, StoreError>, Lookup> {
+        Ok(Ok(self.decide(&request)))
     }
 
     fn decides_together(&self, _: &[Request<'_>]) -> bool {

@@ -21,7 +21,7 @@ use self::backend::Backend;
 use self::route::{GroupRoute, Settings, unsupported};
 use self::scripts::operation::Operation;
 use self::topology::{Connections, Deployment};
-use super::{Answer, Capabilities, Cursor, DenyCache, Health, Page, Request, Store, Verdict, leaves_rest_to};
+use super::{Answer, Capabilities, Cursor, DenyCache, Health, Lookup, Page, Request, Store, Verdict, leaves_rest_to};
 use crate::clock::WallClock;
 use crate::error::StoreError;
 
@@ -227,7 +227,11 @@ impl RedisStore {
 
 impl Store for RedisStore {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.cache.acquire_by(request, Backend::charge)
+        self.cache.acquire_by(request, Lookup::default(), Backend::charge)
+    }
+
+    fn acquire_after<'a>(&'a self, request: Request<'a>, lookup: Lookup) -> Answer<'a, Verdict> {
+        self.cache.acquire_by(request, lookup, Backend::charge)
     }
 
     leaves_rest_to!(self => self.cache);

@@ -1,35 +1,45 @@
 //! [`Check`]: everything that one check asks, apart from the engine that answers it.
 
+mod builder;
+mod policies;
+mod registry;
+
 use std::fmt;
 use std::time::Duration;
 
+pub use self::builder::CheckBuilder;
+pub(crate) use self::builder::with_check_by_hand;
+pub(super) use self::policies::PolicySet;
+pub(super) use self::registry::Registry;
 use crate::error::RateLimitError;
 use crate::key::KeyBuf;
 use crate::rule::{Name, Terms};
 use crate::store::Request;
 
-/// One check. It borrows what is large: most checks are over before anything would have to be owned.
+/// One check. It borrows what is large: most checks are over before anything would have to be
+/// owned.
 #[derive(Clone, Copy)]
 pub(crate) struct Check<'a> {
-    pub(super) name: Name,
-    pub(super) terms: &'a Terms,
-    pub(super) cost: u64,
-    pub(super) reservation: bool,
-    pub(super) shadow: bool,
-    pub(super) key: &'a [u8],
+    pub(in crate::engine) name: Name,
+    pub(in crate::engine) terms: &'a Terms,
+    cost: u64,
+    pub(in crate::engine) reservation: bool,
+    pub(in crate::engine) shadow: bool,
+    pub(in crate::engine) key: &'a [u8],
     /// The length of the part of the key that all keys of the rule share.
-    pub(super) rule_len: usize,
-    /// What is wrong with the check itself; it is reported when the check is made.
-    pub(super) broken: Option<&'a RateLimitError>,
+    rule_len: usize,
+    /// What is wrong with the check itself.
+    broken: Option<&'a RateLimitError>,
 }
 
 impl<'a> Check<'a> {
-    /// The request that a store gets to change something about the key, whatever the call would cost.
+    /// The request that a store gets to change something about the key, whatever the call would
+    /// cost.
     ///
     /// # Errors
     ///
     /// Those of the check itself: an unknown policy, two meanings of a name.
-    pub(super) fn key_request(&self) -> Result<Request<'a>, RateLimitError> {
+    pub(in crate::engine) fn key_request(&self) -> Result<Request<'a>, RateLimitError> {
         match self.broken {
             Some(error) => Err(error.clone()),
             None => Ok(self.as_request()),
@@ -38,7 +48,7 @@ impl<'a> Check<'a> {
 
     /// The request, as it is.
     #[inline]
-    pub(super) fn as_request(&self) -> Request<'a> {
+    pub(in crate::engine) fn as_request(&self) -> Request<'a> {
         let request = Request::new(self.key, self.terms.algorithm(), self.terms.limits())
             .with_cost(self.cost)
             .with_block(if self.shadow { Duration::ZERO } else { self.terms.block })
@@ -48,13 +58,14 @@ impl<'a> Check<'a> {
 
     /// Whether a store may be asked to decide on it; why not, says [`problem`](Self::problem).
     #[inline]
-    pub(super) fn is_sound(&self) -> bool {
+    pub(in crate::engine) fn is_sound(&self) -> bool {
         self.broken.is_none() && self.terms.most() > 0 && self.cost <= self.terms.most()
     }
 
-    /// What is known without asking a store: an unknown policy, two meanings of a name, a cost that no window admits.
+    /// What is known without asking a store: an unknown policy, two meanings of a name, a cost that
+    /// no window admits.
     #[cold]
-    pub(super) fn problem(&self) -> RateLimitError {
+    pub(in crate::engine) fn problem(&self) -> RateLimitError {
         if let Some(error) = self.broken {
             return error.clone();
         }
@@ -69,19 +80,19 @@ impl<'a> Check<'a> {
 
     /// What one call may cost at most.
     #[inline]
-    pub(super) fn capacity(&self) -> u64 {
+    pub(in crate::engine) fn capacity(&self) -> u64 {
         self.terms.limits().iter().map(|limit| self.terms.algorithm().capacity(limit)).min().unwrap_or(0)
     }
 
     #[inline]
-    pub(super) fn waits(&self) -> bool {
+    pub(in crate::engine) fn waits(&self) -> bool {
         !self.shadow && !self.terms.wait.is_zero()
     }
 }
 
 /// A [`Check`] that borrows nothing, to be kept across an `.await`.
 #[derive(Clone)]
-pub(super) struct OwnedCheck {
+pub(in crate::engine) struct OwnedCheck {
     name: Name,
     terms: Terms,
     cost: u64,
@@ -94,7 +105,7 @@ pub(super) struct OwnedCheck {
 
 impl OwnedCheck {
     #[inline]
-    pub(super) fn new(check: &Check<'_>) -> Self {
+    pub(in crate::engine) fn new(check: &Check<'_>) -> Self {
         Self {
             name: check.name,
             terms: *check.terms,
@@ -107,7 +118,7 @@ impl OwnedCheck {
         }
     }
 
-    pub(super) fn as_check(&self) -> Check<'_> {
+    pub(in crate::engine) fn as_check(&self) -> Check<'_> {
         Check {
             name: self.name,
             terms: &self.terms,

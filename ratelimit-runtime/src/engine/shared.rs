@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
+use super::check::{Check, PolicySet, Registry};
 use super::fallback::Fallback;
-use super::policies::PolicySet;
-use super::registry::Registry;
-use super::wait::WaitQueues;
-use crate::error::StoreError;
+use super::waiting::WaitQueues;
+use crate::error::{RateLimitError, StoreError};
 use crate::key::KeyHasher;
 use crate::observe;
 use crate::rule::OnUnavailable;
@@ -74,6 +73,19 @@ impl Engine {
 }
 
 impl Engine {
+    /// Whether the check is sound, and the store declares what it needs.
+    #[allow(clippy::inline_always, reason = "a call to it would cost more than it does")]
+    #[inline(always)]
+    pub(super) fn can_be_asked(&self, check: &Check<'_>, request: &Request<'_>) -> bool {
+        check.is_sound() && self.supports(request)
+    }
+
+    /// Why it cannot be asked.
+    #[cold]
+    pub(super) fn problem(&self, check: &Check<'_>) -> RateLimitError {
+        if check.is_sound() { self.unsupported(&check.as_request()).into() } else { check.problem() }
+    }
+
     /// Whether the store declares what the request needs.
     #[inline]
     pub(crate) fn supports(&self, request: &Request<'_>) -> bool {

@@ -31,8 +31,8 @@ impl PolicySet {
         Some(&entry.policy)
     }
 
-    /// The set of these policies, which takes the place of this one; the names of those in use that it
-    /// lacks, in order.
+    /// The set of these policies, which takes the place of this one; the names of those in use that
+    /// it lacks, in order.
     pub(crate) fn replaced_by(&self, policies: Policies) -> Result<Self, Vec<&str>> {
         let used = self.by_name.iter().filter(|(_, entry)| entry.is_used.load(Ordering::Relaxed));
         let mut lacking: Vec<&str> =

@@ -1,4 +1,5 @@
-//! [`Registry`]: which rules a limiter has met, so that two meanings of one name never share a budget unnoticed.
+//! [`Registry`]: which rules a limiter has met, so that two meanings of one name never share a
+//! budget unnoticed.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
@@ -7,11 +8,12 @@ use crate::error::RateLimitError;
 use crate::observe;
 use crate::rule::Rule;
 
-/// How many names are remembered. Names made at run time must not fill the memory; those beyond are not compared.
+/// How many names are remembered. Names made at run time must not fill the memory; those beyond are
+/// not compared.
 const MAX_NAMES: usize = 16_384;
 
 #[derive(Debug, Default)]
-pub(super) struct Registry {
+pub(in crate::engine) struct Registry {
     /// What each name stood for when it was first met.
     names: RwLock<HashMap<Box<str>, Met>>,
 }
@@ -40,8 +42,9 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// `Misconfigured` when an explicit name stands for different windows or algorithms. Two functions of one derived
-    /// name are only logged, once: nobody chose the name, and refusing calls would make things worse.
+    /// `Misconfigured` when an explicit name stands for different windows or algorithms. Two
+    /// functions of one derived name are only logged, once: nobody chose the name, and refusing
+    /// calls would make things worse.
     pub(super) fn meet(&self, rule: &Rule) -> Result<(), RateLimitError> {
         let name = rule.full_name();
         let known = {
@@ -84,7 +87,8 @@ impl Met {
             (Some(a), Some(b)) if a == b => Difference::None,
             (Some(_), Some(_)) => Difference::Site,
             (None, None) if *self.head != *rule.head() => Difference::Head,
-            // Among others: a rule by hand under the name of a function, which is how its buckets are reached.
+            // Among others: a rule by hand under the name of a function, which is how its buckets
+            // are reached.
             _ => Difference::None,
         }
     }

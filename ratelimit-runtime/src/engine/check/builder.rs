@@ -4,15 +4,15 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use super::asked::Asked;
-use super::check::Check;
-use super::parts::Engine;
+use super::Check;
+use crate::engine::shared::Engine;
 use crate::error::RateLimitError;
 use crate::key::{self, Key, KeyBuf, KeyPart};
 use crate::observe;
 use crate::rule::{self, Rule, Terms};
 
-/// A check in the making: what one call says to a rule. It is small, because it moves from hand to hand.
+/// A check in the making: what one call says to a rule. It is small, because it moves from hand to
+/// hand.
 pub struct CheckBuilder {
     rule: &'static Rule,
     call: Call,
@@ -78,19 +78,21 @@ impl CheckBuilder {
         }
     }
 
-    /// The limiter to ask, where the attribute names one.
+    /// The limiter to ask, where the attribute names one. It is reported if this call has made it:
+    /// it has counted nothing, and is not asked again.
     #[inline]
-    pub(crate) fn engine(&mut self) -> &mut Option<Arc<Engine>> {
-        &mut self.engine
+    pub(crate) fn take_engine(&mut self) -> Option<Arc<Engine>> {
+        let named = self.engine.take();
+        if let Some(engine) = &named {
+            self.report_made_per_call(engine);
+        }
+        named
     }
 
-    /// Reports the limiter that the attribute names, if this call has made it: it has counted nothing, and is not asked
-    /// again.
-    ///
-    /// It is one that keeps counts in memory, and that only this check refers to. On another store, which its limiters may
-    /// share, nothing is lost with it.
-    pub(crate) fn report_made_per_call(&self, own: &Arc<Engine>) {
-        if own.in_memory && Arc::strong_count(own) == 1 && self.rule.known_by().report_made_per_call() {
+    /// The limiter is one that keeps counts in memory, and that only this check refers to. On
+    /// another store, which its limiters may share, nothing is lost with it.
+    fn report_made_per_call(&self, engine: &Arc<Engine>) {
+        if engine.in_memory && Arc::strong_count(engine) == 1 && self.rule.known_by().report_made_per_call() {
             observe::log::limiter_per_call(self.rule.name());
         }
     }
@@ -104,14 +106,6 @@ impl CheckBuilder {
     /// Makes the check for this engine.
     pub(crate) fn with_check<T>(&mut self, engine: &Engine, work: impl FnOnce(&Check<'_>) -> T) -> T {
         with_check(self.rule, self.call, engine, &mut self.key, work)
-    }
-
-    /// The check, with the engine to ask: the one that the attribute names, or else this.
-    pub(crate) fn finish(mut self, current: impl FnOnce() -> Arc<Engine>) -> Asked {
-        self.begin();
-        let own = self.engine.take().inspect(|own| self.report_made_per_call(own));
-        let engine = own.unwrap_or_else(current);
-        with_check(self.rule, self.call, &engine, &mut self.key, |check| Asked::new(Arc::clone(&engine), check))
     }
 }
 
@@ -129,12 +123,24 @@ fn head(rule: &Rule) -> &[u8] {
     rule.resolved().head.as_bytes()
 }
 
-/// Makes a check, for as long as `work` takes: the only way to one, and the only place where keys are hashed. `key` is the
-/// rendered key, after what all keys of the rule begin with.
+/// Makes a check, for as long as `work` takes: the only way to one, and the only place where keys
+/// are hashed. `key` is the rendered key, after what all keys of the rule begin with.
+#[inline]
 fn with_check<T>(rule: &Rule, call: Call, engine: &Engine, key: &mut KeyBuf, work: impl FnOnce(&Check<'_>) -> T) -> T {
-    if let Some(check) = plain_check(rule, call, engine, key) {
-        return work(&check);
+    match plain_check(rule, call, engine, key) {
+        Some(check) => work(&check),
+        None => with_changed_check(rule, call, engine, key, work),
     }
+}
+
+#[inline(never)]
+fn with_changed_check<T>(
+    rule: &Rule,
+    call: Call,
+    engine: &Engine,
+    key: &KeyBuf,
+    work: impl FnOnce(&Check<'_>) -> T,
+) -> T {
     let check = check_as_ruled(rule, call, key, 0);
     let changes = if is_as_ruled(rule, call, engine) { None } else { Some(Changes::new(rule, call, engine)) };
     let changes = changes.as_ref();
@@ -149,8 +155,8 @@ fn with_check<T>(rule: &Rule, call: Call, engine: &Engine, key: &mut KeyBuf, wor
     })
 }
 
-/// The check, unless something differs from what the rule says, or the stored key from what was rendered by more than the
-/// limiter's prefix.
+/// The check, unless something differs from what the rule says, or the stored key from what was
+/// rendered by more than the limiter's prefix.
 #[allow(clippy::inline_always, reason = "a call to it would cost as much as what it does")]
 #[inline(always)]
 fn plain_check<'a>(rule: &'a Rule, call: Call, engine: &Engine, key: &'a mut KeyBuf) -> Option<Check<'a>> {
@@ -197,8 +203,8 @@ fn stored_key(engine: &Engine, head: &str, rendered: &[u8]) -> KeyBuf {
     key
 }
 
-/// What differs from the rule: by its policy, by the call, or because the limiter has something against it when it first
-/// meets it.
+/// What differs from the rule: by its policy, by the call, or because the limiter has something
+/// against it when it first meets it.
 struct Changes {
     terms: Terms,
     head: Option<String>,
@@ -219,7 +225,8 @@ impl Changes {
         if (rule.policy().is_none() || rule.is_derived()) && !rule.known_by().contains(engine.id) {
             match engine.registry.meet(rule) {
                 Ok(()) if is_current => rule.known_by().insert(engine.id),
-                // Its keys are rendered behind what they began with before the rule was changed, at every call.
+                // Its keys are rendered behind what they began with before the rule was changed, at
+                // every call.
                 Ok(()) => {}
                 Err(error) => changes.broken = Some(error),
             }
