@@ -3,8 +3,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
+mod algorithms;
 mod allowed;
 mod comments;
+mod durations;
 mod graph;
 mod links;
 mod manifests;
