@@ -1,5 +1,5 @@
-//! The bytes of every form in which a key is kept on Redis, as `guide/reference/redis_format.md` describes them. Frozen
-//! from the first release on: a test here that fails is a new format.
+//! The bytes of every form in which a key is kept on Redis, as `guide/reference/redis_format.md`
+//! describes them. Frozen from the first release on: a test here that fails is a new format.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 #![allow(clippy::string_slice, reason = "hexadecimal digits")]
@@ -158,7 +158,8 @@ async fn a_ring_that_grows_around_its_end() {
         }
         key.pass(micros);
     }
-    // Version, slots, the first entry's, entries; how many of them are before the gap, and how long that is.
+    // Version, slots, the first entry's, entries; how many of them are before the gap, and how long
+    // that is.
     let state = || {
         let bytes = key.bytes("");
         let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
