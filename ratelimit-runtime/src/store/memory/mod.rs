@@ -14,10 +14,10 @@ use crate::clock::{Clock, TokioClock};
 
 mod block;
 mod bucket;
+mod eviction;
 mod group;
 mod kept;
 mod keyed;
-mod room;
 mod shard;
 
 /// Keeps limits in memory: exact, bounded, without a background task.

@@ -1,11 +1,11 @@
 //! Refunds: what can be given back, how often, and for how long.
 
-use super::bench::{Bench, MICROSECOND, SECOND};
 use crate::rule::Algorithm;
+use crate::testkit::conformance::bench::{Bench, MICROSECOND, SECOND};
 
 /// A refund frees what its call was charged: of a log once, since it knows its entries; the other
 /// algorithms keep sums, and give back at most what is in them.
-pub(super) async fn a_refund_gives_back_what_was_charged(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn a_refund_gives_back_what_was_charged(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 3);
     let first = bucket.admitted(1).await;
     let second = bucket.admitted(1).await;
@@ -14,7 +14,7 @@ pub(super) async fn a_refund_gives_back_what_was_charged(bench: Bench, algorithm
     bucket.refuse(1).await;
     assert!(bucket.refund(1, first.ticket).await);
     assert_eq!(bucket.remaining().await, 1);
-    if algorithm == Algorithm::SlidingWindow {
+    if algorithm.row().is_log {
         assert!(!bucket.refund(1, first.ticket).await, "a charge is given back once");
         assert_eq!(bucket.remaining().await, 1);
     }
@@ -23,7 +23,10 @@ pub(super) async fn a_refund_gives_back_what_was_charged(bench: Bench, algorithm
 }
 
 /// A heavy call gets back all it cost.
-pub(super) async fn a_refund_of_a_heavy_call_gives_back_its_cost(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn a_refund_of_a_heavy_call_gives_back_its_cost(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
     let bucket = bench.bucket("", algorithm, 10);
     let heavy = bucket.admitted(6).await;
     bucket.advance(MICROSECOND);
@@ -35,7 +38,7 @@ pub(super) async fn a_refund_of_a_heavy_call_gives_back_its_cost(bench: Bench, a
 }
 
 /// What does not exist cannot be given back, and trying makes no key.
-pub(super) async fn a_refund_of_nothing_makes_no_key(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn a_refund_of_nothing_makes_no_key(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 3);
     let now = bench.now();
     for ticket in [1, now - 1, now, now + 1] {
@@ -46,7 +49,7 @@ pub(super) async fn a_refund_of_nothing_makes_no_key(bench: Bench, algorithm: Al
 }
 
 /// What has expired is not given back, and leaves no room for more than `max` later.
-pub(super) async fn what_has_expired_is_not_given_back(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn what_has_expired_is_not_given_back(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 3);
     let old = bucket.admitted(1).await;
     bucket.advance(bucket.horizon());
@@ -54,7 +57,7 @@ pub(super) async fn what_has_expired_is_not_given_back(bench: Bench, algorithm: 
     for _ in 0..3 {
         bucket.admit(1).await;
     }
-    if matches!(algorithm, Algorithm::SlidingWindow | Algorithm::FixedWindow | Algorithm::SlidingCounter) {
+    if !algorithm.has_burst() {
         // These know which window a charge belonged to.
         assert!(!bucket.refund(1, old.ticket).await);
         bucket.refuse(1).await;
@@ -62,7 +65,7 @@ pub(super) async fn what_has_expired_is_not_given_back(bench: Bench, algorithm: 
 }
 
 /// After a reset, earlier tickets are void.
-pub(super) async fn what_was_reset_is_not_given_back(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn what_was_reset_is_not_given_back(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 3);
     let old = bucket.admitted(1).await;
     assert!(bucket.reset().await);
@@ -72,14 +75,17 @@ pub(super) async fn what_was_reset_is_not_given_back(bench: Bench, algorithm: Al
     for _ in 0..3 {
         bucket.admit(1).await;
     }
-    if matches!(algorithm, Algorithm::SlidingWindow | Algorithm::FixedWindow | Algorithm::SlidingCounter) {
+    if !algorithm.has_burst() {
         assert!(!bucket.refund(1, old.ticket).await);
         bucket.refuse(1).await;
     }
 }
 
 /// However often it is given back, a key never has more left than its limit.
-pub(super) async fn refunds_never_free_more_than_was_taken(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn refunds_never_free_more_than_was_taken(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
     let bucket = bench.bucket("", algorithm, 4);
     let mut tickets = Vec::new();
     for _ in 0..4 {

@@ -28,16 +28,16 @@ pub(super) struct Fault<'a> {
 }
 
 impl Fault<'_> {
-    /// The message, then `line`, which holds the faulty part, with carets under that.
-    pub(super) fn drawn(self, line: &str) -> ParseError {
+    /// The message, then `text`, which holds the faulty part, with carets under that.
+    pub(super) fn drawn(self, text: &str) -> ParseError {
         let Self { at, message } = self;
-        let start = (at.as_ptr() as usize).checked_sub(line.as_ptr() as usize);
-        let Some(before) = start.and_then(|start| line.get(..start)).filter(|_| !line.is_empty()) else {
+        let start = (at.as_ptr() as usize).checked_sub(text.as_ptr() as usize);
+        let Some(before) = start.and_then(|start| text.get(..start)).filter(|_| !text.is_empty()) else {
             return ParseError(message);
         };
         let indent = before.chars().count();
         let carets = at.chars().count().max(1);
-        ParseError(format!("{message}\n    {line}\n    {}{}", " ".repeat(indent), "^".repeat(carets)))
+        ParseError(format!("{message}\n    {text}\n    {}{}", " ".repeat(indent), "^".repeat(carets)))
     }
 }
 

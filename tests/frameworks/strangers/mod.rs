@@ -4,19 +4,12 @@
 //!
 //! 4,000 requests a framework; `STRANGERS=100000` sends so many. The seeds are fixed and printed.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    reason = "a test that cannot go on fails, and says what it did"
-)]
+#![allow(clippy::print_stdout, reason = "it says what it did")]
 
 mod frameworks;
 mod model;
 #[allow(dead_code, reason = "shared with other tests")]
-#[path = "../support/random.rs"]
+#[path = "../../support/random.rs"]
 mod random;
 mod requests;
 

@@ -5,11 +5,10 @@ use std::fmt;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use smallvec::SmallVec;
 
-use super::duration;
-use super::limit::Limit;
-use super::parse::limits_in;
-use super::policy::Policy;
-use super::words::ParseError;
+use super::fault::ParseError;
+use super::{duration, limits_in};
+use crate::rule::limit::Limit;
+use crate::rule::policy::Policy;
 
 /// A string as for [`FromStr`](std::str::FromStr), a list of limits, or a table of `limits`,
 /// `algorithm`, `burst` and `block`.

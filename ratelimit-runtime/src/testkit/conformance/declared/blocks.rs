@@ -1,10 +1,13 @@
 //! Blocks: what sets them, how long they last, what they leave behind.
 
-use super::bench::{Bench, HOUR, MICROSECOND, MINUTE, SECOND, answered};
 use crate::rule::Algorithm;
+use crate::testkit::conformance::bench::{Bench, HOUR, MICROSECOND, MINUTE, SECOND, answered};
 
 /// A blocked key is refused until the block is over, to the microsecond.
-pub(super) async fn a_blocked_key_is_refused_until_the_block_is_over(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn a_blocked_key_is_refused_until_the_block_is_over(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
     let bucket = bench.bucket("", algorithm, 3);
     bucket.block(MINUTE * 10).await;
     for kind in [bucket.peek(1).await, bucket.acquire(1).await] {
@@ -20,12 +23,15 @@ pub(super) async fn a_blocked_key_is_refused_until_the_block_is_over(bench: Benc
 
 /// A key that the limits refuse is blocked for longer than their window; trying again meanwhile
 /// does not extend it.
-pub(super) async fn a_block_outlives_the_window_and_is_not_extended(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn a_block_outlives_the_window_and_is_not_extended(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
     let block = MINUTE * 10;
     let bucket = bench.bucket("", algorithm, 2);
     for _ in 0..2 {
         let admitted = bucket.acquire_or_block(block).await;
-        assert!(admitted.allowed && !admitted.blocked, "an admission blocks nobody: {admitted:?}");
+        assert!(admitted.allowed && !admitted.blocked, "an admission blocks no key: {admitted:?}");
     }
     let refused = bucket.acquire_or_block(block).await;
     assert!(refused.blocked && refused.retry_after() == Some(block), "{refused:?}");
@@ -41,8 +47,8 @@ pub(super) async fn a_block_outlives_the_window_and_is_not_extended(bench: Bench
     assert_eq!(bucket.admitted(1).await.remaining, 1, "the window was over long ago");
 }
 
-/// Looking blocks nobody.
-pub(super) async fn peek_blocks_nobody(bench: Bench, algorithm: Algorithm) {
+/// Looking blocks no key.
+pub(in crate::testkit::conformance) async fn peek_blocks_no_key(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 2);
     for _ in 0..2 {
         bucket.admit(1).await;
@@ -61,7 +67,7 @@ pub(super) async fn peek_blocks_nobody(bench: Bench, algorithm: Algorithm) {
 }
 
 /// A block leaves the charges as they are: once it is over, or ended, the limits decide again.
-pub(super) async fn a_block_leaves_the_charges(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn a_block_leaves_the_charges(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("over", algorithm, 2);
     for _ in 0..2 {
         bucket.admit(1).await;
@@ -87,7 +93,7 @@ pub(super) async fn a_block_leaves_the_charges(bench: Bench, algorithm: Algorith
 }
 
 /// A later block takes the place of an earlier one, also of a longer one.
-pub(super) async fn a_later_block_replaces_an_earlier_one(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn a_later_block_replaces_an_earlier_one(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 2);
     bucket.block(HOUR).await;
     bucket.block(MINUTE).await;
@@ -97,7 +103,10 @@ pub(super) async fn a_later_block_replaces_an_earlier_one(bench: Bench, algorith
 }
 
 /// Ending a block that is not there makes no key; a reset ends one, too.
-pub(super) async fn unblock_makes_no_key_and_reset_ends_a_block(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn unblock_makes_no_key_and_reset_ends_a_block(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
     let bucket = bench.bucket("", algorithm, 2);
     assert!(!bucket.unblock().await);
     assert!(!bucket.reset().await, "unblock makes no key");
@@ -107,7 +116,7 @@ pub(super) async fn unblock_makes_no_key_and_reset_ends_a_block(bench: Bench, al
 }
 
 /// A block is over when its time is, whatever is charged afterwards.
-pub(super) async fn a_block_that_is_over_stays_over(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn a_block_that_is_over_stays_over(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 2);
     bucket.block(MINUTE).await;
     bucket.advance(MINUTE);

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::bench::Bench;
-use super::bucket::Bucket;
-use super::random::Random;
 use crate::rule::{Algorithm, Limit};
 use crate::store::{Feature, Verdict};
 use crate::testkit::Reference;
+use crate::testkit::conformance::bench::Bench;
+use crate::testkit::conformance::random::Random;
+use crate::testkit::conformance::test_key::TestKey;
 
 const KEYS: u64 = 25;
 const CALLS: u64 = 80;
@@ -17,12 +17,12 @@ const HEAVIEST: u64 = 80;
 /// Calls at random moments, of random cost, under one to three limits whose `max` falls and rises,
 /// with resets in between: every field of every verdict is that of the reference. In the end the
 /// clock steps back.
-pub(super) async fn random_calls_agree_with_the_reference(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn random_calls_agree_with_the_reference(bench: Bench, algorithm: Algorithm) {
     let (costs, several) = (bench.takes(algorithm, HEAVIEST), bench.has(algorithm, Feature::Limits));
     let mut random = Random(0xa1f0);
     for nth in 0..KEYS {
         let count = if several { random.within(1, 3) } else { 1 };
-        let base: Vec<Limit> = (0..count).map(|_| random_limit(&mut random, algorithm)).collect();
+        let base: Vec<Limit> = (0..count).map(|_| random_limit(&mut random)).collect();
         let mut bucket = bench.bucket_under(&nth.to_string(), algorithm, &base);
         let mut references = vec![Reference::new(algorithm); base.len()];
         let mut wait = 1;
@@ -39,7 +39,12 @@ pub(super) async fn random_calls_agree_with_the_reference(bench: Bench, algorith
                 bucket.reset().await;
                 references.fill(Reference::new(algorithm));
             }
-            let least = bucket.limits.iter().map(|limit| algorithm.capacity(limit)).min().unwrap_or(1);
+            let least = references
+                .iter()
+                .zip(&bucket.limits)
+                .map(|(reference, limit)| reference.capacity(*limit))
+                .min()
+                .unwrap_or(1);
             let cost = if costs && random.within(0, 2) == 0 { random.within(0, least) } else { 1 };
             let now = bench.now();
             let peek = random.within(0, 4) == 0;
@@ -70,7 +75,7 @@ fn random_step(random: &mut Random, limits: &[Limit], wait: u64) -> u64 {
 
 /// After a step back the references still know what is left: that, and not one more, may be
 /// admitted.
-async fn step_back(bucket: &Bucket<'_>, references: &[Reference], random: &mut Random) {
+async fn step_back(bucket: &TestKey<'_>, references: &[Reference], random: &mut Random) {
     let (now, limits) = (bucket.bench.now(), &bucket.limits);
     let left = references.iter().zip(limits).map(|(reference, limit)| reference.remaining(now, *limit)).min();
     let left = left.unwrap_or(0);
@@ -83,15 +88,11 @@ async fn step_back(bucket: &Bucket<'_>, references: &[Reference], random: &mut R
     assert!(admitted <= left, "{admitted} admitted where {left} were left under {limits:?}");
 }
 
-fn random_limit(random: &mut Random, algorithm: Algorithm) -> Limit {
+/// Half of them have a burst, under every algorithm: those that have none leave it out.
+fn random_limit(random: &mut Random) -> Limit {
     let window = Duration::from_micros(random.within(20_000_000, 3_600_000_000));
     let limit = Limit::new(random.within(1, 40), window);
-    match algorithm {
-        Algorithm::TokenBucket | Algorithm::LeakyBucket if random.within(0, 1) == 0 => {
-            limit.with_burst(random.within(1, 60))
-        }
-        _ => limit,
-    }
+    if random.within(0, 1) == 0 { limit.with_burst(random.within(1, 60)) } else { limit }
 }
 
 type Fields = (bool, usize, u64, u64, u64);

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::bench::{Bench, HOUR, MICROSECOND, MINUTE, SECOND};
-use super::bucket::Bucket;
 use crate::rule::{Algorithm, Limit};
+use crate::testkit::conformance::bench::{Bench, HOUR, MICROSECOND, MINUTE, SECOND};
+use crate::testkit::conformance::test_key::TestKey;
 
 /// A clock that steps back, by however much, frees nothing, and no wait is longer than the horizon.
-pub(super) async fn a_clock_that_steps_back_frees_nothing(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn a_clock_that_steps_back_frees_nothing(bench: Bench, algorithm: Algorithm) {
     for (nth, step) in [MICROSECOND, SECOND * 30, MINUTE, HOUR, HOUR * 24 * 365].into_iter().enumerate() {
         let bucket = bench.bucket(&nth.to_string(), algorithm, 3);
         for _ in 0..2 {
@@ -33,7 +33,10 @@ pub(super) async fn a_clock_that_steps_back_frees_nothing(bench: Bench, algorith
 
 /// Time that the clock takes back does not count: while it goes to and fro, nothing is admitted
 /// that has not been waited for.
-pub(super) async fn a_clock_that_goes_to_and_fro_frees_nothing(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn a_clock_that_goes_to_and_fro_frees_nothing(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
     let bucket = bench.bucket("", algorithm, 4);
     for _ in 0..4 {
         bucket.admit(1).await;
@@ -47,7 +50,10 @@ pub(super) async fn a_clock_that_goes_to_and_fro_frees_nothing(bench: Bench, alg
 }
 
 /// A clock that steps back keeps no key longer than a horizon from then on.
-pub(super) async fn a_clock_that_steps_back_keeps_no_key_longer(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn a_clock_that_steps_back_keeps_no_key_longer(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
     let bucket = bench.bucket_under("", algorithm, &[Limit::new(1, Duration::from_millis(40))]);
     bucket.admit(1).await;
     bench.clock.step_back(HOUR);
@@ -62,7 +68,10 @@ pub(super) async fn a_clock_that_steps_back_keeps_no_key_longer(bench: Bench, al
 }
 
 /// After the clock has jumped ahead, every key has its full limit again.
-pub(super) async fn a_clock_that_jumps_ahead_finds_keys_whole(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn a_clock_that_jumps_ahead_finds_keys_whole(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
     let bucket = bench.bucket("", algorithm, 3);
     for jump in [bucket.horizon(), MINUTE * 3, HOUR * 24 * 365] {
         for _ in 0..3 {
@@ -76,7 +85,10 @@ pub(super) async fn a_clock_that_jumps_ahead_finds_keys_whole(bench: Bench, algo
 
 /// For a sliding window: a clock that steps back, by however much, frees nothing before its time
 /// has really passed.
-pub(super) async fn what_was_admitted_before_a_step_back_counts_for_its_time(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn what_was_admitted_before_a_step_back_counts_for_its_time(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
     for (nth, step) in [MICROSECOND, SECOND * 30, MINUTE, HOUR, HOUR * 24 * 365].into_iter().enumerate() {
         let bucket = bench.bucket(&nth.to_string(), algorithm, 3);
         for _ in 0..2 {
@@ -101,7 +113,7 @@ pub(super) async fn what_was_admitted_before_a_step_back_counts_for_its_time(ben
     }
 }
 
-async fn assert_refused_for_a_window_at_most(bucket: &Bucket<'_>, step: Duration) {
+async fn assert_refused_for_a_window_at_most(bucket: &TestKey<'_>, step: Duration) {
     // A store that forgets by whole milliseconds of its own clock rounds up at both ends.
     let longest = MINUTE + Duration::from_millis(2);
     let refused = bucket.refused(1).await;

@@ -1,10 +1,10 @@
 //! Costs: what calls of cost 0, of large and of different costs use.
 
-use super::bench::Bench;
 use crate::rule::{Algorithm, Limit};
+use crate::testkit::conformance::bench::Bench;
 
 /// Calls use what they cost, and a light call may pass where a heavy one may not.
-pub(super) async fn calls_use_what_they_cost(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn calls_use_what_they_cost(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 10);
     for (cost, allowed, left) in [(4, true, 6), (7, false, 6), (5, true, 1), (2, false, 1), (1, true, 0), (1, false, 0)]
     {
@@ -17,7 +17,7 @@ pub(super) async fn calls_use_what_they_cost(bench: Bench, algorithm: Algorithm)
 
 /// A call of cost 0 is admitted as long as the limit is not exceeded, charges nothing and makes no
 /// key.
-pub(super) async fn a_cost_of_0_charges_nothing(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn a_cost_of_0_charges_nothing(bench: Bench, algorithm: Algorithm) {
     let mut bucket = bench.bucket("", algorithm, 4);
     let free = bucket.admitted(0).await;
     assert_eq!((free.remaining, free.ticket), (4, 0));
@@ -32,7 +32,7 @@ pub(super) async fn a_cost_of_0_charges_nothing(bench: Bench, algorithm: Algorit
 }
 
 /// The largest counts are counted as exactly as small ones.
-pub(super) async fn the_largest_counts_are_exact(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn the_largest_counts_are_exact(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, Limit::MAX_COUNT);
     let half = Limit::MAX_COUNT / 2;
     assert_eq!(bucket.admitted(half).await.remaining, Limit::MAX_COUNT - half);

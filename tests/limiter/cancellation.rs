@@ -1,11 +1,8 @@
 //! Callers who give up at any moment: 10,000 dropped futures leave nothing locked, and are counted
 //! at most once each.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::expect_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::print_stdout, reason = "figures, for whoever reads them")]
-
-#[path = "../support/mod.rs"]
-mod support;
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;

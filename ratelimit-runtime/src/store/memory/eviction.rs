@@ -1,4 +1,4 @@
-//! [`Room`]: who makes room for a newcomer in a full shard.
+//! [`Eviction`]: which key of a full shard gives its place to a newcomer.
 //!
 //! Of a handful of keys that are drawn at random from the rule with most of them, the one goes that
 //! has least to lose: the smallest share used of its fullest limit. A rule whose keys are minted is
@@ -22,13 +22,13 @@ const DRAWS: usize = 64;
 
 /// How many keys each rule has in a shard, and the chance by which one of them is found.
 #[derive(Default)]
-pub(super) struct Room {
+pub(super) struct Eviction {
     /// By the hash of what all keys of a rule share.
     keys: HashMap<u64, usize, RandomState>,
     draws: u64,
 }
 
-impl Room {
+impl Eviction {
     /// What stands for a rule here.
     pub(super) fn rule(&self, shared: &[u8]) -> u64 {
         self.keys.hasher().hash_one(shared)
@@ -47,7 +47,7 @@ impl Room {
         }
     }
 
-    /// The place of the key that makes room; `None` if none of those drawn may go.
+    /// The place of the key that is dropped; `None` if none of those drawn may go.
     pub(super) fn choose(&mut self, table: &mut HashTable<Keyed>, now: u64) -> Option<usize> {
         let most = self.keys.values().copied().max()?;
         let (mut of_largest, mut largest) = (0, 0);

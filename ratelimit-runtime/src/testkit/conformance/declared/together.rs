@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use super::bench::{Bench, HOUR, MICROSECOND, MINUTE, answered};
-use super::bucket::Bucket;
 use crate::rule::{Algorithm, Limit};
 use crate::store::{Feature, Request, Verdict};
+use crate::testkit::conformance::bench::{Bench, HOUR, MICROSECOND, MINUTE, answered};
+use crate::testkit::conformance::test_key::TestKey;
 
 async fn ask(bench: &Bench, requests: &[Request<'_>]) -> Vec<Verdict> {
     let verdicts = answered(bench.store.acquire_all(requests).await);
@@ -21,11 +21,11 @@ fn admitted(verdicts: &[Verdict]) -> bool {
 }
 
 /// What one key refuses is charged to none, wherever it stands.
-pub(super) async fn all_keys_are_charged_or_none(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn all_keys_are_charged_or_none(bench: Bench, algorithm: Algorithm) {
     for first in [true, false] {
         let narrow = bench.bucket(&format!("narrow {first}"), algorithm, 1);
         let wide = bench.bucket(&format!("wide {first}"), algorithm, 5);
-        let mut pair: Vec<&Bucket<'_>> = vec![&narrow, &wide];
+        let mut pair: Vec<&TestKey<'_>> = vec![&narrow, &wide];
         if !first {
             pair.reverse();
         }
@@ -44,7 +44,7 @@ pub(super) async fn all_keys_are_charged_or_none(bench: Bench, algorithm: Algori
 }
 
 /// Once the longest of the waits is over, all are admitted.
-pub(super) async fn the_longest_wait_is_enough_for_all(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn the_longest_wait_is_enough_for_all(bench: Bench, algorithm: Algorithm) {
     let minute = bench.bucket("minute", algorithm, 1);
     let hour = bench.bucket_under("hour", algorithm, &[Limit::per_hour(1)]);
     let requests = [minute.request(1), hour.request(1)];
@@ -62,7 +62,7 @@ pub(super) async fn the_longest_wait_is_enough_for_all(bench: Bench, algorithm: 
 }
 
 /// Keys of different algorithms are decided together as keys of one are.
-pub(super) async fn algorithms_may_be_mixed(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn algorithms_may_be_mixed(bench: Bench, algorithm: Algorithm) {
     for &other in Algorithm::ALL {
         if !bench.has(other, Feature::Together) {
             continue;
@@ -83,7 +83,10 @@ pub(super) async fn algorithms_may_be_mixed(bench: Bench, algorithm: Algorithm) 
 }
 
 /// One key named twice is charged twice, or not at all.
-pub(super) async fn one_key_twice_is_charged_twice_or_not_at_all(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn one_key_twice_is_charged_twice_or_not_at_all(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
     let bucket = bench.bucket("", algorithm, 3);
     let requests = [bucket.request(1), bucket.request(1)];
     if !bench.together(&requests) {
@@ -98,7 +101,7 @@ pub(super) async fn one_key_twice_is_charged_twice_or_not_at_all(bench: Bench, a
 
 /// Tasks that name two keys in either order never pass a limit together, and never wait for each
 /// other for ever.
-pub(super) async fn parallel_groups_pass_no_limit(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn parallel_groups_pass_no_limit(bench: Bench, algorithm: Algorithm) {
     let keys: [Arc<[u8]>; 2] = ["a", "b"].map(|name| bench.key(format!("{name}{algorithm:?}").as_bytes()).into());
     let (narrow, wide) = ([Limit::new(20, MINUTE)], [Limit::new(50, MINUTE)]);
     let [a, b] = &keys;
@@ -122,7 +125,7 @@ pub(super) async fn parallel_groups_pass_no_limit(bench: Bench, algorithm: Algor
 }
 
 /// Of several keys, those that refuse set their blocks, and no other.
-pub(super) async fn only_those_that_refuse_block(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn only_those_that_refuse_block(bench: Bench, algorithm: Algorithm) {
     let full = bench.bucket("full", algorithm, 1);
     let free = bench.bucket("free", algorithm, 5);
     full.admit(1).await;

@@ -13,23 +13,13 @@
 
 #![allow(clippy::unchecked_time_subtraction, reason = "shorter from longer constants")]
 
-mod agreement;
-mod answers;
 mod bench;
-mod blocks;
-mod bucket;
-mod clocks;
-mod costs;
-mod counting;
-mod keys;
-mod limits;
+mod declared;
+mod every;
 mod random;
-mod refunds;
-mod reservations;
 mod suite;
-mod together;
+mod test_key;
 mod undeclared;
-mod waits;
 
 pub use self::suite::{all, run};
 
@@ -67,17 +57,18 @@ macro_rules! conformance {
     };
 }
 
+/// A module for each algorithm, with a test for each of its cases.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance_tests {
-    (($factory:expr) every $every:tt sliding_window $sliding_window:tt) => {
-        $crate::__conformance_tests! { sliding_window SlidingWindow $factory, $every $sliding_window }
-        $crate::__conformance_tests! { sliding_counter SlidingCounter $factory, $every {} }
-        $crate::__conformance_tests! { fixed_window FixedWindow $factory, $every {} }
-        $crate::__conformance_tests! { token_bucket TokenBucket $factory, $every {} }
-        $crate::__conformance_tests! { leaky_bucket LeakyBucket $factory, $every {} }
+    // A log has cases of its own.
+    (@ $variant:ident $module:ident { is_log: true, $($row:tt)* } ($factory:tt $every:tt $log:tt)) => {
+        $crate::__conformance_tests! { @ $variant $module $factory $every $log }
     };
-    ($module:ident $algorithm:ident $factory:expr, $({ $($room:ident::$case:ident $needs:tt)* })*) => {
+    (@ $variant:ident $module:ident { is_log: false, $($row:tt)* } ($factory:tt $every:tt $log:tt)) => {
+        $crate::__conformance_tests! { @ $variant $module $factory $every {} }
+    };
+    (@ $variant:ident $module:ident ($factory:expr) $({ $($folder:ident::$case:ident $needs:tt)* })*) => {
         mod $module {
             #[allow(unused_imports, reason = "the factory may name what stands around the module")]
             use super::*;
@@ -85,9 +76,15 @@ macro_rules! __conformance_tests {
             $($(
                 #[test]
                 fn $case() {
-                    $crate::testkit::conformance::run(stringify!($case), $crate::Algorithm::$algorithm, $factory);
+                    $crate::testkit::conformance::run(stringify!($case), $crate::Algorithm::$variant, $factory);
                 }
             )*)*
         }
+    };
+    ($factory:tt every $every:tt log $log:tt) => {
+        $crate::__algorithms! { $crate::__conformance_tests, ($factory $every $log) }
+    };
+    ($cases:tt $($(#[$attribute:meta])* $variant:ident $module:ident $state:tt $row:tt)*) => {
+        $($crate::__conformance_tests! { @ $variant $module $row $cases })*
     };
 }

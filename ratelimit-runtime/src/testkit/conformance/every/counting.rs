@@ -6,13 +6,29 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use super::bench::{Bench, HOUR, MICROSECOND, MINUTE, SECOND, answered};
 use crate::rule::{Algorithm, Limit};
 use crate::store::{Request, Verdict};
+use crate::testkit::Reference;
+use crate::testkit::conformance::bench::{Bench, HOUR, MICROSECOND, MINUTE, SECOND, answered};
+
+/// Under a burst, that is admitted at once by the algorithms that have one, and `max` by the
+/// others.
+pub(in crate::testkit::conformance) async fn a_burst_is_for_those_that_have_one(bench: Bench, algorithm: Algorithm) {
+    for burst in [1, 3, 12] {
+        let limit = Limit::per_minute(5).with_burst(burst);
+        let bucket = bench.bucket_under(&burst.to_string(), algorithm, &[limit]);
+        let most = Reference::new(algorithm).remaining(bench.now(), limit);
+        for left in (0..most).rev() {
+            assert_eq!(bucket.admitted(1).await.remaining, left, "of {most} with a burst of {burst}");
+        }
+        let refused = bucket.refused(1).await;
+        bucket.wait_out(&refused, 1).await;
+    }
+}
 
 /// As many calls pass as the limit admits, each leaves one less, and not one more passes; a horizon
 /// later all of it is free again.
-pub(super) async fn exactly_max_pass(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn exactly_max_pass(bench: Bench, algorithm: Algorithm) {
     for apart in [Duration::ZERO, MICROSECOND] {
         for max in [1, 2, 7, 127, 128, 129, 200] {
             let bucket = bench.bucket(&format!("{max} {apart:?}"), algorithm, max);
@@ -32,7 +48,7 @@ pub(super) async fn exactly_max_pass(bench: Bench, algorithm: Algorithm) {
 
 /// Of 1,000 calls at once, exactly `max` are admitted, and each is told a different number of what
 /// is left.
-pub(super) async fn a_burst_admits_exactly_max(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn a_burst_admits_exactly_max(bench: Bench, algorithm: Algorithm) {
     const MAX: u64 = 100;
     let key: Arc<[u8]> = bench.key(b"").into();
     let mut calls = JoinSet::new();
@@ -47,7 +63,7 @@ pub(super) async fn a_burst_admits_exactly_max(bench: Bench, algorithm: Algorith
             admitted.push(verdict.remaining);
         } else {
             // A store may also forget by a real clock, and real time passes here.
-            let longest = HOUR * if algorithm == Algorithm::SlidingCounter { 2 } else { 1 };
+            let longest = Request::new(b"", algorithm, &[Limit::new(MAX, HOUR)]).horizon();
             let is_fair = verdict.retry_after().is_some_and(|wait| wait > SECOND && wait <= longest);
             assert!(verdict.remaining == 0 && is_fair, "{verdict:?}");
         }
@@ -57,7 +73,7 @@ pub(super) async fn a_burst_admits_exactly_max(bench: Bench, algorithm: Algorith
 }
 
 /// The largest count that a limit can hold is counted down as exactly as a small one.
-pub(super) async fn the_largest_max_is_counted_down(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn the_largest_max_is_counted_down(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, Limit::MAX_COUNT);
     for used in 1..=5 {
         assert_eq!(bucket.admitted(1).await.remaining, Limit::MAX_COUNT - used);
@@ -65,7 +81,7 @@ pub(super) async fn the_largest_max_is_counted_down(bench: Bench, algorithm: Alg
 }
 
 /// An unused key has its full limit, and looking at a key leaves it as it is.
-pub(super) async fn peek_changes_nothing(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn peek_changes_nothing(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 3);
     for _ in 0..10 {
         bucket.assert_whole().await;
@@ -86,7 +102,7 @@ pub(super) async fn peek_changes_nothing(bench: Bench, algorithm: Algorithm) {
 }
 
 /// What `peek` says is what `acquire` does at the same moment.
-pub(super) async fn peek_agrees_with_the_next_call(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn peek_agrees_with_the_next_call(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 4);
     for _ in 0..200 {
         bucket.advance(SECOND * 7);
@@ -98,7 +114,7 @@ pub(super) async fn peek_agrees_with_the_next_call(bench: Bench, algorithm: Algo
 }
 
 /// `reset` forgets everything, and says whether there was something.
-pub(super) async fn reset_frees_everything(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn reset_frees_everything(bench: Bench, algorithm: Algorithm) {
     let (bucket, other) = (bench.bucket("", algorithm, 2), bench.bucket("other", algorithm, 1));
     other.admit(1).await;
     assert!(!bucket.reset().await, "an unused key");
@@ -116,7 +132,7 @@ pub(super) async fn reset_frees_everything(bench: Bench, algorithm: Algorithm) {
 }
 
 /// What happens to one key happens to no other.
-pub(super) async fn keys_are_independent(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn keys_are_independent(bench: Bench, algorithm: Algorithm) {
     let buckets: Vec<_> = (0..100).map(|nth| bench.bucket(&nth.to_string(), algorithm, 3)).collect();
     for left in [2, 1, 0] {
         for bucket in &buckets {
@@ -130,7 +146,7 @@ pub(super) async fn keys_are_independent(bench: Bench, algorithm: Algorithm) {
 }
 
 /// A key is bytes: whatever they are, each sequence of them is a key of its own.
-pub(super) async fn hostile_keys_are_keys(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn hostile_keys_are_keys(bench: Bench, algorithm: Algorithm) {
     let long = vec![b'x'; 64 * 1024];
     let longer = [long.as_slice(), b"x"].concat();
     let suffixes: [&[u8]; 24] = [
@@ -171,7 +187,7 @@ pub(super) async fn hostile_keys_are_keys(bench: Bench, algorithm: Algorithm) {
 }
 
 /// A refused call, and one that only looks, leave everything as it was.
-pub(super) async fn refused_calls_change_nothing(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn refused_calls_change_nothing(bench: Bench, algorithm: Algorithm) {
     let heavy = if bench.takes(algorithm, 5) { 5 } else { 1 };
     let bucket = bench.bucket("asked", algorithm, 5);
     let twin = bench.bucket("twin", algorithm, 5);
@@ -195,7 +211,7 @@ fn without_ticket(verdict: Verdict) -> Verdict {
 
 /// Each call is measured against the `max` it brings. One that falls below what is used refuses
 /// until enough is free.
-pub(super) async fn max_may_fall_below_what_is_used(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn max_may_fall_below_what_is_used(bench: Bench, algorithm: Algorithm) {
     let mut bucket = bench.bucket("", algorithm, 8);
     for _ in 0..8 {
         bucket.admit(1).await;
@@ -213,23 +229,22 @@ pub(super) async fn max_may_fall_below_what_is_used(bench: Bench, algorithm: Alg
     bucket.assert_whole().await;
 }
 
-/// A `max` that rises makes room, and never more than it has risen by.
-pub(super) async fn max_may_rise(bench: Bench, algorithm: Algorithm) {
+/// A `max` that rises admits more, and never more than it has risen by.
+pub(in crate::testkit::conformance) async fn max_may_rise(bench: Bench, algorithm: Algorithm) {
     let mut bucket = bench.bucket("", algorithm, 5);
     for _ in 0..5 {
         bucket.admit(1).await;
     }
     bucket.refuse(1).await;
+    let mut reference = Reference::new(algorithm);
+    reference.charge(bench.now(), Limit::per_minute(5), 5);
     bucket.limits = vec![Limit::per_minute(8)];
     let mut admitted = 0;
     while bucket.acquire(1).await.allowed {
         admitted += 1;
         assert!(admitted <= 3, "more than it rose by");
     }
-    // A leaky bucket holds time: it runs empty when it would have, and a faster rate fits more into
-    // that time.
-    let expected = if algorithm == Algorithm::LeakyBucket { 0 } else { 3 };
-    assert_eq!(admitted, expected);
+    assert_eq!(admitted, reference.remaining(bench.now(), Limit::per_minute(8)));
     bucket.advance(MINUTE * 2);
     bucket.assert_whole().await;
 }

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use super::bench::{Bench, HOUR, MINUTE, SECOND};
 use crate::rule::{Algorithm, Limit};
+use crate::testkit::conformance::bench::{Bench, HOUR, MINUTE, SECOND};
 
 /// What one limit refuses is charged to none.
-pub(super) async fn a_call_is_charged_to_all_limits_or_none(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn a_call_is_charged_to_all_limits_or_none(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
     let bucket = bench.bucket_under("", algorithm, &[Limit::per_minute(2), Limit::per_hour(3)]);
     for _ in 0..2 {
         bucket.admit(1).await;
@@ -22,7 +25,7 @@ pub(super) async fn a_call_is_charged_to_all_limits_or_none(bench: Bench, algori
 
 /// An admission is decided by the limit with the least left, a refusal by the one with the longest
 /// wait; of equals by the first.
-pub(super) async fn the_limit_that_decides_is_named(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn the_limit_that_decides_is_named(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket_under("tie", algorithm, &[Limit::per_minute(5), Limit::per_hour(5)]);
     let verdict = bucket.admitted(1).await;
     assert_eq!((verdict.limit_index, verdict.remaining), (0, 4));
@@ -44,7 +47,7 @@ pub(super) async fn the_limit_that_decides_is_named(bench: Bench, algorithm: Alg
 }
 
 /// The wait that a refusal names satisfies all limits, and is not a microsecond too long.
-pub(super) async fn the_wait_satisfies_all_limits(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn the_wait_satisfies_all_limits(bench: Bench, algorithm: Algorithm) {
     let limits = [Limit::new(2, SECOND * 10), Limit::per_minute(3), Limit::new(7, HOUR + Duration::from_micros(333))];
     let bucket = bench.bucket_under("", algorithm, &limits);
     let mut seen = [false; 3];
@@ -63,7 +66,7 @@ pub(super) async fn the_wait_satisfies_all_limits(bench: Bench, algorithm: Algor
 }
 
 /// As many limits as a rule may have are kept on one key, each with its own window.
-pub(super) async fn eight_limits_are_kept(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn eight_limits_are_kept(bench: Bench, algorithm: Algorithm) {
     let limits: Vec<Limit> = (1..=8).map(|nth| Limit::new(20 + u64::from(nth), MINUTE * nth)).collect();
     let bucket = bench.bucket_under("", algorithm, &limits);
     for left in (0..21).rev() {

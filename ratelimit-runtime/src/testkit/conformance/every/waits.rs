@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::bench::{Bench, HOUR, MICROSECOND, MINUTE, SECOND};
 use crate::rule::{Algorithm, Limit};
+use crate::testkit::conformance::bench::{Bench, HOUR, MICROSECOND, MINUTE, SECOND};
 
 /// The wait that a refusal names is exact for every window and cost: refused a microsecond before,
 /// admitted then.
-pub(super) async fn a_refusal_names_the_exact_moment(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn a_refusal_names_the_exact_moment(bench: Bench, algorithm: Algorithm) {
     for window in [SECOND * 10, MINUTE, HOUR + Duration::from_micros(1_001)] {
         for cost in [1, 2, 5, 9, 10].into_iter().filter(|&cost| bench.takes(algorithm, cost)) {
             let bucket = bench.bucket_under(&format!("{window:?} {cost}"), algorithm, &[Limit::new(10, window)]);
@@ -27,7 +27,7 @@ pub(super) async fn a_refusal_names_the_exact_moment(bench: Bench, algorithm: Al
 }
 
 /// `reset_after` is the moment at which the key is whole, and not a microsecond too long.
-pub(super) async fn reset_after_is_exact(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn reset_after_is_exact(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 3);
     for gap in [20, 7] {
         bucket.admit(1).await;
@@ -42,7 +42,7 @@ pub(super) async fn reset_after_is_exact(bench: Bench, algorithm: Algorithm) {
 }
 
 /// The shortest window works as the long ones do.
-pub(super) async fn a_window_of_a_millisecond(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn a_window_of_a_millisecond(bench: Bench, algorithm: Algorithm) {
     const WINDOW: Duration = Duration::from_millis(1);
     for attempt in 0..200 {
         let bucket = bench.bucket_under(&attempt.to_string(), algorithm, &[Limit::new(1, WINDOW)]);
@@ -61,7 +61,7 @@ pub(super) async fn a_window_of_a_millisecond(bench: Bench, algorithm: Algorithm
 }
 
 /// The longest window works as the short ones do.
-pub(super) async fn a_window_of_366_days(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn a_window_of_366_days(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket_under("", algorithm, &[Limit::new(2, Limit::MAX_WINDOW)]);
     bucket.admit(1).await;
     bucket.advance(HOUR);
@@ -74,7 +74,7 @@ pub(super) async fn a_window_of_366_days(bench: Bench, algorithm: Algorithm) {
 }
 
 /// Of a sliding window: what was used at `t` is free at `t + window`, each on its own.
-pub(super) async fn slots_come_free_one_by_one(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn slots_come_free_one_by_one(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 5);
     let gaps = [1_000, 7, 5_000_000, 1, 999_999].map(Duration::from_micros);
     for gap in gaps {

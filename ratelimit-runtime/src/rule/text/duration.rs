@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::words::{Fault, nearest};
+use super::fault::{Fault, nearest};
 
 /// The units, each with its names. Months and years are not among them, because their length
 /// varies.

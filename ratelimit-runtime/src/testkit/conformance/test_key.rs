@@ -1,4 +1,4 @@
-//! [`Bucket`]: one key under an algorithm, and what the cases do to it.
+//! [`TestKey`]: one key under an algorithm, and what the cases do to it.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::store::{Request, Verdict};
 ///
 /// At one moment all algorithms do the same, and after [`horizon`](Self::horizon) nothing of it
 /// counts any more; most cases need nothing else.
-pub(super) struct Bucket<'a> {
+pub(super) struct TestKey<'a> {
     pub(super) bench: &'a Bench,
     pub(super) algorithm: Algorithm,
     pub(super) limits: Vec<Limit>,
@@ -19,17 +19,17 @@ pub(super) struct Bucket<'a> {
 
 impl Bench {
     /// An unused key under `max` per minute.
-    pub(super) fn bucket(&self, suffix: &str, algorithm: Algorithm, max: u64) -> Bucket<'_> {
+    pub(super) fn bucket(&self, suffix: &str, algorithm: Algorithm, max: u64) -> TestKey<'_> {
         self.bucket_under(suffix, algorithm, &[Limit::per_minute(max)])
     }
 
-    pub(super) fn bucket_under(&self, suffix: &str, algorithm: Algorithm, limits: &[Limit]) -> Bucket<'_> {
+    pub(super) fn bucket_under(&self, suffix: &str, algorithm: Algorithm, limits: &[Limit]) -> TestKey<'_> {
         let key = self.key(format!("{suffix}:{algorithm:?}").as_bytes());
-        Bucket { bench: self, algorithm, limits: limits.to_vec(), key }
+        TestKey { bench: self, algorithm, limits: limits.to_vec(), key }
     }
 }
 
-impl Bucket<'_> {
+impl TestKey<'_> {
     pub(super) fn request(&self, cost: u64) -> Request<'_> {
         Request::new(&self.key, self.algorithm, &self.limits).with_cost(cost)
     }
@@ -41,7 +41,7 @@ impl Bucket<'_> {
     /// A call that has to be admitted.
     pub(super) async fn admitted(&self, cost: u64) -> Verdict {
         let verdict = self.acquire(cost).await;
-        assert!(verdict.allowed, "there is room for {cost} under {:?}: {verdict:?}", self.limits);
+        assert!(verdict.allowed, "there is a slot for {cost} under {:?}: {verdict:?}", self.limits);
         assert_eq!(verdict.retry_after_us, 0, "what is admitted need not wait: {verdict:?}");
         verdict
     }
@@ -49,7 +49,7 @@ impl Bucket<'_> {
     /// A call that has to be refused.
     pub(super) async fn refused(&self, cost: u64) -> Verdict {
         let verdict = self.acquire(cost).await;
-        assert!(!verdict.allowed, "there is no room for {cost} under {:?}: {verdict:?}", self.limits);
+        assert!(!verdict.allowed, "there is no slot for {cost} under {:?}: {verdict:?}", self.limits);
         assert!(verdict.retry_after_us > 0, "a refusal says how long it lasts: {verdict:?}");
         verdict
     }

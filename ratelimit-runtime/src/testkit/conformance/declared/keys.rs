@@ -1,8 +1,8 @@
 //! Lists of keys: what is in them, and what is not.
 
-use super::bench::{Bench, HOUR, answered};
 use crate::rule::{Algorithm, Limit};
 use crate::store::{Feature, Request};
+use crate::testkit::conformance::bench::{Bench, HOUR, answered};
 
 fn request(key: &[u8], algorithm: Algorithm) -> Request<'_> {
     const LIMITS: &[Limit] = &[Limit::per_hour(5)];
@@ -26,7 +26,7 @@ async fn keys(bench: &Bench, algorithm: Algorithm, beginning: &[u8]) -> Vec<Vec<
 }
 
 /// What was charged or blocked is in the list of its rule and in no other, until it is reset.
-pub(super) async fn a_list_has_the_keys_of_its_rule(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn a_list_has_the_keys_of_its_rule(bench: Bench, algorithm: Algorithm) {
     // What stands for something else in the patterns of Redis and SQL.
     let rule = bench.key(b"rule*[a-z]?\\_%:");
     let other = bench.key(b"rulex[a-z]?\\_%:");

@@ -1,9 +1,9 @@
 //! Answers: a store has done its work if it answers at once, and nothing yet if the answer is for
 //! later.
 
-use super::bench::{Bench, HOUR, SECOND, answered};
 use crate::rule::Algorithm;
 use crate::store::{Answer, Verdict};
+use crate::testkit::conformance::bench::{Bench, HOUR, SECOND, answered};
 
 /// Whether the answer was there at once: then the store has done what it was asked. One for later
 /// is dropped here before anybody has polled it: then the store must have done nothing.
@@ -12,7 +12,10 @@ fn done_at_once<T>(answer: Answer<'_, T>) -> bool {
 }
 
 /// An answer for later that is dropped unpolled has charged nothing, and forgotten nothing.
-pub(super) async fn an_answer_nobody_polls_has_done_nothing(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn an_answer_that_is_not_polled_has_done_nothing(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
     let bucket = bench.bucket("", algorithm, 5);
     let mut left = 5;
     for _ in 0..3 {
@@ -25,7 +28,10 @@ pub(super) async fn an_answer_nobody_polls_has_done_nothing(bench: Bench, algori
 }
 
 /// A refund that is asked for, dropped before it is under way, and asked for again is given once.
-pub(super) async fn a_refund_nobody_polls_is_still_there_to_be_had(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn a_refund_that_is_not_polled_can_still_be_had(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
     let bucket = bench.bucket("", algorithm, 3);
     let first = bucket.admitted(1).await;
     bucket.admit(1).await;
@@ -37,7 +43,10 @@ pub(super) async fn a_refund_nobody_polls_is_still_there_to_be_had(bench: Bench,
 }
 
 /// A reservation stays open until an answer on it is polled.
-pub(super) async fn a_settlement_nobody_polls_leaves_the_reservation_open(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn a_commit_that_is_not_polled_leaves_the_reservation_open(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
     let bucket = bench.bucket("", algorithm, 3);
     let committed = bucket.reserve(1).await.ticket;
     if !done_at_once(bench.store.commit(bucket.request(1).reserving(), committed)) {
@@ -53,7 +62,10 @@ pub(super) async fn a_settlement_nobody_polls_leaves_the_reservation_open(bench:
 }
 
 /// Nobody is blocked, or freed, by an answer that is not polled.
-pub(super) async fn a_block_nobody_polls_blocks_nobody(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn a_block_that_is_not_polled_blocks_no_key(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
     let bucket = bench.bucket("", algorithm, 3);
     let blocked = done_at_once(bench.store.block(bucket.request(1), HOUR));
     assert_eq!(bucket.peek(1).await.blocked, blocked);
@@ -63,7 +75,10 @@ pub(super) async fn a_block_nobody_polls_blocks_nobody(bench: Bench, algorithm: 
 }
 
 /// Several keys are charged when their answer is polled, and not before.
-pub(super) async fn a_group_nobody_polls_is_charged_nothing(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn a_group_that_is_not_polled_is_charged_nothing(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
     let (one, other) = (bench.bucket("one", algorithm, 3), bench.bucket("other", algorithm, 3));
     let requests = [one.request(1), other.request(1)];
     if !bench.together(&requests) {
@@ -75,7 +90,7 @@ pub(super) async fn a_group_nobody_polls_is_charged_nothing(bench: Bench, algori
 
 /// An answer given at once is the one that would have been waited for; where there is none, nothing
 /// has been charged, and the lookup leads to it.
-pub(super) async fn an_answer_at_once_is_that_of_acquire(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn an_answer_at_once_is_that_of_acquire(bench: Bench, algorithm: Algorithm) {
     let (quick, twin) = (bench.bucket("quick", algorithm, 3), bench.bucket("twin", algorithm, 3));
     for round in 0..6 {
         let verdict = match bench.store.acquire_now(quick.request(1)) {

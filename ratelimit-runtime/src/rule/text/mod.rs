@@ -1,18 +1,24 @@
 //! Rules as text: what attributes and configurations write, read back. Errors speak as those of the
 //! attribute do.
 
+#[cfg(feature = "serde")]
+mod config;
+mod duration;
+mod fault;
+
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
 use smallvec::SmallVec;
 
+use self::fault::{Fault, nearest};
 use super::algorithm::Algorithm;
-use super::duration;
 use super::limit::{Limit, MAX_LIMITS};
 use super::on_unavailable::OnUnavailable;
 use super::policy::Policy;
-use super::words::{Fault, ParseError, nearest};
+
+pub use self::fault::ParseError;
 
 /// `max/window`: `5/1m`, `1000/1h 30m`.
 impl FromStr for Limit {
@@ -131,7 +137,7 @@ fn with_option<'a>(text: &'a str, word: &str) -> (&'a str, Option<&'a str>) {
 }
 
 /// `5/1m, 50/1d`
-pub(super) fn limits_in(text: &str) -> Result<SmallVec<[Limit; 2]>, Fault<'_>> {
+fn limits_in(text: &str) -> Result<SmallVec<[Limit; 2]>, Fault<'_>> {
     text.split(',').map(|part| limit(part.trim())).collect()
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sfv::{BareItem, List, ListEntry, Parser};
 
-use crate::requests::{Reads, Site, Stranger, Writes};
+use super::requests::{Reads, Site, Stranger, Writes};
 
 /// Of both rules.
 const WINDOW: Duration = Duration::from_secs(10);

@@ -1,20 +1,23 @@
-//! Admissions that count until they are settled.
+//! Admissions that count until they are committed or released.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use super::bench::{Bench, MINUTE, SECOND, answered};
 use crate::rule::{Algorithm, Limit};
 use crate::store::Request;
+use crate::testkit::conformance::bench::{Bench, MINUTE, SECOND, answered};
 
 const BLOCK: Duration = Duration::from_secs(600);
 /// What a refusal may say that only reservations have caused: they may be released at any moment.
 const SHORT: Duration = Duration::from_millis(100);
 
 /// Of a thousand reservations at once no more pass than the limit admits.
-pub(super) async fn a_thousand_reservations_cannot_pass_a_limit_of_five(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn a_thousand_reservations_cannot_pass_a_limit_of_five(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
     let key: Arc<[u8]> = bench.key(format!("{algorithm:?}").as_bytes()).into();
     let mut calls = JoinSet::new();
     for _ in 0..1_000 {
@@ -28,9 +31,12 @@ pub(super) async fn a_thousand_reservations_cannot_pass_a_limit_of_five(bench: B
     assert_eq!(admitted, 5);
 }
 
-/// A refusal that only reservations cause says a short wait, and blocks nobody; once they are
+/// A refusal that only reservations cause says a short wait, and blocks no key; once they are
 /// released all is free.
-pub(super) async fn a_refusal_by_reservations_alone_is_short(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn a_refusal_by_reservations_alone_is_short(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
     let bucket = bench.bucket("", algorithm, 5);
     let mut tickets = Vec::new();
     for _ in 0..5 {
@@ -51,7 +57,7 @@ pub(super) async fn a_refusal_by_reservations_alone_is_short(bench: Bench, algor
 }
 
 /// What was committed is an ordinary charge: it is waited for, and leads to a block.
-pub(super) async fn what_was_committed_counts(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn what_was_committed_counts(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 5);
     let mut tickets = Vec::new();
     for _ in 0..5 {
@@ -70,7 +76,10 @@ pub(super) async fn what_was_committed_counts(bench: Bench, algorithm: Algorithm
 }
 
 /// Ordinary charges are waited for even if reservations are open as well.
-pub(super) async fn charges_behind_reservations_are_waited_for(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn charges_behind_reservations_are_waited_for(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
     let bucket = bench.bucket("", algorithm, 5);
     for _ in 0..5 {
         bucket.admit(1).await;
@@ -86,7 +95,7 @@ pub(super) async fn charges_behind_reservations_are_waited_for(bench: Bench, alg
 }
 
 /// What is released is free, and what is left stays.
-pub(super) async fn what_is_released_is_free(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn what_is_released_is_free(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 3);
     let first = bucket.reserve(1).await;
     let second = bucket.reserve(1).await;
@@ -98,13 +107,16 @@ pub(super) async fn what_is_released_is_free(bench: Bench, algorithm: Algorithm)
 }
 
 /// A release gives back all that was reserved, once, and nothing that was charged.
-pub(super) async fn a_release_gives_back_all_that_was_reserved(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn a_release_gives_back_all_that_was_reserved(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
     let bucket = bench.bucket("", algorithm, 10);
     bucket.admit(2).await;
     let (heavy, light) = (bucket.reserve(5).await, bucket.reserve(1).await);
     assert_eq!(bucket.remaining().await, 2);
-    if algorithm == Algorithm::SlidingWindow {
-        // A log knows its entries; the others keep sums, and settle at most what is open.
+    if algorithm.row().is_log {
+        // A log knows its entries; the others keep sums, and release at most what is open.
         let other = bucket.reserve(1).await;
         assert!(bucket.release(1, other.ticket).await);
         assert!(!bucket.release(1, other.ticket).await, "while others are open");
@@ -120,7 +132,7 @@ pub(super) async fn a_release_gives_back_all_that_was_reserved(bench: Bench, alg
 }
 
 /// Where nothing is reserved nothing is committed, and trying makes no key.
-pub(super) async fn a_commit_of_nothing_is_false(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn a_commit_of_nothing_is_false(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 3);
     assert!(!bucket.commit(1, bench.now()).await);
     assert!(!bucket.release(1, bench.now()).await);
@@ -130,8 +142,8 @@ pub(super) async fn a_commit_of_nothing_is_false(bench: Bench, algorithm: Algori
     assert_eq!(bucket.remaining().await, 2);
 }
 
-/// A reservation that nobody settles is gone a horizon later.
-pub(super) async fn a_reservation_that_nobody_settles_expires(bench: Bench, algorithm: Algorithm) {
+/// A reservation that is neither committed nor released is gone a horizon later.
+pub(in crate::testkit::conformance) async fn an_open_reservation_expires(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 3);
     let mut tickets = Vec::new();
     for _ in 0..3 {

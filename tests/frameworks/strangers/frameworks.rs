@@ -18,9 +18,9 @@ use tonic::transport::server::TcpConnectInfo;
 use tower::util::BoxCloneSyncService;
 use tower::{Layer as _, ServiceExt as _, service_fn};
 
-use crate::Framework;
-use crate::model::{Answer, PER_ADDRESS, PER_KEY};
-use crate::requests::{Reads, Site, Stranger, TRUSTED, Writes};
+use super::Framework;
+use super::model::{Answer, PER_ADDRESS, PER_KEY};
+use super::requests::{Reads, Site, Stranger, TRUSTED, Writes};
 
 static ADDRESS: Rule = Rule::new("address", Limit::new(PER_ADDRESS as u64, std::time::Duration::from_secs(10)));
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crate::random::Random;
+use super::random::Random;
 
 /// How the proxies in front of a server are, and what the server is told of them.
 #[derive(Debug)]
