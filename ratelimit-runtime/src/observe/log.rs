@@ -93,7 +93,7 @@ pub(crate) fn unsettled(rule: &str, settlement: &dyn Debug, error: &StoreError) 
     );
 }
 
-#[cfg(any(feature = "http", feature = "tonic"))]
+#[cfg(feature = "http")]
 impl RateLimitError {
     /// Logs what a client is not told: once per episode of an error, because clients can repeat
     /// their requests. What is wrong with a rule names it.
