@@ -1,5 +1,5 @@
-// The README's links are for a repository and a registry. The first definition of a name counts: here they lead to the
-// pages of this build, and to the repository.
+// The README's links are for a repository and a registry. The first definition of a name counts:
+// here they lead to the pages of this build, and to the repository.
 #![cfg_attr(not(doctest), doc = include_str!("guide/readme_links.md"))]
 #![cfg_attr(not(doctest), doc = concat!(
     "\n[zh]: ", env!("CARGO_PKG_REPOSITORY"), "/blob/HEAD/README.zh-CN.md",
