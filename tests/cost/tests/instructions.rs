@@ -41,7 +41,7 @@ const MOST: [Row; 13] = [
     (Work::SlidingRefusedLong, 1_335, Some((Work::GovernorDenied, SoFar(1.03, 0.9)))),
     (Work::RefusedAgain, 1_120, Some((Work::GovernorDenied, Budget(0.9)))),
     (Work::Prefixed, 1_270, None),
-    (Work::ByHand, 1_290, None),
+    (Work::ByHand, 1_235, None),
     (Work::Token, 1_315, None),
     (Work::Counter, 1_220, None),
     (Work::Fixed, 1_185, None),
