@@ -1,4 +1,5 @@
-//! Writes the service of `frameworks/tonic.rs`. It is declared here and not in a `.proto`, so that no `protoc` is needed.
+//! Writes the service of `frameworks/tonic.rs`. It is declared here and not in a `.proto`, so that
+//! no `protoc` is needed.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -21,7 +21,8 @@ use ratelimit_runtime::{RateLimitError, RateLimiter, rate_limit};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 
-/// The one line this example is about. The fourth call for one address within 60 seconds does not get to the body.
+/// The one line this example is about. The fourth call for one address within 60 seconds does not
+/// get to the body.
 #[rate_limit(key = "<email>", window = "60s", max = 3)]
 async fn send_code(email: &str) -> Result<(), RateLimitError> {
     println!("a login code goes out to {email}"); // where a real service calls its mailer
@@ -52,8 +53,8 @@ async fn handle(body: Result<Json<SendCode>, JsonRejection>) -> Result<Response,
     Ok(Json(Reply { code: 0, message: "ok", data: Some(Sent { email }) }).into_response())
 }
 
-/// One mailbox, one key: without this, `Alice@example.com` would have a limit of its own. What is not an address is
-/// refused here, before it can use up a limit or become a key.
+/// One mailbox, one key: without this, `Alice@example.com` would have a limit of its own. What is
+/// not an address is refused here, before it can use up a limit or become a key.
 fn normalized(email: &str) -> Result<String, &'static str> {
     let email = email.trim().to_lowercase();
     match email.split_once('@') {
@@ -116,15 +117,16 @@ async fn serve() -> Result<(), String> {
     axum::serve(listener, app).await.map_err(|error| error.to_string())
 }
 
-/// The variable that made [`RateLimiter::from_env`] choose Redis. Its value may hold a password: it is not printed.
+/// The variable that made [`RateLimiter::from_env`] choose Redis. Its value may hold a password: it
+/// is not printed.
 fn redis_variable() -> Option<&'static str> {
     let value = |name: &&str| std::env::var(name).ok().filter(|url| !url.is_empty());
     let name = ["RATELIMIT_URL", "REDIS_URL"].into_iter().find(|name| value(name).is_some())?;
     value(&name).filter(|url| !url.starts_with("memory:")).map(|_| name)
 }
 
-/// The service does not wait for Redis: without it, each process goes on limiting by itself (`on_unavailable = "local"`,
-/// the default).
+/// The service does not wait for Redis: without it, each process goes on limiting by itself
+/// (`on_unavailable = "local"`, the default).
 async fn tell_when_ready(limiter: RateLimiter) {
     if tokio::time::timeout(Duration::from_secs(1), limiter.ready()).await.is_err() {
         println!("Redis does not answer yet: until it does, the limits hold in this process alone");

@@ -38,7 +38,8 @@ impl Tenant {
 
 #[async_trait]
 impl Notifier for Tenant {
-    /// Two messages an hour for each user of each tenant. The attribute goes on the method, not on the trait.
+    /// Two messages an hour for each user of each tenant. The attribute goes on the method, not on
+    /// the trait.
     #[rate_limit(limiter = self.limiter, key = "<self.name>/<user.id>", window = "1h", max = 2)]
     async fn notify(&self, user: &User) -> Result<String, NotifyError> {
         Ok(format!("{} told user {}", self.name, user.id))
@@ -94,7 +95,8 @@ async fn main() -> Result<(), NotifyError> {
     assert!(matches!(refused, NotifyError::TooMany { .. }));
     println!("{}", notifier.notify(&User { id: 2 }).await?);
 
-    // By hand, as a support desk does it: the attribute's name, limit and template reach the attribute's bucket.
+    // By hand, as a support desk does it: the attribute's name, limit and template reach the
+    // attribute's bucket.
     acme.limiter.reset(&EXPORT, &key!("<acme.name>")).await?;
     println!("{}, after a reset", acme.export().await?);
     Ok(())

@@ -69,7 +69,8 @@ pub(crate) enum Change {
 #[derive(Args)]
 #[command(next_help_heading = "The service")]
 pub(crate) struct Service {
-    /// Its Redis: redis://…, redis+sentinel://…/master or redis+cluster://…; REDIS_URL if neither is given
+    /// Its Redis: redis://…, redis+sentinel://…/master or redis+cluster://…; REDIS_URL if neither
+    /// is given
     #[arg(long, global = true, env = "RATELIMIT_URL", hide_env_values = true)]
     url: Option<String>,
     /// The prefix of its limiter
@@ -92,13 +93,15 @@ pub(crate) struct Service {
 #[derive(Args)]
 #[command(group = ArgGroup::new("of the rule").required(true).args(["limits", "policies"]))]
 pub(crate) struct RuleArgs {
-    /// Name of the rule: `name = "…"` of the attribute as it is, or else the path of the function with dots, such as shop.Mailer.send
+    /// Name of the rule: `name = "…"` of the attribute as it is, or else the path of the function
+    /// with dots, such as shop.Mailer.send
     #[arg(value_name = "RULE")]
     name: String,
     /// Its limits: 5/1m, or several: 5/1m,50/1d
     #[arg(long)]
     limits: Option<String>,
-    /// How they are kept, if not as a sliding window: sliding_counter, fixed_window, token_bucket, leaky_bucket
+    /// How they are kept, if not as a sliding window: sliding_counter, fixed_window, token_bucket,
+    /// leaky_bucket
     #[arg(long, requires = "limits")]
     algorithm: Option<Algorithm>,
     /// What a bucket admits at once, if that is not its limit
@@ -116,8 +119,9 @@ pub(crate) struct RuleArgs {
 pub(crate) struct Bucket {
     #[command(flatten)]
     pub(crate) rule: RuleArgs,
-    /// The key as `list` shows it, each value in its brackets and with what is escaped: '<acme>/<7>'. A lone value needs none: alice@example.com;
-    /// IPv6 addresses count by their /64: '<2001:db8:1:2::/64>'
+    /// The key as `list` shows it, each value in its brackets and with what is escaped:
+    /// '<acme>/<7>'. A lone value needs none: alice@example.com; IPv6 addresses count by their /64:
+    /// '<2001:db8:1:2::/64>'
     key: Option<String>,
     /// The rule has no key: one bucket for everybody
     #[arg(long, conflicts_with = "key")]

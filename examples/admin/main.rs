@@ -1,4 +1,5 @@
-//! A program for operators: looks at the keys of a rule on the Redis that a service uses, resets, blocks and unblocks them.
+//! A program for operators: looks at the keys of a rule on the Redis that a service uses, resets,
+//! blocks and unblocks them.
 //!
 //! ```text
 //! export REDIS_URL=redis://127.0.0.1/

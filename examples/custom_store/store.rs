@@ -8,8 +8,9 @@ use ratelimit_runtime::clock::Clock;
 use ratelimit_runtime::store::{Answer, Capabilities, Feature, Request, Verdict};
 use ratelimit_runtime::{Algorithm, Store};
 
-/// Keeps every admission in a map under one lock: the contract of [`Store`] in its plainest form. A store that has to
-/// wait for its answer, as one over a network does, gives `Answer::later(async { … })` instead of `Answer::ready`.
+/// Keeps every admission in a map under one lock: the contract of [`Store`] in its plainest form. A
+/// store that has to wait for its answer, as one over a network does, gives
+/// `Answer::later(async { … })` instead of `Answer::ready`.
 pub(crate) struct LogStore<C> {
     clock: C,
     keys: Mutex<Keys>,
@@ -33,7 +34,8 @@ impl<C: Clock> LogStore<C> {
         Self { clock, keys: Mutex::default() }
     }
 
-    /// The lock makes a decision atomic; the time is read under it, so that it never runs backwards between two calls.
+    /// The lock makes a decision atomic; the time is read under it, so that it never runs backwards
+    /// between two calls.
     fn lock(&self) -> (MutexGuard<'_, Keys>, u64) {
         let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         let now = u64::try_from(self.clock.now().as_micros()).unwrap_or(u64::MAX / 2);
@@ -77,7 +79,8 @@ impl<C: Clock> Store for LogStore<C> {
 }
 
 impl Keys {
-    /// Everything expires: whenever the map has doubled, the keys are dropped whose last admission has left its window.
+    /// Everything expires: whenever the map has doubled, the keys are dropped whose last admission
+    /// has left its window.
     fn sweep(&mut self, now: u64) {
         if self.logs.len() >= self.sweep_at {
             self.logs.retain(|_, log| !log.is_void(now));
@@ -87,8 +90,8 @@ impl Keys {
 }
 
 impl Log {
-    /// Whether no admission counts any more. A clock that was set back must not make admissions last longer than a
-    /// window from now on, so those of the future become those of now.
+    /// Whether no admission counts any more. A clock that was set back must not make admissions
+    /// last longer than a window from now on, so those of the future become those of now.
     fn is_void(&mut self, now: u64) -> bool {
         for (at, _) in &mut self.admissions {
             *at = now.min(*at);
@@ -108,7 +111,8 @@ impl Log {
             let used: u64 = live().map(|(_, cost)| cost).sum();
             let excess = (used + request.cost()).saturating_sub(limit.max());
             let mut freed = 0;
-            // The call fits when the oldest admissions that together weigh `excess` have left the window.
+            // The call fits when the oldest admissions that together weigh `excess` have left the
+            // window.
             let last_to_leave = live().find(|(_, cost)| {
                 freed += cost;
                 freed >= excess

@@ -1,4 +1,5 @@
-//! actix-web: a handler with a limit, header fields on every answer, and a limit for the whole service.
+//! actix-web: a handler with a limit, header fields on every answer, and a limit for the whole
+//! service.
 //!
 //! ```text
 //! cargo run --example actix_web --features actix_web     # then: curl -i -H 'x-api-key: mine' http://127.0.0.1:3000/search/tea
@@ -25,7 +26,8 @@ async fn search(ip: ClientIp, term: web::Path<String>) -> Result<String, RateLim
     Ok(format!("{ip} looks for {term}"))
 }
 
-/// What an API key may ask of the whole service. A request without one is refused: it must not share a key with others.
+/// What an API key may ask of the whole service. A request without one is refused: it must not
+/// share a key with others.
 static PER_KEY: Rule = Rule::new("api", Limit::per_minute(100));
 
 #[actix_web::main]

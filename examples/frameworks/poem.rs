@@ -26,7 +26,8 @@ async fn search(ip: ClientIp, Path(term): Path<String>) -> Result<String, RateLi
     Ok(format!("{ip} looks for {term}"))
 }
 
-/// What an API key may ask of the whole service. A request without one is refused: it must not share a key with others.
+/// What an API key may ask of the whole service. A request without one is refused: it must not
+/// share a key with others.
 static PER_KEY: Rule = Rule::new("api", Limit::per_minute(100));
 
 #[tokio::main]

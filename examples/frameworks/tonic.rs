@@ -39,7 +39,8 @@ impl Words for Service {
     }
 }
 
-/// What an API key may ask of the whole service. A request without one is refused: it must not share a key with others.
+/// What an API key may ask of the whole service. A request without one is refused: it must not
+/// share a key with others.
 static PER_KEY: Rule = Rule::new("api", Limit::per_minute(100));
 
 #[tokio::main]

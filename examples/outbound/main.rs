@@ -1,11 +1,12 @@
-//! A client that stays below somebody else's limit, in several processes that know of each other only by Redis.
+//! A client that stays below somebody else's limit, in several processes that know of each other
+//! only by Redis.
 //!
 //! ```text
 //! REDIS_URL=redis://127.0.0.1/ cargo run --example outbound --features outbound
 //! ```
 //!
-//! It starts an API that answers 429 above 20 calls in any two seconds, and four processes of itself that make 15 calls each.
-//! They wait for each other, and the API never has to refuse.
+//! It starts an API that answers 429 above 20 calls in any two seconds, and four processes of
+//! itself that make 15 calls each. They wait for each other, and the API never has to refuse.
 
 #![allow(clippy::print_stdout, reason = "a program for the terminal")]
 
@@ -21,7 +22,8 @@ use api::Api;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// Theirs are 20 in two seconds. The other half is room for calls that take longer to arrive than those after them.
+/// Theirs are 20 in two seconds. The other half is room for calls that take longer to arrive than
+/// those after them.
 #[rate_limit(name = "their_api", window = "2500ms", max = 20, wait = "1m", timeout = "5s")]
 async fn call_their_api(client: &reqwest::Client, url: &str) -> Result<(), Error> {
     client.get(url).send().await?.error_for_status()?;

@@ -1,11 +1,12 @@
-//! A page that makes the algorithms visible: fire single requests and bursts at two limits side by side, and watch each
-//! arrival land as admitted or refused on a moving window.
+//! A page that makes the algorithms visible: fire single requests and bursts at two limits side by
+//! side, and watch each arrival land as admitted or refused on a moving window.
 //!
 //! ```text
 //! cargo run --example playground   # then open the address that it prints
 //! ```
 //!
-//! The limits are policies as a configuration file would write them, kept in the memory of this process.
+//! The limits are policies as a configuration file would write them, kept in the memory of this
+//! process.
 
 #![allow(clippy::print_stdout, reason = "a program for the terminal")]
 

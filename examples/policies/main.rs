@@ -1,4 +1,5 @@
-//! Limits that operators change while the service runs: policies from TOML, from JSON, or from the environment.
+//! Limits that operators change while the service runs: policies from TOML, from JSON, or from the
+//! environment.
 //!
 //! ```text
 //! cargo run --example policies --features policies -- examples/policies/policies.toml     # then edit that file

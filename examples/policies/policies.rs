@@ -7,10 +7,12 @@ use ratelimit_runtime::{ParseError, Policy};
 
 pub(crate) type Policies = HashMap<String, Policy>;
 
-/// Those that the attributes of this program name: all of them, and no other, so that a slip of the pen takes no limit away.
+/// Those that the attributes of this program name: all of them, and no other, so that a slip of the
+/// pen takes no limit away.
 const NAMES: [&str; 2] = ["login", "search"];
 
-/// The policies of the file, and those of the environment in place of them; or what is wrong, and where.
+/// The policies of the file, and those of the environment in place of them; or what is wrong, and
+/// where.
 pub(crate) fn read(file: Option<&Path>) -> Result<Policies, String> {
     let place = file.map_or("the environment".into(), Path::to_string_lossy);
     let wrong = |why: String| format!("{place}: {}", why.trim_end());

@@ -8,8 +8,9 @@ use tokio::time::interval;
 
 use crate::policies::{self, Policies};
 
-/// Reads the policies once a second, and at once on SIGHUP. What is read is compared with what was read before: that notices
-/// every way in which files are replaced (by editors, by links, on network drives), and needs no library.
+/// Reads the policies once a second, and at once on SIGHUP. What is read is compared with what was
+/// read before: that notices every way in which files are replaced (by editors, by links, on
+/// network drives), and needs no library.
 ///
 /// Policies with a mistake are told of, once, and those in force stay.
 pub(crate) async fn forever(file: PathBuf, in_force: Policies, limiter: RateLimiter) {

@@ -7,11 +7,12 @@ use clap::{Parser, ValueEnum};
 use crate::candidate::Candidate;
 use crate::time::Unit;
 
-/// Which limit should I set? Replays a log of requests against candidate rules, and says whom each would have refused.
+/// Which limit should I set? Replays a log of requests against candidate rules, and says whom each
+/// would have refused.
 ///
-/// The log holds one request a line, with its time, its key (what requests are counted by: a user, an address) and, where
-/// requests differ in weight, its cost. Every rule sees the whole log, on a clock that moves as the log says. Requests that
-/// are refused are not tried again.
+/// The log holds one request a line, with its time, its key (what requests are counted by: a user,
+/// an address) and, where requests differ in weight, its cost. Every rule sees the whole log, on a
+/// clock that moves as the log says. Requests that are refused are not tried again.
 #[derive(Parser)]
 #[command(name = "replay", after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Args {
@@ -63,11 +64,13 @@ pub(crate) struct Input {
     #[arg(long, value_name = "NAME", default_value = "cost")]
     pub(crate) cost_field: String,
 
-    /// What a time that is a number counts; unless given, its size tells, as it does for all moments from 1973 to 5138
+    /// What a time that is a number counts; unless given, its size tells, as it does for all
+    /// moments from 1973 to 5138
     #[arg(long, value_enum, value_name = "UNIT")]
     pub(crate) time_unit: Option<Unit>,
 
-    /// Leave out lines that cannot be read, and say how many; otherwise the first one ends the program
+    /// Leave out lines that cannot be read, and say how many; otherwise the first one ends the
+    /// program
     #[arg(long)]
     pub(crate) skip_bad_lines: bool,
 }

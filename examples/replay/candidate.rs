@@ -89,7 +89,8 @@ impl Outcome {
         self.refused_of_key.iter().filter(|refused| **refused > 0).count()
     }
 
-    /// The keys that it refuses most, by their place in the log, with how many of each; the most refused first.
+    /// The keys that it refuses most, by their place in the log, with how many of each; the most
+    /// refused first.
     pub(crate) fn worst_hit(&self, most: usize) -> Vec<(usize, u64)> {
         let mut keys: Vec<(usize, u64)> =
             self.refused_of_key.iter().copied().enumerate().filter(|(_, refused)| *refused > 0).collect();

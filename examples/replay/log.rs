@@ -27,8 +27,8 @@ impl Log {
         self.requests.push(Request { at, key, cost });
     }
 
-    /// Puts them in order. Servers write a request down when it is done, or write to several files: that a log is not quite
-    /// in order is no mistake, and requests of one time stay as they stand.
+    /// Puts them in order. Servers write a request down when it is done, or write to several files:
+    /// that a log is not quite in order is no mistake, and requests of one time stay as they stand.
     pub(crate) fn sort(&mut self) {
         self.out_of_order = self.requests.windows(2).filter(|pair| pair[0].at > pair[1].at).count();
         self.requests.sort_by_key(|request| request.at);

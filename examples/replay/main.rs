@@ -1,5 +1,5 @@
-//! Which limit should I set? Replays a log of requests against several rules, and says what each would have refused, of
-//! whom, and for how long, as a table and as a chart.
+//! Which limit should I set? Replays a log of requests against several rules, and says what each
+//! would have refused, of whom, and for how long, as a table and as a chart.
 //!
 //! ```text
 //! cargo run --release --example replay --features replay -- --help
@@ -7,7 +7,8 @@
 //! cargo run --release --example replay --features replay -- --rule '5/1m, 50/1d' access.csv
 //! ```
 //!
-//! A million lines take about a second to read and another one for each rule; they are held in memory, at 24 bytes a request.
+//! A million lines take about a second to read and another one for each rule; they are held in
+//! memory, at 24 bytes a request.
 
 #![allow(clippy::indexing_slicing, reason = "keys are known by their places in the log")]
 

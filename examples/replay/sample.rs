@@ -11,8 +11,9 @@ const START: u64 = 1_767_258_000_000_000;
 /// Microseconds between two requests, on average: 100 a second.
 const PACE: u64 = 10_000;
 
-/// Writes a log of so many requests, the same one whenever it is asked for. Some of 10,000 users come far more often than
-/// others, and for five minutes of each half hour somebody tries passwords.
+/// Writes a log of so many requests, the same one whenever it is asked for. Some of 10,000 users
+/// come far more often than others, and for five minutes of each half hour somebody tries
+/// passwords.
 pub(crate) fn write(requests: u32, out: &mut impl Write) -> io::Result<()> {
     let mut random = Rng::with_seed(1);
     let mut at = START;

@@ -15,7 +15,8 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    /// A moment of our times is some 10⁹ seconds, 10¹² milliseconds or 10¹⁵ microseconds after 1970.
+    /// A moment of our times is some 10⁹ seconds, 10¹² milliseconds or 10¹⁵ microseconds
+    /// after 1970.
     fn by_size(number: f64) -> Self {
         match number {
             ..1e11 => Self::S,

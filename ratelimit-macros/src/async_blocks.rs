@@ -1,9 +1,10 @@
-//! The async blocks among tokens, found without reading what is in them: that may be anything the compiler reads, inner
-//! attributes and newer syntax too, and stays as it is.
+//! The async blocks among tokens, found without reading what is in them: that may be anything the
+//! compiler reads, inner attributes and newer syntax too, and stays as it is.
 
 use proc_macro2::{Delimiter, Group, Ident, Literal, TokenStream, TokenTree};
 
-/// `tokens` with each async block in them emptied but for its number, from 0. What is inside of one is not looked at.
+/// `tokens` with each async block in them emptied but for its number, from 0. What is inside of one
+/// is not looked at.
 pub(crate) fn numbered(tokens: TokenStream) -> (TokenStream, Vec<Group>) {
     let mut blocks = Vec::new();
     let (tokens, _) = walk(tokens, &mut |block| {
@@ -15,8 +16,8 @@ pub(crate) fn numbered(tokens: TokenStream) -> (TokenStream, Vec<Group>) {
     (tokens, blocks)
 }
 
-/// `tokens` with the async block of this number replaced by what `change` makes of it. All others stay what they are,
-/// with the places of their brackets.
+/// `tokens` with the async block of this number replaced by what `change` makes of it. All others
+/// stay what they are, with the places of their brackets.
 pub(crate) fn replaced(tokens: TokenStream, number: usize, change: &dyn Fn(&Group) -> Group) -> TokenStream {
     let mut at = 0;
     let (tokens, _) = walk(tokens, &mut |block| {

@@ -1,6 +1,6 @@
-//! What a fuzzer feeds with bytes, one function each. A crate of macros exports nothing else, so the fuzzer builds these
-//! sources as a crate of its own; here are the tests that replay what it has found. Each panics if something that holds for
-//! all input does not hold for this one.
+//! What a fuzzer feeds with bytes, one function each. A crate of macros exports nothing else, so
+//! the fuzzer builds these sources as a crate of its own; here are the tests that replay what it
+//! has found. Each panics if something that holds for all input does not hold for this one.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a panic is what is looked for")]
 #![allow(unreachable_pub, reason = "in the fuzzer, this crate is a library")]
 #![allow(clippy::print_stdout, reason = "shown if it fails")]

@@ -1,9 +1,10 @@
 //! The macros of [`ratelimit-runtime`](https://docs.rs/ratelimit-runtime): `#[rate_limit]`, `key!` and
 //! `#[derive(KeyPart)]`. Depend on that crate, which exports them; what they expand to calls it.
 //!
-//! Each macro goes through four stages, a folder each: what was written (`parse`), judged (`check`), as a plan of what
-//! is to be generated (`plan`), as tokens (`expand`). A stage uses what earlier ones made, never a later one. Only the
-//! last quotes, and it cannot fail. What several stages share stands beside the folders.
+//! Each macro goes through four stages, a folder each: what was written (`parse`), judged
+//! (`check`), as a plan of what is to be generated (`plan`), as tokens (`expand`). A stage uses
+//! what earlier ones made, never a later one. Only the last quotes, and it cannot fail. What
+//! several stages share stands beside the folders.
 
 mod async_blocks;
 mod check;
@@ -31,7 +32,8 @@ use proc_macro::TokenStream;
 /// async fn send_code(email: &str) -> Result<(), SendError> { … }   // SendError: From<RateLimitError>
 /// ```
 ///
-/// The fourth call for one email within any 60 seconds returns the refusal, and the body does not run.
+/// The fourth call for one email within any 60 seconds returns the refusal, and the body does not
+/// run.
 ///
 /// # Arguments
 ///
@@ -57,13 +59,15 @@ use proc_macro::TokenStream;
 /// | `limiter = <expr>` | a `RateLimiter`, a reference to one, or an `Arc` of one; never one that is made for the call: it has counted nothing | the scoped one, else the installed one |
 /// | `crate = ::path` | where the runtime crate is, as an absolute path: for who calls it something else in `Cargo.toml` | `::ratelimit_runtime` |
 ///
-/// Expressions are evaluated at each call before its first `.await`, in the order `when`, `limiter`, `max`, `cost`,
-/// `shadow`, `key`; `on_refused` only for a refused call, `count` once the body has returned. They see the function's
-/// arguments, and cannot `.await`, `return` or `break` outside of closures and async blocks of their own. An error may
-/// leave the function: in all but `on_refused` and `count`, `?` returns it before anything is charged and before the body.
+/// Expressions are evaluated at each call before its first `.await`, in the order `when`,
+/// `limiter`, `max`, `cost`, `shadow`, `key`; `on_refused` only for a refused call, `count` once
+/// the body has returned. They see the function's arguments, and cannot `.await`, `return` or
+/// `break` outside of closures and async blocks of their own. An error may leave the function: in
+/// all but `on_refused` and `count`, `?` returns it before anything is charged and before the body.
 ///
-/// A `max` or `cost` that is negative at run time means 0: a `max` of 0 admits nothing, a `cost` of 0 charges nothing. A
-/// cost above what the limits admit at once is `RateLimitError::CostExceedsLimit`, never "try again later".
+/// A `max` or `cost` that is negative at run time means 0: a `max` of 0 admits nothing, a `cost` of
+/// 0 charges nothing. A cost above what the limits admit at once is
+/// `RateLimitError::CostExceedsLimit`, never "try again later".
 ///
 /// # Outcomes that count
 ///
@@ -72,42 +76,49 @@ use proc_macro::TokenStream;
 /// async fn log_in(user: &str, password: &str) -> Result<Session, LoginError> { … }
 /// ```
 ///
-/// With `count` other than `"all"` a call takes its slot before the body runs, so that a thousand parallel guesses
-/// cannot pass a limit of five, and gives it back if the outcome does not count. A call that is cancelled or panics
-/// counts. Calls that are still running occupy their slots, but only those that have counted lead to a block.
+/// With `count` other than `"all"` a call takes its slot before the body runs, so that a thousand
+/// parallel guesses cannot pass a limit of five, and gives it back if the outcome does not count. A
+/// call that is cancelled or panics counts. Calls that are still running occupy their slots, but
+/// only those that have counted lead to a block.
 ///
-/// `"ok"` and `"err"` are for functions that return a `Result`. The body becomes an async block, because a `return` in
-/// it must not end the function before the outcome is judged. Without `count` the body stays where it is. The arguments
-/// that the body names move into the block: a closure of `count` sees of them only what is `Copy` or what the body leaves
-/// alone. They are dropped in the order in which they always are, but those that the closure names, or that the body does
-/// not, come after the others.
+/// `"ok"` and `"err"` are for functions that return a `Result`. The body becomes an async block,
+/// because a `return` in it must not end the function before the outcome is judged. Without `count`
+/// the body stays where it is. The arguments that the body names move into the block: a closure of
+/// `count` sees of them only what is `Copy` or what the body leaves alone. They are dropped in the
+/// order in which they always are, but those that the closure names, or that the body does not,
+/// come after the others.
 ///
 /// # Key templates
 ///
-/// `"<user.id>:<req.email()>"`: a placeholder is a name that an argument binds, or `self`, followed by any number of
-/// `.field`, `.0` and `.method()` without arguments. `{email}` is the same as `<email>`. `<<`, `>>`, `{{` and `}}`
-/// are the characters themselves; all other text stands for itself. There is at least one placeholder, and no text that
-/// is the name of an argument which none of them uses. Names are checked against the function. The value of a placeholder implements `KeyPart`; different values never make the same key. `key!("…")` makes the same key by hand.
+/// `"<user.id>:<req.email()>"`: a placeholder is a name that an argument binds, or `self`, followed
+/// by any number of `.field`, `.0` and `.method()` without arguments. `{email}` is the same as
+/// `<email>`. `<<`, `>>`, `{{` and `}}` are the characters themselves; all other text stands for
+/// itself. There is at least one placeholder, and no text that is the name of an argument which
+/// none of them uses. Names are checked against the function. The value of a placeholder implements
+/// `KeyPart`; different values never make the same key. `key!("…")` makes the same key by hand.
 ///
 /// # Functions
 ///
-/// Async functions and methods of every kind, methods under `#[async_trait]`, and functions that do nothing but return
-/// `async move { … }`, or hand it on as it is: `Box::pin(async move { … })`, `async move { … }.boxed()`. The limit is
-/// asked inside of the block, so nothing may go past it: before it stands at most a `let` that copies what the block
-/// needs, as `let email = email.to_owned();`. The return type implements `FromRateLimitError`, as `Result<_, E>` does for
-/// `E: From<RateLimitError>`; a function that returns nothing needs `on_refused` or `shadow`.
+/// Async functions and methods of every kind, methods under `#[async_trait]`, and functions that do
+/// nothing but return `async move { … }`, or hand it on as it is: `Box::pin(async move { … })`,
+/// `async move { … }.boxed()`. The limit is asked inside of the block, so nothing may go past it:
+/// before it stands at most a `let` that copies what the block needs, as
+/// `let email = email.to_owned();`. The return type implements `FromRateLimitError`, as
+/// `Result<_, E>` does for `E: From<RateLimitError>`; a function that returns nothing needs
+/// `on_refused` or `shadow`.
 ///
-/// The limit is that of the body it stands above. A default method of a trait has it, an implementation that replaces
-/// that method has not. Other attributes may stand above and below, but one that makes a blocking function of an async
-/// one, as `#[tokio::main]` does, stands below.
+/// The limit is that of the body it stands above. A default method of a trait has it, an
+/// implementation that replaces that method has not. Other attributes may stand above and below,
+/// but one that makes a blocking function of an async one, as `#[tokio::main]` does, stands below.
 ///
-/// Several attributes on one function, all under the name `rate_limit`, make one guard: each has its own bucket. They are
-/// consulted together, and a call is charged to all of them or to none. An attribute of another crate that has that name
-/// as well is written with its path. Of several refusals, the one that lasts longest is returned. `on_refused` is written once
-/// and applies to all of them; with `wait` on several of them, a call waits no longer than the shortest says.
+/// Several attributes on one function, all under the name `rate_limit`, make one guard: each has
+/// its own bucket. They are consulted together, and a call is charged to all of them or to none. An
+/// attribute of another crate that has that name as well is written with its path. Of several
+/// refusals, the one that lasts longest is returned. `on_refused` is written once and applies to
+/// all of them; with `wait` on several of them, a call waits no longer than the shortest says.
 ///
-/// The derived name is the function's path, so moving the function starts fresh buckets: give a `name` to
-/// keep them. A second attribute's derived name ends in `#2`, and so on.
+/// The derived name is the function's path, so moving the function starts fresh buckets: give a
+/// `name` to keep them. A second attribute's derived name ends in `#2`, and so on.
 #[proc_macro_attribute]
 pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
     stages::rate_limit(arguments.into(), item.into()).into()
@@ -119,8 +130,8 @@ pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// limiter.reset(&rule, &key!("<tenant>:<email>")).await?;
 /// ```
 ///
-/// The grammar is that of `#[rate_limit(key = "…")]`. The value is a `Key`. With the runtime crate under another
-/// name: `key!(crate = ::path, "<email>")`.
+/// The grammar is that of `#[rate_limit(key = "…")]`. The value is a `Key`. With the runtime crate
+/// under another name: `key!(crate = ::path, "<email>")`.
 #[proc_macro]
 pub fn key(input: TokenStream) -> TokenStream {
     stages::key(input.into()).into()
@@ -133,9 +144,9 @@ pub fn key(input: TokenStream) -> TokenStream {
 /// struct Account { tenant: u32, user: String }
 /// ```
 ///
-/// A struct is its fields in order, a newtype is the same key as what it wraps, an enum is its variant's name and fields.
-/// Names of structs and fields are not part of the key. Every field implements `KeyPart`, but for a `PhantomData`: that
-/// is no part of the key.
+/// A struct is its fields in order, a newtype is the same key as what it wraps, an enum is its
+/// variant's name and fields. Names of structs and fields are not part of the key. Every field
+/// implements `KeyPart`, but for a `PhantomData`: that is no part of the key.
 /// `#[key(crate = ::path)]` says where the runtime crate is, if it has another name.
 #[proc_macro_derive(KeyPart, attributes(key))]
 pub fn derive_key_part(input: TokenStream) -> TokenStream {

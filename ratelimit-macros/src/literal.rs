@@ -4,8 +4,8 @@ use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens as _;
 use syn::{Expr, Lit, LitInt, LitStr, Stmt};
 
-/// `expr` without what is only around it: parentheses, a block, and the invisible brackets that `macro_rules!` puts
-/// around what it passes on.
+/// `expr` without what is only around it: parentheses, a block, and the invisible brackets that
+/// `macro_rules!` puts around what it passes on.
 pub(crate) fn bare(expr: &Expr) -> &Expr {
     match expr {
         Expr::Group(group) if group.attrs.is_empty() => bare(&group.expr),

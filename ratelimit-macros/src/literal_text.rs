@@ -1,5 +1,5 @@
-//! String literals with the position of every character in their source text, so that an error can draw carets under a
-//! part of a literal. Stable Rust cannot make a span for that.
+//! String literals with the position of every character in their source text, so that an error can
+//! draw carets under a part of a literal. Stable Rust cannot make a span for that.
 
 use std::ops::Range;
 

@@ -25,9 +25,10 @@ pub(crate) fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStre
 
 /// `key!(input)`.
 pub(crate) fn key(input: TokenStream) -> TokenStream {
-    let checked = syn::parse2(input).and_then(|input: KeyInput| Ok((check::key_macro::check(&input)?, input.krate)));
+    let checked =
+        syn::parse2(input).and_then(|input: KeyInput| Ok((check::key::key_macro::check(&input)?, input.krate)));
     match checked {
-        Ok((pieces, krate)) => expand::key_macro::expand(&pieces, krate),
+        Ok((pieces, krate)) => expand::key::key_macro::expand(&pieces, krate),
         Err(errors) => expand::errors::in_a_block(&errors),
     }
 }
@@ -37,7 +38,7 @@ pub(crate) fn key_part(input: TokenStream) -> TokenStream {
     match parse::key_part::parse(input) {
         Ok(input) => {
             let bounds = plan::bounds::plan(&input);
-            expand::key_part::expand(input, &bounds)
+            expand::key::key_part::expand(input, &bounds)
         }
         Err(errors) => errors.into_compile_error(),
     }

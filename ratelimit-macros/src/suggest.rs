@@ -1,13 +1,14 @@
 //! "did you mean": the nearest of the names that would have been right.
 
-/// Two names have to be more alike than this for one to be suggested for the other: one edit in three letters is near
-/// enough, and two in six.
+/// Two names have to be more alike than this for one to be suggested for the other: one edit in
+/// three letters is near enough, and two in six.
 const ALIKE: f64 = 0.6;
 
 /// The fewest letters that can be the beginning of a name.
 const BEGINNING: usize = 3;
 
-/// The candidate that `wrong` most likely stands for: one that is near enough, or else the only one that begins so.
+/// The candidate that `wrong` most likely stands for: one that is near enough, or else the only one
+/// that begins so.
 pub(crate) fn nearest<'a, I>(wrong: &str, candidates: I) -> Option<&'a str>
 where
     I: IntoIterator<Item = &'a str>,

@@ -1,5 +1,5 @@
-//! Whatever form an attribute has, a rule by hand with its name, limits and algorithm is about the same bucket, also where
-//! Redis keeps one form as a sorted set and the other as a ring.
+//! Whatever form an attribute has, a rule by hand with its name, limits and algorithm is about the
+//! same bucket, also where Redis keeps one form as a sorted set and the other as a ring.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::time::Duration;

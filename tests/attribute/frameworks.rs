@@ -1,4 +1,5 @@
-//! Handlers whose return types are their framework's: refused as clients of that framework expect, without `on_refused`.
+//! Handlers whose return types are their framework's: refused as clients of that framework expect,
+//! without `on_refused`.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

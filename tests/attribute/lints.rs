@@ -1,9 +1,10 @@
-//! No lint fires, and none falls silent, because of the attribute. The module denies everything; clippy's part runs with
-//! `cargo clippy --all-targets`. That `dead_code`, `unused_variables`, `unused_mut`, `unused_must_use`, `deprecated`
-//! and `unreachable_code` still speak is in `ui/fail/function`.
+//! No lint fires, and none falls silent, because of the attribute. The module denies everything;
+//! clippy's part runs with `cargo clippy --all-targets`. That `dead_code`, `unused_variables`,
+//! `unused_mut`, `unused_must_use`, `deprecated` and `unreachable_code` still speak is in
+//! `ui/fail/function`.
 //!
-//! One exception is known: the guard waits, so an `async fn` that has no other `.await` is no longer one for
-//! `clippy::unused_async`.
+//! One exception is known: the guard waits, so an `async fn` that has no other `.await` is no
+//! longer one for `clippy::unused_async`.
 #![deny(
     warnings,
     unused,

@@ -1,5 +1,5 @@
-//! Every argument that says how much, of what, and what becomes of a refused call, at run time: on memory, with tokio's
-//! clock stopped.
+//! Every argument that says how much, of what, and what becomes of a refused call, at run time: on
+//! memory, with tokio's clock stopped.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(clippy::unused_async, clippy::needless_pass_by_value, reason = "the shapes are the point")]
 

@@ -1,4 +1,5 @@
-//! Functions of every shape: the first call runs, the second is refused, and the body of a refused call does not run.
+//! Functions of every shape: the first call runs, the second is refused, and the body of a refused
+//! call does not run.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(
     clippy::unused_async,

@@ -1,5 +1,5 @@
-//! A process that calls without end on one key, with scripts or without, until it is killed. Prints a dot for every
-//! admission. For tests/redis/scriptfree.rs.
+//! A process that calls without end on one key, with scripts or without, until it is killed. Prints
+//! a dot for every admission. For tests/redis/scriptfree.rs.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test's helper")]
 

@@ -1,4 +1,5 @@
-//! A process that uses a limiter, for tests that need several, or one that is killed. Prints what it was admitted.
+//! A process that uses a limiter, for tests that need several, or one that is killed. Prints what
+//! it was admitted.
 
 #![allow(
     clippy::unwrap_used,
@@ -69,8 +70,8 @@ async fn admits(limiter: &RateLimiter, rule: &Rule, key: &Key) -> bool {
     }
 }
 
-/// Says `ready`, waits for its standard input to end, and calls from many tasks at once. Prints how many of the calls
-/// on one key were admitted.
+/// Says `ready`, waits for its standard input to end, and calls from many tasks at once. Prints how
+/// many of the calls on one key were admitted.
 async fn spend(limiter: RateLimiter, tasks: u64, calls: u64, max: u64) {
     limiter.ready().await.unwrap();
     println!("ready");
@@ -90,8 +91,8 @@ async fn spend(limiter: RateLimiter, tasks: u64, calls: u64, max: u64) {
     println!("{}", running.join_all().await.into_iter().sum::<u64>());
 }
 
-/// Calls without end, on one shared key and on ever new ones, and prints a dot for every admission on the shared one.
-/// It ends by being killed.
+/// Calls without end, on one shared key and on ever new ones, and prints a dot for every admission
+/// on the shared one. It ends by being killed.
 async fn hammer(limiter: RateLimiter, tasks: u64, max: u64) {
     let rule = Arc::new(Rule::new("hammer", Limit::per_hour(max)));
     let mut running = JoinSet::new();
@@ -119,7 +120,8 @@ async fn stacked(limiter: &RateLimiter, own: (u32, u64), max: u64) -> Result<(),
     Ok(())
 }
 
-/// Calls without end under two rules, and prints a dot for each that is admitted. It ends by being killed.
+/// Calls without end under two rules, and prints a dot for each that is admitted. It ends by being
+/// killed.
 async fn stack(limiter: &RateLimiter, tasks: u64, max: u64) {
     let mut running = JoinSet::new();
     for task in 0..tasks {
@@ -141,8 +143,9 @@ async fn stack(limiter: &RateLimiter, tasks: u64, max: u64) {
     running.join_all().await;
 }
 
-/// Says `ready`, and calls on one shared key until its standard input ends. Prints for every admission when it was asked
-/// for and when it was given, in microseconds of this machine's clock, and by whom.
+/// Says `ready`, and calls on one shared key until its standard input ends. Prints for every
+/// admission when it was asked for and when it was given, in microseconds of this machine's clock,
+/// and by whom.
 async fn live(limiter: RateLimiter, tasks: u64, limit: Limit) {
     limiter.ready().await.unwrap();
     println!("ready");
@@ -176,7 +179,8 @@ async fn live(limiter: RateLimiter, tasks: u64, limit: Limit) {
     std::io::stdout().write_all(&running.join_all().await.concat()).unwrap();
 }
 
-/// Calls until its standard input ends, and prints for each call how long it took, in microseconds, and who answered.
+/// Calls until its standard input ends, and prints for each call how long it took, in microseconds,
+/// and who answered.
 async fn trace(limiter: RateLimiter) {
     let over = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&over);
@@ -202,7 +206,8 @@ fn now_us() -> u128 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros()
 }
 
-/// Calls with ever new keys while the store is away, and prints by how many kilobytes the process has grown.
+/// Calls with ever new keys while the store is away, and prints by how many kilobytes the process
+/// has grown.
 async fn flood(url: &str) {
     let limiter = RateLimiter::builder().redis(url).on_unavailable(OnUnavailable::Allow).build().unwrap();
     let rule = Rule::new("flood", Limit::per_hour(1));

@@ -1,5 +1,5 @@
-//! Who mints keys fills no memory: a million distinct keys cost a bounded part of it, in this process and on Redis. A binary
-//! of its own, one test at a time: it measures the process.
+//! Who mints keys fills no memory: a million distinct keys cost a bounded part of it, in this
+//! process and on Redis. A binary of its own, one test at a time: it measures the process.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 #![allow(clippy::print_stdout, reason = "figures, for whoever reads them")]
@@ -93,7 +93,8 @@ async fn a_flood_of_refusals_in_the_deny_cache() {
     assert!(grown <= SLACK_MB, "{grown} MB");
 }
 
-/// Callers that wait for a stalled server: none waits longer than its timeout, so they are as many as come in that time.
+/// Callers that wait for a stalled server: none waits longer than its timeout, so they are as many
+/// as come in that time.
 #[tokio::test]
 async fn a_flood_of_callers_while_redis_stalls() {
     let _alone = ALONE.lock().await;

@@ -1,4 +1,5 @@
-//! Callers who give up at any moment: 10,000 dropped futures leave nothing locked, and are counted at most once each.
+//! Callers who give up at any moment: 10,000 dropped futures leave nothing locked, and are counted
+//! at most once each.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::print_stdout, reason = "figures, for whoever reads them")]

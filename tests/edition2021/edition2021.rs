@@ -119,7 +119,8 @@ async fn everything_works_under_another_name() {
 }
 
 mod drop_order {
-    //! In edition 2021 the temporaries of the last expression outlive the locals. The attribute must not change that.
+    //! In edition 2021 the temporaries of the last expression outlive the locals. The attribute
+    //! must not change that.
 
     use std::cell::RefCell;
 

@@ -45,8 +45,8 @@ fn keys_of(listing: &Value) -> Vec<&str> {
     listing["keys"].as_array().unwrap().iter().map(|standing| standing["key"].as_str().unwrap()).collect()
 }
 
-/// A limit is used up, and the deny cache of the service knows of it; the operator frees the user, and the service admits the
-/// next call within the staleness. Then the same with a block.
+/// A limit is used up, and the deny cache of the service knows of it; the operator frees the user,
+/// and the service admits the next call within the staleness. Then the same with a block.
 fn frees_a_user_of_a_running_service(url: &str) {
     let service = Service::start(Some(url));
     service.wait_for("Redis answers");
@@ -159,7 +159,8 @@ fn people_read_what_was_there_and_what_is_there_now() {
     assert!(says(&["list", "log in"]).starts_with("no keys of log in are stored; are name, windows"));
 }
 
-/// A key is what a stranger sent: it must not steer the terminal of an operator, and can be acted on as it is shown.
+/// A key is what a stranger sent: it must not steer the terminal of an operator, and can be acted
+/// on as it is shown.
 #[test]
 fn a_listed_key_steers_no_terminal_and_can_be_acted_on() {
     let server = RedisServer::start();

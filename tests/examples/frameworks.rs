@@ -15,7 +15,8 @@ fn get(service: &Service, path: &str, headers: &[(&str, &str)]) -> Seen {
     Seen::new(reply.status, field, reply.body.clone())
 }
 
-/// The framework listens on the loopback address and takes its word on others, as behind a proxy on the same machine.
+/// The framework listens on the loopback address and takes its word on others, as behind a proxy on
+/// the same machine.
 fn behave_alike(name: &str) {
     let service = Service::started(&mut command(name));
     let search = |term: &str, client: &str, key: &str| {

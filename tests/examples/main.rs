@@ -31,8 +31,8 @@ use support::redis::RedisServer;
 /// Deadline of a check (100 ms), plus what a busy machine may add.
 const PROMPT: Duration = Duration::from_secs(1);
 
-/// The path of an example, in the target folder of this test. `cargo test` for the whole workspace has built it already,
-/// with the same features; for this test alone it is built now.
+/// The path of an example, in the target folder of this test. `cargo test` for the whole workspace
+/// has built it already, with the same features; for this test alone it is built now.
 fn example(name: &str) -> PathBuf {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| {
@@ -45,7 +45,8 @@ fn example(name: &str) -> PathBuf {
         if profile.file_name().is_some_and(|profile| profile == "release") {
             cargo.arg("--release");
         }
-        // What cargo says to a test would be news to build scripts, which then run again, and all that stands on them.
+        // What cargo says to a test would be news to build scripts, which then run again, and all
+        // that stands on them.
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_MANIFEST_")) {
             cargo.env_remove(name);
         }
@@ -352,8 +353,8 @@ fn it_runs_on_a_cluster_by_its_url_alone() {
     assert!((first..first + 6).all(|port| !listens(port)), "all of them are gone");
 }
 
-/// By default the limits go on in the process: a dead or silent Redis costs a request at most its timeout, nobody fails
-/// because of it, and nobody is unlimited.
+/// By default the limits go on in the process: a dead or silent Redis costs a request at most its
+/// timeout, nobody fails because of it, and nobody is unlimited.
 #[test]
 fn losing_redis_hangs_no_request_and_lifts_no_limit() {
     let mut redis = RedisServer::start();
@@ -392,7 +393,8 @@ fn it_starts_without_redis_and_limits_once_redis_is_there() {
     becomes_shared(&service, &redis);
 }
 
-/// The service finds its way back to Redis by itself. Until then it limits in its own memory, so ask until Redis knows of it.
+/// The service finds its way back to Redis by itself. Until then it limits in its own memory, so
+/// ask until Redis knows of it.
 fn becomes_shared(service: &Service, redis: &RedisServer) {
     let deadline = Instant::now() + Duration::from_secs(30);
     let mut asked = 0;

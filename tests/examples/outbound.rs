@@ -11,7 +11,8 @@ fn outbound(redis_url: Option<&str>) -> Output {
     command.envs(redis_url.map(|url| ("REDIS_URL", url))).output().expect("outbound can be started")
 }
 
-/// How many calls were answered and refused, and the most that came within a window: as the API has counted them.
+/// How many calls were answered and refused, and the most that came within a window: as the API has
+/// counted them.
 fn counted(output: &Output) -> [usize; 3] {
     let printed = String::from_utf8_lossy(&output.stdout);
     let line = printed.lines().last().unwrap_or_default();

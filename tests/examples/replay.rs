@@ -38,7 +38,8 @@ fn failed(arguments: &[&str], log: &str) -> String {
     String::from_utf8(output.stderr).expect("text")
 }
 
-/// The cells of a rule's row in the first table: refused, share, keys refused, share of keys, longest wait.
+/// The cells of a rule's row in the first table: refused, share, keys refused, share of keys,
+/// longest wait.
 fn row(printed: &str, rule: &str) -> Vec<String> {
     rows(printed, rule).into_iter().next().unwrap_or_else(|| panic!("no row of {rule}: {printed}"))
 }
@@ -80,7 +81,8 @@ fn with_rules<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     [&RULES, arguments].concat()
 }
 
-/// Around the end of a window that begins at 0: a fixed one admits 9, 10 and 10.5, a sliding one only two of them.
+/// Around the end of a window that begins at 0: a fixed one admits 9, 10 and 10.5, a sliding one
+/// only two of them.
 const EDGE: &str = "time,key,cost\n0,alice,1\n9,alice,1\n9.5,alice,1\n10,alice,1\n10.5,alice,1\n11,alice,1\n11,bob,2\n";
 
 #[test]
@@ -94,8 +96,8 @@ fn refusals_are_those_worked_out_by_hand() {
     assert_eq!(row(&printed, "2/10s"), ["3", "42.86 %", "1", "50.00 %", "9s"]);
     // 9.5 waits for the window to end at 10; 11 for the next one, at 20.
     assert_eq!(row(&printed, "fixed_window 2/10s"), ["2", "28.57 %", "1", "50.00 %", "9s"]);
-    // A token comes every 5 s. At 9 it holds 3 again, at 9.5 it holds 2.1, at 10 it holds 1.2, at 10.5 and 11 it holds 0.3
-    // and 0.4: one is whole after 3.5 s, said as 4, and after 3.
+    // A token comes every 5 s. At 9 it holds 3 again, at 9.5 it holds 2.1, at 10 it holds 1.2, at
+    // 10.5 and 11 it holds 0.3 and 0.4: one is whole after 3.5 s, said as 4, and after 3.
     assert_eq!(row(&printed, "token_bucket 2/10s burst 3"), ["2", "28.57 %", "1", "50.00 %", "4s"]);
     // The keys it refuses most: requests, refused.
     let worst = &rows(&printed, "2/10s")[1];
@@ -324,7 +326,8 @@ fn a_log_of_a_moment_has_times_and_a_point() {
     assert!(svg.contains("<circle"), "a line of one point shows nothing: {svg}");
 }
 
-/// An exact sliding window once more, as naively as possible: refusals, keys refused, longest wait in milliseconds.
+/// An exact sliding window once more, as naively as possible: refusals, keys refused, longest wait
+/// in milliseconds.
 fn model(log: &[(u64, u64, u64)], max: u64, window: u64) -> (u64, usize, u64) {
     let mut admitted: HashMap<u64, VecDeque<(u64, u64)>> = HashMap::new();
     let (mut refused, mut keys, mut longest) = (0, std::collections::HashSet::new(), 0);
@@ -384,7 +387,8 @@ fn a_random_log_is_refused_as_a_naive_model_refuses_it() {
     }
 }
 
-/// A store in memory has room for 100,000 keys unless it is told otherwise, and counts those beyond together.
+/// A store in memory has room for 100,000 keys unless it is told otherwise, and counts those beyond
+/// together.
 #[test]
 fn more_keys_than_a_store_holds_are_still_counted_each_for_itself() {
     let log: String = (0..150_000).fold("time,key\n".to_owned(), |mut log, key| {

@@ -41,7 +41,8 @@ fn assert_told(account: &Account) {
     }
 }
 
-/// From the start. Every call says so in time, whatever the policy, and once the password is right, limits hold.
+/// From the start. Every call says so in time, whatever the policy, and once the password is right,
+/// limits hold.
 pub(crate) async fn wrong_password() -> Row {
     const TIMEOUT: Duration = Duration::from_millis(100);
     let server = server_with_user();
@@ -127,8 +128,8 @@ pub(crate) async fn password_renewed() -> Row {
     account.row("the password changed and the connections killed, where a provider knows the new one")
 }
 
-/// An `AUTH` that gets no reply, as servers from Redis 7.2 on may leave one that fails behind another command: here each that
-/// is sent from some time on.
+/// An `AUTH` that gets no reply, as servers from Redis 7.2 on may leave one that fails behind
+/// another command: here each that is sent from some time on.
 pub(crate) async fn renewed_without_a_reply() -> Row {
     let server = server_with_user();
     let proxy = Proxy::start(server.port()).await;

@@ -1,5 +1,5 @@
-//! Names that lead nowhere, or elsewhere. A library that is loaded before all others (`nss_wrapper`) takes the place of the
-//! system's resolver in a process of its own.
+//! Names that lead nowhere, or elsewhere. A library that is loaded before all others
+//! (`nss_wrapper`) takes the place of the system's resolver in a process of its own.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -53,7 +53,8 @@ impl Hosts {
         self.write(&format!("{address} {NAME}\n"));
     }
 
-    /// Takes the place of the old one at once. Its time is another, to the second: that is what the library looks at.
+    /// Takes the place of the old one at once. Its time is another, to the second: that is what the
+    /// library looks at.
     fn write(&mut self, text: &str) {
         let new = self.path.with_extension("new");
         fs::write(&new, text).unwrap();

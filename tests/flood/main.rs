@@ -1,5 +1,5 @@
-//! A flood does not make its own outage. A binary of its own, one test at a time: what is measured here is the machine,
-//! too.
+//! A flood does not make its own outage. A binary of its own, one test at a time: what is measured
+//! here is the machine, too.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::print_stdout, reason = "figures, for whoever reads them")]
@@ -23,7 +23,8 @@ use crate::support::redis::RedisServer;
 /// Taken by each test.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// Where other programs take the processors away, even the server may be too slow: rates get this many tries.
+/// Where other programs take the processors away, even the server may be too slow: rates get this
+/// many tries.
 const TRIES: u32 = 3;
 
 #[derive(Debug, Default)]
@@ -72,7 +73,8 @@ async fn thirty_thousand_calls_at_once() {
     assert_eq!(connections_since(&server, taken), 0, "the connection was kept");
 }
 
-/// So many callers, each of whom asks again as soon as it is answered: answers a second, and what else came.
+/// So many callers, each of whom asks again as soon as it is answered: answers a second, and what
+/// else came.
 async fn closed_loop(store: &Arc<RedisStore>, callers: usize, time: Duration) -> (f64, u64, u64) {
     let count = Arc::new(Count::default());
     let end = Instant::now() + time;
@@ -119,7 +121,8 @@ async fn ten_times_the_load_is_answered_as_fast_as_the_load() {
     assert_eq!(connections_since(&server, taken), 0, "the connection was kept");
 }
 
-/// What a flood is let through under `allow`: what the store and this process admit, and nothing unchecked.
+/// What a flood is let through under `allow`: what the store and this process admit, and nothing
+/// unchecked.
 #[tokio::test]
 async fn a_flood_is_not_let_through_unchecked() {
     let _alone = ALONE.lock().await;

@@ -1,4 +1,5 @@
-//! A refusal that no waiting ends names no time, in any framework: a client that was told one would come back for nothing.
+//! A refusal that no waiting ends names no time, in any framework: a client that was told one would
+//! come back for nothing.
 
 use actix_web::dev::ServiceRequest;
 use actix_web::test::{TestRequest, call_service, init_service};

@@ -73,7 +73,8 @@ fn without_key(says: &str) -> String {
     format!(r#"{{"code":400,"message":"the header x-api-key {says}","data":null}}"#)
 }
 
-/// The answers of a layer with [`PER_KEY`] around [`search`]: a request without a key, one of alice and one of bob.
+/// The answers of a layer with [`PER_KEY`] around [`search`]: a request without a key, one of alice
+/// and one of bob.
 fn assert_per_key([missing, alice, bob]: [Seen; 3]) {
     assert_eq!((missing.status, missing.body), (400, without_key("is missing")));
     assert!(missing.policies.is_empty() && missing.standings.is_empty() && missing.no_store);
@@ -84,7 +85,8 @@ fn assert_per_key([missing, alice, bob]: [Seen; 3]) {
     }
 }
 
-/// What a layer with [`PER_IP`] that trusts `10.0.0.0/8` says to requests from these peers, with these forwarded addresses.
+/// What a layer with [`PER_IP`] that trusts `10.0.0.0/8` says to requests from these peers, with
+/// these forwarded addresses.
 const PER_IP_ANSWERS: [(&str, &str, u16); 5] = [
     ("9.9.9.9", "1.1.1.1", 200),
     // A header that anybody can send gives no other budget.

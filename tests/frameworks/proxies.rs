@@ -153,7 +153,8 @@ async fn networks_of_ipv4_written_as_ipv6_are_trusted() {
     assert_client(&mapped, &[("x-forwarded-for", b"9.9.9.9")], "9.9.9.9").await;
 }
 
-/// As `app_data` of an app, of a scope or a resource, by itself or as `Data`; also for middleware of that place.
+/// As `app_data` of an app, of a scope or a resource, by itself or as `Data`; also for middleware
+/// of that place.
 #[tokio::test]
 async fn app_data_of_actix_says_whom_to_trust() {
     use actix_web::test::init_service;
@@ -292,7 +293,8 @@ async fn by_client_ip_is_the_key_of_a_layer_in_every_framework() {
     }
 }
 
-/// White space around a value is not part of it (RFC 9110), so it makes no other key; HTTP/2 hands it on.
+/// White space around a value is not part of it (RFC 9110), so it makes no other key; HTTP/2 hands
+/// it on.
 #[test]
 fn white_space_around_a_header_makes_no_other_key() {
     let key = |value: &'static str| {

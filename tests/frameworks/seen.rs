@@ -1,4 +1,5 @@
-//! What a client sees of an answer, read with a parser of structured fields that knows nothing of this crate.
+//! What a client sees of an answer, read with a parser of structured fields that knows nothing of
+//! this crate.
 
 #![allow(unreachable_pub, reason = "a module of several tests")]
 

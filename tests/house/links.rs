@@ -1,4 +1,5 @@
-//! Links lead somewhere, wherever a page is read: in the repository, on a registry, on docs.rs, and without any of them.
+//! Links lead somewhere, wherever a page is read: in the repository, on a registry, on docs.rs, and
+//! without any of them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -74,7 +75,8 @@ fn anchor(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
 }
 
-/// `redis`, `reference/algorithms#what-works-where`: a chapter, and a heading in it. An empty path is the guide itself.
+/// `redis`, `reference/algorithms#what-works-where`: a chapter, and a heading in it. An empty path
+/// is the guide itself.
 fn assert_chapter(page: &str, link: &str) {
     let (path, heading) = link.split_once('#').unwrap_or((link, ""));
     let path = path.trim_end_matches('/');
@@ -146,7 +148,8 @@ fn links_of_the_guide_lead_somewhere() {
     }
 }
 
-/// On docs.rs, and in what `cargo doc` builds, there is neither the repository around the README nor another version.
+/// On docs.rs, and in what `cargo doc` builds, there is neither the repository around the README
+/// nor another version.
 #[test]
 fn on_its_own_page_the_crate_leads_to_this_version_and_to_the_repository() {
     let (crate_page, chapters) = (read("ratelimit-runtime/src/lib.rs"), read(format!("{GUIDE}/readme_links.md")));

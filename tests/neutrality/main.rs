@@ -1,5 +1,5 @@
-//! What the compiler and clippy say of a function is the same with the attribute and without, but for what the texts
-//! beside this file list. `NEUTRALITY=overwrite` writes them.
+//! What the compiler and clippy say of a function is the same with the attribute and without, but
+//! for what the texts beside this file list. `NEUTRALITY=overwrite` writes them.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -67,7 +67,8 @@ fn lints(folder: &Path, features: &[&str]) -> BTreeSet<Lint> {
     lints
 }
 
-/// The lints that the attribute loses and gains in the package `name`, which `describe` puts into words.
+/// The lints that the attribute loses and gains in the package `name`, which `describe` puts into
+/// words.
 fn differences(name: &str, source: &Path, describe: impl Fn(&Lint) -> String) -> String {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = here.join("../target/neutrality").join(name);

@@ -1,4 +1,5 @@
-//! Bodies on one line, in every shape of function, under every kind of guard: the source of a crate.
+//! Bodies on one line, in every shape of function, under every kind of guard: the source of a
+//! crate.
 
 /// What a function returns, and its body. `a` is a `&str`, `n` a `u8`.
 const BODIES: &[(&str, &str)] = &[

@@ -1,7 +1,9 @@
-//! What articles on rate limiting with Redis have people paste, system by system: each module does the same job with
-//! this crate, and has a test for every defect of the original that shows it absent.
+//! What articles on rate limiting with Redis have people paste, system by system: each module does
+//! the same job with this crate, and has a test for every defect of the original that shows it
+//! absent.
 //!
-//! Expressions that fail at run time there are compile errors here: `ui/fail/template/` has the cases.
+//! Expressions that fail at run time there are compile errors here: `ui/fail/template/` has the
+//! cases.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 #![allow(clippy::unchecked_time_subtraction, reason = "shorter from longer times")]

@@ -1,5 +1,5 @@
-//! The defects that other rate limiters are known for, each with a test that this one does not have it. On the memory
-//! store and on Redis where both could.
+//! The defects that other rate limiters are known for, each with a test that this one does not have
+//! it. On the memory store and on Redis where both could.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 #![allow(clippy::unchecked_time_subtraction, reason = "shorter from longer constants")]

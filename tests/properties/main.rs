@@ -105,7 +105,8 @@ proptest! {
         }
     }
 
-    /// Says it without the reference: every window that ends in an admission holds at most the `max` it was asked with.
+    /// Says it without the reference: every window that ends in an admission holds at most the
+    /// `max` it was asked with.
     #[test]
     fn no_window_holds_more_than_max(calls in calls()) {
         let memory = Memory::new();
@@ -138,8 +139,8 @@ proptest! {
         }
     }
 
-    /// Time that the clock takes back still has passed: windows are counted in what went by, never in less. And
-    /// whatever the clock did, a window later nothing is left.
+    /// Time that the clock takes back still has passed: windows are counted in what went by, never
+    /// in less. And whatever the clock did, a window later nothing is left.
     #[test]
     fn a_clock_that_steps_back_frees_nothing_early_and_keeps_nothing_long(
         calls in calls(),
@@ -193,7 +194,8 @@ impl KeyPart for Shape {
 }
 
 impl Shape {
-    /// The stated equivalences: one item is what it holds, and several as one item are a group without a name.
+    /// The stated equivalences: one item is what it holds, and several as one item are a group
+    /// without a name.
     fn nested(&self) -> Self {
         match self {
             Self::Item(bytes) => Self::Item(bytes.clone()),

@@ -1,4 +1,5 @@
-//! Functions that the attribute once broke, or did not limit as it says. What it must refuse is in `ui/fail`.
+//! Functions that the attribute once broke, or did not limit as it says. What it must refuse is in
+//! `ui/fail`.
 #![allow(clippy::unused_self, clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod auto_traits;

@@ -1,4 +1,5 @@
-//! Callers who never stop: three limiters, one for each policy, with hot keys that share a limit, and new keys all the time.
+//! Callers who never stop: three limiters, one for each policy, with hot keys that share a limit,
+//! and new keys all the time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,6 @@
-//! Load on a Redis Cluster for minutes, while faults come at random from a printed seed: `scripts/soak.sh MINUTES [SEED]`.
-//! Nothing that is promised may break, and memory has to stay flat, of this process and of the servers.
+//! Load on a Redis Cluster for minutes, while faults come at random from a printed seed:
+//! `scripts/soak.sh MINUTES [SEED]`. Nothing that is promised may break, and memory has to stay
+//! flat, of this process and of the servers.
 
 #![allow(
     clippy::unwrap_used,
@@ -38,7 +39,8 @@ fn main() {
     let mut random = Random::new(seed());
     let mut cluster = RedisCluster::start_with(3, 1, &EACH_FOR_ITSELF);
     let promises = Promises::default();
-    // Callers have one thread, so that a late timer tells of late answers; this one brings faults about, and waits for servers.
+    // Callers have one thread, so that a late timer tells of late answers; this one brings faults
+    // about, and waits for servers.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let callers = runtime.block_on(Callers::start(&cluster.url(), &promises, random.fork()));
     let (start, mut faults, mut sizes) = (Instant::now(), Faults::default(), Sizes::default());

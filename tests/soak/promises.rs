@@ -29,7 +29,8 @@ struct Seen {
     longest_stall: Duration,
     /// Calls that have taken too long, unless their runtime was late.
     slow: Vec<(Instant, Instant, String)>,
-    /// Of each policy and hot key the admissions of the last window, by the store and by this process.
+    /// Of each policy and hot key the admissions of the last window, by the store and by this
+    /// process.
     by_store: Vec<VecDeque<(Instant, Instant)>>,
     by_process: Vec<VecDeque<(Instant, Instant)>>,
     most_by_store: [usize; 2],
@@ -185,8 +186,9 @@ impl Seen {
         self.stalls.iter().map(overlap).sum()
     }
 
-    /// An admission of a hot key. Wherever between its sending and its answer each was decided, no window holds more of them
-    /// than the limit; but that a master who takes over may lack the last writes of the one that was lost, each time.
+    /// An admission of a hot key. Wherever between its sending and its answer each was decided, no
+    /// window holds more of them than the limit; but that a master who takes over may lack the last
+    /// writes of the one that was lost, each time.
     fn admits(&mut self, key: usize, by_store: bool, sent: Instant, answered: Instant) {
         let logs = if by_store { &mut self.by_store } else { &mut self.by_process };
         logs.resize_with(HOT * POLICIES.len(), VecDeque::new);
@@ -207,7 +209,8 @@ impl Seen {
         } else {
             self.most_by_process = within.max(self.most_by_process);
         }
-        // Who comes back as a master before it has heard of the other one may be believed for a moment, too.
+        // Who comes back as a master before it has heard of the other one may be believed for a
+        // moment, too.
         let allowed = if by_store { max * (1 + 2 * forgets) } else { max };
         if within > allowed {
             let whom = if by_store { "the store" } else { "this process" };

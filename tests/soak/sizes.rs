@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::support::cluster::RedisCluster;
 
-/// By how many megabytes this process, or the largest server, may seem to grow after the first third.
+/// By how many megabytes this process, or the largest server, may seem to grow after the first
+/// third.
 const SLACK_MB: u64 = 16;
 
 #[derive(Default)]

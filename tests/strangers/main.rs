@@ -1,6 +1,6 @@
-//! Strangers' requests: random ones, to a layer by address around a handler that is limited by an API key, in each
-//! framework. Who sent a request is known here, because the clients and the proxies between are played; the answers are
-//! held to a model that knows nothing of this crate.
+//! Strangers' requests: random ones, to a layer by address around a handler that is limited by an
+//! API key, in each framework. Who sent a request is known here, because the clients and the
+//! proxies between are played; the answers are held to a model that knows nothing of this crate.
 //!
 //! 4,000 requests a framework; `STRANGERS=100000` sends so many. The seeds are fixed and printed.
 

@@ -36,7 +36,8 @@ pub(crate) const SITES: [Site; 6] = [
     Site { writes: Writes::XForwardedFor, reads: Reads::OnlyWhatIsWritten, strict: false, of_limiter: true },
     Site { writes: Writes::Forwarded, reads: Reads::OnlyWhatIsWritten, strict: true, of_limiter: true },
     Site { writes: Writes::RealIp, reads: Reads::OnlyWhatIsWritten, strict: false, of_limiter: false },
-    // What clients send contradicts what proxies write: 400, or the client, and never somebody else.
+    // What clients send contradicts what proxies write: 400, or the client, and never somebody
+    // else.
     Site { writes: Writes::XForwardedFor, reads: Reads::Default, strict: true, of_limiter: true },
 ];
 
@@ -171,7 +172,8 @@ fn as_seen(address: IpAddr, random: &mut Random) -> IpAddr {
     }
 }
 
-/// What a client sends: fields that mean something, with values that fit, that nearly fit, or that are noise.
+/// What a client sends: fields that mean something, with values that fit, that nearly fit, or that
+/// are noise.
 fn sent(random: &mut Random) -> Vec<Field> {
     let mut fields: Vec<Field> = Vec::new();
     if random.below(8) > 0 {

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
-/// Chromium reads commands from its file descriptor 3 and writes to 4. It ends with the shell's standard input, so with the
-/// test process, however that ends.
+/// Chromium reads commands from its file descriptor 3 and writes to 4. It ends with the shell's
+/// standard input, so with the test process, however that ends.
 const LAUNCH: &str = r#"
 browser=$1 dir=$2
 "$browser" --headless=new --no-sandbox --disable-gpu --hide-scrollbars --no-first-run --user-data-dir="$dir/profile" \
@@ -37,7 +37,8 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    /// A browser with one empty page of this size; `None`, with the reason printed, where there is no Chromium.
+    /// A browser with one empty page of this size; `None`, with the reason printed, where there is
+    /// no Chromium.
     pub(crate) fn start(width: u32, height: u32) -> Option<Self> {
         let runs = |name: &&str| {
             let mut command = Command::new(name);

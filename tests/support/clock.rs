@@ -11,7 +11,8 @@ use std::sync::OnceLock;
 use super::redis::RedisServer;
 use super::unique;
 
-/// A clock of which its servers are told by a library that is loaded before all others (`settable_clock.c`).
+/// A clock of which its servers are told by a library that is loaded before all others
+/// (`settable_clock.c`).
 #[derive(Debug)]
 pub(crate) struct ServerClock {
     file: PathBuf,

@@ -20,12 +20,13 @@ const SLOTS: usize = 16_384;
 /// How long a cluster may take for whatever it is told to do.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// After this long without an answer, nodes take one of theirs for dead. A fail-over takes about twice as long.
+/// After this long without an answer, nodes take one of theirs for dead. A fail-over takes about
+/// twice as long.
 pub(crate) const NODE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Masters that share the slots evenly, and their replicas. Nodes are named by their place: first the masters, then the
-/// replicas of the first one, and so on; those that are added come last. All of them are killed on drop, and when the test
-/// process ends in any other way.
+/// Masters that share the slots evenly, and their replicas. Nodes are named by their place: first
+/// the masters, then the replicas of the first one, and so on; those that are added come last. All
+/// of them are killed on drop, and when the test process ends in any other way.
 #[derive(Debug)]
 pub(crate) struct RedisCluster {
     nodes: Vec<RedisServer>,
@@ -34,8 +35,8 @@ pub(crate) struct RedisCluster {
     args: Vec<String>,
 }
 
-/// A shell removes it once its standard input has ended: when this is dropped, or the test process ends. The nodes, which
-/// write there, are killed in the same way.
+/// A shell removes it once its standard input has ended: when this is dropped, or the test process
+/// ends. The nodes, which write there, are killed in the same way.
 #[derive(Debug)]
 struct Folder {
     path: PathBuf,
@@ -69,7 +70,8 @@ impl RedisCluster {
         Self::start_with(masters, replicas_per_master, &[])
     }
 
-    /// A cluster whose nodes have further arguments, such as `&["--cluster-require-full-coverage", "no"]`.
+    /// A cluster whose nodes have further arguments, such as
+    /// `&["--cluster-require-full-coverage", "no"]`.
     pub(crate) fn start_with(masters: usize, replicas_per_master: usize, args: &[&str]) -> Self {
         let folder = Folder::create();
         let mut cluster = Self { nodes: Vec::new(), folder, args: args.iter().map(|&arg| arg.to_owned()).collect() };
@@ -237,8 +239,9 @@ impl RedisCluster {
 
     /// Makes `to` the master of the slot, and waits until all masters agree.
     pub(crate) fn end_move(&self, slot: u16, from: usize, to: usize) {
-        // A node that has not heard of the other's last epoch would take one that is not above it, and what the other sent
-        // before would take the slot away again: each then holds the other for its master, for good.
+        // A node that has not heard of the other's last epoch would take one that is not above it,
+        // and what the other sent before would take the slot away again: each then holds the other
+        // for its master, for good.
         self.wait_until_epoch_is_known(to, self.cluster_info(from, "cluster_my_epoch"));
         let others = (0..self.len()).filter(|&at| at != to && at != from && self.nodes[at].runs());
         let told: Vec<usize> = [to, from].into_iter().chain(others).collect();
@@ -246,7 +249,8 @@ impl RedisCluster {
         let deadline = Instant::now() + PATIENCE;
         loop {
             for &at in &told {
-                // Replicas refuse, and so does a master that has heard already and has no slots left.
+                // Replicas refuse, and so does a master that has heard already and has no slots
+                // left.
                 let said = self.nodes[at].cli(&["CLUSTER", "SETSLOT", &text, "NODE", &id]);
                 assert!(said == "OK" || said.contains("only with masters"), "{said}");
             }
@@ -273,7 +277,8 @@ impl RedisCluster {
         value.and_then(|value| value.trim().parse().ok()).expect("a number of CLUSTER INFO")
     }
 
-    /// Waits until every node that runs serves, every replica has its master's data, and all agree on who serves which slot.
+    /// Waits until every node that runs serves, every replica has its master's data, and all agree
+    /// on who serves which slot.
     pub(crate) fn wait_until_whole(&self) {
         let first = (0..self.len()).find(|&at| self.nodes[at].runs()).expect("a node that runs");
         self.wait("agrees with the others", |node| {
@@ -435,9 +440,9 @@ fn path(path: &Path) -> &str {
     path.to_str().expect("a path that is text")
 }
 
-/// A port that is free, and so is the one 10,000 above, where the nodes talk to each other. Below those that the system gives
-/// to outgoing connections. None comes twice: what is left of a cluster goes on talking to the ports of its dead nodes, and
-/// would take a new node there for its own.
+/// A port that is free, and so is the one 10,000 above, where the nodes talk to each other. Below
+/// those that the system gives to outgoing connections. None comes twice: what is left of a cluster
+/// goes on talking to the ports of its dead nodes, and would take a new node there for its own.
 pub(crate) fn free_ports() -> u16 {
     const COUNT: u64 = 11_000;
     static FIRST: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0) % COUNT);

@@ -19,7 +19,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use ratelimit_runtime::{OnUnavailable, RateLimiter, RateLimiterBuilder};
 
-/// `name` with a suffix that no other call, process or earlier run has: tests that share a server never share a key.
+/// `name` with a suffix that no other call, process or earlier run has: tests that share a server
+/// never share a key.
 pub(crate) fn unique(name: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
@@ -31,7 +32,8 @@ pub(crate) fn strict() -> RateLimiterBuilder {
     RateLimiter::builder().timeout(Duration::from_secs(30)).on_unavailable(OnUnavailable::Deny)
 }
 
-/// Waits for what the clock of a test cannot bring about; says whether it came. It gives up late, for slow machines.
+/// Waits for what the clock of a test cannot bring about; says whether it came. It gives up late,
+/// for slow machines.
 pub(crate) fn eventually(done: impl Fn() -> bool) -> bool {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(20) {

@@ -27,13 +27,14 @@ pub(crate) enum Mischief {
     Swap,
 }
 
-/// A connection that is so young is left in peace, mostly: one that ends at once makes the client wait longer and longer.
+/// A connection that is so young is left in peace, mostly: one that ends at once makes the client
+/// wait longer and longer.
 const YOUNG: Duration = Duration::from_millis(120);
 /// Then one of so many replies is mistreated.
 const EVERY: u64 = 40;
 
-/// A TCP proxy on a port of its own, in a thread of its own: whatever keeps a test busy, the proxy goes on. It ends with
-/// its last clone, and its connections with it.
+/// A TCP proxy on a port of its own, in a thread of its own: whatever keeps a test busy, the proxy
+/// goes on. It ends with its last clone, and its connections with it.
 #[derive(Clone, Debug)]
 pub(crate) struct Proxy {
     port: u16,
@@ -128,13 +129,14 @@ impl Proxy {
         self.weather.server.store(server.into(), Ordering::Relaxed);
     }
 
-    /// Whether from now on everything is lost that is sent, in both directions. New connections are accepted, and hear
-    /// nothing.
+    /// Whether from now on everything is lost that is sent, in both directions. New connections are
+    /// accepted, and hear nothing.
     pub(crate) fn swallow(&self, on: bool) {
         self.weather.swallows.store(on, Ordering::Relaxed);
     }
 
-    /// Everything is lost from now on that is sent on the connections there are; new ones are as they should be.
+    /// Everything is lost from now on that is sent on the connections there are; new ones are as
+    /// they should be.
     pub(crate) fn forget_all(&self) {
         self.weather.forgotten.store(self.accepted(), Ordering::Relaxed);
     }
@@ -174,7 +176,8 @@ impl Proxy {
         self.weather.stray.lock().unwrap().is_none()
     }
 
-    /// Whether from now on some replies are mistreated, on connections that are made after the first call of this.
+    /// Whether from now on some replies are mistreated, on connections that are made after the
+    /// first call of this.
     pub(crate) fn mistreat(&self, mischief: Option<Mischief>) {
         self.weather.by_reply.store(true, Ordering::Relaxed);
         *self.weather.mischief.lock().unwrap() = mischief;
@@ -185,7 +188,8 @@ impl Proxy {
         self.weather.done.load(Ordering::Relaxed)
     }
 
-    /// Whether from now on replies to this command are lost, on connections that are made after the first call of this.
+    /// Whether from now on replies to this command are lost, on connections that are made after the
+    /// first call of this.
     pub(crate) fn leave_unanswered(&self, command: Option<&'static str>) {
         self.weather.by_reply.store(true, Ordering::Relaxed);
         *self.weather.unanswered.lock().unwrap() = command;

@@ -12,8 +12,9 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The server is the child of a shell that waits for its standard input to end. However the test process dies, its end
-/// of that pipe closes, and the server goes with it. `$1` is the log, `$2` the server's folder, the rest the command.
+/// The server is the child of a shell that waits for its standard input to end. However the test
+/// process dies, its end of that pipe closes, and the server goes with it. `$1` is the log, `$2`
+/// the server's folder, the rest the command.
 const WATCHDOG: &str = r#"
 log=$1; dir=$2; shift 2
 "$@" >>"$log" 2>&1 &
@@ -31,8 +32,8 @@ const MISSING: &str =
 /// How long a server may take to start, and to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A redis-server on a free port of 127.0.0.1, without persistence, in a folder of its own. It is killed on drop, and
-/// when the test process ends in any other way.
+/// A redis-server on a free port of 127.0.0.1, without persistence, in a folder of its own. It is
+/// killed on drop, and when the test process ends in any other way.
 #[derive(Debug)]
 pub(crate) struct RedisServer {
     port: u16,
@@ -78,7 +79,8 @@ impl RedisServer {
         Self::start_as(&How { config: config.to_owned(), args: owned(args), ..How::default() })
     }
 
-    /// A server that is run by another command, which must become the server: `&["env", "NAME=value"]`.
+    /// A server that is run by another command, which must become the server:
+    /// `&["env", "NAME=value"]`.
     pub(crate) fn start_under(launcher: &[&str], args: &[&str]) -> Self {
         Self::start_as(&How { launcher: owned(launcher), args: owned(args), ..How::default() })
     }
@@ -117,12 +119,14 @@ impl RedisServer {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
-    /// Kills the server at once (SIGKILL); all its data is gone. [`restart`](Self::restart) brings it back.
+    /// Kills the server at once (SIGKILL); all its data is gone. [`restart`](Self::restart) brings
+    /// it back.
     pub(crate) fn stop(&mut self) {
         self.running = None;
     }
 
-    /// Kills the server if it runs, and starts an empty one on the same port with the same arguments.
+    /// Kills the server if it runs, and starts an empty one on the same port with the same
+    /// arguments.
     pub(crate) fn restart(&mut self) {
         self.stop();
         let deadline = Instant::now() + PATIENCE;
@@ -149,8 +153,8 @@ impl RedisServer {
         self.running().signal("CONT", |state| state != 'T');
     }
 
-    /// Sends one command on a connection of its own, and gives its reply as text: elements of arrays one per line, an
-    /// error with a leading `-`, nil as nothing.
+    /// Sends one command on a connection of its own, and gives its reply as text: elements of
+    /// arrays one per line, an error with a leading `-`, nil as nothing.
     pub(crate) fn cli(&self, command: &[impl AsRef<[u8]>]) -> String {
         self.connect().send(command).expect("the server answers")
     }

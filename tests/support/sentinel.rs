@@ -25,7 +25,8 @@ pub(crate) fn watcher_login() -> String {
 }
 
 impl Sentinels {
-    /// So many sentinels. A master that does not answer for half a second is replaced, which takes a second or two more.
+    /// So many sentinels. A master that does not answer for half a second is replaced, which takes
+    /// a second or two more.
     pub(crate) fn start(sentinels: usize) -> Self {
         Self::start_with(sentinels, &[], "")
     }
@@ -48,7 +49,8 @@ impl Sentinels {
         let sentinels: Vec<_> = (0..sentinels).map(|_| RedisServer::start_from(&config, &["--sentinel"])).collect();
         let all = Self { servers: [master, replica], sentinels };
         for sentinel in &all.sentinels {
-            // They usually tell each other every other second. Redis 6.2 has no such command, and takes that long.
+            // They usually tell each other every other second. Redis 6.2 has no such command, and
+            // takes that long.
             sentinel.cli(&["SENTINEL", "DEBUG", "publish-period", "100", "info-period", "200"]);
         }
         for sentinel in &all.sentinels {
@@ -78,8 +80,9 @@ impl Sentinels {
         usize::from(self.servers[0].port().to_string() != port)
     }
 
-    /// From now on the sentinels cannot reach the first server, and make the other one the master. The servers must have
-    /// been started with [`WATCHER`], and the sentinels with [`watcher_login`].
+    /// From now on the sentinels cannot reach the first server, and make the other one the master.
+    /// The servers must have been started with [`WATCHER`], and the sentinels with
+    /// [`watcher_login`].
     pub(crate) fn cut_off_the_first(&self) {
         self.servers[0].cli(&["ACL", "SETUSER", "watcher", "-@all"]);
         // They would agree on it in a few seconds, and sooner or later.

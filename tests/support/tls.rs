@@ -34,7 +34,8 @@ impl Authority {
         self.0.pem()
     }
 
-    /// A certificate for these names and addresses, `127.0.0.1` and `localhost` for a server of a test.
+    /// A certificate for these names and addresses, `127.0.0.1` and `localhost` for a server of a
+    /// test.
     pub(crate) fn identity(&self, names: &[&str]) -> Identity {
         self.sign(&Self::params(names))
     }
@@ -76,7 +77,8 @@ impl TlsServer {
         Self::start_with(authority, &authority.identity(&["127.0.0.1", "localhost"]), &[])
     }
 
-    /// A server that shows this certificate, and with `--tls-auth-clients yes` asks clients for one of the authority.
+    /// A server that shows this certificate, and with `--tls-auth-clients yes` asks clients for one
+    /// of the authority.
     pub(crate) fn start_with(authority: &Authority, identity: &Identity, args: &[&str]) -> Self {
         let folder = Folder(std::env::temp_dir().join(super::unique("ratelimit-tls")));
         fs::create_dir(&folder.0).expect("a folder for the certificates");

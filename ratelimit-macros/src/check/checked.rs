@@ -2,8 +2,8 @@
 
 use syn::Path;
 
-use crate::check::body::Body;
-use crate::check::output::Output;
+use crate::check::function::body::Body;
+use crate::check::function::output::Output;
 use crate::check::refusal::{self, Refusal};
 use crate::check::rule::{self, Rule};
 use crate::check::stack;
@@ -61,8 +61,8 @@ mod tests {
     use quote::ToTokens as _;
 
     use super::*;
-    use crate::check::limits::Limits;
     use crate::check::rule::RuleName;
+    use crate::check::rule::limits::Limits;
     use crate::parse::annotated::parse;
 
     fn run(arguments: &str, function: &str) -> Result<Checked, (Vec<String>, String)> {

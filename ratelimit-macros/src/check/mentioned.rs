@@ -1,11 +1,12 @@
-//! The arguments of a function that its attributes mention. Where these have errors, they are all that is left of the
-//! use that would have been made of an argument: that it is unused would be a second report of one mistake.
+//! The arguments of a function that its attributes mention. Where these have errors, they are all
+//! that is left of the use that would have been made of an argument: that it is unused would be a
+//! second report of one mistake.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::ext::IdentExt as _;
 use syn::{Ident, LitStr};
 
-use crate::check::scope::{Binding, Scope};
+use crate::check::function::scope::{Binding, Scope};
 use crate::parse::function::Function;
 use crate::suggest::nearest;
 

@@ -2,9 +2,9 @@
 
 use syn::Expr;
 
-use crate::check::control_flow;
-use crate::check::output::Output;
-use crate::check::shadow::{self, Shadow};
+use crate::check::function::output::Output;
+use crate::check::rule::shadow::{self, Shadow};
+use crate::check::values::control_flow;
 use crate::diagnostics::Diagnostics;
 use crate::literal::as_literal;
 use crate::parse::argument::Argument;

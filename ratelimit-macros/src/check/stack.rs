@@ -4,8 +4,8 @@ use proc_macro2::Span;
 use quote::ToTokens as _;
 use syn::{Error, Path};
 
-use crate::check::count::Count;
 use crate::check::rule::Rule;
+use crate::check::rule::count::Count;
 use crate::diagnostics::Diagnostics;
 use crate::literal::as_str;
 use crate::parse::arguments::Arguments;

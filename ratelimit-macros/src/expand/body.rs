@@ -6,8 +6,8 @@ use syn::parse::{ParseStream, Parser as _};
 use syn::{Attribute, Expr, MacroDelimiter};
 
 use crate::async_blocks::{replaced, with_stream};
-use crate::check::async_trait::{self, Ret};
-use crate::check::body::Shape;
+use crate::check::function::async_trait::{self, Ret};
+use crate::check::function::body::Shape;
 
 /// Makes statements and a last expression of a block, whose braces are at this place.
 pub(crate) type Wrap<'a> = dyn Fn(TokenStream, Span) -> TokenStream + 'a;
@@ -56,16 +56,16 @@ fn before_ret(place: &[usize], block: &Group, guard: &TokenStream, wrap: Option<
 
 /// `{ inner attributes, guard, { the rest } }`.
 ///
-/// The user's braces stay outermost, so that lints see the user's function. The body has its own scope: an item in it must
-/// not capture a name of the guard.
+/// The user's braces stay outermost, so that lints see the user's function. The body has its own
+/// scope: an item in it must not capture a name of the guard.
 pub(crate) fn prepended(body: &Group, guard: &TokenStream, wrap: Option<&Wrap<'_>>) -> Group {
     let split = |input: ParseStream<'_>| {
         let inner = input.call(Attribute::parse_inner)?;
         Ok((inner, input.parse::<TokenStream>()?))
     };
     let (inner_attributes, rest) = split.parse2(body.stream()).unwrap_or_else(|_| (Vec::new(), body.stream()));
-    // Braces that are the user's own keep both their places: an error of grammar at the closing one is then the same as
-    // the compiler's first, which it does not repeat.
+    // Braces that are the user's own keep both their places: an error of grammar at the closing one
+    // is then the same as the compiler's first, which it does not repeat.
     let scoped = if inner_attributes.is_empty() {
         body.clone()
     } else {
@@ -90,9 +90,9 @@ pub(crate) fn prepended(body: &Group, guard: &TokenStream, wrap: Option<&Wrap<'_
 
 /// What is in `braces`, in them if it needs a scope of its own.
 ///
-/// One expression holds no items and needs no scope. Anything else keeps the user's braces, and with them the user's
-/// edition: it decides when the last expression's temporaries are dropped. A macro in braces is not an expression: it may
-/// make items.
+/// One expression holds no items and needs no scope. Anything else keeps the user's braces, and
+/// with them the user's edition: it decides when the last expression's temporaries are dropped. A
+/// macro in braces is not an expression: it may make items.
 fn scope(braces: Group) -> TokenStream {
     let inside = braces.stream();
     match syn::parse2(inside.clone()) {
@@ -104,8 +104,8 @@ fn scope(braces: Group) -> TokenStream {
 
 /// The block of statements that is in `braces`.
 ///
-/// Where all of them but an expression may vanish, an item stays: rustc calls braces unused that hold an expression alone,
-/// and are on one line.
+/// Where all of them but an expression may vanish, an item stays: rustc calls braces unused that
+/// hold an expression alone, and are on one line.
 fn statements(braces: Group) -> TokenStream {
     if !may_vanish(braces.stream()) {
         return TokenTree::Group(braces).into();
@@ -115,7 +115,8 @@ fn statements(braces: Group) -> TokenStream {
     TokenTree::Group(with_stream(&braces, inside)).into()
 }
 
-/// Whether there is a macro in braces, which may make nothing, or an attribute, which may be a `cfg`.
+/// Whether there is a macro in braces, which may make nothing, or an attribute, which may be a
+/// `cfg`.
 fn may_vanish(statements: TokenStream) -> bool {
     let mut after_bang = false;
     statements.into_iter().any(|tree| {
@@ -136,7 +137,7 @@ mod tests {
     use quote::quote;
 
     use super::*;
-    use crate::check::body::Body;
+    use crate::check::function::body::Body;
     use crate::parse::function::Function;
 
     fn guard(text: &str, wrap: Option<&Wrap<'_>>) -> String {

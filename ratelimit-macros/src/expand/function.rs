@@ -2,14 +2,15 @@
 
 use proc_macro2::TokenStream;
 
-use crate::check::body::Shape;
-use crate::check::count::Count;
+use crate::check::function::body::Shape;
+use crate::check::rule::count::Count;
+use crate::expand::body;
 use crate::expand::context::Context;
+use crate::expand::guard::reservation::Around;
+use crate::expand::guard::{self, refusal, reservation};
 use crate::expand::output_type::OutputType;
 use crate::expand::receiver::Receiver;
-use crate::expand::reservation::Around;
 use crate::expand::runtime::Runtime;
-use crate::expand::{body, guard, refusal, reservation};
 use crate::plan::function::Plan;
 use crate::plan::guard::Guard;
 

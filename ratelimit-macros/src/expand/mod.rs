@@ -1,21 +1,15 @@
 //! Stage four: a plan into tokens. It cannot fail.
 //!
-//! Every token made here resolves at `mixed_site`, so that no name in it can clash with a name of the user's, and no
-//! lint takes it for the user's code. A token that stands for something the user wrote is located there, so that
-//! errors underline that.
+//! Every token made here resolves at `mixed_site`, so that no name in it can clash with a name of
+//! the user's, and no lint takes it for the user's code. A token that stands for something the user
+//! wrote is located there, so that errors underline that.
 
 pub(crate) mod body;
-pub(crate) mod check;
 pub(crate) mod context;
 pub(crate) mod errors;
 pub(crate) mod function;
 pub(crate) mod guard;
-pub(crate) mod key_macro;
-pub(crate) mod key_part;
+pub(crate) mod key;
 pub(crate) mod output_type;
 pub(crate) mod receiver;
-pub(crate) mod refusal;
-pub(crate) mod reservation;
-pub(crate) mod rule_static;
 pub(crate) mod runtime;
-pub(crate) mod value;

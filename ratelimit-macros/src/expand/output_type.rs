@@ -6,7 +6,7 @@ use syn::spanned::Spanned as _;
 use syn::visit_mut::{self, VisitMut};
 use syn::{BoundLifetimes, GenericParam, Lifetime, Token, Type, TypeInfer};
 
-use crate::check::output::Output;
+use crate::check::function::output::Output;
 
 pub(crate) struct OutputType {
     pub(crate) ty: TokenStream,
@@ -36,8 +36,8 @@ fn may_be_future(output: &Output) -> bool {
     path.path.segments.last().is_none_or(|last| last.ident != "Option" && !last.ident.to_string().ends_with("Result"))
 }
 
-/// `ty` with all that is left to inference in it: each `impl Trait`, which cannot be written in an expression, and the
-/// lifetimes of the signature, which lints would take for used.
+/// `ty` with all that is left to inference in it: each `impl Trait`, which cannot be written in an
+/// expression, and the lifetimes of the signature, which lints would take for used.
 fn named(ty: &Type) -> Type {
     struct Eraser {
         /// The lifetimes that a `for<'a>` binds.

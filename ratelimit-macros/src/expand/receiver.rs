@@ -1,11 +1,12 @@
-//! The user's expressions, as they may stand in the guard: with `self` called what it is called there.
+//! The user's expressions, as they may stand in the guard: with `self` called what it is called
+//! there.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
 use syn::Expr;
 use syn::spanned::Spanned as _;
 
-use crate::check::control_flow;
+use crate::check::values::control_flow;
 
 /// What `self` is called where the guard stands, if there is one.
 pub(crate) struct Receiver(pub(crate) Option<Ident>);
@@ -46,9 +47,9 @@ impl Receiver {
     }
 }
 
-/// `call`, which evaluates `expr`. Where a macro of the user's hides what is in that, it is a closure's: a `return` or `?`
-/// there would leave the function past the limit. What the closure returns is nothing that a `return` could give as well,
-/// and errors about that name its type.
+/// `call`, which evaluates `expr`. Where a macro of the user's hides what is in that, it is a
+/// closure's: a `return` or `?` there would leave the function past the limit. What the closure
+/// returns is nothing that a `return` could give as well, and errors about that name its type.
 pub(crate) fn kept_in(expr: &Expr, call: TokenStream) -> TokenStream {
     if !control_flow::is_hidden(expr) {
         return call;

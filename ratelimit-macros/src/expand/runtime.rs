@@ -4,8 +4,8 @@ use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
 use syn::Path;
 
-use crate::check::algorithm::Algorithm;
-use crate::check::on_unavailable::OnUnavailable;
+use crate::check::rule::limits::algorithm::Algorithm;
+use crate::check::rule::on_unavailable::OnUnavailable;
 
 /// The runtime crate.
 pub(crate) struct Runtime {
@@ -14,19 +14,22 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
-    /// A statement that gives the expansion its name for what it may use. Where there is no runtime crate, this is the one
-    /// place where the compiler says so. A path that the user gave stays where it was written.
+    /// A statement that gives the expansion its name for what it may use. Where there is no runtime
+    /// crate, this is the one place where the compiler says so. A path that the user gave stays
+    /// where it was written.
     pub(crate) fn import(&self) -> TokenStream {
         let mixed = Span::mixed_site();
         let Some(krate) = &self.krate else {
             return quote_spanned!(mixed=> use ::ratelimit_runtime::__private as __ratelimit;);
         };
         let span = krate.segments.last().map_or(mixed, |last| last.ident.span().resolved_at(mixed));
-        // Where another crate is meant by mistake, the name in the error says what was expected there.
+        // Where another crate is meant by mistake, the name in the error says what was expected
+        // there.
         quote_spanned!(span=> use #krate::__ratelimit_runtime as __ratelimit;)
     }
 
-    /// The name that the import gives. It is located at `span`, so that an error about a call underlines nothing else.
+    /// The name that the import gives. It is located at `span`, so that an error about a call
+    /// underlines nothing else.
     fn private(span: Span) -> TokenStream {
         let span = span.resolved_at(Span::mixed_site());
         quote_spanned!(span=> __ratelimit)
@@ -53,7 +56,8 @@ impl Runtime {
     }
 }
 
-/// `ours => theirs`: a method of `Runtime` for each path, by our word for what the runtime calls its own way.
+/// `ours => theirs`: a method of `Runtime` for each path, by our word for what the runtime calls
+/// its own way.
 macro_rules! paths {
     ($($ours:ident => $($segment:ident)::+;)*) => {
         impl Runtime {

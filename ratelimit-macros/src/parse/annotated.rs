@@ -9,7 +9,8 @@ use crate::parse::attribute;
 use crate::parse::function::Function;
 
 pub(crate) struct Annotated {
-    /// The function without its `#[rate_limit]` attributes, so that each is reported and expanded once.
+    /// The function without its `#[rate_limit]` attributes, so that each is reported and expanded
+    /// once.
     pub(crate) function: Function,
     /// The arguments of each attribute, in written order.
     pub(crate) attributes: Vec<Arguments>,

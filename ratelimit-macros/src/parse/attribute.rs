@@ -11,18 +11,21 @@ use crate::parse::argument::Argument;
 use crate::parse::arguments::{self, Arguments, Known};
 use crate::suggest::nearest;
 
-/// Reads `tokens`, the inside of the attribute. `whole` is what an error about all of it underlines.
+/// Reads `tokens`, the inside of the attribute. `whole` is what an error about all of it
+/// underlines.
 pub(crate) fn read(tokens: TokenStream, whole: Span, diagnostics: &mut Diagnostics) -> Arguments {
     let mut reader = Reader { arguments: Arguments::default(), attempted: Vec::new(), meant: Vec::new(), diagnostics };
     let parsed = Parser::parse2(|input: ParseStream<'_>| reader.all(input), tokens);
-    // The one thing that is found only at the end: what an expression has left over inside of brackets.
+    // The one thing that is found only at the end: what an expression has left over inside of
+    // brackets.
     let parsed = parsed.map_err(|error| Error::new(error.span(), format!("{error}, in the value of an argument")));
     reader.diagnostics.keep(parsed);
     reader.report_missing(whole);
     reader.arguments
 }
 
-/// Whether `tokens` are the inside of one of this crate's attributes, and nothing is wrong with them.
+/// Whether `tokens` are the inside of one of this crate's attributes, and nothing is wrong with
+/// them.
 pub(crate) fn can_read(tokens: TokenStream) -> bool {
     let mut diagnostics = Diagnostics::default();
     read(tokens, Span::call_site(), &mut diagnostics);
@@ -147,8 +150,8 @@ impl Reader<'_> {
     }
 }
 
-/// The arguments that a text without a name may be meant for, and how they are written. `token` is the text as it was
-/// written.
+/// The arguments that a text without a name may be meant for, and how they are written. `token` is
+/// the text as it was written.
 fn positional(text: &str, token: &str) -> (&'static [&'static str], String) {
     let digits = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '_');
     let is_window = |text: &str| duration::parse(text, &duration::WINDOW).is_ok();

@@ -179,7 +179,8 @@ impl Inside<'_> {
     }
 }
 
-/// What makes an expression of what would be a name. The brackets of placeholders cannot be among them.
+/// What makes an expression of what would be a name. The brackets of placeholders cannot be among
+/// them.
 const OPERATORS: [char; 10] = ['+', '-', '*', '/', '%', '^', '&', '|', '!', '='];
 
 /// Whether `c` is a mark that is part of the character before it.

@@ -1,4 +1,5 @@
-//! The grammar of key templates, `"<user.id>:<user.email()>"`, shared by `#[rate_limit]` and `key!`.
+//! The grammar of key templates, `"<user.id>:<user.email()>"`, shared by `#[rate_limit]` and
+//! `key!`.
 
 use syn::{Error, LitStr};
 

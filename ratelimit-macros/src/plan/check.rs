@@ -2,12 +2,12 @@
 
 use syn::Expr;
 
-use crate::check::count::Count;
 use crate::check::key::Key;
-use crate::check::limits::Limits;
-use crate::check::number::Number;
 use crate::check::rule::Rule;
-use crate::check::shadow::Shadow;
+use crate::check::rule::count::Count;
+use crate::check::rule::limits::Limits;
+use crate::check::rule::shadow::Shadow;
+use crate::check::values::number::Number;
 use crate::plan::rule_static::{RuleStatic, limits};
 
 /// The fields stand in the order in which the expressions in them run.

@@ -2,9 +2,9 @@
 
 use syn::{Ident, Path};
 
-use crate::check::body::{Body, Shape};
 use crate::check::checked::Checked;
-use crate::check::output::Output;
+use crate::check::function::body::{Body, Shape};
+use crate::check::function::output::Output;
 use crate::check::refusal::Refusal;
 use crate::parse::function::Function;
 use crate::plan::guard::{self, Guard};

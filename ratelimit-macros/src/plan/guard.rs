@@ -1,7 +1,7 @@
 //! The one guard of a function.
 
-use crate::check::count::Count;
 use crate::check::rule::Rule;
+use crate::check::rule::count::Count;
 use crate::plan::check::{self, Check};
 
 /// What stands before the body, and in the last case around it.

@@ -2,12 +2,12 @@
 
 use syn::LitStr;
 
-use crate::check::algorithm::Algorithm;
-use crate::check::limit_list::Limit;
-use crate::check::limits::Limits;
-use crate::check::number::Number;
-use crate::check::on_unavailable::OnUnavailable;
 use crate::check::rule::RuleName;
+use crate::check::rule::limits::Limits;
+use crate::check::rule::limits::algorithm::Algorithm;
+use crate::check::rule::limits::list::Limit;
+use crate::check::rule::on_unavailable::OnUnavailable;
+use crate::check::values::number::Number;
 
 pub(crate) struct RuleStatic {
     pub(crate) name: RuleName,
@@ -23,8 +23,8 @@ pub(crate) struct RuleStatic {
     pub(crate) on_unavailable: Option<OnUnavailable>,
 }
 
-/// What is static of `limits`: the limits, the burst and the policy. Where only the call or the policy tells the limit, a
-/// limit of 1 stands for it.
+/// What is static of `limits`: the limits, the burst and the policy. Where only the call or the
+/// policy tells the limit, a limit of 1 stands for it.
 pub(crate) fn limits(limits: Limits) -> (Vec<Limit>, Option<u64>, Option<LitStr>) {
     match limits {
         Limits::One { window_micros, max, burst } => {

@@ -5,13 +5,14 @@ use quote::ToTokens as _;
 use syn::ext::IdentExt as _;
 use syn::{Ident, LitStr};
 
-use crate::check::async_trait;
-use crate::check::body::{Body, Shape};
-use crate::check::count::Count;
+use crate::check::function::async_trait;
+use crate::check::function::body::{Body, Shape};
+use crate::check::rule::count::Count;
 use crate::parse::function::Function;
 
-/// They are dropped in this order, the last one first, as they are without the block. One that the body does not name stays
-/// where it is, because lints would take it for used, and so does one that `count` looks at.
+/// They are dropped in this order, the last one first, as they are without the block. One that the
+/// body does not name stays where it is, because lints would take it for used, and so does one that
+/// `count` looks at.
 pub(crate) fn plan(function: &Function, body: &Body, counts: &[Count]) -> Vec<Ident> {
     if let Shape::Future(_) = body.shape {
         // There, what the body names first is dropped first, with a block around it and without.
@@ -31,8 +32,8 @@ pub(crate) fn plan(function: &Function, body: &Body, counts: &[Count]) -> Vec<Id
     taken.map(|binding| binding.ident.clone()).collect()
 }
 
-/// Whether `tokens` use the variable `name`, if only in a text that is formatted. A field is none, as in `user.name` and
-/// `User { name: … }`, nor is a path or a label.
+/// Whether `tokens` use the variable `name`, if only in a text that is formatted. A field is none,
+/// as in `user.name` and `User { name: … }`, nor is a path or a label.
 fn names(tokens: TokenStream, name: &str) -> bool {
     let (mut dots, mut label) = (0, false);
     let mut trees = tokens.into_iter().peekable();

@@ -1,4 +1,5 @@
-//! `guide/reference/expansion.md` shows what the crate expands to today. `EXPANSION_DOC=overwrite` writes it.
+//! `guide/reference/expansion.md` shows what the crate expands to today. `EXPANSION_DOC=overwrite`
+//! writes it.
 
 use std::{env, fs};
 

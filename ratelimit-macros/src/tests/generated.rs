@@ -1,5 +1,6 @@
-//! Items that nobody would write: whatever the attribute is put on, it does not panic, the item is still there, and what
-//! is wrong is said in this crate's words. `RATELIMIT_GENERATED=100000` makes more of them.
+//! Items that nobody would write: whatever the attribute is put on, it does not panic, the item is
+//! still there, and what is wrong is said in this crate's words. `RATELIMIT_GENERATED=100000` makes
+//! more of them.
 
 use std::env;
 
@@ -56,7 +57,8 @@ impl Random {
         all[self.below(all.len())]
     }
 
-    /// `tokens` with one of them, at some depth, dropped, doubled, swapped with the next or replaced by one of `others`.
+    /// `tokens` with one of them, at some depth, dropped, doubled, swapped with the next or
+    /// replaced by one of `others`.
     fn broken(&mut self, tokens: TokenStream, others: &[TokenTree]) -> TokenStream {
         let mut trees: Vec<TokenTree> = tokens.into_iter().collect();
         if trees.is_empty() {

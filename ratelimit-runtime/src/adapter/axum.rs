@@ -32,8 +32,8 @@ impl From<RateLimitError> for Response {
     }
 }
 
-/// `429`, `413`, `503` or `500`, and no more than that: a `Response` says also when to come back, and that
-/// caches leave it alone.
+/// `429`, `413`, `503` or `500`, and no more than that: a `Response` says also when to come back,
+/// and that caches leave it alone.
 impl From<RateLimitError> for StatusCode {
     fn from(error: RateLimitError) -> Self {
         error.log_if_misconfigured();

@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use crate::client_ip::{ClientIp, ClientIpRejection, Lines, TrustedProxies};
 use crate::limiter::find;
 
-/// `proxies` are those that were set for this part of the server; without any, those of the limiter in force count.
+/// `proxies` are those that were set for this part of the server; without any, those of the limiter
+/// in force count.
 pub(super) fn client_ip<'a>(
     peer: Option<SocketAddr>,
     proxies: Option<&TrustedProxies>,

@@ -12,7 +12,8 @@ use crate::key::{KeyPart, KeyWriter};
 /// [`Responses::unauthorized`](crate::Responses::unauthorized): what is missing must not become one
 /// bucket for all.
 ///
-/// A header says what the client claims. As long as nothing has checked it, limit by [`ClientIp`](crate::ClientIp) too.
+/// A header says what the client claims. As long as nothing has checked it, limit by
+/// [`ClientIp`](crate::ClientIp) too.
 ///
 /// ```
 /// use ratelimit_runtime::{HeaderKey, NamedHeader, RateLimitError, rate_limit};

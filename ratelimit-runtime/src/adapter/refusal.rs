@@ -4,8 +4,9 @@ use crate::RateLimitError;
 
 /// A return type that can carry a refusal.
 ///
-/// It holds for every `Result<T, E>` whose error is `From<RateLimitError>`, so also for `anyhow::Result`. The features
-/// `axum`, `actix-web`, `poem` and `tonic` bring the types of these frameworks:
+/// It holds for every `Result<T, E>` whose error is `From<RateLimitError>`, so also for
+/// `anyhow::Result`. The features `axum`, `actix-web`, `poem` and `tonic` bring the types of these
+/// frameworks:
 ///
 /// | feature | a handler may return |
 /// | --- | --- |

@@ -1,13 +1,15 @@
-//! `Forwarded` (RFC 7239), read from the right: the nearest proxy writes there, and the client on the left. So nothing
-//! that a client writes, well-formed or not, changes how the elements of proxies are read.
+//! `Forwarded` (RFC 7239), read from the right: the nearest proxy writes there, and the client on
+//! the left. So nothing that a client writes, well-formed or not, changes how the elements of
+//! proxies are read.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
 
 use super::address::address;
 
-/// The addresses that the elements of a line name by `for`, the last one first; `None` where one names no address:
-/// `unknown`, an obfuscated identifier (`_x`), no `for`, two of them, or what is no element.
+/// The addresses that the elements of a line name by `for`, the last one first; `None` where one
+/// names no address: `unknown`, an obfuscated identifier (`_x`), no `for`, two of them, or what is
+/// no element.
 pub(super) fn hops(line: &[u8]) -> impl Iterator<Item = Option<IpAddr>> {
     Elements { rest: Some(line) }.map(|element| node(&for_of(element)?))
 }
@@ -73,7 +75,8 @@ fn for_of(element: &[u8]) -> Option<Cow<'_, [u8]>> {
 /// A value, and what comes after it.
 fn value_of(text: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
     let Some(mut rest) = text.strip_prefix(b"\"") else {
-        // Wider than a token: many proxies write addresses with colons and brackets without quotation marks.
+        // Wider than a token: many proxies write addresses with colons and brackets without
+        // quotation marks.
         let end = text.iter().position(|&byte| byte == b';' || byte.is_ascii_whitespace()).unwrap_or(text.len());
         let (value, after) = text.split_at_checked(end)?;
         return (!value.is_empty() && !value.contains(&b'"')).then_some((Cow::Borrowed(value), after));

@@ -15,12 +15,13 @@ use crate::error::RateLimitError;
 use crate::key::Key;
 use crate::key::{KeyPart, KeyWriter};
 
-/// The address of the client: that of the connection, or, if the connection comes from one of the [`TrustedProxies`], the
-/// one that they report. The headers of any other peer are not read.
+/// The address of the client: that of the connection, or, if the connection comes from one of the
+/// [`TrustedProxies`], the one that they report. The headers of any other peer are not read.
 ///
-/// It is an extractor of axum, actix-web and poem, `ClientIp::try_from(&request)?` in layers and in tonic,
-/// [`ClientIp::of`] elsewhere, and part of a key: as an [`IpAddr`] it stands for the subscriber, so for IPv6 the /64. [`by_client_ip`](crate::by_client_ip) is the key function
-/// of a layer.
+/// It is an extractor of axum, actix-web and poem, `ClientIp::try_from(&request)?` in layers and in
+/// tonic, [`ClientIp::of`] elsewhere, and part of a key: as an [`IpAddr`] it stands for the
+/// subscriber, so for IPv6 the /64. [`by_client_ip`](crate::by_client_ip) is the key function of a
+/// layer.
 ///
 /// ```
 /// use ratelimit_runtime::{ClientIp, RateLimitError, rate_limit};
@@ -32,8 +33,8 @@ use crate::key::{KeyPart, KeyWriter};
 /// # let _ = sign_up;
 /// ```
 ///
-/// With axum, serve with `into_make_service_with_connect_info::<SocketAddr>()`; else the address is not known, and the
-/// extractor answers 500.
+/// With axum, serve with `into_make_service_with_connect_info::<SocketAddr>()`; else the address is
+/// not known, and the extractor answers 500.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientIp(pub IpAddr);
 
@@ -54,8 +55,8 @@ impl fmt::Display for ClientIp {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClientIpRejection {
-    /// The framework does not know the other end of the connection. Answered 500: the server is set up wrongly, or
-    /// listens on a Unix socket.
+    /// The framework does not know the other end of the connection. Answered 500: the server is set
+    /// up wrongly, or listens on a Unix socket.
     UnknownPeer,
     /// A trusted proxy named no client, and [`TrustedProxies::strict`] is set. Answered 400.
     UnnamedClient,
@@ -82,9 +83,9 @@ impl fmt::Display for ClientIpRejection {
 
 impl std::error::Error for ClientIpRejection {}
 
-/// The key function of a [`RateLimitLayer`](crate::RateLimitLayer) that limits by [`ClientIp`], in every framework. A
-/// request without a known address is answered 500, or 400 where [`TrustedProxies::strict`] says so, and never shares a
-/// bucket with others.
+/// The key function of a [`RateLimitLayer`](crate::RateLimitLayer) that limits by [`ClientIp`], in
+/// every framework. A request without a known address is answered 500, or 400 where
+/// [`TrustedProxies::strict`] says so, and never shares a bucket with others.
 ///
 /// ```
 /// # #[cfg(feature = "axum")] {

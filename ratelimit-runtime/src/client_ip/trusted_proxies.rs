@@ -15,20 +15,25 @@ use super::{ClientIp, ClientIpRejection, forwarded};
 use crate::observe;
 
 /// The proxies whose word on the client's address is taken. None, unless this is set up, by
-/// [`RateLimiterBuilder::trusted_proxies`](crate::RateLimiterBuilder::trusted_proxies): then it holds wherever that limiter
-/// is [in force](crate::RateLimiter::current). For a part of a server another value takes its place, by
-/// `RateLimitLayer::trusted_proxies`, or as `app_data` of actix-web or `data` of poem.
+/// [`RateLimiterBuilder::trusted_proxies`](crate::RateLimiterBuilder::trusted_proxies): then it
+/// holds wherever that limiter is [in force](crate::RateLimiter::current). For a part of a server
+/// another value takes its place, by `RateLimitLayer::trusted_proxies`, or as `app_data` of
+/// actix-web or `data` of poem.
 ///
-/// From the right end of `Forwarded` (RFC 7239) and `X-Forwarded-For`, where the nearest proxy writes, addresses of trusted
-/// proxies are skipped; the first other one is the client. What stands further left was sent by the client, and says nothing.
+/// From the right end of `Forwarded` (RFC 7239) and `X-Forwarded-For`, where the nearest proxy
+/// writes, addresses of trusted proxies are skipped; the first other one is the client. What stands
+/// further left was sent by the client, and says nothing.
 ///
-/// - Where a request has both header fields, they are read side by side, and count as far as they agree: at the first
-///   difference the nearest address that both name, or else the proxy, is the client's. A proxy that writes one of them and
-///   passes on the other as the client sent it lets clients bring that about: let it remove the other, or say here which
-///   one it writes, by [`forwarded_only`](Self::forwarded_only) or [`x_forwarded_for_only`](Self::x_forwarded_for_only).
-/// - A trusted proxy may name no client: neither field, `unknown`, an obfuscated identifier, something else than an address,
-///   or two answers. Then its own address stands for all its clients, which share their limits. The event `no_client` says
-///   so, once for each reason; with [`strict`](Self::strict), such requests are answered 400.
+/// - Where a request has both header fields, they are read side by side, and count as far as they
+///   agree: at the first difference the nearest address that both name, or else the proxy, is the
+///   client's. A proxy that writes one of them and passes on the other as the client sent it lets
+///   clients bring that about: let it remove the other, or say here which one it writes, by
+///   [`forwarded_only`](Self::forwarded_only) or
+///   [`x_forwarded_for_only`](Self::x_forwarded_for_only).
+/// - A trusted proxy may name no client: neither field, `unknown`, an obfuscated identifier,
+///   something else than an address, or two answers. Then its own address stands for all its
+///   clients, which share their limits. The event `no_client` says so, once for each reason; with
+///   [`strict`](Self::strict), such requests are answered 400.
 ///
 /// ```
 /// use ratelimit_runtime::{RateLimiter, TrustedProxies};
@@ -98,8 +103,8 @@ impl std::error::Error for InvalidProxy {}
 const MOST_HOPS: usize = 32;
 
 impl TrustedProxies {
-    /// Proxies with these addresses (`"10.1.2.3"`) or in these networks (`"10.0.0.0/8"`). IPv4 that is written as IPv6 is
-    /// IPv4: `"::ffff:10.0.0.0/104"` is `"10.0.0.0/8"`.
+    /// Proxies with these addresses (`"10.1.2.3"`) or in these networks (`"10.0.0.0/8"`). IPv4 that
+    /// is written as IPv6 is IPv4: `"::ffff:10.0.0.0/104"` is `"10.0.0.0/8"`.
     ///
     /// # Errors
     ///
@@ -123,7 +128,8 @@ impl TrustedProxies {
         self
     }
 
-    /// Takes the client's address from this header alone, which the proxy overwrites with the one address that it saw.
+    /// Takes the client's address from this header alone, which the proxy overwrites with the one
+    /// address that it saw.
     ///
     /// # Errors
     ///
@@ -138,8 +144,9 @@ impl TrustedProxies {
         Ok(self)
     }
 
-    /// Whether requests of a trusted proxy that names no client are answered 400, in place of sharing the limits of the
-    /// proxy's own address. Off unless set. Health checks that a proxy makes itself name no client either.
+    /// Whether requests of a trusted proxy that names no client are answered 400, in place of
+    /// sharing the limits of the proxy's own address. Off unless set. Health checks that a proxy
+    /// makes itself name no client either.
     #[must_use]
     pub fn strict(mut self, strict: bool) -> Self {
         self.strict = strict;
@@ -178,7 +185,8 @@ impl TrustedProxies {
         }
     }
 
-    /// The client that proxies name, or the last proxy that is known, and why nothing is known beyond it.
+    /// The client that proxies name, or the last proxy that is known, and why nothing is known
+    /// beyond it.
     fn named<'a>(&self, peer: IpAddr, lines: impl Fn(&str) -> Lines<'a>) -> Result<IpAddr, (IpAddr, Unnamed)> {
         let (forwarded, x_forwarded_for) = match &self.fields {
             Fields::Both => (lines("forwarded"), lines("x-forwarded-for")),

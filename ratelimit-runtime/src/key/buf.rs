@@ -12,8 +12,8 @@ const FRONT: usize = 24;
 /// How much is kept without an allocation. Keys move from hand to hand, so it is not more.
 const INLINE: usize = FRONT + 136;
 
-/// The bytes of a key; on the stack for ordinary ones. It is made to be appended to. What all keys of a limiter begin with
-/// is written [in front](Self::behind) of it once the limiter is known.
+/// The bytes of a key; on the stack for ordinary ones. It is made to be appended to. What all keys
+/// of a limiter begin with is written [in front](Self::behind) of it once the limiter is known.
 #[derive(Clone)]
 pub(crate) struct KeyBuf {
     len: usize,

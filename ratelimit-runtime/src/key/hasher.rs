@@ -19,8 +19,9 @@ impl KeyHasher {
         Hmac::new_from_slice(secret).ok().map(Self)
     }
 
-    /// Hides what follows the first `rule_len` bytes. The digest covers those too, so that one person's keys cannot be
-    /// linked across rules. What is hidden already stays as it is: lists of keys give it so.
+    /// Hides what follows the first `rule_len` bytes. The digest covers those too, so that one
+    /// person's keys cannot be linked across rules. What is hidden already stays as it is: lists of
+    /// keys give it so.
     pub(crate) fn hide(&self, key: &mut KeyBuf, rule_len: usize) {
         if key.len() == rule_len || is_hidden(key.get(rule_len..).unwrap_or_default()) {
             return;
@@ -32,7 +33,8 @@ impl KeyHasher {
     }
 }
 
-/// Whether this is what [`KeyHasher::hide`] writes. A template holds that only if somebody has put it there.
+/// Whether this is what [`KeyHasher::hide`] writes. A template holds that only if somebody has put
+/// it there.
 fn is_hidden(rendered: &[u8]) -> bool {
     let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     rendered.len() == 33 && rendered.split_first().is_some_and(|(mark, hex)| *mark == b'#' && hex.iter().all(is_hex))

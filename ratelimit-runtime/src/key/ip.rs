@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::writer::{KeyPart, KeyWriter};
 
-/// The exact address, to count hosts instead of subscribers. Only an IPv4-mapped IPv6 address is changed: it is read
-/// as the IPv4 address in it.
+/// The exact address, to count hosts instead of subscribers. Only an IPv4-mapped IPv6 address is
+/// changed: it is read as the IPv4 address in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ExactIp(pub IpAddr);
 
@@ -16,7 +16,8 @@ impl KeyPart for ExactIp {
     }
 }
 
-/// The subscriber: IPv4 as it is, also when embedded in an IPv6 address; IPv6 by its /64, which is what one customer gets.
+/// The subscriber: IPv4 as it is, also when embedded in an IPv6 address; IPv6 by its /64, which is
+/// what one customer gets.
 #[diagnostic::do_not_recommend]
 impl KeyPart for IpAddr {
     fn write_key(&self, key: &mut KeyWriter<'_>) {
@@ -46,7 +47,8 @@ impl KeyPart for Ipv6Addr {
     }
 }
 
-/// The IPv4 address behind an IPv6 one: mapped (`::ffff:0:0/96`), NAT64 (`64:ff9b::/96`), 6to4 (`2002::/16`).
+/// The IPv4 address behind an IPv6 one: mapped (`::ffff:0:0/96`), NAT64 (`64:ff9b::/96`), 6to4
+/// (`2002::/16`).
 fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let join = |high: u16, low: u16| Some(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)));
     match address.segments() {

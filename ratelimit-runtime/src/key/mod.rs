@@ -1,12 +1,14 @@
-//! Keys: what calls are counted by, such as a user or an address, and how they are rendered to bytes.
+//! Keys: what calls are counted by, such as a user or an address, and how they are rendered to
+//! bytes.
 //!
 //! A key is rendered from values, each in its own brackets: `"<tenant>/<email>"` becomes
 //! `<acme>/<alice@example.com>`. Rendering is
 //!
-//! * **injective**: different values, or different templates, never give the same key, whatever bytes they contain. A
-//!   byte that could be mistaken for the frame is escaped, as in `%3C`;
+//! * **injective**: different values, or different templates, never give the same key, whatever
+//!   bytes they contain. A byte that could be mistaken for the frame is escaped, as in `%3C`;
 //! * **bounded**: a value whose rendering is longer than 160 bytes becomes `#` and a digest;
-//! * **readable** for ordinary values, and free of braces, which a Redis Cluster would read as a hash tag.
+//! * **readable** for ordinary values, and free of braces, which a Redis Cluster would read as a
+//!   hash tag.
 //!
 //! The bytes are part of the crate's contract: two releases that run side by side agree on them.
 
@@ -25,7 +27,8 @@ pub use self::writer::{KeyPart, KeyWriter};
 
 /// A rendered key, made by [`key!`](crate::key!) or [`Key::of`].
 ///
-/// With it, `acquire`, `peek` and `reset` reach exactly the bucket that an attribute with the same template uses.
+/// With it, `acquire`, `peek` and `reset` reach exactly the bucket that an attribute with the same
+/// template uses.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(KeyBuf);
 
@@ -43,11 +46,13 @@ impl Key {
         builder.finish()
     }
 
-    /// The key with this rendering: what [`as_bytes`](Self::as_bytes) gives, and what tools find at the end of a stored key.
+    /// The key with this rendering: what [`as_bytes`](Self::as_bytes) gives, and what tools find at
+    /// the end of a stored key.
     ///
     /// # Errors
     ///
-    /// If no key has this rendering: brackets that do not match, a brace, or a character that rendering escapes.
+    /// If no key has this rendering: brackets that do not match, a brace, or a character that
+    /// rendering escapes.
     ///
     /// ```
     /// # #[cfg(feature = "macros")] {
@@ -208,7 +213,8 @@ mod tests {
         assert!(a.as_bytes().len() < 40);
         // Short enough as it is, too long once it is escaped.
         assert!(Key::of(&"{".repeat(100)).as_bytes().len() < 40);
-        // The digest of a value is not the digest of its rendering, nor a text that looks like either.
+        // The digest of a value is not the digest of its rendering, nor a text that looks like
+        // either.
         let text = "x,".repeat(100);
         let parts: Vec<&str> = text.split_terminator(',').collect();
         assert_ne!(Key::of(text.trim_end_matches(',')), Key::of(&parts));

@@ -1,5 +1,5 @@
-//! [`KeyPart`], a value that can be part of a key, and [`KeyWriter`], which is the only way to write one. The writer
-//! separates and escapes what it is given, so no part can run into another.
+//! [`KeyPart`], a value that can be part of a key, and [`KeyWriter`], which is the only way to
+//! write one. The writer separates and escapes what it is given, so no part can run into another.
 
 use std::fmt;
 
@@ -30,10 +30,11 @@ use super::buf::{KeyBuf, MAX_PART};
 ///
 /// # What counts as the same value
 ///
-/// All values of one type are told apart, with one exception: an IP address stands for its subscriber (IPv4 embedded
-/// in IPv6 is IPv4, an IPv6 address is its /64; [`ExactIp`](crate::ExactIp) keeps the address). Between
-/// types, values that read the same are the same: `7_u8`, `7_u64` and `"7"`; `"a"`, `String::from("a")` and `b"a"`;
-/// a reference or a smart pointer and what it points to. Floating-point numbers are not keys.
+/// All values of one type are told apart, with one exception: an IP address stands for its
+/// subscriber (IPv4 embedded in IPv6 is IPv4, an IPv6 address is its /64;
+/// [`ExactIp`](crate::ExactIp) keeps the address). Between types, values that read the same are the
+/// same: `7_u8`, `7_u64` and `"7"`; `"a"`, `String::from("a")` and `b"a"`; a reference or a smart
+/// pointer and what it points to. Floating-point numbers are not keys.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be part of a rate limit key",
     label = "not a `KeyPart`",
@@ -61,8 +62,8 @@ pub trait KeyPart {
 
 /// Writes one value into a key.
 ///
-/// A value is a sequence of *items*: a text, a number, a nested value, a group of them. The writer separates and
-/// escapes them, so that two different sequences never give the same bytes.
+/// A value is a sequence of *items*: a text, a number, a nested value, a group of them. The writer
+/// separates and escapes them, so that two different sequences never give the same bytes.
 ///
 /// | call | rendered |
 /// | --- | --- |
@@ -241,7 +242,8 @@ fn special(bytes: &[u8]) -> u8 {
     chunks.iter().fold(of(rest), |all, chunk| all | of(chunk))
 }
 
-/// Copies bytes; those that could be mistaken for the frame, and those that are not UTF-8, become `%` and two hexadecimal digits.
+/// Copies bytes; those that could be mistaken for the frame, and those that are not UTF-8, become
+/// `%` and two hexadecimal digits.
 #[inline]
 pub(super) fn escape_into(out: &mut KeyBuf, bytes: &[u8], place: Place) {
     if special(bytes) & place.bit() == 0 {

@@ -1,4 +1,5 @@
-//! Decisions as the header fields `RateLimit-Policy` and `RateLimit` of draft-ietf-httpapi-ratelimit-headers-10.
+//! Decisions as the header fields `RateLimit-Policy` and `RateLimit` of
+//! draft-ietf-httpapi-ratelimit-headers-10.
 
 use std::fmt::Write as _;
 
@@ -64,8 +65,8 @@ impl<'a> Item<'a> {
 pub(crate) struct Standings<'a>(Vec<Item<'a>>);
 
 impl<'a> Standings<'a> {
-    /// After these decisions, and a refusal that need not be among them. Rules in shadow mode refuse
-    /// no call, so they are not told of.
+    /// After these decisions, and a refusal that need not be among them. Rules in shadow mode
+    /// refuse no call, so they are not told of.
     #[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
     pub(crate) fn after(observations: &'a [Observation], refusal: Option<&'a Decision>) -> Self {
         let mut standings = Self(Vec::new());
@@ -157,7 +158,8 @@ pub(crate) fn legacy_fields(decision: &Decision) -> impl Iterator<Item = Field> 
     counts.into_iter().chain(reset(decision).map(|seconds| ("x-ratelimit-reset", seconds.to_string())))
 }
 
-/// The seconds after which a further call is worth it: of a refused call those of `Retry-After`, if it has them.
+/// The seconds after which a further call is worth it: of a refused call those of `Retry-After`, if
+/// it has them.
 pub(crate) fn reset(decision: &Decision) -> Option<u64> {
     let reset = if decision.is_allowed() { Some(decision.reset_after()) } else { decision.retry_after() };
     reset.map(whole_seconds)
@@ -166,7 +168,8 @@ pub(crate) fn reset(decision: &Decision) -> Option<u64> {
 /// A structured string holds printable ASCII, and two names must not become one.
 const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
 
-/// The limits of a rule have names of their own. Of a path, which derived names are, clients are told the last part alone.
+/// The limits of a rule have names of their own. Of a path, which derived names are, clients are
+/// told the last part alone.
 pub(super) fn name(rule: &str, index: usize) -> String {
     let mut name = utf8_percent_encode(rule.rsplit('.').next().unwrap_or(rule), ENCODED).to_string();
     if index > 0 {

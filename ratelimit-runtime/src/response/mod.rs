@@ -1,5 +1,5 @@
-//! What clients are told over HTTP: `fields` writes decisions as header fields, [`Responses`] says what a refusal looks
-//! like. The adapters put both into the words of their frameworks.
+//! What clients are told over HTTP: `fields` writes decisions as header fields, [`Responses`] says
+//! what a refusal looks like. The adapters put both into the words of their frameworks.
 
 mod body;
 mod fields;

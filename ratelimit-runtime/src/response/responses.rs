@@ -61,14 +61,15 @@ pub struct Responses {
 }
 
 impl Responses {
-    /// `{"code":429,"message":"too many requests, try again in 31s","data":null}`, as `application/json`.
+    /// `{"code":429,"message":"too many requests, try again in 31s","data":null}`, as
+    /// `application/json`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Problem details as RFC 9457 has them, of the type `application/problem+json`: `type`, `title`, `status` and
-    /// `detail`, and for a limit that is used up the `violated-policies`.
+    /// Problem details as RFC 9457 has them, of the type `application/problem+json`: `type`,
+    /// `title`, `status` and `detail`, and for a limit that is used up the `violated-policies`.
     #[must_use]
     pub fn problem_json(mut self) -> Self {
         self.body = Body::Problem;
@@ -82,8 +83,8 @@ impl Responses {
         self
     }
 
-    /// Whether to send `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` (in seconds) as well: no unless
-    /// set.
+    /// Whether to send `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` (in
+    /// seconds) as well: no unless set.
     #[must_use]
     pub fn legacy_headers(mut self, on: bool) -> Self {
         self.legacy = on;

@@ -16,7 +16,8 @@ use crate::support::cluster::RedisCluster;
 /// One node that is sick does not make the others refuse what they have.
 const EACH_FOR_ITSELF: [&str; 2] = ["--cluster-require-full-coverage", "no"];
 
-/// Nobody was answered by anybody else than the store, but for what is late on a machine that is busy with other things.
+/// Nobody was answered by anybody else than the store, but for what is late on a machine that is
+/// busy with other things.
 fn assert_unnoticed(account: &Account) {
     for policy in POLICIES {
         let all = account.of(policy).count();

@@ -86,7 +86,8 @@ pub(crate) async fn node_removed() -> Row {
     for (turn, &slot) in slots.iter().enumerate() {
         cluster.move_slot(slot, turn % 3);
     }
-    // A node that takes a slot for the leaving one's says CLUSTERDOWN once it has forgotten that one.
+    // A node that takes a slot for the leaving one's says CLUSTERDOWN once it has forgotten that
+    // one.
     cluster.wait_until_whole();
     cluster.forget(leaving);
     load.go_on(Duration::from_secs(1)).await;

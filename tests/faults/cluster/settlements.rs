@@ -21,8 +21,8 @@ async fn log_in(limiter: &RateLimiter, user: u64, mut over: watch::Receiver<bool
     Ok(())
 }
 
-/// They end on a runtime that has no connections yet, so it has to be found out there who serves. Each is settled once the
-/// node of its slot does, and no other is waited for.
+/// They end on a runtime that has no connections yet, so it has to be found out there who serves.
+/// Each is settled once the node of its slot does, and no other is waited for.
 pub(crate) async fn settled_beside_a_dead_master() -> Row {
     let mut cluster = RedisCluster::start_with(3, 0, &EACH_FOR_ITSELF);
     let limiter = RateLimiter::builder().redis(&cluster.url()).timeout(Duration::from_secs(5)).build().unwrap();

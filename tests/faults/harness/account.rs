@@ -10,8 +10,8 @@ use super::load::{AFTER_STALL, CALLERS, LIMIT, POLICIES, TIMEOUT};
 use super::log::Logged;
 use super::row::{Row, millis};
 
-/// By how much a call may exceed its timeout, besides what its runtime was late: timers count in milliseconds, and
-/// there is work to be done after them.
+/// By how much a call may exceed its timeout, besides what its runtime was late: timers count in
+/// milliseconds, and there is work to be done after them.
 const SLACK: Duration = Duration::from_millis(40);
 
 /// Who answered a call.
@@ -129,7 +129,8 @@ impl Account {
         self.masters = 2;
     }
 
-    /// How many calls of a policy were answered by this, from the beginning of the fault to its end.
+    /// How many calls of a policy were answered by this, from the beginning of the fault to its
+    /// end.
     pub(crate) fn during(&self, policy: OnUnavailable, by: Answered) -> usize {
         let (fault, healed) = (self.fault(), self.marks.healed.unwrap_or(Duration::MAX));
         let during = |call: &&Call| call.by == by && call.answered > fault && call.sent < healed;
@@ -159,7 +160,8 @@ impl Account {
         }
     }
 
-    /// The fault was none: the store answered all calls, but for those whom a busy machine may have kept waiting once.
+    /// The fault was none: the store answered all calls, but for those whom a busy machine may have
+    /// kept waiting once.
     pub(crate) fn assert_unnoticed(&self) {
         assert!(
             self.degraded() <= CALLERS,
@@ -169,7 +171,8 @@ impl Account {
         );
     }
 
-    /// The log got one line when the server at this address was lost, and one when it was back, from each limiter.
+    /// The log got one line when the server at this address was lost, and one when it was back,
+    /// from each limiter.
     pub(crate) fn assert_logged_once(&self, address: &str) {
         let logged = Logged::about(address);
         let counts = (logged.with("Redis does not serve"), logged.with("Redis serves again"));
@@ -192,8 +195,8 @@ impl Account {
         }
     }
 
-    /// After the end of the fault: when the first answer of the store came, and the last that was another's, whichever
-    /// policy was the last.
+    /// After the end of the fault: when the first answer of the store came, and the last that was
+    /// another's, whichever policy was the last.
     pub(crate) fn recovery(&self) -> Option<(Duration, Duration)> {
         let healed = self.marks.healed?;
         let after = |call: &&Call| call.answered > healed;
@@ -255,8 +258,8 @@ impl Account {
         );
     }
 
-    /// How many calls were not decided by the store from the beginning of the fault on, without the machine being to
-    /// blame.
+    /// How many calls were not decided by the store from the beginning of the fault on, without the
+    /// machine being to blame.
     pub(crate) fn degraded(&self) -> usize {
         let calls = self.lanes.iter().flat_map(|lane| &lane.calls);
         calls.filter(|call| call.answered > self.fault() && !call.by.is_store() && !self.is_disturbed(call)).count()
@@ -267,7 +270,8 @@ impl Account {
         self.stalls.iter().any(|(from, to)| *from < call.answered && *to + AFTER_STALL > call.sent)
     }
 
-    /// The store admits `max` in a window, the memory of the process as much again, and a store that forgets begins anew.
+    /// The store admits `max` in a window, the memory of the process as much again, and a store
+    /// that forgets begins anew.
     fn check_windows(&self, lane: &Lane) {
         let policy = lane.policy;
         for epoch in 0..=self.marks.forgets.len() {
@@ -284,7 +288,8 @@ impl Account {
         assert!(most <= allowed, "`{policy}`: {most} of {allowed} were admitted in one window");
     }
 
-    /// How many of the hot key's calls the store admitted in one window, at most, in one life of its logs.
+    /// How many of the hot key's calls the store admitted in one window, at most, in one life of
+    /// its logs.
     fn most_by_store(&self, lane: &Lane, epoch: usize) -> usize {
         let begin = epoch.checked_sub(1).and_then(|last| self.marks.forgets.get(last)).copied();
         let end = self.marks.forgets.get(epoch).copied().unwrap_or(Duration::MAX);
@@ -322,7 +327,8 @@ impl Account {
         format!("{}: {}", lane.policy, counts.join(", "))
     }
 
-    /// Who answered when: a line for every quarter of a second and policy, to find out what went wrong.
+    /// Who answered when: a line for every quarter of a second and policy, to find out what went
+    /// wrong.
     pub(crate) fn timeline(&self) -> String {
         let mut counts = BTreeMap::new();
         for lane in &self.lanes {
@@ -357,8 +363,8 @@ fn max() -> usize {
     usize::try_from(LIMIT.max()).expect("a small limit")
 }
 
-/// The largest number of calls that must have been decided within one window, wherever between its sending and its
-/// answer each was.
+/// The largest number of calls that must have been decided within one window, wherever between its
+/// sending and its answer each was.
 pub(crate) fn most_in_a_window(mut calls: Vec<&Call>, window: Duration) -> usize {
     calls.sort_by_key(|call| call.sent);
     let from = |(place, first): (usize, &&Call)| {

@@ -3,7 +3,8 @@
 use crate::support::eventually;
 use crate::support::redis::RedisServer;
 
-/// Once its limiters are dropped, a server has no connection of theirs, and never a key without a time to live.
+/// Once its limiters are dropped, a server has no connection of theirs, and never a key without a
+/// time to live.
 pub(crate) fn nothing_is_left_on(server: &RedisServer) {
     // db0:keys=65,expires=65,avg_ttl=…
     let keyspace = server.cli(&["INFO", "keyspace"]);

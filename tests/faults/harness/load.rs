@@ -33,7 +33,8 @@ pub(crate) const CALLERS: usize = POLICIES.len() * (HOT + DISTINCT);
 /// The store is back once it alone has answered for so long, this often.
 const STEADY: Duration = Duration::from_millis(300);
 const STEADY_CALLS: usize = 10;
-/// After a machine has stopped everything, it takes a moment until the store is believed to serve again.
+/// After a machine has stopped everything, it takes a moment until the store is believed to serve
+/// again.
 pub(super) const AFTER_STALL: Duration = Duration::from_secs(1);
 /// For so long after a fault.
 const MERCY: Duration = Duration::from_secs(15);
@@ -67,7 +68,8 @@ impl Load {
         Self::with(|builder| builder.redis(url)).await
     }
 
-    /// On a store of another kind: `with` adds it, and whatever else, to a builder that has prefix, timeout and policy.
+    /// On a store of another kind: `with` adds it, and whatever else, to a builder that has prefix,
+    /// timeout and policy.
     pub(crate) async fn with(with: impl Fn(RateLimiterBuilder) -> RateLimiterBuilder) -> Self {
         let mut load = Self::new(with);
         for lane in &load.lanes {
@@ -128,7 +130,8 @@ impl Load {
                 });
             }
         }
-        // Timers and calls share the one thread of the runtime, so that a late timer tells of late answers.
+        // Timers and calls share the one thread of the runtime, so that a late timer tells of late
+        // answers.
         let (start, stopped, stalls) = (self.start, Arc::clone(&self.stopped), Arc::clone(&self.stalls));
         self.callers.spawn(async move {
             while !stopped.load(Ordering::Relaxed) {
@@ -163,13 +166,14 @@ impl Load {
         self.marks.healed = Some(self.start.elapsed());
     }
 
-    /// Between two answers, the store loses what it has logged: limits begin anew, in every process.
+    /// Between two answers, the store loses what it has logged: limits begin anew, in every
+    /// process.
     pub(crate) fn store_forgets(&mut self) {
         self.marks.forgets.push(self.start.elapsed());
     }
 
-    /// Goes on until the store alone answers everybody, which must not take longer than `within` after the fault; and
-    /// then for another window, so that it is seen whether limits hold.
+    /// Goes on until the store alone answers everybody, which must not take longer than `within`
+    /// after the fault; and then for another window, so that it is seen whether limits hold.
     pub(crate) async fn recover(&mut self, within: Duration) {
         let healed = self.marks.healed.expect("the fault is over");
         loop {

@@ -1,7 +1,7 @@
 //! What a fault does to callers, and how that is put on record.
 //!
-//! A *case* is an async function that starts servers of its own, keeps a [`Load`] on them, brings a fault about, and gives
-//! a [`Row`] of the table (or several):
+//! A *case* is an async function that starts servers of its own, keeps a [`Load`] on them, brings a
+//! fault about, and gives a [`Row`] of the table (or several):
 //!
 //! ```ignore
 //! pub(crate) async fn killed_and_back_empty() -> Row {
@@ -20,11 +20,12 @@
 //! }
 //! ```
 //!
-//! [`Load::end`] holds every call to its timeout, the store to `max` in every window, every policy to its promise, and
-//! the limiters to leaving no task behind. What is special to a fault the case asserts itself, on the [`Account`].
+//! [`Load::end`] holds every call to its timeout, the store to `max` in every window, every policy
+//! to its promise, and the limiters to leaving no task behind. What is special to a fault the case
+//! asserts itself, on the [`Account`].
 //!
-//! Cases run at the same time, in a thread and on a runtime of their own, so they may block. A case that burns the
-//! processor is [`alone`](Case::alone). Cases are listed in `main.rs`.
+//! Cases run at the same time, in a thread and on a runtime of their own, so they may block. A case
+//! that burns the processor is [`alone`](Case::alone). Cases are listed in `main.rs`.
 
 #![allow(dead_code, unused_imports, reason = "what cases may use")]
 

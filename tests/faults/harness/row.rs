@@ -16,7 +16,8 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// The row of a case that counts by itself; [`Account::row`](super::Account::row) makes the others.
+    /// The row of a case that counts by itself; [`Account::row`](super::Account::row) makes the
+    /// others.
     pub(crate) fn new(fault: impl Into<String>) -> Self {
         let none = || "–".to_owned();
         Self {

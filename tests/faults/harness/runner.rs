@@ -206,7 +206,8 @@ fn message(panic: &(dyn Any + Send)) -> &str {
 /// Writes the table below the mark of the file that is named for it.
 fn report(table: &str) {
     let Some(path) = std::env::var_os(REPORT) else { return };
-    // From the root of the workspace, where `cargo` is called; it runs tests in the folder of their package.
+    // From the root of the workspace, where `cargo` is called; it runs tests in the folder of their
+    // package.
     let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join(path);
     let text = fs::read_to_string(&path).unwrap_or_default();
     let above = text.split_once(MARK).map_or(text.as_str(), |(above, _)| above);

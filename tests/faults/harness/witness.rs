@@ -1,7 +1,8 @@
 //! What the machine does to a client and a server that have nothing to do with any fault.
 //!
-//! A machine that is busy with other things, or a virtual one that is put to sleep, stops servers and clients for longer than
-//! a timeout. Then calls are answered by policy, as they should be, and no case may blame its fault for it.
+//! A machine that is busy with other things, or a virtual one that is put to sleep, stops servers
+//! and clients for longer than a timeout. Then calls are answered by policy, as they should be, and
+//! no case may blame its fault for it.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread;

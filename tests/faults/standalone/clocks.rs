@@ -1,5 +1,5 @@
-//! Clocks that are set while a server runs. A limit is exact on the server's clock; these show what that means for
-//! those who live by another.
+//! Clocks that are set while a server runs. A limit is exact on the server's clock; these show what
+//! that means for those who live by another.
 
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,9 @@ const STALE: Duration = Duration::from_secs(1);
 /// For machines that are busy.
 pub(super) const SLACK: Duration = Duration::from_millis(1_500);
 
-/// What was logged is older by the step, and its slots are free by so much earlier: a window that holds the step admits up
-/// to `max` before and `max` after it. Not more, and nobody is turned away.
+/// What was logged is older by the step, and its slots are free by so much earlier: a window that
+/// holds the step admits up to `max` before and `max` after it. Not more, and nobody is turned
+/// away.
 pub(crate) async fn clock_set_forward() -> Row {
     const FAULT: &str = "clock set forward by 5 s";
     let clock = match ServerClock::new() {
@@ -43,8 +44,8 @@ pub(crate) async fn clock_set_forward() -> Row {
     account.row(FAULT)
 }
 
-/// Time stands still for a key until its log is given up, which is a window after it is first used again: it admits no
-/// more than without the step, and for a window at most nothing.
+/// Time stands still for a key until its log is given up, which is a window after it is first used
+/// again: it admits no more than without the step, and for a window at most nothing.
 pub(crate) async fn clock_set_back() -> Row {
     const FAULT: &str = "clock set back by 5 s";
     let clock = match ServerClock::new() {

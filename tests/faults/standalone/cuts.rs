@@ -8,8 +8,9 @@ use crate::harness::{Answered, CALLERS, Load, Row, nothing_is_left_on};
 use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;
 
-/// Connections that were good end now and then. A call that was on its way may have been charged, so it is not sent again
-/// but answered by policy; all others wait for the next connection, and notice nothing.
+/// Connections that were good end now and then. A call that was on its way may have been charged,
+/// so it is not sent again but answered by policy; all others wait for the next connection, and
+/// notice nothing.
 pub(crate) async fn clients_killed() -> Row {
     const KILLS: usize = 5;
     let server = RedisServer::start();
@@ -136,7 +137,8 @@ pub(crate) async fn swallowed() -> Row {
     account.row("a network that swallows every byte, and accepts, for 4 s")
 }
 
-/// A firewall has forgotten the connections, and nobody is told. They are given up after two seconds without a byte.
+/// A firewall has forgotten the connections, and nobody is told. They are given up after two
+/// seconds without a byte.
 pub(crate) async fn connections_forgotten() -> Row {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port()).await;

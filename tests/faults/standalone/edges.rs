@@ -1,4 +1,5 @@
-//! What holds at the edges of an outage: for several processes, for blocks, for calls on their way, for reservations.
+//! What holds at the edges of an outage: for several processes, for blocks, for calls on their way,
+//! for reservations.
 
 use std::time::{Duration, Instant};
 
@@ -19,9 +20,9 @@ const PROCESSES: usize = 3;
 const MAX: usize = 20;
 const WINDOW: Duration = Duration::from_secs(2);
 
-/// With `local` and N processes, a window that touches an outage admits up to (N + 1) · `max`, however often the outage
-/// comes and goes within it; with `deny` never more than `max`. The store itself never admits more than `max`, so it is
-/// authoritative as soon as it is back.
+/// With `local` and N processes, a window that touches an outage admits up to (N + 1) · `max`,
+/// however often the outage comes and goes within it; with `deny` never more than `max`. The store
+/// itself never admits more than `max`, so it is authoritative as soon as it is back.
 pub(crate) async fn several_processes_and_an_outage_that_flaps() -> Vec<Row> {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port()).await;
@@ -108,7 +109,8 @@ fn admissions(printed: &str) -> Vec<Call> {
     printed.lines().map(call).collect()
 }
 
-/// A call whose reply is lost may have been charged, is not sent again, and is answered by policy, at once.
+/// A call whose reply is lost may have been charged, is not sent again, and is answered by policy,
+/// at once.
 pub(crate) async fn replies_that_are_lost() -> Row {
     const CALLS: u64 = 20;
     let server = RedisServer::start();
@@ -192,7 +194,8 @@ impl From<RateLimitError> for Failure {
     }
 }
 
-/// Calls that began before the outage and end in it are settled after it: what does not count is given back.
+/// Calls that began before the outage and end in it are settled after it: what does not count is
+/// given back.
 pub(crate) async fn reservations() -> Row {
     const RIGHT: usize = 30;
     const WRONG: usize = 20;

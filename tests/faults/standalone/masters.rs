@@ -1,4 +1,5 @@
-//! Masters that are replaced by their replicas. The clients' name leads to the new one, as a fail-over makes it.
+//! Masters that are replaced by their replicas. The clients' name leads to the new one, as a
+//! fail-over makes it.
 
 use std::time::{Duration, Instant};
 
@@ -62,7 +63,8 @@ impl Pair {
     }
 }
 
-/// The old master says READONLY, and everybody asks for the new one. No window admits more than without.
+/// The old master says READONLY, and everybody asks for the new one. No window admits more than
+/// without.
 pub(crate) async fn failed_over() -> Row {
     let pair = Pair::start().await;
     let mut load = Load::on(&pair.name.url()).await;
@@ -125,8 +127,8 @@ pub(crate) async fn failed_over_to_a_clock_ahead() -> Row {
     account.row(FAULT)
 }
 
-/// As if the clock had been set back: a key that was in use admits nothing for a window at most, counted from its first
-/// use, and never more than before.
+/// As if the clock had been set back: a key that was in use admits nothing for a window at most,
+/// counted from its first use, and never more than before.
 pub(crate) async fn failed_over_to_a_clock_behind() -> Row {
     const FAULT: &str = "a replica promoted whose clock is 5 s behind";
     let clock = match ServerClock::new() {

@@ -1,5 +1,5 @@
-//! An annotation whose key is an expression (`#email`, `#user.id + ':' + #user.email`), over a sorted set, with a JSON
-//! body on 429 and fail-open.
+//! An annotation whose key is an expression (`#email`, `#user.id + ':' + #user.email`), over a
+//! sorted set, with a JSON body on 429 and fail-open.
 
 use std::sync::Arc;
 
@@ -125,8 +125,8 @@ async fn parallel_calls_do_not_pass_between_check_and_act() {
     }
 }
 
-/// Where the caller's clock decides, one that runs ahead empties the window. Here the server's does: the process may
-/// believe what it likes.
+/// Where the caller's clock decides, one that runs ahead empties the window. Here the server's
+/// does: the process may believe what it likes.
 #[tokio::test]
 async fn the_clock_of_the_caller_does_not_decide() {
     let (limiter, _) = on_redis(shared());
@@ -140,7 +140,8 @@ async fn the_clock_of_the_caller_does_not_decide() {
     }
 }
 
-/// An expression that names nothing fails when the function is called; here the compiler refuses it.
+/// An expression that names nothing fails when the function is called; here the compiler refuses
+/// it.
 #[test]
 fn an_expression_that_names_nothing_does_not_compile() {
     let said = include_str!("../../compiler/ui/fail/template/unknown.stderr");
@@ -156,7 +157,8 @@ mod billing {
     }
 }
 
-/// A key that is made of the expression alone is one budget for all methods that use the same expression.
+/// A key that is made of the expression alone is one budget for all methods that use the same
+/// expression.
 #[tokio::test]
 async fn functions_with_one_expression_do_not_share_a_budget() {
     for (limiter, _) in both() {

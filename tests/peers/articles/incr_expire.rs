@@ -1,5 +1,5 @@
-//! An annotation over `INCR` and `EXPIRE`: a key, a window in seconds, a number of times, and helpers for the second,
-//! the minute, the hour and the day.
+//! An annotation over `INCR` and `EXPIRE`: a key, a window in seconds, a number of times, and
+//! helpers for the second, the minute, the hour and the day.
 
 use super::*;
 
@@ -46,8 +46,8 @@ async fn there_are_helpers_for_second_minute_hour_and_day() {
     }
 }
 
-/// Between two steps a process may die: here a check is one command, so there is no between, and every key has an
-/// expiry whenever one looks.
+/// Between two steps a process may die: here a check is one command, so there is no between, and
+/// every key has an expiry whenever one looks.
 #[tokio::test]
 async fn no_crash_between_counting_and_expiring_can_leak_a_key() {
     let server = RedisServer::start();
@@ -109,7 +109,8 @@ async fn no_call_is_let_through_uncounted_to_heal_a_key() {
     }
 }
 
-/// A fixed window admits up to twice `max` across its edge, and says so; the default algorithm never does.
+/// A fixed window admits up to twice `max` across its edge, and says so; the default algorithm
+/// never does.
 #[tokio::test]
 async fn the_default_admits_no_double_burst_across_an_edge() {
     let across = async |algorithm| {

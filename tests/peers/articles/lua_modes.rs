@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Setting the expiry again at every admission makes windows that never end: a caller well under the limit adds up and
-/// is refused in the end.
+/// Setting the expiry again at every admission makes windows that never end: a caller well under
+/// the limit adds up and is refused in the end.
 #[tokio::test]
 async fn a_caller_under_the_limit_is_never_refused() {
     for (limiter, clock) in both() {
@@ -36,8 +36,8 @@ async fn refused_calls_do_not_move_the_end_of_a_window() {
     }
 }
 
-/// `EXPIRE … NX` exists since Redis 7.0. The window is set together with the value (`SET … PXAT`, 6.2), so no version
-/// of that command is needed.
+/// `EXPIRE … NX` exists since Redis 7.0. The window is set together with the value (`SET … PXAT`,
+/// 6.2), so no version of that command is needed.
 #[tokio::test]
 async fn a_counter_needs_no_expire_with_options() {
     let server = RedisServer::start();

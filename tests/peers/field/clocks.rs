@@ -22,7 +22,8 @@ async fn the_callers_clock_does_not_decide() {
     let sent = server.cli(&["SLOWLOG", "GET", "-1"]);
     server.cli(&["CONFIG", "SET", "slowlog-log-slower-than", "-1"]);
 
-    // What was sent, up to the address of the sender, holds no time in milliseconds or microseconds.
+    // What was sent, up to the address of the sender, holds no time in milliseconds or
+    // microseconds.
     let call = sent.lines().skip_while(|line| !line.starts_with("EVAL"));
     let call: Vec<_> = call.take_while(|line| !line.starts_with("127.0.0.1:")).collect();
     assert!(call.len() > 3, "{sent}");

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// A log whose members are timestamps counts calls of one moment once: of 50,000 a few hundred were left.
+/// A log whose members are timestamps counts calls of one moment once: of 50,000 a few hundred were
+/// left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_thousand_calls_in_a_burst_all_count() {
     const CALLS: usize = 50_000;
@@ -31,7 +32,8 @@ async fn calls_of_one_microsecond_all_count() {
     }
 }
 
-/// Random members lose a permit whenever two of them are equal; members made of a clock that steps back do so too.
+/// Random members lose a permit whenever two of them are equal; members made of a clock that steps
+/// back do so too.
 #[tokio::test]
 async fn a_clock_that_comes_back_to_a_moment_loses_no_permit() {
     for (limiter, clock) in both() {
@@ -87,7 +89,8 @@ async fn no_window_holds_more_than_max_whatever_its_edge() {
     }
 }
 
-/// Limiters that need two entries to count one, or that are off by one, never admit anything under a limit of 1.
+/// Limiters that need two entries to count one, or that are off by one, never admit anything under
+/// a limit of 1.
 #[tokio::test]
 async fn a_limit_of_one_admits_one() {
     for (limiter, clock) in both() {
@@ -135,7 +138,8 @@ async fn the_largest_limits_are_counted_exactly() {
     }
 }
 
-/// A log that also records what it refuses grows without bound, and stays full for as long as somebody tries.
+/// A log that also records what it refuses grows without bound, and stays full for as long as
+/// somebody tries.
 #[tokio::test]
 async fn refused_calls_are_not_recorded() {
     let server = shared();
@@ -194,7 +198,8 @@ async fn expired_entries_do_not_count() {
     }
 }
 
-/// A counter whose life is extended by every call adds up and refuses somebody who is well under the limit.
+/// A counter whose life is extended by every call adds up and refuses somebody who is well under
+/// the limit.
 #[tokio::test]
 async fn a_caller_under_the_limit_never_adds_up_to_a_refusal() {
     for (limiter, clock) in both() {
@@ -221,8 +226,8 @@ async fn three_in_a_minute_are_three_at_once_and_none_until_the_minute_is_over()
     }
 }
 
-/// A map of keys that nobody bounds is filled by whoever sends new ones; one that evicts what was used longest ago hands
-/// out fresh quotas.
+/// A map of keys that nobody bounds is filled by whoever sends new ones; one that evicts what was
+/// used longest ago hands out fresh quotas.
 #[tokio::test]
 async fn a_flood_of_keys_neither_fills_the_memory_store_nor_frees_a_spent_key() {
     const CAPACITY: usize = 1_000;

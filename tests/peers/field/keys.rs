@@ -19,7 +19,8 @@ async fn of_two_parts(tenant: &str, email: &str) -> Outcome {
     Ok(())
 }
 
-/// Parts that are joined by a character they may hold themselves let one caller use another one's key.
+/// Parts that are joined by a character they may hold themselves let one caller use another one's
+/// key.
 #[tokio::test]
 async fn different_arguments_never_share_a_bucket() {
     let pairs = [
@@ -125,7 +126,8 @@ impl Send for Mail {
     }
 }
 
-/// Handlers told apart by their last name only share one limit; so do methods whose keys are spelled alike.
+/// Handlers told apart by their last name only share one limit; so do methods whose keys are
+/// spelled alike.
 #[tokio::test]
 async fn functions_of_one_name_in_different_modules_and_types_are_apart() {
     for (limiter, _clock) in both() {
@@ -145,7 +147,8 @@ async fn functions_of_one_name_in_different_modules_and_types_are_apart() {
     }
 }
 
-/// Keys that hold whatever a caller sends fill the server, break its protocol, or choose the node of a cluster.
+/// Keys that hold whatever a caller sends fill the server, break its protocol, or choose the node
+/// of a cluster.
 #[tokio::test]
 async fn hostile_values_are_bounded_harmless_and_apart() {
     let server = shared();

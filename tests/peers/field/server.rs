@@ -21,7 +21,8 @@ async fn many_checks_use_one_connection() {
     assert_eq!(info(&server, "clients", "connected_clients"), 2);
 }
 
-/// An error of the store that looks like a refusal tells an innocent caller to slow down, and hides the outage.
+/// An error of the store that looks like a refusal tells an innocent caller to slow down, and hides
+/// the outage.
 #[tokio::test]
 async fn an_error_of_the_store_is_never_a_refusal() {
     let mut server = RedisServer::start();
@@ -45,7 +46,8 @@ async fn an_error_of_the_store_is_never_a_refusal() {
     }
 }
 
-/// A limiter that flips to a memory store of its own after any error starts everybody afresh, twice.
+/// A limiter that flips to a memory store of its own after any error starts everybody afresh,
+/// twice.
 #[tokio::test]
 async fn after_an_error_what_was_counted_still_counts() {
     let store = FaultyStore::new(MemoryStore::new().with_clock(FakeClock::new()));
@@ -92,7 +94,8 @@ async fn a_call_that_finds_the_script_gone_is_counted() {
     assert!(!admits(&limiter, &rule, &Key::global()).await);
 }
 
-/// A log that is trimmed at once stops the server for as long as that takes: 70,000 entries some ten milliseconds.
+/// A log that is trimmed at once stops the server for as long as that takes: 70,000 entries some
+/// ten milliseconds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tens_of_thousands_of_expired_entries_do_not_stall_the_server() {
     const ENTRIES: usize = 70_000;
@@ -107,7 +110,8 @@ async fn tens_of_thousands_of_expired_entries_do_not_stall_the_server() {
         assert_eq!(calls, 1);
         micros
     };
-    // A machine that is busy may stop the server for as long; a real stall would come back every time.
+    // A machine that is busy may stop the server for as long; a real stall would come back every
+    // time.
     let (mut all, mut most) = (u64::MAX, u64::MAX);
     for round in 0..2_u32 {
         let (expired, nearly) = (Key::of(&(round, "all")), Key::of(&(round, "most")));

@@ -1,4 +1,5 @@
-//! Several attributes that are one guard, however they came to be there: a refused call is charged to none of them.
+//! Several attributes that are one guard, however they came to be there: a refused call is charged
+//! to none of them.
 
 use ratelimit_runtime::rate_limit as limit;
 use ratelimit_runtime::{RateLimitError, rate_limit};

@@ -73,7 +73,8 @@ pub(crate) async fn connected(url: &str) -> RedisStore {
     store
 }
 
-/// How many connections the server has now taken, that of this very question and all others of the harness included.
+/// How many connections the server has now taken, that of this very question and all others of the
+/// harness included.
 pub(crate) fn connections_taken(server: &RedisServer) -> u64 {
     let info = server.cli(&["INFO", "stats"]);
     let line = info.lines().find_map(|line| line.strip_prefix("total_connections_received:")).unwrap();

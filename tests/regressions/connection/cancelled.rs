@@ -57,7 +57,8 @@ async fn replies_to_those_who_gave_up_count_as_heard() {
     assert_eq!(proxy.accepted(), 1);
 }
 
-/// A rule that gives 50 ms to a server 60 to 150 ms away has no answers; the other rules have theirs.
+/// A rule that gives 50 ms to a server 60 to 150 ms away has no answers; the other rules have
+/// theirs.
 #[tokio::test]
 async fn a_rule_in_a_hurry_takes_no_other_along() {
     const OTHERS: Duration = Duration::from_millis(400);

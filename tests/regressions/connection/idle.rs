@@ -55,7 +55,8 @@ async fn an_idle_store_does_not_reconnect_for_ever() {
     assert!(ask(&store, "key", Limit::per_hour(1_000)).await.is_answered());
 }
 
-/// Transactions have connections of their own. One that has gone stale is replaced, and that is all.
+/// Transactions have connections of their own. One that has gone stale is replaced, and that is
+/// all.
 #[tokio::test]
 async fn a_stale_connection_of_the_pool_says_nothing_about_the_others() {
     let server = RedisServer::start();

@@ -14,7 +14,8 @@ fn request() -> Request<'static> {
     Request::new(b"runtimes", Algorithm::SlidingWindow, &LIMITS)
 }
 
-/// The clock of a test stands still, or leaps as soon as nothing else is to be done. The server knows nothing of that.
+/// The clock of a test stands still, or leaps as soon as nothing else is to be done. The server
+/// knows nothing of that.
 #[tokio::test(start_paused = true)]
 async fn a_paused_clock_makes_no_outage() {
     let server = RedisServer::start();

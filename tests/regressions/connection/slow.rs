@@ -81,7 +81,8 @@ async fn callers_in_a_hurry_are_sent_along_with_the_others() {
     assert!(answered >= 25, "{answered} of 50");
 }
 
-/// A script of somebody else keeps the server busy; it answers everything with BUSY, PINGs included.
+/// A script of somebody else keeps the server busy; it answers everything with BUSY, PINGs
+/// included.
 #[tokio::test]
 async fn a_busy_server_is_slow() {
     let server = RedisServer::start_with(&["--busy-reply-threshold", "50"]);
@@ -119,8 +120,8 @@ async fn a_replica_makes_the_client_look_for_its_master_again() {
     assert!(connections_since(&server, taken) > 2);
 }
 
-/// Callers were put off because an answer had once taken long; with nothing on its way, no answer could tell that it was
-/// over.
+/// Callers were put off because an answer had once taken long; with nothing on its way, no answer
+/// could tell that it was over.
 #[tokio::test]
 async fn one_late_answer_does_not_put_off_everybody_after_it() {
     let server = RedisServer::start();

@@ -11,8 +11,8 @@ use super::asking::{become_like, connected};
 use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;
 
-/// Keys with a quota each that tells them apart. How many of the answers were right, and how many those of another key,
-/// while this was said in between.
+/// Keys with a quota each that tells them apart. How many of the answers were right, and how many
+/// those of another key, while this was said in between.
 async fn wrong_answers(stray: &'static str) -> (u64, u64) {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port()).await;

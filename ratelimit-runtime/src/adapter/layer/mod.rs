@@ -17,20 +17,21 @@ use crate::limiter::{RateLimiter, find};
 use crate::observe;
 use crate::rule::Rule;
 
-/// A layer around the handlers of a server: `.layer(…)` of axum, tonic and everything else on tower, `.wrap(…)` of
-/// actix-web, `.with(…)` of poem.
+/// A layer around the handlers of a server: `.layer(…)` of axum, tonic and everything else on
+/// tower, `.wrap(…)` of actix-web, `.with(…)` of poem.
 ///
-/// - Responses get the fields `RateLimit-Policy` and `RateLimit` of all decisions that were made for them, by attributes or
-///   by hand, admitted or refused; see [`Responses`](crate::Responses). Decisions that are made while a body is
-///   already being streamed come too late for that.
-/// - With a [`limiter`](Self::limiter), checks made for a request use it, wherever it was made. Without one, they use the
-///   installed one.
-/// - With a [`rule`](Self::rule), the layer limits requests by itself. Several rules are several layers.
+/// - Responses get the fields `RateLimit-Policy` and `RateLimit` of all decisions that were made
+///   for them, by attributes or by hand, admitted or refused; see [`Responses`](crate::Responses).
+///   Decisions that are made while a body is already being streamed come too late for that.
+/// - With a [`limiter`](Self::limiter), checks made for a request use it, wherever it was made.
+///   Without one, they use the installed one.
+/// - With a [`rule`](Self::rule), the layer limits requests by itself. Several rules are several
+///   layers.
 ///
 /// Of a refusal, clients of gRPC (POST over HTTP/2 with its content type) get a status of gRPC in a
 /// `200`, and everybody else a status of HTTP, gRPC-Web with `grpc-status` beside it. With
-/// `tonic-web` the layer belongs around its `GrpcWebLayer`. No answer in place of a handler is to be
-/// stored by caches.
+/// `tonic-web` the layer belongs around its `GrpcWebLayer`. No answer in place of a handler is to
+/// be stored by caches.
 ///
 /// Scripts in a browser that come from another origin see these fields only where
 /// `Access-Control-Expose-Headers` names them: [`expose_headers`](Self::expose_headers) adds that.
@@ -100,8 +101,9 @@ impl RateLimitLayer {
         Self { limiter: None, exposed: false, proxies: None, rule: Unlimited }
     }
 
-    /// Limits requests by this rule. `key` makes the key from a request of the framework: a [`Key`], or a `Result` with the
-    /// answer in place of one, because requests without a key must not share one.
+    /// Limits requests by this rule. `key` makes the key from a request of the framework: a
+    /// [`Key`], or a `Result` with the answer in place of one, because requests without a key must
+    /// not share one.
     pub fn rule<F>(self, rule: &Rule, key: F) -> RateLimitLayer<Limited<F>> {
         let Self { limiter, exposed, proxies, rule: Unlimited } = self;
         RateLimitLayer { limiter, exposed, proxies, rule: Limited { rule: Arc::new(rule.clone()), key } }
@@ -162,8 +164,9 @@ impl<R> RateLimitLayer<R> {
     }
 }
 
-/// The rule of a [`RateLimitLayer`], if any, for requests `Q` of a framework whose responses are `A`. It is a bound of what
-/// frameworks see, and cannot be named outside of this crate: [`Limited`] and [`Unlimited`] are all there is.
+/// The rule of a [`RateLimitLayer`], if any, for requests `Q` of a framework whose responses are
+/// `A`. It is a bound of what frameworks see, and cannot be named outside of this crate:
+/// [`Limited`] and [`Unlimited`] are all there is.
 #[allow(unnameable_types, unreachable_pub, reason = "sealed: a bound that frameworks see")]
 pub trait RequestRule<Q, A>: Sized {
     /// The check that the request needs, if any, or the response to a request without a key.
@@ -201,8 +204,8 @@ impl RequestCheck {
     }
 }
 
-/// What the key function of a [`RateLimitLayer`] may give: a [`Key`], or a `Result` whose error is an answer of the
-/// framework, or can become one.
+/// What the key function of a [`RateLimitLayer`] may give: a [`Key`], or a `Result` whose error is
+/// an answer of the framework, or can become one.
 pub trait RequestKey<A> {
     /// The key, or the answer.
     ///

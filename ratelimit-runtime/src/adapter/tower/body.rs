@@ -7,8 +7,8 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// The body of a response behind a [`RateLimitLayer`](crate::RateLimitLayer) with a rule: the service's, or the words
-    /// of a refusal.
+    /// The body of a response behind a [`RateLimitLayer`](crate::RateLimitLayer) with a rule: the
+    /// service's, or the words of a refusal.
     #[derive(Debug)]
     pub struct LimitedBody<B> {
         #[pin]

@@ -15,9 +15,9 @@ use crate::key::Key;
 use crate::limiter::RateLimiter;
 use crate::rule::Rule;
 
-/// A layer for any service of tower whose error can be a [`RateLimitError`], as `tower::BoxError` can: above all for clients
-/// that stay below the limit of somebody else's API, in all processes together. A rule with
-/// [`wait`](Rule::with_wait) waits for its turn in place of an error.
+/// A layer for any service of tower whose error can be a [`RateLimitError`], as `tower::BoxError`
+/// can: above all for clients that stay below the limit of somebody else's API, in all processes
+/// together. A rule with [`wait`](Rule::with_wait) waits for its turn in place of an error.
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Services of tower: [`RateLimitLayer`](crate::RateLimitLayer) for HTTP servers, [`RateLimitClientLayer`] for everything
-//! else.
+//! Services of tower: [`RateLimitLayer`](crate::RateLimitLayer) for HTTP servers,
+//! [`RateLimitClientLayer`] for everything else.
 
 mod body;
 mod client;

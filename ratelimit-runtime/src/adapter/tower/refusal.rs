@@ -104,8 +104,8 @@ impl Protocol {
 
 /// The answer of a layer on tower to a request that has no key: a response, a
 /// [`HeaderKeyRejection`], a [`ClientIpRejection`], a [`RateLimitError`] or, with the feature
-/// `tonic`, a `Status`, which those who do not speak gRPC get as a status of HTTP. None of them is to be stored by caches,
-/// unless the response says so itself.
+/// `tonic`, a `Status`, which those who do not speak gRPC get as a status of HTTP. None of them is
+/// to be stored by caches, unless the response says so itself.
 #[derive(Debug)]
 pub struct NoKey<B>(Reason<B>);
 

@@ -1,0 +1,249 @@
+//! The names that a template may use: what the function's arguments bind.
+
+use proc_macro2::{TokenStream, TokenTree};
+use syn::ext::IdentExt as _;
+use syn::{Attribute, FnArg, Ident, Meta, Pat, Signature, Type, TypePath};
+
+use crate::check::function::preparation::Prepared;
+use crate::diagnostics::Diagnostics;
+
+/// A name that an argument binds.
+pub(crate) struct Binding {
+    /// As it was written: raw or not, resolving where the argument does.
+    pub(crate) ident: Ident,
+    /// The argument is there only under some `#[cfg]`.
+    pub(crate) conditional: bool,
+    /// Another argument has the same name: one of the two is a macro's.
+    pub(crate) ambiguous: bool,
+    /// Its type, as a message shows it, if that is one of the language that has no fields.
+    pub(crate) without_fields: Option<String>,
+}
+
+impl Binding {
+    /// The name as people write it, without `r#`.
+    pub(crate) fn text(&self) -> String {
+        self.ident.unraw().to_string()
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Scope {
+    pub(crate) bindings: Vec<Binding>,
+    /// What `self` is called where the guard stands, and where that was written.
+    pub(crate) receiver: Option<Ident>,
+    /// Arguments that are hidden there by locals that are something else.
+    hidden: Vec<String>,
+    /// Other names whose value is not the same for every call: locals that stand before the guard,
+    /// type parameters.
+    others: Vec<String>,
+}
+
+impl Scope {
+    pub(crate) fn of(signature: &Signature) -> Self {
+        let mut scope = Self::default();
+        scope.others.extend(signature.generics.type_params().map(|parameter| parameter.ident.to_string()));
+        scope.others.extend(signature.generics.const_params().map(|parameter| parameter.ident.to_string()));
+        for argument in &signature.inputs {
+            match argument {
+                FnArg::Receiver(receiver) => {
+                    scope.receiver = Some(Ident::new("self", receiver.self_token.span));
+                }
+                FnArg::Typed(argument) => {
+                    scope.bind(&argument.pat, conditional(&argument.attrs));
+                    if let Pat::Ident(name) = &*argument.pat
+                        && let Some(binding) = scope.bindings.iter_mut().find(|known| known.ident == name.ident)
+                    {
+                        binding.without_fields = without_fields(&argument.ty);
+                    }
+                }
+            }
+        }
+        scope
+    }
+
+    /// Adds the names that `pattern` binds.
+    pub(crate) fn bind(&mut self, pattern: &Pat, conditional_argument: bool) {
+        let mut all = |patterns: &mut dyn Iterator<Item = &Pat>| {
+            for pattern in patterns {
+                self.bind(pattern, conditional_argument);
+            }
+        };
+        match pattern {
+            Pat::Ident(pattern) => {
+                self.add(&pattern.ident, conditional_argument);
+                if let Some((_, inner)) = &pattern.subpat {
+                    self.bind(inner, conditional_argument);
+                }
+            }
+            Pat::Struct(pattern) => {
+                for field in &pattern.fields {
+                    self.bind(&field.pat, conditional_argument || conditional(&field.attrs));
+                }
+            }
+            Pat::Tuple(pattern) => all(&mut pattern.elems.iter()),
+            Pat::TupleStruct(pattern) => all(&mut pattern.elems.iter()),
+            Pat::Slice(pattern) => all(&mut pattern.elems.iter()),
+            // Every case binds the same names.
+            Pat::Or(pattern) => all(&mut pattern.cases.iter().take(1)),
+            Pat::Paren(pattern) => self.bind(&pattern.pat, conditional_argument),
+            Pat::Reference(pattern) => self.bind(&pattern.pat, conditional_argument),
+            Pat::Type(pattern) => self.bind(&pattern.pat, conditional_argument),
+            _ => {}
+        }
+    }
+
+    fn add(&mut self, ident: &Ident, conditional: bool) {
+        match self.bindings.iter_mut().find(|known| known.ident == *ident) {
+            // Of two, one is there.
+            Some(known) if known.conditional || conditional => known.conditional = true,
+            Some(known) => known.ambiguous = true,
+            None => {
+                let ident = ident.clone();
+                self.bindings.push(Binding { ident, conditional, ambiguous: false, without_fields: None });
+            }
+        }
+    }
+
+    /// Takes note of the locals that stand before the guard. A copy of an argument may have its
+    /// name.
+    pub(crate) fn hide(&mut self, locals: &[Prepared]) {
+        for local in locals {
+            let text = local.name.unraw().to_string();
+            let copy = local.copy_of.as_ref().is_some_and(|original| *original == local.name);
+            if self.find(&text).is_some() && !copy {
+                self.hidden.push(text.clone());
+            }
+            // A copy may be of another type.
+            if let Some(binding) = self.bindings.iter_mut().find(|binding| binding.text() == text) {
+                binding.without_fields = None;
+            }
+            self.others.push(text);
+        }
+    }
+
+    /// Whether what `text` names may differ between calls.
+    pub(crate) fn varies(&self, text: &str) -> bool {
+        matches!(text, "self" | "Self" | "__self")
+            || self.find(text).is_some()
+            || self.others.iter().any(|other| other == text)
+    }
+
+    /// Reports every name among `tokens` that is meant for an argument and finds a local.
+    pub(crate) fn must_not_hide(&self, tokens: TokenStream, diagnostics: &mut Diagnostics) {
+        let mut after_dot = false;
+        for tree in tokens {
+            match &tree {
+                TokenTree::Ident(name) if !after_dot && self.hides(&name.unraw().to_string()) => {
+                    diagnostics.error(name, hidden(&name.unraw().to_string()));
+                }
+                TokenTree::Group(group) => self.must_not_hide(group.stream(), diagnostics),
+                _ => {}
+            }
+            after_dot = matches!(&tree, TokenTree::Punct(punct) if punct.as_char() == '.');
+        }
+    }
+
+    /// Whether a local hides the argument of this name.
+    pub(crate) fn hides(&self, text: &str) -> bool {
+        self.hidden.iter().any(|hidden| hidden == text)
+    }
+
+    pub(crate) fn find(&self, text: &str) -> Option<&Binding> {
+        self.bindings.iter().find(|binding| binding.text() == text)
+    }
+
+    /// All names, `self` first.
+    pub(crate) fn texts(&self) -> Vec<String> {
+        let receiver = self.receiver.iter().map(|_| "self".to_owned());
+        receiver.chain(self.bindings.iter().map(Binding::text)).collect()
+    }
+}
+
+/// What is wrong where a local hides the argument called `name`.
+pub(crate) fn hidden(name: &str) -> String {
+    format!(
+        "`{name}` is not the argument where the limit is asked, because a `let` before the `async move` block hides it: \
+         give the local another name"
+    )
+}
+
+/// The text of `ty`, if it is a primitive, a `String`, or a reference to one.
+fn without_fields(ty: &Type) -> Option<String> {
+    const PLAIN: [&str; 16] = [
+        "str", "String", "bool", "char", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128",
+        "isize",
+    ];
+    match ty {
+        Type::Reference(reference) => without_fields(&reference.elem).map(|text| format!("&{text}")),
+        Type::Group(group) => without_fields(&group.elem),
+        Type::Path(TypePath { qself: None, path, .. }) => {
+            let name = path.get_ident()?.to_string();
+            PLAIN.contains(&name.as_str()).then_some(name)
+        }
+        _ => None,
+    }
+}
+
+fn conditional(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| match &attribute.meta {
+        Meta::List(list) if list.path.is_ident("cfg_attr") => applies_cfg(list.tokens.clone()),
+        meta => meta.path().is_ident("cfg"),
+    })
+}
+
+/// Whether a `cfg` is among what a `cfg_attr` with these tokens applies: after its condition, or in
+/// a `cfg_attr` there.
+fn applies_cfg(tokens: TokenStream) -> bool {
+    let comma = |tree: &TokenTree| matches!(tree, TokenTree::Punct(punct) if punct.as_char() == ',');
+    let mut trees = tokens.into_iter().skip_while(|tree| !comma(tree)).peekable();
+    while let Some(tree) = trees.next() {
+        match (tree, trees.peek()) {
+            (TokenTree::Ident(name), Some(TokenTree::Group(_))) if name == "cfg" => return true,
+            (TokenTree::Ident(name), Some(TokenTree::Group(group)))
+                if name == "cfg_attr" && applies_cfg(group.stream()) =>
+            {
+                return true;
+            }
+            _ => {}
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn names_of_all_patterns() {
+        let signature: Signature = syn::parse_str(
+            "fn f(&mut self, mut a: A, (b, ref c): B, Json(d): Json<D>, E { e, f: g, .. }: E, h @ (i, _): H,
+                  [j, .., k]: K, &l: &L, r#type: T, _: U, #[cfg(x)] m: M)",
+        )
+        .unwrap();
+        let scope = Scope::of(&signature);
+        let expected = ["self", "a", "b", "c", "d", "e", "g", "h", "i", "j", "k", "l", "type", "m"];
+        assert_eq!(scope.texts(), expected);
+        assert!(scope.find("m").unwrap().conditional);
+        assert!(!scope.find("a").unwrap().conditional);
+        assert_eq!(scope.find("type").unwrap().ident.to_string(), "r#type");
+        assert!(scope.find("f").is_none());
+    }
+
+    #[test]
+    fn conditional_arguments() {
+        for (attribute, expected) in [
+            ("#[cfg(x)]", true),
+            ("#[cfg_attr(x, cfg(y))]", true),
+            ("#[cfg_attr(x, allow(z), cfg_attr(y, cfg(z)))]", true),
+            ("#[cfg_attr(x, allow(unused_variables))]", false),
+            ("#[cfg_attr(cfg(x), allow(unused_variables))]", false),
+            ("#[allow(unused_variables)]", false),
+        ] {
+            let signature: Signature = syn::parse_str(&format!("fn f({attribute} a: A)")).unwrap();
+            assert_eq!(Scope::of(&signature).find("a").unwrap().conditional, expected, "{attribute}");
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! The template of `key!`, whose placeholders are names in scope.
+
+use syn::Error;
+
+use crate::check::key::value::Value;
+use crate::diagnostics::Diagnostics;
+use crate::parse::key_macro::KeyInput;
+use crate::parse::placeholder::ident;
+use crate::parse::template::{Piece, Template};
+
+/// The pieces of the template.
+pub(crate) fn check(input: &KeyInput) -> syn::Result<Vec<Piece<Value>>> {
+    let literal = &input.template;
+    let mut diagnostics = Diagnostics::default();
+    if literal.value().is_empty() {
+        diagnostics.error(literal, "an empty key: write a template, `key!(\"<email>\")`");
+    }
+    let Template { literal: text, pieces, .. } = Template::parse(literal, &mut diagnostics);
+    let mut resolved = Vec::new();
+    for piece in pieces {
+        match piece {
+            Piece::Text(text) => resolved.push(Piece::Text(text)),
+            Piece::Placeholder(placeholder) => {
+                if let Some(root) = ident(&placeholder.root, literal.span()) {
+                    resolved.push(Piece::Placeholder(Value::new(placeholder, root, literal.span())));
+                } else {
+                    let message = format!("`{}` is not a name that can have a value", placeholder.root);
+                    diagnostics.push(Error::new(literal.span(), text.point(&placeholder.at, &message)));
+                }
+            }
+        }
+    }
+    diagnostics.finish(Some(resolved))
+}

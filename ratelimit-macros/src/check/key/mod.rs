@@ -1,0 +1,255 @@
+//! The value of `key`: a template whose placeholders the function's arguments fill, or an
+//! expression.
+
+pub(crate) mod expr;
+pub(crate) mod key_macro;
+pub(crate) mod spelled;
+pub(crate) mod text;
+pub(crate) mod value;
+pub(crate) mod varies;
+
+use std::ops::Range;
+
+use proc_macro2::Span;
+use syn::{Error, Expr, Ident, LitStr, Member};
+
+use crate::check::function::scope::{Scope, hidden};
+use crate::check::key::value::Value;
+use crate::check::values::control_flow;
+use crate::diagnostics::{Diagnostics, list};
+use crate::literal::{as_str, bare};
+use crate::parse::argument::Argument;
+use crate::parse::key_macro::KeyInput;
+use crate::parse::placeholder::{Fault, Placeholder, Step};
+use crate::parse::template::{Piece, Template};
+use crate::suggest::nearest;
+
+pub(crate) enum Key {
+    /// One bucket for the function.
+    None,
+    Template(Vec<Piece<Value>>),
+    Expr(Expr),
+}
+
+pub(crate) fn read(argument: Option<&Argument>, scope: &Scope, diagnostics: &mut Diagnostics) -> Option<Key> {
+    let Some(Argument { value, .. }) = argument else { return Some(Key::None) };
+    let Some(literal) = as_str(value) else {
+        if let Some(template) = of_key_macro(value) {
+            let message = format!("`key!` is for keys by hand: write the template itself, `key = {template}`");
+            diagnostics.error(value, message);
+            return None;
+        }
+        control_flow::check("key", value, diagnostics);
+        expr::check(value, scope, diagnostics);
+        return Some(Key::Expr(value.clone()));
+    };
+    if literal.value().is_empty() {
+        let message = "an empty key: write `key = \"<email>\"`, or leave `key` out for one bucket for everybody";
+        diagnostics.error(literal, message);
+        return None;
+    }
+    let template = Template::parse(literal, diagnostics);
+    if template.faultless
+        && let Some(error) = half_written(&template, literal, scope)
+    {
+        diagnostics.push(error);
+        return None;
+    }
+    let placeholders = template.placeholders().count();
+    let Template { literal: text, pieces, mut faultless } = template;
+    let mut resolved = Vec::new();
+    for piece in pieces {
+        let placeholder = match piece {
+            Piece::Text(text) => {
+                resolved.push(Piece::Text(text));
+                continue;
+            }
+            Piece::Placeholder(placeholder) => placeholder,
+        };
+        match resolve(placeholder, literal.span(), placeholders == 1, scope) {
+            Ok(value) => resolved.push(Piece::Placeholder(value)),
+            Err(Fault { at, message }) => {
+                faultless = false;
+                diagnostics.push(Error::new(literal.span(), text.point(&at, &message)));
+            }
+        }
+    }
+    faultless.then_some(Key::Template(resolved))
+}
+
+/// The template in `key!("…")`, as it was written.
+fn of_key_macro(value: &Expr) -> Option<String> {
+    let Expr::Macro(call) = bare(value) else { return None };
+    let named = call.mac.path.segments.last().is_some_and(|last| last.ident == "key");
+    let input: KeyInput = call.mac.parse_body().ok().filter(|_| named)?;
+    Some(input.template.token().to_string())
+}
+
+/// What is wrong with a template that is the same for every call, or that spells an argument as
+/// mere text.
+fn half_written(template: &Template, literal: &LitStr, scope: &Scope) -> Option<Error> {
+    let text = &template.literal;
+    let chars = text.chars();
+    let pointed = |at: &Range<usize>, message: &str| Error::new(literal.span(), text.point(at, message));
+    if template.placeholders().next().is_some() {
+        let (word, at) = spelled::beside(&chars, &template.placeholders(), scope)?;
+        let message = format!("`{word}` is only text here: did you mean `<{word}>`? (if not, use another word)");
+        return Some(pointed(&at, &message));
+    }
+    if let Some((word, at)) = spelled::argument(&chars, scope) {
+        let message = format!(
+            "this key is the same for every call: did you mean `<{word}>`? (for one bucket for everybody leave `key` out)"
+        );
+        return Some(pointed(&at, &message));
+    }
+    let message = match scope.bindings.first() {
+        Some(first) => format!(
+            "this key is the same for every call: write an argument in brackets, as in `<{}>`, or leave `key` out for one \
+             bucket for everybody{}",
+            first.text(),
+            choice(scope)
+        ),
+        None => "this key is the same for every call: leave `key` out for one bucket for everybody".to_owned(),
+    };
+    Some(Error::new(literal.span(), message))
+}
+
+/// The value that `placeholder` names, or what is wrong with it. An error of the compiler about the
+/// value can underline all of the literal, if the placeholder is the only one there, or else the
+/// argument.
+fn resolve(placeholder: Placeholder, literal: Span, only: bool, scope: &Scope) -> Result<Value, Fault> {
+    let root = root(&placeholder, scope).map_err(|message| Fault { at: placeholder.at.clone(), message })?;
+    if let Some(ty) = scope.find(&placeholder.root).and_then(|binding| binding.without_fields.as_ref())
+        && let Some(Step::Field(Member::Named(field))) = placeholder.steps.first()
+    {
+        let message = format!("a `{ty}` has no fields: for a method write `<{}.{field}()>`", placeholder.root);
+        let Range { start, end } = placeholder.whole;
+        return Err(Fault { at: start + 1..end - 1, message });
+    }
+    let span = if only { literal } else { root.span() };
+    let mut root = root.clone();
+    // Located where errors are to be, resolved where the argument was written.
+    root.set_span(span.resolved_at(root.span()));
+    // Fields and methods are found whatever the hygiene. As a macro's own, they get no suggestion
+    // from the compiler to replace the whole template.
+    Ok(Value::new(placeholder, root, span.resolved_at(Span::mixed_site())))
+}
+
+/// What `placeholder` begins with, as it was written in the signature; or why that has no value
+/// here.
+fn root<'a>(placeholder: &Placeholder, scope: &'a Scope) -> Result<&'a Ident, String> {
+    let name = &placeholder.root;
+    if name == "self" {
+        return scope.receiver.as_ref().ok_or_else(|| format!("this function has no `self`{}", choice(scope)));
+    }
+    let Some(binding) = scope.find(name) else { return Err(unknown(name, scope)) };
+    if scope.hides(name) {
+        return Err(hidden(name));
+    }
+    if binding.ambiguous {
+        return Err(format!(
+            "two arguments are called `{name}`, one of which a macro has named: make the key an expression, `key = …`"
+        ));
+    }
+    if binding.conditional {
+        return Err(format!(
+            "`{name}` is not always there: its argument is under `#[cfg]`, so it cannot be part of a key"
+        ));
+    }
+    Ok(&binding.ident)
+}
+
+fn unknown(name: &str, scope: &Scope) -> String {
+    let meant = match nearest(name, scope.texts().iter().map(String::as_str)) {
+        Some(meant) => format!(": did you mean `{meant}`?"),
+        None => String::new(),
+    };
+    let choice = choice(scope);
+    if choice.is_empty() {
+        return format!("no argument is called `{name}`: no argument of this function has a name");
+    }
+    format!("no argument is called `{name}`{meant}{choice}")
+}
+
+/// What there is to choose from, if there is anything.
+fn choice(scope: &Scope) -> String {
+    let names = scope.texts();
+    if names.is_empty() { String::new() } else { format!(" (the arguments: {})", list(&names)) }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn key(text: &str, signature: &str) -> Result<Key, Vec<String>> {
+        let mut diagnostics = Diagnostics::default();
+        let argument = Argument { name: syn::parse_quote!(key), value: syn::parse_str(text).unwrap() };
+        let key = read(Some(&argument), &Scope::of(&syn::parse_str(signature).unwrap()), &mut diagnostics);
+        let errors = diagnostics.messages();
+        if errors.is_empty() { Ok(key.unwrap()) } else { Err(errors) }
+    }
+
+    const SIGNATURE: &str = "fn f(&self, email: &str, user: User, r#type: u8, #[cfg(x)] sometimes: u8)";
+
+    #[test]
+    fn accepted() {
+        let Ok(Key::Template(pieces)) = key("\"<email>:<self.a.0>\"", SIGNATURE) else {
+            unreachable!("a string literal is a template")
+        };
+        assert_eq!(pieces.len(), 3);
+        for text in ["\"login:<email>\"", "\"<<mail>>-<type>\"", "\"email:<email>\"", "\"self-service/<user.id>\""] {
+            assert!(matches!(key(text, SIGNATURE), Ok(Key::Template(_))), "{text}");
+        }
+        for text in ["(\"<email>\")", "{ (\"<email>\") }"] {
+            assert!(matches!(key(text, SIGNATURE), Ok(Key::Template(_))), "{text}");
+        }
+        for text in ["(email, type_)", "email"] {
+            assert!(matches!(key(text, SIGNATURE), Ok(Key::Expr(_))), "{text}");
+        }
+    }
+
+    #[test]
+    fn refused() {
+        for (text, part) in [
+            ("\"<emial>\"", "did you mean `email`? (the arguments: `self`, `email`, `user`, `type`, `sometimes`)"),
+            ("\"<banana>\"", "no argument is called `banana` (the arguments"),
+            ("\"<sometimes>\"", "under `#[cfg]`"),
+            ("\"email\"", "did you mean `<email>`?"),
+            ("\"login:#email\"", "did you mean `<email>`?"),
+            ("\"<<email>>\"", "did you mean `<email>`?"),
+            ("\"self.tenant.id\"", "did you mean `<self.tenant.id>`?"),
+            ("\"login:$self.tenant\"", "did you mean `<self.tenant>`?"),
+            ("\"emial\"", "did you mean `<email>`?"),
+            ("\"login\"", "the same for every call: write an argument in brackets, as in `<email>`"),
+            ("\"e-mail\"", "the same for every call"),
+            ("\"self-service\"", "the same for every call"),
+            ("\"user:%s\"", "did you mean `<user>`?"),
+            ("\"$1\"", "the same for every call"),
+            ("\"#p0\"", "the same for every call"),
+            ("\"args[0]\"", "the same for every call"),
+            ("\"user_id\"", "the same for every call"),
+            ("\"<user.id>/$email\"", "`email` is only text here: did you mean `<email>`?"),
+            ("\"<user.id>/<<email>>\"", "`email` is only text here"),
+            ("\"<user.id>/self.tenant\"", "`self.tenant` is only text here: did you mean `<self.tenant>`?"),
+            ("key!(\"<email>\")", "write the template itself, `key = \"<email>\"`"),
+            ("ratelimit_runtime::key!(\"a:<email>\",)", "write the template itself"),
+            ("\"<email.len>\"", "a `&str` has no fields: for a method write `<email.len()>`"),
+            ("\"<r#type.len>:<email>\"", "a `u8` has no fields: for a method write `<type.len()>`"),
+            ("\"\"", "an empty key"),
+            ("f(email).await", "`.await` cannot be used in `key`"),
+            ("(\"<emial>\")", "did you mean `email`?"),
+            ("{ \"email\" }", "did you mean `<email>`?"),
+        ] {
+            let errors = key(text, SIGNATURE).err().unwrap();
+            assert_eq!(errors.len(), 1, "{text}: {errors:?}");
+            assert!(errors.iter().all(|e| e.contains(part)), "{text}: {errors:?}");
+        }
+        let errors = key("\"login\"", "fn f()").err().unwrap();
+        assert!(errors.iter().all(|e| e.contains("for every call: leave `key` out")), "{errors:?}");
+        let errors = key("\"<self.a>:<b>\"", "fn f()").err().unwrap();
+        assert!(errors.iter().any(|e| e.contains("no `self`")), "{errors:?}");
+        assert!(errors.iter().any(|e| e.contains("no argument of this function has a name")), "{errors:?}");
+    }
+}

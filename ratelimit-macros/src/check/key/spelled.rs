@@ -1,0 +1,169 @@
+//! Text of a template that spells an argument: it is surely meant to be a placeholder.
+
+use std::ops::Range;
+
+use crate::check::function::scope::{Binding, Scope};
+use crate::parse::placeholder::Placeholder;
+
+/// An argument that a text spells, as a placeholder names it, and where.
+pub(crate) type Spelled = (String, Range<usize>);
+
+/// The first word of `chars`, a template without placeholders, that spells an argument, exactly or
+/// nearly.
+pub(crate) fn argument(chars: &[char], scope: &Scope) -> Option<Spelled> {
+    let names = || scope.bindings.iter().map(Binding::text);
+    words(chars, &|_| false).into_iter().find_map(|(word, at)| {
+        of_self(chars, scope, &word, &at).or_else(|| {
+            let name = names().find(|name| *name == word).or_else(|| names().find(|name| slipped(&word, name)));
+            name.map(|name| (name, at))
+        })
+    })
+}
+
+/// The first word beside the placeholders of `chars` that is an argument which none of them uses,
+/// as in `<tenant>/$email`. A word with a hyphen is none (`user-agent`).
+pub(crate) fn beside<'a>(
+    chars: &[char],
+    placeholders: &(impl Iterator<Item = &'a Placeholder> + Clone),
+    scope: &Scope,
+) -> Option<Spelled> {
+    let mut text = chars.to_vec();
+    for placeholder in placeholders.clone() {
+        text.get_mut(placeholder.whole.clone()).unwrap_or_default().fill('\0');
+    }
+    let unused = |name: &str| placeholders.clone().all(|placeholder| placeholder.root != name);
+    words(&text, &|c| c == '-').into_iter().find_map(|(word, at)| {
+        of_self(&text, scope, &word, &at).or_else(|| {
+            let is_argument = scope.find(&word).is_some_and(|binding| !binding.conditional) && unused(&word);
+            is_argument.then_some((word, at))
+        })
+    })
+}
+
+/// The words among `chars`, each with its place. A `joins` character is part of one, beside
+/// letters, digits and `_`.
+fn words(chars: &[char], joins: &dyn Fn(char) -> bool) -> Vec<(String, Range<usize>)> {
+    let mut start = 0;
+    let mut words = Vec::new();
+    for word in chars.split(|c| !(c.is_alphanumeric() || *c == '_' || joins(*c))) {
+        let end = start + word.len();
+        if !word.is_empty() {
+            words.push((word.iter().collect(), start..end));
+        }
+        start = end + 1;
+    }
+    words
+}
+
+/// What is spelt of `self`, if `word` is that: only what is in it counts, because `self` is an
+/// ordinary word as well.
+fn of_self(chars: &[char], scope: &Scope, word: &str, at: &Range<usize>) -> Option<Spelled> {
+    let named = |c: &&char| c.is_alphabetic() || **c == '_';
+    if word != "self" || scope.receiver.is_none() || chars.get(at.end) != Some(&'.') {
+        return None;
+    }
+    chars.get(at.end + 1).filter(named)?;
+    let path = chars.get(at.start..).unwrap_or_default();
+    let path: String = path.iter().take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '.')).collect();
+    let path = path.trim_end_matches('.').to_owned();
+    let length = path.chars().count();
+    Some((path, at.start..at.start + length))
+}
+
+/// Whether `word` is `name` after one slip of the hand: a letter too many or too few, two swapped,
+/// another case. A letter in place of another is none (`stage`, `state`), nor is a plural.
+fn slipped(word: &str, name: &str) -> bool {
+    const SHORTEST: usize = 5;
+    let (word, name) = (word.to_lowercase(), name.to_lowercase());
+    if word == name {
+        return true;
+    }
+    let (letters, others) = (sorted(&word), sorted(&name));
+    let plural = word.strip_suffix('s') == Some(&name) || name.strip_suffix('s') == Some(&word);
+    let replaced = letters.len() == others.len() && letters != others;
+    let long_enough = letters.len().min(others.len()) >= SHORTEST;
+    long_enough && !plural && !replaced && strsim::damerau_levenshtein(&word, &name) == 1
+}
+
+fn sorted(word: &str) -> Vec<char> {
+    let mut letters: Vec<char> = word.chars().collect();
+    letters.sort_unstable();
+    letters
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+    use super::*;
+
+    fn meant(text: &str) -> Option<String> {
+        let signature = "fn f(&self, email: &str, users: &[User], state: State, id: u32, user_id: u32, tier1: u8)";
+        let scope = Scope::of(&syn::parse_str(signature).unwrap());
+        let chars: Vec<char> = text.chars().collect();
+        argument(&chars, &scope).map(|(name, at)| {
+            assert!(at.end <= chars.len());
+            name
+        })
+    }
+
+    #[test]
+    fn slips_of_the_hand() {
+        for (text, name) in [
+            ("email", "email"),
+            ("login:email", "email"),
+            ("emial", "email"),
+            ("usr_id", "user_id"),
+            ("emaill", "email"),
+            ("Email", "email"),
+            ("login:e_mail", "email"),
+            ("userId", "user_id"),
+            ("ID", "id"),
+            ("self.name.len()", "self.name.len"),
+        ] {
+            assert_eq!(meant(text).as_deref(), Some(name), "{text}");
+        }
+    }
+
+    #[test]
+    fn words_beside_placeholders() {
+        let signature = "fn f(&self, tenant: &str, email: &str, user: User, #[cfg(x)] sometimes: u8)";
+        let scope = Scope::of(&syn::parse_str(signature).unwrap());
+        for (text, name) in [
+            ("<tenant>/$email", Some("email")),
+            ("<tenant>/<<email>>", Some("email")),
+            ("{{email}}:<tenant>", Some("email")),
+            ("email:<tenant>", Some("email")),
+            ("<tenant>:self.id", Some("self.id")),
+            ("email:<email>", None),
+            ("<email.len()>/<tenant>:tenant", None),
+            ("user-agent:<email>", None),
+            ("emails/<email>", None),
+            ("mail:<email>", None),
+            ("Email:<tenant>", None),
+            ("sometimes:<email>", None),
+            ("self:<tenant>", None),
+            ("self. <tenant>", None),
+            ("<email>", None),
+        ] {
+            let literal = syn::LitStr::new(text, proc_macro2::Span::call_site());
+            let mut diagnostics = crate::diagnostics::Diagnostics::default();
+            let template = crate::parse::template::Template::parse(&literal, &mut diagnostics);
+            let chars: Vec<char> = text.chars().collect();
+            let found = beside(&chars, &template.placeholders(), &scope);
+            assert_eq!(found.as_ref().map(|(name, _)| name.as_str()), name, "{text}");
+            if let Some((name, at)) = found {
+                assert_eq!(chars[at].iter().collect::<String>(), name, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_words() {
+        for text in
+            ["all", "stage", "user", "gmail", "emails", "ip", "io", "di", "tier2", "tier", "self-service", "mail"]
+        {
+            assert_eq!(meant(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Whether an expression may differ between calls, as far as can be seen: what cannot, may.
+
+use proc_macro2::{TokenStream, TokenTree};
+use quote::ToTokens as _;
+use syn::ext::IdentExt as _;
+use syn::parse::Parser as _;
+use syn::punctuated::Punctuated;
+use syn::visit::{self, Visit};
+use syn::{Expr, ExprCall, ExprField, ExprIndex, ExprMethodCall, ExprPath, LitStr, Macro, PathSegment, Token};
+
+use crate::check::function::last_names;
+use crate::check::function::scope::Scope;
+use crate::check::function::standard_macros::is_standard;
+use crate::literal::{bare, strings};
+
+/// Whether `expr` may differ between calls: it names an argument, or what may be a parameter of the
+/// `impl` around the function, or calls something that may.
+pub(crate) fn varies(expr: &Expr, scope: &Scope) -> bool {
+    let mut varying = Varying { scope, varies: false };
+    varying.visit_expr(expr);
+    varying.varies
+}
+
+struct Varying<'a> {
+    scope: &'a Scope,
+    varies: bool,
+}
+
+/// Methods of the standard library that make the same of the same.
+const CONSTANT_METHODS: [&str; 20] = [
+    "as_bytes",
+    "as_deref",
+    "as_ref",
+    "as_slice",
+    "as_str",
+    "clone",
+    "concat",
+    "into",
+    "is_empty",
+    "join",
+    "len",
+    "repeat",
+    "to_ascii_lowercase",
+    "to_ascii_uppercase",
+    "to_lowercase",
+    "to_owned",
+    "to_string",
+    "to_uppercase",
+    "to_vec",
+    "trim",
+];
+
+impl<'ast> Visit<'ast> for Varying<'_> {
+    fn visit_expr_path(&mut self, path: &'ast ExprPath) {
+        self.varies |= names(path.to_token_stream(), self.scope) || !is_item(path);
+    }
+
+    /// A field of `CONFIG`: that is no parameter, because parameters have no fields.
+    fn visit_expr_field(&mut self, field: &'ast ExprField) {
+        self.visit_whole(&field.base);
+    }
+
+    fn visit_expr_index(&mut self, index: &'ast ExprIndex) {
+        self.visit_whole(&index.expr);
+        self.visit_expr(&index.index);
+    }
+
+    fn visit_expr_call(&mut self, call: &'ast ExprCall) {
+        let constant = matches!(&*call.func, Expr::Path(function) if constructs(function));
+        self.varies |= !constant;
+        for argument in &call.args {
+            self.visit_expr(argument);
+        }
+    }
+
+    fn visit_expr_method_call(&mut self, call: &'ast ExprMethodCall) {
+        // A static of some type may give something else each time.
+        let unknown = matches!(bare(&call.receiver), Expr::Path(_));
+        self.varies |= unknown || !CONSTANT_METHODS.iter().any(|name| call.method == name);
+        visit::visit_expr_method_call(self, call);
+    }
+
+    fn visit_macro(&mut self, mac: &'ast Macro) {
+        if mac.path.segments.last().is_some_and(|name| name.ident == "stringify" || name.ident == "cfg") {
+            return;
+        }
+        let known = is_standard(mac);
+        let arguments = Punctuated::<Expr, Token![,]>::parse_terminated.parse2(mac.tokens.clone());
+        let (true, Ok(arguments)) = (known, arguments) else {
+            self.varies = true;
+            return;
+        };
+        for argument in &arguments {
+            self.varies |= matches!(bare(argument), Expr::Path(_));
+            self.visit_expr(argument);
+        }
+        // `format!("{email}")`
+        let inline = |text: &LitStr| {
+            let text = text.value().replace("{{", "");
+            text.split('{').skip(1).any(|rest| rest.starts_with(|c: char| c.is_alphabetic() || c == '_'))
+        };
+        self.varies |= strings(mac.tokens.clone()).iter().any(inline);
+    }
+}
+
+impl Varying<'_> {
+    /// Visits something with fields or elements.
+    fn visit_whole(&mut self, whole: &Expr) {
+        match bare(whole) {
+            Expr::Path(path) => self.varies |= names(path.to_token_stream(), self.scope),
+            whole => self.visit_expr(whole),
+        }
+    }
+}
+
+/// Whether `path` is one item for every call: `crate::keys::EMAIL`. A name alone, or one after a
+/// type, may be a parameter of an `impl`, or depend on one.
+fn is_item(path: &ExprPath) -> bool {
+    let ExprPath { qself: None, path, .. } = path else { return false };
+    let is_module = |segment: &PathSegment| {
+        segment.arguments.is_none() && segment.ident.unraw().to_string().starts_with(|c: char| c.is_lowercase())
+    };
+    let modules = path.segments.len().saturating_sub(1);
+    path.is_ident("None")
+        || modules > 0
+            && path.segments.iter().take(modules).all(is_module)
+            && path.segments.last().is_some_and(|last| last.arguments.is_none())
+}
+
+/// Whether any name among `tokens` stands for something that may differ between calls.
+fn names(tokens: TokenStream, scope: &Scope) -> bool {
+    tokens.into_iter().any(|tree| match tree {
+        TokenTree::Ident(ident) => scope.varies(&ident.unraw().to_string()),
+        TokenTree::Group(group) => names(group.stream(), scope),
+        _ => false,
+    })
+}
+
+/// Whether calling `function` only wraps what it is given: `String::from`, `Some`, `Id(…)`.
+fn constructs(function: &ExprPath) -> bool {
+    let (owner, last) = last_names::of(&function.path);
+    if function.qself.is_some() && owner != "Default" {
+        return false;
+    }
+    let known = matches!(
+        (owner.as_str(), last.as_str()),
+        ("String" | "PathBuf" | "Vec" | "Arc" | "Rc" | "Box" | "From" | "Cow", "from" | "new" | "default")
+            | ("Key", "of" | "global" | "new")
+            | ("Default", "default")
+            | ("hint", "black_box")
+            | ("convert", "identity")
+            | ("Uuid", "nil" | "max")
+    );
+    known || last.chars().next().is_some_and(char::is_uppercase)
+}

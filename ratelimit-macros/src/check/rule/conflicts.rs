@@ -1,0 +1,65 @@
+//! Arguments that cannot stand together.
+
+use syn::Ident;
+
+use crate::check::rule::shadow::Shadow;
+use crate::diagnostics::Diagnostics;
+use crate::parse::argument::Argument;
+use crate::parse::arguments::Arguments;
+
+/// Reports every argument that another one rules out.
+pub(crate) fn report(arguments: &Arguments, shadow: &Shadow, diagnostics: &mut Diagnostics) {
+    let Arguments { window, max, limits, policy, algorithm, burst, block, wait, .. } = arguments;
+    if policy.is_some() {
+        let numbers = given([window, max, limits, burst]);
+        let all = given([window, max, limits, algorithm, burst, block]);
+        let limits = (!numbers.is_empty()).then_some("limits");
+        let own: Vec<_> = [limits, algorithm.is_some().then_some("algorithm"), block.is_some().then_some("block")]
+            .into_iter()
+            .flatten()
+            .map(str::to_owned)
+            .collect();
+        leave_out(&all, diagnostics, |names| {
+            format!("`policy` has its own {}: leave {names} out, or `policy`", joined(&own))
+        });
+    } else if limits.is_some() {
+        leave_out(&given([window, max]), diagnostics, |names| {
+            format!("`limits` says how much in how long, as in \"3/60s\": leave {names} out, or `limits`")
+        });
+        leave_out(&given([burst]), diagnostics, |_| {
+            "`burst` goes with `window` and `max`: write an attribute of its own for this limit".to_owned()
+        });
+    }
+    if block.is_some() {
+        leave_out(&given([wait]), diagnostics, |_| {
+            "a call either waits or is blocked: leave `wait` out, or `block`".to_owned()
+        });
+    }
+    if matches!(shadow, Shadow::On) {
+        leave_out(&given([wait]), diagnostics, |_| {
+            "`wait` is never used: with `shadow` no call is refused, so none waits".to_owned()
+        });
+    }
+}
+
+/// The names of those arguments that are given.
+fn given<const N: usize>(arguments: [&Option<Argument>; N]) -> Vec<&Ident> {
+    arguments.into_iter().flatten().map(|argument| &argument.name).collect()
+}
+
+/// One error for all of `names`, on the first of them.
+fn leave_out(names: &[&Ident], diagnostics: &mut Diagnostics, why: impl FnOnce(&str) -> String) {
+    let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    if let Some(first) = names.first() {
+        diagnostics.error(first, why(&joined(&quoted)));
+    }
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn joined(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [only] => only.clone(),
+        [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
+    }
+}

@@ -1,0 +1,123 @@
+//! `count`: which outcomes count.
+
+use syn::{Expr, ExprPath, Lit};
+
+use crate::check::values::keywords::Keywords;
+use crate::check::values::{constant, control_flow};
+use crate::diagnostics::Diagnostics;
+use crate::literal::bare;
+use crate::parse::argument::Argument;
+
+/// Which outcomes count.
+pub(crate) enum Count {
+    All,
+    Ok,
+    Err,
+    /// Those of which this function says so.
+    By(Expr),
+}
+
+#[derive(Clone, Copy)]
+enum Outcomes {
+    All,
+    Ok,
+    Err,
+}
+
+const OUTCOMES: Keywords<Outcomes> = Keywords {
+    argument: "count",
+    noun: "outcome",
+    values: &[("all", Outcomes::All), ("ok", Outcomes::Ok), ("err", Outcomes::Err)],
+    synonyms: &[
+        ("any", "all"),
+        ("every", "all"),
+        ("always", "all"),
+        ("success", "ok"),
+        ("successes", "ok"),
+        ("error", "err"),
+        ("errors", "err"),
+        ("failed", "err"),
+        ("failure", "err"),
+        ("failures", "err"),
+    ],
+    advice: "\"all\", \"ok\", \"err\", or a closure over the result",
+};
+
+pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<Count> {
+    let value = bare(&argument.value);
+    let message = match value {
+        Expr::Lit(literal) => match &literal.lit {
+            Lit::Str(_) => {
+                return OUTCOMES.read(argument, diagnostics).map(|outcomes| match outcomes {
+                    Outcomes::All => Count::All,
+                    Outcomes::Ok => Count::Ok,
+                    Outcomes::Err => Count::Err,
+                });
+            }
+            Lit::Int(number) => {
+                let digits = number.base10_digits();
+                format!(
+                    "`count` says which outcomes count: for a limit write `max = {digits}`, for the weight of a call \
+                     `cost = {digits}`"
+                )
+            }
+            _ => format!("`count` says which outcomes count: write {}", OUTCOMES.advice),
+        },
+        Expr::Path(ExprPath { path, .. }) if path.is_ident("Ok") => {
+            "an outcome is a string: write `count = \"ok\"`".to_owned()
+        }
+        Expr::Path(ExprPath { path, .. }) if path.is_ident("Err") => {
+            "an outcome is a string: write `count = \"err\"`".to_owned()
+        }
+        Expr::Closure(closure) if constant::truth(&closure.body) == Some(false) => {
+            "no outcome counts, so no call is ever refused: write which do, as in `count = \"err\"`, or leave the attribute \
+             out"
+            .to_owned()
+        }
+        _ => {
+            control_flow::check("count", value, diagnostics);
+            return Some(Count::By(argument.value.clone()));
+        }
+    };
+    diagnostics.error(value, message);
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::check::values::keywords::tests::said;
+
+    #[test]
+    fn every_value() {
+        OUTCOMES.assert_synonyms_are_sound();
+        assert!(matches!(said(read, "\"all\""), Ok(Count::All)));
+        assert!(matches!(said(read, "\"ok\""), Ok(Count::Ok)));
+        assert!(matches!(said(read, "\"err\""), Ok(Count::Err)));
+        assert!(matches!(said(read, "|r| matches!(r, Err(E::Bad))"), Ok(Count::By(_))));
+        assert!(matches!(said(read, "Result::is_err"), Ok(Count::By(_))));
+        assert!(matches!(said(read, "|_| true"), Ok(Count::By(_))));
+    }
+
+    #[test]
+    fn refused() {
+        for (text, part) in [
+            ("\"error\"", "unknown outcome \"error\": did you mean \"err\"?"),
+            ("\"Ok\"", "did you mean \"ok\"?"),
+            ("\"failures\"", "did you mean \"err\"?"),
+            ("\"banana\"", "write \"all\", \"ok\", \"err\", or a closure over the result"),
+            ("5", "write `max = 5`, for the weight of a call `cost = 5`"),
+            ("|_| false", "no outcome counts"),
+            ("|r| { (!true) }", "no outcome counts"),
+            ("true", "which outcomes count"),
+            ("Err", "write `count = \"err\"`"),
+            ("Ok", "write `count = \"ok\"`"),
+            ("judge?", "`?` cannot be used in `count`"),
+        ] {
+            let error = said(read, text).err().unwrap_or_default();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

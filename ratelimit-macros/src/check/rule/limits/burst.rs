@@ -1,0 +1,31 @@
+//! `burst`: how much a bucket admits at once.
+
+use crate::check::rule::limits::algorithm::Algorithm;
+use crate::check::values::number::{self, Number};
+use crate::diagnostics::Diagnostics;
+use crate::parse::argument::Argument;
+use crate::parse::arguments::Arguments;
+
+pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<u64> {
+    match number::burst(argument, diagnostics)? {
+        Number::Fixed(burst) => Some(burst),
+        Number::Computed(expr) => {
+            let message = "`burst` is an integer literal, such as `burst = 10`: for one that changes use a `policy`";
+            diagnostics.error(expr, message);
+            None
+        }
+    }
+}
+
+/// Reports a `burst` of an algorithm that has none. Where `limits` or `policy` is given too, that
+/// is the mistake; and a misspelt algorithm may have been one of the buckets.
+pub(crate) fn must_have_bucket(arguments: &Arguments, algorithm: Option<Algorithm>, diagnostics: &mut Diagnostics) {
+    let Arguments { burst: Some(burst), limits: None, policy: None, .. } = arguments else { return };
+    let misspelt = arguments.algorithm.is_some() && algorithm.is_none();
+    let bucket = matches!(algorithm, Some(Algorithm::TokenBucket | Algorithm::LeakyBucket));
+    if !misspelt && !bucket {
+        let message = "only the buckets have a burst: write `algorithm = \"token_bucket\"` or `\"leaky_bucket\"`, \
+                       or leave `burst` out";
+        diagnostics.error(&burst.name, message);
+    }
+}

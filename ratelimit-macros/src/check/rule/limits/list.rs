@@ -1,0 +1,231 @@
+//! The value of `limits`: several limits on one key, as `["3/60s", "20/1d"]`.
+
+use std::ops::Range;
+
+use syn::{Error, Expr, LitStr};
+
+use crate::check::rule::limits::algorithm::Algorithm;
+use crate::check::values::number;
+use crate::diagnostics::Diagnostics;
+use crate::duration;
+use crate::literal::{as_str, bare};
+use crate::literal_text::LiteralText;
+use crate::parse::argument::Argument;
+
+/// One of several limits on one key.
+#[derive(Clone, Copy)]
+pub(crate) struct Limit {
+    pub(crate) max: u64,
+    pub(crate) window_micros: u64,
+}
+
+/// How many limits one key may have.
+const MOST: usize = 8;
+
+pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<Vec<Limit>> {
+    let Expr::Array(array) = bare(&argument.value) else {
+        let message = match as_str(&argument.value) {
+            Some(text) => format!("`limits` is an array: write `limits = [{}]`", text.token()),
+            None => "`limits` is an array of string literals: write `limits = [\"3/60s\", \"20/1d\"]`".to_owned(),
+        };
+        diagnostics.error(&argument.value, message);
+        return None;
+    };
+    if array.elems.is_empty() {
+        diagnostics.error(array, "no limits: write at least one, as in `limits = [\"3/60s\", \"20/1d\"]`");
+        return None;
+    }
+    if let Some(excess) = array.elems.iter().nth(MOST) {
+        diagnostics.error(excess, format!("at most {MOST} limits on one key: write another `#[rate_limit]` for more"));
+    }
+    let mut read: Vec<Limit> = Vec::new();
+    let mut faultless = array.elems.len() <= MOST;
+    for element in &array.elems {
+        match limit(element, diagnostics) {
+            Some(limit) if read.iter().any(|other| other.window_micros == limit.window_micros) => {
+                diagnostics.error(
+                    element,
+                    "another limit has this window, and only the smaller of the two ever decides: remove one",
+                );
+                faultless = false;
+            }
+            Some(limit) => read.push(limit),
+            None => faultless = false,
+        }
+    }
+    faultless.then_some(read)
+}
+
+/// Reports each limit, of the value of `argument`, that another one makes useless: over a longer
+/// time, that admits no more calls. A window that starts anew at once may admit twice its limit
+/// around that moment.
+pub(crate) fn must_all_decide(
+    argument: &Argument,
+    limits: &[Limit],
+    algorithm: Option<Algorithm>,
+    diagnostics: &mut Diagnostics,
+) {
+    let Expr::Array(array) = bare(&argument.value) else { return };
+    let most = match algorithm {
+        Some(Algorithm::FixedWindow | Algorithm::SlidingCounter) => 2,
+        _ => 1,
+    };
+    for (element, limit) in array.elems.iter().zip(limits) {
+        let useless =
+            |other: &&Limit| other.window_micros > limit.window_micros && other.max.saturating_mul(most) <= limit.max;
+        if let Some(other) = limits.iter().find(useless) {
+            let message = format!(
+                "this limit never decides, because another one admits {} in a longer window: remove one, or swap their \
+                 numbers",
+                other.max
+            );
+            diagnostics.error(element, message);
+        }
+    }
+}
+
+fn limit(element: &Expr, diagnostics: &mut Diagnostics) -> Option<Limit> {
+    let Some(literal) = as_str(element) else {
+        diagnostics.error(element, "a limit is a string literal, `max/window`: write \"3/60s\"");
+        return None;
+    };
+    let spelled = spelled(literal).map_err(|(at, fault)| {
+        let message = LiteralText::new(literal).point(&at, &fault);
+        Error::new(literal.span(), message)
+    });
+    diagnostics.keep(spelled)
+}
+
+/// The limit that `literal` spells, or what is wrong with it and where, in characters.
+fn spelled(literal: &LitStr) -> Result<Limit, (Range<usize>, String)> {
+    let text = literal.value();
+    let all = 0..text.chars().count();
+    let Some((max, window)) = text.split_once('/') else {
+        return Err((all, "a limit is `max/window`: write \"3/60s\" for 3 in any 60 seconds".to_owned()));
+    };
+    let slash = max.chars().count();
+    let (max_at, window_at) = (trimmed(max, 0), trimmed(window, slash + 1));
+    let (max, window) = (max.trim(), window.trim());
+    if is_number(window) && duration::parse(max, &duration::WINDOW).is_ok() {
+        return Err((all, format!("the number comes first: did you mean \"{window}/{max}\"?")));
+    }
+    let max = if is_number(max) {
+        let max = max.replace('_', "").parse().map_err(|_| (max_at.clone(), number::too_large("limit")))?;
+        let zero = "a limit of 0 refuses every call: write 1 or more";
+        number::fault(max, "limit", zero).map_or(Ok(max), |fault| Err((max_at, fault)))?
+    } else {
+        let fault = match max.strip_prefix('-') {
+            Some(rest) if is_number(rest) => "a limit cannot be negative: write 1 or more".to_owned(),
+            None if max.is_empty() => "how many calls? write a number before the `/`, as in \"3/60s\"".to_owned(),
+            _ => format!("`{max}` is not a number of calls: write a whole number before the `/`, as in \"3/60s\""),
+        };
+        return Err((max_at, fault));
+    };
+    if duration::unit(window).is_some() {
+        return Err((window_at, format!("how long? write \"{max}/1{window}\"")));
+    }
+    match duration::parse(window, &duration::WINDOW) {
+        Ok(window_micros) => Ok(Limit { max, window_micros }),
+        Err(fault) => Err((window_at, fault)),
+    }
+}
+
+/// Whether `text` is digits, with underscores between them as in Rust.
+fn is_number(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_digit())
+        && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_')
+}
+
+/// Where `part` is without the spaces around it, if it starts at `start`; all of it if there is
+/// nothing else.
+fn trimmed(part: &str, start: usize) -> Range<usize> {
+    let all = part.chars().count();
+    let left = all - part.trim_start().chars().count();
+    let length = part.trim().chars().count();
+    if length == 0 { start..start + all } else { start + left..start + left + length }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn parse(text: &str) -> Result<Vec<(u64, u64)>, Vec<String>> {
+        let mut diagnostics = Diagnostics::default();
+        let argument = Argument { name: syn::parse_quote!(limits), value: syn::parse_str(text).unwrap() };
+        let limits = read(&argument, &mut diagnostics);
+        let errors = diagnostics.messages();
+        if errors.is_empty() {
+            Ok(limits.unwrap().iter().map(|limit| (limit.max, limit.window_micros)).collect())
+        } else {
+            Err(errors)
+        }
+    }
+
+    #[test]
+    fn accepted() {
+        assert_eq!(parse(r#"["3/60s"]"#), Ok(vec![(3, 60_000_000)]));
+        assert_eq!(parse(r#"["20 / 1d", " 3/1m 30s",]"#), Ok(vec![(20, 86_400_000_000), (3, 90_000_000)]));
+        assert_eq!(parse(r#"["1_000/1d", "10_/1s"]"#), Ok(vec![(1000, 86_400_000_000), (10, 1_000_000)]));
+        let eight: Vec<String> = (1..=8).map(|n| format!("\"{n}/{n}s\"")).collect();
+        assert_eq!(parse(&format!("[{}]", eight.join(","))).unwrap().len(), 8);
+    }
+
+    #[test]
+    fn refused() {
+        for (text, part) in [
+            (r#""3/60s""#, "write `limits = [\"3/60s\"]`"),
+            (r#"("3/60s", "20/1d")"#, "an array of string literals"),
+            ("LIMITS", "an array of string literals"),
+            ("[]", "write at least one"),
+            ("[3]", "a limit is a string literal"),
+            (r#"["3 per minute"]"#, "a limit is `max/window`: write \"3/60s\""),
+            (r#"["60s/3"]"#, "did you mean \"3/60s\"?"),
+            (r#"["3/minute"]"#, "write \"3/1minute\"\n    \"3/minute\"\n       ^^^^^^"),
+            (r#"["0/60s"]"#, "refuses every call: write 1 or more\n    \"0/60s\"\n     ^"),
+            (r#"["-3/60s"]"#, "cannot be negative"),
+            (r#"["_1/60s"]"#, "`_1` is not a number of calls"),
+            (r#"["three/60s"]"#, "`three` is not a number of calls"),
+            (r#"["1.5/60s"]"#, "`1.5` is not a number of calls"),
+            (r#"["/60s"]"#, "how many calls? write a number before the `/`"),
+            (r#"["4503599627370496/60s"]"#, "too large to count"),
+            (r#"["99999999999999999999/60s"]"#, "too large to count"),
+            (r#"["3/60"]"#, "write \"60s\" for seconds"),
+            (
+                r#"["3/ 1x "]"#,
+                "unknown unit `x` in `1x` (units: `us`, `ms`, `s`, `m`, `h`, `d`, `w`)\n    \"3/ 1x \"\n        ^^",
+            ),
+            (r#"["3/"]"#, "no duration"),
+            (r#"["3/367d"]"#, "the longest is 366d"),
+            (r#"["3/60s", "20/1m"]"#, "another limit has this window"),
+        ] {
+            let errors = parse(text).unwrap_err();
+            assert_eq!(errors.len(), 1, "{text}: {errors:?}");
+            assert!(errors.iter().all(|e| e.contains(part)), "{text}: {errors:?}");
+        }
+        let nine: Vec<String> = (1..=9).map(|n| format!("\"{n}/{n}s\"")).collect();
+        assert!(parse(&format!("[{}]", nine.join(","))).unwrap_err().join("").contains("at most 8 limits"));
+        assert_eq!(parse(r#"["0/60s", "3", "3/1x"]"#).unwrap_err().len(), 3);
+    }
+
+    #[test]
+    fn limits_that_never_decide() {
+        for (text, algorithm, useless) in [
+            (r#"["10/60s", "5/1h"]"#, None, 1),
+            (r#"["5/1h", "5/60s"]"#, None, 1),
+            (r#"["9/1s", "8/1m", "7/1h"]"#, None, 2),
+            (r#"["10/60s", "5/1h"]"#, Some(Algorithm::TokenBucket), 1),
+            (r#"["9/60s", "5/1h"]"#, Some(Algorithm::FixedWindow), 0),
+            (r#"["10/60s", "5/1h"]"#, Some(Algorithm::SlidingCounter), 1),
+            (r#"["4/60s", "5/1h"]"#, None, 0),
+        ] {
+            let argument = Argument { name: syn::parse_quote!(limits), value: syn::parse_str(text).unwrap() };
+            let mut diagnostics = Diagnostics::default();
+            let limits = read(&argument, &mut diagnostics).unwrap();
+            must_all_decide(&argument, &limits, algorithm, &mut diagnostics);
+            let errors = diagnostics.messages();
+            assert_eq!(errors.len(), useless, "{text}: {errors:?}");
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! `when` and `shadow`: expressions that are true or false.
+
+use syn::Lit;
+
+use crate::check::values::constant;
+use crate::diagnostics::Diagnostics;
+use crate::literal::as_literal;
+use crate::parse::argument::Argument;
+
+/// Reports a literal that is neither.
+pub(crate) fn must_be_one(argument: Option<&Argument>, example: &str, diagnostics: &mut Diagnostics) {
+    let Some(Argument { name, value }) = argument else { return };
+    let message = match as_literal(value) {
+        None | Some(Lit::Bool(_)) => return,
+        Some(Lit::Str(text)) if text.value() == "true" || text.value() == "false" => {
+            format!("`{name}` is a condition: write `{name} = {}`, without the quotes", text.value())
+        }
+        Some(_) => format!("`{name}` is a condition: write one over the arguments, as in `{example}`"),
+    };
+    diagnostics.error(value, message);
+}
+
+/// Reports a `when` that is false whatever the call is.
+pub(crate) fn must_be_possible(when: Option<&Argument>, diagnostics: &mut Diagnostics) {
+    if let Some(Argument { value, .. }) = when
+        && constant::truth(value) == Some(false)
+    {
+        let message = "this is never true, so no call is limited: write a condition over the arguments, as in \
+                       `when = !user.is_admin`, or leave the attribute out";
+        diagnostics.error(value, message);
+    }
+}

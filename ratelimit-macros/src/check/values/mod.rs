@@ -1,0 +1,10 @@
+//! The values of arguments by what they are: numbers, durations, keywords, names, conditions, and
+//! expressions at large.
+
+pub(crate) mod condition;
+pub(crate) mod constant;
+pub(crate) mod control_flow;
+pub(crate) mod duration;
+pub(crate) mod keywords;
+pub(crate) mod label;
+pub(crate) mod number;

@@ -1,0 +1,173 @@
+//! Numbers: the values of `max`, `cost` and `burst`.
+
+use syn::{Expr, Lit, UnOp};
+
+use crate::check::values::{constant, control_flow};
+use crate::diagnostics::Diagnostics;
+use crate::literal::bare;
+use crate::parse::argument::Argument;
+
+pub(crate) enum Number {
+    /// Written out: at least 1.
+    Fixed(u64),
+    /// An expression, evaluated at each call.
+    Computed(Expr),
+}
+
+/// The largest number that every store counts exactly.
+pub(crate) const LARGEST: u64 = (1 << 52) - 1;
+
+/// How messages speak of an argument.
+struct Wording {
+    name: &'static str,
+    noun: &'static str,
+    /// What it is a number of.
+    of: &'static str,
+    example: u64,
+    zero: &'static str,
+}
+
+const MAX: Wording = Wording {
+    name: "max",
+    noun: "limit",
+    of: "number of calls",
+    example: 3,
+    zero: "a limit of 0 refuses every call: write `max = 1` or more",
+};
+
+const COST: Wording = Wording {
+    name: "cost",
+    noun: "cost",
+    of: "number",
+    example: 5,
+    zero: "a cost of 0 charges nothing: leave the attribute out, or say with `when` which calls it is for",
+};
+
+const BURST: Wording = Wording {
+    name: "burst",
+    noun: "burst",
+    of: "number of calls",
+    example: 10,
+    zero: "a burst of 0 refuses every call: write `burst = 1` or more",
+};
+
+pub(crate) fn max(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<Number> {
+    number(argument, &MAX, diagnostics)
+}
+
+pub(crate) fn cost(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<Number> {
+    number(argument, &COST, diagnostics)
+}
+
+pub(crate) fn burst(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<Number> {
+    number(argument, &BURST, diagnostics)
+}
+
+/// What is wrong with a number that is written out, if anything.
+pub(crate) fn fault(number: u64, noun: &str, zero: &str) -> Option<String> {
+    match number {
+        0 => Some(zero.to_owned()),
+        1..=LARGEST => None,
+        _ => Some(too_large(noun)),
+    }
+}
+
+pub(crate) fn too_large(noun: &str) -> String {
+    format!("this {noun} is too large to count: at most {LARGEST}")
+}
+
+fn number(argument: &Argument, wording: &Wording, diagnostics: &mut Diagnostics) -> Option<Number> {
+    let Wording { name, noun, of, example, zero } = wording;
+    let value = bare(&argument.value);
+    let negative = || format!("a {noun} cannot be negative: write `{name} = 1` or more");
+    let message = match value {
+        Expr::Lit(literal) => match &literal.lit {
+            Lit::Int(number) if !is_integer_type(number.suffix()) => {
+                format!("`{name}` is a {of}: write `{name} = {}`", number.base10_digits())
+            }
+            Lit::Int(number) => match number.base10_parse() {
+                Err(_) => too_large(noun),
+                Ok(number) => match fault(number, noun, zero) {
+                    None => return Some(Number::Fixed(number)),
+                    Some(fault) => fault,
+                },
+            },
+            Lit::Float(_) => format!("`{name}` is a whole {of}: write `{name} = {example}`"),
+            Lit::Str(text) if text.value().parse::<u64>().is_ok() => {
+                format!("`{name}` is a number: write `{name} = {}`, without the quotes", text.value())
+            }
+            _ => format!("`{name}` is a whole {of}: write `{name} = {example}`, or an expression over the arguments"),
+        },
+        // `-3.5`
+        Expr::Unary(unary) if matches!((&unary.op, bare(&unary.expr)), (UnOp::Neg(_), Expr::Lit(_))) => negative(),
+        _ => match constant::integer(value) {
+            Some(0) => (*zero).to_owned(),
+            Some(..0) => negative(),
+            Some(1..) | None => {
+                control_flow::check(name, value, diagnostics);
+                return Some(Number::Computed(argument.value.clone()));
+            }
+        },
+    };
+    diagnostics.error(value, message);
+    None
+}
+
+fn is_integer_type(suffix: &str) -> bool {
+    ["", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize"].contains(&suffix)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::values::keywords::tests::said;
+
+    #[test]
+    fn numbers() {
+        for text in ["3", "3u32", "0b11", "4_503_599_627_370_495"] {
+            assert!(matches!(said(max, text), Ok(Number::Fixed(_))), "{text}");
+        }
+        assert!(matches!(said(cost, "body.len()"), Ok(Number::Computed(_))));
+        assert!(matches!(said(burst, "10"), Ok(Number::Fixed(10))));
+    }
+
+    #[test]
+    fn refused() {
+        type Read = fn(&Argument, &mut Diagnostics) -> Option<Number>;
+        let readers: [(&str, Read); 3] = [("max", max), ("cost", cost), ("burst", burst)];
+        for (name, read) in readers {
+            for (text, part) in [
+                ("-1", "cannot be negative"),
+                ("(-(1))", "cannot be negative"),
+                ("-1 as i64", "cannot be negative"),
+                ("-(1i32) as u64", "cannot be negative"),
+                ("i32::MIN", "cannot be negative"),
+                ("1 - 2", "cannot be negative"),
+                ("-2.5", "cannot be negative"),
+                ("({ 3.5 })", "whole number"),
+                ("3.5", "whole number"),
+                ("\"3\"", "= 3`, without the quotes"),
+                ("\"three\"", "whole number"),
+                ("true", "whole number"),
+                ("3s", "= 3`"),
+                ("4503599627370496", "too large"),
+                ("18446744073709551616", "too large"),
+            ] {
+                let error = said(read, text).err().unwrap_or_default();
+                assert!(error.contains(part), "{name} = {text}: {error}");
+            }
+        }
+        assert!(said(burst, "f()?").err().unwrap_or_default().contains("`?` cannot be used in `burst`"));
+    }
+
+    #[test]
+    fn zero() {
+        let said_of_zero = |read| said(read, "0").err().unwrap_or_default();
+        assert!(said(max, "({ (0) })").err().unwrap_or_default().contains("refuses every call"));
+        assert!(said(max, "0 as u32").err().unwrap_or_default().contains("refuses every call"));
+        assert!(said(cost, "3 - 3").err().unwrap_or_default().contains("charges nothing"));
+        assert!(said_of_zero(max).contains("refuses every call"));
+        assert!(said_of_zero(cost).contains("charges nothing: leave the attribute out"));
+        assert!(said_of_zero(burst).contains("refuses every call"));
+    }
+}

@@ -1,0 +1,51 @@
+//! The guard of a function all of whose calls count: it asks before the body, which stays as it is.
+
+pub(crate) mod check;
+pub(crate) mod refusal;
+pub(crate) mod reservation;
+pub(crate) mod rule_static;
+
+use proc_macro2::{Span, TokenStream};
+use quote::quote_spanned;
+
+use crate::expand::context::Context;
+use crate::plan::check::Check;
+
+/// One check, made at every call.
+pub(crate) fn one(only: &Check, refusal: Option<&TokenStream>, context: &Context) -> TokenStream {
+    let mixed = Span::mixed_site();
+    let run = context.runtime.run(mixed);
+    let check = check::expand(only, context);
+    awaited(&quote_spanned!(mixed=> #run(#check)), refusal, context)
+}
+
+/// Several checks, each of which `when` may leave out.
+pub(crate) fn all(checks: &[Check], refusal: Option<&TokenStream>, context: &Context) -> TokenStream {
+    let mixed = Span::mixed_site();
+    let run_all = context.runtime.run_all(mixed);
+    let checks = checks.iter().map(|check| check::optional(check, context));
+    awaited(&quote_spanned!(mixed=> #run_all([#(#checks),*])), refusal, context)
+}
+
+/// A statement that runs `run` and returns `refusal` from a refused call. What `run` borrows from
+/// the arguments is given back before the first `.await`.
+fn awaited(run: &TokenStream, refusal: Option<&TokenStream>, context: &Context) -> TokenStream {
+    let mixed = Span::mixed_site();
+    let import = context.runtime.import();
+    let decision = if let Some(refusal) = refusal {
+        quote_spanned! {mixed=>
+            if let ::core::result::Result::Err(__ratelimit_error) = __ratelimit_run.await {
+                return #refusal;
+            }
+        }
+    } else {
+        quote_spanned!(mixed=> ::core::mem::drop(__ratelimit_run.await);)
+    };
+    quote_spanned! {mixed=>
+        {
+            #import
+            let __ratelimit_run = #run;
+            #decision
+        }
+    }
+}
