@@ -13,17 +13,18 @@ const VERSION: &str = "7.0.";
 /// The most instructions per decision, in the order of [`COLUMNS`].
 fn most(side: Side) -> Option<[u64; COLUMNS.len()]> {
     Some(match side {
-        Side::Ours(Algorithm::SlidingWindow, Some(LogLayout::Zset)) => [41_000, 67_300, 52_000, 83_000, 7_250, 91_000],
-        Side::Ours(Algorithm::SlidingWindow, Some(LogLayout::Ring)) => [50_700, 62_950, 34_100, 81_100, 3_850, 90_200],
-        Side::Ours(Algorithm::FixedWindow, None) => [43_300, 48_400, 26_550, 57_500, 250, 75_100],
-        Side::Ours(Algorithm::SlidingCounter, None) => [45_000, 50_000, 28_900, 62_050, 250, 77_200],
-        Side::Ours(Algorithm::TokenBucket, None) => [49_500, 56_400, 31_000, 81_400, 250, 83_400],
-        Side::Ours(Algorithm::LeakyBucket, None) => [49_100, 56_500, 30_400, 81_900, 250, 84_000],
+        Side::Ours(Algorithm::SlidingWindow, Some(LogLayout::Zset)) => [41_400, 67_500, 52_300, 83_300, 7_350, 92_400],
+        Side::Ours(Algorithm::SlidingWindow, Some(LogLayout::Ring)) => [50_700, 63_400, 34_400, 81_800, 4_000, 90_500],
+        Side::Ours(Algorithm::FixedWindow, None) => [43_700, 48_500, 27_100, 57_700, 1_000, 75_300],
+        Side::Ours(Algorithm::SlidingCounter, None) => [45_000, 50_400, 29_100, 62_100, 1_000, 77_400],
+        Side::Ours(Algorithm::TokenBucket, None) => [49_500, 56_900, 31_400, 81_600, 1_000, 83_400],
+        Side::Ours(Algorithm::LeakyBucket, None) => [49_200, 56_900, 30_800, 82_200, 1_000, 84_300],
         _ => return None,
     })
 }
 
-/// Counts repeat to one in a hundred.
+/// Counts repeat to one in a hundred. What a counter of one key costs is that of a command, divided
+/// by how many callers share it; that depends on how fast this process is, so its bound is wide.
 const SLACK: f64 = 1.02;
 
 #[test]
