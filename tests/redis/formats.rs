@@ -1,4 +1,5 @@
-//! The bytes that processes and releases share: stored keys and logs. Frozen; a test here that fails is a new format.
+//! The bytes that processes and releases share: stored keys and logs. Frozen; a test here that
+//! fails is a new format.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 #![allow(clippy::unused_async, reason = "the attribute awaits")]
@@ -304,7 +305,8 @@ async fn max_is_not_part_of_the_key_and_the_window_is() {
     assert_eq!(key_of(&rule(3, 61), &key).await, "rl1:sw-61s:quota:<a>");
 }
 
-/// The digests were computed with OpenSSL: HMAC-SHA-256, keyed with the secret, over what the key would be.
+/// The digests were computed with OpenSSL: HMAC-SHA-256, keyed with the secret, over what the key
+/// would be.
 #[tokio::test]
 async fn hashed_keys_show_nothing_of_the_value() {
     let (limiter, recorder) = built(|builder| builder.prefix("shop:prod").hash_keys("s3cret"));

@@ -1,5 +1,5 @@
-//! Calls that share commands: each is decided as if it had come alone, and whatever happens to one of them happens to no
-//! other.
+//! Calls that share commands: each is decided as if it had come alone, and whatever happens to one
+//! of them happens to no other.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -66,7 +66,8 @@ async fn many_callers_of_one_key_are_few_commands_and_each_has_its_own_verdict()
 
     let admitted: Vec<&Verdict> = verdicts.iter().filter(|verdict| verdict.allowed).collect();
     assert_eq!(admitted.len(), 400);
-    // First come, first served; and each admission has what was left after it, and a ticket of its own.
+    // First come, first served; and each admission has what was left after it, and a ticket of its
+    // own.
     assert!(verdicts.iter().take(400).all(|verdict| verdict.allowed));
     let remaining: Vec<u64> = admitted.iter().map(|verdict| verdict.remaining).collect();
     assert_eq!(remaining, (0..400).rev().collect::<Vec<u64>>());

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ratelimit_runtime::store::{Request, StoreErrorKind};
+use ratelimit_runtime::store::{Request, StoreErrorKind, Verdict};
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -33,53 +33,67 @@ async fn mint(store: &Arc<RedisStore>, round: usize, limit: Limit) -> bool {
     answers.iter().any(|answer| answer.as_ref().is_err_and(|error| error.kind() == StoreErrorKind::Full))
 }
 
-/// After how many thousand minted keys somebody who has used up 3 an hour is admitted again.
-async fn forgotten_after(policy: &str, minted: Limit) -> Option<usize> {
+/// Asks until the server decides: on a busy machine a connection may be given up, and a server that
+/// evicts refuses a call now and then, where that does not free enough at once.
+async fn decided(store: &RedisStore, key: &str, limit: Limit) -> Verdict {
+    for _ in 0..100 {
+        match acquire(store, key, limit).await {
+            Ok(verdict) => return verdict,
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+    panic!("the server decides nothing")
+}
+
+/// After how many thousand minted keys, of so many at most, a caller who has used up 3 an hour is
+/// admitted again.
+async fn forgotten_after(policy: &str, minted: Limit, most: usize) -> Option<usize> {
     let server = full_server(policy);
     let store = Arc::new(RedisStore::new(&server.url()).unwrap().deny_cache(false));
     store.ready().await.unwrap();
     let limit = Limit::per_hour(3);
-    for _ in 0..3 {
-        assert!(acquire(&store, "attacker", limit).await.unwrap().allowed);
-    }
-    assert!(!acquire(&store, "attacker", limit).await.unwrap().allowed);
+    while decided(&store, "attacker", limit).await.allowed {}
     let mut refused = 0;
-    for round in 0..60 {
-        let is_full = mint(&store, round, minted).await;
-        refused += usize::from(is_full);
-        // It is peeked at rarely, so that it is not what was used last.
+    for round in 0..most {
+        refused += usize::from(mint(&store, round, minted).await);
+        // It is looked for in a manner that does not make it what was used last.
         if server.number(&["EXISTS", "attacker"]) == 0 {
-            assert!(acquire(&store, "attacker", limit).await.unwrap().allowed, "a fresh quota");
+            assert!(decided(&store, "attacker", limit).await.allowed, "a fresh quota");
             return Some(round + 1);
         }
-        // Where keys are evicted, some calls are refused all the same when that does not free enough at once.
-        if refused > 10 {
+        if policy == "noeviction" && refused > 10 {
             break;
         }
     }
+    assert!(policy != "noeviction" || refused > 10, "the server is full");
     let limits = [limit];
     let kept = store.peek(Request::new(b"attacker", Algorithm::SlidingWindow, &limits)).await.unwrap();
     assert!(!kept.allowed && kept.remaining == 0, "{kept:?}");
     None
 }
 
-/// Every key of a limiter has a time to live, so that all policies may pick it, and who mints keys evicts the counter
-/// that refuses him. Only `noeviction` keeps it: there the minted keys are the ones that fail.
+/// Every key of a limiter has a time to live, so that all policies may pick it, and who mints keys
+/// evicts the counter that refuses him. Only `noeviction` keeps it: there the minted keys are the
+/// ones that fail.
+///
+/// Redis draws the keys that it compares. Of the 8,000 that fit, a thousand evictions miss one key
+/// with a chance of 1 in 1.1 where one is drawn at a time, and of 1 in 1.9 where five are.
 #[tokio::test]
 async fn whoever_mints_keys_evicts_his_own_counter_unless_the_server_refuses() {
     let day = Limit::new(1, DAY);
     let (a, b, c, d, sooner, later, kept) = tokio::join!(
-        forgotten_after("allkeys-lru", day),
-        forgotten_after("volatile-lru", day),
-        forgotten_after("allkeys-random", day),
-        forgotten_after("volatile-random", day),
-        forgotten_after("volatile-ttl", day),
-        forgotten_after("volatile-ttl", Limit::new(1, MINUTE)),
-        forgotten_after("noeviction", day),
+        forgotten_after("allkeys-lru", day, 60),
+        forgotten_after("volatile-lru", day, 60),
+        forgotten_after("allkeys-random", day, 300),
+        forgotten_after("volatile-random", day, 300),
+        forgotten_after("volatile-ttl", day, 60),
+        forgotten_after("volatile-ttl", Limit::new(1, MINUTE), 60),
+        forgotten_after("noeviction", day, 60),
     );
     assert!(a.is_some() && b.is_some() && c.is_some() && d.is_some(), "{a:?} {b:?} {c:?} {d:?}");
-    // The first to go is what has the least time left: any rule with a longer window pushes out this one.
-    assert!(sooner.is_some_and(|thousands| thousands <= 20), "{sooner:?}");
+    // The first to go is what has the least time left: any rule with a longer window pushes out
+    // this one.
+    assert!(sooner.is_some_and(|thousands| thousands <= 40), "{sooner:?}");
     // And it stays as long as there are keys that have less.
     assert_eq!(later, None);
     assert_eq!(kept, None);

@@ -79,7 +79,8 @@ async fn the_log_never_outgrows_max_or_outlives_the_window() {
         assert!(card <= i64::try_from(max).unwrap(), "{card} entries after call {call}, {verdict:?}");
         let ttl = server.number(&["PTTL", &key]);
         assert!((1..=60_000).contains(&ttl), "{ttl} ms left after call {call}");
-        // On average a little less than `max` calls come in a minute, at times in the same microsecond.
+        // On average a little less than `max` calls come in a minute, at times in the same
+        // microsecond.
         clock.advance(Duration::from_micros(call * 7_919_993 % 1_100_000 * (call % 3)));
     }
 }
@@ -173,7 +174,8 @@ async fn a_clock_that_steps_back_never_lengthens_a_keys_life() {
     }
     clock.step_back(MINUTE * 10);
     for key in [&full, &open] {
-        // A server whose clock is set back by ten minutes shows such a key with that much more to live.
+        // A server whose clock is set back by ten minutes shows such a key with that much more to
+        // live.
         assert_eq!(server.cli(&["PEXPIRE", key, "660000"]), "1");
         let verdict = peek(&store, key, limit).await.unwrap();
         let ttl = server.number(&["PTTL", key]);
@@ -198,8 +200,8 @@ async fn reset_says_whether_there_was_anything() {
     assert!(store.acquire(request).await.unwrap().allowed);
 }
 
-/// A key that looks as if it admitted, and then cannot be charged: a reservation needs a ring, and a sorted set of so many
-/// members is never made one.
+/// A key that looks as if it admitted, and then cannot be charged: a reservation needs a ring, and
+/// a sorted set of so many members is never made one.
 #[tokio::test]
 async fn a_group_of_which_one_key_cannot_be_charged_charges_none() {
     let server = shared();

@@ -1,7 +1,8 @@
-//! What the algorithms promise: the bounds that are not exact are reached here and never passed, and every wait is
-//! exact to the microsecond, whatever the arrivals.
+//! What the algorithms promise: the bounds that are not exact are reached here and never passed,
+//! and every wait is exact to the microsecond, whatever the arrivals.
 //!
-//! An interval is half-open, `(t − window, t]`, unless a test says closed: `[t − window, t]`, whose both ends count.
+//! An interval is half-open, `(t − window, t]`, unless a test says closed: `[t − window, t]`, whose
+//! both ends count.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
@@ -90,7 +91,8 @@ fn at_once<T: Unpin>(answer: Answer<'_, T>) -> T {
     }
 }
 
-/// What an interval of one window holds at most, by calls that are not given back: half-open, and closed.
+/// What an interval of one window holds at most, by calls that are not given back: half-open, and
+/// closed.
 fn bounds(algorithm: Algorithm, limit: Limit) -> (u64, u64) {
     let (max, capacity) = (limit.max(), limit.capacity());
     match algorithm {
@@ -162,7 +164,8 @@ fn a_sliding_counter_reaches_twice_max_less_one_if_a_call_was_given_back() {
     let first = key.acquire(1);
     assert!(at_once(key.store.refund(key.request(1), first.ticket)));
     key.admitted.clear();
-    // The window that the first call began is empty, so the one after it may be filled at its last moment.
+    // The window that the first call began is empty, so the one after it may be filled at its last
+    // moment.
     key.advance(2 * WINDOW - 1);
     assert_eq!(key.drain(), MAX);
     key.advance(WINDOW - 1);
@@ -183,14 +186,15 @@ fn buckets_reach_burst_and_max_less_one_and_one_more_where_both_ends_count() {
                 key.advance(refused.retry_after_us);
                 assert_eq!(key.drain(), 1);
             }
-            // The last token comes exactly one window after the burst: only a closed interval holds both.
+            // The last token comes exactly one window after the burst: only a closed interval holds
+            // both.
             assert_eq!(key.busiest(), (burst + MAX - 1, burst + MAX), "{algorithm:?} of burst {burst}");
         }
     }
 }
 
-/// How far a sliding counter and an exact log disagree about what is used: no more than a whole window's calls, and
-/// by one where the last window's calls were spread evenly.
+/// How far a sliding counter and an exact log disagree about what is used: no more than a whole
+/// window's calls, and by one where the last window's calls were spread evenly.
 #[test]
 fn a_sliding_counter_errs_by_max_at_worst_and_by_one_on_even_arrivals() {
     let used = |key: &Key| MAX - key.peek(1).remaining;
@@ -294,8 +298,8 @@ proptest! {
         }
     }
 
-    /// The token bucket counts what is missing, the leaky bucket when it runs empty: at a constant rate it is one
-    /// thing, in every field of every answer.
+    /// The token bucket counts what is missing, the leaky bucket when it runs empty: at a constant
+    /// rate it is one thing, in every field of every answer.
     #[test]
     fn a_leaky_bucket_is_a_token_bucket(limit in any_limit(), calls in calls(120), heavy in any::<bool>()) {
         let mut leaky = Key::new(Algorithm::LeakyBucket, &[limit]);
@@ -310,7 +314,8 @@ proptest! {
         }
     }
 
-    /// Refused a microsecond before the moment that a refusal names, admitted at it: under any limits, of any cost.
+    /// Refused a microsecond before the moment that a refusal names, admitted at it: under any
+    /// limits, of any cost.
     #[test]
     fn every_wait_is_exact(limits in vec(any_limit(), 1..4), calls in calls(40), heavy in any::<bool>()) {
         for &algorithm in ALGORITHMS {
@@ -333,7 +338,8 @@ proptest! {
         }
     }
 
-    /// At the moment that `reset_after` names the deciding limit is whole, and not a microsecond before.
+    /// At the moment that `reset_after` names the deciding limit is whole, and not a microsecond
+    /// before.
     #[test]
     fn every_reset_is_exact(limit in any_limit(), calls in calls(40)) {
         for &algorithm in ALGORITHMS {
@@ -372,7 +378,8 @@ proptest! {
     }
 }
 
-/// A rate that does not divide loses nothing: after any number of windows, exactly as much as was due has come.
+/// A rate that does not divide loses nothing: after any number of windows, exactly as much as was
+/// due has come.
 #[test]
 fn rates_that_do_not_divide_lose_nothing() {
     for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
@@ -388,8 +395,8 @@ fn rates_that_do_not_divide_lose_nothing() {
                 key.advance(verdict.retry_after_us);
             }
         }
-        // Whoever comes late by a fraction of a microsecond each time loses that fraction: the bucket of one is full.
-        // So the last comes at 70,000 waits of ⌈window / max⌉.
+        // Whoever comes late by a fraction of a microsecond each time loses that fraction: the
+        // bucket of one is full. So the last comes at 70,000 waits of ⌈window / max⌉.
         assert_eq!(key.now() - start, 70_000 * 1_000_003_u64.div_ceil(7), "{algorithm:?}");
 
         // With room for two, nothing is lost.
@@ -409,8 +416,8 @@ fn rates_that_do_not_divide_lose_nothing() {
     }
 }
 
-/// A bucket that would take longer than 366 days to fill is as large as one that does not; times stay within what Redis
-/// counts exactly.
+/// A bucket that would take longer than 366 days to fill is as large as one that does not; times
+/// stay within what Redis counts exactly.
 #[test]
 fn a_burst_is_no_larger_than_what_a_year_fills() {
     let year = Limit::MAX_WINDOW;

@@ -1,5 +1,5 @@
-//! The table of `guide/reference/algorithms.md` that says what works where: it is what the stores declare, and tried cell by cell;
-//! and what that page says a key takes.
+//! The table of `guide/reference/algorithms.md` that says what works where: it is what the stores
+//! declare, and tried cell by cell; and what that page says a key takes.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -16,8 +16,8 @@ use ratelimit_runtime::{
 
 const PAGE: &str = include_str!("../../ratelimit-runtime/src/guide/reference/algorithms.md");
 
-/// The columns of the table: what a rule writes to ask for something, and the feature that a store declares for it. What
-/// has none goes with the algorithm.
+/// The columns of the table: what a rule writes to ask for something, and the feature that a store
+/// declares for it. What has none goes with the algorithm.
 const COLUMNS: [(&str, Option<Feature>); 8] = [
     ("cost", None),
     ("limits", Some(Feature::Limits)),
@@ -32,7 +32,8 @@ const COLUMNS: [(&str, Option<Feature>); 8] = [
 /// The stores of the table, by the names it gives them.
 const STORES: [&str; 3] = ["memory", "Redis", "Redis without scripts"];
 
-/// A store on a clock that stands still; without scripts, on the server's, because a fixed window knows no other.
+/// A store on a clock that stands still; without scripts, on the server's, because a fixed window
+/// knows no other.
 fn store(name: &str) -> Arc<dyn Store> {
     let clock = FakeClock::new();
     match name {

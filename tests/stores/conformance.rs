@@ -111,8 +111,8 @@ async fn redis_over_tls() -> (RedisStore, FakeClock) {
     (store, clock)
 }
 
-/// Sliding windows alone: a fixed window without scripts goes by the server's clock, which no test moves. It is tried
-/// with the table of what works where, and in tests/redis/scriptfree.
+/// Sliding windows alone: a fixed window without scripts goes by the server's clock, which no test
+/// moves. It is tried with the table of what works where, and in tests/redis/scriptfree.
 async fn redis_without_scripts() -> (RedisStore, FakeClock) {
     let (store, clock) = redis_store().await;
     (store.scripts(false), clock)
@@ -168,8 +168,8 @@ fn threads_share_a_limit_on_redis() {
     }
 }
 
-/// After whatever a store was told to do, at any moment, every key that it has written is on its way out: so no
-/// process can die at a moment that leaves one behind.
+/// After whatever a store was told to do, at any moment, every key that it has written is on its
+/// way out: so no process can die at a moment that leaves one behind.
 #[tokio::test]
 async fn every_write_on_redis_expires_within_its_horizon() {
     const BLOCK: Duration = Duration::from_secs(600);

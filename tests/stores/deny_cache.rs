@@ -12,7 +12,7 @@ mod refreshing;
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -29,7 +29,8 @@ fn request(key: &str) -> Request<'_> {
     Request::new(key.as_bytes(), Algorithm::SlidingWindow, &LIMITS)
 }
 
-/// A store that is far away: it decides when it is asked, and its answers arrive when the test lets them.
+/// A store that is far away: it decides when it is asked, and its answers arrive when the test lets
+/// them.
 #[derive(Clone)]
 struct Far {
     memory: Arc<MemoryStore>,

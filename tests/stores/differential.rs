@@ -1,5 +1,5 @@
-//! The memory store and the Redis scripts say the same: every field of every answer, to the microsecond, for random
-//! calls under every algorithm.
+//! The memory store and the Redis scripts say the same: every field of every answer, to the
+//! microsecond, for random calls under every algorithm.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::time::Duration;
@@ -192,8 +192,9 @@ fn same(ours: &Verdict, theirs: &Verdict, context: &str) {
     assert_eq!(fields(ours), fields(theirs), "memory (left) and Redis (right) differ at {context}");
 }
 
-/// A refusal that was answered again. While it was kept, time may have added to what is left, and ended a block that ends
-/// before the limits' wait; and how long reservations are waited for is a guess.
+/// A refusal that was answered again. While it was kept, time may have added to what is left, and
+/// ended a block that ends before the limits' wait; and how long reservations are waited for is a
+/// guess.
 fn same_again(ours: &Verdict, theirs: &Verdict, context: &str) {
     let context = format!("memory: {ours:?}, cached: {theirs:?} at {context}");
     assert!(!ours.allowed && !theirs.allowed && theirs.remaining <= ours.remaining, "{context}");

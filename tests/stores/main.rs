@@ -1,4 +1,5 @@
-//! What every store has to do, each of them alike: the contract, the algorithms, and the table of what works where.
+//! What every store has to do, each of them alike: the contract, the algorithms, and the table of
+//! what works where.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,6 +1,7 @@
-//! The log of a sliding window has one key, whatever it is kept as: stores that expect other layouts ask for one bucket in
-//! turn, sorted sets become rings in the middle of it all, and the answers stay those of the memory store.
-//! `RATELIMIT_TEST_CASES` chooses how many random runs there are.
+//! The log of a sliding window has one key, whatever it is kept as: stores that expect other
+//! layouts ask for one bucket in turn, sorted sets become rings in the middle of it all, and the
+//! answers stay those of the memory store. `RATELIMIT_TEST_CASES` chooses how many random runs
+//! there are.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::time::Duration;
@@ -19,8 +20,8 @@ fn per(max: u64, micros: u64) -> Limit {
     Limit::new(max, Duration::from_micros(micros))
 }
 
-/// Stores on one server, as processes of one deployment are: one that keeps to sorted sets, one that begins rings, and
-/// one that takes it as it comes.
+/// Stores on one server, as processes of one deployment are: one that keeps to sorted sets, one
+/// that begins rings, and one that takes it as it comes.
 struct Stores {
     all: [RedisStore; 3],
     clock: FakeClock,
@@ -115,8 +116,8 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Redis (left) and memory (right). Where the clock has stepped back, waits are cut to what is left of the key's life,
-    /// which the server's own clock measures.
+    /// Redis (left) and memory (right). Where the clock has stepped back, waits are cut to what is
+    /// left of the key's life, which the server's own clock measures.
     fn same(&self, redis: Verdict, memory: Verdict) {
         let (redis, memory) = (seen(redis), seen(memory));
         if self.stepped_back {

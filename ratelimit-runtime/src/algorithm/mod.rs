@@ -1,29 +1,105 @@
-//! The algorithms: pure functions of (state, now, cost), one file each, without I/O.
+//! The algorithms: a folder each, and a row each of one table.
 //!
-//! The memory store applies them under a lock; the Redis scripts say the same on the server, in the same integer
-//! arithmetic: microseconds, whole costs, products of 128 bits divided and rounded as stated.
+//! A folder has pure functions of state, time and cost, without I/O, which the memory store applies
+//! under a lock, and beside them `quick.lua` and `full.lua`, which say the same on the server. Both
+//! use the same integer arithmetic: microseconds, whole costs, products of 128 bits divided and
+//! rounded as stated. What two algorithms share has a folder of its own (`counter/`).
 //!
-//! An algorithm sees a clock that never steps back and a state that has not expired: the store's bucket sees to both.
+//! An algorithm sees a clock that never steps back and a state that has not expired: the store's
+//! bucket sees to both.
 
-mod arithmetic;
-mod counters;
-mod fixed_window;
-mod leaky_bucket;
-mod low_water;
-mod question;
-mod reservations;
-mod sliding_counter;
-mod sliding_window;
+pub(crate) mod counter;
+mod demand;
+pub(crate) mod fixed_window;
+pub(crate) mod leaky_bucket;
+#[cfg(feature = "redis")]
+mod lua;
+pub(crate) mod sliding_counter;
+pub(crate) mod sliding_window;
 mod state;
 mod status;
-mod token_bucket;
+pub(crate) mod token_bucket;
 
-pub(crate) use self::counters::Counters;
-pub(crate) use self::fixed_window::FixedWindow;
-pub(crate) use self::leaky_bucket::LeakyBucket;
-pub(crate) use self::question::Question;
-pub(crate) use self::sliding_counter::SlidingCounter;
-pub(crate) use self::sliding_window::Log;
+pub(crate) use self::counter::Counters;
+pub(crate) use self::demand::Demand;
+#[cfg(feature = "redis")]
+pub(crate) use self::lua::Lua;
 pub(crate) use self::state::AlgorithmState;
 pub(crate) use self::status::{RESERVED_WAIT, Standing};
-pub(crate) use self::token_bucket::TokenBucket;
+
+/// The table of algorithms: hands its rows to the macro `$then`, behind `$with`. Nothing else in
+/// the crate lists them; what is needed for each of them is made of these rows, where it is needed.
+///
+/// A row has the documentation of the variant of [`Algorithm`](crate::Algorithm) and its name; the
+/// name of its folder, which is how attributes and configurations write it; what the memory store
+/// keeps of a key; and the fields of `rule::algorithm::Row`, `is_log` first. The folder has the
+/// constant `LUA`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __algorithms {
+    ($($then:tt)::+ $(, $with:tt)?) => {
+        $($then)::+! {
+            $($with)?
+            /// A log of every admission: exact.
+            #[default]
+            SlidingWindow sliding_window(sliding_window::Log) {
+                is_log: true,
+                has_burst: false,
+                windows: 1,
+                tag: "sw",
+                synonyms: &["log", "sliding", "rolling"],
+                number: 1,
+                commands: Some(PlainCommands::Log),
+                redis_cell: false,
+            }
+            /// Two counters, the last window's weighted: O(1) memory; up to `2·max − 1` in an
+            /// interval of one window.
+            SlidingCounter sliding_counter(Counters<sliding_counter::SlidingCounter>) {
+                is_log: false,
+                has_burst: false,
+                windows: 2,
+                tag: "sc",
+                synonyms: &[],
+                number: 3,
+                commands: None,
+                redis_cell: false,
+            }
+            /// One counter per window, begun by the first call: up to `2·max` in an interval of one
+            /// window.
+            FixedWindow fixed_window(Counters<fixed_window::FixedWindow>) {
+                is_log: false,
+                has_burst: false,
+                windows: 1,
+                tag: "fw",
+                synonyms: &["counter"],
+                number: 2,
+                commands: Some(PlainCommands::Counter),
+                redis_cell: false,
+            }
+            /// A bucket of `burst` tokens, refilled at `max` per window: up to `burst + max − 1` in
+            /// one window.
+            TokenBucket token_bucket(Counters<token_bucket::TokenBucket>) {
+                is_log: false,
+                has_burst: true,
+                windows: 1,
+                tag: "tb",
+                synonyms: &["bucket"],
+                number: 4,
+                commands: None,
+                redis_cell: false,
+            }
+            /// The generic cell rate algorithm: `max` per window evenly, `burst` at once; up to
+            /// `burst + max − 1`.
+            LeakyBucket leaky_bucket(Counters<leaky_bucket::LeakyBucket>) {
+                is_log: false,
+                has_burst: true,
+                windows: 1,
+                tag: "lb",
+                synonyms: &["gcra"],
+                number: 5,
+                commands: None,
+                redis_cell: true,
+            }
+        }
+    };
+}

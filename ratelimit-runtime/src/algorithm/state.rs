@@ -2,54 +2,61 @@
 
 use smallvec::SmallVec;
 
-use super::question::Question;
+use super::demand::Demand;
 use super::status::{LimitStatus, Standing};
 
-/// The state of one key, for all limits of the question. `now` never steps back, and the state has not expired.
+/// The state of one key, for all limits of the demand. `now` never steps back, and the state has
+/// not expired.
 pub(crate) trait AlgorithmState: Default {
-    /// Whether a charge is kept with its time. Else what is settled or given back brings everything to that moment.
+    /// Whether a charge is kept with its time. Else what is settled or given back brings everything
+    /// to that moment.
     const KEEPS_TIMES: bool;
 
     /// What the limits say to the call.
-    fn standing(&mut self, question: &Question<'_>, now: u64) -> Standing;
+    fn standing(&mut self, demand: &Demand<'_>, now: u64) -> Standing;
 
     /// What each limit says to the call, in the order of the limits.
-    fn statuses(&mut self, question: &Question<'_>, now: u64) -> SmallVec<[LimitStatus; 1]>;
+    fn statuses(&mut self, demand: &Demand<'_>, now: u64) -> SmallVec<[LimitStatus; 1]>;
 
     /// Whether anything is reserved.
-    fn reserves(&self, question: &Question<'_>, now: u64) -> bool;
+    fn reserves(&self, demand: &Demand<'_>, now: u64) -> bool;
 
-    /// How long until a limit is whole again. It has been asked for its [`standing`](Self::standing) at `now`.
-    fn reset(&self, question: &Question<'_>, limit: usize, now: u64) -> u64;
+    /// How long until a limit is whole again. It has been asked for its
+    /// [`standing`](Self::standing) at `now`.
+    fn reset(&self, demand: &Demand<'_>, limit: usize, now: u64) -> u64;
 
-    /// Charges every limit; returns the ticket that names the charge. The limits have been asked for their
-    /// [`standing`](Self::standing) at `now`, and admit the call: `remaining` is now less by its cost.
-    fn charge(&mut self, question: &Question<'_>, now: u64) -> u64;
+    /// Charges every limit; returns the ticket that names the charge. The limits have been asked
+    /// for their [`standing`](Self::standing) at `now`, and admit the call: `remaining` is now less
+    /// by its cost.
+    fn charge(&mut self, demand: &Demand<'_>, now: u64) -> u64;
 
-    /// Counts the cost against every limit until it is committed or released; returns the ticket. The same holds.
-    fn reserve(&mut self, question: &Question<'_>, now: u64) -> u64;
+    /// Counts the cost against every limit until it is committed or released; returns the ticket.
+    /// The same holds.
+    fn reserve(&mut self, demand: &Demand<'_>, now: u64) -> u64;
 
     /// How long the state matters from now on, after a charge.
-    fn life(&self, question: &Question<'_>, now: u64) -> u64;
+    fn life(&self, demand: &Demand<'_>, now: u64) -> u64;
 
-    /// [`life`](Self::life), and after it [`reset`](Self::reset), which for a single limit is mostly the same.
+    /// [`life`](Self::life), and after it [`reset`](Self::reset), which for a single limit is
+    /// mostly the same.
     #[inline]
-    fn life_and_reset(&self, question: &Question<'_>, limit: usize, now: u64) -> (u64, u64) {
-        (self.life(question, now), self.reset(question, limit, now))
+    fn life_and_reset(&self, demand: &Demand<'_>, limit: usize, now: u64) -> (u64, u64) {
+        (self.life(demand, now), self.reset(demand, limit, now))
     }
 
     /// Gives back a charge; says whether anything of it was left.
-    fn refund(&mut self, question: &Question<'_>, ticket: u64, now: u64) -> bool;
+    fn refund(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool;
 
     /// Makes a reservation a charge; says whether it was there.
-    fn commit(&mut self, question: &Question<'_>, ticket: u64, now: u64) -> bool;
+    fn commit(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool;
 
     /// Gives a reservation back; says whether it was there.
-    fn release(&mut self, question: &Question<'_>, ticket: u64, now: u64) -> bool;
+    fn release(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool;
 
-    /// A state that answers as this one does now, and the first ticket that this one has not given. A copy is small,
-    /// whatever this state holds, and may count it for longer; nothing in it can be given back.
-    fn copy(&mut self, question: &Question<'_>, now: u64) -> (Self, u64);
+    /// A state that answers as this one does now, and the first ticket that this one has not given.
+    /// A copy is small, whatever this state holds, and may count it for longer; nothing in it can
+    /// be given back.
+    fn copy(&mut self, demand: &Demand<'_>, now: u64) -> (Self, u64);
 
     /// Makes it a new state.
     fn clear(&mut self);

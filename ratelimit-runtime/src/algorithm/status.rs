@@ -1,6 +1,7 @@
-//! [`LimitStatus`]: what one limit says to one call, and [`Standing`]: what all of them say together.
+//! [`LimitStatus`]: what one limit says to one call; [`Standing`]: what all of them say together.
 
-/// How long a call waits at most that only open reservations keep out: they may be released at any moment. 50 ms.
+/// How long a call waits at most that only open reservations keep out: they may be released at any
+/// moment. 50 ms.
 pub(crate) const RESERVED_WAIT: u64 = 50_000;
 
 /// What one limit says to one call.
@@ -15,8 +16,8 @@ pub(crate) struct LimitStatus {
 }
 
 impl LimitStatus {
-    /// The wait of a call where open reservations count: `with` them, and `without`. `None` means that the call does not
-    /// fit before some of them are settled.
+    /// The wait of a call where open reservations count: `with` them, and `without`. `None` means
+    /// that the call does not fit before some of them are settled.
     pub(crate) fn wait_behind_reservations(with: Option<u64>, without: u64) -> u64 {
         with.unwrap_or(u64::MAX).min(without.max(RESERVED_WAIT))
     }
@@ -25,8 +26,8 @@ impl LimitStatus {
 /// What several limits say to one call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Standing {
-    /// The limit that decides: the first of those that wait longest; if none has to wait, the first of those with the
-    /// least left.
+    /// The limit that decides: the first of those that wait longest; if none has to wait, the first
+    /// of those with the least left.
     pub(crate) limit: usize,
     /// What that limit says.
     pub(crate) status: LimitStatus,

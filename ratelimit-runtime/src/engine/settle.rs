@@ -14,7 +14,7 @@ use crate::decision::{Charge, Decision};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::observe;
 use crate::real_time;
-use crate::rule::{Algorithm, Limit};
+use crate::rule::Limit;
 use crate::store::{Answer, Feature, Health};
 
 const MAX_OPEN: usize = 10_000;
@@ -121,7 +121,7 @@ async fn settle_while_it_counts(asked: &Asked, charge: Charge, settlement: Settl
     let (start, mut pause) = (Instant::now(), FIRST_PAUSE);
     let terms = asked.check().terms;
     let counts = terms.limits().iter().map(Limit::window).max().unwrap_or_default();
-    let names_an_entry = terms.algorithm() == Algorithm::SlidingWindow;
+    let names_an_entry = terms.algorithm().row().is_log;
     loop {
         let Ok(request) = asked.check().key_request() else { return Ok(()) };
         if asked.engine.store.health(&request) != Health::Up {

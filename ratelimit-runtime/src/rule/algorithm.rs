@@ -1,81 +1,102 @@
-//! [`Algorithm`]: how a limit is kept.
+//! [`Algorithm`]: how a limit is kept, and what the [table](crate::__algorithms) says of it.
 
 use std::fmt;
 
 use super::limit::Limit;
 
-/// How a limit is kept. As text it is what attributes and configurations write: `sliding_window`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum Algorithm {
-    /// A log of every admission: exact.
-    #[default]
-    SlidingWindow,
-    /// Two counters, the last window's weighted: O(1) memory; up to `2·max − 1` in an interval of one window.
-    SlidingCounter,
-    /// One counter per window, begun by the first call: up to `2·max` in an interval of one window.
-    FixedWindow,
-    /// A bucket of `burst` tokens, refilled at `max` per window: up to `burst + max − 1` in one window.
-    TokenBucket,
-    /// The generic cell rate algorithm: `max` per window evenly, `burst` at once; up to `burst + max − 1`.
-    LeakyBucket,
+/// What the table says of an algorithm.
+#[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "some of it concerns Redis"))]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Row {
+    /// As attributes and configurations write it.
+    pub(crate) name: &'static str,
+    /// It keeps an entry for each admission. So a ticket names one entry, the tickets of a call
+    /// follow by one, and on Redis there is a choice of layouts. The others keep sums.
+    pub(crate) is_log: bool,
+    /// A limit's burst, and not its `max`, is what it admits at once.
+    pub(crate) has_burst: bool,
+    /// How many windows a charge counts for at most. With a burst: as long as refilling that takes,
+    /// if that is longer.
+    pub(crate) windows: u64,
+    /// The abbreviation in stored keys.
+    pub(crate) tag: &'static str,
+    /// What other limiters call it. Messages suggest the name instead.
+    pub(crate) synonyms: &'static [&'static str],
+    /// The number in the questions to a script: 1 to 15, frozen with the format.
+    pub(crate) number: u8,
+    /// How Redis keeps it where scripts are not to be used.
+    pub(crate) commands: Option<PlainCommands>,
+    /// The module redis-cell keeps it.
+    pub(crate) redis_cell: bool,
 }
 
+/// How plain commands keep an algorithm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PlainCommands {
+    /// As a sorted set, in transactions.
+    Log,
+    /// As a counter that expires.
+    Counter,
+}
+
+macro_rules! algorithms {
+    ($($(#[$attribute:meta])* $variant:ident $module:ident $state:tt { $($row:tt)* })*) => {
+        /// How a limit is kept. As text it is what attributes and configurations write:
+        /// `sliding_window`.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+        #[non_exhaustive]
+        pub enum Algorithm {
+            $($(#[$attribute])* $variant,)*
+        }
+
+        impl Algorithm {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// Its row of the table.
+            #[inline]
+            pub(crate) const fn row(self) -> Row {
+                match self {
+                    $(Self::$variant => Row { name: stringify!($module), $($row)* },)*
+                }
+            }
+        }
+    };
+}
+
+crate::__algorithms!(algorithms);
+
 impl Algorithm {
-    /// All of them.
-    pub const ALL: &'static [Self] =
-        &[Self::SlidingWindow, Self::SlidingCounter, Self::FixedWindow, Self::TokenBucket, Self::LeakyBucket];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::SlidingWindow => "sliding_window",
-            Self::SlidingCounter => "sliding_counter",
-            Self::FixedWindow => "fixed_window",
-            Self::TokenBucket => "token_bucket",
-            Self::LeakyBucket => "leaky_bucket",
-        }
-    }
-
-    /// The abbreviation of the algorithm in stored keys.
-    pub(crate) const fn tag(self) -> &'static str {
-        match self {
-            Self::SlidingWindow => "sw",
-            Self::SlidingCounter => "sc",
-            Self::FixedWindow => "fw",
-            Self::TokenBucket => "tb",
-            Self::LeakyBucket => "lb",
-        }
+    /// Whether the burst of a limit applies: see [`Limit::with_burst`]. Without one, what is
+    /// admitted at once is `max`.
+    #[must_use]
+    #[inline]
+    pub const fn has_burst(self) -> bool {
+        self.row().has_burst
     }
 
     /// What one call may cost at most under `limit`.
     #[inline]
     pub(crate) const fn capacity(self, limit: &Limit) -> u64 {
-        match self {
-            Self::TokenBucket | Self::LeakyBucket => limit.capacity(),
-            _ => limit.max(),
-        }
+        if self.has_burst() { limit.capacity() } else { limit.max() }
     }
 
     /// How long anything written under `limit` may live, in microseconds.
     #[inline]
     pub(crate) const fn horizon_us(self, limit: &Limit) -> u64 {
-        match self {
-            Self::SlidingWindow | Self::FixedWindow => limit.window_us(),
-            Self::SlidingCounter => 2 * limit.window_us(),
-            Self::TokenBucket | Self::LeakyBucket if limit.capacity() == limit.max() => limit.window_us(),
-            Self::TokenBucket | Self::LeakyBucket => {
-                let full = limit.capacity() as u128 * limit.window_us() as u128;
-                let max = if limit.max() == 0 { 1 } else { limit.max() };
-                let horizon = full.div_ceil(max as u128);
-                #[allow(clippy::cast_possible_truncation, reason = "`try_from` is not const")]
-                if horizon > u64::MAX as u128 { u64::MAX } else { horizon as u64 }
-            }
+        if !self.has_burst() || limit.capacity() == limit.max() {
+            return self.row().windows * limit.window_us();
         }
+        let full = limit.capacity() as u128 * limit.window_us() as u128;
+        let max = if limit.max() == 0 { 1 } else { limit.max() };
+        let horizon = full.div_ceil(max as u128);
+        #[allow(clippy::cast_possible_truncation, reason = "`try_from` is not const")]
+        if horizon > u64::MAX as u128 { u64::MAX } else { horizon as u64 }
     }
 }
 
 impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+        f.pad(self.row().name)
     }
 }

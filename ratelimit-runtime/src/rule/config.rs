@@ -11,7 +11,8 @@ use super::parse::limits_in;
 use super::policy::Policy;
 use super::words::ParseError;
 
-/// A string as for [`FromStr`](std::str::FromStr), a list of limits, or a table of `limits`, `algorithm`, `burst` and `block`.
+/// A string as for [`FromStr`](std::str::FromStr), a list of limits, or a table of `limits`,
+/// `algorithm`, `burst` and `block`.
 impl<'de> Deserialize<'de> for Policy {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(PolicyVisitor)

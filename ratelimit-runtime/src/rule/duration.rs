@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::words::{Fault, nearest};
 
-/// The units, each with its names. Months and years are not among them, because their length varies.
+/// The units, each with its names. Months and years are not among them, because their length
+/// varies.
 const UNITS: [&[&str]; 7] = [
     &["us", "µs", "usec", "usecs"],
     &["ms", "msec", "msecs", "millisecond", "milliseconds"],

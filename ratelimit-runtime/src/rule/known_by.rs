@@ -1,8 +1,9 @@
-//! [`KnownBy`]: which limiters have met a rule, so that they look it up in their registry once and not at every call.
+//! [`KnownBy`]: which limiters have met a rule, so that each looks it up in its registry once.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// How many limiters a rule remembers. More rarely share one rule; any beyond these look the rule up on every call.
+/// How many limiters a rule remembers. More rarely share one rule; any beyond these look the rule
+/// up on every call.
 const LIMITERS: usize = 8;
 
 #[derive(Debug)]

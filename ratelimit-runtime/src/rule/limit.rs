@@ -19,16 +19,17 @@ impl Limit {
     /// The longest window: 366 days.
     pub const MAX_WINDOW: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-    /// The largest count that a limit or a cost can hold: 2⁵² − 1, so that Redis scripts, which count in doubles, add two
-    /// of them exactly. Larger numbers mean this one.
+    /// The largest count that a limit or a cost can hold: 2⁵² − 1, so that Redis scripts, which
+    /// count in doubles, add two of them exactly. Larger numbers mean this one.
     pub const MAX_COUNT: u64 = (1 << 52) - 1;
 
-    /// At most `max` in any `window`. A `max` of 0 admits nothing; one above [`MAX_COUNT`](Self::MAX_COUNT) means that.
+    /// At most `max` in any `window`. A `max` of 0 admits nothing; one above
+    /// [`MAX_COUNT`](Self::MAX_COUNT) means that.
     ///
     /// # Panics
     ///
-    /// If `window` is shorter than a millisecond or longer than [`MAX_WINDOW`](Self::MAX_WINDOW); in a
-    /// constant, at compile time.
+    /// If `window` is shorter than a millisecond or longer than [`MAX_WINDOW`](Self::MAX_WINDOW);
+    /// in a constant, at compile time.
     #[must_use]
     pub const fn new(max: u64, window: Duration) -> Self {
         match Self::try_new(max, window) {
@@ -86,7 +87,8 @@ impl Limit {
         self
     }
 
-    /// How much a bucket algorithm admits at once; `max` unless set. The other algorithms have no burst.
+    /// How much a bucket algorithm admits at once; `max` unless set. The other algorithms have no
+    /// burst.
     ///
     /// A bucket fills within [`MAX_WINDOW`](Self::MAX_WINDOW): a larger burst is cut to what does.
     ///

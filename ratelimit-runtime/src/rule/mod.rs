@@ -19,6 +19,8 @@ use std::time::Duration;
 use once_cell::sync::OnceCell;
 
 pub use self::algorithm::Algorithm;
+#[cfg(feature = "redis")]
+pub(crate) use self::algorithm::PlainCommands;
 pub(crate) use self::known_by::KnownBy;
 pub use self::limit::{InvalidLimit, Limit};
 pub(crate) use self::name::{FORMAT, Name, escape, from_type_path, push_head};
@@ -28,8 +30,8 @@ pub(crate) use self::policy::{Policies, checked};
 pub(crate) use self::terms::Terms;
 pub use self::words::ParseError;
 
-/// A named limit, or several on one key, and how the checks behave. The attribute makes one per function; by hand it
-/// is a static:
+/// A named limit, or several on one key, and how the checks behave. The attribute makes one per
+/// function; by hand it is a static:
 ///
 /// ```
 /// use std::time::Duration;
@@ -76,7 +78,8 @@ impl Rule {
     /// How many limits a rule may have.
     pub const MAX_LIMITS: usize = limit::MAX_LIMITS;
 
-    /// A rule with a name of its own. Braces, colons and control characters in a name are stored escaped.
+    /// A rule with a name of its own. Braces, colons and control characters in a name are stored
+    /// escaped.
     #[must_use]
     pub const fn new(name: &'static str, limit: Limit) -> Self {
         Self::with_name(RuleName::Given(Cow::Borrowed(name)), limit)
@@ -113,14 +116,16 @@ impl Rule {
         }
     }
 
-    /// The same rule with other windows or another algorithm: what was worked out of it before is void.
+    /// The same rule with other windows or another algorithm: what was worked out of it before is
+    /// void.
     const fn revised(mut self) -> Self {
         self.revision += 1;
         self.known_by = KnownBy::none();
         self
     }
 
-    /// The same rule with one more limit on the same key. A call is charged to all of them, or to none.
+    /// The same rule with one more limit on the same key. A call is charged to all of them, or to
+    /// none.
     ///
     /// # Panics
     ///
@@ -138,23 +143,25 @@ impl Rule {
         self.revised()
     }
 
-    /// Once the limits refuse a key, refuse it for this long. Refusals by the block do not extend it; `peek` and
-    /// shadow mode never set it.
+    /// Once the limits refuse a key, refuse it for this long. Refusals by the block do not extend
+    /// it; `peek` and shadow mode never set it.
     #[must_use]
     pub const fn with_block(mut self, block: Duration) -> Self {
         self.terms.block = block;
         self
     }
 
-    /// Wait for a slot up to this long instead of refusing at once. Callers of one process are served first come, first
-    /// served; when 10,000 of one limiter wait, others are refused at once.
+    /// Wait for a slot up to this long instead of refusing at once. Callers of one process are
+    /// served first come, first served; when 10,000 of one limiter wait, others are refused at
+    /// once.
     #[must_use]
     pub const fn with_wait(mut self, wait: Duration) -> Self {
         self.terms.wait = if wait.as_micros() > Limit::MAX_WINDOW.as_micros() { Limit::MAX_WINDOW } else { wait };
         self
     }
 
-    /// Takes limits, algorithm and block from the limiter's policy of this name, whenever a check is made.
+    /// Takes limits, algorithm and block from the limiter's policy of this name, whenever a check
+    /// is made.
     #[must_use]
     pub const fn with_policy(mut self, policy: &'static str) -> Self {
         self.policy = Some(policy);
@@ -182,8 +189,8 @@ impl Rule {
         self
     }
 
-    /// The same rule with another `max` for its first limit: buckets are kept, and every admission counts against the
-    /// `max` it was asked with.
+    /// The same rule with another `max` for its first limit: buckets are kept, and every admission
+    /// counts against the `max` it was asked with.
     #[must_use]
     pub fn with_max(&self, max: u64) -> Self {
         let mut rule = self.clone();
@@ -191,8 +198,8 @@ impl Rule {
         rule
     }
 
-    /// The same rule for a call that weighs this much; 1 unless said. A cost of 0 is admitted as long as the limit is
-    /// not exceeded, and charges nothing.
+    /// The same rule for a call that weighs this much; 1 unless said. A cost of 0 is admitted as
+    /// long as the limit is not exceeded, and charges nothing.
     #[must_use]
     pub fn with_cost(&self, cost: u64) -> Self {
         let mut rule = self.clone();
@@ -295,8 +302,8 @@ impl Rule {
         })
     }
 
-    /// What every stored key of the rule starts with, after the prefix. It is owned if the rule was changed after it had
-    /// been used: a constant function can take nothing out of the cell.
+    /// What every stored key of the rule starts with, after the prefix. It is owned if the rule was
+    /// changed after it had been used: a constant function can take nothing out of the cell.
     pub(crate) fn head(&self) -> Cow<'_, str> {
         let resolved = self.resolved();
         if resolved.revision == self.revision {

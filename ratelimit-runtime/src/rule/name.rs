@@ -15,8 +15,9 @@ use super::limit::Limit;
 /// The version of the key format. A prefix must not hold it as a segment of its own.
 pub(crate) const FORMAT: &str = "rl1";
 
-/// A path like `<shop::A as shop::T>::send::{{closure}}::__RatelimitHere`, without the closures and the last segment,
-/// in characters that need no escape: `<shop.A+as+shop.T>.send`. Attributes stacked below the first get `#2`, `#3`…
+/// A path like `<shop::A as shop::T>::send::{{closure}}::__RatelimitHere`, without the closures and
+/// the last segment, in characters that need no escape: `<shop.A+as+shop.T>.send`. Attributes
+/// stacked below the first get `#2`, `#3`…
 pub(crate) fn from_type_path(path: &str, nth: u8) -> String {
     let path = path.rsplit_once("::").map_or(path, |(function, _anchor)| function);
     let mut name = String::with_capacity(path.len());
@@ -44,7 +45,8 @@ pub(crate) fn from_type_path(path: &str, nth: u8) -> String {
     name
 }
 
-/// A name as a key holds it: nothing that ends the name early, nothing that a cluster reads as a hash tag.
+/// A name as a key holds it: nothing that ends the name early, nothing that a cluster reads as a
+/// hash tag.
 pub(crate) fn escape(name: &str) -> Cow<'_, str> {
     let special = |c: char| matches!(c, ':' | '%' | '{' | '}') || c.is_control();
     if !name.contains(special) {
@@ -63,11 +65,12 @@ pub(crate) fn escape(name: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// What every stored key of a rule starts with, after the prefix: the format, the algorithm with its windows, the name.
+/// What every stored key of a rule starts with, after the prefix: the format, the algorithm with
+/// its windows, the name.
 pub(crate) fn push_head(out: &mut String, algorithm: Algorithm, limits: &[Limit], escaped_name: &str) {
     out.push_str(FORMAT);
     out.push(':');
-    out.push_str(algorithm.tag());
+    out.push_str(algorithm.row().tag);
     for (index, limit) in limits.iter().enumerate() {
         out.push(if index == 0 { '-' } else { '+' });
         let _ = write!(out, "{}", Window(limit.window_us()));
@@ -77,8 +80,8 @@ pub(crate) fn push_head(out: &mut String, algorithm: Algorithm, limits: &[Limit]
     out.push(':');
 }
 
-/// A window in microseconds, written in the largest of `s`, `ms`, `us` that holds it whole, so that `60s` and `1m` are
-/// one key.
+/// A window in microseconds, written in the largest of `s`, `ms`, `us` that holds it whole, so that
+/// `60s` and `1m` are one key.
 pub(super) struct Window(pub(super) u64);
 
 impl fmt::Display for Window {

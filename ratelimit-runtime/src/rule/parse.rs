@@ -1,4 +1,5 @@
-//! Rules as text: what attributes and configurations write, read back. Errors speak as those of the attribute do.
+//! Rules as text: what attributes and configurations write, read back. Errors speak as those of the
+//! attribute do.
 
 use std::fmt;
 use std::str::FromStr;
@@ -67,7 +68,8 @@ impl fmt::Display for Limit {
     }
 }
 
-/// A policy as one line: limits on one key, separated by commas, behind an algorithm and before a burst and a block.
+/// A policy as one line: limits on one key, separated by commas, behind an algorithm and before a
+/// burst and a block.
 ///
 /// ```
 /// use std::time::Duration;
@@ -147,8 +149,10 @@ impl Policy {
             more => return Err(format!("a policy has at most {MAX_LIMITS} limits, not {more}")),
         }
         if let Some(burst) = burst {
-            if !matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) {
-                return Err("only the buckets have a burst: it goes with token_bucket and leaky_bucket".to_owned());
+            if !algorithm.has_burst() {
+                let buckets = Algorithm::ALL.iter().filter(|algorithm| algorithm.has_burst());
+                let buckets: Vec<_> = buckets.map(|algorithm| algorithm.row().name).collect();
+                return Err(format!("only the buckets have a burst: it goes with {}", buckets.join(" and ")));
             }
             let [limit] = limits.as_mut_slice() else {
                 return Err("`burst` goes with one limit".to_owned());
@@ -175,15 +179,9 @@ impl FromStr for Algorithm {
 }
 
 fn named(text: &str) -> Result<Algorithm, String> {
-    const SYNONYMS: &[(&str, &str)] = &[
-        ("log", "sliding_window"),
-        ("sliding", "sliding_window"),
-        ("rolling", "sliding_window"),
-        ("counter", "fixed_window"),
-        ("bucket", "token_bucket"),
-        ("gcra", "leaky_bucket"),
-    ];
-    one_of("algorithm", text, Algorithm::ALL, SYNONYMS)
+    let rows = Algorithm::ALL.iter().map(|algorithm| algorithm.row());
+    let synonyms: Vec<_> = rows.flat_map(|row| row.synonyms.iter().map(move |synonym| (*synonym, row.name))).collect();
+    one_of("algorithm", text, Algorithm::ALL, &synonyms)
 }
 
 impl FromStr for OnUnavailable {

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// What is wrong with a limit, a policy, or a part of one that was given as text: on several lines, where there is a
-/// place in the text to point at.
+/// What is wrong with a limit, a policy, or a part of one that was given as text: on several lines,
+/// where there is a place in the text to point at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError(String);
 
@@ -41,7 +41,8 @@ impl Fault<'_> {
     }
 }
 
-/// The name that `wrong` most likely stands for, if one is near enough, or else the only one that begins so.
+/// The name that `wrong` most likely stands for, if one is near enough, or else the only one that
+/// begins so.
 pub(super) fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const ALIKE: f64 = 0.6;
     const BEGINNING: usize = 3;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
-use crate::algorithm::Question;
+use crate::algorithm::Demand;
 use crate::rule::Algorithm;
 use crate::rule::Limit;
 
@@ -141,13 +141,13 @@ impl<'a> Request<'a> {
     }
 
     pub(crate) fn horizon_us(&self) -> u64 {
-        self.question().horizon_us()
+        self.demand().horizon_us()
     }
 
     /// What an algorithm has to know of the request.
     #[inline]
-    pub(crate) fn question(&self) -> Question<'a> {
-        Question { algorithm: self.algorithm, limits: self.limits, cost: self.cost }
+    pub(crate) fn demand(&self) -> Demand<'a> {
+        Demand { algorithm: self.algorithm, limits: self.limits, cost: self.cost }
     }
 }
 

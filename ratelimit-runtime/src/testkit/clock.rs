@@ -19,12 +19,14 @@ impl FakeClock {
         Self { micros: Arc::new(AtomicU64::new(1_700_000_000_000_000)) }
     }
 
-    /// Moves the clock forward by `by`, in whole microseconds; at most to the latest time that it can show.
+    /// Moves the clock forward by `by`, in whole microseconds; at most to the latest time that it
+    /// can show.
     pub fn advance(&self, by: Duration) {
         self.step(|now| now.saturating_add(micros(by)));
     }
 
-    /// Moves the clock back by `by`, as a fail-over to a server whose clock is behind does; at most to zero.
+    /// Moves the clock back by `by`, as a fail-over to a server whose clock is behind does; at most
+    /// to zero.
     pub fn step_back(&self, by: Duration) {
         self.step(|now| now.saturating_sub(micros(by)));
     }

@@ -1,13 +1,15 @@
-//! The contract of a [`Store`](crate::store::Store), as tests: [`conformance!`](crate::conformance!) makes them of
-//! yours, one for each case and algorithm; [`all`] runs them in one.
+//! The contract of a [`Store`](crate::store::Store), as tests:
+//! [`conformance!`](crate::conformance!) makes them of yours, one for each case and algorithm;
+//! [`all`] runs them in one.
 //!
-//! The cases move a [`FakeClock`](crate::testkit::FakeClock) and never sleep. They see a store only through its trait,
-//! and use keys that no other case, process or earlier run uses, so a database may be shared. All figures are compared
-//! exactly, to the microsecond.
+//! The cases move a [`FakeClock`](crate::testkit::FakeClock) and never sleep. They see a store only
+//! through its trait, and use keys that no other case, process or earlier run uses, so a database
+//! may be shared. All figures are compared exactly, to the microsecond.
 //!
-//! A store [declares](crate::store::Store::capabilities) what it can do. A case that needs more is not passed over in
-//! silence: it makes sure that a limiter reports the lack as an error, and prints what was not tried. Whether a store
-//! takes a cost is asked by [`Store::supports`](crate::store::Store::supports).
+//! A store [declares](crate::store::Store::capabilities) what it can do. A case that needs more is
+//! not passed over in silence: it makes sure that a limiter reports the lack as an error, and
+//! prints what was not tried. Whether a store takes a cost is asked by
+//! [`Store::supports`](crate::store::Store::supports).
 
 #![allow(clippy::unchecked_time_subtraction, reason = "shorter from longer constants")]
 
@@ -31,11 +33,12 @@ mod waits;
 
 pub use self::suite::{all, run};
 
-/// Makes a module of tests that check a [`Store`](crate::store::Store) against its contract, one `#[test]` per case and
-/// algorithm.
+/// Makes a module of tests that check a [`Store`](crate::store::Store) against its contract, one
+/// `#[test]` per case and algorithm.
 ///
-/// The second argument is called once per test, without arguments, and gives a future of the store and the
-/// [`FakeClock`](crate::testkit::FakeClock) that it reads. Each test runs on a tokio runtime of its own.
+/// The second argument is called once per test, without arguments, and gives a future of the store
+/// and the [`FakeClock`](crate::testkit::FakeClock) that it reads. Each test runs on a tokio
+/// runtime of its own.
 ///
 /// ```
 /// use ratelimit_runtime::MemoryStore;
@@ -50,8 +53,8 @@ pub use self::suite::{all, run};
 /// # fn main() { let _ = memory_store; }
 /// ```
 ///
-/// A feature that the store does not [declare](crate::store::Store::capabilities) is not tried; instead the test makes
-/// sure that a limiter refuses it.
+/// A feature that the store does not [declare](crate::store::Store::capabilities) is not tried;
+/// instead the test makes sure that a limiter refuses it.
 #[macro_export]
 macro_rules! conformance {
     ($name:ident, $factory:expr $(,)?) => {

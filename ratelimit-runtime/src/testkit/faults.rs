@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use crate::store::{Answer, Cursor, Health, Page, Request, Store, StoreError, StoreErrorKind, Verdict};
 
-/// A store around another one, which works, fails or hangs as the test tells it. Clones are the same store: one goes
-/// to the limiter, the other stays with the test.
+/// A store around another one, which works, fails or hangs as the test tells it. Clones are the
+/// same store: one goes to the limiter, the other stays with the test.
 ///
 /// A call that fails or hangs does not reach the inner store: nothing is charged.
 ///

@@ -1,4 +1,5 @@
-//! What tests need: a clock they move, a store that fails on demand, and a conformance suite for every [`Store`].
+//! What tests need: a clock they move, a store that fails on demand, and a conformance suite for
+//! every [`Store`].
 //!
 //! [`Store`]: crate::store::Store
 
@@ -6,6 +7,9 @@ mod clock;
 pub mod conformance;
 mod faults;
 mod reference;
+#[cfg(feature = "redis")]
+#[doc(hidden)]
+pub mod scripts;
 
 pub use clock::FakeClock;
 pub use faults::FaultyStore;

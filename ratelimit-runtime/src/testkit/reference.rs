@@ -1,12 +1,14 @@
-//! Reference models: every algorithm once more, as naively as possible, for stores to be compared with.
+//! Reference models: every algorithm once more, as naively as possible, for stores to be compared
+//! with.
 //!
-//! A model says one thing: how much of the limit is used at a moment, if nobody else comes. That amount only ever falls,
-//! so the moment at which a call fits is found by trying, not by a formula.
+//! A model says one thing: how much of the limit is used at a moment, if nobody else comes. That
+//! amount only ever falls, so the moment at which a call fits is found by trying, not by a formula.
 
 use crate::{Algorithm, Limit};
 
-/// The state of one key under one limit, kept in the plainest way there is. It is told when something was admitted,
-/// and says what a store that is exact must answer. All times are in microseconds; they never step back.
+/// The state of one key under one limit, kept in the plainest way there is. It is told when
+/// something was admitted, and says what a store that is exact must answer. All times are in
+/// microseconds; they never step back.
 ///
 /// `max` may differ from call to call, the window may not.
 #[derive(Debug, Clone)]
@@ -44,8 +46,8 @@ impl Reference {
         Self::new(Algorithm::SlidingWindow)
     }
 
-    /// How long after `now` a request of this cost is first admitted if nobody else comes; 0: at once. A cost above
-    /// the limit gives `u64::MAX`.
+    /// How long after `now` a request of this cost is first admitted if nobody else comes; 0: at
+    /// once. A cost above the limit gives `u64::MAX`.
     #[must_use]
     pub fn wait(&self, now: u64, limit: Limit, cost: u64) -> u64 {
         match self.capacity(limit).checked_sub(cost) {
@@ -119,7 +121,8 @@ impl Reference {
 
     /// How long until no more than `room` is used.
     fn until(&self, now: u64, limit: Limit, room: u64) -> u64 {
-        // What is used only falls, and is gone within the horizon of the heaviest `max` that was ever charged.
+        // What is used only falls, and is gone within the horizon of the heaviest `max` that was
+        // ever charged.
         let (mut early, mut late) = (now, now.saturating_add(1 << 60));
         while early < late {
             let middle = early + (late - early) / 2;

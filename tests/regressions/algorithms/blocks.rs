@@ -39,7 +39,8 @@ async fn a_clock_that_steps_back_never_lengthens_a_block_of_an_unused_key() {
     }
 }
 
-/// Steps by more than the block lasts: in a sorted set it once was no longer found among the entries.
+/// Steps by more than the block lasts: in a sorted set it once was no longer found among the
+/// entries.
 #[tokio::test]
 async fn a_block_that_is_set_while_the_clock_is_behind_is_kept() {
     for &algorithm in ALGORITHMS {
@@ -50,7 +51,8 @@ async fn a_block_that_is_set_while_the_clock_is_behind_is_kept() {
             assert!(subject.store.acquire(blocking).await.unwrap().blocked, "{}", subject.what());
             subject.pass(SECOND);
             let refused = subject.store.acquire(blocking).await.unwrap();
-            // A log whose key lives as long as the block counts as long: to the end of the last millisecond.
+            // A log whose key lives as long as the block counts as long: to the end of the last
+            // millisecond.
             let left = 2 * MINUTE - SECOND;
             assert!(refused.blocked && (left..left + 2_000).contains(&refused.retry_after_us), "{}", subject.what());
             assert!(subject.store.unblock(subject.request()).await.unwrap(), "{}", subject.what());
@@ -59,7 +61,8 @@ async fn a_block_that_is_set_while_the_clock_is_behind_is_kept() {
     }
 }
 
-/// The block outlives what was admitted; when it is lifted, the clock may still step back to before that was over.
+/// The block outlives what was admitted; when it is lifted, the clock may still step back to before
+/// that was over.
 #[tokio::test]
 async fn what_a_block_has_outlived_counts_again_when_the_clock_steps_back() {
     for &algorithm in ALGORITHMS {

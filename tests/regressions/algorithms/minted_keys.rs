@@ -1,5 +1,6 @@
-//! What a caller gains who mints keys until the memory store is full: no lock-out of others, and of a limit at most its
-//! used half, now and then. Time stands still, so that all that is admitted counts.
+//! What a caller gains who mints keys until the memory store is full: no lock-out of others, and of
+//! a limit at most its used half, now and then. Time stands still, so that all that is admitted
+//! counts.
 
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{Key, RateLimiter, Rule};
@@ -77,18 +78,19 @@ async fn a_flood_of_keys_while_the_store_is_away_refuses_no_newcomer_at_its_firs
     }
 }
 
-/// A flood against one key: how much of its limit is used, and how much of that of each key that is minted.
+/// A flood against one key: how much of its limit is used, and how much of that of each key that is
+/// minted.
 #[derive(Debug, Clone, Copy)]
 struct Flood {
     used: u64,
     minted: u64,
-    /// How often the key is dropped in so many mintings as there are places: on average at most four times, and at most
-    /// twice that here.
+    /// How often the key is dropped in so many mintings as there are places: on average at most
+    /// four times, and at most twice that here.
     drops: u64,
 }
 
-/// What the key is admitted in all never exceeds its limit by more than the used half for each time that it was dropped;
-/// a key that is used up, blocked or reserved is never dropped.
+/// What the key is admitted in all never exceeds its limit by more than the used half for each time
+/// that it was dropped; a key that is used up, blocked or reserved is never dropped.
 #[tokio::test]
 async fn a_flood_adds_at_most_the_used_half_of_a_limit_now_and_then_and_lifts_no_block() {
     const ROUNDS: u64 = 4;

@@ -1,4 +1,5 @@
-//! The memory store during and after a flood of keys that have too much to lose to make room: newcomers share buckets.
+//! The memory store during and after a flood of keys that have too much to lose to make room:
+//! newcomers share buckets.
 
 use super::*;
 
@@ -61,7 +62,8 @@ async fn newcomers_have_a_limit_of_their_own_once_a_flood_is_over() {
 async fn room_is_no_fresh_quota_for_whoever_used_up_an_overflow_bucket() {
     for &algorithm in ALGORITHMS {
         let flooded = Flooded::new(algorithm, 999).await;
-        // One shard has 63 keys or so: fill them all with keys that live on, and let those of the flood expire.
+        // One shard has 63 keys or so: fill them all with keys that live on, and let those of the
+        // flood expire.
         flooded.clock.advance(micros(50 * SECOND));
         flooded.flood("late", 20_000).await;
         let mut admitted = 0;
@@ -111,7 +113,8 @@ async fn nobody_gives_back_what_strangers_used_before_the_copy() {
         let shared = flooded.acquire(&key).await;
         assert!(shared.allowed, "{algorithm:?}");
         assert!(flooded.store.reset(flooded.request(b"tenant")).await.unwrap());
-        // Now there is room: a bucket of its own, that holds the three of the stranger and its own one.
+        // Now there is room: a bucket of its own, that holds the three of the stranger and its own
+        // one.
         let own = flooded.acquire(&key).await;
         assert_eq!((own.allowed, own.remaining), (true, 0), "{algorithm:?}");
         for _ in 0..5 {
@@ -149,7 +152,8 @@ async fn a_refused_newcomer_takes_no_room_and_is_not_blocked_for_strangers() {
     }
 }
 
-/// The least time of a refusal by a log, in nanoseconds: what else the machine does can only add to it.
+/// The least time of a refusal by a log, in nanoseconds: what else the machine does can only add to
+/// it.
 async fn refusal(limit: Limit, entries: u64, reserved: bool) -> u128 {
     let subject = Subject::memory(Algorithm::SlidingWindow, limit);
     for entry in 0..entries {

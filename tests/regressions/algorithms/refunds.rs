@@ -1,5 +1,5 @@
-//! Refunds of buckets, held against a model that keeps every charge: never more than if the call had not come, and all
-//! of the cost where the page says so.
+//! Refunds of buckets, held against a model that keeps every charge: never more than if the call
+//! had not come, and all of the cost where the page says so.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -24,7 +24,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..120)
 }
 
-/// Levels are in tokens times the window: a charge adds `cost · window`, a microsecond drains `max`.
+/// Levels are in tokens times the window: a charge adds `cost · window`, a microsecond drains
+/// `max`.
 struct Model {
     limit: Limit,
     /// Time, cost.
@@ -33,7 +34,8 @@ struct Model {
 }
 
 impl Model {
-    /// The level at `now`, and the lowest since charge `since`, as if what was refunded had never come.
+    /// The level at `now`, and the lowest since charge `since`, as if what was refunded had never
+    /// come.
     fn replay(&self, now: u64, since: usize) -> (u128, u128) {
         let (max, window) = (u128::from(self.limit.max()), u128::from(self.limit.window_us()));
         let (mut level, mut at, mut lowest) = (0_u128, 0, u128::MAX);
@@ -87,7 +89,8 @@ async fn play(algorithm: Algorithm, limit: Limit, steps: &[Step]) -> Result<(), 
     let mut model = Model { limit, charges: Vec::new(), refunded: Vec::new() };
     let mut tickets = Vec::new();
     let mut now = 0_u64;
-    // Whether the bucket is what the model says, and not fuller for a refund that was less than it could be.
+    // Whether the bucket is what the model says, and not fuller for a refund that was less than it
+    // could be.
     let mut exact = true;
     for step in steps {
         match *step {
@@ -109,8 +112,8 @@ async fn play(algorithm: Algorithm, limit: Limit, steps: &[Step]) -> Result<(), 
                 let Some(&index) = open.len().checked_sub(back + 1).and_then(|at| open.get(at)) else { continue };
                 let (time, cost) = model.charges[index];
                 let newest = model.charges.iter().map(|(time, _)| *time).max() == Some(time);
-                // A charge of the last window, in a bucket that held the cost for two windows, beside all that was given
-                // back.
+                // A charge of the last window, in a bucket that held the cost for two windows,
+                // beside all that was given back.
                 let back: u64 =
                     model.charges.iter().zip(&model.refunded).filter(|(_, done)| **done).map(|(c, _)| c.1).sum();
                 let recent = now - time <= limit.window_us()
@@ -147,7 +150,8 @@ async fn play(algorithm: Algorithm, limit: Limit, steps: &[Step]) -> Result<(), 
     Ok(())
 }
 
-/// A rollback on a busy bucket: others were charged in between, and as much was refilled as the call cost.
+/// A rollback on a busy bucket: others were charged in between, and as much was refilled as the
+/// call cost.
 #[tokio::test]
 async fn a_refund_on_a_busy_bucket_gives_back_all_of_it() {
     for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {

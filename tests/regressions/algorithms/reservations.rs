@@ -1,5 +1,5 @@
-//! Reservations stay apart from what drains: they are given back whole, charged when they are committed, and forgotten
-//! when nobody settles them.
+//! Reservations stay apart from what drains: they are given back whole, charged when they are
+//! committed, and forgotten when nobody settles them.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,8 @@ use proptest::test_runner::{Config, TestRunner};
 
 use super::*;
 
-/// Calls that come so far apart, of which the one before the last so many returns, and does not count.
+/// Calls that come so far apart, of which the one before the last so many returns, and does not
+/// count.
 async fn assert_nothing_is_used(subject: &Subject, calls: u64, apart: u64, at_once: usize) {
     let mut open = VecDeque::new();
     for call in 0..calls {
@@ -23,7 +24,8 @@ async fn assert_nothing_is_used(subject: &Subject, calls: u64, apart: u64, at_on
     }
 }
 
-/// 1,000 calls of 30 ms at about 300 a second, all of which succeed, under `count = "err"` and 100 a second.
+/// 1,000 calls of 30 ms at about 300 a second, all of which succeed, under `count = "err"` and 100
+/// a second.
 #[tokio::test]
 async fn calls_that_do_not_count_use_nothing_of_a_fast_limit() {
     for &algorithm in ALGORITHMS {
@@ -102,7 +104,8 @@ async fn reservations_nobody_settles_are_forgotten_while_the_key_is_in_use() {
     }
 }
 
-/// A block comes when the charges refuse, whatever is reserved beside them; and never for reservations alone.
+/// A block comes when the charges refuse, whatever is reserved beside them; and never for
+/// reservations alone.
 #[tokio::test]
 async fn a_block_comes_for_charges_and_not_for_reservations() {
     for &algorithm in ALGORITHMS {
@@ -158,7 +161,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..200)
 }
 
-/// With calls that reserve, and commit or release later or never: no interval holds more than the page says.
+/// With calls that reserve, and commit or release later or never: no interval holds more than the
+/// page says.
 #[test]
 fn no_interval_passes_its_bound_whatever_is_reserved() {
     let cases = std::env::var("RATELIMIT_TEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(300);

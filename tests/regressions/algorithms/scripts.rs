@@ -1,31 +1,14 @@
-//! The scripts themselves: what a file uses it declares, what a script does not know it refuses, and both ways through it
-//! say the same.
+//! The scripts themselves: what a file uses it declares, what a script does not know it refuses,
+//! and both ways through it say the same.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../ratelimit-runtime/src/store/redis/scripts")
-}
-
-/// Every script of a folder by its name.
-fn files(folder: &Path) -> BTreeMap<String, String> {
-    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let files = files.filter(|path| path.extension().is_some_and(|extension| extension == "lua"));
-    files
-        .map(|path| (path.file_stem().unwrap().to_str().unwrap().to_owned(), fs::read_to_string(path).unwrap()))
-        .collect()
-}
-
-fn needs(source: &str) -> Vec<&str> {
-    let line = source.lines().find_map(|line| line.strip_prefix("-- needs: "));
-    line.unwrap_or_default().split_whitespace().collect()
-}
+use ratelimit_runtime::Algorithm;
+use ratelimit_runtime::testkit::scripts;
 
 /// The names that a file gives to others.
 fn gives(source: &str) -> BTreeSet<&str> {
@@ -43,94 +26,47 @@ fn words(source: &str) -> BTreeSet<&str> {
     code.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_')).collect()
 }
 
+/// A script is the files of its algorithm in a row: what one of them uses of another has to be
+/// there before it.
 #[test]
-fn every_file_declares_what_it_needs_of_others() {
-    let files = files(&folder().join("full"));
-    assert!(files.len() > 8);
-    for (file, source) in &files {
-        let declared = needs(source);
-        for need in &declared {
-            assert!(files.contains_key(*need), "{file} needs {need}, which is no file");
-        }
-        let own = gives(source);
-        let words = words(source);
-        for (other, given) in files.iter().filter(|(other, _)| *other != file) {
-            // A field, a local or an argument may have the same name as something small; what is long is meant.
-            let used = gives(given)
-                .into_iter()
-                .find(|name| words.contains(name) && !own.contains(name) && !source.contains(&format!("local {name}")));
-            let used =
-                used.filter(|name| source.contains(&format!("{name}(")) || name.chars().all(|c| !c.is_lowercase()));
-            if let Some(name) = used {
-                assert!(reaches(&files, file, other), "{file} uses {name} of {other}, and does not say so");
+fn every_file_finds_what_it_uses_in_those_before_it() {
+    let all: BTreeSet<&str> = Algorithm::ALL.iter().flat_map(|algorithm| scripts::files(*algorithm)).collect();
+    assert!(all.len() > 8);
+    let given: BTreeSet<&str> = all.iter().flat_map(|file| gives(file)).collect();
+    for &algorithm in Algorithm::ALL {
+        let mut before = BTreeSet::new();
+        for file in scripts::files(algorithm) {
+            let (own, words) = (gives(file), words(file));
+            // A field, a local or an argument may have the same name as something small; what is
+            // long is meant.
+            let is_used = |name: &&&str| {
+                let is_meant = file.contains(&format!("{name}(")) || name.chars().all(|c| !c.is_lowercase());
+                words.contains(**name) && is_meant && !own.contains(**name) && !file.contains(&format!("local {name}"))
+            };
+            for name in given.iter().filter(is_used) {
+                assert!(before.contains(name), "{algorithm}: {name} is used, and not there before:\n{file}");
             }
+            before.extend(own);
         }
     }
 }
 
 #[test]
 fn every_file_can_be_read_at_one_sitting() {
-    for folder in [folder(), folder().join("quick"), folder().join("full")] {
-        for (file, source) in files(&folder) {
-            assert!(source.lines().count() <= 350, "{file} is too long");
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../ratelimit-runtime/src")];
+    let mut seen = 0;
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.extension().is_some_and(|extension| extension == "lua") {
+                let lines = fs::read_to_string(&path).unwrap().lines().count();
+                assert!(lines <= 450, "{} is too long", path.display());
+                seen += 1;
+            } else if path.is_dir() {
+                folders.push(path);
+            }
         }
     }
-}
-
-fn reaches(files: &BTreeMap<String, String>, from: &str, to: &str) -> bool {
-    needs(&files[from]).into_iter().any(|need| need == to || reaches(files, need, to))
-}
-
-const ALGORITHMS: [&str; 5] = ["log", "fixed_window", "sliding_counter", "token_bucket", "leaky_bucket"];
-
-/// The parts of an algorithm: its `quick`, and all that is made for the rest.
-fn parts(algorithm: &str) -> [String; 2] {
-    fn add<'a>(files: &'a BTreeMap<String, String>, file: &'a str, done: &mut Vec<&'a str>) {
-        if done.contains(&file) {
-            return;
-        }
-        for need in needs(&files[file]) {
-            add(files, need, done);
-        }
-        done.push(file);
-    }
-    let (quick, full) = (files(&folder().join("quick")), files(&folder().join("full")));
-    let mut order = vec!["common"];
-    add(&full, algorithm, &mut order);
-    let full: String = order.into_iter().flat_map(|file| [full[file].as_str(), "\n"]).collect();
-    let quick = match algorithm {
-        "log" => ["log", "zset", "ring"].map(|file| &*quick[file]).join("\n"),
-        other => quick[other].clone(),
-    };
-    [quick, format!("{full}\nreturn answering({algorithm})\n")]
-}
-
-fn functions([quick, full]: &[String; 2]) -> String {
-    let first = &files(&folder())["first"];
-    format!(
-        "local function quick(alone, key, question, calls)\n{first}\n{quick}\nreturn record, answered, calls\nend\n\
-         local function full(kind)\n{full}end\n"
-    )
-}
-
-/// The script of one algorithm, as the store composes it.
-fn script(algorithm: &str) -> String {
-    let (files, parts) = (files(&folder()), parts(algorithm));
-    let file = |name: &str| files[name].clone();
-    let start = ["head", "alone", "first"].map(file).join("\n");
-    [start, parts[0].clone(), file("at_once"), functions(&parts), file("answer"), file("each")].join("\n")
-}
-
-/// The script that decides several keys together.
-fn all_or_none() -> String {
-    let files = files(&folder());
-    let mut chosen = [String::new(), String::new()];
-    for (number, algorithm) in (1..).zip(ALGORITHMS) {
-        for (chosen, part) in chosen.iter_mut().zip(parts(algorithm)) {
-            let _ = write!(chosen, "if kind == {number} then\n{part}\nend\n");
-        }
-    }
-    [&files["head"], &functions(&chosen), &files["answer"], &files["all_or_none"]].map(String::as_str).join("\n")
+    assert!(seen > 20, "{seen}");
 }
 
 /// A question about one limit of 3 a minute.
@@ -156,13 +92,13 @@ const KNOWN: std::ops::RangeInclusive<u8> = 1..=8;
 #[test]
 fn an_operation_that_a_script_does_not_know_is_an_error_and_never_a_charge() {
     let server = crate::support::redis::shared();
-    let together = all_or_none();
-    for (number, algorithm) in (1..).zip(ALGORITHMS) {
-        let alone = script(algorithm);
+    let together = scripts::all_or_none();
+    for &algorithm in Algorithm::ALL {
+        let (number, alone) = (scripts::number(algorithm), scripts::whole(algorithm));
         for operation in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 17, 255] {
             for (source, is_known, what) in [
-                (&alone, KNOWN.contains(&operation), "alone"),
-                (&together, [ACQUIRE, RESERVE].contains(&operation), "together"),
+                (alone, KNOWN.contains(&operation), "alone"),
+                (together, [ACQUIRE, RESERVE].contains(&operation), "together"),
             ] {
                 let key = crate::support::unique("operation");
                 let answered = answers(source, &key, &question(operation, number));
@@ -172,17 +108,19 @@ fn an_operation_that_a_script_does_not_know_is_an_error_and_never_a_charge() {
                 }
             }
         }
-        assert!(!answers(&together, &crate::support::unique("algorithm"), &question(ACQUIRE, 6)));
     }
+    assert!(!answers(together, &crate::support::unique("algorithm"), &question(ACQUIRE, 15)));
 }
 
 /// What a call carries and its reply repeats.
 const NUMBER: &[u8] = b"\0\r\n\xff5678";
 
-/// What is asked of one key: the time that has passed, the operation, how many calls, the cost, and the block.
+/// What is asked of one key: the time that has passed, the operation, how many calls, the cost, and
+/// the block.
 type Asked = (u64, u8, u16, u64, u64);
 
-/// What each call is told (flags, limit, remaining, retry after, ticket), and the last one's time of reset.
+/// What each call is told (flags, limit, remaining, retry after, ticket), and the last one's time
+/// of reset.
 type Told = (Vec<(u8, u8, u64, u64, u64)>, u64);
 
 fn asked(algorithm: u8, (_, operation, calls, cost, block): Asked, limits: &[(u32, u32)]) -> Vec<u8> {
@@ -229,16 +167,14 @@ fn told(reply: &str, algorithm: u8, cost: u64, (calls, reset): &mut Told) -> u16
     0
 }
 
-/// Acquiring and peeking, by many calls at once and under several limits, is answered as each call alone is by the part
-/// of the script that knows everything.
+/// Acquiring and peeking, by many calls at once and under several limits, is answered as each call
+/// alone is by the part of the script that knows everything.
 #[test]
 fn the_short_way_of_a_script_says_what_the_long_one_does() {
     let server = crate::support::redis::shared();
-    for (number, algorithm) in (1..).zip(ALGORITHMS) {
-        let files = files(&folder());
-        let long = functions(&[String::new(), parts(algorithm)[1].clone()]);
-        let long = ["local left, records\n", &files["head"], &long, &files["answer"], &files["each"]].join("\n");
-        let scripts = [loaded(&script(algorithm)), loaded(&long)];
+    for &algorithm in Algorithm::ALL {
+        let number = scripts::number(algorithm);
+        let scripts = [loaded(scripts::whole(algorithm)), loaded(&scripts::full_alone(algorithm))];
         // Windows so long that nothing expires on the server meanwhile.
         let limit = (prop_oneof![3 => 1_u32..6, 2 => 4_u32..20, 1 => 100_u32..300], 1_000_000_000_u32..4_000_000_000);
         let passed =

@@ -73,7 +73,8 @@ async fn what_changes_a_key_elsewhere_is_seen_within_the_bound() {
     assert!(ask(&cache, request("key")).await.allowed);
 }
 
-/// Another question that is admitted changes what is left, and under some algorithms when there will be more.
+/// Another question that is admitted changes what is left, and under some algorithms when there
+/// will be more.
 #[tokio::test(start_paused = true)]
 async fn an_admission_here_is_seen_at_once() {
     let (far, cache) = cached();
@@ -94,7 +95,8 @@ async fn an_admission_here_is_seen_at_once() {
     assert_eq!(far.asked(), 5);
 }
 
-/// A group is the store's to decide, also where a member is known to be refused: whoever asks is told the longest wait.
+/// A group is the store's to decide, also where a member is known to be refused: whoever asks is
+/// told the longest wait.
 #[tokio::test(start_paused = true)]
 async fn a_group_is_always_asked() {
     let (_, cache) = refused("key").await;
@@ -124,7 +126,8 @@ async fn a_new_connection_makes_every_refusal_void() {
     assert!(ask(&cache, request("key")).await.cached);
 }
 
-/// A cost, a block that came between, and the key itself: of what is on its way for one key, the newest is kept.
+/// A cost, a block that came between, and the key itself: of what is on its way for one key, the
+/// newest is kept.
 #[tokio::test(start_paused = true)]
 async fn of_two_answers_the_newer_is_kept() {
     let (far, cache) = cached();

@@ -113,7 +113,8 @@ impl World {
             if would_say.retry_after_us > RESERVED_WAIT {
                 assert_eq!(said.retry_after_us, would_say.retry_after_us, "{context}");
             }
-            // Beside a block the deciding limit may be another by now, and a reservation does not drain.
+            // Beside a block the deciding limit may be another by now, and a reservation does not
+            // drain.
             if !said.blocked && !self.reserved {
                 assert_eq!(said.retry_after_us, would_say.retry_after_us, "{context}");
                 assert_eq!(said.reset_after_us, would_say.reset_after_us, "{context}");

@@ -3,7 +3,10 @@
 use std::thread;
 use std::time::Instant;
 
+use ratelimit_runtime::testkit::FakeClock;
+
 use super::*;
+use crate::support::eventually;
 
 /// Makes the store refuse this key, and the cache keep that if it has room.
 async fn refuse(cache: &DenyCache<Far>, key: &str) {
@@ -67,7 +70,8 @@ async fn what_is_over_makes_room() {
     }
 }
 
-/// A key that nobody could reset would stay refused for a second: here it is free at once, each time.
+/// A key that nobody could reset would stay refused for a second: here it is free at once, each
+/// time.
 #[test]
 fn a_reset_is_seen_by_all_threads() {
     const RESETS: u64 = 200;
@@ -98,30 +102,38 @@ fn a_reset_is_seen_by_all_threads() {
 #[test]
 fn threads_share_a_limit_through_a_cache() {
     const MAX: u64 = 50;
-    let limits = [Limit::new(MAX, MILLISECOND * 20)];
-    let cache = Arc::new(DenyCache::new(MemoryStore::new()));
+    const WINDOWS: u64 = 20;
+    const WINDOW: Duration = Duration::from_millis(20);
+    let limits = [Limit::new(MAX, WINDOW)];
+    // What the store refuses, the cache keeps for a window of real time.
+    let clock = FakeClock::new();
+    let cache = DenyCache::new(MemoryStore::new().with_clock(clock.clone()));
     let admitted: Vec<AtomicU64> = (0..4).map(|_| AtomicU64::new(0)).collect();
-    let refused = AtomicU64::new(0);
-    let start = Instant::now();
+    let (cached, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                while start.elapsed() < MILLISECOND * 400 {
+                while !is_over.load(Ordering::SeqCst) {
                     for (key, admitted) in ["a", "b", "c", "d"].iter().zip(&admitted) {
                         let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
                         let verdict = cache.acquire_now(request).unwrap().unwrap();
-                        admitted.fetch_add(u64::from(verdict.allowed), Ordering::Relaxed);
-                        refused.fetch_add(u64::from(verdict.cached), Ordering::Relaxed);
+                        admitted.fetch_add(u64::from(verdict.allowed), Ordering::SeqCst);
+                        cached.fetch_add(u64::from(verdict.cached), Ordering::SeqCst);
                     }
                 }
             });
         }
+        for window in 1..=WINDOWS {
+            let is_used_up = || admitted.iter().all(|admitted| admitted.load(Ordering::SeqCst) >= MAX * window);
+            let is_refused = || cached.load(Ordering::SeqCst) >= 100 * window;
+            if !eventually(|| is_used_up() && is_refused()) || window == WINDOWS {
+                break;
+            }
+            clock.advance(WINDOW);
+        }
+        is_over.store(true, Ordering::SeqCst);
     });
-    let most = MAX * (1 + u64::try_from(start.elapsed().as_millis()).unwrap() / 20);
     for admitted in admitted {
-        let admitted = admitted.load(Ordering::Relaxed);
-        assert!(admitted <= most, "{admitted} of {most}");
-        assert!(admitted >= most / 3, "{admitted} of {most}: callers come all the time");
+        assert_eq!(admitted.load(Ordering::SeqCst), MAX * WINDOWS);
     }
-    assert!(refused.load(Ordering::Relaxed) > 1_000);
 }

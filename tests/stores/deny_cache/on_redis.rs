@@ -53,7 +53,8 @@ async fn a_thousand_refused_calls_ask_once_a_second() {
     let limiter = limiter(RedisStore::new(&server.url()).unwrap()).await;
     let (before, start) = (scripts_run(&server), Instant::now());
     let (by_store, by_cache) = calls(&limiter, 1_001).await;
-    // A refusal is asked for anew after seven eighths of a second; the text of the script is sent once.
+    // A refusal is asked for anew after seven eighths of a second; the text of the script is sent
+    // once.
     let most = 1 + u64::try_from(start.elapsed().as_millis()).unwrap() / 875;
     assert!(by_store <= most && by_cache >= 1_000 - most, "{by_store} by the store, {by_cache} by the cache");
     assert!(scripts_run(&server) - before <= 2 + by_store, "{} scripts", scripts_run(&server) - before);

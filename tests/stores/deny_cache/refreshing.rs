@@ -86,7 +86,8 @@ async fn a_refusal_that_ends_by_itself_is_not_asked_for_again() {
     assert_eq!(far.asked(), 2);
 }
 
-/// A rule that waits is served when its slot comes, first come, first served, and asks the store no more than before.
+/// A rule that waits is served when its slot comes, first come, first served, and asks the store no
+/// more than before.
 #[tokio::test(start_paused = true)]
 async fn waiters_are_served_on_time() {
     use ratelimit_runtime::{Key, RateLimiter, Rule};

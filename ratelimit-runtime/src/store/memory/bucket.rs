@@ -1,56 +1,50 @@
 //! [`Bucket`]: the state of one key, under whichever algorithm.
 
 use super::kept::Kept;
-use crate::algorithm::{Counters, FixedWindow, LeakyBucket, Log, SlidingCounter, TokenBucket};
+#[allow(clippy::wildcard_imports, reason = "the table names what each algorithm keeps")]
+use crate::algorithm::*;
 use crate::rule::{Algorithm, Limit};
 use crate::store::request::Request;
 use crate::store::verdict::Verdict;
 
-/// The state of one key. Its algorithm is looked at once per call: [`Kept`] does the rest.
-#[derive(Debug)]
-pub(super) enum Bucket {
-    SlidingWindow(Kept<Log>),
-    SlidingCounter(Kept<Counters<SlidingCounter>>),
-    FixedWindow(Kept<Counters<FixedWindow>>),
-    Token(Kept<Counters<TokenBucket>>),
-    Leaky(Kept<Counters<LeakyBucket>>),
-}
+macro_rules! buckets {
+    ($($(#[$attribute:meta])* $variant:ident $module:ident($state:ty) $row:tt)*) => {
+        /// The state of one key. Its algorithm is looked at once per call: [`Kept`] does the rest.
+        #[derive(Debug)]
+        pub(super) enum Bucket {
+            $($variant(Kept<$state>),)*
+        }
 
-/// What `$work` makes of the state of whatever algorithm it is.
-macro_rules! with {
-    ($bucket:expr, $kept:ident => $work:expr) => {
-        match $bucket {
-            Bucket::SlidingWindow($kept) => $work,
-            Bucket::SlidingCounter($kept) => $work,
-            Bucket::FixedWindow($kept) => $work,
-            Bucket::Token($kept) => $work,
-            Bucket::Leaky($kept) => $work,
+        impl Bucket {
+            pub(super) fn new(algorithm: Algorithm) -> Self {
+                match algorithm { $(Algorithm::$variant => Self::$variant(Kept::default()),)* }
+            }
+
+            /// See [`Kept::copy`].
+            pub(super) fn copy(&mut self, request: &Request<'_>, now: u64) -> Self {
+                match self { $(Self::$variant(kept) => Self::$variant(kept.copy(request, now)),)* }
+            }
+
+            fn algorithm(&self) -> Algorithm {
+                match self { $(Self::$variant(_) => Algorithm::$variant,)* }
+            }
         }
     };
 }
 
+crate::__algorithms!(buckets);
+
+/// What `$work` makes of the state, whatever algorithm it is.
+macro_rules! with {
+    (($bucket:expr, $kept:ident => $work:expr) $($(#[$attribute:meta])* $variant:ident $module:ident $state:tt $row:tt)*) => {
+        match $bucket { $(Bucket::$variant($kept) => $work,)* }
+    };
+    ($bucket:expr, $kept:ident => $work:expr) => {
+        crate::__algorithms!(with, ($bucket, $kept => $work))
+    };
+}
+
 impl Bucket {
-    pub(super) fn new(algorithm: Algorithm) -> Self {
-        match algorithm {
-            Algorithm::SlidingWindow => Self::SlidingWindow(Kept::default()),
-            Algorithm::SlidingCounter => Self::SlidingCounter(Kept::default()),
-            Algorithm::FixedWindow => Self::FixedWindow(Kept::default()),
-            Algorithm::TokenBucket => Self::Token(Kept::default()),
-            Algorithm::LeakyBucket => Self::Leaky(Kept::default()),
-        }
-    }
-
-    /// See [`Kept::copy`].
-    pub(super) fn copy(&mut self, request: &Request<'_>, now: u64) -> Self {
-        match self {
-            Self::SlidingWindow(kept) => Self::SlidingWindow(kept.copy(request, now)),
-            Self::SlidingCounter(kept) => Self::SlidingCounter(kept.copy(request, now)),
-            Self::FixedWindow(kept) => Self::FixedWindow(kept.copy(request, now)),
-            Self::Token(kept) => Self::Token(kept.copy(request, now)),
-            Self::Leaky(kept) => Self::Leaky(kept.copy(request, now)),
-        }
-    }
-
     pub(super) fn acquire(&mut self, request: &Request<'_>, now: u64) -> Verdict {
         with!(self, kept => kept.acquire(request, now))
     }
@@ -84,16 +78,6 @@ impl Bucket {
     pub(super) fn loss(&mut self, key: &[u8], limits: &[Limit], now: u64) -> Option<u64> {
         let request = Request::new(key, self.algorithm(), limits).with_cost(0);
         with!(self, kept => kept.loss(&request, now))
-    }
-
-    fn algorithm(&self) -> Algorithm {
-        match self {
-            Self::SlidingWindow(_) => Algorithm::SlidingWindow,
-            Self::SlidingCounter(_) => Algorithm::SlidingCounter,
-            Self::FixedWindow(_) => Algorithm::FixedWindow,
-            Self::Token(_) => Algorithm::TokenBucket,
-            Self::Leaky(_) => Algorithm::LeakyBucket,
-        }
     }
 
     /// Whether nothing of the state counts any more.

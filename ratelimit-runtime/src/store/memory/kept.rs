@@ -1,5 +1,5 @@
-//! [`Kept`]: what one key has used, as its algorithm keeps it, with what holds for all algorithms: a clock that never
-//! steps back, the expiry, and the block.
+//! [`Kept`]: what one key has used, as its algorithm keeps it, with what holds for all algorithms:
+//! a clock that never steps back, the expiry, and the block.
 
 use super::block::Block;
 use crate::algorithm::{AlgorithmState, RESERVED_WAIT, Standing};
@@ -10,8 +10,9 @@ use crate::store::verdict::Verdict;
 #[derive(Debug)]
 pub(super) struct Kept<S> {
     state: S,
-    /// The time of the newest admission, or of what was settled or refunded since. An earlier clock has stepped back,
-    /// and is read as standing still at this time, so that nothing is admitted twice.
+    /// The time of the newest admission, or of what was settled or refunded since. An earlier clock
+    /// has stepped back, and is read as standing still at this time, so that nothing is admitted
+    /// twice.
     newest: u64,
     /// When what was admitted is void, by the clock as it is. A block may last longer.
     expires_at: u64,
@@ -56,11 +57,11 @@ impl<S: Default> Default for Kept<S> {
 }
 
 impl<S: AlgorithmState> Kept<S> {
-    /// A state that answers as this one does now, for a key that has shared it with others. Blocks are not copied, and
-    /// nothing can be given back that was used before.
+    /// A state that answers as this one does now, for a key that has shared it with others. Blocks
+    /// are not copied, and nothing can be given back that was used before.
     pub(super) fn copy(&mut self, request: &Request<'_>, now: u64) -> Self {
         let Time { at, .. } = self.advance(request, now);
-        let (state, first_ticket) = self.state.copy(&request.question(), at);
+        let (state, first_ticket) = self.state.copy(&request.demand(), at);
         Self {
             state,
             newest: self.newest,
@@ -98,29 +99,30 @@ impl<S: AlgorithmState> Kept<S> {
     #[inline]
     fn standing(&mut self, request: &Request<'_>, time: Time) -> Standing {
         if time.is_live {
-            return self.state.standing(&request.question(), time.at);
+            return self.state.standing(&request.demand(), time.at);
         }
         Self::standing_of_none(request, time.at)
     }
 
-    /// What is void is left alone until something is written: the clock may step back to before that.
+    /// What is void is left alone until something is written: the clock may step back to before
+    /// that.
     #[cold]
     fn standing_of_none(request: &Request<'_>, at: u64) -> Standing {
-        S::default().standing(&request.question(), at)
+        S::default().standing(&request.demand(), at)
     }
 
     /// Charges or reserves what the limits admit.
     #[inline]
     fn admit(&mut self, request: &Request<'_>, standing: &Standing, time: Time) -> Verdict {
-        let (question, Time { now, at, .. }) = (request.question(), time);
+        let (demand, Time { now, at, .. }) = (request.demand(), time);
         // A block that is over stays over.
         self.block = Block::default();
         if !time.is_live {
             self.begin_anew();
         }
         let ticket =
-            if request.is_reservation() { self.state.reserve(&question, at) } else { self.state.charge(&question, at) };
-        let (life, reset) = self.state.life_and_reset(&question, standing.limit, at);
+            if request.is_reservation() { self.state.reserve(&demand, at) } else { self.state.charge(&demand, at) };
+        let (life, reset) = self.state.life_and_reset(&demand, standing.limit, at);
         (self.newest, self.expires_at) = (at, now.saturating_add(life));
         self.first_ticket = self.first_ticket.min(ticket);
         if let Some(copied) = &mut self.copied {
@@ -134,15 +136,15 @@ impl<S: AlgorithmState> Kept<S> {
     /// Notes that something was committed.
     fn written(&mut self, request: &Request<'_>, at: u64, now: u64) {
         self.newest = at;
-        self.expires_at = now.saturating_add(self.state.life(&request.question(), at));
+        self.expires_at = now.saturating_add(self.state.life(&request.demand(), at));
     }
 
     pub(super) fn refund(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
-        self.give_back(request, ticket, now, |state, at| state.refund(&request.question(), ticket, at))
+        self.give_back(request, ticket, now, |state, at| state.refund(&request.demand(), ticket, at))
     }
 
     pub(super) fn release(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
-        self.give_back(request, ticket, now, |state, at| state.release(&request.question(), ticket, at))
+        self.give_back(request, ticket, now, |state, at| state.release(&request.demand(), ticket, at))
     }
 
     fn give_back(
@@ -169,7 +171,7 @@ impl<S: AlgorithmState> Kept<S> {
     pub(super) fn commit(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
         let Time { at, is_live, .. } = self.advance(request, now);
         let there = is_live && ticket >= self.first_ticket;
-        let done = there && self.state.commit(&request.question(), ticket, at);
+        let done = there && self.state.commit(&request.demand(), ticket, at);
         // A log keeps the time of the reservation; counters charge it now.
         if done && !S::KEEPS_TIMES {
             self.written(request, at, now);
@@ -193,8 +195,9 @@ impl<S: AlgorithmState> Kept<S> {
         blocked
     }
 
-    /// What a key would have anew if its state were dropped: the share used of its fullest limit, in 2,048ths. `None` for
-    /// what has to be kept: a block, a reservation, or more than half of a limit used. `request` costs nothing.
+    /// What a key would have anew if its state were dropped: the share used of its fullest limit,
+    /// in 2,048ths. `None` for what has to be kept: a block, a reservation, or more than half of a
+    /// limit used. `request` costs nothing.
     pub(super) fn loss(&mut self, request: &Request<'_>, now: u64) -> Option<u64> {
         let Time { at, is_live, .. } = self.advance(request, now);
         if self.block.left(now) > 0 {
@@ -203,11 +206,11 @@ impl<S: AlgorithmState> Kept<S> {
         if !is_live {
             return Some(0);
         }
-        let question = request.question();
-        if self.state.reserves(&question, at) {
+        let demand = request.demand();
+        if self.state.reserves(&demand, at) {
             return None;
         }
-        let statuses = self.state.statuses(&question, at);
+        let statuses = self.state.statuses(&demand, at);
         request.limits().iter().zip(statuses).try_fold(0, |fullest, (limit, status)| {
             let capacity = request.algorithm().capacity(limit);
             let used = capacity.saturating_sub(status.remaining);
@@ -245,7 +248,8 @@ impl<S: AlgorithmState> Kept<S> {
             self.copied = None;
         }
         if now < self.newest {
-            // The clock stepped back. What is kept lives no longer than it would if it had been written now.
+            // The clock stepped back. What is kept lives no longer than it would if it had been
+            // written now.
             self.expires_at = self.expires_at.min(now.saturating_add(request.horizon_us()));
         }
         Time { now, at: now.max(self.newest), is_live: true }
@@ -261,7 +265,7 @@ impl<S: AlgorithmState> Kept<S> {
     #[inline]
     fn verdict(&self, request: &Request<'_>, standing: &Standing, time: Time) -> Verdict {
         let Standing { limit, status, .. } = *standing;
-        let reset = if time.is_live { self.state.reset(&request.question(), limit, time.at) } else { 0 };
+        let reset = if time.is_live { self.state.reset(&request.demand(), limit, time.at) } else { 0 };
         let (wait, reset) = (self.by_the_clock(status.wait, time), self.by_the_clock(reset, time));
         let blocked_for = self.block.left(time.now);
         let verdict = Verdict {
@@ -275,7 +279,7 @@ impl<S: AlgorithmState> Kept<S> {
         if blocked_for > 0 {
             return Verdict { allowed: false, ..verdict }.by_block_for(blocked_for);
         }
-        let reserved = status.wait == RESERVED_WAIT && self.state.reserves(&request.question(), time.at);
+        let reserved = status.wait == RESERVED_WAIT && self.state.reserves(&request.demand(), time.at);
         if reserved { verdict.by_reservations() } else { verdict }
     }
 }

@@ -13,7 +13,8 @@ pub(super) struct Keyed {
     /// Of the part of the key that all keys of its rule share.
     pub(super) rule: u64,
     pub(super) key: Box<[u8]>,
-    /// The limits of the last call. Windows are fixed for a key, and every `max` may differ from call to call.
+    /// The limits of the last call. Windows are fixed for a key, and every `max` may differ from
+    /// call to call.
     first: Option<Limit>,
     others: Box<[Limit]>,
     pub(super) bucket: Bucket,

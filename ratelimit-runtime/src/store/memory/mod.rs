@@ -22,14 +22,15 @@ mod shard;
 
 /// Keeps limits in memory: exact, bounded, without a background task.
 ///
-/// Expired keys are removed while new ones come in. When as many keys are live as the capacity allows, one makes room
-/// for each newcomer: of a few keys drawn at random from the rule that has most of them, the one that has used the
-/// smallest share of its limits. A key that has used more than half of a limit, is blocked, or holds a reservation is never
-/// dropped, and where only such keys are found, newcomers of a rule share overflow buckets until there is room.
+/// Expired keys are removed while new ones come in. When as many keys are live as the capacity
+/// allows, one makes room for each newcomer: of a few keys drawn at random from the rule that has
+/// most of them, the one that has used the smallest share of its limits. A key that has used more
+/// than half of a limit, is blocked, or holds a reservation is never dropped, and where only such
+/// keys are found, newcomers of a rule share overflow buckets until there is room.
 ///
-/// What this adds to a limit: a key that is dropped has the used half of its limit at most once more, and to have a given
-/// key dropped takes, on average, a quarter as many newcomers as its rule has keys in the store, or more. A block is never
-/// lifted.
+/// What this adds to a limit: a key that is dropped has the used half of its limit at most once
+/// more, and to have a given key dropped takes, on average, a quarter as many newcomers as its rule
+/// has keys in the store, or more. A block is never lifted.
 pub struct MemoryStore {
     shards: Box<[Mutex<Shard>]>,
     hasher: RandomState,
@@ -38,7 +39,8 @@ pub struct MemoryStore {
 
 const DEFAULT_CAPACITY: usize = 100_000;
 const MAX_SHARDS: usize = 64;
-/// A clock that is later stands still here, 146,000 years after its start, so that no sum of times overflows.
+/// A clock that is later stands still here, 146,000 years after its start, so that no sum of times
+/// overflows.
 const LATEST: u64 = 1 << 62;
 const LATEST_SECS: u64 = LATEST / 1_000_000;
 
@@ -49,8 +51,8 @@ impl MemoryStore {
         Self::with_capacity(DEFAULT_CAPACITY)
     }
 
-    /// A store for about `keys` live keys (at least one). A key of a sliding window takes some 300 bytes and 32 for
-    /// each admission in the window.
+    /// A store for about `keys` live keys (at least one). A key of a sliding window takes some 300
+    /// bytes and 32 for each admission in the window.
     #[must_use]
     pub fn with_capacity(keys: usize) -> Self {
         let shards = (keys / 64).clamp(1, MAX_SHARDS).next_power_of_two().min(MAX_SHARDS);
@@ -103,8 +105,8 @@ impl MemoryStore {
         index
     }
 
-    /// Runs `work` on the key's shard, under its lock. The clock is read under the lock too, so that calls on one key
-    /// see times in the order in which they are decided.
+    /// Runs `work` on the key's shard, under its lock. The clock is read under the lock too, so
+    /// that calls on one key see times in the order in which they are decided.
     #[inline]
     fn with<T>(&self, request: &Request<'_>, work: impl FnOnce(&mut Shard, u64, u64) -> T) -> T {
         let hash = self.hash(request.key());

@@ -1,9 +1,10 @@
 //! [`Room`]: who makes room for a newcomer in a full shard.
 //!
-//! Of a handful of keys that are drawn at random from the rule with most of them, the one goes that has least to lose:
-//! the smallest share used of its fullest limit. A rule whose keys are minted is soon the largest, and loses its own.
-//! What has used more than half of a limit, is blocked or holds a reservation stays. So a key that is dropped gains half
-//! of its limit at most, and a draw finds a given key once in a quarter as many as its rule has.
+//! Of a handful of keys that are drawn at random from the rule with most of them, the one goes that
+//! has least to lose: the smallest share used of its fullest limit. A rule whose keys are minted is
+//! soon the largest, and loses its own. What has used more than half of a limit, is blocked or
+//! holds a reservation stays. So a key that is dropped gains half of its limit at most, and a draw
+//! finds a given key once in a quarter as many as its rule has.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher as _;
@@ -13,8 +14,8 @@ use hashbrown::HashTable;
 
 use super::keyed::Keyed;
 
-/// How many keys of the largest rule are compared. More would protect a fuller key better where most are emptier, and be
-/// more likely to find it where most are fuller still.
+/// How many keys of the largest rule are compared. More would protect a fuller key better where
+/// most are emptier, and be more likely to find it where most are fuller still.
 const HANDFUL: usize = 4;
 /// How many places are looked at for them, some of which are empty or belong to other rules.
 const DRAWS: usize = 64;
@@ -74,7 +75,8 @@ impl Room {
         least.map(|(_, place)| place)
     }
 
-    /// One of so many places, a power of two. The seed of the hasher is a secret, so no caller can choose it.
+    /// One of so many places, a power of two. The seed of the hasher is a secret, so no caller can
+    /// choose it.
     fn draw(&mut self, places: usize) -> usize {
         self.draws = self.draws.wrapping_add(1);
         #[allow(clippy::cast_possible_truncation, reason = "masked to the number of places")]

@@ -16,12 +16,13 @@ const OVERFLOW_SLOTS: u64 = 16;
 /// Overflow buckets per shard; further rules share one set.
 const MAX_OVERFLOW: usize = 1024;
 
-/// A part of the keys, on cache lines of its own. When it is full, a key with little to lose [makes room](Room) for a
-/// newcomer. Where none may go, newcomers are charged to *overflow buckets*, which they share with strangers.
+/// A part of the keys, on cache lines of its own. When it is full, a key with little to lose [makes
+/// room](Room) for a newcomer. Where none may go, newcomers are charged to *overflow buckets*,
+/// which they share with strangers.
 ///
-/// Once there is room again, a newcomer gets a bucket of its own that begins as a copy of its overflow bucket: it may be
-/// one of those who used that up. The copy is made when the newcomer is first admitted, and the overflow bucket stays as
-/// it is, so both are whole a window later.
+/// Once there is room again, a newcomer gets a bucket of its own that begins as a copy of its
+/// overflow bucket: it may be one of those who used that up. The copy is made when the newcomer is
+/// first admitted, and the overflow bucket stays as it is, so both are whole a window later.
 #[derive(Default)]
 #[repr(align(128))]
 pub(super) struct Shard {
@@ -29,7 +30,8 @@ pub(super) struct Shard {
     room: Room,
     overflow: HashMap<Box<[u8]>, Bucket, RandomState>,
     capacity: usize,
-    /// Newcomers since the last sweep: a sweep has to be earned, so that it costs each of them O(1).
+    /// Newcomers since the last sweep: a sweep has to be earned, so that it costs each of them
+    /// O(1).
     newcomers: usize,
 }
 
@@ -138,7 +140,8 @@ impl Shard {
         self.overflow.get_mut(&shared).map(work)
     }
 
-    /// Forgets the key; says whether there was anything. An overflow bucket stays, because others have used it too.
+    /// Forgets the key; says whether there was anything. An overflow bucket stays, because others
+    /// have used it too.
     pub(super) fn reset(&mut self, request: &Request<'_>, hash: u64, now: u64) -> bool {
         match self.table.find_entry(hash, |keyed| *keyed.key == *request.key()) {
             Ok(entry) => {
@@ -198,8 +201,8 @@ impl Shard {
         if self.overflow.contains_key(&own) {
             return own;
         }
-        // Rules of one algorithm and the same windows, which understand each other's counts. Whoever was charged there
-        // is found there as long as that counts.
+        // Rules of one algorithm and the same windows, which understand each other's counts.
+        // Whoever was charged there is found there as long as that counts.
         let mut shared = vec![request.algorithm() as u8];
         shared.extend(request.limits().iter().flat_map(|limit| limit.window_us().to_le_bytes()));
         shared.extend(slot.to_le_bytes());

@@ -17,7 +17,7 @@ use super::wire::slot::Slot;
 use super::{redis_cell, transactions};
 use crate::clock::Clock;
 use crate::error::StoreError;
-use crate::rule::{Algorithm, Limit};
+use crate::rule::Limit;
 use crate::store::{Request, Verdict};
 
 pub(super) struct Backend {
@@ -53,13 +53,13 @@ impl Backend {
                 return Box::pin(self.decide(Operation::charging(&request), request)).await;
             }
             let item = Item {
-                script: protocol::script(request.algorithm()),
+                script: script::of(request.algorithm()),
                 key: request.key(),
                 question: Question {
                     packed: protocol::question(Operation::charging(&request), &request, self.settings.log_layout),
                     now: self.now()?,
                     is_unit: request.cost() == 1,
-                    counts_tickets: request.algorithm() == Algorithm::SlidingWindow,
+                    counts_tickets: request.algorithm().row().is_log,
                 },
                 timeout_at: request.timeout_at(),
             };
@@ -137,7 +137,7 @@ impl Backend {
     async fn ask(&self, operation: Operation, request: &Request<'_>) -> Result<Value, StoreError> {
         let now = self.now()?;
         let question = protocol::question(operation, request, self.settings.log_layout);
-        let script = protocol::script(request.algorithm());
+        let script = script::of(request.algorithm());
         run(self.calls(request), script, now, &[(request.key(), question)], protocol::is_verdict).await
     }
 

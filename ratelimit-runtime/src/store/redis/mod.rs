@@ -35,7 +35,7 @@ pub(crate) mod fuzzing;
 mod listing;
 mod redis_cell;
 mod route;
-mod scripts;
+pub(crate) mod scripts;
 mod topology;
 mod transactions;
 mod wire;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::scripts::layout::LogLayout;
 use super::{redis_cell, transactions};
 use crate::error::StoreError;
-use crate::rule::Algorithm;
+use crate::rule::{Algorithm, PlainCommands};
 use crate::store::{Capabilities, Feature, Request};
 
 /// What a store is to use.
@@ -73,27 +73,30 @@ const LARGEST_COST: u64 = 1_000;
 
 impl Settings {
     pub(super) fn capabilities(self, own_clock: bool) -> Capabilities {
-        use Feature::{Block, Keys, Limits, Refund, Together};
-        let log = &[Limits, Refund, Block, Together, Keys];
-        let mut all = if self.scripts {
-            let all = Capabilities::all();
-            if self.log_layout == Some(LogLayout::Zset) {
-                all.without(Algorithm::SlidingWindow, Feature::Reserve)
+        use Feature::{Block, Keys, Limits, Refund, Reserve, Together};
+        let mut all = Capabilities::none();
+        for &algorithm in Algorithm::ALL {
+            let row = algorithm.row();
+            let features: &[Feature] = if self.redis_cell && row.redis_cell {
+                if own_clock || self.cluster {
+                    continue;
+                }
+                &[Keys]
+            } else if self.scripts {
+                Feature::ALL
             } else {
-                all
-            }
-        } else {
-            let mut some = Capabilities::none();
-            if self.log_layout != Some(LogLayout::Ring) {
-                some = some.with(Algorithm::SlidingWindow, log);
-            }
-            // A fixed window without scripts goes by the server's clock.
-            if own_clock { some } else { some.with(Algorithm::FixedWindow, &[Refund, Keys]) }
-        };
-        if self.redis_cell {
-            all = all.without_algorithm(Algorithm::LeakyBucket);
-            if !own_clock && !self.cluster {
-                all = all.with(Algorithm::LeakyBucket, &[Keys]);
+                match row.commands {
+                    Some(PlainCommands::Log) if self.log_layout != Some(LogLayout::Ring) => {
+                        &[Limits, Refund, Block, Together, Keys]
+                    }
+                    // Such a counter goes by the server's clock.
+                    Some(PlainCommands::Counter) if !own_clock => &[Refund, Keys],
+                    _ => continue,
+                }
+            };
+            all = all.with(algorithm, features);
+            if row.is_log && self.log_layout == Some(LogLayout::Zset) {
+                all = all.without(algorithm, Reserve);
             }
         }
         all
@@ -103,27 +106,35 @@ impl Settings {
     ///
     /// `Unsupported`, with what to allow or to choose instead.
     pub(super) fn route(self, request: &Request<'_>, own_clock: bool) -> Result<Route, StoreError> {
-        match request.algorithm() {
+        let row = request.algorithm().row();
+        if self.redis_cell && row.redis_cell {
             // The module does not say which key it uses, so no node says that another one has it.
-            Algorithm::LeakyBucket if self.redis_cell && self.cluster => {
-                unsupported("CL.THROTTLE does not follow slots that move in a cluster: leave redis_cell off")
+            if self.cluster {
+                return unsupported("CL.THROTTLE does not follow slots that move in a cluster: leave redis_cell off");
             }
-            Algorithm::LeakyBucket if self.redis_cell => throttled(request, own_clock).map(|()| Route::RedisCell),
-            _ if self.scripts => {
-                if request.algorithm() == Algorithm::SlidingWindow && self.log_layout == Some(LogLayout::Zset) {
-                    in_a_zset(request, "LogLayout::Ring")?;
-                }
-                Ok(Route::Script)
+            return throttled(request, own_clock).map(|()| Route::RedisCell);
+        }
+        if self.scripts {
+            if row.is_log && self.log_layout == Some(LogLayout::Zset) {
+                in_a_zset(request, "LogLayout::Ring")?;
             }
-            Algorithm::SlidingWindow if self.log_layout == Some(LogLayout::Ring) => {
+            return Ok(Route::Script);
+        }
+        match row.commands {
+            Some(PlainCommands::Log) if self.log_layout == Some(LogLayout::Ring) => {
                 unsupported("`LogLayout::Ring` needs scripts: allow them with `RedisStore::scripts(true)`")
             }
-            Algorithm::SlidingWindow => in_a_zset(request, "scripts(true)").map(|()| Route::LogCommands),
-            Algorithm::FixedWindow => counted(request, own_clock).map(|()| Route::CounterCommands),
-            other => unsupported(format!(
-                "on Redis, {other:?} needs scripts: allow them with `RedisStore::scripts(true)`, or choose \
-                 sliding_window or fixed_window"
-            )),
+            Some(PlainCommands::Log) => in_a_zset(request, "scripts(true)").map(|()| Route::LogCommands),
+            Some(PlainCommands::Counter) => counted(request, own_clock).map(|()| Route::CounterCommands),
+            None => {
+                let others = Algorithm::ALL.iter().map(|algorithm| algorithm.row());
+                let others: Vec<_> = others.filter(|row| row.commands.is_some()).map(|row| row.name).collect();
+                unsupported(format!(
+                    "on Redis, {:?} needs scripts: allow them with `RedisStore::scripts(true)`, or choose {}",
+                    request.algorithm(),
+                    others.join(" or ")
+                ))
+            }
         }
     }
 }

@@ -14,8 +14,9 @@ const CALLS: u64 = 80;
 /// The heaviest call: a limit holds twice 40 at most.
 const HEAVIEST: u64 = 80;
 
-/// Calls at random moments, of random cost, under one to three limits whose `max` falls and rises, with resets in
-/// between: every field of every verdict is that of the reference. In the end the clock steps back.
+/// Calls at random moments, of random cost, under one to three limits whose `max` falls and rises,
+/// with resets in between: every field of every verdict is that of the reference. In the end the
+/// clock steps back.
 pub(super) async fn random_calls_agree_with_the_reference(bench: Bench, algorithm: Algorithm) {
     let (costs, several) = (bench.takes(algorithm, HEAVIEST), bench.has(algorithm, Feature::Limits));
     let mut random = Random(0xa1f0);
@@ -27,8 +28,8 @@ pub(super) async fn random_calls_agree_with_the_reference(bench: Bench, algorith
         let mut wait = 1;
         for call in 0..CALLS {
             bucket.advance(Duration::from_micros(random_step(&mut random, &base, wait)));
-            // A token bucket is forgotten when it would be full at the rate it was last charged at: a rate that
-            // falls is another case's.
+            // A token bucket is forgotten when it would be full at the rate it was last charged at:
+            // a rate that falls is another case's.
             if random.within(0, 9) == 0 && algorithm != Algorithm::TokenBucket {
                 for (limit, base) in bucket.limits.iter_mut().zip(&base) {
                     *limit = limit.with_max(random.within(1, 2 * base.max()));
@@ -67,7 +68,8 @@ fn random_step(random: &mut Random, limits: &[Limit], wait: u64) -> u64 {
     }
 }
 
-/// After a step back the references still know what is left: that, and not one more, may be admitted.
+/// After a step back the references still know what is left: that, and not one more, may be
+/// admitted.
 async fn step_back(bucket: &Bucket<'_>, references: &[Reference], random: &mut Random) {
     let (now, limits) = (bucket.bench.now(), &bucket.limits);
     let left = references.iter().zip(limits).map(|(reference, limit)| reference.remaining(now, *limit)).min();

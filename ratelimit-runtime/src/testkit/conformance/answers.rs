@@ -1,11 +1,12 @@
-//! Answers: a store has done its work if it answers at once, and nothing yet if the answer is for later.
+//! Answers: a store has done its work if it answers at once, and nothing yet if the answer is for
+//! later.
 
 use super::bench::{Bench, HOUR, SECOND, answered};
 use crate::rule::Algorithm;
 use crate::store::{Answer, Verdict};
 
-/// Whether the answer was there at once: then the store has done what it was asked. One for later is dropped here
-/// before anybody has polled it: then the store must have done nothing.
+/// Whether the answer was there at once: then the store has done what it was asked. One for later
+/// is dropped here before anybody has polled it: then the store must have done nothing.
 fn done_at_once<T>(answer: Answer<'_, T>) -> bool {
     answer.known().is_ok()
 }
@@ -72,7 +73,8 @@ pub(super) async fn a_group_nobody_polls_is_charged_nothing(bench: Bench, algori
     assert_eq!((one.remaining().await, other.remaining().await), (left, left));
 }
 
-/// An answer given at once is the one that would have been waited for; where there is none, nothing has been done.
+/// An answer given at once is the one that would have been waited for; where there is none, nothing
+/// has been done.
 pub(super) async fn an_answer_at_once_is_that_of_acquire(bench: Bench, algorithm: Algorithm) {
     let (quick, twin) = (bench.bucket("quick", algorithm, 3), bench.bucket("twin", algorithm, 3));
     for round in 0..6 {

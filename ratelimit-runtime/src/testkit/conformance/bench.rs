@@ -51,7 +51,8 @@ impl Bench {
         self.store.supports(&Request::new(b"", algorithm, &limits).with_cost(cost)).is_ok()
     }
 
-    /// Whether the store decides these in one step. Where it does not, a limiter asks for one after the other.
+    /// Whether the store decides these in one step. Where it does not, a limiter asks for one after
+    /// the other.
     pub(super) fn together(&self, requests: &[Request<'_>]) -> bool {
         let together = self.store.decides_together(requests);
         if !together {

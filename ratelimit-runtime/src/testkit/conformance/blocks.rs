@@ -18,7 +18,8 @@ pub(super) async fn a_blocked_key_is_refused_until_the_block_is_over(bench: Benc
     assert!(!free.blocked && free.remaining == 2, "{free:?}");
 }
 
-/// A key that the limits refuse is blocked for longer than their window; trying again meanwhile does not extend it.
+/// A key that the limits refuse is blocked for longer than their window; trying again meanwhile
+/// does not extend it.
 pub(super) async fn a_block_outlives_the_window_and_is_not_extended(bench: Bench, algorithm: Algorithm) {
     let block = MINUTE * 10;
     let bucket = bench.bucket("", algorithm, 2);

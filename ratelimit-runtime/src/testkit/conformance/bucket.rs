@@ -8,8 +8,8 @@ use crate::store::{Request, Verdict};
 
 /// An unused key, and the limits that apply to its calls.
 ///
-/// At one moment all algorithms do the same, and after [`horizon`](Self::horizon) nothing of it counts any more; most
-/// cases need nothing else.
+/// At one moment all algorithms do the same, and after [`horizon`](Self::horizon) nothing of it
+/// counts any more; most cases need nothing else.
 pub(super) struct Bucket<'a> {
     pub(super) bench: &'a Bench,
     pub(super) algorithm: Algorithm,
@@ -112,8 +112,8 @@ impl Bucket<'_> {
         self.bench.clock.advance(by);
     }
 
-    /// Waits as long as a refusal said: a microsecond earlier the call is still refused, and then it would be
-    /// admitted.
+    /// Waits as long as a refusal said: a microsecond earlier the call is still refused, and then
+    /// it would be admitted.
     pub(super) async fn wait_out(&self, refusal: &Verdict, cost: u64) {
         self.advance(Duration::from_micros(refusal.retry_after_us - 1));
         let early = self.peek(cost).await;

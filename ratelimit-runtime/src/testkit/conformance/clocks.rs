@@ -31,8 +31,8 @@ pub(super) async fn a_clock_that_steps_back_frees_nothing(bench: Bench, algorith
     }
 }
 
-/// Time that the clock takes back does not count: while it goes to and fro, nothing is admitted that has not been
-/// waited for.
+/// Time that the clock takes back does not count: while it goes to and fro, nothing is admitted
+/// that has not been waited for.
 pub(super) async fn a_clock_that_goes_to_and_fro_frees_nothing(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 4);
     for _ in 0..4 {
@@ -74,7 +74,8 @@ pub(super) async fn a_clock_that_jumps_ahead_finds_keys_whole(bench: Bench, algo
     }
 }
 
-/// For a sliding window: a clock that steps back, by however much, frees nothing before its time has really passed.
+/// For a sliding window: a clock that steps back, by however much, frees nothing before its time
+/// has really passed.
 pub(super) async fn what_was_admitted_before_a_step_back_counts_for_its_time(bench: Bench, algorithm: Algorithm) {
     for (nth, step) in [MICROSECOND, SECOND * 30, MINUTE, HOUR, HOUR * 24 * 365].into_iter().enumerate() {
         let bucket = bench.bucket(&nth.to_string(), algorithm, 3);

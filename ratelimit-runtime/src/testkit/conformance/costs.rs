@@ -15,7 +15,8 @@ pub(super) async fn calls_use_what_they_cost(bench: Bench, algorithm: Algorithm)
     }
 }
 
-/// A call of cost 0 is admitted as long as the limit is not exceeded, charges nothing and makes no key.
+/// A call of cost 0 is admitted as long as the limit is not exceeded, charges nothing and makes no
+/// key.
 pub(super) async fn a_cost_of_0_charges_nothing(bench: Bench, algorithm: Algorithm) {
     let mut bucket = bench.bucket("", algorithm, 4);
     let free = bucket.admitted(0).await;

@@ -10,8 +10,8 @@ use super::bench::{Bench, HOUR, MICROSECOND, MINUTE, SECOND, answered};
 use crate::rule::{Algorithm, Limit};
 use crate::store::{Request, Verdict};
 
-/// As many calls pass as the limit admits, each leaves one less, and not one more passes; a horizon later all of it is
-/// free again.
+/// As many calls pass as the limit admits, each leaves one less, and not one more passes; a horizon
+/// later all of it is free again.
 pub(super) async fn exactly_max_pass(bench: Bench, algorithm: Algorithm) {
     for apart in [Duration::ZERO, MICROSECOND] {
         for max in [1, 2, 7, 127, 128, 129, 200] {
@@ -30,7 +30,8 @@ pub(super) async fn exactly_max_pass(bench: Bench, algorithm: Algorithm) {
     }
 }
 
-/// Of 1,000 calls at once, exactly `max` are admitted, and each is told a different number of what is left.
+/// Of 1,000 calls at once, exactly `max` are admitted, and each is told a different number of what
+/// is left.
 pub(super) async fn a_burst_admits_exactly_max(bench: Bench, algorithm: Algorithm) {
     const MAX: u64 = 100;
     let key: Arc<[u8]> = bench.key(b"").into();
@@ -192,7 +193,8 @@ fn without_ticket(verdict: Verdict) -> Verdict {
     verdict.with_ticket(0)
 }
 
-/// Each call is measured against the `max` it brings. One that falls below what is used refuses until enough is free.
+/// Each call is measured against the `max` it brings. One that falls below what is used refuses
+/// until enough is free.
 pub(super) async fn max_may_fall_below_what_is_used(bench: Bench, algorithm: Algorithm) {
     let mut bucket = bench.bucket("", algorithm, 8);
     for _ in 0..8 {
@@ -224,7 +226,8 @@ pub(super) async fn max_may_rise(bench: Bench, algorithm: Algorithm) {
         admitted += 1;
         assert!(admitted <= 3, "more than it rose by");
     }
-    // A leaky bucket holds time: it runs empty when it would have, and a faster rate fits more into that time.
+    // A leaky bucket holds time: it runs empty when it would have, and a faster rate fits more into
+    // that time.
     let expected = if algorithm == Algorithm::LeakyBucket { 0 } else { 3 };
     assert_eq!(admitted, expected);
     bucket.advance(MINUTE * 2);

@@ -20,8 +20,8 @@ pub(super) async fn a_call_is_charged_to_all_limits_or_none(bench: Bench, algori
     assert_eq!(bucket.refused(1).await.limit_index, 1);
 }
 
-/// An admission is decided by the limit with the least left, a refusal by the one with the longest wait; of equals by
-/// the first.
+/// An admission is decided by the limit with the least left, a refusal by the one with the longest
+/// wait; of equals by the first.
 pub(super) async fn the_limit_that_decides_is_named(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket_under("tie", algorithm, &[Limit::per_minute(5), Limit::per_hour(5)]);
     let verdict = bucket.admitted(1).await;

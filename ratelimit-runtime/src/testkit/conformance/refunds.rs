@@ -3,8 +3,8 @@
 use super::bench::{Bench, MICROSECOND, SECOND};
 use crate::rule::Algorithm;
 
-/// A refund frees what its call was charged: of a log once, since it knows its entries; the other algorithms keep
-/// sums, and give back at most what is in them.
+/// A refund frees what its call was charged: of a log once, since it knows its entries; the other
+/// algorithms keep sums, and give back at most what is in them.
 pub(super) async fn a_refund_gives_back_what_was_charged(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 3);
     let first = bucket.admitted(1).await;

@@ -28,7 +28,8 @@ pub(super) async fn a_thousand_reservations_cannot_pass_a_limit_of_five(bench: B
     assert_eq!(admitted, 5);
 }
 
-/// A refusal that only reservations cause says a short wait, and blocks nobody; once they are released all is free.
+/// A refusal that only reservations cause says a short wait, and blocks nobody; once they are
+/// released all is free.
 pub(super) async fn a_refusal_by_reservations_alone_is_short(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 5);
     let mut tickets = Vec::new();

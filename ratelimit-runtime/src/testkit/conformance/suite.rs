@@ -16,7 +16,8 @@ use crate::store::Feature::{Block, Keys, Limits, Refund, Reserve, Together};
 use crate::store::Store;
 use crate::testkit::FakeClock;
 
-/// Hands the list of cases to a macro: those of every algorithm, and those of one. Behind each stands what it needs.
+/// Hands the list of cases to a macro: those of every algorithm, and those of one. Behind each
+/// stands what it needs.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance_cases {
@@ -126,7 +127,8 @@ fn cases(algorithm: Algorithm) -> impl Iterator<Item = &'static Case> {
     EVERY.iter().chain(its_own)
 }
 
-/// Runs one case, or, if the store does not declare what it needs, makes sure that whoever asks for that is told.
+/// Runs one case, or, if the store does not declare what it needs, makes sure that whoever asks for
+/// that is told.
 #[doc(hidden)]
 pub fn run<S, F, M>(name: &str, algorithm: Algorithm, factory: F)
 where
@@ -153,8 +155,9 @@ where
     });
 }
 
-/// Runs every case under every algorithm, as [`conformance!`](crate::conformance!) does, in one test. `factory` is
-/// called once per case; each runs on a tokio runtime of its own, so this must be called outside of one.
+/// Runs every case under every algorithm, as [`conformance!`](crate::conformance!) does, in one
+/// test. `factory` is called once per case; each runs on a tokio runtime of its own, so this must
+/// be called outside of one.
 ///
 /// ```
 /// use ratelimit_runtime::MemoryStore;

@@ -96,7 +96,8 @@ pub(super) async fn one_key_twice_is_charged_twice_or_not_at_all(bench: Bench, a
     bucket.admit(1).await;
 }
 
-/// Tasks that name two keys in either order never pass a limit together, and never wait for each other for ever.
+/// Tasks that name two keys in either order never pass a limit together, and never wait for each
+/// other for ever.
 pub(super) async fn parallel_groups_pass_no_limit(bench: Bench, algorithm: Algorithm) {
     let keys: [Arc<[u8]>; 2] = ["a", "b"].map(|name| bench.key(format!("{name}{algorithm:?}").as_bytes()).into());
     let (narrow, wide) = ([Limit::new(20, MINUTE)], [Limit::new(50, MINUTE)]);

@@ -1,7 +1,8 @@
-//! What a store does not declare: whoever asks a limiter for it is told, and nothing of it is dropped in silence.
+//! What a store does not declare: whoever asks a limiter for it is told, and nothing of it is
+//! dropped in silence.
 //!
-//! It is asked through a limiter, because that refuses what is not declared before it asks: a store need not look at
-//! what it never offered.
+//! It is asked through a limiter, because that refuses what is not declared before it asks: a store
+//! need not look at what it never offered.
 
 use std::fmt::Debug;
 use std::sync::Arc;

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use super::bench::{Bench, HOUR, MICROSECOND, MINUTE, SECOND};
 use crate::rule::{Algorithm, Limit};
 
-/// The wait that a refusal names is exact for every window and cost: refused a microsecond before, admitted then.
+/// The wait that a refusal names is exact for every window and cost: refused a microsecond before,
+/// admitted then.
 pub(super) async fn a_refusal_names_the_exact_moment(bench: Bench, algorithm: Algorithm) {
     for window in [SECOND * 10, MINUTE, HOUR + Duration::from_micros(1_001)] {
         for cost in [1, 2, 5, 9, 10].into_iter().filter(|&cost| bench.takes(algorithm, cost)) {

@@ -20,14 +20,15 @@ local function is_allowed(record)
   return string.byte(record) % 2 == 1
 end
 
--- Gives back what a key was charged. One that cannot even be given back is left as it is: nothing is known of it.
+-- Gives back what a key was charged. One that cannot even be given back is left as it is: nothing
+-- is known of it.
 local function give_back(i, record)
   local ticket = select(7, parse(RECORD, record))
   if ticket > 0 then
     local question = question_on(i)
-    local operation, layout, _, cost = parse('<BBI2d', question)
+    local operation, algorithm, _, cost = parse('<BBI2d', question)
     local back = operation == RESERVE and RELEASE or REFUND
-    pcall(answer, KEYS[i], pack('<BBI2ddd', back, layout, 1, cost, 0, ticket) .. string.sub(question, 29))
+    pcall(answer, KEYS[i], pack('<BBI2ddd', back, algorithm, 1, cost, 0, ticket) .. string.sub(question, 29))
   end
 end
 
@@ -38,7 +39,7 @@ for i = 1, #KEYS do
   if operation_of(question) ~= ACQUIRE and operation_of(question) ~= RESERVE then
     return { err = 'ERR several keys can only be acquired or reserved together' }
   end
-  -- If nobody has refused, the last may be charged at once.
+  -- If none has refused, the last may be charged at once.
   last_is_asked = admitted and i == #KEYS
   if not last_is_asked then
     question = string.char(PEEK) .. string.sub(question, 2)

@@ -1,4 +1,5 @@
--- Answers the calls of a question that are left, after `records`: by `quick` if that can, else by what `full` makes.
+-- Answers the calls of a question that are left, after `records`: by `quick` if that can, else by
+-- what `full` makes.
 
 local made = {}
 local is_enough = false
@@ -10,7 +11,7 @@ end
 
 local function answer(key, question, calls, records)
   if is_enough then
-    -- Nobody is decided before somebody who came earlier.
+    -- Calls are decided in the order in which they came.
     local _, _, all = parse('<BBI2', question)
     return later(all)
   end
@@ -21,12 +22,12 @@ local function answer(key, question, calls, records)
       if work >= most_work then
         return later(calls, records)
       end
-      local kind = math.floor(string.byte(question, 2) / 16)
-      made[kind] = made[kind] or full(kind)
-      if not made[kind] then
-        return { err = 'ERR the rate limiter knows no algorithm ' .. kind }
+      local algorithm = math.floor(string.byte(question, 2) / 16)
+      made[algorithm] = made[algorithm] or full(algorithm)
+      if not made[algorithm] then
+        return { err = 'ERR the rate limiter knows no algorithm ' .. algorithm }
       end
-      record, answered = made[kind](key, question, calls)
+      record, answered = made[algorithm](key, question, calls)
       if type(record) == 'table' then
         return record
       end

@@ -1,53 +1,62 @@
 -- The beginning of every script.
 --
 -- KEYS    the keys; one may stand here several times
--- ARGV    the time in microseconds, or '' for the server's own clock; a number of eight bytes; then for each key a
---         question, packed:
---           operation  1 acquire, 2 reserve, 3 peek, 4 refund, 5 release, 6 commit, 7 block, 8 unblock
---                      (release gives a reservation back; commit makes it an ordinary charge)
---           layout     of a log: 0 as it comes, 1 always a sorted set, 2 a ring where there is nothing yet; else 0
---           calls      how many ask this; more than one only to acquire or reserve
---           cost
---           block      microseconds; to acquire or reserve: of whoever the limits refuse; to block: how long. 0: none
---           ticket     to refund, release or commit
---           n          how many limits, and for each of them
+-- ARGV    the time in microseconds, or '' for the server's own clock; a number of eight bytes; then
+--         a question for each key. A question is packed, little-endian, counts and times as
+--         doubles:
+--           operation  a byte: 1 acquire, 2 reserve, 3 peek, 4 refund, 5 release, 6 commit,
+--                      7 block, 8 unblock (release gives a reservation back, commit makes it a
+--                      charge)
+--           algorithm and layout, a byte: 16 times the number of the algorithm, and how a log is to
+--                      be kept: 0 as what is stored suggests, 1 always as a sorted set, 2 as a ring
+--                      where nothing is stored yet. 0 for what is no log
+--           calls      two bytes: how many ask this; more than one only to acquire or reserve
+--           cost       of each call
+--           block      microseconds, or 0 for none; to acquire or reserve: how long a key is
+--                      blocked once its limits refuse it; to block: how long
+--           ticket     to refund, release or commit; else 0
+--           n          a byte: how many limits, and for each of them
 --           max, window in microseconds, capacity
 --
--- Reply   one string: the number, so that a reply is never taken for that to another call; then for each question one or
---         more records, each of which answers some of its calls in order:
---           flags      1 allowed, or there was something to change; 2 refused by a block
---           limit      the deciding one, from 0
---           calls      how many this answers: all are admitted, or all are refused
+-- Reply   one string: the number, so that a reply is never taken for that to another call; then for
+--         each question one or more records, each of which answers some of its calls in order:
+--           flags      a byte: 1 allowed, or there was something to change; 2 refused by a block
+--           limit      a byte: the deciding one, from 0
+--           calls      two bytes: how many this answers: all are admitted, or all are refused
 --           remaining  after the last of them
 --           retry_after, reset_after   in microseconds
---           ticket     of the first; in a log, the next ones follow by one, else all have the same. Of a refusal by a
---                      block, how long that goes on, and of another, 1 if reservations are open; both below 0
---         A record with flags of 64 says that so many were not decided, and are to ask again: the call would have kept
---         the server too long. Where one key of several fails, its record has flags of 128 and ends after `calls`, which is
---         the length of the message that follows. A single one fails as a whole. An operation that a script does not know
---         is an error.
+--           ticket     of the first; in a log, the next ones follow by one, else all have the same.
+--                      Of a refusal by a block, how long that goes on, and of another, 1 if
+--                      reservations are open; both below 0
+--         A record with flags of 64 says that so many calls were not decided, and are to ask again:
+--         this call would have kept the server too long. Where one key of several fails, its record
+--         has flags of 128 and ends after `calls`, which is the length of the message that follows.
+--         A single one fails as a whole. An operation that a script does not know is an error.
 --
--- Redis runs the whole script anew for each call, and makes every function and table again. So the question that nearly
--- everybody asks is answered first, in a straight line, by the files in `quick/`, which set `record` and how many calls it
--- has `answered`, or give up before they have written anything. What is in `full/` answers everything, in functions that
--- are made when they are needed. (`script.rs` lists the files of each script.)
+-- Redis runs the whole script anew for each call, and makes every function and table again. So what
+-- most calls ask is answered first, in a straight line, by the `quick.lua` of the algorithm, which
+-- sets `record` and how many calls it has `answered`, or gives up before it has written anything.
+-- Its `full.lua` answers everything, in functions that are made when they are needed. (`script.rs`
+-- puts the files of a script together.)
 --
--- Numbers are doubles: counts are below 2^52 and times below 2^51, so that the sum of two is exact.
+-- Counts are below 2^52 and times below 2^51, so that the sum of two is exact.
 
 local call, pack, parse = redis.call, struct.pack, struct.unpack
 
--- What `full` has done so far, in decisions; where several questions may wait for another call, at most so many.
+-- What `full` has done so far, in decisions; where questions may wait for another call, at most
+-- `most_work`.
 local work, most_work = 0, 1e9
 
 local QUESTION = '<BBI2dddBddd'
 local RECORD = '<BBI2dddd'
 
--- An expiry is `base` and what is left of the life, in whole milliseconds, as the argument of PEXPIREAT and PXAT, or with a
--- client's clock of PEXPIRE and PX.
+-- An expiry is `base` and what is left of the life, in whole milliseconds, as the argument of
+-- PEXPIREAT and PXAT, or with a client's clock of PEXPIRE and PX.
 --
--- Redis removes a key only after its last millisecond has passed, so with the server's own clock nothing ends early.
--- Short lives are drawn out to 10 ms, because a script that takes longer would delete what it has just written; with a
--- client's clock, whose pace may differ, to a second. The scripts themselves know what still counts.
+-- Redis removes a key only after its last millisecond has passed, so with the server's own clock
+-- nothing ends early. Short lives are drawn out to 10 ms, because a script that takes longer would
+-- delete what it has just written; with a client's clock, whose pace may differ, to a second. The
+-- scripts themselves know what still counts.
 local now, time, base, shortest
 local EXPIRY, EXPIRE = 'PXAT', 'PEXPIREAT'
 if ARGV[1] == '' then

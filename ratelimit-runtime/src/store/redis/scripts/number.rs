@@ -4,8 +4,8 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The number of one question. No other question of this process has it; one of another process has it with a
-/// probability of 2⁻⁶⁴.
+/// The number of one question. No other question of this process has it; one of another process has
+/// it with a probability of 2⁻⁶⁴.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Number(u64);
 
@@ -24,7 +24,8 @@ impl Number {
         self.0.to_le_bytes()
     }
 
-    /// What follows the number in the reply of a script; `None` if the reply does not begin with it.
+    /// What follows the number in the reply of a script; `None` if the reply does not begin with
+    /// it.
     pub(crate) fn strip(self, reply: &[u8]) -> Option<&[u8]> {
         let (number, rest) = reply.split_first_chunk()?;
         (*number == self.bytes()).then_some(rest)

@@ -5,32 +5,8 @@ use smallvec::SmallVec;
 
 use super::layout::LogLayout;
 use super::operation::Operation;
-use super::script::{self, Script};
 use crate::algorithm::RESERVED_WAIT;
-use crate::rule::Algorithm;
 use crate::store::{Request, Verdict};
-
-/// The script that answers questions about one key.
-pub(crate) fn script(algorithm: Algorithm) -> &'static Script {
-    match algorithm {
-        Algorithm::SlidingWindow => &script::LOG,
-        Algorithm::FixedWindow => &script::FIXED_WINDOW,
-        Algorithm::SlidingCounter => &script::SLIDING_COUNTER,
-        Algorithm::TokenBucket => &script::TOKEN_BUCKET,
-        Algorithm::LeakyBucket => &script::LEAKY_BUCKET,
-    }
-}
-
-/// Its place among the algorithms of [`script::ALL_OR_NONE`].
-fn number(algorithm: Algorithm) -> u8 {
-    match algorithm {
-        Algorithm::SlidingWindow => 1,
-        Algorithm::FixedWindow => 2,
-        Algorithm::SlidingCounter => 3,
-        Algorithm::TokenBucket => 4,
-        Algorithm::LeakyBucket => 5,
-    }
-}
 
 fn operation_number(operation: Operation) -> u8 {
     match operation {
@@ -57,17 +33,19 @@ pub(crate) fn question(operation: Operation, request: &Request<'_>, log: Option<
         Operation::Block(duration) => request.with_block(duration).block_us(),
         _ => request.block_us(),
     };
-    let layout = match (request.algorithm(), log) {
-        (Algorithm::SlidingWindow, Some(LogLayout::Zset)) => 1,
-        (Algorithm::SlidingWindow, Some(LogLayout::Ring)) => 2,
-        _ => 0,
+    let row = request.algorithm().row();
+    let layout = match log.filter(|_| row.is_log) {
+        None => 0,
+        Some(LogLayout::Zset) => 1,
+        Some(LogLayout::Ring) => 2,
     };
     let mut question = Question::new();
-    question.extend_from_slice(&[operation_number(operation), number(request.algorithm()) << 4 | layout, 1, 0]);
+    question.extend_from_slice(&[operation_number(operation), row.number << 4 | layout, 1, 0]);
     question.extend_from_slice(doubles([request.cost(), block, operation.ticket()]).as_flattened());
     question.push(u8::try_from(request.limits().len()).unwrap_or(u8::MAX));
     for limit in request.limits() {
-        // A limit of 0 is never asked whether it admits, only reset and the like; the scripts divide by `max`.
+        // A limit of 0 is never asked whether it admits, only reset and the like; the scripts
+        // divide by `max`.
         let numbers = [limit.max().max(1), limit.window_us(), limit.capacity().max(1)];
         question.extend_from_slice(doubles(numbers).as_flattened());
     }
@@ -141,7 +119,7 @@ pub(crate) fn flag(reply: &Value) -> Option<bool> {
     verdict(reply).map(|verdict| verdict.allowed)
 }
 
-/// The reply of [`script::ALL_OR_NONE`].
+/// The reply of [`ALL_OR_NONE`](super::script::ALL_OR_NONE).
 pub(crate) fn verdicts(reply: &Value) -> Option<Vec<Verdict>> {
     let Value::BulkString(reply) = reply else { return None };
     let mut verdicts = Vec::with_capacity(reply.len() / RECORD);
@@ -154,8 +132,8 @@ pub(crate) fn verdicts(reply: &Value) -> Option<Vec<Verdict>> {
     Some(verdicts)
 }
 
-// What a connection is told to expect: a reply that cannot belong to its question shows that replies and questions have
-// come apart.
+// What a connection is told to expect: a reply that cannot belong to its question shows that
+// replies and questions have come apart.
 
 pub(crate) fn is_verdict(reply: &Value) -> bool {
     verdict(reply).is_some()

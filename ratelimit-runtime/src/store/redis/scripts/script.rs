@@ -1,4 +1,6 @@
 //! The scripts, and the names that Redis knows them by.
+//!
+//! What all of them begin and end with stands beside this file; `crate::algorithm` has the rest.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -7,25 +9,106 @@ use hmac::digest::Digest as _;
 use redis::{ServerError, ServerErrorKind};
 use sha1::Sha1;
 
+use crate::algorithm::Lua;
+use crate::rule::Algorithm;
+
 /// A script, and the name that Redis knows it by.
 #[derive(Debug)]
 pub(crate) struct Script {
-    source: &'static str,
-    sha1: LazyLock<String>,
+    source: String,
+    sha1: String,
 }
 
 impl Script {
-    const fn new(source: &'static str, sha1: fn() -> String) -> Self {
-        Self { source, sha1: LazyLock::new(sha1) }
+    fn new(source: String) -> Self {
+        let sha1 = hash(&source);
+        Self { source, sha1 }
     }
 
-    pub(crate) fn source(&self) -> &'static str {
-        self.source
+    pub(crate) fn source(&self) -> &str {
+        &self.source
     }
 
     pub(crate) fn sha1(&self) -> &str {
         &self.sha1
     }
+}
+
+/// A file beside this one, and the end of its line: it need not have one.
+macro_rules! text {
+    ($file:literal) => {
+        concat!(include_str!($file), "\n")
+    };
+}
+
+/// What the full parts of all algorithms share.
+pub(crate) const COMMON: &str = text!("common.lua");
+
+macro_rules! scripts {
+    ($($(#[$attribute:meta])* $variant:ident $module:ident $state:tt $row:tt)*) => {
+        /// The script that answers questions on one key, or on several keys one by one.
+        pub(crate) fn of(algorithm: Algorithm) -> &'static Script {
+            match algorithm {
+                $(Algorithm::$variant => {
+                    static SCRIPT: LazyLock<Script> = LazyLock::new(|| {
+                        let (quick, full) = parts(Algorithm::$variant);
+                        Script::new(one_by_one(&quick, &full))
+                    });
+                    &SCRIPT
+                })*
+            }
+        }
+    };
+}
+
+crate::__algorithms!(scripts);
+
+/// Several keys, of any algorithm: all of them are charged, or none.
+pub(crate) static ALL_OR_NONE: LazyLock<Script> = LazyLock::new(|| {
+    let chosen = |part: fn(Algorithm) -> String| {
+        Algorithm::ALL.iter().fold(String::new(), |mut chosen, algorithm| {
+            let _ = write!(chosen, "if algorithm == {} then\n{}end\n", algorithm.row().number, part(*algorithm));
+            chosen
+        })
+    };
+    let functions = functions(&chosen(|algorithm| parts(algorithm).0), &chosen(|algorithm| parts(algorithm).1));
+    Script::new(text!("head.lua").to_owned() + &functions + text!("answer.lua") + text!("all_or_none.lua"))
+});
+
+/// The two parts of an algorithm: `quick` for the common question, and all that is made for the
+/// rest.
+pub(crate) fn parts(algorithm: Algorithm) -> (String, String) {
+    let joined = |files: &[&str]| files.iter().fold(String::new(), |joined, file| joined + file + "\n");
+    let Lua { quick, full } = Lua::of(algorithm);
+    (joined(quick), COMMON.to_owned() + &joined(full))
+}
+
+/// The script of an algorithm with these parts.
+pub(crate) fn one_by_one(quick: &str, full: &str) -> String {
+    [
+        text!("head.lua"),
+        text!("alone.lua"),
+        text!("first.lua"),
+        quick,
+        text!("at_once.lua"),
+        &functions(quick, full),
+        text!("answer.lua"),
+        text!("each.lua"),
+    ]
+    .concat()
+}
+
+/// Both parts, as functions; `full` makes another, once it is needed.
+fn functions(quick: &str, full: &str) -> String {
+    [
+        "local function quick(alone, key, question, calls)\n",
+        text!("first.lua"),
+        quick,
+        "return record, answered, calls\nend\nlocal function full(algorithm)\n",
+        full,
+        "end\n",
+    ]
+    .concat()
 }
 
 /// Whether the server does not know the script.
@@ -38,93 +121,6 @@ fn hash(source: &str) -> String {
         let _ = write!(hex, "{byte:02x}");
         hex
     })
-}
-
-macro_rules! files {
-    ($($file:literal)+) => { concat!($(include_str!($file), "\n"),+) };
-}
-
-/// The two parts of an algorithm: `quick` for the common question, and all that is made for the rest.
-macro_rules! algorithm {
-    (quick log) => { files!("quick/log.lua" "quick/zset.lua" "quick/ring.lua") };
-    (full log) => {
-        full!(
-            log: "full/zset.lua" "full/ring_log.lua" "full/ring_move.lua" "full/ring_write.lua" "full/ring.lua"
-                "full/convert.lua" "full/log.lua"
-        )
-    };
-    (quick fixed_window) => { files!("quick/fixed_window.lua") };
-    (full fixed_window) => { full!(fixed_window: "full/counters.lua" "full/fixed_window.lua") };
-    (quick sliding_counter) => { files!("quick/sliding_counter.lua") };
-    (full sliding_counter) => {
-        full!(sliding_counter: "full/arithmetic.lua" "full/counters.lua" "full/sliding_counter.lua")
-    };
-    (quick token_bucket) => { files!("quick/token_bucket.lua") };
-    (full token_bucket) => { full!(token_bucket: "full/arithmetic.lua" "full/counters.lua" "full/token_bucket.lua") };
-    (quick leaky_bucket) => { files!("quick/leaky_bucket.lua") };
-    (full leaky_bucket) => { full!(leaky_bucket: "full/arithmetic.lua" "full/counters.lua" "full/leaky_bucket.lua") };
-}
-
-macro_rules! full {
-    ($name:ident: $($file:literal)+) => {
-        concat!(files!("full/common.lua" $($file)+), "return answering(", stringify!($name), ")\n")
-    };
-}
-
-/// Both parts, as functions; `full` makes another, once it is needed.
-macro_rules! functions {
-    ($quick:expr, $full:expr) => {
-        concat!(
-            "local function quick(alone, key, question, calls)\n",
-            files!("first.lua"),
-            $quick,
-            "return record, answered, calls\nend\nlocal function full(kind)\n",
-            $full,
-            "end\n",
-        )
-    };
-}
-
-/// The script of one algorithm.
-macro_rules! one {
-    ($algorithm:ident) => {
-        concat!(
-            files!("head.lua" "alone.lua" "first.lua"), algorithm!(quick $algorithm), files!("at_once.lua"),
-            functions!(algorithm!(quick $algorithm), algorithm!(full $algorithm)), files!("answer.lua" "each.lua"),
-        )
-    };
-}
-
-/// A part of all algorithms, chosen by their number.
-macro_rules! chosen {
-    ($part:ident) => {
-        chosen!($part: 1 log, 2 fixed_window, 3 sliding_counter, 4 token_bucket, 5 leaky_bucket)
-    };
-    ($part:ident: $($number:literal $algorithm:ident),+) => {
-        concat!($("if kind == ", $number, " then\n", algorithm!($part $algorithm), "end\n"),+)
-    };
-}
-
-macro_rules! scripts {
-    ($($(#[$doc:meta])* $name:ident: $source:expr;)*) => {$(
-        $(#[$doc])*
-        pub(crate) static $name: Script = {
-            const SOURCE: &str = $source;
-            Script::new(SOURCE, || hash(SOURCE))
-        };
-    )*};
-}
-
-scripts! {
-    LOG: one!(log);
-    FIXED_WINDOW: one!(fixed_window);
-    SLIDING_COUNTER: one!(sliding_counter);
-    TOKEN_BUCKET: one!(token_bucket);
-    LEAKY_BUCKET: one!(leaky_bucket);
-    /// Several keys, of any algorithm: all of them are charged, or none.
-    ALL_OR_NONE: concat!(
-        files!("head.lua"), functions!(chosen!(quick), chosen!(full)), files!("answer.lua" "all_or_none.lua"),
-    );
 }
 
 #[cfg(test)]

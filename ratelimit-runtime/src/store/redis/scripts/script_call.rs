@@ -11,8 +11,9 @@ pub(crate) struct Call<'a> {
 impl<'a> Call<'a> {
     /// Begins a call of so many questions, each of which has a key.
     ///
-    /// A server that does not know the script is told it `in_full`, and knows it from then on. `SCRIPT LOAD` would be one
-    /// round trip more, and in a cluster would reach nodes that do not have the keys.
+    /// A server that does not know the script is told it `in_full`, and knows it from then on.
+    /// `SCRIPT LOAD` would be one round trip more, and in a cluster would reach nodes that do not
+    /// have the keys.
     pub(crate) fn begin(to: &'a mut Vec<u8>, script: &Script, in_full: bool, questions: usize) -> Self {
         let (name, script) = if in_full { ("EVAL", script.source()) } else { ("EVALSHA", script.sha1()) };
         head(to, b'*', 2 * questions + 5);
@@ -62,10 +63,11 @@ mod tests {
 
     use super::super::script;
     use super::*;
+    use crate::rule::Algorithm;
 
     #[test]
     fn a_call_is_what_the_client_library_would_write() {
-        let script = &script::FIXED_WINDOW;
+        let script = script::of(Algorithm::FixedWindow);
         for (in_full, now) in [(false, None), (true, None), (false, Some(1_790_000_000_000_123))] {
             let mut written = b"before".to_vec();
             let mut call = Call::begin(&mut written, script, in_full, 2);

@@ -1,4 +1,4 @@
-//! The members of a log that is a sorted set, as `scripts/zset.lua` describes them.
+//! The members of a log that is a sorted set, as `sliding_window/zset/full.lua` describes them.
 
 /// What the score of a [`Meta`] is above the end of its block.
 const META_SCORE: u64 = 5_000_000_000_000_000;

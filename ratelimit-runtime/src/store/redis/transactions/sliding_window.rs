@@ -1,4 +1,4 @@
-//! The exact sliding window without scripts: the sorted set of `scripts/zset.lua`, decided here. Both may work on one key.
+//! The exact sliding window without scripts: the sorted set of `sliding_window/zset/full.lua`, decided here. Both may work on one key.
 
 use redis::{Cmd, Value, cmd};
 

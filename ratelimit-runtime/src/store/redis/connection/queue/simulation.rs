@@ -81,7 +81,7 @@ struct World {
 }
 
 fn script(log: bool) -> &'static Script {
-    if log { &script::LOG } else { &script::FIXED_WINDOW }
+    script::of(if log { Algorithm::SlidingWindow } else { Algorithm::FixedWindow })
 }
 
 fn string(bytes: &[u8]) -> Vec<u8> {
@@ -201,7 +201,7 @@ impl World {
         let (keys, rest) = arguments[3..].split_at(count);
         let ([clock, number], questions) = rest.split_first_chunk().unwrap();
         assert_eq!(questions.len(), count);
-        let is_log = [script::LOG.sha1(), script::LOG.source()].contains(&name.as_str());
+        let is_log = [script(true).sha1(), script(true).source()].contains(&name.as_str());
         match arguments[0].as_slice() {
             b"EVAL" => {
                 self.full_calls += 1;
@@ -447,7 +447,7 @@ fn unit(key: usize) -> Asking {
 #[test]
 fn those_who_come_while_a_call_is_on_its_way_are_asked_for_at_once() {
     let mut world = World::new(Sharing::All);
-    world.known.insert(script::LOG.sha1().to_owned());
+    world.known.insert(script(true).sha1().to_owned());
     let all = |world: &mut World| {
         world.step(Step::Turn);
         world.step(Step::Send(usize::MAX));
@@ -491,7 +491,7 @@ fn a_cold_script_cache_is_told_the_script_once_while_others_wait() {
 fn a_reply_that_is_too_short_or_too_long_is_out_of_step() {
     for change in [-1_isize, 1, -36, 36, -40, -44] {
         let mut world = World::new(Sharing::All);
-        world.known.insert(script::LOG.sha1().to_owned());
+        world.known.insert(script(true).sha1().to_owned());
         world.step(Step::Ask(unit(0)));
         world.step(Step::Ask(unit(1)));
         world.step(Step::Turn);
@@ -509,7 +509,7 @@ fn whoever_waits_for_a_server_that_does_not_serve_is_told_and_whoever_was_asked_
     for knows_script in [true, false] {
         let mut world = World::new(Sharing::All);
         if knows_script {
-            world.known.insert(script::LOG.sha1().to_owned());
+            world.known.insert(script(true).sha1().to_owned());
         }
         world.step(Step::Ask(unit(0)));
         world.step(Step::Turn);

@@ -1,0 +1,255 @@
+//! Algorithms that keep a few numbers per limit: what they have in common.
+
+pub(super) mod arithmetic;
+pub(super) mod low_water;
+mod reservations;
+
+use smallvec::SmallVec;
+
+use self::reservations::Reservations;
+use super::demand::Demand;
+use super::state::AlgorithmState;
+use super::status::{LimitStatus, Standing};
+use crate::rule::Limit;
+
+/// `mul_div` and `refill` for scripts: what stands here as [`arithmetic`].
+#[cfg(feature = "redis")]
+pub(super) const ARITHMETIC: &str = include_str!("arithmetic.lua");
+
+/// What is here, for scripts.
+#[cfg(feature = "redis")]
+pub(super) const FULL: &str = include_str!("full.lua");
+
+/// The numbers of one limit, as a value: bringing them to a later time makes another, and only what
+/// is written keeps it. So a refusal changes nothing, in memory as in Redis.
+pub(crate) trait Counter: Copy + Default {
+    /// The numbers at `now`.
+    fn at(self, limit: &Limit, now: u64) -> Self;
+
+    /// Where the limit stands; the numbers are at `now`.
+    fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus;
+
+    /// Charges; the numbers are at `now`.
+    fn charge(&mut self, limit: &Limit, cost: u64, now: u64);
+
+    /// Gives back up to `cost` of a charge made at `ticket`, as far as it still counts; the newest
+    /// charge was made at `newest`, and the numbers are at `now`. Says whether anything of it did.
+    fn refund(&mut self, limit: &Limit, cost: u64, ticket: u64, newest: u64, now: u64) -> bool;
+
+    /// How long the numbers matter, which is until the limit is whole again; they are at `now`.
+    fn life(&self, limit: &Limit, now: u64) -> u64;
+}
+
+/// The numbers of all limits, in their order, and what is reserved.
+#[derive(Debug, Clone)]
+pub(crate) struct Counters<C> {
+    each: SmallVec<[C; 1]>,
+    /// The time of the newest charge.
+    charged: u64,
+    reservations: Reservations,
+}
+
+impl<C> Default for Counters<C> {
+    fn default() -> Self {
+        Self { each: SmallVec::new(), charged: 0, reservations: Reservations::default() }
+    }
+}
+
+/// How long a reservation counts at least. What is forgotten has not drained, so this is never less
+/// than a window.
+fn span(demand: &Demand<'_>) -> u64 {
+    let windows = demand.limits.iter().map(Limit::window_us);
+    windows.fold(demand.horizon_us(), u64::max)
+}
+
+impl<C: Counter> Counters<C> {
+    /// The numbers of one limit at `now`.
+    #[inline]
+    fn brought_to(&self, index: usize, limit: &Limit, now: u64) -> C {
+        self.each.get(index).copied().unwrap_or_default().at(limit, now)
+    }
+
+    fn brought<'a>(&'a self, limits: &'a [Limit], now: u64) -> impl Iterator<Item = (&'a Limit, C)> {
+        limits.iter().enumerate().map(move |(index, limit)| (limit, self.brought_to(index, limit, now)))
+    }
+
+    #[cold]
+    fn standing_behind_reservations(&self, demand: &Demand<'_>, now: u64) -> Standing {
+        let mut standing = Standing::of_none();
+        for (index, status) in self.statuses_behind_reservations(demand, now).enumerate() {
+            standing.add(index, status);
+        }
+        standing
+    }
+
+    fn statuses_behind_reservations<'a>(
+        &'a self,
+        demand: &'a Demand<'_>,
+        now: u64,
+    ) -> impl Iterator<Item = LimitStatus> + 'a {
+        let reserved = self.reservations(demand, now).open();
+        self.brought(demand.limits, now).map(move |(limit, counter)| {
+            let mut status = counter.status(limit, demand.cost, now);
+            if reserved > 0 {
+                let cost = demand.cost + reserved;
+                let fits = cost <= demand.algorithm.capacity(limit);
+                let with = fits.then(|| counter.status(limit, cost, now).wait);
+                status.wait = LimitStatus::wait_behind_reservations(with, status.wait);
+                status.remaining = status.remaining.saturating_sub(reserved);
+            }
+            status
+        })
+    }
+
+    /// Most keys have none, and a span takes a division.
+    #[inline]
+    fn reservations(&self, demand: &Demand<'_>, now: u64) -> Reservations {
+        if self.reservations.open() == 0 {
+            return Reservations::default();
+        }
+        self.reservations.at(now, span(demand))
+    }
+
+    /// Brings everything to `now` and keeps it.
+    fn keep(&mut self, demand: &Demand<'_>, reservations: Reservations, now: u64, change: impl Fn(&mut C, &Limit)) {
+        self.reservations = reservations;
+        self.change(demand, now, change);
+    }
+
+    /// Brings the numbers to `now` and changes them.
+    #[inline]
+    fn change(&mut self, demand: &Demand<'_>, now: u64, change: impl Fn(&mut C, &Limit)) {
+        if let ([limit], [counter]) = (demand.limits, self.each.as_mut_slice()) {
+            *counter = counter.at(limit, now);
+            change(counter, limit);
+            return;
+        }
+        if self.each.len() != demand.limits.len() {
+            self.each.resize(demand.limits.len(), C::default());
+        }
+        for (counter, limit) in self.each.iter_mut().zip(demand.limits) {
+            *counter = counter.at(limit, now);
+            change(counter, limit);
+        }
+    }
+}
+
+impl<C: Counter> AlgorithmState for Counters<C> {
+    const KEEPS_TIMES: bool = false;
+
+    #[inline]
+    fn standing(&mut self, demand: &Demand<'_>, now: u64) -> Standing {
+        if self.reservations.open() > 0 {
+            return self.standing_behind_reservations(demand, now);
+        }
+        match demand.limits {
+            [limit] => {
+                let status = self.brought_to(0, limit, now).status(limit, demand.cost, now);
+                Standing { limit: 0, status, exceeded: status.exceeded }
+            }
+            limits => {
+                let mut standing = Standing::of_none();
+                for (index, (limit, counter)) in self.brought(limits, now).enumerate() {
+                    standing.add(index, counter.status(limit, demand.cost, now));
+                }
+                standing
+            }
+        }
+    }
+
+    fn statuses(&mut self, demand: &Demand<'_>, now: u64) -> SmallVec<[LimitStatus; 1]> {
+        self.statuses_behind_reservations(demand, now).collect()
+    }
+
+    #[cold]
+    fn reserves(&self, demand: &Demand<'_>, now: u64) -> bool {
+        self.reservations(demand, now).open() > 0
+    }
+
+    #[allow(clippy::inline_always, reason = "a call to it would cost as much as what it does for one limit")]
+    #[inline(always)]
+    fn reset(&self, demand: &Demand<'_>, limit: usize, now: u64) -> u64 {
+        let reserved = self.reservations(demand, now).open();
+        let Some((limit, mut counter)) = demand.limits.get(limit).map(|of| (of, self.brought_to(limit, of, now)))
+        else {
+            return 0;
+        };
+        if reserved > 0 {
+            // The limit is whole again when it would be if all reservations were committed now.
+            counter.charge(limit, reserved, now);
+        }
+        counter.life(limit, now)
+    }
+
+    #[inline]
+    fn charge(&mut self, demand: &Demand<'_>, now: u64) -> u64 {
+        if self.reservations.open() > 0 {
+            self.reservations = self.reservations(demand, now);
+        }
+        self.change(demand, now, |counter, limit| counter.charge(limit, demand.cost, now));
+        self.charged = now;
+        now
+    }
+
+    fn reserve(&mut self, demand: &Demand<'_>, now: u64) -> u64 {
+        let mut reservations = self.reservations(demand, now);
+        reservations.add(demand.cost, now);
+        self.keep(demand, reservations, now, |_, _| {});
+        now
+    }
+
+    #[inline]
+    fn life(&self, demand: &Demand<'_>, now: u64) -> u64 {
+        let own = demand.limits.iter().zip(&self.each).map(|(limit, counter)| counter.life(limit, now)).max();
+        let reserved = if self.reservations.open() == 0 { 0 } else { self.reservations.life(now, span(demand)) };
+        own.unwrap_or(0).max(reserved)
+    }
+
+    #[inline]
+    fn life_and_reset(&self, demand: &Demand<'_>, limit: usize, now: u64) -> (u64, u64) {
+        let life = self.life(demand, now);
+        let is_reset = demand.limits.len() == 1 && self.reservations.open() == 0;
+        (life, if is_reset { life } else { self.reset(demand, limit, now) })
+    }
+
+    fn refund(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {
+        let mut any = false;
+        let refunded = self.brought(demand.limits, now).map(|(limit, mut counter)| {
+            any |= counter.refund(limit, demand.cost, ticket, self.charged, now);
+            counter
+        });
+        let refunded = refunded.collect();
+        if any {
+            self.reservations = self.reservations(demand, now);
+            self.each = refunded;
+        }
+        any
+    }
+
+    fn commit(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {
+        let mut reservations = self.reservations(demand, now);
+        let there = reservations.take(demand.cost, ticket);
+        if there {
+            self.keep(demand, reservations, now, |counter, limit| counter.charge(limit, demand.cost, now));
+            self.charged = now;
+        }
+        there
+    }
+
+    fn release(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {
+        let mut reservations = self.reservations(demand, now);
+        let there = reservations.take(demand.cost, ticket);
+        if there {
+            self.keep(demand, reservations, now, |_, _| {});
+        }
+        there
+    }
+
+    fn copy(&mut self, _: &Demand<'_>, now: u64) -> (Self, u64) {
+        (self.clone(), now)
+    }
+
+    fn clear(&mut self) {
+        *self = Self::default();
+    }
+}

@@ -1,0 +1,64 @@
+//! [`Reservations`]: cost that is reserved, kept apart from what an algorithm charges.
+//!
+//! It does not drain and belongs to no window: it counts in full until it is settled. Reservations
+//! are kept as two sums, of those made since some moment and those made before. When the newer sum
+//! is a span old it becomes the older one, and what was in that is forgotten: nobody settled it for
+//! at least a span, which is as long as a charge can count. A span after the newest reservation all
+//! of them are.
+
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Reservations {
+    current: u64,
+    current_since: u64,
+    previous: u64,
+    previous_since: u64,
+    /// When something was last reserved.
+    newest: u64,
+}
+
+impl Reservations {
+    /// The reservations at `now`.
+    pub(crate) fn at(self, now: u64, span: u64) -> Self {
+        if self.open() == 0 || now >= self.newest + span {
+            Self::default()
+        } else if now >= self.current_since + span {
+            let (previous, previous_since) = (self.current, self.current_since);
+            Self { current: 0, current_since: now, previous, previous_since, newest: self.newest }
+        } else {
+            self
+        }
+    }
+
+    pub(crate) fn open(&self) -> u64 {
+        self.current + self.previous
+    }
+
+    pub(crate) fn add(&mut self, cost: u64, now: u64) {
+        if self.open() == 0 {
+            *self = Self { current_since: now, previous_since: now, ..Self::default() };
+        }
+        self.current += cost;
+        self.newest = now;
+    }
+
+    /// Takes out a reservation made at `ticket`; says whether it was there.
+    pub(crate) fn take(&mut self, cost: u64, ticket: u64) -> bool {
+        let sum = if ticket >= self.current_since {
+            &mut self.current
+        } else if ticket >= self.previous_since {
+            &mut self.previous
+        } else {
+            return false;
+        };
+        let there = cost > 0 && *sum >= cost;
+        if there {
+            *sum -= cost;
+        }
+        there
+    }
+
+    /// How long until all of them are forgotten.
+    pub(crate) fn life(&self, now: u64, span: u64) -> u64 {
+        if self.open() == 0 { 0 } else { (self.newest + span).saturating_sub(now) }
+    }
+}

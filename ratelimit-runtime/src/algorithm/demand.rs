@@ -1,0 +1,19 @@
+//! [`Demand`]: what an algorithm has to know of a call.
+
+use crate::rule::{Algorithm, Limit};
+
+/// The limits that apply to a call, and what it costs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Demand<'a> {
+    pub(crate) algorithm: Algorithm,
+    pub(crate) limits: &'a [Limit],
+    pub(crate) cost: u64,
+}
+
+impl Demand<'_> {
+    /// The longest that anything written for this call may live, in microseconds.
+    #[inline]
+    pub(crate) fn horizon_us(&self) -> u64 {
+        self.limits.iter().map(|limit| self.algorithm.horizon_us(limit)).max().unwrap_or(0)
+    }
+}

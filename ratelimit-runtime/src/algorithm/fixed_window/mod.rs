@@ -1,0 +1,55 @@
+//! The fixed window: one counter, which the first charge starts and `window` ends.
+//!
+//! A window begins with the first charge that finds none, not at the full minute, so that clients
+//! do not all come back at once. Across an edge it admits up to `2·max` in an interval of one
+//! window.
+
+use super::counter::Counter;
+use super::status::LimitStatus;
+use crate::rule::Limit;
+
+#[cfg(feature = "redis")]
+pub(crate) const LUA: super::Lua =
+    super::Lua { quick: &[include_str!("quick.lua")], full: &[super::counter::FULL, include_str!("full.lua")] };
+
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct FixedWindow {
+    start: u64,
+    used: u64,
+}
+
+impl Counter for FixedWindow {
+    #[inline]
+    fn at(self, limit: &Limit, now: u64) -> Self {
+        if self.used == 0 || now >= self.start + limit.window_us() { Self { start: now, used: 0 } } else { self }
+    }
+
+    #[inline]
+    fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus {
+        let left = self.start + limit.window_us() - now;
+        let exceeded = self.used + cost > limit.max();
+        LimitStatus {
+            wait: if exceeded { left } else { 0 },
+            exceeded,
+            remaining: limit.max().saturating_sub(self.used),
+        }
+    }
+
+    #[inline]
+    fn charge(&mut self, _: &Limit, cost: u64, _: u64) {
+        self.used += cost;
+    }
+
+    fn refund(&mut self, _: &Limit, cost: u64, ticket: u64, _: u64, _: u64) -> bool {
+        let counts = ticket >= self.start && self.used > 0;
+        if counts {
+            self.used = self.used.saturating_sub(cost);
+        }
+        counts
+    }
+
+    #[inline]
+    fn life(&self, limit: &Limit, now: u64) -> u64 {
+        if self.used == 0 { 0 } else { self.start + limit.window_us() - now }
+    }
+}

@@ -1,0 +1,92 @@
+//! The sliding counter: two counters, the last window's weighted by how much of it still overlaps.
+//!
+//! The estimate `⌈previous · (window − elapsed) / window⌉ + current` assumes that the previous
+//! window's calls were spread evenly. Where they were not, up to `2·max − 1` pass in an interval of
+//! one window, or calls are refused that an exact log would admit. Memory is O(1).
+
+use super::counter::Counter;
+use super::counter::arithmetic::{mul_div, mul_div_up};
+use super::status::LimitStatus;
+use crate::rule::Limit;
+
+#[cfg(feature = "redis")]
+pub(crate) const LUA: super::Lua = super::Lua {
+    quick: &[include_str!("quick.lua")],
+    full: &[super::counter::ARITHMETIC, super::counter::FULL, include_str!("full.lua")],
+};
+
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct SlidingCounter {
+    /// When the current window began.
+    start: u64,
+    current: u64,
+    previous: u64,
+}
+
+impl SlidingCounter {
+    /// What counts at `elapsed` into the window.
+    fn used(&self, window: u64, elapsed: u64) -> u64 {
+        mul_div_up(self.previous, window - elapsed, window) + self.current
+    }
+}
+
+/// How far into a window the weight of `previous` has sunk to `room`.
+fn sunk_to(room: u64, previous: u64, window: u64) -> u64 {
+    if previous <= room { 0 } else { window - mul_div(room, window, previous) }
+}
+
+impl Counter for SlidingCounter {
+    #[inline]
+    fn at(self, limit: &Limit, now: u64) -> Self {
+        let window = limit.window_us();
+        match now.saturating_sub(self.start) / window {
+            0 => self,
+            1 => Self { start: self.start + window, current: 0, previous: self.current },
+            _ => Self { start: now, current: 0, previous: 0 },
+        }
+    }
+
+    #[inline]
+    fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus {
+        let window = limit.window_us();
+        let elapsed = now - self.start;
+        let used = self.used(window, elapsed);
+        let wait = if used + cost <= limit.max() {
+            0
+        } else if let Some(room) = limit.max().checked_sub(self.current + cost) {
+            // The previous window alone is in the way.
+            sunk_to(room, self.previous, window) - elapsed
+        } else {
+            // The current window has to become the previous one first.
+            window - elapsed + sunk_to(limit.max().saturating_sub(cost), self.current, window)
+        };
+        LimitStatus { wait, exceeded: wait > 0, remaining: limit.max().saturating_sub(used) }
+    }
+
+    #[inline]
+    fn charge(&mut self, _: &Limit, cost: u64, _: u64) {
+        self.current += cost;
+    }
+
+    fn refund(&mut self, limit: &Limit, cost: u64, ticket: u64, _: u64, _: u64) -> bool {
+        let counter = if ticket >= self.start {
+            &mut self.current
+        } else if ticket + limit.window_us() >= self.start {
+            &mut self.previous
+        } else {
+            return false;
+        };
+        let counts = *counter > 0;
+        *counter = counter.saturating_sub(cost);
+        counts
+    }
+
+    #[inline]
+    fn life(&self, limit: &Limit, now: u64) -> u64 {
+        match (self.current, self.previous) {
+            (0, 0) => 0,
+            (0, _) => limit.window_us() - (now - self.start),
+            _ => 2 * limit.window_us() - (now - self.start),
+        }
+    }
+}

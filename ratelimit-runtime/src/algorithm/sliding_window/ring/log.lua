@@ -1,0 +1,345 @@
+-- An exact sliding window of calls of any weight, as one string: a header, slots in a ring, and
+-- sums of blocks of them.
+--
+--   header   format (1, or 2 while a gap moves), whether the slots are wide, how many limits; slots in
+--            the ring, the slot of the first entry, how many entries, refunds since the dead were
+--            swept out; newest time, time of the last entry that counts, newest ticket, end of the
+--            block of the key and how long it was given, first ticket, cost and reservations in the
+--            open block of slots, which is the one that is being written
+--   views    per limit: how many of the first entries have left its window; cost and reservations of
+--            all others
+--   slots    ticket (from the first ticket on), how far it is ahead of the entry's time, cost (and a
+--            bit if reserved); wide once there is a number that narrow ones do not hold
+--   sums     per 256 slots, once all of them are written: last time, cost and reservations
+--   gap      only in format 2: how many of the first entries are before a gap, and how many slots it
+--            has (see below)
+--
+-- A ticket is the entry's time, or one more than the last ticket; none is given twice while the key
+-- lives. A refunded entry stays where it is with a cost of 0, unless it is the last.
+--
+-- Up to 16 entries fill their slots from the first on, and are read and written whole. The sums
+-- keep every other call short as well: where many entries have to be passed, they are taken by 256.
+--
+-- A call runs the whole file, and Lua makes every function anew: what few calls need is made inside
+-- of what needs it.
+
+local SMALL, BLOCK, LARGE = 16, 256, 512
+local HEADER = { format = '<BBBI4I4I4I4dddddddd', size = 83 }
+local VIEW = { format = '<I4dd', size = 20 }
+local SUMS = { format = '<ddd', size = 24 }
+local GAP = { format = '<I4I4', size = 8 }
+local NARROW = {
+  wide = 0, format = '<I6I2I4', size = 12, reserved = 2 ^ 31, largest_lead = 2 ^ 16, largest_ticket = 2 ^ 48,
+  before_cost = 8,
+}
+local WIDE = {
+  wide = 1, format = '<I7I7I7', size = 21, reserved = 2 ^ 52, largest_lead = 2 ^ 56, largest_ticket = 2 ^ 56,
+  before_cost = 14,
+}
+
+-- Nil if the key holds something else.
+local function ring_load(key, limits)
+  local start = HEADER.size + limits * VIEW.size
+  local bytes = call('GETRANGE', key, 0, start + SMALL * NARROW.size - 1)
+  local skip, used, reserved = {}, {}, {}
+  if bytes == '' then
+    for i = 1, limits do
+      skip[i], used[i], reserved[i] = 0, 0, 0
+    end
+    return {
+      key = key, limits = limits, start = start, exists = false, slot = NARROW,
+      cap = 0, head = 0, n = 0, refunds = 0, newest = 0, last = 0, ticket = 0, blocked_until = 0, block = 0,
+      base = 0, open = 0, open_reserved = 0, skip = skip, used = used, reserved = reserved,
+      moving = false, lower = 0, gap = 0, bytes = '', shift = 0, from = 0, to = 0,
+    }
+  end
+  local version = string.byte(bytes)
+  if #bytes < start or version ~= 1 and version ~= 2 or string.byte(bytes, 3) ~= limits then
+    return nil
+  end
+  local _, wide, _, cap, head, n, refunds, newest, last, ticket, blocked_until, block, base, open, open_reserved, at =
+    struct.unpack(HEADER.format, bytes)
+  for i = 1, limits do
+    skip[i], used[i], reserved[i], at = struct.unpack(VIEW.format, bytes, at)
+  end
+  local slot = wide == 1 and WIDE or NARROW
+  local lower, gap = 0, 0
+  if version == 2 then
+    local place = start + cap * slot.size + cap / BLOCK * SUMS.size
+    lower, gap = struct.unpack(GAP.format, call('GETRANGE', key, place, place + GAP.size - 1))
+  end
+  return {
+    key = key, limits = limits, start = start, exists = true, slot = slot,
+    cap = cap, head = head, n = n, refunds = refunds, newest = newest, last = last, ticket = ticket,
+    blocked_until = blocked_until, block = block,
+    base = base, open = open, open_reserved = open_reserved, skip = skip, used = used, reserved = reserved,
+    -- The first `lower` entries are before a gap of `gap` slots.
+    moving = version == 2, lower = lower, gap = gap,
+    -- The slots from `from` to before `to` are in `bytes`, after `shift` others.
+    bytes = bytes, shift = start, from = 0, to = math.min(math.floor((#bytes - start) / slot.size), cap),
+  }
+end
+
+local function ring_header(log)
+  local bytes = struct.pack(HEADER.format, log.moving and 2 or 1, log.slot.wide, log.limits, log.cap, log.head, log.n,
+    log.refunds, log.newest, log.last, log.ticket, log.blocked_until, log.block, log.base, log.open, log.open_reserved)
+  for i = 1, log.limits do
+    bytes = bytes .. struct.pack(VIEW.format, log.skip[i], log.used[i], log.reserved[i])
+  end
+  return bytes
+end
+
+local function ring_slot(slot, base, at, ticket, cost, is_reserved)
+  return struct.pack(slot.format, ticket - base, ticket - at, is_reserved and cost + slot.reserved or cost)
+end
+
+local function ring_place(log, i)
+  if i >= log.lower then
+    i = i + log.gap
+  end
+  return (log.head + i) % log.cap
+end
+
+-- Where the sums of a block are, and what is behind the last ones.
+local function ring_sums(log, block)
+  return log.start + log.cap * log.slot.size + block * SUMS.size
+end
+
+-- Writes all but slots and sums.
+local function ring_keep(log)
+  if log.moving then
+    call('SETRANGE', log.key, ring_sums(log, log.cap / BLOCK), struct.pack(GAP.format, log.lower, log.gap))
+  end
+  call('SETRANGE', log.key, 0, ring_header(log))
+end
+
+-- Time, cost, reserved cost and ticket of an entry. If it has to be read, so are up to `ahead` from
+-- it on.
+local function ring_entry(log, i, ahead)
+  local size = log.slot.size
+  local slot = ring_place(log, i)
+  local from = log.from
+  if slot < from or slot >= log.to then
+    local to = math.min(slot + ahead, log.cap)
+    log.bytes = call('GETRANGE', log.key, log.start + slot * size, log.start + to * size - 1)
+    log.from, log.to, log.shift = slot, to, 0
+    from = slot
+  end
+  local ticket, lead, cost = struct.unpack(log.slot.format, log.bytes, log.shift + (slot - from) * size + 1)
+  ticket = ticket + log.base
+  if cost >= log.slot.reserved then
+    cost = cost - log.slot.reserved
+    return ticket - lead, cost, cost, ticket
+  end
+  return ticket - lead, cost, 0, ticket
+end
+
+-- Goes past entries, from `i` on, up to the first that is newer than `cut`, or with which their
+-- cost, or if `unreserved` what of it is not reserved, reaches `enough`. Returns that entry, cost
+-- and reservations of those before, its time.
+local function ring_walk(log, i, cut, enough, unreserved)
+  local cost, reserved = 0, 0
+  local n = log.n
+  local ahead = 2
+  local stop = 0 -- up to here, entry by entry
+  while i < n do
+    local at, c, h = ring_entry(log, i, ahead)
+    if at > cut or cost + c - (unreserved and reserved + h or 0) >= enough then
+      return i, cost, reserved, at
+    end
+    local slot = ring_place(log, i)
+    local straight = math.min((i < log.lower and log.lower or n) - i, log.cap - slot)
+    if i >= stop and slot % BLOCK == 0 and straight >= BLOCK then
+      local blocks = math.floor(straight / BLOCK)
+      local first = ring_sums(log, slot / BLOCK)
+      local sums = call('GETRANGE', log.key, first, first + blocks * SUMS.size - 1)
+      for block = 0, blocks - 1 do
+        at, c, h = struct.unpack(SUMS.format, sums, block * SUMS.size + 1)
+        if at > cut or cost + c - (unreserved and reserved + h or 0) >= enough then
+          stop = i + BLOCK
+          break
+        end
+        cost, reserved, i = cost + c, reserved + h, i + BLOCK
+      end
+    else
+      cost, reserved, i = cost + c, reserved + h, i + 1
+      ahead = math.min(ahead * 4, BLOCK)
+    end
+  end
+  return i, cost, reserved
+end
+
+
+-- Making room in a long ring, a bounded piece of work per call.
+--
+-- New slots are added at the physical end. If the log is wrapped around it, they are a gap in the
+-- middle, and each admission moves a few blocks of 256 slots from before the gap to behind it,
+-- until the gap is in front of the first entry, where it is free room. Where many have been
+-- refunded, blocks are merged on the way.
+
+local AT_ONCE, MERGED_AT_ONCE, STEP, TRIMMED = 4, 3, 8192, 1500000
+
+-- How many free slots are enough until the gap is through.
+local function ring_spare(cap)
+  return 16 + (cap - cap % LARGE) / LARGE
+end
+
+local function ring_has_dead(log)
+  return log.refunds * 4 >= log.n
+end
+
+-- Begins to grow: by half, or by a step, or to `most` if that is enough.
+local function ring_grow(log, most)
+  work = work + 12
+  local old, sums = log.cap, ring_sums(log, 0)
+  local cap = old + (log.refunds * 2 >= log.n and LARGE or math.min(math.floor(old / 2), STEP))
+  local enough = most + ring_spare(most)
+  if enough > old and enough < cap then
+    cap = enough
+  end
+  cap = math.ceil(cap / BLOCK) * BLOCK
+  sums = call('GETRANGE', log.key, sums, ring_sums(log, old / BLOCK) - 1)
+  log.cap, log.moving = cap, true
+  if log.head + log.n > old then
+    log.lower, log.gap = old - log.head, cap - old
+  elseif ring_has_dead(log) then
+    -- Nothing is in the way of the new room, so the gap begins as an empty one.
+    log.lower = math.max(log.n - (log.head + log.n) % BLOCK, 0)
+  end
+  -- The end first: that makes the room, or is refused for lack of memory.
+  ring_keep(log)
+  call('SETRANGE', log.key, ring_sums(log, 0), sums)
+end
+
+-- Ends the move of a gap that is in front of the first entry.
+local function ring_moved(log)
+  log.moving = false
+  if ring_has_dead(log) then
+    -- Those that have expired since are still counted.
+    log.refunds = math.min(log.refunds, math.floor(log.n / 4))
+  end
+  if ring_sums(log, log.cap / BLOCK) <= TRIMMED then
+    -- A copy without the room that Redis has added on its own account, for a string that might go
+    -- on growing.
+    redis.pcall('BITOP', 'OR', log.key, log.key)
+  end
+end
+
+-- Moves the gap.
+local function ring_move(log)
+  work = work + 12
+  if log.lower == 0 then
+    return ring_moved(log)
+  end
+  local key, size, blocks = log.key, log.slot.size, log.cap / BLOCK
+  local merging = ring_has_dead(log)
+
+  local function slots_at(block)
+    return log.start + block * BLOCK * size
+  end
+
+  local function sums_of(block)
+    return struct.unpack(SUMS.format, call('GETRANGE', key, ring_sums(log, block), ring_sums(log, block + 1) - 1))
+  end
+
+  -- Whether all of the first `count` entries before `to`, or none, have left each window.
+  local function is_whole(to, count)
+    for view = 1, log.limits do
+      if log.skip[view] > to - count and log.skip[view] < to then
+        return false
+      end
+    end
+    return true
+  end
+
+  -- Takes a block of dead entries out, that is before the entry `to`.
+  local function shorten(to)
+    for view = 1, log.limits do
+      if log.skip[view] >= to then
+        log.skip[view] = log.skip[view] - BLOCK
+      end
+    end
+    log.n, log.lower, log.gap = log.n - BLOCK, log.lower - BLOCK, log.gap + BLOCK
+    log.refunds = math.max(log.refunds - BLOCK, 0)
+  end
+
+  -- The live entries of two blocks, in the slots of one: dead ones fill it. Nil if there are too
+  -- many.
+  local function merged(bytes)
+    local before, first = log.slot.before_cost, 0
+    local dead = string.rep('\0', size - before)
+    while string.sub(bytes, first * size + before + 1, (first + 1) * size) ~= dead do
+      first = first + 1
+      if first > BLOCK then
+        return nil
+      end
+    end
+    local each = string.rep('.', before) .. '(' .. string.rep('.', size - before) .. ')'
+    local rest = string.gsub(string.sub(bytes, first * size + 1), each, { [dead] = '' })
+    local missing = BLOCK - first - #rest / size
+    if missing < 0 then
+      return nil
+    end
+    local filling = string.rep(string.sub(bytes, first * size + 1, (first + 1) * size), missing)
+    return string.sub(bytes, 1, first * size) .. filling .. rest
+  end
+
+  local tries = merging and MERGED_AT_ONCE or 0
+  for _ = 1, AT_ONCE do
+    if log.lower == 0 then
+      break
+    end
+    local block = math.floor((log.head + log.lower - 1) % log.cap / BLOCK)
+    local moved = (block + log.gap / BLOCK) % blocks
+    local whole = log.lower >= BLOCK
+    local last, cost, reserved = sums_of(block)
+    if whole and cost == 0 and is_whole(log.lower, BLOCK) then
+      shorten(log.lower)
+    else
+      local count = math.min(log.lower, BLOCK)
+      local place = slots_at(block) + (log.head + log.lower - count) % BLOCK * size
+      local entries, both
+      if log.gap > 0 or tries > 0 then
+        entries = call('GETRANGE', key, place, place + count * size - 1)
+      end
+      local above = (moved + 1) % blocks
+      if tries > 0 and whole and log.n - log.lower >= BLOCK and is_whole(log.lower + BLOCK, 2 * BLOCK) then
+        tries = tries - 1
+        both = merged(entries .. call('GETRANGE', key, slots_at(above), slots_at(above + 1) - 1))
+      end
+      if both then
+        local newest, more, more_reserved = sums_of(above)
+        call('SETRANGE', key, slots_at(above), both)
+        call('SETRANGE', key, ring_sums(log, above), struct.pack(SUMS.format, newest, cost + more, reserved + more_reserved))
+        shorten(log.lower + BLOCK)
+      else
+        if log.gap > 0 then
+          call('SETRANGE', key, place + (moved - block) * BLOCK * size, entries)
+          call('SETRANGE', key, ring_sums(log, moved), struct.pack(SUMS.format, last, cost, reserved))
+        end
+        log.lower = log.lower - count
+      end
+    end
+  end
+  if log.lower == 0 then
+    log.head, log.gap = (log.head + log.gap) % log.cap, 0
+  end
+  log.from, log.to = 0, 0
+end
+
+-- Sees to it that there is room for an entry.
+local function ring_room(log, most)
+  if log.moving then
+    ring_move(log)
+  elseif log.n + ring_spare(log.cap) >= log.cap then
+    ring_grow(log, most)
+  end
+  -- Only if the limit of a call's work has been too low.
+  while log.n + log.gap >= log.cap do
+    if log.moving then
+      ring_move(log)
+    else
+      ring_grow(log, most)
+    end
+  end
+end

@@ -1,0 +1,205 @@
+-- An exact sliding window of calls that weigh 1, as a sorted set that can be read with `ZRANGE`.
+--
+-- Each admission is a member. Its score is its time in microseconds; the member is its ticket,
+-- sixteen digits that are unique and ascending: the time, or one more than the last. (A call of
+-- cost c is c members.)
+--
+-- One more member may stand above them, `meta:<how long the block was given>:<the newest ticket>`,
+-- of sixteen digits each, with a score of 5,000,000,000,000,000 and the end of the block, or 0. It
+-- is there while there is a block, or the newest entry has been refunded: its ticket is never given
+-- again. An admission ends it.
+
+local META = 5000000000000000
+local WRONG_LOG = failed('WRONGTYPE the key does not hold a rate limiter log')
+
+-- Time and ticket of an entry; nothing if it is something else.
+local function zset_entry(member, score)
+  local time, ticket = tonumber(score), tonumber(member)
+  if #member == 16 and not string.find(member, '%D') and time and time >= 0 and time <= ticket and time % 1 == 0 then
+    return time, ticket
+  end
+end
+
+-- How long the block was given, the newest ticket, and when the block ends; nothing if it is
+-- something else.
+local function zset_meta(member, score)
+  local given, ticket = string.match(member, '^meta:(%d+):(%d+)$')
+  local ends = tonumber(score)
+  if given and #member == 38 and #given == 16 and ends and ends >= META and ends < 2 * META then
+    return tonumber(given), tonumber(ticket), ends - META
+  end
+end
+
+local function zset(key, request)
+  local operation, cost, n, longest = request.operation, request.cost, request.n, request.longest
+  local wrong_type, entry = WRONG_LOG, zset_entry
+
+  local function name(ticket)
+    return string.format('%016.0f', ticket)
+  end
+
+  local meta, blocked_until, block, remembered = nil, 0, 0, 0
+  local top = call('ZREVRANGE', key, 0, 0, 'WITHSCORES')
+  if top[1] and string.sub(top[1], 1, 5) == 'meta:' then
+    meta = top[1]
+    block, remembered, blocked_until = zset_meta(top[1], top[2])
+    if not block then
+      return wrong_type
+    end
+    top = call('ZREVRANGE', key, 1, 1, 'WITHSCORES')
+  end
+  local last, ticket
+  if top[1] then
+    last, ticket = entry(top[1], top[2])
+    if not last then
+      return wrong_type
+    end
+  end
+
+  local function note(new_until, new_block, new_ticket)
+    local new = 'meta:' .. name(new_block) .. ':' .. name(new_ticket)
+    call('ZADD', key, digits(META + new_until), new)
+    if meta and meta ~= new then
+      call('ZREM', key, meta)
+    end
+    meta, blocked_until, block, remembered = new, new_until, new_block, new_ticket
+  end
+
+  -- A clock that has stepped back is read as standing still, so that nothing is admitted twice.
+  local at = now
+  local life = math.huge
+  local blocked_for = left_of_block(blocked_until, block)
+  if blocked_until - now > blocked_for then
+    note(now + block, block, remembered)
+  end
+  if last and last > now then
+    at = last
+    life = life_of(key, math.max(longest, blocked_for))
+  end
+
+  if operation == 'block' then
+    local rest = call('PTTL', key)
+    note(now + request.block, request.block, remembered)
+    expire(key, math.max(rest * 1000, request.block))
+    return { 1 }
+  end
+  if operation == 'unblock' then
+    if blocked_for == 0 then
+      return { 0 }
+    end
+    if remembered > 0 then
+      note(0, 0, remembered)
+    else
+      call('ZREM', key, meta)
+    end
+    if call('PTTL', key) > lasting_millis(longest) then
+      expire(key, longest)
+    end
+    return { 1 }
+  end
+
+  if operation == 'refund' then
+    local score = call('ZSCORE', key, name(request.ticket))
+    if not score then
+      return { 0 }
+    end
+    local time = entry(name(request.ticket), score)
+    if not time then
+      return wrong_type
+    elseif time + longest <= at then
+      return { 0 }
+    end
+    if ticket and ticket < request.ticket + cost then
+      -- First, because a set without members loses its expiry.
+      note(blocked_until, block, math.max(remembered, ticket))
+    end
+    for refunded = request.ticket, request.ticket + cost - 1 do
+      if call('ZREM', key, name(refunded)) == 0 then
+        break
+      end
+    end
+    return { 1 }
+  end
+  if operation ~= 'acquire' and operation ~= 'peek' then
+    return unknown(request)
+  end
+
+  local beside = meta and 1 or 0
+  local logged = 0
+  if last and last + longest > at then
+    logged = call('ZCARD', key) - beside
+  end
+  local wait, left, reset = {}, {}, {}
+  local refused = false
+  local expired = 0
+  for i = 1, n do
+    local max, window = request.max[i], request.window[i]
+    -- If the log is long enough to refuse, the entry that would have to leave tells whether it
+    -- does.
+    local over = logged + cost - max
+    local frees = false
+    if over > 0 and logged > 0 then
+      local rank = math.min(over, logged) - 1
+      local leaves = call('ZRANGE', key, rank, rank, 'WITHSCORES')
+      frees = entry(leaves[1], leaves[2])
+      if not frees then
+        return wrong_type
+      end
+    end
+    local live = max
+    if not frees or frees + window <= at or cost > 1 then
+      live = logged == 0 and 0 or call('ZCOUNT', key, '(' .. digits(at - window), '+inf') - beside
+    end
+    wait[i], left[i], reset[i] = 0, math.max(max - live, 0), 0
+    if frees and frees + window > at then
+      wait[i] = frees + window - at
+      refused = true
+    end
+    if window == longest then
+      expired = logged - live
+    end
+    if live > 0 then
+      reset[i] = last + window - at
+    end
+  end
+
+  if refused and operation == 'acquire' and request.block > 0 and blocked_for == 0 then
+    note(now + request.block, request.block, remembered)
+    expire(key, math.max(request.block, last + longest - now))
+    blocked_for, life = request.block, math.huge
+  end
+  if refused or operation == 'peek' or blocked_for > 0 or cost == 0 then
+    return verdict(wait, left, reset, at, blocked_for, life, 0)
+  end
+
+  local first = math.max(at, (ticket or 0) + 1, remembered + 1)
+  if logged == 0 and (last or meta) then
+    -- All of it has expired.
+    call('UNLINK', key)
+    meta = nil
+  end
+  -- The insertion comes before the trimming, because only a script's first write is refused for
+  -- lack of memory.
+  local score = digits(at)
+  for from = 0, cost - 1, 1000 do
+    local entries = {}
+    for offset = from, math.min(from + 1000, cost) - 1 do
+      entries[#entries + 1] = score
+      entries[#entries + 1] = name(first + offset)
+    end
+    call('ZADD', key, unpack(entries))
+  end
+  if meta then
+    call('ZREM', key, meta)
+  end
+  if expired > 0 then
+    -- A bounded piece of work per call, yet never less than what was added.
+    call('ZREMRANGEBYRANK', key, 0, math.min(expired, math.max(64, cost)) - 1)
+  end
+  expire(key, longest)
+  for i = 1, n do
+    left[i] = left[i] - cost
+    reset[i] = at + request.window[i] - at
+  end
+  return verdict(wait, left, reset, at, 0, math.huge, first)
+end

@@ -1,0 +1,127 @@
+-- What the algorithms share when they answer whatever may be asked.
+
+local OPERATIONS = { 'acquire', 'reserve', 'peek', 'refund', 'release', 'commit', 'block', 'unblock' }
+
+local function read(question)
+  local operation, layout, _, cost, block, ticket, n, at = parse('<BBI2dddB', question)
+  local request = {
+    operation = OPERATIONS[operation] or 'do ' .. operation,
+    layout = layout % 16,
+    cost = cost,
+    block = block,
+    ticket = ticket,
+    n = n,
+    max = {},
+    window = {},
+    capacity = {},
+    longest = 0,
+  }
+  for i = 1, n do
+    local window
+    request.max[i], window, request.capacity[i], at = parse('<ddd', question, at)
+    request.window[i] = window
+    if window > request.longest then
+      request.longest = window
+    end
+  end
+  return request
+end
+
+-- tostring() would round to 14 digits.
+local function digits(number)
+  return string.format('%.0f', number)
+end
+
+-- The longest wait for a call that is refused only because of open reservations.
+local RESERVED_WAIT = 50000
+
+local function failed(message)
+  return { err = message }
+end
+
+local function unknown(request)
+  return failed('ERR this algorithm of the rate limiter cannot ' .. request.operation)
+end
+
+-- What is left of a block. Where the clock has stepped back to before it began, that is all of it.
+local function left_of_block(blocked_until, block)
+  return math.max(math.min(blocked_until - now, block), 0)
+end
+
+-- Chooses the limit that decides: of those that wait longest the first with the least left.
+--
+-- `wait`, `left` and `reset` hold a number per limit, counted from the time `at`, which is ahead of
+-- the clock where that has stepped back. Nothing lasts longer than `life`, what is left of the
+-- key's life without a block.
+--
+-- `ticket` is that of an admission; of a refusal, -1 if reservations are open. A refusal by a block
+-- has there, below 0 as well, how long the block goes on.
+local function verdict(wait, left, reset, at, blocked_for, life, ticket)
+  local index = 1
+  for i = 2, #wait do
+    if wait[i] > wait[index] or wait[i] == wait[index] and left[i] < left[index] then
+      index = i
+    end
+  end
+  local retry, whole = wait[index], reset[index]
+  if retry > 0 then
+    retry = math.min(retry + at - now, life)
+  end
+  if whole > 0 then
+    whole = math.min(whole + at - now, life)
+  end
+  if blocked_for > 0 then
+    return { 0, index - 1, left[index], math.max(retry, blocked_for), math.max(whole, blocked_for), -blocked_for, 1 }
+  end
+  return { wait[index] == 0 and 1 or 0, index - 1, left[index], retry, whole, ticket, 0 }
+end
+
+local function millis(lasts)
+  return math.floor((base + math.max(lasts, shortest)) / 1000)
+end
+
+local function lasting_millis(lasts)
+  return math.ceil(math.max(lasts, shortest) / 1000)
+end
+
+local function expire(key, lasts)
+  call(EXPIRE, key, millis(lasts))
+end
+
+local function set(key, value, lasts)
+  call('SET', key, value, EXPIRY, millis(lasts))
+end
+
+-- What is left of the key's life, in microseconds. A clock that has stepped back must not have
+-- lengthened it: it is cut to what it would be had the key been written now.
+local function life_of(key, longest)
+  local left = call('PTTL', key)
+  if left > lasting_millis(longest) or left == -1 then
+    expire(key, longest)
+    left = math.ceil(longest / 1000)
+  end
+  return (left + 1) * 1000
+end
+
+local function record(verdict, calls)
+  if #verdict == 1 then
+    return pack(RECORD, verdict[1], 0, calls, 0, 0, 0, 0), calls
+  end
+  local allowed, limit, remaining, retry, reset, ticket, blocked = unpack(verdict)
+  return pack(RECORD, allowed + 2 * blocked, limit, calls, remaining, retry, reset, ticket), calls
+end
+
+-- How an algorithm answers `calls` calls of one question, or the first of them. A call that is
+-- refused without setting a block changes nothing, so all the others are refused alike.
+local function answering(decide)
+  return function(key, question, calls)
+    work = work + 1
+    local request = read(question)
+    local verdict = decide(key, request)
+    if verdict.err then
+      return verdict
+    end
+    local alike = verdict[1] == 0 and (request.block == 0 or calls == 1 or #verdict == 1)
+    return record(verdict, alike and calls or 1)
+  end
+end

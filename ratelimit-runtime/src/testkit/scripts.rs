@@ -1,0 +1,48 @@
+//! The scripts of the Redis store and their parts, for tests of this crate's own.
+
+use crate::algorithm::Lua;
+use crate::rule::Algorithm;
+use crate::store::redis::scripts::script;
+
+/// The script of an algorithm.
+#[must_use]
+pub fn whole(algorithm: Algorithm) -> &'static str {
+    script::of(algorithm).source()
+}
+
+/// The script of an algorithm without its full part: what its quick part leaves is an error.
+#[must_use]
+pub fn quick_alone(algorithm: Algorithm) -> String {
+    script::one_by_one(&script::parts(algorithm).0, "")
+}
+
+/// The script of an algorithm without its quick part.
+#[must_use]
+pub fn full_alone(algorithm: Algorithm) -> String {
+    script::one_by_one("", &script::parts(algorithm).1)
+}
+
+/// The script of several keys that are all charged, or none.
+#[must_use]
+pub fn all_or_none() -> &'static str {
+    script::ALL_OR_NONE.source()
+}
+
+/// The files of an algorithm's full part, in the order in which the script has them.
+#[must_use]
+pub fn files(algorithm: Algorithm) -> Vec<&'static str> {
+    [&[script::COMMON], Lua::of(algorithm).full].concat()
+}
+
+/// What stands for an algorithm in the questions to a script, in the upper half of their second
+/// byte.
+#[must_use]
+pub fn number(algorithm: Algorithm) -> u8 {
+    algorithm.row().number
+}
+
+/// Which layouts a question may ask for, in the lower half of its second byte.
+#[must_use]
+pub fn layouts(algorithm: Algorithm) -> &'static [u8] {
+    if algorithm.row().is_log { &[0, 1, 2] } else { &[0] }
+}
