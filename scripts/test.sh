@@ -62,26 +62,34 @@ step "the tests run on $("$redis" --version)"
 if [ "$(getconf _NPROCESSORS_ONLN)" -lt 4 ]; then
     export RUST_TEST_THREADS=${RUST_TEST_THREADS:-4}
 fi
-log=$(mktemp)
-trap 'rm -f -- "$log"' EXIT
+logs=$(mktemp -d)
+log=$logs/last
+trap 'rm -rf -- "$logs"' EXIT
 passed=0 ignored=0
 again=()
 
 count() {
     awk '/^test result:/ { passed += $4; failed += $6; ignored += $8 }
-        END { printf "%d passed, %d failed, %d ignored", passed, failed, ignored }' "$log"
+        END { printf "%d passed, %d failed, %d ignored", passed, failed, ignored }' "$1"
 }
 
-# run TITLE ARGUMENT...: the tests that `cargo test ARGUMENT...` runs.
+# add COUNTS: to those of all tests.
+add() {
+    local ok bad left
+    read -r ok _ bad _ left _ <<<"$1"
+    passed=$((passed + ok + bad)) ignored=$((ignored + left))
+}
+
+# run TITLE ARGUMENT...: the tests that `cargo test ARGUMENT...` runs, but for those in `skipped`.
 #
 # Servers that are killed and calls that have deadlines depend on what else the machine does. Up to three tests that fail are
 # tried once more by themselves, and are named at the end; more are not the machine's.
 run() {
     step "$1"
     shift
-    local tests=(cargo test --workspace --all-features --locked --no-fail-fast "$@") status=0 counts failed
-    "${tests[@]}" 2>&1 | tee "$log" || status=$?
-    counts=$(count)
+    local tests=("${cargo_test[@]}" --no-fail-fast "$@") status=0 counts failed
+    "${tests[@]}" -- "${skipped[@]}" 2>&1 | tee "$log" || status=$?
+    counts=$(count "$log")
     if [ "$status" -ne 0 ]; then
         # Again at the end, where it is looked for.
         step 'what failed'
@@ -95,21 +103,40 @@ run() {
         # Without targets of their own, all that are tests; the documentation is not tried again.
         case " $* " in *' --test '*) ;; *) tests+=(--tests) ;; esac
         "${tests[@]}" -- --exact --test-threads 1 "${failed[@]}" 2>&1 | tee "$log" | grep -v '^$' || status=$?
-        case $status/$(count) in
+        case $status/$(count "$log") in
             "0/${#failed[@]} passed, 0 failed, 0 ignored") ;;
-            *) fail "not all tests are green: $counts; by themselves: $(count)" ;;
+            *) fail "not all tests are green: $counts; by themselves: $(count "$log")" ;;
         esac
         again+=("${failed[@]}")
     fi
-    local ok bad left
-    read -r ok _ bad _ left _ <<<"$counts"
-    passed=$((passed + ok + bad)) ignored=$((ignored + left))
+    add "$counts"
 }
 
-if [ "$all" = false ]; then
-    run 'what a change may break, and the code blocks of the documentation' --exclude ratelimit-cost --exclude ratelimit-examples
-else
+cargo_test=(cargo test --workspace --all-features --locked)
+[ "$all" = true ] || cargo_test+=(--exclude ratelimit-cost --exclude ratelimit-examples)
+
+step 'building'
+"${cargo_test[@]}" --no-run
+
+# Hundreds of programs that must not compile keep the processors busy, and most other tests wait: both at a time, and
+# those that wait go first.
+nice -n 10 "${cargo_test[@]}" --test ui -- --exact fail >"$logs/compiled" 2>&1 &
+compiling=$!
+skipped=(--exact --skip fail)
+if [ "$all" = true ]; then
     run 'what a change may break, what a check costs, and the code blocks of the documentation'
+else
+    run 'what a change may break, and the code blocks of the documentation'
+fi
+step 'what must not compile'
+status=0
+wait "$compiling" || status=$?
+cat "$logs/compiled"
+[ "$status" -eq 0 ] || fail "not all tests are green: $(count "$logs/compiled")"
+add "$(count "$logs/compiled")"
+
+if [ "$all" = true ]; then
+    skipped=()
     # By themselves: they measure, or put the machine under load.
     run 'what takes longer' --test examples --test neutrality --test bounds --test flood --test faults
     step 'half a minute of random faults on a cluster'

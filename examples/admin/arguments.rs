@@ -100,8 +100,7 @@ pub(crate) struct RuleArgs {
     /// Its limits: 5/1m, or several: 5/1m,50/1d
     #[arg(long)]
     limits: Option<String>,
-    /// How they are kept, if not as a sliding window: sliding_counter, fixed_window, token_bucket,
-    /// leaky_bucket
+    /// How they are kept, if not as a sliding window: token_bucket, for example
     #[arg(long, requires = "limits")]
     algorithm: Option<Algorithm>,
     /// What a bucket admits at once, if that is not its limit

@@ -87,8 +87,7 @@ const EXAMPLES: &str = "\
 Rules:
   5/1m                                 at most 5 in any minute
   5/1m, 50/1d                          and at most 50 in any day
-  fixed_window 100/1h                  sliding_window (unless said), sliding_counter, fixed_window,
-                                       token_bucket or leaky_bucket
+  fixed_window 100/1h                  by another algorithm than sliding_window
   token_bucket 10/1s burst 50          10 a second, and 50 at once
   5/1m block 10m                       who exceeds it is refused for ten minutes
 

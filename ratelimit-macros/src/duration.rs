@@ -5,32 +5,23 @@ use std::fmt;
 /// The names of the units, as messages list them.
 pub(crate) const UNITS: &str = "`us`, `ms`, `s`, `m`, `h`, `d`, `w`";
 
-const MILLISECOND: u64 = 1_000;
+pub(crate) const MILLISECOND: u64 = 1_000;
 const SECOND: u64 = 1_000 * MILLISECOND;
-const MINUTE: u64 = 60 * SECOND;
-const HOUR: u64 = 60 * MINUTE;
-const DAY: u64 = 24 * HOUR;
+pub(crate) const MINUTE: u64 = 60 * SECOND;
+pub(crate) const HOUR: u64 = 60 * MINUTE;
+pub(crate) const DAY: u64 = 24 * HOUR;
 const WEEK: u64 = 7 * DAY;
 
 /// The durations that an argument accepts, in microseconds, both ends included.
 pub(crate) struct Bounds {
-    shortest: u64,
-    longest: u64,
+    pub(crate) shortest: u64,
+    pub(crate) longest: u64,
     /// The unit that a number without one most likely has.
     pub(crate) usual: &'static str,
 }
 
 /// A window: 1 ms to 366 days.
 pub(crate) const WINDOW: Bounds = Bounds { shortest: MILLISECOND, longest: 366 * DAY, usual: "s" };
-
-/// A block: as a window.
-pub(crate) const BLOCK: Bounds = WINDOW;
-
-/// The wait for a slot: 1 ms to 1 h.
-pub(crate) const WAIT: Bounds = Bounds { shortest: MILLISECOND, longest: HOUR, usual: "s" };
-
-/// The timeout of a check: 1 ms to 60 s.
-pub(crate) const TIMEOUT: Bounds = Bounds { shortest: MILLISECOND, longest: MINUTE, usual: "ms" };
 
 /// Reads `text` as a duration within `bounds`. The error says what to write instead.
 pub(crate) fn parse(text: &str, bounds: &Bounds) -> Result<u64, String> {
@@ -199,7 +190,8 @@ mod tests {
     }
 
     #[test]
-    fn timeouts_have_their_own_bounds() {
+    fn other_bounds() {
+        const TIMEOUT: Bounds = Bounds { shortest: MILLISECOND, longest: MINUTE, usual: "ms" };
         assert_eq!(parse("50ms", &TIMEOUT), Ok(50 * MILLISECOND));
         assert_eq!(parse("60s", &TIMEOUT), Ok(MINUTE));
         assert!(parse("50", &TIMEOUT).unwrap_err().contains("write \"50ms\" for milliseconds"));

@@ -9,6 +9,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::ToTokens as _;
 use syn::LitStr;
 
+use crate::check::rule::settings;
 use crate::diagnostics::Diagnostics;
 use crate::parse::placeholder::{Placeholder, Step};
 use crate::parse::template::{Piece, Template};
@@ -50,7 +51,7 @@ fn spelled(piece: &Piece<Placeholder>) -> String {
 pub fn duration(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     for (bounds, longest) in
-        [(&duration::WINDOW, 366 * 86_400_000_000), (&duration::WAIT, 3_600_000_000), (&duration::TIMEOUT, 60_000_000)]
+        [(&duration::WINDOW, 366 * 86_400_000_000), (&settings::WAIT, 3_600_000_000), (&settings::TIMEOUT, 60_000_000)]
     {
         if let Ok(micros) = duration::parse(text, bounds) {
             assert!((1_000..=longest).contains(&micros), "{text:?}: {micros}");

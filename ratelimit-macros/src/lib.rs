@@ -37,27 +37,7 @@ use proc_macro::TokenStream;
 ///
 /// # Arguments
 ///
-/// | argument | meaning | when absent |
-/// | --- | --- | --- |
-/// | `key = "<email>"` | a template (below), or any expression over the arguments without `.await` | one bucket for the function |
-/// | `window = "60s"` | over how long calls are counted: whole numbers with `us`, `ms`, `s`, `m`, `h`, `d`, `w`, such as `"1h 30m"`; 1 ms to 366 days | required, unless `limits` or `policy` |
-/// | `max = 3` | how many calls any window admits: a literal of at least 1, or an expression over the arguments, of any integer type | required, unless `limits` or `policy` |
-/// | `limits = ["3/60s", "20/1d"]` | 1 to 8 limits on one key, each `max/window`: a call is charged to all of them, or to none | |
-/// | `policy = "login"` | limits, algorithm and block are those of the limiter's policy of this name | |
-/// | `algorithm = "token_bucket"` | `"sliding_window"` (exact), `"sliding_counter"`, `"fixed_window"`, `"token_bucket"`, `"leaky_bucket"` (GCRA) | `"sliding_window"` |
-/// | `burst = 10` | how much a bucket admits at once, at least 1; with `window`, `max` and one of the two bucket algorithms | `max` |
-/// | `cost = <number>` | what this call weighs: a literal from 1 to what the limits admit, or an expression over the arguments, of any integer type | 1 |
-/// | `count = "err"` | which outcomes count: `"all"`, `"ok"`, `"err"`, or a closure or path that is given `&result` and says whether it counts | `"all"` |
-/// | `block = "10m"` | once the limits refuse a key, refuse it for this long; 1 ms to 366 days. Refusals of a blocked key do not extend the block | no block |
-/// | `wait = "2s"` | wait for a slot up to this long instead of refusing at once; 1 ms to 1 h. Not with `block` or a bare `shadow` | refuse at once |
-/// | `when = <bool>` | limit this call only if true; if false, nothing else is evaluated before the body | always |
-/// | `on_refused = <expr>` | a closure or a path that turns the `RateLimitError` into the return value | `FromRateLimitError` of the return type |
-/// | `on_unavailable = "allow"` | `"allow"`, `"deny"` or `"local"` when the store cannot answer | the limiter's setting |
-/// | `timeout = "50ms"` | how long the check may take, 1 ms to 60 s | the limiter's setting |
-/// | `shadow`, `shadow = <bool>` | decide and record, never refuse, wait or block | off |
-/// | `name = "send_code"` | the namespace of the keys: functions that share a name share budgets. At most 128 bytes, no braces | the function's path, with the type it belongs to |
-/// | `limiter = <expr>` | a `RateLimiter`, a reference to one, or an `Arc` of one; never one that is made for the call: it has counted nothing | the scoped one, else the installed one |
-/// | `crate = ::path` | where the runtime crate is, as an absolute path: for who calls it something else in `Cargo.toml` | `::ratelimit_runtime` |
+#[doc = include_str!("arguments.md")]
 ///
 /// Expressions are evaluated at each call before its first `.await`, in the order `when`,
 /// `limiter`, `max`, `cost`, `shadow`, `key`; `on_refused` only for a refused call, `count` once

@@ -10,8 +10,8 @@ pub(crate) const NEVER_US: u64 = u64::MAX;
 
 /// The answer to one check: whether the call may go on, and where its limit stands.
 ///
-/// With several limits, the numbers are those of the limit that decided: the one that makes the caller wait longest,
-/// or, when the call was admitted, the one with the least left.
+/// With several limits, the numbers are those of the limit that decided: the one that makes the
+/// caller wait longest, or, when the call was admitted, the one with the least left.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[must_use = "a decision that nobody reads limits nothing"]
 pub struct Decision {
@@ -58,7 +58,8 @@ pub(crate) enum Charge {
 pub enum Source {
     /// The store itself.
     Store,
-    /// The [deny cache](crate::store::DenyCache) around the store, which had refused the same call a moment ago.
+    /// The [deny cache](crate::store::DenyCache) around the store, which had refused the same call
+    /// a moment ago.
     DenyCache,
     /// The memory of this process, because the store could not answer.
     Fallback,
@@ -67,7 +68,8 @@ pub enum Source {
 }
 
 impl Decision {
-    /// Whether the limit admits the call. A rule in shadow mode lets a call run although this is `false`.
+    /// Whether the limit admits the call. A rule in shadow mode lets a call run although this is
+    /// `false`.
     #[must_use]
     #[inline]
     pub fn is_allowed(&self) -> bool {
@@ -80,7 +82,8 @@ impl Decision {
         self.rule.as_str()
     }
 
-    /// What the deciding limit admits at most while nothing of it is used: its `max`, or the burst of a bucket.
+    /// What the deciding limit admits at most while nothing of it is used: its `max`, or the burst
+    /// of a bucket.
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.limit
@@ -104,8 +107,8 @@ impl Decision {
         self.remaining
     }
 
-    /// The time until this same call would be admitted, if no other came meanwhile; microseconds, rounded up. `None` when it
-    /// was admitted, and where no waiting helps.
+    /// The time until this same call would be admitted, if no other came meanwhile; microseconds,
+    /// rounded up. `None` when it was admitted, and where no waiting helps.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let ends = !self.is_allowed() && self.retry_after_us != NEVER_US;
@@ -140,8 +143,8 @@ impl Decision {
         self.source
     }
 
-    /// Whether the store could not answer, and somebody else did. Under `allow` the decision knows the limit, and nothing
-    /// of what is left of it; under `local` it speaks for this process.
+    /// Whether the store could not answer, and somebody else did. Under `allow` the decision knows
+    /// the limit, and nothing of what is left of it; under `local` it speaks for this process.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         match self.source {

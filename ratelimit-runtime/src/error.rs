@@ -1,4 +1,5 @@
-//! What a check can say besides "go on": [`RateLimitError`] to callers, [`StoreError`] between a store and the limiter.
+//! What a check can say besides "go on": [`RateLimitError`] to callers, [`StoreError`] between a
+//! store and the limiter.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -21,7 +22,8 @@ use crate::decision::{Decision, whole_seconds};
 pub enum RateLimitError {
     /// The limit is used up. Nothing was charged.
     Exceeded(Decision),
-    /// The call costs more than the limit allows in any window, so waiting does not help. Nothing was charged.
+    /// The call costs more than the limit allows in any window, so waiting does not help. Nothing
+    /// was charged.
     #[non_exhaustive]
     CostExceedsLimit {
         /// The rule that refused.
@@ -33,8 +35,8 @@ pub enum RateLimitError {
     },
     /// The store gave no answer in time, or said that it cannot serve now.
     Unavailable(StoreError),
-    /// The limiter or its store is set up wrongly. It is never answered by the `on_unavailable` policy: a typo in a
-    /// password must not switch a limit off.
+    /// The limiter or its store is set up wrongly. It is never answered by the `on_unavailable`
+    /// policy: a typo in a password must not switch a limit off.
     Misconfigured(StoreError),
 }
 
@@ -43,8 +45,8 @@ impl RateLimitError {
         Self::Misconfigured(StoreError::misconfigured(message))
     }
 
-    /// How long to wait until this very call would be admitted if nobody else came; `None` where waiting does not
-    /// help or nobody knows.
+    /// How long to wait until this very call would be admitted if nobody else came; `None` where
+    /// waiting does not help or nobody knows.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.decision().and_then(Decision::retry_after)
@@ -124,10 +126,11 @@ pub struct StoreError {
 pub enum StoreErrorKind {
     /// The store does not serve: `on_unavailable` decides.
     Unavailable,
-    /// No answer in time, by a store that is up. Never answered by "allow": whoever can flood it must not be able to
-    /// switch limits off.
+    /// No answer in time, by a store that is up. Never answered by "allow": whoever can flood it
+    /// must not be able to switch limits off.
     TimedOut,
-    /// The store has no memory left. Never answered by "allow": whoever can fill the store could switch limits off.
+    /// The store has no memory left. Never answered by "allow": whoever can fill the store could
+    /// switch limits off.
     Full,
     /// A setting is wrong; waiting does not help.
     Misconfigured,

@@ -1,4 +1,5 @@
-//! What the expansion of `#[rate_limit]` and `key!` calls. It has no stability: the two crates are released together.
+//! What the expansion of `#[rate_limit]` and `key!` calls. It has no stability: the two crates are
+//! released together.
 
 use std::fmt;
 use std::future::Future;
@@ -7,7 +8,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
-use crate::engine::{self, Asked, Engine};
+use crate::engine::{self, Decided, Engine, OwnedCall};
 pub use crate::engine::{CheckBuilder, Reservations};
 pub use crate::key::KeyBuilder;
 use crate::limiter::find;
@@ -28,65 +29,73 @@ impl CheckBuilder {
         Self::of(rule, Some(limiter.into_engine()))
     }
 
-    /// The outcome, if it takes no waiting.
+    /// Decides the check by the limiter that the attribute names, or else by the one in force.
     #[inline]
-    fn decide_now(&mut self) -> Option<Result<(), RateLimitError>> {
-        let own = self.engine().take();
-        let found;
-        let engine: &Engine = if let Some(engine) = &own {
-            self.report_made_per_call(engine);
-            engine
-        } else {
-            found = find::find();
-            found.engine()
-        };
-        let outcome = match self.plain_check(engine) {
-            Some(check) => engine::acquire_now(engine, &check),
-            None => self.decide_changed(engine),
-        };
-        *self.engine() = own;
-        outcome
+    fn decide(&mut self) -> Decided<()> {
+        self.begin();
+        match self.take_engine() {
+            Some(named) => self.decide_by_named(&named),
+            None => self.decide_by(find::find().engine()),
+        }
     }
 
     #[inline(never)]
-    fn decide_changed(&mut self, engine: &Engine) -> Option<Result<(), RateLimitError>> {
-        self.with_check(engine, |check| engine::acquire_now(engine, check))
+    fn decide_by_named(&mut self, engine: &Arc<Engine>) -> Decided<()> {
+        self.decide_by(engine)
     }
 
-    fn asked(self) -> Asked {
-        self.finish(find::current)
+    #[inline]
+    fn decide_by(&mut self, engine: &Arc<Engine>) -> Decided<()> {
+        match self.plain_check(engine) {
+            Some(check) => engine::decide(engine, &check),
+            None => self.decide_changed(engine),
+        }
+    }
+
+    #[inline(never)]
+    fn decide_changed(&mut self, engine: &Arc<Engine>) -> Decided<()> {
+        self.with_check(engine, |check| engine::decide(engine, check))
+    }
+
+    /// The check as a call that is decided with others.
+    fn into_call(mut self) -> OwnedCall {
+        self.begin();
+        let engine = self.take_engine().unwrap_or_else(find::current);
+        self.with_check(&engine, |check| OwnedCall::new(Arc::clone(&engine), check))
     }
 }
 
-/// The answer to a guard. It is small: what was decided at once is just kept, all else is on the heap.
+/// The answer to a guard. It is small: what was decided at once is just kept, all else is on the
+/// heap.
 #[must_use = "a guard that is not awaited limits nothing"]
 pub struct Guard<T>(Repr<T>);
 
 enum Repr<T> {
     Admitted(Option<T>),
     Refused(Option<RateLimitError>),
-    /// The lock is never taken. It makes the guard `Sync`, as the future of the function may have to be.
-    Asked(Mutex<Asking<T>>),
+    /// The lock is never taken. It makes the guard `Sync`, as the future of the function may have
+    /// to be.
+    Waiting(Mutex<Pending<T>>),
 }
 
-type Asking<T> = Pin<Box<dyn Future<Output = Result<T, RateLimitError>> + Send>>;
+type Pending<T> = Pin<Box<dyn Future<Output = Result<T, RateLimitError>> + Send>>;
 
-/// A guard that has panicked is not polled again, and what it shares with others is behind locks: the function's future is
-/// as unwind safe as it is without a guard.
+/// A guard that has panicked is not polled again, and what it shares with others is behind locks:
+/// the function's future is as unwind safe as it is without a guard.
 impl<T> UnwindSafe for Guard<T> {}
 impl<T> RefUnwindSafe for Guard<T> {}
 
 impl<T> Guard<T> {
     #[inline]
-    fn decided(outcome: Result<T, RateLimitError>) -> Self {
+    fn ready(outcome: Result<T, RateLimitError>) -> Self {
         match outcome {
             Ok(admitted) => Self(Repr::Admitted(Some(admitted))),
             Err(error) => Self(Repr::Refused(Some(error))),
         }
     }
 
-    fn asked(answer: impl Future<Output = Result<T, RateLimitError>> + Send + 'static) -> Self {
-        Self(Repr::Asked(Mutex::new(Box::pin(answer))))
+    fn waiting(outcome: impl Future<Output = Result<T, RateLimitError>> + Send + 'static) -> Self {
+        Self(Repr::Waiting(Mutex::new(Box::pin(outcome))))
     }
 }
 
@@ -103,7 +112,7 @@ impl<T: Unpin> Future for Guard<T> {
                 ready!(engine::poll_cooperative(cx));
                 Poll::Ready(Err(error.take().expect(AGAIN)))
             }
-            Repr::Asked(answer) => answer.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut().poll(cx),
+            Repr::Waiting(outcome) => outcome.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut().poll(cx),
         }
     }
 }
@@ -116,25 +125,20 @@ impl<T> fmt::Debug for Guard<T> {
 
 /// The guard of a function with one attribute.
 pub fn run(mut check: CheckBuilder) -> Guard<()> {
-    check.begin();
-    match check.decide_now() {
-        Some(outcome) => Guard::decided(outcome),
-        None => later(check),
+    match check.decide() {
+        Decided::Now(outcome) => Guard::ready(outcome),
+        Decided::Later(call, lookup) => Guard::waiting(async move { engine::finish(&call, lookup).await.map(drop) }),
     }
 }
 
-fn later(check: CheckBuilder) -> Guard<()> {
-    let asked = check.asked();
-    Guard::asked(async move { engine::acquire(&asked).await.map(drop) })
-}
-
-/// The guard of a function with several attributes, in written order; `None` where `when` was false.
+/// The guard of a function with several attributes, in written order; `None` where `when` was
+/// false.
 pub fn run_all<const N: usize>(checks: [Option<CheckBuilder>; N]) -> Guard<()> {
     let mut checks = checks.into_iter().flatten();
-    let Some(first) = checks.next() else { return Guard::decided(Ok(())) };
+    let Some(first) = checks.next() else { return Guard::ready(Ok(())) };
     let Some(second) = checks.next() else { return run(first) };
-    let group: Vec<Asked> = [first, second].into_iter().chain(checks).map(CheckBuilder::asked).collect();
-    Guard::asked(async move { engine::acquire_all(&group).await.map(drop) })
+    let group: Vec<OwnedCall> = [first, second].into_iter().chain(checks).map(CheckBuilder::into_call).collect();
+    Guard::waiting(async move { engine::acquire_all(&group).await.map(drop) })
 }
 
 /// The guard of a function whose outcome counts.
@@ -143,14 +147,14 @@ pub fn run_reserved<const N: usize>(checks: [Option<CheckBuilder>; N]) -> Guard<
     let mut group = Vec::with_capacity(N);
     for (place, check) in places.iter_mut().zip(checks) {
         *place = check.is_some();
-        group.extend(check.map(CheckBuilder::asked));
+        group.extend(check.map(CheckBuilder::into_call));
     }
-    Guard::asked(async move {
+    Guard::waiting(async move {
         let decisions = engine::acquire_all(&group).await?;
         let mut charged = group.into_iter().zip(decisions);
-        Ok(Reservations::new(places.map(|asked| {
-            let (asked, decision) = if asked { charged.next()? } else { return None };
-            asked.reserves().then(|| (Box::new(asked), decision.charge()))
+        Ok(Reservations::new(places.map(|is_checked| {
+            let (call, decision) = if is_checked { charged.next()? } else { return None };
+            call.reserves().then(|| (Box::new(call), decision.charge()))
         })))
     })
 }
@@ -192,8 +196,8 @@ pub fn refuse<R: FromRateLimitError>(error: RateLimitError) -> R {
     R::from_rate_limit_error(error)
 }
 
-/// A return type of which [`refuse`] knows how to carry a refusal. By this name errors first say what to do where the
-/// error is a text.
+/// A return type of which [`refuse`] knows how to carry a refusal. By this name errors first say
+/// what to do where the error is a text.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot carry a rate limit refusal",
     label = "a refused call has to return something of this type",

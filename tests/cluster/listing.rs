@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use ratelimit_runtime::store::Cursor;
 use ratelimit_runtime::{Key, Keys, RateLimitError, RateLimiter, Rule};
 
 use super::*;
@@ -38,8 +39,8 @@ fn slot(cluster: &RedisCluster, key: &Key) -> u16 {
     cluster.slot(&[b"rl1:sw-3600s:login:", key.as_bytes()].concat())
 }
 
-/// One page after the other, with a slot moved between each two: from those that have been looked at to those that have not,
-/// and the other way round.
+/// One page after the other, with a slot moved between each two: from those that have been looked
+/// at to those that have not, and the other way round.
 #[tokio::test]
 async fn keys_of_all_masters_are_listed_while_slots_move() {
     let mut cluster = RedisCluster::start(3, 0);
@@ -66,6 +67,36 @@ async fn keys_of_all_masters_are_listed_while_slots_move() {
         cluster.move_slot(slot, newcomer);
     }
     assert_eq!(rest(&mut limiter.keys(&RULE)).await, expected);
+}
+
+/// Each page by a limiter of its own, that knows nothing but the cursor.
+#[tokio::test]
+async fn other_processes_go_on_with_a_list_while_slots_move() {
+    let cluster = RedisCluster::start(3, 0);
+    let expected = charge(&limiter(&cluster), 300).await;
+    let mut slots = expected.iter().map(|key| slot(&cluster, key)).collect::<Vec<_>>().into_iter();
+    let (mut listed, mut pages, mut cursor) = (BTreeSet::new(), 0, None::<Vec<u8>>);
+    loop {
+        let keys = limiter(&cluster).keys(&RULE);
+        let mut keys = match cursor.take() {
+            Some(bytes) => keys.resume(Cursor::from_bytes(bytes)),
+            None => keys,
+        };
+        listed.extend(keys.next_page().await.unwrap().unwrap());
+        pages += 1;
+        let Some(next) = keys.cursor() else { break };
+        cursor = Some(next.as_bytes().to_vec());
+        for slot in slots.by_ref().take(3) {
+            cluster.move_slot(slot, (cluster.owner(slot) + 1) % 3);
+        }
+        assert!(pages < 50, "it comes to an end");
+    }
+    assert_eq!(listed, expected);
+    let single = strict().redis(&cluster.node(0).url()).build().unwrap();
+    let mut keys = limiter(&cluster).keys(&RULE);
+    keys.next_page().await.unwrap();
+    let error = single.keys(&RULE).resume(keys.cursor().unwrap().clone()).next_page().await.unwrap_err();
+    assert!(error.to_string().contains("begin with the first page"), "{error}");
 }
 
 #[tokio::test]

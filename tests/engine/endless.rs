@@ -1,4 +1,5 @@
-//! Refusals that no waiting ends: of a store that frees something when a caller is done, and not when time has passed.
+//! Refusals that no waiting ends: of a store that frees something when a caller is done, and not
+//! when time has passed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

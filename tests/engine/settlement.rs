@@ -7,7 +7,8 @@ use std::time::Duration;
 use ratelimit_runtime::store::{Answer, Capabilities, Request, StoreError, Verdict};
 use ratelimit_runtime::{MemoryStore, RateLimitError, RateLimiter, Store, rate_limit};
 
-/// A store on the other end of a network: every answer is for later, and counted once it is on its way.
+/// A store on the other end of a network: every answer is for later, and counted once it is on its
+/// way.
 #[derive(Clone, Default)]
 struct Remote {
     inner: Arc<MemoryStore>,

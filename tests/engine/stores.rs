@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ratelimit_runtime::store::{
-    Answer, Capabilities, Cursor, Health, OwnedRequest, Page, Request, StoreError, Verdict,
+    Answer, Capabilities, Cursor, Health, Lookup, OwnedRequest, Page, Request, StoreError, Verdict,
 };
 use ratelimit_runtime::{Algorithm, Key, Limit, MemoryStore, RateLimiter, Rule, Store};
 
@@ -55,8 +55,8 @@ impl<S: Store> Remembering<S> {
 }
 
 impl<S: Store> Store for Remembering<S> {
-    fn acquire_now(&self, request: Request<'_>) -> Option<Result<Verdict, StoreError>> {
-        self.recall(&request).map(Ok)
+    fn acquire_now(&self, request: Request<'_>) -> Result<Result<Verdict, StoreError>, Lookup> {
+        self.recall(&request).map(Ok).ok_or_else(Lookup::default)
     }
 
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
@@ -124,8 +124,8 @@ impl Store for Peculiar {
         self.memory.acquire(request)
     }
 
-    fn acquire_now(&self, _: Request<'_>) -> Option<Result<Verdict, StoreError>> {
-        Some(Err(StoreError::unavailable("a layer's `acquire` is gone past")))
+    fn acquire_now(&self, _: Request<'_>) -> Result<Result<Verdict, StoreError>, Lookup> {
+        Ok(Err(StoreError::unavailable("a layer's `acquire` is gone past")))
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
@@ -271,7 +271,7 @@ async fn no_decision_goes_past_the_acquire_of_a_layer() {
     let layer = counted();
     let limits = [Limit::per_hour(2)];
     let request = Request::new(b"layer:<b>", Algorithm::SlidingWindow, &limits);
-    assert!(layer.acquire_now(request).is_none());
+    assert!(layer.acquire_now(request).is_err());
     assert!(!layer.decides_together(&[request, request]));
     assert!(layer.acquire_all(&[request]).await.is_err());
     let limiter = RateLimiter::with_store(layer.clone());

@@ -1,4 +1,5 @@
-//! Whose turn it is: of callers that wait, of tasks that share a thread, and of charges that are made one by one.
+//! Whose turn it is: of callers that wait, of tasks that share a thread, and of charges that are
+//! made one by one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,8 +12,8 @@ use tokio::task::JoinSet;
 
 use crate::Outcome;
 
-/// `block_on` has returned, and a task that it spawned has the turn. The test takes real time, because two runtimes have
-/// two paused clocks.
+/// `block_on` has returned, and a task that it spawned has the turn. The test takes real time,
+/// because two runtimes have two paused clocks.
 #[test]
 fn a_waiter_whose_runtime_is_not_driven_passes_the_turn_on() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

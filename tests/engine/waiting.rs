@@ -90,7 +90,8 @@ async fn waiters_of_one_key_are_served_in_their_order_and_ask_once_each() {
     assert!(store.calls() <= 41, "20 waiters asked {} times", store.calls());
 }
 
-/// During an outage there are no slots to wait for: the policy answers those whose time is up in the queue, too.
+/// During an outage there are no slots to wait for: the policy answers those whose time is up in
+/// the queue, too.
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_ends_in_the_queue_during_an_outage_ends_by_the_policy() {
     for (policy, admitted) in [(OnUnavailable::Allow, true), (OnUnavailable::Deny, false)] {
@@ -109,7 +110,8 @@ async fn a_wait_that_ends_in_the_queue_during_an_outage_ends_by_the_policy() {
             let (limiter, key) = (limiter.clone(), key.clone());
             async move { limiter.acquire(&short, &key).await }
         });
-        // The first gets the slot at 3600 s, and the second waits for its own when the store goes away.
+        // The first gets the slot at 3600 s, and the second waits for its own when the store goes
+        // away.
         let _ = first.await.unwrap().unwrap();
         store.fail();
         let answer = second.await.unwrap();

@@ -23,6 +23,7 @@ mod recovered;
 mod resolved;
 mod scopes;
 mod seen;
+mod strangers;
 mod tonic_server;
 
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Acquire, peek, reset, refund, block and unblock under `key!`, in memory and on Redis, through prefixes and hashed keys.
+//! Acquire, peek, reset, refund, block and unblock under `key!`, in memory and on Redis, through
+//! prefixes and hashed keys.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
@@ -145,7 +146,8 @@ async fn a_refusal_of_a_shadow_bans_nobody() {
     }
 }
 
-/// Its buckets are those of its windows and algorithm, whether the rule that it was made of has been used or not.
+/// Its buckets are those of its windows and algorithm, whether the rule that it was made of has
+/// been used or not.
 #[tokio::test]
 async fn what_a_used_rule_is_changed_to_is_worked_out_anew() {
     let base = || Rule::new("base", Limit::per_minute(10));
@@ -156,7 +158,8 @@ async fn what_a_used_rule_is_changed_to_is_worked_out_anew() {
         let limiter = RateLimiter::memory();
         let used = base();
         assert_eq!(limiter.acquire(&used, &alice()).await.unwrap().remaining(), 9);
-        // As if it had been written so: under one name, windows and algorithm are the same everywhere.
+        // As if it had been written so: under one name, windows and algorithm are the same
+        // everywhere.
         for other in [change(base()), change(used.clone()), change(used.clone()).clone(), change(used.clone())] {
             let error = limiter.acquire(&other, &alice()).await.unwrap_err();
             assert!(matches!(error, RateLimitError::Misconfigured(_)), "{error:?}");

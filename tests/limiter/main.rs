@@ -6,6 +6,7 @@
 mod support;
 
 mod byhand;
+mod cancellation;
 mod finding;
 mod keys;
 mod nodes;

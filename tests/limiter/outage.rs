@@ -51,7 +51,8 @@ async fn check(limiter: &RateLimiter) -> Result<Decision, RateLimitError> {
 fn assert_let_through(answer: Result<Decision, RateLimitError>) {
     let decision = answer.unwrap();
     assert!(decision.is_allowed() && decision.is_degraded(), "{decision:?}");
-    // While the server is up as far as anybody knows, a call that is not answered is judged by this process.
+    // While the server is up as far as anybody knows, a call that is not answered is judged by this
+    // process.
     assert!(matches!(decision.source(), Source::Nobody | Source::Fallback), "{decision:?}");
     assert_eq!((decision.limit(), decision.rule()), (1_000, "outage"));
 }
@@ -68,7 +69,8 @@ async fn assert_decides(limiter: &RateLimiter) {
     assert!(!check(limiter).await.unwrap().is_degraded());
 }
 
-/// What a client queues while it has no connection, and sends when it has one, is counted for calls long answered.
+/// What a client queues while it has no connection, and sends when it has one, is counted for calls
+/// long answered.
 #[tokio::test]
 async fn calls_of_an_outage_are_not_replayed_after_it() {
     let mut server = RedisServer::start();
@@ -187,7 +189,8 @@ async fn a_key_of_another_type_is_reported_also_under_allow() {
     assert!(!limiter.acquire(&RULE, &Key::of("other")).await.unwrap().is_degraded());
 }
 
-/// `local`: the limit goes on in this process, in bounded memory, and the store takes over again by itself.
+/// `local`: the limit goes on in this process, in bounded memory, and the store takes over again by
+/// itself.
 #[tokio::test]
 async fn local_goes_on_limiting_in_this_process() {
     let store = FaultyStore::new(MemoryStore::new());
@@ -308,7 +311,8 @@ async fn poll_once_and_drop(check: impl Future) {
     assert!(!answered, "an answer takes time");
 }
 
-/// A caller who stops waiting leaves nothing behind: no lock, no waiter, no connection that others have to wait for.
+/// A caller who stops waiting leaves nothing behind: no lock, no waiter, no connection that others
+/// have to wait for.
 #[tokio::test]
 async fn a_dropped_check_leaves_nothing_locked() {
     let server = RedisServer::start();

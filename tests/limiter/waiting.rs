@@ -103,8 +103,8 @@ async fn a_thousand_who_wait_are_no_herd() {
         waiting.spawn(async move { limiter.acquire(&rule, &alice()).await.is_ok() });
     }
     assert!(waiting.join_all().await.into_iter().all(|passed| passed));
-    // One admission for each; each refusal was waited for by the first in line alone. All who asked before the line
-    // was there asked once more.
+    // One admission for each; each refusal was waited for by the first in line alone. All who asked
+    // before the line was there asked once more.
     let asked = calls.load(Ordering::SeqCst);
     assert!(asked <= 1_000 + 1_000 / 10 + 20, "{asked} questions for 1,000 calls");
 }
@@ -149,7 +149,8 @@ async fn the_number_of_waiters_is_bounded() {
     assert_eq!(waiting.len(), 10_000);
 }
 
-/// A slot that comes free belongs to those who wait, not to the one for whom there is no room in their queue.
+/// A slot that comes free belongs to those who wait, not to the one for whom there is no room in
+/// their queue.
 #[tokio::test(start_paused = true)]
 async fn a_caller_for_whom_the_queue_has_no_room_is_not_admitted_ahead_of_it() {
     let (limiter, _) = counting();

@@ -11,7 +11,8 @@ use crate::samples::base;
 #[derive(Debug, Default)]
 struct Names {
     metrics: BTreeSet<String>,
-    /// In selectors, with the value or the alternatives they are compared with; the metric comes first.
+    /// In selectors, with the value or the alternatives they are compared with; the metric comes
+    /// first.
     selected: Vec<(String, String, String)>,
     /// In `by (…)`.
     grouped: BTreeSet<String>,

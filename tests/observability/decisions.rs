@@ -120,7 +120,8 @@ async fn a_call_that_waits_is_counted_once() {
     assert_eq!((count(&rule, "near_limit", "store"), count(&rule, "denied", "store"), all(&rule)), (1.0, 1.0, 2.0));
 }
 
-/// The labels of the functions below: they have names of their own, because the attribute takes no others.
+/// The labels of the functions below: they have names of their own, because the attribute takes no
+/// others.
 #[rate_limit(name = "observability.strict", key = "<user>", window = "1h", max = 1)]
 #[rate_limit(name = "observability.wide", window = "1h", max = 100)]
 async fn stacked(user: &str) -> Result<(), RateLimitError> {
@@ -143,7 +144,8 @@ async fn stacked_rules_are_counted_each_and_the_one_that_refuses_alone() {
     assert_eq!((of("observability.wide", "allowed"), of("observability.wide", "denied")), (1.0, 0.0));
 }
 
-/// A recorder of a test's own thread, in the midst of others, and one that comes late: nothing is kept of the first.
+/// A recorder of a test's own thread, in the midst of others, and one that comes late: nothing is
+/// kept of the first.
 #[test]
 fn whoever_records_now_is_asked_anew() {
     let rule = rule("late", 100);

@@ -1,4 +1,5 @@
-//! The events of the code are those of guide/reference/observability.md, by target, name, level and fields.
+//! The events of the code are those of guide/reference/observability.md, by target, name, level and
+//! fields.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -136,7 +137,8 @@ async fn counted(limiter: &RateLimiter, store: &FaultyStore<MemoryStore>) -> Res
     Ok(())
 }
 
-/// Everything but a login that cannot be renewed happens here, and nothing happens that is not documented.
+/// Everything but a login that cannot be renewed happens here, and nothing happens that is not
+/// documented.
 #[tokio::test]
 async fn what_happens_is_logged_as_it_is_documented() {
     let _alone = ALONE.lock().await;
@@ -187,7 +189,8 @@ async fn what_happens_is_logged_as_it_is_documented() {
     assert_eq!(missed, ["login_expires"]);
 }
 
-/// A proxy that names no client merges all of its clients: that is said, once for each reason, and not at each request.
+/// A proxy that names no client merges all of its clients: that is said, once for each reason, and
+/// not at each request.
 #[test]
 fn a_trusted_proxy_that_names_no_client_is_told_once() {
     let (log, _listening) = Log::listen();

@@ -1,4 +1,5 @@
-//! A limiter that every call makes for itself limits nothing. Where the attribute cannot see that, it is logged.
+//! A limiter that every call makes for itself limits nothing. Where the attribute cannot see that,
+//! it is logged.
 
 use std::sync::{Arc, LazyLock};
 
@@ -101,10 +102,12 @@ impl Service {
     }
 }
 
-/// Calls a function nine times; says how many were admitted, and how often a limiter per call was reported.
+/// Calls a function nine times; says how many were admitted, and how often a limiter per call was
+/// reported.
 async fn nine(call: impl AsyncFn() -> Outcome) -> (usize, usize) {
     let (log, _listening) = Log::listen();
-    // Attributes without a limiter of their own use this one: that of the process warns once, which another test awaits.
+    // Attributes without a limiter of their own use this one: that of the process warns once, which
+    // another test awaits.
     let others = RateLimiter::memory();
     let admitted = others.scope(async {
         let mut admitted = 0;

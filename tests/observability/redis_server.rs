@@ -10,7 +10,8 @@ use crate::samples::{Samples, record};
 use crate::support::redis::RedisServer;
 use crate::support::unique;
 
-/// What commands carry is counted for the process as a whole, so tests on Redis go one after the other.
+/// What commands carry is counted for the process as a whole, so tests on Redis go one after the
+/// other.
 pub(crate) static ALONE: Mutex<()> = Mutex::const_new(());
 
 /// Waits for what happens on the other side of a connection.
@@ -117,7 +118,8 @@ async fn calls_that_share_commands_and_what_is_cached() {
     for caller in callers {
         caller.await.unwrap();
     }
-    // One of them asks again, because the admissions have made the cache forget; the others are answered by it.
+    // One of them asks again, because the admissions have made the cache forget; the others are
+    // answered by it.
     for _ in 0..10 {
         let _ = limiter.acquire(&rule, &Key::of("hot")).await;
     }

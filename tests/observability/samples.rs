@@ -27,8 +27,8 @@ pub(crate) struct Samples {
     pub(crate) helps: BTreeMap<String, String>,
 }
 
-/// Records for the whole process from the first call on: connections are told of by tasks on other threads. Tests tell
-/// each other apart by the names of their rules and servers.
+/// Records for the whole process from the first call on: connections are told of by tasks on other
+/// threads. Tests tell each other apart by the names of their rules and servers.
 pub(crate) fn record() -> &'static PrometheusHandle {
     static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
     HANDLE.get_or_init(|| {

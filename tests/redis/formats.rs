@@ -11,8 +11,9 @@ use std::time::Duration;
 use crate::support::redis::shared;
 use crate::support::unique;
 use ratelimit_runtime::store::{Answer, Request, Store, Verdict};
+use ratelimit_runtime::testkit::scripts;
 use ratelimit_runtime::{
-    Key, KeyPart, Limit, OnUnavailable, RateLimitError, RateLimiter, RateLimiterBuilder, Rule, rate_limit,
+    Algorithm, Key, KeyPart, Limit, OnUnavailable, RateLimitError, RateLimiter, RateLimiterBuilder, Rule, rate_limit,
 };
 
 type Outcome = Result<(), RateLimitError>;
@@ -286,13 +287,19 @@ async fn names_are_escaped() {
         ("a\nb\0", "a%0Ab%00"),
         ("a%3Alogin", "a%253Alogin"),
         ("Größe", "Größe"),
-        ("", ""),
     ];
     for (name, stored) in names {
         let rule = Rule::new(name, Limit::per_minute(1));
         assert_eq!(rule.name(), name, "decisions show the name as it was given");
         assert_eq!(key_of(&rule, &Key::of("x")).await, format!("rl1:sw-60s:{stored}:<x>"));
     }
+}
+
+/// As the attribute refuses one, at compile time.
+#[test]
+#[should_panic = "the name of a rule has at least one character"]
+fn an_empty_name_is_refused() {
+    let _ = Rule::named("", Limit::per_minute(1));
 }
 
 #[tokio::test]
@@ -426,4 +433,17 @@ async fn the_log_on_redis_is_a_sorted_set_of_microseconds_that_expires() {
 fn server_time(time: &str) -> u64 {
     let (seconds, micros) = time.split_once('\n').unwrap();
     seconds.parse::<u64>().unwrap() * 1_000_000 + micros.parse::<u64>().unwrap()
+}
+
+/// The numbers in questions to a script, and the abbreviations in keys, that the page has frozen.
+#[test]
+fn every_algorithm_has_the_number_and_the_abbreviation_that_are_written_down() {
+    const PAGE: &str = include_str!("../../ratelimit-runtime/src/guide/reference/redis_format.md");
+    let table = PAGE.lines().skip_while(|line| !line.starts_with("| algorithm | number in a question |"));
+    let written: BTreeSet<_> = table.take_while(|line| line.starts_with('|')).skip(2).map(str::to_owned).collect();
+    let algorithms = Algorithm::ALL.iter().map(|&algorithm| {
+        format!("| `{algorithm}` | {} | `{}` |", scripts::number(algorithm), scripts::tag(algorithm))
+    });
+    assert_eq!(algorithms.collect::<BTreeSet<_>>(), written);
+    assert_eq!(written.len(), Algorithm::ALL.len());
 }

@@ -18,14 +18,6 @@ use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-const ALGORITHMS: [Algorithm; 5] = [
-    Algorithm::SlidingWindow,
-    Algorithm::FixedWindow,
-    Algorithm::SlidingCounter,
-    Algorithm::TokenBucket,
-    Algorithm::LeakyBucket,
-];
-
 /// How often the server was told a command.
 fn calls(server: &RedisServer, command: &str) -> i64 {
     let stats = server.info("commandstats", &format!("cmdstat_{command}"));
@@ -115,7 +107,7 @@ async fn all_algorithms_tell_callers_who_share_a_command_what_they_tell_one_afte
     let (together, apart) = (store(true), store(false));
     together.ready().await.unwrap();
     apart.ready().await.unwrap();
-    for (algorithm, max, block) in ALGORITHMS.into_iter().flat_map(|algorithm| {
+    for (algorithm, max, block) in Algorithm::ALL.iter().flat_map(|&algorithm| {
         [(algorithm, 40, Duration::ZERO), (algorithm, 200, Duration::ZERO), (algorithm, 30, Duration::from_secs(5))]
     }) {
         let name = unique(&format!("{algorithm:?}{max}{block:?}"));

@@ -1,11 +1,13 @@
-//! Lists of keys: bounded pages of a server of any size, also across lost connections and fail-overs.
+//! Lists of keys: bounded pages of a server of any size, also across lost connections and
+//! fail-overs.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::{Algorithm, Key, Keys, Limit, RateLimitError, RateLimiter, RedisStore, Rule};
+use ratelimit_runtime::store::Cursor;
+use ratelimit_runtime::{Algorithm, Key, Keys, Limit, MemoryStore, RateLimitError, RateLimiter, RedisStore, Rule};
 
 use super::PATIENCE;
 use crate::support::proxy::Proxy;
@@ -69,6 +71,90 @@ async fn a_lost_connection_loses_no_key() {
     let mut listed: BTreeSet<Key> = keys.next_page().await.unwrap().unwrap().into_iter().collect();
     proxy.reset_all();
     listed.extend(rest(&mut keys).await);
+    assert_eq!(listed, expected);
+}
+
+/// The cursor of a list after its first page, as bytes.
+async fn stored(mut keys: Keys, listed: &mut BTreeSet<Key>) -> Vec<u8> {
+    assert_eq!(keys.cursor(), None);
+    listed.extend(keys.next_page().await.unwrap().unwrap());
+    keys.cursor().unwrap().as_bytes().to_vec()
+}
+
+#[tokio::test]
+async fn another_process_goes_on_where_a_list_has_come_to() {
+    let server = RedisServer::start();
+    let limiter = || strict().redis(&server.url()).build().unwrap();
+    let expected = charge(&limiter(), &RULE, 3_000).await;
+    let (mut listed, mut pages, mut cursor) = (BTreeSet::new(), 1, None);
+    cursor.replace(stored(limiter().keys(&RULE), &mut listed).await);
+    while let Some(bytes) = cursor.take() {
+        let mut keys = limiter().keys(&RULE).resume(Cursor::from_bytes(bytes));
+        listed.extend(keys.next_page().await.unwrap().unwrap());
+        pages += 1;
+        cursor = keys.cursor().map(|cursor| cursor.as_bytes().to_vec());
+        if cursor.is_none() {
+            assert_eq!(keys.next_page().await.unwrap(), None, "the last page was the last");
+        }
+    }
+    assert_eq!(listed, expected);
+    assert!((9..=13).contains(&pages), "{pages} pages for 3,000 keys: no page is listed twice");
+}
+
+/// As after a restart: the same address, the same keys, another order.
+#[tokio::test]
+async fn another_server_begins_again() {
+    let (first, second) = (RedisServer::start(), RedisServer::start());
+    let on = |server: &RedisServer| strict().redis(&server.url()).build().unwrap();
+    charge(&on(&first), &RULE, 1_000).await;
+    let expected = charge(&on(&second), &RULE, 1_000).await;
+    let cursor = stored(on(&first).keys(&RULE), &mut BTreeSet::new()).await;
+    let mut keys = on(&second).keys(&RULE).resume(Cursor::from_bytes(cursor));
+    assert_eq!(rest(&mut keys).await, expected, "also those that the other server has on its first page");
+}
+
+#[tokio::test]
+async fn a_cursor_that_is_not_of_these_keys_is_an_error() {
+    let server = RedisServer::start();
+    let redis = strict().redis(&server.url()).build().unwrap();
+    let memory = || strict().store(MemoryStore::new()).build().unwrap();
+    charge(&redis, &RULE, 1_000).await;
+    let of_redis = stored(redis.keys(&RULE), &mut BTreeSet::new()).await;
+    let in_memory = memory();
+    let of_memory = stored(in_memory.keys(&RULE), &mut BTreeSet::new()).await;
+    let other = Rule::new("other", Limit::per_hour(5));
+    let mut changed = of_redis.clone();
+    changed[3] ^= 1;
+    for (what, keys, cursor) in [
+        ("of another rule", redis.keys(&other), &of_redis[..]),
+        ("changed", redis.keys(&RULE), &changed),
+        ("cut", redis.keys(&RULE), &of_redis[..of_redis.len() - 1]),
+        ("empty", redis.keys(&RULE), &[]),
+        ("of memory", redis.keys(&RULE), &of_memory),
+        ("of Redis", in_memory.keys(&RULE), &of_redis),
+        ("of another memory", memory().keys(&RULE), &of_memory),
+    ] {
+        let error = keys.resume(Cursor::from_bytes(cursor)).next_page().await.unwrap_err();
+        assert!(matches!(error, RateLimitError::Misconfigured(_)), "{what}: {error}");
+        assert!(error.to_string().contains("begin with the first page"), "{what}: {error}");
+    }
+    assert_eq!(rest(&mut in_memory.keys(&RULE).resume(Cursor::from_bytes(of_memory))).await, BTreeSet::new());
+}
+
+/// Then a list goes on over the same connection alone, and another one begins again.
+#[tokio::test]
+async fn who_may_not_ask_for_the_process_lists_all_keys() {
+    let server = RedisServer::start_with(&["--user", "shop", "on", ">pw", "~*", "+@all", "-info"]);
+    let limiter = || strict().redis(&format!("redis://shop:pw@{}/", server.address())).build().unwrap();
+    let first = limiter();
+    let expected = charge(&first, &RULE, 1_000).await;
+    let mut listed = BTreeSet::new();
+    let cursor = stored(first.keys(&RULE), &mut listed).await;
+    let resume = |limiter: RateLimiter| limiter.keys(&RULE).resume(Cursor::from_bytes(cursor.clone()));
+    assert_eq!(rest(&mut resume(limiter())).await, expected);
+    let others = rest(&mut resume(first)).await;
+    assert!(others.len() < expected.len(), "{} keys behind the first page", others.len());
+    listed.extend(others);
     assert_eq!(listed, expected);
 }
 

@@ -12,14 +12,6 @@ use ratelimit_runtime::store::Request;
 use ratelimit_runtime::{Algorithm, Limit, LogLayout, RedisStore, Store};
 use tokio::task::JoinSet;
 
-const ALGORITHMS: [Algorithm; 5] = [
-    Algorithm::SlidingWindow,
-    Algorithm::FixedWindow,
-    Algorithm::SlidingCounter,
-    Algorithm::TokenBucket,
-    Algorithm::LeakyBucket,
-];
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn twenty_thousand_concurrent_calls_are_counted_exactly() {
     let server = shared();
@@ -213,7 +205,7 @@ async fn a_group_of_which_one_key_cannot_be_charged_charges_none() {
     let members = (first..first + 300).flat_map(|time| [time.to_string(), time.to_string()]);
     let add: Vec<String> = ["ZADD".to_owned(), large.clone()].into_iter().chain(members).collect();
     assert_eq!(server.cli(&add), "300");
-    for algorithm in ALGORITHMS {
+    for &algorithm in Algorithm::ALL {
         let (one, two) = (unique("one"), unique("two"));
         let broken = Request::new(large.as_bytes(), Algorithm::SlidingWindow, &limits).reserving();
         let others = [&one, &two].map(|key| Request::new(key.as_bytes(), algorithm, &limits).reserving());

@@ -1,5 +1,5 @@
-//! The bytes of every form in which a key is kept on Redis, as `guide/reference/redis_format.md` describes them. Frozen
-//! from the first release on: a test here that fails is a new format.
+//! The bytes of every form in which a key is kept on Redis, as `guide/reference/redis_format.md`
+//! describes them. Frozen from the first release on: a test here that fails is a new format.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 #![allow(clippy::string_slice, reason = "hexadecimal digits")]
@@ -158,7 +158,8 @@ async fn a_ring_that_grows_around_its_end() {
         }
         key.pass(micros);
     }
-    // Version, slots, the first entry's, entries; how many of them are before the gap, and how long that is.
+    // Version, slots, the first entry's, entries; how many of them are before the gap, and how long
+    // that is.
     let state = || {
         let bytes = key.bytes("");
         let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
@@ -267,4 +268,33 @@ async fn a_counter_without_scripts() {
     let stored = key.bytes("%plain");
     assert_eq!(stored, [3_u64.to_be_bytes(), ticket.to_be_bytes()].concat());
     assert!(0 < ticket && ticket < NONE);
+}
+
+/// What the first admission under a limit of five a minute stores, of every algorithm that there
+/// is.
+#[tokio::test]
+async fn the_first_admission_of_every_algorithm_is_stored_as_it_always_was() {
+    const REFILL: u64 = MINUTE / 5;
+    let at = START;
+    let counter = |lasts, rest: &[u64]| [&[at, 0, 0, at + lasts, at, at], rest].concat();
+    let unused = 1 << 52;
+    let low_water = [at, unused, 0, at, unused, 0];
+    let golden = [
+        ("sliding_window", vec![at, at]),
+        ("sliding_counter", counter(2 * MINUTE, &[at, 1, 0])),
+        ("fixed_window", counter(MINUTE, &[at, 1, 0])),
+        ("token_bucket", counter(REFILL, &[[1, 0, at].as_slice(), &low_water].concat())),
+        ("leaky_bucket", counter(REFILL, &[[at + REFILL, 0, 5].as_slice(), &low_water].concat())),
+    ];
+    for &algorithm in Algorithm::ALL {
+        let name = algorithm.to_string();
+        let golden = golden.iter().find(|(golden, _)| *golden == name);
+        let (_, golden) = golden.unwrap_or_else(|| panic!("what {name} stores is not written down here"));
+        let key = Key::new(algorithm, &[Limit::per_minute(5)]);
+        key.acquire(1).await;
+        let is_set = shared().cli(&["TYPE", &key.name]) == "zset";
+        let stored =
+            if is_set { key.members().iter().map(|member| member.parse().unwrap()).collect() } else { key.numbers() };
+        assert_eq!(stored, *golden, "{name}");
+    }
 }

@@ -15,7 +15,7 @@ mod sorted_set;
 use std::time::Duration;
 
 use ratelimit_runtime::store::Request;
-use ratelimit_runtime::testkit::FakeClock;
+use ratelimit_runtime::testkit::{FakeClock, Reference};
 use ratelimit_runtime::{Algorithm, Limit, LogLayout, MemoryStore, RedisStore, Store};
 
 const SECOND: u64 = 1_000_000;

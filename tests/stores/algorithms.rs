@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use ratelimit_runtime::clock::Clock as _;
 use ratelimit_runtime::store::{Answer, Request, Store as _, Verdict};
-use ratelimit_runtime::testkit::FakeClock;
+use ratelimit_runtime::testkit::{FakeClock, Reference};
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore};
 
 const ALGORITHMS: &[Algorithm] = Algorithm::ALL;
@@ -91,19 +91,6 @@ fn at_once<T: Unpin>(answer: Answer<'_, T>) -> T {
     }
 }
 
-/// What an interval of one window holds at most, by calls that are not given back: half-open, and
-/// closed.
-fn bounds(algorithm: Algorithm, limit: Limit) -> (u64, u64) {
-    let (max, capacity) = (limit.max(), limit.capacity());
-    match algorithm {
-        Algorithm::SlidingWindow => (max, 2 * max),
-        Algorithm::FixedWindow => (2 * max - 1, 2 * max),
-        // One call is never more than one.
-        Algorithm::SlidingCounter => ((2 * max - 2).max(max), 2 * max - 1),
-        _ => (capacity + max - 1, capacity + max),
-    }
-}
-
 const WINDOW: u64 = 60_000_000;
 const MAX: u64 = 5;
 
@@ -175,7 +162,7 @@ fn a_sliding_counter_reaches_twice_max_less_one_if_a_call_was_given_back() {
 
 #[test]
 fn buckets_reach_burst_and_max_less_one_and_one_more_where_both_ends_count() {
-    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
+    for &algorithm in ALGORITHMS.iter().filter(|algorithm| algorithm.has_burst()) {
         for (limit, burst) in [(per_minute(), MAX), (per_minute().with_burst(12), 12), (per_minute().with_burst(1), 1)]
         {
             let mut key = Key::new(algorithm, &[limit]);
@@ -271,10 +258,7 @@ fn config(cases: u32) -> ProptestConfig {
 }
 
 fn capacity(algorithm: Algorithm, limit: Limit) -> u64 {
-    match algorithm {
-        Algorithm::TokenBucket | Algorithm::LeakyBucket => limit.capacity(),
-        _ => limit.max(),
-    }
+    if algorithm.has_burst() { limit.capacity() } else { limit.max() }
 }
 
 proptest! {
@@ -292,7 +276,7 @@ proptest! {
                     key.drain();
                 }
             }
-            let ((half_open, closed), (most, most_closed)) = (key.busiest(), bounds(algorithm, limit));
+            let ((half_open, closed), (most, most_closed)) = (key.busiest(), Reference::new(algorithm).bounds(limit));
             prop_assert!(half_open <= most, "{:?}: {} in a half-open interval, at most {}", algorithm, half_open, most);
             prop_assert!(closed <= most_closed, "{:?}: {} in a closed one, at most {}", algorithm, closed, most_closed);
         }
@@ -382,7 +366,7 @@ proptest! {
 /// due has come.
 #[test]
 fn rates_that_do_not_divide_lose_nothing() {
-    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
+    for &algorithm in ALGORITHMS.iter().filter(|algorithm| algorithm.has_burst()) {
         let limit = Limit::new(7, Duration::from_micros(1_000_003)).with_burst(1);
         let mut key = Key::new(algorithm, &[limit]);
         let start = key.now();
@@ -425,7 +409,7 @@ fn a_burst_is_no_larger_than_what_a_year_fills() {
     assert_eq!(Limit::per_day(2).with_burst(731).capacity(), 731);
     assert_eq!(Limit::new(5, year).with_burst(6).capacity(), 5);
     assert_eq!(Limit::new(Limit::MAX_COUNT, year).capacity(), Limit::MAX_COUNT);
-    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
+    for &algorithm in ALGORITHMS.iter().filter(|algorithm| algorithm.has_burst()) {
         let limits = [Limit::per_minute(1).with_burst(Limit::MAX_COUNT)];
         let mut key = Key::new(algorithm, &limits);
         assert!(key.request(1).horizon() <= year);

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,6 +67,37 @@ fn table() -> impl Iterator<Item = Vec<&'static str>> {
         .skip_while(|line| !line.starts_with("| algorithm | store |"))
         .take_while(|line| line.starts_with('|'))
         .map(cells)
+}
+
+/// Every table of the page that has a row for algorithms has one for each, and what it says of
+/// bursts is so.
+#[test]
+fn every_table_has_all_algorithms() {
+    let all: BTreeSet<_> = Algorithm::ALL.iter().map(ToString::to_string).collect();
+    let mut tables = 0;
+    let mut lines = PAGE.lines().peekable();
+    while let Some(line) = lines.next() {
+        let header = cells(line);
+        if !line.starts_with('|') || !["algorithm", "take"].contains(&header[0]) {
+            continue;
+        }
+        tables += 1;
+        let mut listed = BTreeSet::new();
+        while let Some(row) = lines.next_if(|line| line.starts_with('|')) {
+            let row = cells(row);
+            // `fixed_window`, `sliding_counter`: one row for both.
+            let algorithms = row[0].split('`').filter_map(|word| word.parse::<Algorithm>().ok());
+            for algorithm in algorithms {
+                listed.insert(algorithm.to_string());
+                if let Some(at) = header.iter().position(|column| *column == "burst") {
+                    assert_eq!(row[at], yes_or_no(algorithm.has_burst()), "a burst of {algorithm}");
+                }
+            }
+        }
+        assert_eq!(listed, all, "the table below {line}");
+    }
+    assert_eq!(tables, 6, "tables of algorithms");
+    assert!(PAGE.contains("| algorithm | burst |"), "a table says which have a burst");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use ratelimit_runtime::store::{Answer, DenyCache, Request, Store, Verdict};
+use ratelimit_runtime::store::{Answer, DenyCache, Feature, Request, Store, Verdict};
 use ratelimit_runtime::testkit::{FakeClock, conformance};
 use ratelimit_runtime::{Algorithm, Limit, LogLayout, MemoryStore, RedisStore, conformance};
 use tokio::runtime::Runtime;
@@ -175,15 +175,8 @@ async fn every_write_on_redis_expires_within_its_horizon() {
     const BLOCK: Duration = Duration::from_secs(600);
     let server = shared();
     let limits = [Limit::per_minute(3), Limit::new(5, Duration::from_millis(90_001))];
-    for (algorithm, is_zset) in [
-        (Algorithm::SlidingWindow, true),
-        (Algorithm::SlidingWindow, false),
-        (Algorithm::SlidingCounter, false),
-        (Algorithm::FixedWindow, false),
-        (Algorithm::TokenBucket, false),
-        (Algorithm::LeakyBucket, false),
-    ] {
-        let layout = if is_zset { LogLayout::Zset } else { LogLayout::Ring };
+    let layouts = [LogLayout::Zset, LogLayout::Ring];
+    for (algorithm, layout) in Algorithm::ALL.iter().flat_map(|&algorithm| layouts.map(|layout| (algorithm, layout))) {
         let store = RedisStore::new(&server.url()).unwrap().log_layout(layout);
         let key = unique("expires");
         let request = Request::new(key.as_bytes(), algorithm, &limits);
@@ -200,7 +193,7 @@ async fn every_write_on_redis_expires_within_its_horizon() {
             expires(longest, "acquire");
             store.refund(request, admitted.ticket).await.unwrap();
             expires(longest, "refund");
-            if !is_zset {
+            if store.capabilities().supports_feature(algorithm, Feature::Reserve) {
                 let reserved = store.acquire(request.reserving()).await.unwrap();
                 expires(longest, "reserve");
                 if round % 2 == 0 {

@@ -180,10 +180,7 @@ async fn play(redis: &RedisStore, clock: &FakeClock, kind: Kind, shape: &Shape, 
 }
 
 fn capacity(algorithm: Algorithm, limits: &[Limit]) -> u64 {
-    let capacity = |limit: &Limit| match algorithm {
-        Algorithm::TokenBucket | Algorithm::LeakyBucket => limit.capacity(),
-        _ => limit.max(),
-    };
+    let capacity = |limit: &Limit| if algorithm.has_burst() { limit.capacity() } else { limit.max() };
     limits.iter().map(capacity).min().unwrap()
 }
 
@@ -243,9 +240,8 @@ fn compare_as(kind: Kind) {
     runtime.block_on(redis.ready()).unwrap();
     let cases = std::env::var("RATELIMIT_TEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(100);
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
-    let buckets = matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket);
     let rewind = algorithm != Algorithm::SlidingWindow && !deny_cache;
-    let strategy = (shapes(buckets, layout != Some(LogLayout::Zset)), steps(rewind));
+    let strategy = (shapes(algorithm.has_burst(), layout != Some(LogLayout::Zset)), steps(rewind));
     let result = runner.run(&strategy, |(shape, steps)| {
         runtime.block_on(play(&redis, &clock, kind, &shape, &steps));
         Ok(())
@@ -263,27 +259,18 @@ fn a_log_that_is_a_ring_is_the_same() {
     compare(Algorithm::SlidingWindow, Some(LogLayout::Ring));
 }
 
-#[test]
-fn a_log_that_becomes_a_ring_is_the_same() {
-    compare(Algorithm::SlidingWindow, None);
+macro_rules! every {
+    ($($(#[$attribute:meta])* $variant:ident $module:ident $state:tt $row:tt)*) => {
+        /// A log in its own layout: as a sorted set that becomes a ring.
+        mod every {
+            use super::*;
+
+            $(#[test]
+            fn $module() {
+                compare(Algorithm::$variant, None);
+            })*
+        }
+    };
 }
 
-#[test]
-fn a_fixed_window_is_the_same() {
-    compare(Algorithm::FixedWindow, None);
-}
-
-#[test]
-fn a_sliding_counter_is_the_same() {
-    compare(Algorithm::SlidingCounter, None);
-}
-
-#[test]
-fn a_token_bucket_is_the_same() {
-    compare(Algorithm::TokenBucket, None);
-}
-
-#[test]
-fn a_leaky_bucket_is_the_same() {
-    compare(Algorithm::LeakyBucket, None);
-}
+ratelimit_runtime::__algorithms!(every);

@@ -13,6 +13,7 @@ const lanes = ["sliding_window", "fixed_window"].map((algorithm) => {
   document.querySelector("#lanes").append(root);
   const part = (name) => root.querySelector(name);
   const lane = { part, algorithm: () => part("select").value };
+  part("select").append(...Object.keys(ALGORITHMS).map((name) => new Option(name)));
   part("select").value = algorithm;
   part("select").addEventListener("change", () => start());
   part(".copy").addEventListener("click", () => copy(lane));

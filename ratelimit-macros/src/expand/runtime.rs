@@ -1,11 +1,8 @@
-//! The names of the runtime crate that expansions use: all of them, and nowhere else.
+//! The paths into the runtime crate that expansions use.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote_spanned;
 use syn::Path;
-
-use crate::check::rule::limits::algorithm::Algorithm;
-use crate::check::rule::on_unavailable::OnUnavailable;
 
 /// The runtime crate.
 pub(crate) struct Runtime {
@@ -35,24 +32,18 @@ impl Runtime {
         quote_spanned!(span=> __ratelimit)
     }
 
-    pub(crate) fn algorithm(&self, algorithm: Algorithm) -> TokenStream {
+    /// A variant of one of its enums.
+    pub(crate) fn variant(of: &str, name: &str) -> TokenStream {
         let mixed = Span::mixed_site();
-        match algorithm {
-            Algorithm::SlidingWindow => self.sliding_window(mixed),
-            Algorithm::SlidingCounter => self.sliding_counter(mixed),
-            Algorithm::FixedWindow => self.fixed_window(mixed),
-            Algorithm::TokenBucket => self.token_bucket(mixed),
-            Algorithm::LeakyBucket => self.leaky_bucket(mixed),
-        }
+        let (private, of, name) = (Self::private(mixed), Ident::new(of, mixed), Ident::new(name, mixed));
+        quote_spanned!(mixed=> #private::#of::#name)
     }
 
-    pub(crate) fn on_unavailable(&self, on_unavailable: OnUnavailable) -> TokenStream {
-        let mixed = Span::mixed_site();
-        match on_unavailable {
-            OnUnavailable::Allow => self.allow(mixed),
-            OnUnavailable::Deny => self.deny(mixed),
-            OnUnavailable::Local => self.local(mixed),
-        }
+    /// A function of its builder of checks.
+    pub(crate) fn check_builder(function: &str, span: Span) -> TokenStream {
+        let span = span.resolved_at(Span::mixed_site());
+        let (private, function) = (Self::private(span), Ident::new(function, span));
+        quote_spanned!(span=> #private::CheckBuilder::#function)
     }
 }
 
@@ -77,23 +68,7 @@ paths! {
     rule_derived => Rule::derived;
     rule_derived_nth => Rule::derived_nth;
     limit => Limit::new;
-    sliding_window => Algorithm::SlidingWindow;
-    sliding_counter => Algorithm::SlidingCounter;
-    fixed_window => Algorithm::FixedWindow;
-    token_bucket => Algorithm::TokenBucket;
-    leaky_bucket => Algorithm::LeakyBucket;
-    allow => OnUnavailable::Allow;
-    deny => OnUnavailable::Deny;
-    local => OnUnavailable::Local;
     // Checks
-    check => CheckBuilder::new;
-    check_on => CheckBuilder::on;
-    check_max => CheckBuilder::max;
-    check_cost => CheckBuilder::cost;
-    check_shadow => CheckBuilder::shadow;
-    check_reserves => CheckBuilder::reserve;
-    check_text => CheckBuilder::text;
-    check_part => CheckBuilder::part;
     limiter => limiter;
     number => count;
     // Guards
@@ -118,30 +93,4 @@ paths! {
     builder_text => KeyBuilder::text;
     builder_part => KeyBuilder::part;
     builder_finish => KeyBuilder::finish;
-}
-
-/// `ours => theirs`: a function for the name of each method.
-macro_rules! methods {
-    ($($ours:ident => $method:ident;)*) => {
-        $(pub(crate) fn $ours() -> Ident {
-            Ident::new(stringify!($method), Span::mixed_site())
-        })*
-    };
-}
-
-/// The names of methods: of a rule, a limit and `KeyPart`.
-pub(crate) mod method {
-    use proc_macro2::{Ident, Span};
-
-    methods! {
-        and => and;
-        burst => with_burst;
-        policy => with_policy;
-        algorithm => with_algorithm;
-        block => with_block;
-        wait => with_wait;
-        timeout => with_timeout;
-        on_unavailable => with_on_unavailable;
-        write_key => write_key;
-    }
 }

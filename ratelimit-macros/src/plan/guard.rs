@@ -20,7 +20,7 @@ pub(crate) fn plan(rules: Vec<Rule>) -> Guard {
         return Guard::Reserve(checks, counts);
     }
     match checks.pop() {
-        Some(only) if checks.is_empty() && only.when.is_none() => Guard::One(Box::new(only)),
+        Some(only) if checks.is_empty() && only.call.when.is_none() => Guard::One(Box::new(only)),
         last => {
             checks.extend(last);
             Guard::All(checks)

@@ -1,6 +1,7 @@
 //! What goes through all the stages.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
+mod arguments;
 mod expansion_doc;
 mod generated;
 mod guard;

@@ -8,8 +8,8 @@ use super::status::{LimitStatus, Standing};
 /// The state of one key, for all limits of the demand. `now` never steps back, and the state has
 /// not expired.
 pub(crate) trait AlgorithmState: Default {
-    /// Whether a charge is kept with its time. Else what is settled or given back brings everything
-    /// to that moment.
+    /// Whether a charge is kept with its time. Else what is committed or given back brings
+    /// everything to that moment.
     const KEEPS_TIMES: bool;
 
     /// What the limits say to the call.

@@ -17,7 +17,7 @@ pub(crate) struct LimitStatus {
 
 impl LimitStatus {
     /// The wait of a call where open reservations count: `with` them, and `without`. `None` means
-    /// that the call does not fit before some of them are settled.
+    /// that the call does not fit before some of them end.
     pub(crate) fn wait_behind_reservations(with: Option<u64>, without: u64) -> u64 {
         with.unwrap_or(u64::MAX).min(without.max(RESERVED_WAIT))
     }

@@ -1,8 +1,8 @@
-//! What becomes of a check that the store did not answer ([`Instead`]), and the memory in which limits go on meanwhile
-//! ([`Fallback`]).
+//! [`Fallback`]: the memory of this process, in which limits go on while the store gives no answer.
 //!
-//! The limits are the same and the memory is bounded. What is charged there is unknown to the store, and forgotten by
-//! itself; a block that was set there, by a rule or by hand, goes on refusing in this process once the store is back.
+//! The limits are the same and the memory is bounded. What is charged there is unknown to the
+//! store, and expires by itself; a block that was set there, by a rule or by hand, goes on refusing
+//! in this process once the store is back.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -10,40 +10,9 @@ use std::time::{Duration, Instant};
 use once_cell::sync::OnceCell;
 
 use super::check::Check;
-use crate::error::{RateLimitError, StoreError, StoreErrorKind};
-use crate::rule::OnUnavailable;
+use crate::error::{RateLimitError, StoreError};
 use crate::store::memory::MemoryStore;
-use crate::store::{Answer, Health, Request, Store, Verdict};
-
-/// Who answers instead of the store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Instead {
-    /// The memory of this process.
-    Memory,
-    /// Nobody: the call goes on unchecked.
-    Nobody,
-    /// The error itself.
-    Error,
-}
-
-impl Instead {
-    /// The rows of the table at [`OnUnavailable`].
-    pub(super) fn of(policy: OnUnavailable, kind: StoreErrorKind, health: Health) -> Self {
-        let serves = match kind {
-            StoreErrorKind::Unavailable => false,
-            StoreErrorKind::TimedOut => health == Health::Up,
-            // Whoever can fill a store must not be able to switch limits off.
-            StoreErrorKind::Full => true,
-            StoreErrorKind::Misconfigured | StoreErrorKind::Unsupported => return Self::Error,
-        };
-        match policy {
-            OnUnavailable::Allow if serves => Self::Memory,
-            OnUnavailable::Allow => Self::Nobody,
-            OnUnavailable::Local => Self::Memory,
-            OnUnavailable::Deny => Self::Error,
-        }
-    }
-}
+use crate::store::{Answer, Request, Store, Verdict};
 
 /// The memory of one limiter, made when it is first needed.
 #[derive(Debug, Default)]
@@ -87,9 +56,9 @@ impl Fallback {
     }
 
     /// The refusal of a key that was blocked here while the store did not answer.
-    pub(super) fn blocked(&self, check: &Check<'_>, request: Request<'_>) -> Option<Verdict> {
+    pub(super) fn blocked(&self, check: &Check<'_>) -> Option<Verdict> {
         let memory = self.memory.get()?;
-        memory.blocked(check, request)
+        memory.blocked(check)
     }
 
     /// Forgets the key here as well.
@@ -124,11 +93,11 @@ impl Fallback {
 }
 
 impl Memory {
-    fn blocked(&self, check: &Check<'_>, request: Request<'_>) -> Option<Verdict> {
+    fn blocked(&self, check: &Check<'_>) -> Option<Verdict> {
         if check.shadow || !self.has_blocks() {
             return None;
         }
-        known(self.store.peek(request)).ok().filter(|verdict| verdict.blocked)
+        known(self.store.peek(check.as_request())).ok().filter(|verdict| verdict.blocked)
     }
 
     fn note(&self, verdict: &Verdict) {
@@ -155,31 +124,4 @@ fn millis(duration: Duration) -> u64 {
 /// Memory answers at once.
 fn known<T>(answer: Answer<'_, T>) -> Result<T, StoreError> {
     answer.known().unwrap_or_else(|_| Err(StoreError::unavailable("the memory of this process did not answer at once")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The table in the documentation of [`OnUnavailable`].
-    #[test]
-    fn a_store_that_is_up_is_never_a_reason_to_let_calls_through() {
-        use Health::{Down, Slow, Up};
-        use Instead::{Error, Memory, Nobody};
-        use OnUnavailable::{Allow, Deny, Local};
-        use StoreErrorKind::{Full, Misconfigured, TimedOut, Unavailable, Unsupported};
-        for (kind, health, local, allow) in [
-            (TimedOut, Up, Memory, Memory),
-            (TimedOut, Slow, Memory, Nobody),
-            (TimedOut, Down, Memory, Nobody),
-            (Unavailable, Slow, Memory, Nobody),
-            (Unavailable, Down, Memory, Nobody),
-            (Full, Up, Memory, Memory),
-            (Misconfigured, Up, Error, Error),
-            (Unsupported, Up, Error, Error),
-        ] {
-            let of = |policy| Instead::of(policy, kind, health);
-            assert_eq!((of(Local), of(Allow), of(Deny)), (local, allow, Error), "{kind:?} while {health:?}");
-        }
-    }
 }

@@ -2,13 +2,12 @@
 
 use std::time::Instant;
 
-use super::asked::Asked;
-use super::fallback::Instead;
-use super::settle;
-use crate::decision::{Charge, Decision, Source};
+use super::call::OwnedCall;
+use super::outage::OutageAnswer;
+use super::reservations;
+use crate::decision::{Charge, Decision};
 use crate::error::{RateLimitError, StoreError};
-use crate::observe;
-use crate::store::{Request, Verdict};
+use crate::store::{Request, Store as _, Verdict};
 
 /// Why a group was not let through.
 #[derive(Debug)]
@@ -18,21 +17,30 @@ pub(super) struct Refused {
     pub(super) error: RateLimitError,
 }
 
-/// Asks several checks together; the decisions are in their order.
+/// What came of a group that is let through: of each check, in their order. Those with an error are
+/// in shadow mode.
+pub(super) type Admitted = Vec<Result<Decision, RateLimitError>>;
+
+/// Asks the store once, for one check or for several together.
 ///
-/// Checks of one limiter are decided in one step if its store can do that. What one step has charged is given back when
-/// a later step refuses or fails, and when the caller drops this future. All steps share the time of the check.
+/// Checks of one limiter are decided in one step if its store can do that. What one step has
+/// charged is given back when a later step refuses or fails, and when the caller drops this future.
+/// All steps share the time of the check.
 ///
 /// A check in shadow mode has no say. It is asked once the others have admitted the call.
-pub(super) async fn acquire(group: &[Asked], start: Instant) -> Result<Vec<Decision>, Refused> {
+pub(super) async fn acquire(group: &[OwnedCall], start: Instant) -> Result<Admitted, Refused> {
+    if let [call] = group {
+        let decided = call.acquire(call.limit_after(start)).await;
+        return if call.check().shadow { Ok(vec![decided]) } else { Ok(vec![Ok(admitted(0, decided)?)]) };
+    }
     let mut decisions: Vec<Option<Decision>> = vec![None; group.len()];
     let mut charged = Charged::default();
     let mut steps = steps(group).into_iter();
     while let Some(step) = steps.next() {
         match together(&step, start).await {
             Ok(decided) => {
-                for (&(at, asked), decision) in step.iter().zip(decided) {
-                    charged.0.push((asked, decision.charge()));
+                for (&(at, call), decision) in step.iter().zip(decided) {
+                    charged.0.push((call, decision.charge()));
                     if let Some(slot) = decisions.get_mut(at) {
                         *slot = Some(decision);
                     }
@@ -42,8 +50,8 @@ pub(super) async fn acquire(group: &[Asked], start: Instant) -> Result<Vec<Decis
                 drop(charged);
                 // The refusal that takes longest to end speaks for all.
                 if let RateLimitError::Exceeded(longest) = &mut refused.error {
-                    for &(at, asked) in steps.as_slice().iter().flatten() {
-                        if let Ok(other) = asked.peek(asked.limit_after(start)).await
+                    for &(at, call) in steps.as_slice().iter().flatten() {
+                        if let Ok(other) = call.peek_within(call.limit_after(start)).await
                             && (other.retry_after_us, refused.by) > (longest.retry_after_us, at)
                         {
                             (*longest, refused.by) = (other, at);
@@ -55,53 +63,62 @@ pub(super) async fn acquire(group: &[Asked], start: Instant) -> Result<Vec<Decis
         }
     }
     let mut all = Vec::with_capacity(group.len());
-    for (by, (asked, decision)) in group.iter().zip(decisions).enumerate() {
+    for (call, decision) in group.iter().zip(decisions) {
         all.push(match decision {
-            Some(decision) => decision,
-            None => asked.acquire(asked.limit_after(start)).await.map_err(|error| Refused { by, error })?,
+            Some(decision) => Ok(decision),
+            // In shadow mode.
+            None => call.acquire(call.limit_after(start)).await,
         });
     }
     charged.0.clear();
     Ok(all)
 }
 
+/// The decision, if it admits.
+fn admitted(by: usize, decided: Result<Decision, RateLimitError>) -> Result<Decision, Refused> {
+    match decided {
+        Ok(decision) if decision.is_allowed() => Ok(decision),
+        Ok(refusal) => Err(Refused { by, error: RateLimitError::Exceeded(refusal) }),
+        Err(error) => Err(Refused { by, error }),
+    }
+}
+
 /// What earlier steps have charged; given back unless all steps admit.
 #[derive(Default)]
-struct Charged<'a>(Vec<(&'a Asked, Charge)>);
+struct Charged<'a>(Vec<(&'a OwnedCall, Charge)>);
 
 impl Drop for Charged<'_> {
     fn drop(&mut self) {
-        for (asked, charge) in self.0.drain(..) {
-            settle::give_back(asked, charge);
+        for (call, charge) in self.0.drain(..) {
+            reservations::give_back(call, charge);
         }
     }
 }
 
 /// Checks that are decided in one step, with their places in the group.
-type Step<'a> = Vec<(usize, &'a Asked)>;
+type Step<'a> = Vec<(usize, &'a OwnedCall)>;
 
-/// The checks that have a say, as the steps in which they are asked; checks that one store can decide together are one
-/// step.
-fn steps(group: &[Asked]) -> Vec<Step<'_>> {
+/// The checks that have a say, as the steps in which they are asked; checks that one store can
+/// decide together are one step.
+fn steps(group: &[OwnedCall]) -> Vec<Step<'_>> {
     let mut by_engine: Vec<Step<'_>> = Vec::new();
-    for (at, asked) in group.iter().enumerate().filter(|(_, asked)| !asked.check().shadow) {
-        let same = |step: &&mut Step<'_>| step.first().is_some_and(|(_, first)| first.engine.id == asked.engine.id);
+    for (at, call) in group.iter().enumerate().filter(|(_, call)| !call.check().shadow) {
+        let same = |step: &&mut Step<'_>| step.first().is_some_and(|(_, first)| first.engine.id == call.engine.id);
         match by_engine.iter_mut().find(same) {
-            Some(step) => step.push((at, asked)),
-            None => by_engine.push(vec![(at, asked)]),
+            Some(step) => step.push((at, call)),
+            None => by_engine.push(vec![(at, call)]),
         }
     }
     let divided = by_engine.into_iter().flat_map(|step| {
-        let requests: Vec<Request<'_>> =
-            step.iter().filter_map(|(_, asked)| asked.check().key_request().ok()).collect();
+        let requests: Vec<Request<'_>> = step.iter().filter_map(|(_, call)| call.check().key_request().ok()).collect();
         let together = step.first().is_some_and(|(_, first)| first.engine.store.decides_together(&requests));
         if step.len() == 1 || together { vec![step] } else { one_by_one(step) }
     });
     divided.collect()
 }
 
-/// Everywhere in the same order: of two groups that charge the same keys in opposite order, each may be refused for what
-/// the other gives back.
+/// Everywhere in the same order: of two groups that charge the same keys in opposite order, each
+/// may be refused for what the other gives back.
 fn one_by_one(mut step: Step<'_>) -> Vec<Step<'_>> {
     step.sort_by(|(_, a), (_, b)| a.check().key.cmp(b.check().key));
     step.into_iter().map(|one| vec![one]).collect()
@@ -112,51 +129,46 @@ async fn together(step: &Step<'_>, start: Instant) -> Result<Vec<Decision>, Refu
     let [(by, first), others @ ..] = step.as_slice() else { return Ok(Vec::new()) };
     if others.is_empty() {
         let decided = first.acquire(first.limit_after(start)).await;
-        return decided.map(|decision| vec![decision]).map_err(|error| Refused { by: *by, error });
+        return Ok(vec![admitted(*by, decided)?]);
     }
     let limit =
-        others.iter().fold(first.limit_after(start), |limit, (_, asked)| limit.or_earlier(asked.limit_after(start)));
+        others.iter().fold(first.limit_after(start), |limit, (_, call)| limit.or_earlier(call.limit_after(start)));
     let mut requests = Vec::with_capacity(step.len());
-    for &(by, asked) in step {
-        let request = asked.request().map_err(|error| Refused { by, error })?.with_timeout_at(limit.at());
-        if let Some(blocked) = asked.engine.fallback.blocked(&asked.check(), request) {
-            return Err(Refused { by, error: RateLimitError::Exceeded(asked.check().fallback_decision(&blocked)) });
+    for &(by, call) in step {
+        let request = call.request().map_err(|error| Refused { by, error })?.with_timeout_at(limit.at());
+        if let Some(blocked) = call.engine.fallback.blocked(&call.check()) {
+            return Err(Refused { by, error: RateLimitError::Exceeded(call.check().fallback_decision(&blocked)) });
         }
         requests.push(request);
     }
     let answer = first.engine.store.acquire_all(&requests);
-    match first.by(limit, &requests, answer).await {
+    match first.await_within(limit, &requests, answer).await {
         Ok(verdicts) => {
-            let decided =
-                step.iter().zip(&verdicts).map(|(&(at, asked), verdict)| (at, asked.check().decision(verdict)));
+            let decided = step.iter().zip(&verdicts).map(|(&(at, call), verdict)| (at, call.check().decision(verdict)));
             all_or_longest(decided.collect())
         }
         Err(error) => without_store(step, &requests, error),
     }
 }
 
-/// The answers for a step whose store gave none. Those that the memory of this process decides are charged together:
-/// all or none.
+/// The answers for a step whose store gave none. Those that the fallback decides are charged
+/// together: all or none.
 fn without_store(step: &Step<'_>, requests: &[Request<'_>], error: StoreError) -> Result<Vec<Decision>, Refused> {
-    let mut instead = Vec::with_capacity(step.len());
-    for (&(by, asked), request) in step.iter().zip(requests) {
-        match asked.instead(request, &error) {
-            Instead::Error => return Err(Refused { by, error: error.into() }),
-            other => {
-                let source = if other == Instead::Memory { Source::Fallback } else { Source::Nobody };
-                observe::degraded(asked.check().name, source, &error);
-                instead.push(other);
-            }
+    let mut answers = Vec::with_capacity(step.len());
+    for &(by, call) in step {
+        match call.engine.answer_outage(&call.check(), &error) {
+            OutageAnswer::Error => return Err(Refused { by, error: error.into() }),
+            answer => answers.push(answer),
         }
     }
     let [(by, first), ..] = step.as_slice() else { return Ok(Vec::new()) };
-    let in_memory = requests.iter().zip(&instead).filter(|(_, instead)| **instead == Instead::Memory);
-    let in_memory: Vec<Request<'_>> = in_memory.map(|(request, _)| *request).collect();
-    let verdicts = first.engine.fallback.acquire_all(&in_memory).map_err(|error| Refused { by: *by, error })?;
+    let by_fallback = requests.iter().zip(&answers).filter(|(_, answer)| **answer == OutageAnswer::Fallback);
+    let by_fallback: Vec<Request<'_>> = by_fallback.map(|(request, _)| *request).collect();
+    let verdicts = first.engine.fallback.acquire_all(&by_fallback).map_err(|error| Refused { by: *by, error })?;
     let mut verdicts: std::vec::IntoIter<Verdict> = verdicts.into_iter();
-    let decided = step.iter().zip(instead).map(|(&(at, asked), instead)| {
-        let verdict = if instead == Instead::Memory { verdicts.next() } else { None };
-        (at, verdict.map_or_else(|| asked.check().unchecked(), |verdict| asked.check().fallback_decision(&verdict)))
+    let decided = step.iter().zip(answers).map(|(&(at, call), answer)| {
+        let verdict = if answer == OutageAnswer::Fallback { verdicts.next() } else { None };
+        (at, verdict.map_or_else(|| call.check().unchecked(), |verdict| call.check().fallback_decision(&verdict)))
     });
     all_or_longest(decided.collect())
 }

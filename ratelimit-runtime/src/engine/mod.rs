@@ -1,32 +1,34 @@
 //! The engine: turns one check, or a group of stacked ones, into decisions.
 //!
 //! ```text
-//! check_builder  a rule and the values of a call become a check        parts     what an engine is made of
-//! guard     the check of a call; waits if its rule says so  ─▶  wait  the queues of those who wait
-//! group     several checks, all charged or none             ─▶  acquire  one check: the store, by its time limit
-//! policies  limits by name, and which of them are in use
-//! settle    what becomes of a charge once its call is over  ◀─  fallback  the answer when the store gives none
+//! check/        a rule and the values of a call become a check
+//! decide        the road of a check: its outcome at once, or the call that waits for one
+//! call          a check that is kept across an `.await`; asks the store within its timeout
+//! group         several checks, all charged or none
+//! waiting/      the queues of callers that wait for a slot
+//! outage        what answers where the store gives no answer
+//! fallback      the memory in which limits go on meanwhile
+//! outcome       what an answer means for the call; observes it
+//! reservations  commits, releases and refunds after the call
+//! shared        what an engine is made of
 //! ```
 
-mod acquire;
-mod asked;
+mod call;
 mod check;
-mod check_builder;
+mod decide;
 mod fallback;
 mod group;
-mod guard;
-mod parts;
-mod policies;
-mod registry;
-mod settle;
+mod outage;
+mod outcome;
+mod reservations;
+mod shared;
 mod time_limit;
-mod wait;
+mod waiting;
 
-pub(crate) use self::acquire::{change, peek};
-pub(crate) use self::asked::Asked;
-pub use self::check_builder::CheckBuilder;
-pub(crate) use self::check_builder::with_check_by_hand;
-pub(crate) use self::guard::{acquire, acquire_all, acquire_now, poll_cooperative};
-pub(crate) use self::parts::{Engine, is_in_memory};
-pub use self::settle::Reservations;
-pub(crate) use self::settle::refund;
+pub(crate) use self::call::OwnedCall;
+pub use self::check::CheckBuilder;
+pub(crate) use self::check::with_check_by_hand;
+pub(crate) use self::decide::{Decided, acquire_all, decide, finish, poll_cooperative};
+pub use self::reservations::Reservations;
+pub(crate) use self::reservations::refund;
+pub(crate) use self::shared::{Engine, is_in_memory};

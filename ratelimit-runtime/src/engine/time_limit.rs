@@ -1,4 +1,5 @@
-//! [`TimeLimit`]: when a check has to be over, whatever its parts. It is handed down to them, and never started anew.
+//! [`TimeLimit`]: when a check has to be over, whatever its parts. It is handed down to them, and
+//! never started anew.
 
 use std::time::{Duration, Instant};
 
@@ -22,11 +23,11 @@ impl TimeLimit {
     }
 
     pub(super) fn after(start: Instant, timeout: Duration) -> Self {
-        // Nobody waits for a year, and a sum of times must not overflow.
+        // No call waits for a year, and a sum of times must not overflow.
         Self { at: start + timeout.min(Limit::MAX_WINDOW), timeout }
     }
 
-    /// Whichever ends first.
+    /// The one that ends first.
     pub(super) fn or_earlier(self, other: Self) -> Self {
         if other.at < self.at { other } else { self }
     }
@@ -41,8 +42,8 @@ impl TimeLimit {
 }
 
 impl<T: Unpin> Answer<'_, T> {
-    /// The result, or an error once the time limit is reached, whatever the store does meanwhile. Then `overdue` is told for
-    /// how long the answer was waited for.
+    /// The result, or an error once the time limit is reached, whatever the store does meanwhile.
+    /// Then `overdue` is told for how long the answer was waited for.
     pub(super) async fn within(self, limit: TimeLimit, overdue: impl FnOnce(Duration)) -> Result<T, StoreError> {
         let answer = match self.known() {
             Ok(result) => return result,

@@ -11,7 +11,8 @@ use crate::rule::{FORMAT, OnUnavailable, Policy};
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 
-/// Sets up a [`RateLimiter`](crate::RateLimiter); made by [`RateLimiter::builder`](crate::RateLimiter::builder).
+/// Sets up a [`RateLimiter`](crate::RateLimiter); made by
+/// [`RateLimiter::builder`](crate::RateLimiter::builder).
 ///
 /// ```
 /// use std::time::Duration;
@@ -72,14 +73,16 @@ impl RateLimiterBuilder {
         }
     }
 
-    /// What every stored key begins with, so that services and stages that share a Redis stay apart: `shop:prod`. At
-    /// most 64 bytes, without braces (they would put all keys on one node of a cluster), white space or control characters.
+    /// What every stored key begins with, so that services and stages that share a Redis stay
+    /// apart: `shop:prod`. At most 64 bytes, without braces (they would put all keys on one node of
+    /// a cluster), white space or control characters.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
     }
 
-    /// How long a whole check may take, from 1 ms to 1 min: 100 ms unless set. Waiting for a slot is not part of it.
+    /// How long a whole check may take, from 1 ms to 1 min: 100 ms unless set. Waiting for a slot
+    /// is not part of it.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
@@ -91,30 +94,31 @@ impl RateLimiterBuilder {
         self
     }
 
-    /// Hashes keys with this secret before they leave the process, so that the store holds no personal data. All
-    /// processes that share limits need the same secret; changing it starts every limit afresh. A key as it is
-    /// [listed](crate::RateLimiter::keys) is not hashed again.
+    /// Hashes keys with this secret before they leave the process, so that the store holds no
+    /// personal data. All processes that share limits need the same secret; changing it starts
+    /// every limit afresh. A key as it is [listed](crate::RateLimiter::keys) is not hashed again.
     pub fn hash_keys(mut self, secret: impl AsRef<[u8]>) -> Self {
         self.secret = Some(secret.as_ref().to_vec());
         self
     }
 
-    /// The limits of rules with `policy = "…"`. A rule whose policy is missing is an error when it is first used.
+    /// The limits of rules with `policy = "…"`. A rule whose policy is missing is an error when it
+    /// is first used.
     pub fn policy(mut self, name: impl Into<String>, policy: Policy) -> Self {
         self.policies.push((name.into(), policy));
         self
     }
 
-    /// Several policies at once, as they come from a configuration: with the feature `serde` a [`Policy`] is read from
-    /// `"5/1m, 50/1d"` or `"token_bucket 10/1s burst 50"`, from a list of limits, or from a table of `limits`, `algorithm`,
-    /// `burst` and `block`.
+    /// Several policies at once, as they come from a configuration: with the feature `serde` a
+    /// [`Policy`] is read from `"5/1m, 50/1d"` or `"token_bucket 10/1s burst 50"`, from a list of
+    /// limits, or from a table of `limits`, `algorithm`, `burst` and `block`.
     pub fn policies(mut self, policies: impl IntoIterator<Item = (impl Into<String>, Policy)>) -> Self {
         self.policies.extend(policies.into_iter().map(|(name, policy)| (name.into(), policy)));
         self
     }
 
-    /// How refusals look over HTTP, where this is the limiter [in force](crate::RateLimiter::current) while the response is
-    /// made.
+    /// How refusals look over HTTP, where this is the limiter
+    /// [in force](crate::RateLimiter::current) while the response is made.
     #[cfg(feature = "http")]
     pub fn responses(mut self, responses: crate::Responses) -> Self {
         self.responses = responses;
@@ -122,17 +126,17 @@ impl RateLimiterBuilder {
     }
 
     /// The proxies whose word [`ClientIp`](crate::ClientIp) takes, where this is the limiter
-    /// [in force](crate::RateLimiter::current); none unless set. A [`RateLimitLayer`](crate::RateLimitLayer) may set others
-    /// for what is inside of it.
+    /// [in force](crate::RateLimiter::current); none unless set. A
+    /// [`RateLimitLayer`](crate::RateLimitLayer) may set others for what is inside of it.
     #[cfg(feature = "http")]
     pub fn trusted_proxies(mut self, proxies: crate::TrustedProxies) -> Self {
         self.trusted_proxies = proxies;
         self
     }
 
-    /// Keeps limits on the Redis that a URL names: one server (`redis://`, `unix://`), the master that Sentinel knows
-    /// (`redis+sentinel://`), or a cluster (`redis+cluster://`), with TLS by `rediss` (feature `redis-tls`).
-    /// [`RedisStore::new`](crate::RedisStore::new) has the forms.
+    /// Keeps limits on the Redis that a URL names: one server (`redis://`, `unix://`), the master
+    /// that Sentinel knows (`redis+sentinel://`), or a cluster (`redis+cluster://`), with TLS by
+    /// `rediss` (feature `redis-tls`). [`RedisStore::new`](crate::RedisStore::new) has the forms.
     #[cfg(feature = "redis")]
     pub fn redis(mut self, url: &str) -> Self {
         let store = crate::store::redis::RedisStore::new(url);
@@ -221,8 +225,8 @@ impl RateLimiterBuilder {
     }
 }
 
-/// The prefix with the colon that ends it. It must not hold the format's own segment, or two prefixes could give one
-/// key.
+/// The prefix with the colon that ends it. It must not hold the format's own segment, or two
+/// prefixes could give one key.
 fn checked_prefix(prefix: String) -> Result<Box<str>, RateLimitError> {
     let problem = if prefix.len() > 64 {
         "is longer than 64 bytes"

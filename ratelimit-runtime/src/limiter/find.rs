@@ -1,4 +1,5 @@
-//! Where limiters are put for checks to find: the scope of a task, the default of a thread, the whole process.
+//! Where limiters are put for checks to find: the scope of a task, the default of a thread, the
+//! whole process.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -16,8 +17,8 @@ use crate::engine::Engine;
 use crate::observe;
 use crate::store::memory::MemoryStore;
 
-/// The limiter of one scope. Its counter of references is its own: one for the whole process, which every check would
-/// change, would keep cores waiting for each other.
+/// The limiter of one scope. Its counter of references is its own: one for the whole process, which
+/// every check would change, would keep cores waiting for each other.
 pub(crate) struct Scope(Arc<Engine>);
 
 tokio::task_local! {
@@ -49,8 +50,8 @@ impl Found {
     }
 }
 
-/// The limiter for a check made here and now: that of the task, else of the thread, else the installed one, else one in
-/// memory.
+/// The limiter for a check made here and now: that of the task, else of the thread, else the
+/// installed one, else one in memory.
 #[inline]
 pub(crate) fn find() -> Found {
     match SCOPED.try_with(Arc::clone) {
@@ -90,7 +91,8 @@ pub(crate) fn trusted_proxies() -> crate::TrustedProxies {
     setting(|engine| engine.trusted_proxies.clone())
 }
 
-/// A setting of the limiter in force here; of the one in memory that no program asked for, the default.
+/// A setting of the limiter in force here; of the one in memory that no program asked for, the
+/// default.
 #[cfg(feature = "http")]
 fn setting<T: Default>(of: impl FnOnce(&Engine) -> T) -> T {
     match find() {
@@ -121,7 +123,8 @@ pub(super) fn within<T>(engine: Arc<Engine>, work: impl FnOnce() -> T) -> T {
 }
 
 pin_project! {
-    /// A future whose checks use the limiter it was given; made by [`RateLimiter::scope`](crate::RateLimiter::scope).
+    /// A future whose checks use the limiter it was given; made by
+    /// [`RateLimiter::scope`](crate::RateLimiter::scope).
     ///
     /// Tasks that it spawns are not part of it.
     #[must_use = "futures do nothing unless awaited"]
@@ -166,7 +169,8 @@ pub(super) fn set_default(engine: Arc<Engine>) -> DefaultGuard {
 impl Drop for DefaultGuard {
     fn drop(&mut self) {
         let id = self.id;
-        // Guards may be dropped in any order, and at the end of the thread. The limiter is dropped after the borrow.
+        // Guards may be dropped in any order, and at the end of the thread. The limiter is dropped
+        // after the borrow.
         let _taken = DEFAULTS.try_with(|defaults| {
             let mut defaults = defaults.borrow_mut();
             defaults.iter().position(|(at, _)| *at == id).map(|at| defaults.remove(at))

@@ -2,19 +2,21 @@
 
 use std::fmt;
 
-use crate::engine::{self, Asked};
+use crate::engine::OwnedCall;
 use crate::error::RateLimitError;
 use crate::key::Key;
 use crate::store::{Cursor, Feature, Page};
 
-/// The keys of a rule that the store holds; made by [`RateLimiter::keys`](crate::RateLimiter::keys).
+/// The keys of a rule that the store holds; made by
+/// [`RateLimiter::keys`](crate::RateLimiter::keys).
 ///
-/// Those that are there from the first page to the last are all given. One that comes or goes meanwhile may be missing, any
-/// may be given more than once, and one of which nothing counts any more may still be there. While a slot of a Redis Cluster
-/// is being moved, its keys may be missing.
+/// Those that are there from the first page to the last are all given. One that comes or goes
+/// meanwhile may be missing, any may be given more than once, and one of which nothing counts any
+/// more may still be there. While a slot of a Redis Cluster is being moved, its keys may be
+/// missing.
 #[derive(Clone)]
 pub struct Keys {
-    asked: Asked,
+    call: OwnedCall,
     from: From,
 }
 
@@ -27,29 +29,50 @@ enum From {
 }
 
 impl Keys {
-    pub(super) fn new(asked: Asked) -> Self {
-        Self { asked, from: From::Start }
+    pub(super) fn new(call: OwnedCall) -> Self {
+        Self { call, from: From::Start }
     }
 
-    /// The next page; `None` after the last one. On Redis a page is one `SCAN` of about 250 of the keys that a server
-    /// holds, whatever they belong to, so many a page is empty. It takes at most the timeout of a check.
+    /// Goes on where another list of the same keys has come to, perhaps of another process: see
+    /// [`cursor`](Self::cursor).
+    #[must_use]
+    pub fn resume(mut self, cursor: Cursor) -> Self {
+        self.from = From::Cursor(cursor);
+        self
+    }
+
+    /// Where the next page begins, as bytes that can be stored; `None` before the first page and
+    /// after the last one. On Redis any limiter with the same policy can [`resume`](Self::resume)
+    /// there; a list of a memory store ends with that store.
+    #[must_use]
+    pub fn cursor(&self) -> Option<&Cursor> {
+        match &self.from {
+            From::Cursor(cursor) => Some(cursor),
+            From::Start | From::End => None,
+        }
+    }
+
+    /// The next page; `None` after the last one. On Redis a page is one `SCAN` of about 250 of the
+    /// keys that a server holds, whatever they belong to, so many a page is empty. It takes at most
+    /// the timeout of a check.
     ///
     /// Whichever limiter of the same prefix and store is given one of these keys, with a
     /// [secret](crate::RateLimiterBuilder::hash_keys) or without, reaches its bucket.
     ///
     /// # Errors
     ///
-    /// `Unavailable`: ask again, and the list goes on, perhaps with keys that were given already. `Misconfigured`, also
-    /// where the store does not list its keys.
+    /// `Unavailable`: ask again, and the list goes on, perhaps with keys that were given already.
+    /// `Misconfigured`, also where the store does not list its keys, or did not give the cursor
+    /// that the list was resumed at.
     pub async fn next_page(&mut self) -> Result<Option<Vec<Key>>, RateLimitError> {
         let from = match &self.from {
             From::Start => None,
             From::Cursor(cursor) => Some(cursor.clone()),
             From::End => return Ok(None),
         };
-        self.asked.require(Feature::Keys)?;
-        let beginning = self.asked.key_request()?.key().len();
-        let Page { keys, next } = engine::change(&self.asked, |store, request| store.keys(request, from)).await?;
+        self.call.require(Feature::Keys)?;
+        let beginning = self.call.key_request()?.key().len();
+        let Page { keys, next } = self.call.change(|store, request| store.keys(request, from)).await?;
         self.from = next.map_or(From::End, From::Cursor);
         let key = |stored: Vec<u8>| Key::from_rendered(std::str::from_utf8(stored.get(beginning..)?).ok()?).ok();
         Ok(Some(keys.into_iter().filter_map(key).collect()))

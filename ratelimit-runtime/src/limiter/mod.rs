@@ -7,7 +7,6 @@ mod policies;
 
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::ops::ControlFlow;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +15,7 @@ pub use self::builder::RateLimiterBuilder;
 pub use self::find::{DefaultGuard, Scoped};
 pub use self::keys::Keys;
 use crate::decision::Decision;
-use crate::engine::{self, Asked, Engine};
+use crate::engine::{self, Decided, Engine, OwnedCall};
 use crate::error::RateLimitError;
 use crate::key::Key;
 use crate::rule::{Limit, Policy, Rule};
@@ -55,8 +54,9 @@ impl RateLimiter {
         Self::with_store(MemoryStore::new())
     }
 
-    /// A limiter that all processes on one Redis share. It returns at once. It connects when it is first asked, once in each
-    /// tokio runtime, in the background; [`ready`](Self::ready) makes it connect before the first request.
+    /// A limiter that all processes on one Redis share. It returns at once. It connects when it is
+    /// first asked, once in each tokio runtime, in the background; [`ready`](Self::ready) makes it
+    /// connect before the first request.
     ///
     /// # Errors
     ///
@@ -71,8 +71,8 @@ impl RateLimiter {
         Self { engine: Arc::new(Engine::on(store)) }
     }
 
-    /// A limiter on the Redis that `RATELIMIT_URL`, or else `REDIS_URL`, names, whether one server, Sentinel or a cluster;
-    /// in memory if neither is set or the value is `memory:`.
+    /// A limiter on the Redis that `RATELIMIT_URL`, or else `REDIS_URL`, names, whether one server,
+    /// Sentinel or a cluster; in memory if neither is set or the value is `memory:`.
     ///
     /// # Errors
     ///
@@ -81,15 +81,16 @@ impl RateLimiter {
         Self::builder().store_from_env()?.build()
     }
 
-    /// Makes this the limiter of the whole process: attributes without a `limiter` use it. A later call replaces it. It does
-    /// not connect to a store yet; [`ready`](Self::ready) does.
+    /// Makes this the limiter of the whole process: attributes without a `limiter` use it. A later
+    /// call replaces it. It does not connect to a store yet; [`ready`](Self::ready) does.
     pub fn install(self) {
         find::install(self.engine);
     }
 
-    /// The limiter in force here: that of the enclosing [`scope`](Self::scope), else the [default](Self::set_default) of the
-    /// thread, else the [installed](Self::install) one, else one in memory for the whole process, with one warning in the
-    /// log, or on standard error where no subscriber of `tracing` is set. Attributes without a `limiter` use it.
+    /// The limiter in force here: that of the enclosing [`scope`](Self::scope), else the
+    /// [default](Self::set_default) of the thread, else the [installed](Self::install) one, else
+    /// one in memory for the whole process, with one warning in the log, or on standard error where
+    /// no subscriber of `tracing` is set. Attributes without a `limiter` use it.
     #[must_use]
     pub fn current() -> Self {
         Self { engine: find::current() }
@@ -106,103 +107,105 @@ impl RateLimiter {
         find::within(Arc::clone(&self.engine), work)
     }
 
-    /// Makes this the limiter of the current thread until the guard is dropped: for tests on one thread.
+    /// Makes this the limiter of the current thread until the guard is dropped: for tests on one
+    /// thread.
     pub fn set_default(&self) -> DefaultGuard {
         find::set_default(Arc::clone(&self.engine))
     }
 
     /// Charges the rule's cost to the key, if all its limits admit it.
     ///
-    /// A rule with [`wait`](Rule::wait) waits for its turn. Other processes on the same store see the charge at once.
+    /// A rule with [`wait`](Rule::wait) waits for its turn. Other processes on the same store see
+    /// the charge at once.
     ///
     /// # Errors
     ///
     /// Every [`RateLimitError`]. A refused call is charged nothing.
     pub async fn acquire(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
-        let engine = &self.engine;
-        let asked = engine::with_check_by_hand(rule, engine, key, |check| match engine::acquire_now(engine, check) {
-            Some(outcome) => ControlFlow::Break(outcome),
-            None => ControlFlow::Continue(Asked::new(Arc::clone(engine), check)),
-        });
-        if matches!(asked, ControlFlow::Break(Err(_))) {
-            poll_fn(engine::poll_cooperative).await;
-        }
-        match asked {
-            ControlFlow::Break(outcome) => outcome,
-            ControlFlow::Continue(asked) => engine::acquire(&asked).await,
+        match engine::with_check_by_hand(rule, &self.engine, key, |check| engine::decide(&self.engine, check)) {
+            Decided::Now(Ok(decision)) => Ok(decision),
+            Decided::Now(Err(error)) => {
+                poll_fn(engine::poll_cooperative).await;
+                Err(error)
+            }
+            Decided::Later(call, lookup) => engine::finish(&call, lookup).await,
         }
     }
 
-    /// Decides as [`acquire`](Self::acquire) would, without charging, waiting or blocking: the answer is the decision,
-    /// also when it is a refusal.
+    /// Decides as [`acquire`](Self::acquire) would, without charging, waiting or blocking: the
+    /// answer is the decision, also when it is a refusal.
     ///
     /// # Errors
     ///
     /// Those of [`acquire`](Self::acquire), except `Exceeded`.
     pub async fn peek(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
-        engine::peek(&self.asked(rule, key)).await
+        self.call(rule, key).peek().await
     }
 
-    /// Forgets what was charged to the key and whether it is blocked, for everyone on the same store; says whether
-    /// there was anything.
+    /// Forgets what was charged to the key and whether it is blocked, for everyone on the same
+    /// store; says whether there was anything.
     ///
     /// # Errors
     ///
-    /// `Unavailable` or `Misconfigured`: the policy for outages does not apply, because nothing was reset.
+    /// `Unavailable` or `Misconfigured`: the policy for outages does not apply, because nothing was
+    /// reset.
     pub async fn reset(&self, rule: &Rule, key: &Key) -> Result<bool, RateLimitError> {
-        let asked = self.asked(rule, key);
-        let here = self.engine.fallback.reset(asked.key_request()?);
-        Ok(engine::change(&asked, Store::reset).await? || here)
+        let call = self.call(rule, key);
+        let here = self.engine.fallback.reset(call.key_request()?);
+        Ok(call.change(Store::reset).await? || here)
     }
 
-    /// Gives back what an admission was charged; `rule` and `key` are those it was asked with. Says whether anything of
-    /// it was left: it may have expired, been reset, or been given back. With a sliding window a charge is given back
-    /// once; the other algorithms keep sums, and give back at most what is in them.
+    /// Gives back what an admission was charged; `rule` and `key` are those it was asked with. Says
+    /// whether anything of it was left: it may have expired, been reset, or been given back. With a
+    /// sliding window a charge is given back once; the other algorithms keep sums, and give back at
+    /// most what is in them.
     ///
     /// # Errors
     ///
     /// `Unavailable` or `Misconfigured`; then it may or may not have been given back.
     pub async fn refund(&self, rule: &Rule, key: &Key, admission: &Decision) -> Result<bool, RateLimitError> {
-        engine::refund(&self.asked(rule, key), admission).await
+        engine::refund(&self.call(rule, key), admission).await
     }
 
-    /// Refuses the key for everyone on the same store until `duration` has passed, in place of an earlier block.
-    /// Processes that cache the store's answers see it once they ask again.
+    /// Refuses the key for everyone on the same store until `duration` has passed, in place of an
+    /// earlier block. Processes that cache the store's answers see it once they ask again.
     ///
     /// # Errors
     ///
-    /// `Misconfigured`; or `Unavailable`, and then the key is blocked in this process alone: try again once the store is
-    /// back, for the others.
+    /// `Misconfigured`; or `Unavailable`, and then the key is blocked in this process alone: try
+    /// again once the store is back, for the others.
     pub async fn block(&self, rule: &Rule, key: &Key, duration: Duration) -> Result<(), RateLimitError> {
         if duration.is_zero() || duration > Limit::MAX_WINDOW {
             return Err(RateLimitError::misconfigured("a block lasts more than 0 and at most 366 days"));
         }
-        let asked = self.asked(rule, key);
-        asked.require(Feature::Block)?;
-        let outcome = engine::change(&asked, |store, request| store.block(request, duration)).await;
+        let call = self.call(rule, key);
+        call.require(Feature::Block)?;
+        let outcome = call.change(|store, request| store.block(request, duration)).await;
         match &outcome {
             // What was blocked here during an outage is blocked by the store now.
-            Ok(()) => _ = self.engine.fallback.unblock(asked.key_request()?),
-            Err(RateLimitError::Unavailable(_)) => self.engine.fallback.block(asked.key_request()?, duration),
+            Ok(()) => _ = self.engine.fallback.unblock(call.key_request()?),
+            Err(RateLimitError::Unavailable(_)) => self.engine.fallback.block(call.key_request()?, duration),
             Err(_) => {}
         }
         outcome
     }
 
-    /// Ends a block for everyone on the same store, and leaves what was charged as it is; says whether there was one.
+    /// Ends a block for everyone on the same store, and leaves what was charged as it is; says
+    /// whether there was one.
     ///
     /// # Errors
     ///
     /// `Unavailable` or `Misconfigured`.
     pub async fn unblock(&self, rule: &Rule, key: &Key) -> Result<bool, RateLimitError> {
-        let asked = self.asked(rule, key);
-        asked.require(Feature::Block)?;
-        let here = self.engine.fallback.unblock(asked.key_request()?);
-        Ok(engine::change(&asked, Store::unblock).await? || here)
+        let call = self.call(rule, key);
+        call.require(Feature::Block)?;
+        let here = self.engine.fallback.unblock(call.key_request()?);
+        Ok(call.change(Store::unblock).await? || here)
     }
 
-    /// The keys of the rule that the store holds, page by page: those that were charged or blocked of late. It is for
-    /// operators, not for requests: on Redis it goes through all keys that there are.
+    /// The keys of the rule that the store holds, page by page: those that were charged or blocked
+    /// of late. It is for operators, not for requests: on Redis it goes through all keys that there
+    /// are.
     ///
     /// ```
     /// # use ratelimit_runtime::{Key, Limit, RateLimiter, Rule};
@@ -225,16 +228,17 @@ impl RateLimiter {
     /// ```
     #[must_use]
     pub fn keys(&self, rule: &Rule) -> Keys {
-        Keys::new(self.asked(rule, &Key::global()))
+        Keys::new(self.call(rule, &Key::global()))
     }
 
-    /// Replaces all policies of the limiter with these; checks made from now on use them. A policy with
-    /// other windows or another algorithm starts afresh, one with another `max` goes on.
+    /// Replaces all policies of the limiter with these; checks made from now on use them. A policy
+    /// with other windows or another algorithm starts afresh, one with another `max` goes on.
     ///
     /// # Errors
     ///
-    /// `Misconfigured` when one of them cannot be used, needs what the store cannot do, or when one that a check
-    /// of this limiter has used is missing; then the old ones stay in force, all of them.
+    /// `Misconfigured` when one of them cannot be used, needs what the store cannot do, or when one
+    /// that a check of this limiter has used is missing; then the old ones stay in force, all of
+    /// them.
     pub fn set_policies(
         &self,
         policies: impl IntoIterator<Item = (impl Into<String>, Policy)>,
@@ -242,7 +246,8 @@ impl RateLimiter {
         policies::replace(&self.engine, policies)
     }
 
-    /// Connects to the store, if that has not begun, and waits until it can serve, as long as that takes.
+    /// Connects to the store, if that has not begun, and waits until it can serve, as long as that
+    /// takes.
     ///
     /// # Errors
     ///
@@ -255,18 +260,19 @@ impl RateLimiter {
         self.engine
     }
 
-    fn asked(&self, rule: &Rule, key: &Key) -> Asked {
-        engine::with_check_by_hand(rule, &self.engine, key, |check| Asked::new(Arc::clone(&self.engine), check))
+    fn call(&self, rule: &Rule, key: &Key) -> OwnedCall {
+        engine::with_check_by_hand(rule, &self.engine, key, |check| OwnedCall::new(Arc::clone(&self.engine), check))
     }
 }
 
 impl RateLimiterBuilder {
-    /// The limiter. It validates and returns at once; a store connects when it is first asked, in the background.
+    /// The limiter. It validates and returns at once; a store connects when it is first asked, in
+    /// the background.
     ///
     /// # Errors
     ///
-    /// [`RateLimitError::Misconfigured`] with what is wrong and what to write instead: also where a policy needs what the
-    /// store cannot do.
+    /// [`RateLimitError::Misconfigured`] with what is wrong and what to write instead: also where a
+    /// policy needs what the store cannot do.
     pub fn build(self) -> Result<RateLimiter, RateLimitError> {
         Ok(RateLimiter { engine: Arc::new(self.build_engine()?) })
     }

@@ -21,9 +21,9 @@ thread_local! {
 /// How many decisions one collector keeps; further ones are left out.
 const MOST: usize = 10_000;
 
-/// Runs a future, and gives its output together with the decisions that were made meanwhile, in their order: the last one
-/// of a refused call is its refusal. Tasks that it spawns are not part of it; a collector nested in it keeps its own
-/// decisions.
+/// Runs a future, and gives its output together with the decisions that were made meanwhile, in
+/// their order: the last one of a refused call is its refusal. Tasks that it spawns are not part of
+/// it; a collector nested in it keeps its own decisions.
 ///
 /// ```
 /// # #[cfg(feature = "macros")]
@@ -70,7 +70,8 @@ impl<F: Future> Future for Collected<F> {
     }
 }
 
-/// While this lives, decisions go to one collector. It is dropped at the end of the poll, also if that panics.
+/// While this lives, decisions go to one collector. It is dropped at the end of the poll, also if
+/// that panics.
 struct Turn<'a> {
     decisions: &'a mut Vec<Observation>,
     outer: Option<Vec<Observation>>,

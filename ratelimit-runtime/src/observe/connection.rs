@@ -17,7 +17,8 @@ pub(crate) enum State {
     Down,
 }
 
-/// One connection, and those that are made in its place. It is one of its server's until it is dropped.
+/// One connection, and those that are made in its place. It is one of its server's until it is
+/// dropped.
 #[derive(Debug)]
 pub(crate) struct Connection {
     server: Box<str>,

@@ -1,9 +1,9 @@
-//! Observing: each decision passes here once, admitted, refused or failed, before anybody acts on it; and so does what
-//! becomes of a store and of the connections to it.
+//! Observing: each decision passes here once, admitted, refused or failed, before anybody acts on
+//! it; and so does what becomes of a store and of the connections to it.
 //!
-//! It goes to the log (`tracing`), to counters and histograms (`metrics`, with the feature of that name), and to whoever
-//! [collects](collect) the decisions of a future: tests, and adapters that write response headers.
-//! `guide::reference::observability` lists all names.
+//! It goes to the log (`tracing`), to counters and histograms (`metrics`, with the feature of that
+//! name), and to whoever [collects](collect) the decisions of a future: tests, and adapters that
+//! write response headers. `guide::reference::observability` lists all names.
 
 mod collector;
 #[cfg(feature = "redis")]

@@ -1,17 +1,13 @@
 //! [`Rule`]: a named limit, and how its checks behave.
 
 mod algorithm;
-#[cfg(feature = "serde")]
-mod config;
-mod duration;
 mod known_by;
 mod limit;
 mod name;
 mod on_unavailable;
-mod parse;
 mod policy;
 mod terms;
-mod words;
+mod text;
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -28,7 +24,7 @@ pub use self::on_unavailable::OnUnavailable;
 pub use self::policy::Policy;
 pub(crate) use self::policy::{Policies, checked};
 pub(crate) use self::terms::Terms;
-pub use self::words::ParseError;
+pub use self::text::ParseError;
 
 /// A named limit, or several on one key, and how the checks behave. The attribute makes one per
 /// function; by hand it is a static:
@@ -80,15 +76,26 @@ impl Rule {
 
     /// A rule with a name of its own. Braces, colons and control characters in a name are stored
     /// escaped.
+    ///
+    /// # Panics
+    ///
+    /// If the name is empty; in a constant, at compile time.
     #[must_use]
     pub const fn new(name: &'static str, limit: Limit) -> Self {
+        assert!(!name.is_empty(), "the name of a rule has at least one character");
         Self::with_name(RuleName::Given(Cow::Borrowed(name)), limit)
     }
 
     /// A rule whose name is made at run time.
+    ///
+    /// # Panics
+    ///
+    /// If the name is empty.
     #[must_use]
     pub fn named(name: impl Into<String>, limit: Limit) -> Self {
-        Self::with_name(RuleName::Given(Cow::Owned(name.into())), limit)
+        let name = name.into();
+        assert!(!name.is_empty(), "the name of a rule has at least one character");
+        Self::with_name(RuleName::Given(Cow::Owned(name)), limit)
     }
 
     /// The rule of the `nth` attribute (counted from 1) of the function whose path `path` gives.

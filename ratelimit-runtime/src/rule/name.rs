@@ -146,7 +146,7 @@ impl Name {
         self.0.text
     }
 
-    /// Room for the keys of what is counted under this name; empty until somebody counts.
+    /// The keys of what is counted under this name; empty until the first is.
     #[cfg(feature = "metrics")]
     #[inline]
     pub(crate) fn series(self) -> &'static OnceCell<Series> {

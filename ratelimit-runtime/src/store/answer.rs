@@ -9,8 +9,8 @@ use crate::error::StoreError;
 
 /// A store's answer: at once, or as a future. A store in memory never allocates for it.
 ///
-/// An answer for later is lazy: until it is first polled, the store has done nothing. One that is dropped may have
-/// been carried out.
+/// An answer for later is lazy: until it is first polled, the store has done nothing. One that is
+/// dropped may have been carried out.
 #[must_use = "an answer does nothing until it is awaited"]
 pub struct Answer<'a, T>(Repr<'a, T>);
 
@@ -45,7 +45,8 @@ impl<'a, T> Answer<'a, T> {
 
 /// # Panics
 ///
-/// Polling a known answer again after it has given its result panics, as with [`std::future::Ready`].
+/// Polling a known answer again after it has given its result panics, as with
+/// [`std::future::Ready`].
 impl<T: Unpin> Future for Answer<'_, T> {
     type Output = Result<T, StoreError>;
 

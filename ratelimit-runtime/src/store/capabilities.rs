@@ -18,7 +18,8 @@ pub enum Feature {
     /// Blocks: [`Request::with_block`], [`Store::block`](super::Store::block) and
     /// [`Store::unblock`](super::Store::unblock).
     Block,
-    /// Being decided in one step with requests on other keys: [`Store::acquire_all`](super::Store::acquire_all).
+    /// Being decided in one step with requests on other keys:
+    /// [`Store::acquire_all`](super::Store::acquire_all).
     Together,
     /// A list of the keys of a rule: [`Store::keys`](super::Store::keys).
     Keys,
@@ -48,8 +49,9 @@ impl Feature {
 
 /// What a store can do: its algorithms, and the features it has under each.
 ///
-/// A limiter refuses what is not declared, as `Misconfigured`, before the store is asked. So nothing that a rule says is
-/// dropped in silence, and a feature that a later version adds is one that existing stores do not have.
+/// A limiter refuses what is not declared, as `Misconfigured`, before the store is asked. So
+/// nothing that a rule says is dropped in silence, and a feature that a later version adds is one
+/// that existing stores do not have.
 ///
 /// ```
 /// use ratelimit_runtime::Algorithm;
@@ -134,7 +136,8 @@ impl Capabilities {
         self.by_algorithm[algorithm as usize] & feature.bit() != 0
     }
 
-    /// Whether the store has the algorithm of a request and, by its limits, block and reservation, its features.
+    /// Whether the store has the algorithm of a request and, by its limits, block and reservation,
+    /// its features.
     ///
     /// # Errors
     ///

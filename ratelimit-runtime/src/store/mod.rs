@@ -1,4 +1,5 @@
-//! [`Store`]: where the state of limits lives. A backend is one type that implements this one trait.
+//! [`Store`]: where the state of limits lives. A backend is one type that implements this one
+//! trait.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ mod answer;
 mod capabilities;
 mod health;
 mod layer;
+mod lookup;
 pub(crate) mod memory;
 mod page;
 #[cfg(feature = "redis")]
@@ -19,6 +21,7 @@ pub use self::answer::Answer;
 pub use self::capabilities::{Capabilities, Feature};
 pub use self::health::Health;
 pub use self::layer::DenyCache;
+pub use self::lookup::Lookup;
 pub use self::page::{Cursor, Page};
 pub use self::request::{OwnedRequest, Request};
 pub use self::verdict::Verdict;
@@ -31,14 +34,17 @@ pub use crate::error::{StoreError, StoreErrorKind};
 /// For every key on its own:
 ///
 /// 1. **Atomic.** Two calls on one key are decided one after the other, wherever they come from.
-/// 2. **Exact.** With [`Algorithm::SlidingWindow`](crate::Algorithm::SlidingWindow), what was admitted in any `(t − window, t]` is at most `max`; a slot
-///    used at `t` is free at `t + window`. Each call is measured against the `max` it brings.
-/// 3. **A refusal consumes nothing and writes nothing.** Several limits are all looked at before any is charged.
-/// 4. **The clock is the store's**, in microseconds. A clock that steps back never admits more, and never keeps a key
-///    longer than its window from then on.
+/// 2. **Exact.** With [`Algorithm::SlidingWindow`](crate::Algorithm::SlidingWindow), what was
+///    admitted in any `(t − window, t]` is at most `max`; a slot used at `t` is free at
+///    `t + window`. Each call is measured against the `max` it brings.
+/// 3. **A refusal consumes nothing and writes nothing.** Several limits are all looked at before
+///    any is charged.
+/// 4. **The clock is the store's**, in microseconds. A clock that steps back never admits more, and
+///    never keeps a key longer than its window from then on.
 /// 5. **Everything expires**: nothing outlives the longest window by itself.
-/// 6. [`Verdict::retry_after`] is the earliest moment at which the same request would be admitted if nobody else
-///    came, `None` where time does not end a refusal, and [`Verdict::remaining`] is never too high.
+/// 6. [`Verdict::retry_after`] is the earliest moment at which the same request would be admitted
+///    if nobody else came, `None` where time does not end a refusal, and [`Verdict::remaining`] is
+///    never too high.
 ///
 /// The conformance suite (feature `testkit`) is this contract as tests: run it on your store with
 /// `ratelimit_runtime::conformance!`.
@@ -47,11 +53,12 @@ pub use crate::error::{StoreError, StoreErrorKind};
 ///
 /// # Layers
 ///
-/// A layer is a store around a store: it returns that from [`inner`](Self::inner), implements [`acquire`](Self::acquire),
-/// [`peek`](Self::peek) and [`reset`](Self::reset), and overrides what else it is about. All other methods are those of the
-/// inner store, but for the two ways of deciding that would go past the layer's `acquire`:
-/// [`acquire_now`](Self::acquire_now) and [`acquire_all`](Self::acquire_all), with
-/// [`decides_together`](Self::decides_together). Without them every decision takes the way through `acquire`.
+/// A layer is a store around a store: it returns that from [`inner`](Self::inner), implements
+/// [`acquire`](Self::acquire), [`peek`](Self::peek) and [`reset`](Self::reset), and overrides what
+/// else it is about. All other methods are those of the inner store, but for those that would
+/// decide without the layer's `acquire`: [`acquire_now`](Self::acquire_now) and
+/// [`acquire_all`](Self::acquire_all), with [`decides_together`](Self::decides_together). Unless a
+/// layer overrides them, every decision goes through its `acquire`.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -96,11 +103,23 @@ pub trait Store: Send + Sync + 'static {
     /// Decides, and charges the cost if it admits.
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict>;
 
-    /// [`acquire`](Self::acquire) without waiting: for a store in memory, or a layer that knows the answer already. `None`
-    /// if the answer would take waiting; then nothing has been done.
-    fn acquire_now(&self, request: Request<'_>) -> Option<Result<Verdict, StoreError>> {
+    /// [`acquire`](Self::acquire) without waiting: for a store in memory, or a layer that knows the
+    /// answer already.
+    ///
+    /// # Errors
+    ///
+    /// A [`Lookup`], where the answer takes waiting. Then nothing has been charged, and the limiter
+    /// goes on with [`acquire_after`](Self::acquire_after), or gives the call up.
+    fn acquire_now(&self, request: Request<'_>) -> Result<Result<Verdict, StoreError>, Lookup> {
         let _ = request;
-        None
+        Err(Lookup::default())
+    }
+
+    /// [`acquire`](Self::acquire) after [`acquire_now`](Self::acquire_now) has returned this lookup
+    /// for the same request. A store that remembers nothing in lookups leaves it as it is.
+    fn acquire_after<'a>(&'a self, request: Request<'a>, lookup: Lookup) -> Answer<'a, Verdict> {
+        drop(lookup);
+        self.acquire(request)
     }
 
     /// Decides as [`acquire`](Self::acquire) would, and charges nothing.
@@ -109,24 +128,26 @@ pub trait Store: Send + Sync + 'static {
     /// Forgets everything about the key; says whether there was anything.
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool>;
 
-    /// Whether [`acquire_all`](Self::acquire_all) decides these requests in one step. Where it does not, a limiter asks
-    /// one after the other, and gives back what it has charged when one refuses, fails, or the caller gives up; a
-    /// process that dies in between leaves it charged until it expires.
+    /// Whether [`acquire_all`](Self::acquire_all) decides these requests in one step. Where it does
+    /// not, a limiter asks one after the other, and gives back what it has charged when one
+    /// refuses, fails, or the caller gives up; a process that dies in between leaves it charged
+    /// until it expires.
     fn decides_together(&self, requests: &[Request<'_>]) -> bool {
         let _ = requests;
         false
     }
 
-    /// Decides several requests together: all of them are charged, or none. Gives one verdict for each, in order; the
-    /// requests are charged if all verdicts say `allowed`. Asked only where [`decides_together`](Self::decides_together) says so.
+    /// Decides several requests together: all of them are charged, or none. Gives one verdict for
+    /// each, in order; the requests are charged if all verdicts say `allowed`. Asked only where
+    /// [`decides_together`](Self::decides_together) says so.
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
         let _ = requests;
         unsupported("this store decides one key at a time")
     }
 
-    /// Gives back what an admission was charged: the request's cost, under the [`ticket`](Verdict::ticket) of its
-    /// verdict. Says whether there was anything left to give back. Never creates a key, and never frees more than
-    /// was taken.
+    /// Gives back what an admission was charged: the request's cost, under the
+    /// [`ticket`](Verdict::ticket) of its verdict. Says whether there was anything left to give
+    /// back. Never creates a key, and never frees more than was taken.
     fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
         match self.inner() {
             Some(inner) => inner.refund(request, ticket),
@@ -134,7 +155,8 @@ pub trait Store: Send + Sync + 'static {
         }
     }
 
-    /// Makes a [reservation](Request::is_reservation) an ordinary charge. Says whether it was there.
+    /// Makes a [reservation](Request::is_reservation) an ordinary charge. Says whether it was
+    /// there.
     fn commit<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
         match self.inner() {
             Some(inner) => inner.commit(request, ticket),
@@ -166,12 +188,13 @@ pub trait Store: Send + Sync + 'static {
         }
     }
 
-    /// Some of the keys that are stored and begin with the request's, which is the part that all keys of a rule share; the
-    /// page after this one begins at its [`next`](Page::next).
+    /// Some of the keys that are stored and begin with the request's, which is the part that all
+    /// keys of a rule share; the page after this one begins at its [`next`](Page::next).
     ///
-    /// All pages together have every key that is there from the first to the last of them. A key that comes or goes
-    /// meanwhile may be missing, and any may be there more than once. One page is a bounded piece of work, however many
-    /// keys there are; so it may be empty, and not be the last.
+    /// All pages together have every key that is there from the first to the last of them. A key
+    /// that comes or goes meanwhile may be missing, and any may be there more than once. One page
+    /// is a bounded piece of work, however many keys there are; so it may be empty, and not be the
+    /// last.
     fn keys<'a>(&'a self, request: Request<'a>, from: Option<Cursor>) -> Answer<'a, Page> {
         match self.inner() {
             Some(inner) => inner.keys(request, from),
@@ -184,9 +207,10 @@ pub trait Store: Send + Sync + 'static {
         self.inner().map_or_else(Capabilities::default, Store::capabilities)
     }
 
-    /// Whether the store can decide this very request, beyond what its [`capabilities`](Self::capabilities) say: a
-    /// combination that it has to refuse, a cost that is too large for it. Asked for each policy, without a key, before a
-    /// limiter uses it; such a request is refused when it comes, too.
+    /// Whether the store can decide this very request, beyond what its
+    /// [`capabilities`](Self::capabilities) say: a combination that it has to refuse, a cost that
+    /// is too large for it. Asked for each policy, without a key, before a limiter uses it; such a
+    /// request is refused when it comes, too.
     ///
     /// # Errors
     ///
@@ -200,24 +224,27 @@ pub trait Store: Send + Sync + 'static {
         self.inner().map_or(Health::Up, |inner| inner.health(request))
     }
 
-    /// Grows whenever answers that the store has given to requests like this one may be void for another reason than time
-    /// and calls: it is connected anew, perhaps to another server or to one that has forgotten. A layer that keeps answers
-    /// keeps none beyond that.
+    /// Grows whenever answers that the store has given to requests like this one may be void for
+    /// another reason than time and calls: it is connected anew, perhaps to another server or to
+    /// one that has forgotten. A layer that keeps answers keeps none beyond that.
     fn epoch(&self, request: &Request<'_>) -> u64 {
         self.inner().map_or(0, |inner| inner.epoch(request))
     }
 
-    /// Tells the store that a request had no answer within `timeout`, the limiter's own. A store that cannot tell a lost answer from
-    /// a lost server by itself finds out now, without making anybody wait.
+    /// Tells the store that a request had no answer within `timeout`, the limiter's own. A store
+    /// that cannot tell a lost answer from a lost server by itself finds out now, without making
+    /// anybody wait.
     ///
-    /// It is not called for a request that its caller dropped, or whose rule has a shorter timeout than the limiter.
+    /// It is not called for a request that its caller dropped, or whose rule has a shorter timeout
+    /// than the limiter.
     fn overdue(&self, request: &Request<'_>, timeout: Duration) {
         if let Some(inner) = self.inner() {
             inner.overdue(request, timeout);
         }
     }
 
-    /// Resolves when the store can serve, or says why it never will. It may wait as long as it takes.
+    /// Resolves when the store can serve, or says why it never will. It may wait as long as it
+    /// takes.
     fn ready(&self) -> Answer<'_, ()> {
         match self.inner() {
             Some(inner) => inner.ready(),
@@ -225,8 +252,9 @@ pub trait Store: Send + Sync + 'static {
         }
     }
 
-    /// Resolves when the part of the store that this request goes to can serve, whatever other parts do, or says why it
-    /// never will. It may wait as long as it takes. A store of one part leaves it to [`ready`](Self::ready).
+    /// Resolves when the part of the store that this request goes to can serve, whatever other
+    /// parts do, or says why it never will. It may wait as long as it takes. A store of one part
+    /// leaves it to [`ready`](Self::ready).
     fn ready_for<'a>(&'a self, request: Request<'a>) -> Answer<'a, ()> {
         match self.inner() {
             Some(inner) => inner.ready_for(request),
@@ -250,14 +278,18 @@ macro_rules! leaves_all_to {
             $to.acquire(request)
         }
 
+        fn acquire_after<'a>(&'a $self, request: Request<'a>, lookup: Lookup) -> Answer<'a, Verdict> {
+            $to.acquire_after(request, lookup)
+        }
+
         leaves_rest_to!($self => $to);
     };
 }
 
-/// The same without [`Store::acquire`].
+/// The same without [`Store::acquire`] and [`Store::acquire_after`].
 macro_rules! leaves_rest_to {
     ($self:ident => $to:expr) => {
-        fn acquire_now(&$self, request: Request<'_>) -> Option<Result<Verdict, StoreError>> {
+        fn acquire_now(&$self, request: Request<'_>) -> Result<Result<Verdict, StoreError>, Lookup> {
             $to.acquire_now(request)
         }
 

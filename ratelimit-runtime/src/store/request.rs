@@ -39,7 +39,8 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// The same request, which blocks the key for this long if its limits refuse it; at most [`Limit::MAX_WINDOW`].
+    /// The same request, which blocks the key for this long if its limits refuse it; at most
+    /// [`Limit::MAX_WINDOW`].
     #[must_use]
     #[inline]
     pub fn with_block(mut self, block: Duration) -> Self {
@@ -48,8 +49,8 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// The same request as a reservation, to be settled by [`Store::commit`](super::Store::commit) or
-    /// [`Store::release`](super::Store::release).
+    /// The same request as a reservation, to be settled by [`Store::commit`](super::Store::commit)
+    /// or [`Store::release`](super::Store::release).
     #[must_use]
     #[inline]
     pub fn reserving(mut self) -> Self {
@@ -71,8 +72,8 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// The whole key of the bucket: prefix, format, algorithm, windows, name, and the rendered key. It is unique, and
-    /// never holds a brace, so it spreads over a cluster's slots.
+    /// The whole key of the bucket: prefix, format, algorithm, windows, name, and the rendered key.
+    /// It is unique, and never holds a brace, so it spreads over a cluster's slots.
     #[must_use]
     #[inline]
     pub fn key(&self) -> &'a [u8] {
@@ -92,7 +93,8 @@ impl<'a> Request<'a> {
         self.algorithm
     }
 
-    /// The limits; a call has to meet all of them. Their windows are fixed for a key; their `max` may differ from call to call.
+    /// The limits; a call has to meet all of them. Their windows are fixed for a key; their `max`
+    /// may differ from call to call.
     #[must_use]
     #[inline]
     pub fn limits(&self) -> &'a [Limit] {
@@ -106,8 +108,9 @@ impl<'a> Request<'a> {
         self.cost
     }
 
-    /// For how long a refusal by the limits blocks the key; zero for not at all. A refusal by a block does not extend it,
-    /// and a call that is refused only because of open reservations sets none.
+    /// For how long a refusal by the limits blocks the key; zero for not at all. A refusal by a
+    /// block does not extend it, and a call that is refused only because of open reservations sets
+    /// none.
     #[must_use]
     pub fn block(&self) -> Duration {
         Duration::from_micros(self.block_us)
@@ -125,16 +128,17 @@ impl<'a> Request<'a> {
         self.reservation
     }
 
-    /// When the caller stops waiting; `None` where it waits as long as it takes. A store need not look at it: the limiter
-    /// drops an answer that is late. One that queues requests can leave out those that nobody waits for any more.
+    /// When the caller stops waiting; `None` where it waits as long as it takes. A store need not
+    /// look at it: the limiter drops an answer that is late. One that queues requests can leave out
+    /// those that nobody waits for any more.
     #[must_use]
     pub fn timeout_at(&self) -> Option<Instant> {
         self.timeout_at
     }
 
-    /// The longest that a charge may live: the longest window; two for a sliding counter; what a full bucket takes to
-    /// drain. A reservation that is never settled may live for this or the longest window, whichever is longer; a block
-    /// lives as long as it was given.
+    /// The longest that a charge may live: the longest window; two for a sliding counter; what a
+    /// full bucket takes to drain. A reservation that is never settled may live for this or the
+    /// longest window, whichever is longer; a block lives as long as it was given.
     #[must_use]
     pub fn horizon(&self) -> Duration {
         Duration::from_micros(self.horizon_us())

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::decision::NEVER_US;
 
-/// What a store answers to [`acquire`](super::Store::acquire) and [`peek`](super::Store::peek). All times are in microseconds.
+/// What a store answers to [`acquire`](super::Store::acquire) and [`peek`](super::Store::peek). All
+/// times are in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 #[must_use]
@@ -12,32 +13,38 @@ use crate::decision::NEVER_US;
 pub struct Verdict {
     /// Whether the request is admitted.
     pub allowed: bool,
-    /// Which limit decided: of those that refuse the one with the longest wait; else the one with the least left.
+    /// Which limit decided: of those that refuse the one with the longest wait; else the one with
+    /// the least left.
     pub limit_index: usize,
     /// What is left of that limit, after the charge.
     pub remaining: u64,
-    /// Zero when admitted; else the time until this request would be admitted by all its limits, or [`NEVER`](Self::NEVER).
+    /// Zero when admitted; else the time until this request would be admitted by all its limits, or
+    /// [`NEVER`](Self::NEVER).
     pub retry_after_us: u64,
     /// The time until nothing of the deciding limit is used.
     pub reset_after_us: u64,
-    /// What names this admission to [`Store::refund`](super::Store::refund) and the like; 0 if nothing was charged.
+    /// What names this admission to [`Store::refund`](super::Store::refund) and the like; 0 if
+    /// nothing was charged.
     pub ticket: u64,
     /// Whether a block refused, and not a limit.
     pub blocked: bool,
-    /// Whether `retry_after_us` is rounded up, to whole seconds perhaps: the request may be admitted earlier.
+    /// Whether `retry_after_us` is rounded up, to whole seconds perhaps: the request may be
+    /// admitted earlier.
     pub rounded: bool,
     /// Whether a layer answered that had seen the store refuse the same, and not the store itself.
     pub cached: bool,
-    /// Of a refusal by a block: how long that goes on, in microseconds; 0 where that is not known, or is more than an hour.
-    /// Of another: [`RESERVED`] where open reservations refuse, which may be released at any moment, so that `retry_after_us` is a
-    /// guess that stays the same. As small as this, it takes no more room.
+    /// Of a refusal by a block: how long that goes on, in microseconds; 0 where that is not known,
+    /// or is more than an hour. Of another: [`RESERVED`] where open reservations refuse, which may
+    /// be released at any moment, so that `retry_after_us` is a guess that stays the same. As small
+    /// as this, it takes no more room.
     pub(crate) holds: u32,
 }
 
 const RESERVED: u32 = u32::MAX;
 
 impl Verdict {
-    /// [`retry_after_us`](Self::retry_after_us) of a refusal that no waiting ends. Nothing longer can be said.
+    /// [`retry_after_us`](Self::retry_after_us) of a refusal that no waiting ends. Nothing longer
+    /// can be said.
     pub const NEVER: u64 = NEVER_US;
 
     const ADMITTED: Self = Self {
@@ -55,7 +62,8 @@ impl Verdict {
 
     const REFUSED: Self = Self { allowed: false, retry_after_us: Self::NEVER, ..Self::ADMITTED };
 
-    /// An admission by the first limit, of which nothing is left, and which is reset at once unless more is said.
+    /// An admission by the first limit, of which nothing is left, and which is reset at once unless
+    /// more is said.
     ///
     /// ```
     /// use std::time::Duration;
@@ -69,7 +77,8 @@ impl Verdict {
         Self::ADMITTED
     }
 
-    /// A refusal by the first limit, that no waiting ends unless [`with_retry_after`](Self::with_retry_after) says when.
+    /// A refusal by the first limit, that no waiting ends unless
+    /// [`with_retry_after`](Self::with_retry_after) says when.
     ///
     /// ```
     /// use std::time::Duration;
@@ -91,7 +100,8 @@ impl Verdict {
         self
     }
 
-    /// The same, of a refusal that ends after this time; in microseconds, rounded up. Without effect on an admission.
+    /// The same, of a refusal that ends after this time; in microseconds, rounded up. Without
+    /// effect on an admission.
     #[inline]
     pub fn with_retry_after(mut self, retry_after: Duration) -> Self {
         if !self.allowed {
@@ -100,7 +110,8 @@ impl Verdict {
         self
     }
 
-    /// The same with a deciding limit of which nothing is used after this time; in microseconds, rounded up.
+    /// The same with a deciding limit of which nothing is used after this time; in microseconds,
+    /// rounded up.
     #[inline]
     pub fn with_reset_after(mut self, reset_after: Duration) -> Self {
         self.reset_after_us = micros(reset_after);
@@ -178,7 +189,8 @@ impl Verdict {
         self
     }
 
-    /// The time until this request would be admitted; `None` of an admission, and of a refusal that no waiting ends.
+    /// The time until this request would be admitted; `None` of an admission, and of a refusal that
+    /// no waiting ends.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let ends = !self.allowed && self.retry_after_us != Self::NEVER;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use crate::store::{Answer, Cursor, Health, Page, Request, Store, StoreError, StoreErrorKind, Verdict};
+use crate::store::{Answer, Cursor, Health, Lookup, Page, Request, Store, StoreError, StoreErrorKind, Verdict};
 
 /// A store around another one, which works, fails or hangs as the test tells it. Clones are the
 /// same store: one goes to the limiter, the other stays with the test.
@@ -147,15 +147,19 @@ impl<S: Store> Store for FaultyStore<S> {
         self.call(|inner| inner.acquire(request))
     }
 
-    fn acquire_now(&self, request: Request<'_>) -> Option<Result<Verdict, StoreError>> {
+    fn acquire_now(&self, request: Request<'_>) -> Result<Result<Verdict, StoreError>, Lookup> {
         let mode = self.shared.lock().mode;
         let known = match mode {
             Mode::Healthy => self.shared.inner.acquire_now(request)?,
             Mode::Failing(kind) => Err(made_to_fail(kind)),
-            Mode::Hanging => return None,
+            Mode::Hanging => return Err(Lookup::default()),
         };
         self.shared.calls.fetch_add(1, Ordering::SeqCst);
-        Some(known)
+        Ok(known)
+    }
+
+    fn acquire_after<'a>(&'a self, request: Request<'a>, lookup: Lookup) -> Answer<'a, Verdict> {
+        self.call(|inner| inner.acquire_after(request, lookup))
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {

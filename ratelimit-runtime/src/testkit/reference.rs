@@ -1,8 +1,9 @@
 //! Reference models: every algorithm once more, as naively as possible, for stores to be compared
 //! with.
 //!
-//! A model says one thing: how much of the limit is used at a moment, if nobody else comes. That
-//! amount only ever falls, so the moment at which a call fits is found by trying, not by a formula.
+//! A model says one thing: how much of the limit is used at a moment, if no other call arrives.
+//! That amount only ever falls, so the moment at which a call fits is found by trying, not by a
+//! formula.
 
 use crate::{Algorithm, Limit};
 
@@ -46,12 +47,12 @@ impl Reference {
         Self::new(Algorithm::SlidingWindow)
     }
 
-    /// How long after `now` a request of this cost is first admitted if nobody else comes; 0: at
-    /// once. A cost above the limit gives `u64::MAX`.
+    /// How long after `now` a request of this cost is first admitted if no other call arrives; 0:
+    /// at once. A cost above the limit gives `u64::MAX`.
     #[must_use]
     pub fn wait(&self, now: u64, limit: Limit, cost: u64) -> u64 {
         match self.capacity(limit).checked_sub(cost) {
-            Some(room) => self.until(now, limit, room),
+            Some(free) => self.until(now, limit, free),
             None => u64::MAX,
         }
     }
@@ -62,10 +63,24 @@ impl Reference {
         self.capacity(limit).saturating_sub(self.used(now, limit))
     }
 
-    /// How long after `now` the limit is whole again if nobody else comes.
+    /// How long after `now` the limit is whole again if no other call arrives.
     #[must_use]
     pub fn reset_after(&self, now: u64, limit: Limit) -> u64 {
         self.until(now, limit, 0)
+    }
+
+    /// The most that an interval of one window holds, of calls that were not given back: where one
+    /// of its ends counts, and where both do.
+    #[must_use]
+    pub fn bounds(&self, limit: Limit) -> (u64, u64) {
+        let (max, capacity) = (limit.max(), self.capacity(limit));
+        match self.model {
+            Model::SlidingWindow(_) => (max, 2 * max),
+            Model::FixedWindow(_) => (2 * max - 1, 2 * max),
+            // One call is never more than one.
+            Model::SlidingCounter(_) => ((2 * max - 2).max(max), 2 * max - 1),
+            Model::TokenBucket(_) | Model::LeakyBucket(_) => (capacity + max - 1, capacity + max),
+        }
     }
 
     /// Notes that `cost` was admitted at `now` under `limit`.
@@ -91,10 +106,11 @@ impl Reference {
         }
     }
 
-    fn capacity(&self, limit: Limit) -> u64 {
+    /// What one call may cost at most.
+    pub(super) fn capacity(&self, limit: Limit) -> u64 {
         match self.model {
+            Model::SlidingWindow(_) | Model::FixedWindow(_) | Model::SlidingCounter(_) => limit.max(),
             Model::TokenBucket(_) | Model::LeakyBucket(_) => limit.capacity(),
-            _ => limit.max(),
         }
     }
 
@@ -119,14 +135,14 @@ impl Reference {
         }
     }
 
-    /// How long until no more than `room` is used.
-    fn until(&self, now: u64, limit: Limit, room: u64) -> u64 {
+    /// How long until no more than `free` is used.
+    fn until(&self, now: u64, limit: Limit, free: u64) -> u64 {
         // What is used only falls, and is gone within the horizon of the heaviest `max` that was
         // ever charged.
         let (mut early, mut late) = (now, now.saturating_add(1 << 60));
         while early < late {
             let middle = early + (late - early) / 2;
-            if self.used(middle, limit) <= room {
+            if self.used(middle, limit) <= free {
                 late = middle;
             } else {
                 early = middle + 1;

@@ -46,3 +46,9 @@ pub fn number(algorithm: Algorithm) -> u8 {
 pub fn layouts(algorithm: Algorithm) -> &'static [u8] {
     if algorithm.row().is_log { &[0, 1, 2] } else { &[0] }
 }
+
+/// What stands for an algorithm in stored keys.
+#[must_use]
+pub fn tag(algorithm: Algorithm) -> &'static str {
+    algorithm.row().tag
+}

@@ -76,6 +76,7 @@ async fn room_is_no_fresh_quota_for_whoever_used_up_an_overflow_bucket() {
         }
         let most = match algorithm {
             Algorithm::SlidingWindow | Algorithm::FixedWindow => 5,
+            // And what half a minute brings.
             _ => 8,
         };
         assert!(admitted <= most, "{admitted} of 5 in half a minute under {algorithm:?}");

@@ -75,7 +75,7 @@ fn a_refund_gives_back_no_more_than_if_the_call_had_not_come() {
         burst.map_or(limit, |burst| limit.with_burst(burst))
     });
     let result = runner.run(&(limit, steps()), |(limit, steps)| {
-        for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
+        for &algorithm in ALGORITHMS.iter().filter(|algorithm| algorithm.has_burst()) {
             runtime.block_on(play(algorithm, limit, &steps))?;
         }
         Ok(())
@@ -154,7 +154,7 @@ async fn play(algorithm: Algorithm, limit: Limit, steps: &[Step]) -> Result<(), 
 /// call cost.
 #[tokio::test]
 async fn a_refund_on_a_busy_bucket_gives_back_all_of_it() {
-    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
+    for &algorithm in ALGORITHMS.iter().filter(|algorithm| algorithm.has_burst()) {
         for subject in [Subject::memory(algorithm, per(1_000, SECOND)), Subject::redis(algorithm, per(1_000, SECOND))] {
             assert!(subject.store.acquire(subject.request().with_cost(500)).await.unwrap().allowed);
             let charged = subject.store.acquire(subject.request()).await.unwrap();

@@ -66,7 +66,7 @@ async fn successes_after_failures_leave_what_has_drained() {
                 assert!(subject.store.release(subject.request().reserving(), verdict.ticket).await.unwrap());
             }
             let left = subject.store.peek(subject.request()).await.unwrap().remaining;
-            if matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) {
+            if algorithm.has_burst() {
                 assert_eq!(left, 5, "{}: 48 s refill four", subject.what());
             }
         }
@@ -135,12 +135,9 @@ async fn a_block_comes_for_charges_and_not_for_reservations() {
 /// What an interval of one window holds at most, half-open, in calls that were not given back, as
 /// guide/reference/algorithms.md says.
 fn bound(algorithm: Algorithm, limit: Limit) -> u64 {
-    match algorithm {
-        Algorithm::SlidingWindow => limit.max(),
-        // Of a sliding counter it is one less if nothing is given back; a released reservation is.
-        Algorithm::FixedWindow | Algorithm::SlidingCounter => 2 * limit.max() - 1,
-        _ => limit.capacity() + limit.max() - 1,
-    }
+    let (half_open, closed) = Reference::new(algorithm).bounds(limit);
+    // Of a sliding counter it is one less if nothing is given back; a released reservation is.
+    if algorithm == Algorithm::SlidingCounter { closed } else { half_open }
 }
 
 #[derive(Debug, Clone)]
@@ -185,11 +182,7 @@ fn no_interval_passes_its_bound_whatever_is_reserved() {
 
 async fn busiest(algorithm: Algorithm, limit: Limit, steps: &[Step]) -> u64 {
     let subject = Subject::memory(algorithm, limit);
-    let most = if matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) {
-        limit.capacity()
-    } else {
-        limit.max()
-    };
+    let most = if algorithm.has_burst() { limit.capacity() } else { limit.max() };
     let mut now = 0;
     let mut admitted: Vec<(u64, u64)> = Vec::new();
     // Index in `admitted`, ticket, cost.

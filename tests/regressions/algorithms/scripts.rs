@@ -123,10 +123,11 @@ type Asked = (u64, u8, u16, u64, u64);
 /// of reset.
 type Told = (Vec<(u8, u8, u64, u64, u64)>, u64);
 
+/// `algorithm` is the second byte: the number, and the layout of a log.
 fn asked(algorithm: u8, (_, operation, calls, cost, block): Asked, limits: &[(u32, u32)]) -> Vec<u8> {
     let double = |number: u64| f64::from(u32::try_from(number).unwrap()).to_le_bytes();
     let [low, high] = calls.to_le_bytes();
-    let mut question = vec![operation, algorithm << 4, low, high];
+    let mut question = vec![operation, algorithm, low, high];
     question.extend([cost, block, 0].into_iter().flat_map(double));
     question.push(u8::try_from(limits.len()).unwrap());
     for &(max, window) in limits {
@@ -146,7 +147,7 @@ fn loaded(source: &str) -> String {
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the scripts answer with whole numbers")]
 /// Takes in a reply; returns how many calls are to ask again.
-fn told(reply: &str, algorithm: u8, cost: u64, (calls, reset): &mut Told) -> u16 {
+fn told(reply: &str, is_log: bool, cost: u64, (calls, reset): &mut Told) -> u16 {
     let byte = |pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
     let bytes: Vec<u8> = reply.as_bytes().chunks(2).map(byte).collect();
     let records = bytes.strip_prefix(NUMBER).unwrap();
@@ -159,7 +160,7 @@ fn told(reply: &str, algorithm: u8, cost: u64, (calls, reset): &mut Told) -> u16
         let (is_allowed, many) = (record[0] & 1 == 1, u64::from(many));
         for i in 0..many {
             let remaining = number(4) + if is_allowed { (many - 1 - i) * cost } else { 0 };
-            let ticket = number(28) + if algorithm == 1 && number(28) > 0 { i } else { 0 };
+            let ticket = number(28) + if is_log && number(28) > 0 { i } else { 0 };
             calls.push((record[0], record[1], remaining, number(12), ticket));
         }
         *reset = number(20);
@@ -167,13 +168,51 @@ fn told(reply: &str, algorithm: u8, cost: u64, (calls, reset): &mut Told) -> u16
     0
 }
 
+/// What most calls ask is answered by the quick part alone, in each layout that a question may ask
+/// for: on an unused key and on a used one, under one limit and under two, by one call and by
+/// several; and it says what the full part says.
+#[test]
+fn a_quick_part_answers_by_itself_what_most_calls_ask() {
+    const PEEK: u8 = 3;
+    let server = crate::support::redis::shared();
+    let start = 1_700_000_000_000_000_u64;
+    let limits: [&[(u32, u32)]; 3] =
+        [&[(5, 3_000_000_000)], &[(200, 3_000_000_000)], &[(5, 3_000_000_000), (9, 4_000_000_000)]];
+    for &algorithm in Algorithm::ALL {
+        let [quick, full] =
+            [scripts::quick_alone(algorithm), scripts::full_alone(algorithm)].map(|source| loaded(&source));
+        let layouts = scripts::layouts(algorithm).iter().map(|layout| scripts::number(algorithm) << 4 | layout);
+        for (second_byte, limits) in layouts.flat_map(|byte| limits.map(|limits| (byte, limits))) {
+            let keys = [crate::support::unique("quick"), crate::support::unique("full")];
+            // Until the smallest limit refuses, and beyond.
+            let steps = [(PEEK, 1), (ACQUIRE, 1), (PEEK, 1), (ACQUIRE, 1), (ACQUIRE, 2), (ACQUIRE, 1), (ACQUIRE, 1)];
+            for (at, (operation, calls)) in steps.into_iter().enumerate() {
+                let now = (start + 1_000_000 * at as u64).to_string();
+                let [by_quick, by_full] = [(&quick, &keys[0]), (&full, &keys[1])].map(|(sha1, key)| {
+                    let (mut all, mut left) = ((Vec::new(), 0), calls);
+                    while left > 0 {
+                        let question = asked(second_byte, (0, operation, left, 1, 0), limits);
+                        let command: [&[u8]; 7] =
+                            [b"EVALSHA", sha1.as_bytes(), b"1", key.as_bytes(), now.as_bytes(), NUMBER, &question];
+                        let reply = server.cli(&command);
+                        assert!(!reply.starts_with('-'), "{algorithm}, {second_byte}, step {at}: {reply}");
+                        left = told(&reply, scripts::layouts(algorithm).len() > 1, 1, &mut all);
+                    }
+                    all
+                });
+                assert_eq!(by_quick, by_full, "{algorithm}, {second_byte}, step {at}");
+            }
+        }
+    }
+}
+
 /// Acquiring and peeking, by many calls at once and under several limits, is answered as each call
 /// alone is by the part of the script that knows everything.
 #[test]
-fn the_short_way_of_a_script_says_what_the_long_one_does() {
+fn the_quick_part_of_a_script_says_what_the_full_one_does() {
     let server = crate::support::redis::shared();
     for &algorithm in Algorithm::ALL {
-        let number = scripts::number(algorithm);
+        let (number, is_log) = (scripts::number(algorithm), scripts::layouts(algorithm).len() > 1);
         let scripts = [loaded(scripts::whole(algorithm)), loaded(&scripts::full_alone(algorithm))];
         // Windows so long that nothing expires on the server meanwhile.
         let limit = (prop_oneof![3 => 1_u32..6, 2 => 4_u32..20, 1 => 100_u32..300], 1_000_000_000_u32..4_000_000_000);
@@ -193,13 +232,13 @@ fn the_short_way_of_a_script_says_what_the_long_one_does() {
                 let smallest = limits.iter().map(|&(max, _)| u64::from(max)).min().unwrap();
                 let cost = if is_light { 1 } else { cost.min(smallest) };
                 let calls = if operation == 3 { 1 } else { calls };
-                let [short, long] = [0, 1].map(|way| {
-                    let (sha1, key, now) = (scripts[way].as_bytes(), keys[way].as_bytes(), now.to_string());
+                let [short, long] = [0, 1].map(|part| {
+                    let (sha1, key, now) = (scripts[part].as_bytes(), keys[part].as_bytes(), now.to_string());
                     let (mut all, mut left) = ((Vec::new(), 0), calls);
                     while left > 0 {
-                        let question = asked(number, (passed, operation, left, cost, block), &limits);
+                        let question = asked(number << 4, (passed, operation, left, cost, block), &limits);
                         let command: [&[u8]; 7] = [b"EVALSHA", sha1, b"1", key, now.as_bytes(), NUMBER, &question];
-                        let later = told(&server.cli(&command), number, cost, &mut all);
+                        let later = told(&server.cli(&command), is_log, cost, &mut all);
                         assert!(later < left, "each call decides somebody");
                         left = later;
                     }

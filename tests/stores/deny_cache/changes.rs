@@ -118,10 +118,10 @@ async fn a_new_connection_makes_every_refusal_void() {
     assert!(waits(&mut from_before));
     assert!(ask(&cache, request("key")).await.cached);
     far.epoch.fetch_add(1, Ordering::SeqCst);
-    assert!(cache.acquire_now(request("key")).is_none());
+    assert!(cache.acquire_now(request("key")).is_err());
     far.is(State::Answers);
     assert!(!from_before.await.unwrap().allowed);
-    assert!(cache.acquire_now(request("key")).is_none(), "what was asked before is not kept either");
+    assert!(cache.acquire_now(request("key")).is_err(), "what was asked before is not kept either");
     assert!(!ask(&cache, request("key")).await.cached);
     assert!(ask(&cache, request("key")).await.cached);
 }
@@ -138,7 +138,8 @@ async fn of_two_answers_the_newer_is_kept() {
     let mut older = cache.acquire(request);
     assert!(waits(&mut older));
     tokio::time::advance(MILLISECOND * 500).await;
-    let mut newer = cache.acquire_now(request).map_or_else(|| cache.acquire(request), Answer::ready);
+    let mut newer =
+        cache.acquire_now(request).map_or_else(|lookup| cache.acquire_after(request, lookup), Answer::ready);
     assert!(waits(&mut newer));
     far.is(State::Answers);
     assert_eq!(newer.await.unwrap().retry_after(), Some(MILLISECOND * 97_500));

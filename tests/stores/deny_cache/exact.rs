@@ -271,27 +271,18 @@ async fn a_cached_refusal_by_reservations_says_what_the_store_would() {
     }
 }
 
-#[test]
-fn sliding_windows_are_answered_as_the_store_would() {
-    assert_exact(Algorithm::SlidingWindow);
+macro_rules! every {
+    ($($(#[$attribute:meta])* $variant:ident $module:ident $state:tt $row:tt)*) => {
+        /// Refusals are answered as the store would, under this algorithm.
+        mod answered_as_the_store_would {
+            use super::*;
+
+            $(#[test]
+            fn $module() {
+                assert_exact(Algorithm::$variant);
+            })*
+        }
+    };
 }
 
-#[test]
-fn sliding_counters_are_answered_as_the_store_would() {
-    assert_exact(Algorithm::SlidingCounter);
-}
-
-#[test]
-fn fixed_windows_are_answered_as_the_store_would() {
-    assert_exact(Algorithm::FixedWindow);
-}
-
-#[test]
-fn token_buckets_are_answered_as_the_store_would() {
-    assert_exact(Algorithm::TokenBucket);
-}
-
-#[test]
-fn leaky_buckets_are_answered_as_the_store_would() {
-    assert_exact(Algorithm::LeakyBucket);
-}
+ratelimit_runtime::__algorithms!(every);

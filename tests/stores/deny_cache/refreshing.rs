@@ -57,22 +57,41 @@ async fn everybody_asks_once_a_refusal_is_too_old() {
     assert!(ask(&cache, request("key")).await.cached);
     tokio::time::advance(MICROSECOND).await;
     for asked in 4..10 {
-        assert!(cache.acquire_now(request("key")).is_none());
+        assert!(cache.acquire_now(request("key")).is_err());
         assert!(waits(&mut cache.acquire(request("key"))));
         assert_eq!(far.asked(), asked);
     }
 }
 
-/// A look that may not wait does not take on the asking.
+/// A look that may not wait takes on the asking for as long as its lookup lives.
 #[tokio::test(start_paused = true)]
-async fn asking_at_once_asks_for_nobody() {
+async fn a_lookup_asks_for_all_until_it_is_dropped() {
     let (far, cache) = refused("key").await;
     tokio::time::advance(MILLISECOND * 900).await;
     for _ in 0..3 {
-        assert!(cache.acquire_now(request("key")).is_none());
+        let lookup = cache.acquire_now(request("key")).unwrap_err();
+        assert!(ask(&cache, request("key")).await.cached, "another call asks already");
+        assert!(cache.acquire_now(request("key")).unwrap().unwrap().cached);
+        drop(lookup);
     }
-    assert!(!ask(&cache, request("key")).await.cached);
+    assert_eq!(far.asked(), 2);
+    let lookup = cache.acquire_now(request("key")).unwrap_err();
+    assert!(!cache.acquire_after(request("key"), lookup).await.unwrap().cached);
+    assert!(ask(&cache, request("key")).await.cached);
     assert_eq!(far.asked(), 3);
+}
+
+/// What a call does with its answer does not depend on where it began.
+#[tokio::test(start_paused = true)]
+async fn a_lookup_of_nothing_is_no_way_around_the_cache() {
+    let (far, cache) = refused("key").await;
+    assert!(cache.acquire_after(request("key"), Lookup::default()).await.unwrap().cached);
+    assert_eq!(far.asked(), 2);
+    let lookup = cache.acquire_now(request("other")).unwrap_err();
+    assert!(cache.acquire_after(request("other"), lookup).await.unwrap().allowed);
+    let lookup = cache.acquire_now(request("other")).unwrap_err();
+    assert!(!cache.acquire_after(request("other"), lookup).await.unwrap().cached);
+    assert!(ask(&cache, request("other")).await.cached, "the refusal was kept");
 }
 
 #[tokio::test(start_paused = true)]

@@ -40,7 +40,7 @@ const OUTCOMES: Keywords<Outcomes> = Keywords {
         ("failure", "err"),
         ("failures", "err"),
     ],
-    advice: "\"all\", \"ok\", \"err\", or a closure over the result",
+    or: Some("a closure over the result"),
 };
 
 pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<Count> {
@@ -61,7 +61,7 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
                      `cost = {digits}`"
                 )
             }
-            _ => format!("`count` says which outcomes count: write {}", OUTCOMES.advice),
+            _ => format!("`count` says which outcomes count: write {}", OUTCOMES.advice()),
         },
         Expr::Path(ExprPath { path, .. }) if path.is_ident("Ok") => {
             "an outcome is a string: write `count = \"ok\"`".to_owned()

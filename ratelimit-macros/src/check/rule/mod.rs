@@ -4,7 +4,7 @@ pub(crate) mod conflicts;
 pub(crate) mod count;
 pub(crate) mod limiter;
 pub(crate) mod limits;
-pub(crate) mod on_unavailable;
+pub(crate) mod settings;
 pub(crate) mod shadow;
 
 use quote::ToTokens as _;
@@ -14,31 +14,31 @@ use crate::check::function::scope::Scope;
 use crate::check::key::{self, Key};
 use crate::check::rule::count::Count;
 use crate::check::rule::limits::Limits;
-use crate::check::rule::limits::algorithm::{self, Algorithm};
-use crate::check::rule::limits::cost;
-use crate::check::rule::on_unavailable::OnUnavailable;
+use crate::check::rule::limits::{algorithm, cost};
+use crate::check::rule::settings::Setting;
 use crate::check::rule::shadow::Shadow;
 use crate::check::values::number::{self, Number};
-use crate::check::values::{condition, control_flow, duration, label};
+use crate::check::values::{condition, control_flow, label};
 use crate::diagnostics::Diagnostics;
-use crate::duration::{BLOCK, TIMEOUT, WAIT};
 use crate::parse::arguments::Arguments;
 
 pub(crate) struct Rule {
     pub(crate) name: RuleName,
     pub(crate) limits: Limits,
-    pub(crate) algorithm: Option<Algorithm>,
-    /// 1 unless given.
-    pub(crate) cost: Option<Number>,
+    pub(crate) settings: Vec<Setting>,
     pub(crate) count: Count,
-    pub(crate) block_micros: Option<u64>,
-    pub(crate) wait_micros: Option<u64>,
-    pub(crate) key: Key,
+    pub(crate) call: Call,
+}
+
+/// What each call decides anew. The fields stand in the order in which the expressions in them run;
+/// that of `max`, which belongs to the limits, runs before `cost`.
+pub(crate) struct Call {
     pub(crate) when: Option<Expr>,
     pub(crate) limiter: Option<Expr>,
+    /// 1 unless given.
+    pub(crate) cost: Option<Number>,
     pub(crate) shadow: Shadow,
-    pub(crate) on_unavailable: Option<OnUnavailable>,
-    pub(crate) timeout_micros: Option<u64>,
+    pub(crate) key: Key,
 }
 
 pub(crate) enum RuleName {
@@ -79,32 +79,20 @@ pub(crate) fn check(arguments: &Arguments, nth: u8, scope: &Scope, diagnostics: 
     let limits = limits::read(arguments, algorithm, diagnostics);
     let cost = arguments.cost.as_ref().and_then(|argument| number::cost(argument, diagnostics));
     let count = arguments.count.as_ref().and_then(|argument| count::read(argument, diagnostics));
-    let block_micros = arguments.block.as_ref().and_then(|argument| duration::read(argument, &BLOCK, diagnostics));
-    let wait_micros = arguments.wait.as_ref().and_then(|argument| duration::read(argument, &WAIT, diagnostics));
     let key = key::read(arguments.key.as_ref(), scope, diagnostics);
-    let timeout_micros =
-        arguments.timeout.as_ref().and_then(|argument| duration::read(argument, &TIMEOUT, diagnostics));
-    let on_unavailable =
-        arguments.on_unavailable.as_ref().and_then(|argument| on_unavailable::read(argument, diagnostics));
+    let settings = settings::read(arguments, algorithm, diagnostics);
     let (name, limits, key) = (name?, limits?, key?);
     if let (Some(cost), Some(argument)) = (&cost, &arguments.cost) {
         cost::must_fit(cost, argument, &limits, diagnostics);
     }
-    Some(Rule {
-        name,
-        limits,
-        algorithm,
-        cost,
-        count: count.unwrap_or(Count::All),
-        block_micros,
-        wait_micros,
-        key,
+    let call = Call {
         when: arguments.when.as_ref().map(|when| when.value.clone()),
         limiter: arguments.limiter.as_ref().map(|limiter| limiter.value.clone()),
+        cost,
         shadow,
-        on_unavailable,
-        timeout_micros,
-    })
+        key,
+    };
+    Some(Rule { name, limits, settings, count: count.unwrap_or(Count::All), call })
 }
 
 #[cfg(test)]
@@ -114,6 +102,7 @@ mod tests {
     use proc_macro2::Span;
 
     use super::*;
+    use crate::check::rule::settings::SettingValue;
     use crate::parse::attribute;
 
     fn checked(arguments: &str, signature: &str) -> Result<Rule, Vec<String>> {
@@ -123,6 +112,16 @@ mod tests {
         let rule = check(&arguments, 1, &scope, &mut diagnostics);
         let errors = diagnostics.messages();
         if errors.is_empty() { Ok(rule.unwrap()) } else { Err(errors) }
+    }
+
+    /// The setting of this name, as text.
+    fn setting(rule: &Rule, name: &str) -> Option<String> {
+        let setting = rule.settings.iter().find(|setting| setting.name == name)?;
+        Some(match &setting.value {
+            SettingValue::Micros(micros) => micros.to_string(),
+            SettingValue::Variant(of, variant) => format!("{of}::{variant}"),
+            SettingValue::Text(text) => text.value(),
+        })
     }
 
     const SIGNATURE: &str = "fn f(&self, email: &str, user: User, r#type: u8, #[cfg(x)] sometimes: u8)";
@@ -135,10 +134,10 @@ mod tests {
         )
         .unwrap();
         assert!(matches!(rule.limits, Limits::One { window_micros: 60_000_000, max: Number::Fixed(3), burst: None }));
-        assert_eq!(rule.timeout_micros, Some(50_000));
+        assert_eq!(setting(&rule, "timeout").as_deref(), Some("50000"));
         assert!(matches!(rule.name, RuleName::Derived(1)));
-        assert!(matches!(rule.on_unavailable, Some(OnUnavailable::Deny)));
-        let Key::Template(pieces) = rule.key else { unreachable!("a string literal is a template") };
+        assert_eq!(setting(&rule, "on_unavailable").as_deref(), Some("OnUnavailable::Deny"));
+        let Key::Template(pieces) = rule.call.key else { unreachable!("a string literal is a template") };
         assert_eq!(pieces.len(), 3);
 
         for (shadow, expected) in
@@ -146,8 +145,8 @@ mod tests {
         {
             let rule = checked(&format!("window = \"1s\", max = user.quota(), {shadow}"), SIGNATURE).unwrap();
             assert!(matches!(rule.limits, Limits::One { max: Number::Computed(_), .. }));
-            assert!(matches!(rule.key, Key::None));
-            let shadow = match rule.shadow {
+            assert!(matches!(rule.call.key, Key::None));
+            let shadow = match rule.call.shadow {
                 Shadow::On => "on",
                 Shadow::Off => "off",
                 Shadow::If(_) => "if",
@@ -216,16 +215,17 @@ mod tests {
         )
         .unwrap();
         assert!(matches!(&rule.limits, Limits::Several(limits) if limits.len() == 2));
-        assert!(matches!(rule.algorithm, Some(Algorithm::FixedWindow)));
-        assert!(matches!(rule.cost, Some(Number::Fixed(3))));
+        assert_eq!(setting(&rule, "algorithm").as_deref(), Some("Algorithm::FixedWindow"));
+        assert!(matches!(rule.call.cost, Some(Number::Fixed(3))));
         assert!(matches!(rule.count, Count::Err));
-        assert_eq!((rule.block_micros, rule.wait_micros), (Some(600_000_000), None));
+        assert_eq!(setting(&rule, "block").as_deref(), Some("600000000"));
+        assert_eq!(setting(&rule, "wait"), None);
         let rule =
             checked(r#"policy = "login", wait = "1h", cost = email.len(), count = |r| r.is_ok()"#, SIGNATURE).unwrap();
         assert!(matches!(&rule.limits, Limits::Policy(name) if name.value() == "login"));
-        assert!(matches!(rule.cost, Some(Number::Computed(_))));
+        assert!(matches!(rule.call.cost, Some(Number::Computed(_))));
         assert!(matches!(rule.count, Count::By(_)));
-        assert_eq!(rule.wait_micros, Some(3_600_000_000));
+        assert_eq!(setting(&rule, "wait").as_deref(), Some("3600000000"));
         let rule =
             checked(r#"window = "1s", max = 3, burst = 10, algorithm = "token_bucket", cost = 10"#, SIGNATURE).unwrap();
         assert!(matches!(rule.limits, Limits::One { burst: Some(10), .. }));

@@ -15,17 +15,18 @@ pub(crate) struct Keywords<T: 'static> {
     pub(crate) values: &'static [(&'static str, T)],
     /// What other limiters say for one of the keywords, in lower case without punctuation.
     pub(crate) synonyms: &'static [(&'static str, &'static str)],
-    /// All of them, as an instruction.
-    pub(crate) advice: &'static str,
+    /// What else may stand in their place.
+    pub(crate) or: Option<&'static str>,
 }
 
 impl<T: Copy> Keywords<T> {
     pub(crate) fn read(&self, argument: &Argument, diagnostics: &mut Diagnostics) -> Option<T> {
-        let Self { argument: name, noun, advice, .. } = self;
+        let Self { argument: name, noun, .. } = self;
         let text = as_str(&argument.value).map(LitStr::value);
         if let Some((_, value)) = self.values.iter().find(|(keyword, _)| text.as_deref() == Some(keyword)) {
             return Some(*value);
         }
+        let advice = self.advice();
         let message = match &text {
             None => format!("`{name}` is a string: write {advice}"),
             Some(other) => match self.meant(other) {
@@ -35,6 +36,16 @@ impl<T: Copy> Keywords<T> {
         };
         diagnostics.error(&argument.value, message);
         None
+    }
+
+    /// What may be written: `"a", "b" or "c"`.
+    pub(crate) fn advice(&self) -> String {
+        let mut quoted: Vec<_> = self.values.iter().map(|(keyword, _)| format!("\"{keyword}\"")).collect();
+        if let Some(or) = self.or {
+            return format!("{}, or {or}", quoted.join(", "));
+        }
+        let last = quoted.pop().unwrap_or_default();
+        format!("{} or {last}", quoted.join(", "))
     }
 
     fn meant(&self, other: &str) -> Option<&'static str> {

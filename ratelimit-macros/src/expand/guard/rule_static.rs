@@ -1,11 +1,12 @@
 //! The rule: a static, made at compile time.
 
-use proc_macro2::{Ident, Span, TokenStream};
-use quote::quote_spanned;
+use proc_macro2::{Span, TokenStream};
+use quote::{format_ident, quote_spanned};
 
 use crate::check::rule::RuleName;
 use crate::check::rule::limits::list::Limit;
-use crate::expand::runtime::{Runtime, method};
+use crate::check::rule::settings::{Setting, SettingValue};
+use crate::expand::runtime::Runtime;
 use crate::plan::rule_static::RuleStatic;
 
 /// An expression: the rule, in a scope where no expression of the user's can name it.
@@ -13,10 +14,7 @@ pub(crate) fn expand(rule: &RuleStatic, runtime: &Runtime) -> TokenStream {
     let mixed = Span::mixed_site();
     let mut limits = rule.limits.iter().map(|limit| self::limit(*limit, runtime));
     let first = limits.next();
-    let burst = rule.burst.map(|burst| {
-        let with_burst = method::burst();
-        quote_spanned!(mixed=> .#with_burst(#burst))
-    });
+    let burst = rule.burst.map(|burst| quote_spanned!(mixed=> .with_burst(#burst)));
     // The path of a local type names the type that a method belongs to, but not the type arguments
     // of a generic function.
     let here = quote_spanned!(mixed=> struct __RatelimitHere;);
@@ -26,14 +24,13 @@ pub(crate) fn expand(rule: &RuleStatic, runtime: &Runtime) -> TokenStream {
         RuleName::Derived(1) => (Some(here), runtime.rule_derived(mixed), path),
         RuleName::Derived(nth) => (Some(here), runtime.rule_derived_nth(mixed), quote_spanned!(mixed=> #path, #nth)),
     };
-    let and = method::and();
-    let more = limits.map(|limit| quote_spanned!(mixed=> .#and(#limit)));
-    let settings = settings(rule, runtime);
+    let more = limits.map(|limit| quote_spanned!(mixed=> .and(#limit)));
+    let settings = rule.settings.iter().map(setting);
     let rule = runtime.rule(mixed);
     quote_spanned! {mixed=>
         {
             #here
-            static __RATELIMIT_RULE: #rule = #new(#name, #first #burst) #(#more)* #settings;
+            static __RATELIMIT_RULE: #rule = #new(#name, #first #burst) #(#more)* #(#settings)*;
             &__RATELIMIT_RULE
         }
     }
@@ -47,19 +44,17 @@ fn limit(limit: Limit, runtime: &Runtime) -> TokenStream {
     quote_spanned!(mixed=> #new(#max, #window))
 }
 
-/// Calls of the builder methods of what was asked for.
-fn settings(rule: &RuleStatic, runtime: &Runtime) -> TokenStream {
+/// A call of the builder method that takes it.
+fn setting(setting: &Setting) -> TokenStream {
     let mixed = Span::mixed_site();
-    let set = |method: Ident, value: TokenStream| quote_spanned!(mixed=> .#method(#value));
-    let mut settings = TokenStream::new();
-    settings.extend(rule.policy.as_ref().map(|policy| set(method::policy(), quote_spanned!(mixed=> #policy))));
-    settings.extend(rule.algorithm.map(|algorithm| set(method::algorithm(), runtime.algorithm(algorithm))));
-    settings.extend(rule.block_micros.map(|micros| set(method::block(), duration(micros))));
-    settings.extend(rule.wait_micros.map(|micros| set(method::wait(), duration(micros))));
-    settings.extend(rule.timeout_micros.map(|micros| set(method::timeout(), duration(micros))));
-    let on_unavailable = rule.on_unavailable.map(|answer| runtime.on_unavailable(answer));
-    settings.extend(on_unavailable.map(|value| set(method::on_unavailable(), value)));
-    settings
+    let Setting { name, value } = setting;
+    let method = format_ident!("with_{name}", span = mixed);
+    let value = match value {
+        SettingValue::Micros(micros) => duration(*micros),
+        SettingValue::Variant(of, name) => Runtime::variant(of, name),
+        SettingValue::Text(text) => quote_spanned!(mixed=> #text),
+    };
+    quote_spanned!(mixed=> .#method(#value))
 }
 
 fn duration(micros: u64) -> TokenStream {

@@ -6,7 +6,7 @@ use syn::ext::IdentExt as _;
 use syn::spanned::Spanned as _;
 use syn::{DataEnum, Field, Fields, Generics, Ident, Index, Member};
 
-use crate::expand::runtime::{Runtime, method};
+use crate::expand::runtime::Runtime;
 use crate::parse::key_part::{KeyPartData, KeyPartInput, is_marker};
 
 /// The implementation of `KeyPart`, for which the types in `bounds` have to be `KeyPart`.
@@ -21,14 +21,14 @@ pub(crate) fn expand(input: KeyPartInput, bounds: &[TokenStream]) -> TokenStream
     bound(&mut generics, bounds, &runtime);
     let name = ours(&name);
     let (parameters, arguments, conditions) = generics.split_for_impl();
-    let (key_part, key_writer, write_key) = (runtime.key_part(mixed), runtime.key_writer(mixed), method::write_key());
+    let (key_part, key_writer) = (runtime.key_part(mixed), runtime.key_writer(mixed));
     let import = runtime.import();
     quote_spanned! {mixed=>
         const _: () = {
             #import
             #[automatically_derived]
             impl #parameters #key_part for #name #arguments #conditions {
-                fn #write_key(&self, __ratelimit_writer: &mut #key_writer<'_>) {
+                fn write_key(&self, __ratelimit_writer: &mut #key_writer<'_>) {
                     #body
                 }
             }

@@ -1,10 +1,10 @@
 //! [`Reservations`]: cost that is reserved, kept apart from what an algorithm charges.
 //!
-//! It does not drain and belongs to no window: it counts in full until it is settled. Reservations
-//! are kept as two sums, of those made since some moment and those made before. When the newer sum
-//! is a span old it becomes the older one, and what was in that is forgotten: nobody settled it for
-//! at least a span, which is as long as a charge can count. A span after the newest reservation all
-//! of them are.
+//! It does not drain and belongs to no window: it counts in full until it ends. Reservations are
+//! kept as two sums, of those made since some moment and those made before. When the newer sum is a
+//! span old it becomes the older one, and what was in that is forgotten: it was not committed or
+//! released for at least a span, which is as long as a charge can count. A span after the newest
+//! reservation all of them are.
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Reservations {

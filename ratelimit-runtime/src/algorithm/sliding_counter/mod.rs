@@ -30,9 +30,9 @@ impl SlidingCounter {
     }
 }
 
-/// How far into a window the weight of `previous` has sunk to `room`.
-fn sunk_to(room: u64, previous: u64, window: u64) -> u64 {
-    if previous <= room { 0 } else { window - mul_div(room, window, previous) }
+/// How far into a window the weight of `previous` has sunk to `free`.
+fn sunk_to(free: u64, previous: u64, window: u64) -> u64 {
+    if previous <= free { 0 } else { window - mul_div(free, window, previous) }
 }
 
 impl Counter for SlidingCounter {
@@ -53,9 +53,9 @@ impl Counter for SlidingCounter {
         let used = self.used(window, elapsed);
         let wait = if used + cost <= limit.max() {
             0
-        } else if let Some(room) = limit.max().checked_sub(self.current + cost) {
-            // The previous window alone is in the way.
-            sunk_to(room, self.previous, window) - elapsed
+        } else if let Some(free) = limit.max().checked_sub(self.current + cost) {
+            // The previous window alone counts.
+            sunk_to(free, self.previous, window) - elapsed
         } else {
             // The current window has to become the previous one first.
             window - elapsed + sunk_to(limit.max().saturating_sub(cost), self.current, window)

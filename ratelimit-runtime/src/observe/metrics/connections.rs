@@ -8,7 +8,8 @@ use ::metrics::{Key, Label, with_recorder};
 use super::super::connection::State;
 use super::{CONNECTIONS, CONNECTS, LOSSES, METADATA, OUTAGES};
 
-/// How many connections of this process are in each state, by server. Those that there are no more leave nothing behind.
+/// How many connections of this process are in each state, by server. Those that there are no more
+/// leave nothing behind.
 static CONNECTIONS_NOW: Mutex<BTreeMap<Box<str>, Counts>> = Mutex::new(BTreeMap::new());
 
 #[derive(Default)]

@@ -26,7 +26,8 @@ pub(crate) fn failure(failed: impl FnOnce() -> (Name, Outcome)) {
 
 #[inline]
 fn add(rule: Name, place: usize, outcome: Outcome, source: impl FnOnce() -> &'static str) {
-    // Each key is made when it is first needed. Like names, of which there are so many at most, they are never forgotten.
+    // Each key is made when it is first needed. Like names, of which there are so many at most,
+    // they are never forgotten.
     let series = rule.series().get_or_init(|| (0..OUTCOMES * SOURCES).map(|_| OnceCell::new()).collect());
     let Some(key) = series.get(place) else { return };
     let key = key.get_or_init(|| key_of(rule, outcome, source()));

@@ -1,8 +1,10 @@
-//! What is counted and measured, by the facade `metrics`. Names and labels are what guide/reference/observability.md says. A label is the
-//! name of a rule or of a server, or a word of this crate: never a key.
+//! What is counted and measured, by the facade `metrics`. Names and labels are what
+//! guide/reference/observability.md says. A label is the name of a rule or of a server, or a word
+//! of this crate: never a key.
 //!
-//! The recorder is asked for its counter whenever something is counted, and nothing of its own is kept: so one that is
-//! installed late, that of a test's thread, and one that forgets what was idle for long miss nothing from then on.
+//! The recorder is asked for its counter whenever something is counted, and nothing of its own is
+//! kept: so one that is installed late, that of a test's thread, and one that forgets what was idle
+//! for long miss nothing from then on.
 
 #[cfg(feature = "redis")]
 mod connections;

@@ -3,3 +3,4 @@
 mod deny_cache;
 
 pub use self::deny_cache::DenyCache;
+pub(super) use self::deny_cache::Miss;

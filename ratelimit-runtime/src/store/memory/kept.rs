@@ -10,9 +10,9 @@ use crate::store::verdict::Verdict;
 #[derive(Debug)]
 pub(super) struct Kept<S> {
     state: S,
-    /// The time of the newest admission, or of what was settled or refunded since. An earlier clock
-    /// has stepped back, and is read as standing still at this time, so that nothing is admitted
-    /// twice.
+    /// The time of the newest admission, or of what was committed or refunded since. An earlier
+    /// clock has stepped back, and is read as standing still at this time, so that nothing is
+    /// admitted twice.
     newest: u64,
     /// When what was admitted is void, by the clock as it is. A block may last longer.
     expires_at: u64,

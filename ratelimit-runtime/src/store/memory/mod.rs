@@ -9,15 +9,15 @@ use foldhash::quality::RandomState;
 
 use self::group::Member;
 use self::shard::Shard;
-use super::{Answer, Capabilities, Cursor, Page, Request, Store, StoreError, StoreErrorKind, Verdict};
+use super::{Answer, Capabilities, Cursor, Lookup, Page, Request, Store, StoreError, StoreErrorKind, Verdict};
 use crate::clock::{Clock, TokioClock};
 
 mod block;
 mod bucket;
+mod eviction;
 mod group;
 mod kept;
 mod keyed;
-mod room;
 mod shard;
 
 /// Keeps limits in memory: exact, bounded, without a background task.
@@ -127,8 +127,8 @@ impl Store for MemoryStore {
         Answer::ready(Ok(self.decide(&request)))
     }
 
-    fn acquire_now(&self, request: Request<'_>) -> Option<Result<Verdict, StoreError>> {
-        Some(Ok(self.decide(&request)))
+    fn acquire_now(&self, request: Request<'_>) -> Result<Result<Verdict, StoreError>, Lookup> {
+        Ok(Ok(self.decide(&request)))
     }
 
     fn decides_together(&self, _: &[Request<'_>]) -> bool {
@@ -177,10 +177,21 @@ impl Store for MemoryStore {
 
     /// One shard is a page. Those who share an overflow bucket have no key of their own.
     fn keys<'a>(&'a self, request: Request<'a>, from: Option<Cursor>) -> Answer<'a, Page> {
-        let index = from.as_ref().and_then(Cursor::at).copied().unwrap_or(0_usize);
-        let keys = self.shards.get(index).map(|shard| lock(shard).keys(request.key(), self.now())).unwrap_or_default();
-        let next = (index + 1 < self.shards.len()).then(|| Cursor::new(index + 1));
-        Answer::ready(Ok(Page::new(keys, next)))
+        let prefix = request.key();
+        // The hasher of another store is another one, and so are its shards.
+        let store = self.hasher.hash_one(prefix).to_le_bytes();
+        let position = |cursor: &Cursor| {
+            let position = cursor.open(prefix)?.strip_prefix(&store).and_then(|position| position.try_into().ok());
+            position.map(u64::from_le_bytes).and_then(|index| index.try_into().ok()).ok_or_else(Cursor::foreign)
+        };
+        let page = from.as_ref().map_or(Ok(0_usize), position).map(|index| {
+            let shard = self.shards.get(index);
+            let keys = shard.map(|shard| lock(shard).keys(prefix, self.now())).unwrap_or_default();
+            let next = u64::try_from(index + 1).ok().filter(|_| index + 1 < self.shards.len());
+            let next = next.map(|next| Cursor::seal(prefix, [store, next.to_le_bytes()].concat()));
+            Page::new(keys, next)
+        });
+        Answer::ready(page)
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -7,8 +7,8 @@ use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 
 use super::bucket::Bucket;
+use super::eviction::Eviction;
 use super::keyed::Keyed;
-use super::room::Room;
 use crate::store::{Request, Verdict};
 
 /// Overflow buckets per rule and shard.
@@ -17,7 +17,7 @@ const OVERFLOW_SLOTS: u64 = 16;
 const MAX_OVERFLOW: usize = 1024;
 
 /// A part of the keys, on cache lines of its own. When it is full, a key with little to lose [makes
-/// room](Room) for a newcomer. Where none may go, newcomers are charged to *overflow buckets*,
+/// room](Eviction) for a newcomer. Where none may go, newcomers are charged to *overflow buckets*,
 /// which they share with strangers.
 ///
 /// Once there is room again, a newcomer gets a bucket of its own that begins as a copy of its
@@ -27,7 +27,7 @@ const MAX_OVERFLOW: usize = 1024;
 #[repr(align(128))]
 pub(super) struct Shard {
     table: HashTable<Keyed>,
-    room: Room,
+    eviction: Eviction,
     overflow: HashMap<Box<[u8]>, Bucket, RandomState>,
     capacity: usize,
     /// Newcomers since the last sweep: a sweep has to be earned, so that it costs each of them
@@ -146,7 +146,7 @@ impl Shard {
         match self.table.find_entry(hash, |keyed| *keyed.key == *request.key()) {
             Ok(entry) => {
                 let (keyed, _) = entry.remove();
-                self.room.remove(keyed.rule);
+                self.eviction.remove(keyed.rule);
                 !keyed.bucket.is_void(now)
             }
             Err(_) => false,
@@ -170,10 +170,10 @@ impl Shard {
         if let Place::Of(place) = place
             && let Ok(entry) = self.table.get_bucket_entry(place)
         {
-            self.room.remove(entry.remove().0.rule);
+            self.eviction.remove(entry.remove().0.rule);
         }
-        let rule = self.room.rule(request.rule_key());
-        self.room.add(rule);
+        let rule = self.eviction.rule(request.rule_key());
+        self.eviction.add(rule);
         self.table.insert_unique(hash, Keyed::new(request, hash, rule, bucket), |keyed| keyed.hash);
     }
 
@@ -192,7 +192,7 @@ impl Shard {
         if self.table.len() < self.capacity {
             return Some(Place::Free);
         }
-        self.room.choose(&mut self.table, now).map(Place::Of)
+        self.eviction.choose(&mut self.table, now).map(Place::Of)
     }
 
     fn overflow_key(&self, request: &Request<'_>, hash: u64, now: u64) -> Box<[u8]> {
@@ -218,7 +218,7 @@ impl Shard {
         self.table.retain(|keyed| {
             let stays = !keyed.bucket.is_void(now);
             if !stays {
-                self.room.remove(keyed.rule);
+                self.eviction.remove(keyed.rule);
             }
             stays
         });

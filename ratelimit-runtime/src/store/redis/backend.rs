@@ -1,11 +1,11 @@
-//! [`Backend`]: carries out a request by the route it takes (script, plain commands or redis-cell), and returns the
-//! result.
+//! [`Backend`]: carries out a request by the route it takes (script, plain commands or redis-cell),
+//! and returns the result.
 
 use std::future::Future;
 
 use redis::Value;
 
-use super::batching::item::{Item, Question};
+use super::batching::charge::{ChargeTerms, KeyCharge};
 use super::errors::{self, unexpected_reply};
 use super::route::{GroupRoute, Route, Settings, unsupported};
 use super::scripts::operation::Operation;
@@ -52,10 +52,10 @@ impl Backend {
             if self.route(&request)? != Route::Script {
                 return Box::pin(self.decide(Operation::charging(&request), request)).await;
             }
-            let item = Item {
+            let charge = KeyCharge {
                 script: script::of(request.algorithm()),
                 key: request.key(),
-                question: Question {
+                terms: ChargeTerms {
                     packed: protocol::question(Operation::charging(&request), &request, self.settings.log_layout),
                     now: self.now()?,
                     is_unit: request.cost() == 1,
@@ -63,7 +63,7 @@ impl Backend {
                 },
                 timeout_at: request.timeout_at(),
             };
-            let verdict = calls.decide(&item).await?;
+            let verdict = calls.charge(&charge).await?;
             if protocol::fits(&verdict, &request) { Ok(verdict) } else { Err(distrust(calls)) }
         }
     }
@@ -170,7 +170,8 @@ impl Backend {
     }
 }
 
-/// Runs a script on questions and their keys; a server that does not know it is given its text in the same call.
+/// Runs a script on questions and their keys; a server that does not know it is given its text in
+/// the same call.
 async fn run(
     calls: Calls<'_>,
     script: &Script,

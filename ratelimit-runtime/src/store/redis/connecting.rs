@@ -11,27 +11,30 @@ use super::wire::credentials::{Provider, RedisCredentials};
 use crate::error::StoreError;
 
 impl RedisStore {
-    /// A store on the server that a client of the application leads to, with its user, password, database and protocol.
+    /// A store on the server that a client of the application leads to, with its user, password,
+    /// database and protocol.
     ///
-    /// The store makes connections of its own. A connection that the application has open cannot be shared: it does not
-    /// tell whether a command was sent nor when the server last said something, which is how a limiter knows that calling
-    /// again is safe and that waiting is vain; so give the client that made it.
+    /// The store makes connections of its own. A connection that the application has open cannot be
+    /// shared: it does not tell whether a command was sent nor when the server last said something,
+    /// which is how a limiter knows that calling again is safe and that waiting is vain; so give
+    /// the client that made it.
     ///
     /// Certificates that the client was built with cannot be read back from it: repeat them with
-    /// [`ca_certificates`](Self::ca_certificates) and [`client_certificate`](Self::client_certificate).
+    /// [`ca_certificates`](Self::ca_certificates) and
+    /// [`client_certificate`](Self::client_certificate).
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if the client does not check certificates, or uses
-    /// TLS and the feature `redis-tls` is off.
+    /// [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if the client does not check
+    /// certificates, or uses TLS and the feature `redis-tls` is off.
     #[cfg(feature = "redis-client")]
     #[cfg_attr(docsrs, doc(cfg(feature = "redis-client")))]
     pub fn from_client(client: &redis::Client) -> Result<Self, StoreError> {
         Deployment::from_info(client.get_connection_info()).map(Self::on)
     }
 
-    /// Logs in with what `provider` gives, in the place of a user and a password of the URL. It is asked for each
-    /// connection, so passwords and tokens may change while the service runs:
+    /// Logs in with what `provider` gives, in the place of a user and a password of the URL. It is
+    /// asked for each connection, so passwords and tokens may change while the service runs:
     ///
     /// ```
     /// # use ratelimit_runtime::{RedisCredentials, RedisStore};
@@ -46,8 +49,8 @@ impl RedisStore {
     /// # }
     /// ```
     ///
-    /// An error of the provider counts as an outage, as a server does that cannot be reached; attempts go on, with pauses
-    /// of up to a second.
+    /// An error of the provider counts as an outage, as a server does that cannot be reached;
+    /// attempts go on, with pauses of up to a second.
     ///
     /// For the servers, not for sentinels, whose login is in the URL.
     #[must_use]
@@ -69,13 +72,13 @@ impl RedisStore {
         self
     }
 
-    /// Trusts these authorities instead of those of the platform: one or more certificates, as PEM. Sentinels are held
-    /// to the same.
+    /// Trusts these authorities instead of those of the platform: one or more certificates, as PEM.
+    /// Sentinels are held to the same.
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if there is none, one cannot be read, or the URL
-    /// is not of TLS.
+    /// [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if there is none, one cannot
+    /// be read, or the URL is not of TLS.
     #[cfg(feature = "redis-tls")]
     #[cfg_attr(docsrs, doc(cfg(feature = "redis-tls")))]
     pub fn ca_certificates(mut self, pem: impl AsRef<[u8]>) -> Result<Self, StoreError> {
@@ -84,12 +87,13 @@ impl RedisStore {
         Ok(self)
     }
 
-    /// Shows this certificate, with those that lead to its authority, to servers that ask for one; both as PEM. Sentinels
-    /// are shown the same.
+    /// Shows this certificate, with those that lead to its authority, to servers that ask for one;
+    /// both as PEM. Sentinels are shown the same.
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if one cannot be read, or the URL is not of TLS.
+    /// [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if one cannot be read, or the
+    /// URL is not of TLS.
     #[cfg(feature = "redis-tls")]
     #[cfg_attr(docsrs, doc(cfg(feature = "redis-tls")))]
     pub fn client_certificate(

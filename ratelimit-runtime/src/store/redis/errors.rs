@@ -1,7 +1,8 @@
-//! What Redis and its client report, as [`StoreError`]s. The one table that decides which failures the
-//! `on_unavailable` policy may answer.
+//! What Redis and its client report, as [`StoreError`]s. The one table that decides which failures
+//! the `on_unavailable` policy may answer.
 //!
-//! No message carries a key: Redis quotes the arguments of commands it does not know, so those quotes are cut off.
+//! No message carries a key: Redis quotes the arguments of commands it does not know, so those
+//! quotes are cut off.
 
 use redis::{ServerError, Value};
 
@@ -61,8 +62,8 @@ const TEXTS: &[(&str, StoreErrorKind, &str)] = &[
     ("DB index", Misconfigured, "Redis does not have the database that the URL names"),
 ];
 
-/// The code that says what happened. Up to Redis 6.2, an error inside a script arrives as `ERR` with the real code
-/// somewhere in its text.
+/// The code that says what happened. Up to Redis 6.2, an error inside a script arrives as `ERR`
+/// with the real code somewhere in its text.
 pub(super) fn code(error: &ServerError) -> &str {
     let text = text(error);
     if error.code() == "ERR" {

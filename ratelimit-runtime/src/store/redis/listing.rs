@@ -1,24 +1,21 @@
-//! The keys of a rule, by `SCAN`: never more than a part of them at once, however many there are.
+//! The keys of a rule, by `SCAN`: a part of them at a time, however many there are.
 
 use super::backend::Backend;
-use super::errors::unexpected_reply;
-use super::topology::{Search, Walk};
+use super::topology::Search;
 use crate::error::StoreError;
 use crate::store::{Cursor, Page, Request};
 
 impl Backend {
     pub(super) async fn list(&self, request: &Request<'_>, from: Option<Cursor>) -> Result<Page, StoreError> {
         let route = self.route(request)?;
-        let from = match &from {
-            Some(cursor) => Some(cursor.at::<Walk>().cloned().ok_or_else(unexpected_reply)?),
-            None => None,
-        };
-        let pattern = beginning_with(request.key());
+        let prefix = request.key();
+        let from = from.as_ref().map(|cursor| cursor.open(prefix)).transpose()?;
+        let pattern = beginning_with(prefix);
         let search = Search { pattern: &pattern, timeout_at: request.timeout_at() };
         let (stored, next) = self.connections.keys(search, from).await?;
-        let of_rule = |stored: &Vec<u8>| stored.starts_with(request.key());
+        let of_rule = |stored: &Vec<u8>| stored.starts_with(prefix);
         let keys = stored.into_iter().filter(of_rule).filter_map(|stored| route.key_of(stored)).collect();
-        Ok(Page::new(keys, next.map(Cursor::new)))
+        Ok(Page::new(keys, next.map(|position| Cursor::seal(prefix, position))))
     }
 }
 

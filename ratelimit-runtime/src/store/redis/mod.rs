@@ -21,11 +21,12 @@ use self::backend::Backend;
 use self::route::{GroupRoute, Settings, unsupported};
 use self::scripts::operation::Operation;
 use self::topology::{Connections, Deployment};
-use super::{Answer, Capabilities, Cursor, DenyCache, Health, Page, Request, Store, Verdict, leaves_rest_to};
+use super::{Answer, Capabilities, Cursor, DenyCache, Health, Lookup, Page, Request, Store, Verdict, leaves_rest_to};
 use crate::clock::WallClock;
 use crate::error::StoreError;
 
 mod backend;
+mod backoff;
 mod batching;
 mod connecting;
 mod connection;
@@ -45,17 +46,18 @@ pub use self::wire::credentials::RedisCredentials;
 
 /// Limits on a Redis server or on a Redis Cluster (Redis 6.2 or later, or Valkey).
 ///
-/// The connection is made in the background at the first call, one per tokio runtime, and made again whenever it is
-/// lost; [`ready`](Store::ready) waits for it. While there is none, calls fail at once and the limiter answers by its
-/// `on_unavailable` setting.
+/// The connection is made in the background at the first call, one per tokio runtime, and made
+/// again whenever it is lost; [`ready`](Store::ready) waits for it. While there is none, calls fail
+/// at once and the limiter answers by its `on_unavailable` setting.
 ///
-/// A call that is dropped at its timeout may have been charged although it was not admitted; no call is ever admitted without being
-/// charged.
+/// A call that is dropped at its timeout may have been charged although it was not admitted; no
+/// call is ever admitted without being charged.
 ///
-/// The user needs `EVAL`, `EVALSHA`, `UNLINK`, `PING`, and inside of scripts `TIME`, `PEXPIREAT`, `PEXPIRE`, `PTTL`,
-/// `TYPE`, `GET`, `SET`, `UNLINK`, `GETRANGE`, `SETRANGE`, `ZADD`, `ZCARD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZREVRANGE`,
-/// `ZREM` and `ZREMRANGEBYRANK`, and `BITOP` for long logs to give memory back; without scripts, what
-/// [`scripts`](Self::scripts) says instead. Lists of keys take `SCAN`.
+/// The user needs `EVAL`, `EVALSHA`, `UNLINK`, `PING`, and inside of scripts `TIME`, `PEXPIREAT`,
+/// `PEXPIRE`, `PTTL`, `TYPE`, `GET`, `SET`, `UNLINK`, `GETRANGE`, `SETRANGE`, `ZADD`, `ZCARD`,
+/// `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZREVRANGE`, `ZREM` and `ZREMRANGEBYRANK`, and `BITOP` for long
+/// logs to give memory back; without scripts, what [`scripts`](Self::scripts) says instead. Lists
+/// of keys take `SCAN`.
 pub struct RedisStore {
     cache: DenyCache<Backend>,
 }
@@ -70,47 +72,55 @@ impl RedisStore {
     /// | `redis+sentinel://[user][:password]@host[:port][,host[:port]…]/master-name[/database]` | the master that Sentinel knows by this name. The hosts are sentinels, at port 26379 unless said; `?sentinel_user=…&sentinel_password=…` is their login |
     /// | `redis+cluster://[user][:password]@host[:port][,host[:port]…]` | a cluster, of which these are some nodes |
     ///
-    /// `rediss` in the place of `redis` is TLS (feature `redis-tls`); `valkey` and `valkeys` mean the same as `redis` and
-    /// `rediss`. Special characters in a password or a name are percent-encoded. Connections speak RESP3 unless the URL
-    /// says `?protocol=resp2`. What else there is to say, a method says: [`credentials`](Self::credentials) that change,
+    /// `rediss` in the place of `redis` is TLS (feature `redis-tls`); `valkey` and `valkeys` mean
+    /// the same as `redis` and `rediss`. Special characters in a password or a name are
+    /// percent-encoded. Connections speak RESP3 unless the URL says `?protocol=resp2`. What else
+    /// there is to say, a method says: [`credentials`](Self::credentials) that change,
     /// [`client_name`](Self::client_name), and certificates.
     ///
     /// # Sentinel
     ///
-    /// All sentinels are asked at once and the first answer counts, so one that is dead or frozen costs nothing; further
-    /// ones are learnt, up to 16. A server is used if it says itself that it is a master. A fail-over is followed within
-    /// two seconds after the first sentinel says where the master is, also away from an old master that still answers:
-    /// while connected, each sentinel is asked every second. When none can be asked, the connection goes on, and a new one
-    /// is made to the last master that was known. The user also needs `ROLE`, and that of the sentinels
-    /// `SENTINEL GET-MASTER-ADDR-BY-NAME`, `SENTINEL MASTER` and `SENTINEL SENTINELS`.
+    /// All sentinels are asked at once and the first answer counts, so one that is dead or frozen
+    /// costs nothing; further ones are learnt, up to 16. A server is used if it says itself that it
+    /// is a master. A fail-over is followed within two seconds after the first sentinel says where
+    /// the master is, also away from an old master that still answers: while connected, each
+    /// sentinel is asked every second. When none can be asked, the connection goes on, and a new
+    /// one is made to the last master that was known. The user also needs `ROLE`, and that of the
+    /// sentinels `SENTINEL GET-MASTER-ADDR-BY-NAME`, `SENTINEL MASTER` and `SENTINEL SENTINELS`.
     ///
     /// # Cluster
     ///
-    /// `redis+cluster://a,b,c` names some of the nodes; the others are asked for, from whichever answers first. Keys spread over
-    /// all slots by themselves. Each master has a connection of its own, made when one of its keys is first asked for, and a
-    /// health of its own: a slow or dead one degrades the keys of its slots alone. Replicas are never asked. A password, TLS and
-    /// all other settings hold for every node.
+    /// `redis+cluster://a,b,c` names some of the nodes; the others are asked for, from whichever
+    /// answers first. Keys spread over all slots by themselves. Each master has a connection of its
+    /// own, made when one of its keys is first asked for, and a health of its own: a slow or dead
+    /// one degrades the keys of its slots alone. Replicas are never asked. A password, TLS and all
+    /// other settings hold for every node.
     ///
-    /// Slots that move are followed (`MOVED`, `ASK`); a call that no node carries out now (`TRYAGAIN`, `CLUSTERDOWN`) is tried
-    /// again for up to 35 ms within its timeout, and then fails as unavailable. While keys are asked for that nobody serves, the
-    /// slots are asked for again every 250 ms, so that a fail-over is followed within half a second of the cluster's own. A call
-    /// whose reply is lost is never sent again. A replica that takes over has perhaps not heard of the last admissions, since
-    /// Redis replicates asynchronously: as much may be admitted again.
+    /// Slots that move are followed (`MOVED`, `ASK`); a call that no node carries out now
+    /// (`TRYAGAIN`, `CLUSTERDOWN`) is tried again for up to 35 ms within its timeout, and then
+    /// fails as unavailable. While keys are asked for that nobody serves, the slots are asked for
+    /// again every 250 ms, so that a fail-over is followed within half a second of the cluster's
+    /// own. A call whose reply is lost is never sent again. A replica that takes over has perhaps
+    /// not heard of the last admissions, since Redis replicates asynchronously: as much may be
+    /// admitted again.
     ///
-    /// Keys of different slots do not share commands. Stacked rules are decided in one step where all their keys are in one
-    /// slot; else one after the other: never more than a limit is admitted, and what a refused or cancelled call was charged is
-    /// given back if this process lives, and else expires with the window.
+    /// Keys of different slots do not share commands. Stacked rules are decided in one step where
+    /// all their keys are in one slot; else one after the other: never more than a limit is
+    /// admitted, and what a refused or cancelled call was charged is given back if this process
+    /// lives, and else expires with the window.
     ///
-    /// The user needs `CLUSTER SLOTS` as well, and `CLUSTER INFO` for [`ready`](Store::ready) to see whether the cluster is up.
+    /// The user needs `CLUSTER SLOTS` as well, and `CLUSTER INFO` for [`ready`](Store::ready) to
+    /// see whether the cluster is up.
     ///
     /// Returns at once and connects to nothing.
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if the URL is not one of these. The message
-    /// never repeats the URL, which may hold a password. A master that no sentinel knows, a wrong password or certificate
-    /// are `Misconfigured` when a call or [`ready`](Store::ready) meets them, and attempts go on, with pauses of up to a
-    /// second: they may be made right without a restart.
+    /// [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if the URL is not one of
+    /// these. The message never repeats the URL, which may hold a password. A master that no
+    /// sentinel knows, a wrong password or certificate are `Misconfigured` when a call or
+    /// [`ready`](Store::ready) meets them, and attempts go on, with pauses of up to a second: they
+    /// may be made right without a restart.
     pub fn new(url: &str) -> Result<Self, StoreError> {
         Deployment::from_url(url).map(Self::on)
     }
@@ -126,55 +136,61 @@ impl RedisStore {
         &mut self.cache.inner_mut().connections
     }
 
-    /// Whether to run scripts: yes unless set. Without them no `EVAL` and no `EVALSHA` is ever sent, decisions are as
-    /// atomic and as exact, and these are left:
+    /// Whether to run scripts: yes unless set. Without them no `EVAL` and no `EVALSHA` is ever
+    /// sent, decisions are as atomic and as exact, and these are left:
     ///
-    /// - `sliding_window`, with several limits, costs up to 1,000 and blocks, as a sorted set, in optimistic transactions:
-    ///   one round trip for a refusal, two for an admission, another two each time another process was faster. They run
-    ///   on up to 8 connections of their own per runtime. Processes with scripts share the buckets if they keep to sorted
-    ///   sets too, with [`LogLayout::Zset`]; a ring is an error here.
-    /// - `fixed_window`, with one limit and any cost, as a counter, in one round trip. A window ends on a whole
-    ///   millisecond of the server's clock. The counter has a key of its own, so processes with scripts do not share it.
+    /// - `sliding_window`, with several limits, costs up to 1,000 and blocks, as a sorted set, in
+    ///   optimistic transactions: one round trip for a refusal, two for an admission, another two
+    ///   each time another process was faster. They run on up to 8 connections of their own per
+    ///   runtime. Processes with scripts share the buckets if they keep to sorted sets too, with
+    ///   [`LogLayout::Zset`]; a ring is an error here.
+    /// - `fixed_window`, with one limit and any cost, as a counter, in one round trip. A window
+    ///   ends on a whole millisecond of the server's clock. The counter has a key of its own, so
+    ///   processes with scripts do not share it.
     ///
-    /// Other requests are answered with [`Unsupported`](crate::store::StoreErrorKind::Unsupported), and a limiter with a
-    /// policy that needs more cannot be built. Stacked rules are decided in one transaction if all are sliding windows;
-    /// else one after the other, and what a refused call was charged is given back.
+    /// Other requests are answered with [`Unsupported`](crate::store::StoreErrorKind::Unsupported),
+    /// and a limiter with a policy that needs more cannot be built. Stacked rules are decided in
+    /// one transaction if all are sliding windows; else one after the other, and what a refused
+    /// call was charged is given back.
     ///
-    /// The user needs `MULTI`, `EXEC`, `WATCH`, `UNWATCH`, `TIME`, `PING`, `PTTL`, `PEXPIRE`, `PEXPIREAT`, `UNLINK`,
-    /// `ZADD`, `ZCARD`, `ZCOUNT`, `ZRANGE`, `ZREVRANGE`, `ZREM`, `ZREMRANGEBYRANK`, `ZREMRANGEBYSCORE`, `ZSCORE`; for
-    /// fixed windows `SET`, `GET`, `SETRANGE`, `BITFIELD`.
+    /// The user needs `MULTI`, `EXEC`, `WATCH`, `UNWATCH`, `TIME`, `PING`, `PTTL`, `PEXPIRE`,
+    /// `PEXPIREAT`, `UNLINK`, `ZADD`, `ZCARD`, `ZCOUNT`, `ZRANGE`, `ZREVRANGE`, `ZREM`,
+    /// `ZREMRANGEBYRANK`, `ZREMRANGEBYSCORE`, `ZSCORE`; for fixed windows `SET`, `GET`, `SETRANGE`,
+    /// `BITFIELD`.
     #[must_use]
     pub fn scripts(mut self, on: bool) -> Self {
         self.cache.inner_mut().settings.scripts = on;
         self
     }
 
-    /// Whether `leaky_bucket` runs on `CL.THROTTLE`, the command of the module redis-cell, which the server has to have
-    /// loaded: no unless set. It needs no scripts.
+    /// Whether `leaky_bucket` runs on `CL.THROTTLE`, the command of the module redis-cell, which
+    /// the server has to have loaded: no unless set. It needs no scripts.
     ///
-    /// The module keeps one limit per key, of whole seconds, on its own keys, and has no refunds, reservations or blocks;
-    /// `peek` asks it for a quantity of 0. It tells waits in whole seconds: `retry_after` is up to a second too long, and
-    /// never too short. Not in a cluster: the module does not say which key it uses, so nodes do not say that a slot has
-    /// moved.
+    /// The module keeps one limit per key, of whole seconds, on its own keys, and has no refunds,
+    /// reservations or blocks; `peek` asks it for a quantity of 0. It tells waits in whole seconds:
+    /// `retry_after` is up to a second too long, and never too short. Not in a cluster: the module
+    /// does not say which key it uses, so nodes do not say that a slot has moved.
     #[must_use]
     pub fn redis_cell(mut self, on: bool) -> Self {
         self.cache.inner_mut().settings.redis_cell = on;
         self
     }
 
-    /// Begins the log of a sliding window in this layout. Unless set, one whose first call costs 1 under limits up to 126
-    /// begins as a [`Zset`](LogLayout::Zset), and becomes a [`Ring`](LogLayout::Ring) with the first admission that needs
-    /// it; any other begins as a ring. With `Zset` it stays one.
+    /// Begins the log of a sliding window in this layout. Unless set, one whose first call costs 1
+    /// under limits up to 126 begins as a [`Zset`](LogLayout::Zset), and becomes a
+    /// [`Ring`](LogLayout::Ring) with the first admission that needs it; any other begins as a
+    /// ring. With `Zset` it stays one.
     #[must_use]
     pub fn log_layout(mut self, layout: LogLayout) -> Self {
         self.cache.inner_mut().settings.log_layout = Some(layout);
         self
     }
 
-    /// Whether calls that come at the same time share commands: yes unless set. A lone call is a command of its own either
-    /// way. While it is on its way, those who come wait in this process, in order, and the next command carries them: for one
-    /// key a single question for all who ask the same, and up to 64 keys at once, but in a cluster one. Redis decides each of
-    /// them as if it had come alone.
+    /// Whether calls that come at the same time share commands: yes unless set. A lone call is a
+    /// command of its own either way. While it is on its way, those who come wait in this process,
+    /// in order, and the next command carries them: for one key a single question for all who ask
+    /// the same, and up to 64 keys at once, but in a cluster one. Redis decides each of them as if
+    /// it had come alone.
     ///
     /// Without it, each call is a command, however many there are.
     #[must_use]
@@ -183,12 +199,12 @@ impl RedisStore {
         self
     }
 
-    /// Takes the time from `clock` instead of the server's `TIME`: for tests, and for services that refuse `TIME` in
-    /// scripts.
+    /// Takes the time from `clock` instead of the server's `TIME`: for tests, and for services that
+    /// refuse `TIME` in scripts.
     ///
-    /// All processes that share a bucket must then have clocks that agree: one that runs ahead by *d* makes slots
-    /// free *d* early for its own calls, and its admissions last *d* longer for the others. Keys still expire by the
-    /// server's clock.
+    /// All processes that share a bucket must then have clocks that agree: one that runs ahead by
+    /// *d* makes slots free *d* early for its own calls, and its admissions last *d* longer for the
+    /// others. Keys still expire by the server's clock.
     #[must_use]
     pub fn with_clock(mut self, clock: impl WallClock) -> Self {
         let clock = Arc::new(clock);
@@ -197,8 +213,9 @@ impl RedisStore {
         self
     }
 
-    /// Whether refusals are answered again from this process, for up to a second: yes unless set. [`DenyCache`] says what
-    /// that means, and has the settings: `DenyCache::new(store.deny_cache(false))`.
+    /// Whether refusals are answered again from this process, for up to a second: yes unless set.
+    /// [`DenyCache`] says what that means, and has the settings:
+    /// `DenyCache::new(store.deny_cache(false))`.
     ///
     /// It holds up to 8,192 refusals, of some 180 bytes and the key each.
     #[must_use]
@@ -210,7 +227,11 @@ impl RedisStore {
 
 impl Store for RedisStore {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.cache.acquire_by(request, Backend::charge)
+        self.cache.acquire_by(request, Lookup::default(), Backend::charge)
+    }
+
+    fn acquire_after<'a>(&'a self, request: Request<'a>, lookup: Lookup) -> Answer<'a, Verdict> {
+        self.cache.acquire_by(request, lookup, Backend::charge)
     }
 
     leaves_rest_to!(self => self.cache);
@@ -222,7 +243,8 @@ impl Store for Backend {
     }
 
     fn decides_together(&self, requests: &[Request<'_>]) -> bool {
-        // A group with a request that cannot be done at all counts as one step, so that its error is given at once.
+        // A group with a request that cannot be done at all counts as one step, so that its error
+        // is given at once.
         !matches!(self.group(requests), Ok(GroupRoute::Each))
     }
 
@@ -282,7 +304,7 @@ impl Store for Backend {
     }
 
     fn epoch(&self, _request: &Request<'_>) -> u64 {
-        self.connections.made()
+        self.connections.count()
     }
 
     fn overdue(&self, request: &Request<'_>, timeout: Duration) {

@@ -1,7 +1,8 @@
 //! The leaky bucket by `CL.THROTTLE`, the command of the module redis-cell.
 //!
-//! It answers in whole seconds, rounded down, so the wait of a refusal is up to a second longer than it has to be. And it
-//! counts in nanoseconds rounded down, so a rate that does not divide runs fast, by less than one part in a million.
+//! It answers in whole seconds, rounded down, so the wait of a refusal is up to a second longer
+//! than it has to be. And it counts in nanoseconds rounded down, so a rate that does not divide
+//! runs fast, by less than one part in a million.
 
 use std::fmt::Write as _;
 
@@ -28,8 +29,9 @@ pub(super) async fn acquire(calls: Calls<'_>, request: &Request<'_>) -> Result<V
 
 /// Asks for a quantity of 0, and decides from the reply as the module would.
 ///
-/// The module keeps one time for a key, when its bucket runs empty. It tells exactly how far ahead that is if it is asked
-/// with a bucket that drains a unit per microsecond, and has room for any wait.
+/// The module keeps one time for a key, when its bucket runs empty. It tells exactly how far ahead
+/// that is if it is asked with a bucket that drains a unit per microsecond, and has room for any
+/// wait.
 pub(super) async fn peek(calls: Calls<'_>, request: &Request<'_>) -> Result<Verdict, StoreError> {
     let limit = limit(request)?;
     let mut command = cmd("CL.THROTTLE");
@@ -42,8 +44,8 @@ pub(super) const CELL: &[u8] = b"%cell";
 /// What one ends in that is written in hexadecimal; lists do not find these.
 pub(super) const CELL_HEX: &[u8] = b"%cellhex";
 
-/// What the module keeps is not the state of the script, so it has a key of its own. The module brings the server down
-/// if a key is not UTF-8, so such a key is written in hexadecimal.
+/// What the module keeps is not the state of the script, so it has a key of its own. The module
+/// brings the server down if a key is not UTF-8, so such a key is written in hexadecimal.
 pub(super) fn key(request: &Request<'_>) -> Vec<u8> {
     if std::str::from_utf8(request.key()).is_ok() {
         return [request.key(), CELL].concat();

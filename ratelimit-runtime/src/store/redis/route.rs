@@ -1,4 +1,5 @@
-//! Which route a request takes: a script, or, where scripts are not to be used, plain commands or redis-cell.
+//! Which route a request takes: a script, or, where scripts are not to be used, plain commands or
+//! redis-cell.
 
 use std::borrow::Cow;
 

@@ -32,7 +32,7 @@ impl Bench {
         Self { store, clock, prefix }
     }
 
-    /// A key that nobody has used, ending in `suffix`.
+    /// An unused key, ending in `suffix`.
     pub(super) fn key(&self, suffix: &[u8]) -> Vec<u8> {
         [self.prefix.as_bytes(), suffix].concat()
     }
@@ -72,7 +72,7 @@ pub(super) fn answered<T, E: Debug>(result: Result<T, E>) -> T {
     }
 }
 
-#[allow(clippy::print_stdout, reason = "whoever reads the tests' output is told what was not tried")]
+#[allow(clippy::print_stdout, reason = "the tests' output says what was not tried")]
 pub(super) fn not_tried(why: &str) {
     println!("not tried: {why}");
 }

@@ -7,16 +7,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::bench::{Bench, answered, not_tried};
+use super::declared::{blocks, keys, limits, refunds, reservations, together};
+use super::every::{agreement, answers, clocks, costs, counting, waits};
 use super::undeclared::Need::{self, Costs, Has};
-use super::{
-    agreement, answers, blocks, clocks, costs, counting, keys, limits, refunds, reservations, together, waits,
-};
 use crate::rule::{Algorithm, Limit};
 use crate::store::Feature::{Block, Keys, Limits, Refund, Reserve, Together};
 use crate::store::Store;
 use crate::testkit::FakeClock;
 
-/// Hands the list of cases to a macro: those of every algorithm, and those of one. Behind each
+/// Hands the list of cases to a macro: those of every algorithm, and those of logs. Behind each
 /// stands what it needs.
 #[doc(hidden)]
 #[macro_export]
@@ -26,6 +25,7 @@ macro_rules! __conformance_cases {
             $with
             every {
                 counting::exactly_max_pass []
+                counting::a_burst_is_for_those_that_have_one []
                 counting::a_burst_admits_exactly_max []
                 counting::the_largest_max_is_counted_down []
                 counting::peek_changes_nothing []
@@ -65,10 +65,10 @@ macro_rules! __conformance_cases {
                 reservations::what_is_released_is_free [Has(Reserve)]
                 reservations::a_release_gives_back_all_that_was_reserved [Has(Reserve), Costs(5)]
                 reservations::a_commit_of_nothing_is_false [Has(Reserve)]
-                reservations::a_reservation_that_nobody_settles_expires [Has(Reserve)]
+                reservations::an_open_reservation_expires [Has(Reserve)]
                 blocks::a_blocked_key_is_refused_until_the_block_is_over [Has(Block)]
                 blocks::a_block_outlives_the_window_and_is_not_extended [Has(Block)]
-                blocks::peek_blocks_nobody [Has(Block)]
+                blocks::peek_blocks_no_key [Has(Block)]
                 blocks::a_block_leaves_the_charges [Has(Block)]
                 blocks::a_later_block_replaces_an_earlier_one [Has(Block)]
                 blocks::unblock_makes_no_key_and_reset_ends_a_block [Has(Block)]
@@ -80,14 +80,14 @@ macro_rules! __conformance_cases {
                 together::parallel_groups_pass_no_limit [Has(Together)]
                 together::only_those_that_refuse_block [Has(Together), Has(Block)]
                 keys::a_list_has_the_keys_of_its_rule [Has(Keys)]
-                answers::an_answer_nobody_polls_has_done_nothing []
+                answers::an_answer_that_is_not_polled_has_done_nothing []
                 answers::an_answer_at_once_is_that_of_acquire []
-                answers::a_refund_nobody_polls_is_still_there_to_be_had [Has(Refund)]
-                answers::a_settlement_nobody_polls_leaves_the_reservation_open [Has(Reserve)]
-                answers::a_block_nobody_polls_blocks_nobody [Has(Block)]
-                answers::a_group_nobody_polls_is_charged_nothing [Has(Together)]
+                answers::a_refund_that_is_not_polled_can_still_be_had [Has(Refund)]
+                answers::a_commit_that_is_not_polled_leaves_the_reservation_open [Has(Reserve)]
+                answers::a_block_that_is_not_polled_blocks_no_key [Has(Block)]
+                answers::a_group_that_is_not_polled_is_charged_nothing [Has(Together)]
             }
-            sliding_window {
+            log {
                 waits::slots_come_free_one_by_one []
                 clocks::what_was_admitted_before_a_step_back_counts_for_its_time []
             }
@@ -104,18 +104,18 @@ struct Case {
 }
 
 macro_rules! table {
-    (() every { $($room:ident::$case:ident [$($need:expr),*])* }
-        sliding_window { $($sliding_room:ident::$sliding:ident [$($sliding_need:expr),*])* }) => {
+    (() every { $($folder:ident::$case:ident [$($need:expr),*])* }
+        log { $($log_folder:ident::$log_case:ident [$($log_need:expr),*])* }) => {
         const EVERY: &[Case] = &[$(Case {
             name: stringify!($case),
             needs: &[Need::Keeps, $($need),*],
-            play: |bench, algorithm| Box::pin($room::$case(bench, algorithm)),
+            play: |bench, algorithm| Box::pin($folder::$case(bench, algorithm)),
         }),*];
 
-        const SLIDING_WINDOW: &[Case] = &[$(Case {
-            name: stringify!($sliding),
-            needs: &[Need::Keeps, $($sliding_need),*],
-            play: |bench, algorithm| Box::pin($sliding_room::$sliding(bench, algorithm)),
+        const LOG: &[Case] = &[$(Case {
+            name: stringify!($log_case),
+            needs: &[Need::Keeps, $($log_need),*],
+            play: |bench, algorithm| Box::pin($log_folder::$log_case(bench, algorithm)),
         }),*];
     };
 }
@@ -123,7 +123,7 @@ macro_rules! table {
 __conformance_cases!(table, ());
 
 fn cases(algorithm: Algorithm) -> impl Iterator<Item = &'static Case> {
-    let its_own = if algorithm == Algorithm::SlidingWindow { SLIDING_WINDOW } else { &[] };
+    let its_own = if algorithm.row().is_log { LOG } else { &[] };
     EVERY.iter().chain(its_own)
 }
 
@@ -147,7 +147,7 @@ where
             None => (case.play)(bench, algorithm).await,
             Some(missing) => {
                 not_tried(&format!(
-                    "under `{algorithm}` the store has no {missing:?}, and whoever asks for it is told"
+                    "under `{algorithm}` the store has no {missing:?}, and a limiter that is asked for it says so"
                 ));
                 Box::pin(missing.assert_refused(&bench, algorithm)).await;
             }

@@ -1,4 +1,4 @@
-//! What a store does not declare: whoever asks a limiter for it is told, and nothing of it is
+//! What a store does not declare: a limiter that is asked for it says so, and nothing of it is
 //! dropped in silence.
 //!
 //! It is asked through a limiter, because that refuses what is not declared before it asks: a store

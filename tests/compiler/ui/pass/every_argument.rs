@@ -1,8 +1,6 @@
 #![deny(warnings)]
 
-use ratelimit_runtime::{RateLimitError, rate_limit};
-
-use ratelimit_runtime::RateLimiter;
+use ratelimit_runtime::{Limit, Policy, RateLimitError, RateLimiter, rate_limit};
 
 struct Mailer {
     limiter: RateLimiter,
@@ -22,13 +20,34 @@ impl Mailer {
         shadow = tenant == 0,
         crate = ::ratelimit_runtime,
     )]
+    #[rate_limit(
+        limits = ["2/1s", "3/1m"],
+        name = "outcomes",
+        limiter = self.limiter,
+        count = "ok",
+        block = "10m",
+    )]
+    #[rate_limit(
+        window = "1s",
+        max = 2,
+        name = "bursts",
+        limiter = self.limiter,
+        algorithm = "token_bucket",
+        burst = 4,
+        cost = 2,
+        wait = "1ms",
+    )]
+    #[rate_limit(policy = "plan", name = "planned", limiter = self.limiter)]
     async fn send(&self, tenant: u32, email: &str, quota: i32) -> Result<(), RateLimitError> {
         Ok(())
     }
 }
 
 async fn send() -> Result<(), RateLimitError> {
-    static MAILER: std::sync::LazyLock<Mailer> = std::sync::LazyLock::new(|| Mailer { limiter: RateLimiter::memory() });
+    static MAILER: std::sync::LazyLock<Mailer> = std::sync::LazyLock::new(|| {
+        let plan = Policy::new(Limit::per_minute(5));
+        Mailer { limiter: RateLimiter::builder().policy("plan", plan).build().unwrap() }
+    });
     MAILER.send(1, "a", 1).await
 }
 

@@ -4,24 +4,36 @@ use crate::check::values::keywords::Keywords;
 use crate::diagnostics::Diagnostics;
 use crate::parse::argument::Argument;
 
+/// What the attribute knows of an algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Algorithm {
-    SlidingWindow,
-    SlidingCounter,
-    FixedWindow,
-    TokenBucket,
-    LeakyBucket,
+pub(crate) struct Algorithm {
+    /// Its name in the runtime.
+    pub(crate) variant: &'static str,
+    /// Whether it admits more at once than over a window: a bucket does.
+    pub(crate) has_burst: bool,
+    /// How many times its limit it may admit in a window, around the moment in which one starts.
+    pub(crate) times_at_an_edge: u64,
+}
+
+impl Algorithm {
+    const fn window(variant: &'static str, times_at_an_edge: u64) -> Self {
+        Self { variant, has_burst: false, times_at_an_edge }
+    }
+
+    const fn bucket(variant: &'static str) -> Self {
+        Self { variant, has_burst: true, times_at_an_edge: 1 }
+    }
 }
 
 const ALGORITHMS: Keywords<Algorithm> = Keywords {
     argument: "algorithm",
     noun: "algorithm",
     values: &[
-        ("sliding_window", Algorithm::SlidingWindow),
-        ("sliding_counter", Algorithm::SlidingCounter),
-        ("fixed_window", Algorithm::FixedWindow),
-        ("token_bucket", Algorithm::TokenBucket),
-        ("leaky_bucket", Algorithm::LeakyBucket),
+        ("sliding_window", Algorithm::window("SlidingWindow", 1)),
+        ("sliding_counter", Algorithm::window("SlidingCounter", 2)),
+        ("fixed_window", Algorithm::window("FixedWindow", 2)),
+        ("token_bucket", Algorithm::bucket("TokenBucket")),
+        ("leaky_bucket", Algorithm::bucket("LeakyBucket")),
     ],
     synonyms: &[
         ("log", "sliding_window"),
@@ -41,8 +53,13 @@ const ALGORITHMS: Keywords<Algorithm> = Keywords {
         ("leaky", "leaky_bucket"),
         ("gcra", "leaky_bucket"),
     ],
-    advice: "\"sliding_window\", \"sliding_counter\", \"fixed_window\", \"token_bucket\" or \"leaky_bucket\"",
+    or: None,
 };
+
+/// The keywords of those with a burst.
+pub(crate) fn with_burst() -> impl Iterator<Item = &'static str> {
+    ALGORITHMS.values.iter().filter(|(_, algorithm)| algorithm.has_burst).map(|(keyword, _)| *keyword)
+}
 
 pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<Algorithm> {
     ALGORITHMS.read(argument, diagnostics)
@@ -59,7 +76,6 @@ mod tests {
     fn every_keyword() {
         for (keyword, algorithm) in ALGORITHMS.values {
             assert_eq!(said(read, &format!("\"{keyword}\"")), Ok(*algorithm));
-            assert!(ALGORITHMS.advice.contains(&format!("\"{keyword}\"")), "{keyword}");
         }
         ALGORITHMS.assert_synonyms_are_sound();
     }

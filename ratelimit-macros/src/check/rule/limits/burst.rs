@@ -1,6 +1,6 @@
 //! `burst`: how much a bucket admits at once.
 
-use crate::check::rule::limits::algorithm::Algorithm;
+use crate::check::rule::limits::algorithm::{self, Algorithm};
 use crate::check::values::number::{self, Number};
 use crate::diagnostics::Diagnostics;
 use crate::parse::argument::Argument;
@@ -22,10 +22,12 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
 pub(crate) fn must_have_bucket(arguments: &Arguments, algorithm: Option<Algorithm>, diagnostics: &mut Diagnostics) {
     let Arguments { burst: Some(burst), limits: None, policy: None, .. } = arguments else { return };
     let misspelt = arguments.algorithm.is_some() && algorithm.is_none();
-    let bucket = matches!(algorithm, Some(Algorithm::TokenBucket | Algorithm::LeakyBucket));
-    if !misspelt && !bucket {
-        let message = "only the buckets have a burst: write `algorithm = \"token_bucket\"` or `\"leaky_bucket\"`, \
-                       or leave `burst` out";
+    if !misspelt && !algorithm.is_some_and(|algorithm| algorithm.has_burst) {
+        let buckets: Vec<_> = algorithm::with_burst().map(|keyword| format!("\"{keyword}\"`")).collect();
+        let message = format!(
+            "only the buckets have a burst: write `algorithm = {}, or leave `burst` out",
+            buckets.join(" or `")
+        );
         diagnostics.error(&burst.name, message);
     }
 }

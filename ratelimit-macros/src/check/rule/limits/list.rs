@@ -57,8 +57,7 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
 }
 
 /// Reports each limit, of the value of `argument`, that another one makes useless: over a longer
-/// time, that admits no more calls. A window that starts anew at once may admit twice its limit
-/// around that moment.
+/// time, that admits no more calls.
 pub(crate) fn must_all_decide(
     argument: &Argument,
     limits: &[Limit],
@@ -66,10 +65,7 @@ pub(crate) fn must_all_decide(
     diagnostics: &mut Diagnostics,
 ) {
     let Expr::Array(array) = bare(&argument.value) else { return };
-    let most = match algorithm {
-        Some(Algorithm::FixedWindow | Algorithm::SlidingCounter) => 2,
-        _ => 1,
-    };
+    let most = algorithm.map_or(1, |algorithm| algorithm.times_at_an_edge);
     for (element, limit) in array.elems.iter().zip(limits) {
         let useless =
             |other: &&Limit| other.window_micros > limit.window_micros && other.max.saturating_mul(most) <= limit.max;
@@ -150,6 +146,8 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+    use crate::check::rule::limits::algorithm;
+    use crate::check::values::keywords::tests::said;
 
     fn parse(text: &str) -> Result<Vec<(u64, u64)>, Vec<String>> {
         let mut diagnostics = Diagnostics::default();
@@ -211,18 +209,19 @@ mod tests {
 
     #[test]
     fn limits_that_never_decide() {
-        for (text, algorithm, useless) in [
+        for (text, keyword, useless) in [
             (r#"["10/60s", "5/1h"]"#, None, 1),
             (r#"["5/1h", "5/60s"]"#, None, 1),
             (r#"["9/1s", "8/1m", "7/1h"]"#, None, 2),
-            (r#"["10/60s", "5/1h"]"#, Some(Algorithm::TokenBucket), 1),
-            (r#"["9/60s", "5/1h"]"#, Some(Algorithm::FixedWindow), 0),
-            (r#"["10/60s", "5/1h"]"#, Some(Algorithm::SlidingCounter), 1),
+            (r#"["10/60s", "5/1h"]"#, Some("\"token_bucket\""), 1),
+            (r#"["9/60s", "5/1h"]"#, Some("\"fixed_window\""), 0),
+            (r#"["10/60s", "5/1h"]"#, Some("\"sliding_counter\""), 1),
             (r#"["4/60s", "5/1h"]"#, None, 0),
         ] {
             let argument = Argument { name: syn::parse_quote!(limits), value: syn::parse_str(text).unwrap() };
             let mut diagnostics = Diagnostics::default();
             let limits = read(&argument, &mut diagnostics).unwrap();
+            let algorithm = keyword.map(|keyword| said(algorithm::read, keyword).unwrap());
             must_all_decide(&argument, &limits, algorithm, &mut diagnostics);
             let errors = diagnostics.messages();
             assert_eq!(errors.len(), useless, "{text}: {errors:?}");

@@ -1,4 +1,4 @@
-//! [`Refusal`]: one question that was refused, and for how long the same answer holds.
+//! [`Refusal`]: one request that was refused, and for how long the same answer holds.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
@@ -18,7 +18,7 @@ pub(super) struct Moment {
     pub(super) epoch: u64,
 }
 
-/// A question and the refusal that answered it.
+/// A request and the refusal that answered it.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) hash: u64,
@@ -28,12 +28,12 @@ pub(super) struct Refusal {
     block_us: u64,
     algorithm: Algorithm,
     reservation: bool,
-    /// Whether somebody is asking the store again.
+    /// Whether a caller is asking the store again.
     refreshing: AtomicBool,
     /// How often it has answered, as far as that matters.
     hits: AtomicU8,
     pub(super) sent: Moment,
-    /// As it was when the question was sent.
+    /// As it was when the request was sent.
     verdict: Verdict,
 }
 
@@ -67,17 +67,17 @@ impl Refusal {
         }
     }
 
-    /// Takes a newer answer to the same question.
+    /// Takes a newer answer to the same request.
     pub(super) fn renew(&mut self, sent: Moment, verdict: Verdict) {
         (self.sent, self.verdict) = (sent, verdict);
-        self.hand_on();
+        self.end_refresh();
     }
 
     pub(super) fn is_of(&self, hash: u64, key: &[u8]) -> bool {
         self.hash == hash && *self.key == *key
     }
 
-    /// Whether the request asks the same. Until when its caller waits does not matter.
+    /// Whether this request is the same. Its timeout does not matter.
     pub(super) fn answers(&self, hash: u64, request: &Request<'_>) -> bool {
         self.is_of(hash, request.key())
             && self.cost == request.cost()
@@ -87,7 +87,8 @@ impl Refusal {
             && self.reservation == request.is_reservation()
     }
 
-    /// Whether a block refuses, and the question will be refused until `end` at least, by the clock of the store.
+    /// Whether a block refuses, and the request will be refused until `end` at least, by the clock
+    /// of the store.
     pub(super) fn is_blocked_until(&self, end: u64) -> bool {
         self.verdict.blocked && self.sent.store.saturating_add(self.verdict.retry_after_us) >= end
     }
@@ -109,13 +110,16 @@ impl Refusal {
         if is_due { State::Due } else { State::Fresh }
     }
 
-    /// Whether nobody is asking the store again yet; if the caller `asks`, somebody is from now on.
-    pub(super) fn needs_somebody_who_asks(&self, asks: bool) -> bool {
-        if asks { !self.refreshing.swap(true, Ordering::Relaxed) } else { !self.refreshing.load(Ordering::Relaxed) }
+    /// Whether no caller was asking the store again; from now on, one is.
+    ///
+    /// `Relaxed` suffices: the flag guards no other memory, it only elects one of the callers,
+    /// which the atomic swap does in any order.
+    pub(super) fn begin_refresh(&self) -> bool {
+        !self.refreshing.swap(true, Ordering::Relaxed)
     }
 
-    /// Whoever was asking does so no more.
-    pub(super) fn hand_on(&mut self) {
+    /// The next caller may ask the store again.
+    pub(super) fn end_refresh(&mut self) {
         *self.refreshing.get_mut() = false;
     }
 
@@ -145,7 +149,7 @@ impl Refusal {
         Verdict { cached: true, ..self.verdict.aged(elapsed) }
     }
 
-    /// How long ago the question was sent, by the two clocks; nobody knows if one has stepped back.
+    /// How long ago the request was sent, by the two clocks; `None` if one has stepped back.
     fn since(&self, now: Moment) -> Option<(u64, u64)> {
         Some((now.process.checked_sub(self.sent.process)?, now.store.checked_sub(self.sent.store)?))
     }

@@ -1,21 +1,21 @@
 //! [`Refusals`]: the refusals of a deny cache, bounded in number.
 //!
-//! A key belongs to one of many small sets, by a hash whose seed nobody knows. A set has a lock of its own and room for
-//! [`WAYS`] refusals; nothing is ever looked for beyond it.
+//! A key belongs to one of many small sets, by a hash with a random seed. A set has a lock of its
+//! own and room for [`WAYS`] refusals; nothing is ever looked for beyond it.
 
 use std::fmt;
 use std::hash::BuildHasher as _;
-use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use foldhash::quality::RandomState;
 
 use super::refusal::{Moment, Refusal, State};
-use crate::store::{Request, Verdict};
+use crate::store::{OwnedRequest, Request, Verdict};
 
 /// How many refusals a set holds.
 const WAYS: usize = 8;
-/// Further bits of the hash tell keys of one set apart, so that a change of one does not count as one of them all. No more,
-/// or a set would take two cache lines.
+/// Further bits of the hash tell keys of one set apart, so that a change of one does not count as
+/// one of them all. No more, or a set would take two cache lines.
 const EPOCHS: usize = 4;
 
 pub(super) struct Refusals {
@@ -38,27 +38,41 @@ struct Kept {
     epochs: [u32; EPOCHS],
 }
 
-/// What is known of a question.
-pub(super) enum Known {
-    /// It is refused.
-    Refused(Verdict),
-    /// The store has to be asked if it is there; if it is away, the `block` of this holds.
-    Blocked(Unknown),
-    /// The store has to be asked.
-    Unknown(Unknown),
+/// What the cache has about a request.
+pub(super) enum CacheAnswer {
+    /// Its refusal, which holds.
+    Refusal(Verdict),
+    /// A block that another caller is asking about: it holds only while the store is away.
+    OldBlock(Verdict, Miss),
+    /// No answer.
+    Miss(Miss),
 }
 
-/// A question that the store has to be asked.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Unknown {
+/// A request that the store has to be asked, and what was found out about it on the way.
+#[derive(Debug)]
+pub(in crate::store) struct Miss {
     hash: u64,
     /// That of the key.
     epoch: u32,
     sent: Moment,
-    /// Whoever asks does so for all, who are answered from the cache meanwhile.
-    pub(super) for_all: bool,
     /// What is answered if the store turns out to be away.
     pub(super) block: Option<Verdict>,
+    /// Ends with the miss, where others are answered from the cache meanwhile.
+    _refresh: Option<Box<Refresh>>,
+}
+
+/// One caller asks the store again while others are answered from the cache. However that ends,
+/// and also when the caller gives up, the next one may.
+struct Refresh {
+    refusals: Arc<Refusals>,
+    hash: u64,
+    request: OwnedRequest,
+}
+
+impl Drop for Refresh {
+    fn drop(&mut self) {
+        self.refusals.end_refresh(self.hash, &self.request.as_request());
+    }
 }
 
 impl Refusals {
@@ -72,33 +86,39 @@ impl Refusals {
         !self.sets.is_empty() && self.staleness > 0
     }
 
-    /// Looks a question up. `asks`: whether the caller will ask the store if it has to.
-    pub(super) fn find(&self, request: &Request<'_>, now: Moment, asks: bool) -> Known {
+    /// Looks a request up. A caller that gets a [`Miss`] asks the store, or drops it.
+    pub(super) fn find(self: &Arc<Self>, request: &Request<'_>, now: Moment) -> CacheAnswer {
         let hash = self.hasher.hash_one(request.key());
-        let Some(set) = self.set(hash) else { return Known::Unknown(Unknown::new(hash, 0, now)) };
+        let Some(set) = self.set(hash) else { return CacheAnswer::Miss(Miss::new(hash, 0, now)) };
         let kept = set.0.read().unwrap_or_else(PoisonError::into_inner);
-        let unknown = Unknown::new(hash, kept.epoch(hash), now);
         let Some(refusal) = kept.refusals.iter().find(|refusal| refusal.answers(hash, request)) else {
-            return Known::Unknown(unknown);
+            return CacheAnswer::Miss(Miss::new(hash, kept.epoch(hash), now));
         };
-        let state = refusal.state(now, self.staleness);
-        match state {
-            State::Over => Known::Unknown(unknown),
-            State::Due | State::OldBlock if refusal.needs_somebody_who_asks(asks) => {
-                let block = refusal.is_blocked_until(0).then(|| refusal.verdict(now));
-                Known::Unknown(Unknown { for_all: asks, block, ..unknown })
+        match refusal.state(now, self.staleness) {
+            State::Over => CacheAnswer::Miss(Miss::new(hash, kept.epoch(hash), now)),
+            State::Due | State::OldBlock if refusal.begin_refresh() => {
+                let request = request.into_owned();
+                CacheAnswer::Miss(Miss {
+                    block: refusal.is_blocked_until(0).then(|| refusal.verdict(now)),
+                    _refresh: Some(Box::new(Refresh { refusals: Arc::clone(self), hash, request })),
+                    ..Miss::new(hash, kept.epoch(hash), now)
+                })
             }
-            State::OldBlock => Known::Blocked(Unknown { block: Some(refusal.verdict(now)), ..unknown }),
+            State::OldBlock => {
+                let block = refusal.verdict(now);
+                let miss = Miss { block: Some(block), ..Miss::new(hash, kept.epoch(hash), now) };
+                CacheAnswer::OldBlock(block, miss)
+            }
             State::Fresh | State::Due => {
                 refusal.hit();
-                Known::Refused(refusal.verdict(now))
+                CacheAnswer::Refusal(refusal.verdict(now))
             }
         }
     }
 
-    /// Keeps a refusal, unless something has changed since the question was sent.
-    pub(super) fn keep(&self, request: &Request<'_>, unknown: &Unknown, verdict: Verdict) {
-        let Unknown { hash, epoch, sent, .. } = *unknown;
+    /// Keeps a refusal, unless something has changed since the request was sent.
+    pub(super) fn keep(&self, request: &Request<'_>, miss: &Miss, verdict: Verdict) {
+        let Miss { hash, epoch, sent, .. } = *miss;
         let Some(mut kept) = self.write(hash).filter(|kept| kept.epoch(hash) == epoch) else { return };
         if verdict.blocked {
             // The block may be a new one, which others do not know of.
@@ -120,8 +140,8 @@ impl Refusals {
         } else if kept.refusals.len() < WAYS {
             kept.refusals.push(refusal());
         } else if let Some(least) = kept.refusals.iter_mut().min_by_key(|refusal| refusal.hits()) {
-            // A newcomer takes the place of one that has answered nobody. Else it has to come as often as that one has
-            // answered: whoever mints keys pays for each that it drives out.
+            // A newcomer takes the place of one that has answered no call. Else it has to come as
+            // often as that one has answered: minting keys costs a call for each hit driven out.
             if !least.outlasts_a_newcomer() {
                 *least = refusal();
             }
@@ -142,12 +162,12 @@ impl Refusals {
         }
     }
 
-    /// Whoever asked for all has gone: the next one does.
-    pub(super) fn hand_on(&self, unknown: &Unknown, request: &Request<'_>) {
-        if let Some(mut kept) = self.write(unknown.hash)
-            && let Some(refusal) = kept.refusals.iter_mut().find(|refusal| refusal.answers(unknown.hash, request))
+    /// The next caller may ask the store about this request again.
+    fn end_refresh(&self, hash: u64, request: &Request<'_>) {
+        if let Some(mut kept) = self.write(hash)
+            && let Some(refusal) = kept.refusals.iter_mut().find(|refusal| refusal.answers(hash, request))
         {
-            refusal.hand_on();
+            refusal.end_refresh();
         }
     }
 
@@ -164,12 +184,12 @@ impl Refusals {
     }
 }
 
-impl Unknown {
+impl Miss {
     fn new(hash: u64, epoch: u32, sent: Moment) -> Self {
-        Self { hash, epoch, sent, for_all: false, block: None }
+        Self { hash, epoch, sent, block: None, _refresh: None }
     }
 
-    /// The store's epoch when the question was sent.
+    /// The store's epoch when the request was sent.
     pub(super) fn epoch(&self) -> u64 {
         self.sent.epoch
     }
@@ -192,6 +212,12 @@ impl fmt::Debug for Refusals {
             .field("capacity", &(self.sets.len() * WAYS))
             .field("staleness_us", &self.staleness)
             .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Refresh {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Refresh").field(&self.request).finish()
     }
 }
 

@@ -3,7 +3,7 @@
 
 use redis::Value;
 
-use super::records::{self, Record};
+use super::records::{self, BatchRecord};
 use crate::fuzzing::Input;
 use crate::store::redis::errors;
 use crate::store::redis::scripts::protocol;
@@ -25,9 +25,9 @@ pub fn records(data: &[u8]) {
         let mut answered = 0;
         while answered < callers {
             match records::next(&mut rest) {
-                Some(Record::Verdict(_, some)) if some > 0 => answered += some,
-                Some(Record::Later(all)) if all > 0 => answered += all,
-                Some(Record::Error(message)) => {
+                Some(BatchRecord::Verdict(_, some)) if some > 0 => answered += some,
+                Some(BatchRecord::Later(all)) if all > 0 => answered += all,
+                Some(BatchRecord::Error(message)) => {
                     if let Some(error) = records::error(message) {
                         let _ = errors::from_server(&error);
                     }

@@ -1,20 +1,24 @@
-//! [`Members`]: callers who wait for a decision, in lists that a caller who gives up can leave at any place.
+//! [`Members`]: callers that wait for a verdict, in lists that a cancelled caller can leave at any
+//! place.
+//!
+//! An index stays valid until its holder has removed the member, so indexing does not panic.
 
 use std::task::Waker;
 use std::time::Instant;
 
-use super::item::Question;
-use super::slab::Slab;
-use crate::store::Verdict;
-use crate::store::redis::wire::question::NoAnswer;
+use slab::Slab;
 
-pub(crate) type Decided = Result<Verdict, NoAnswer>;
+use super::charge::ChargeTerms;
+use crate::store::Verdict;
+use crate::store::redis::wire::commands::CallError;
+
+pub(crate) type VerdictResult = Result<Verdict, CallError>;
 
 #[derive(Debug)]
 struct Member {
-    question: Question,
+    terms: ChargeTerms,
     timeout_at: Option<Instant>,
-    /// Where it waits, as long as it does.
+    /// Index of the key that it waits for, as long as it does.
     key: usize,
     state: State,
     before: Option<usize>,
@@ -24,15 +28,15 @@ struct Member {
 #[derive(Debug)]
 enum State {
     Waiting(Waker),
-    Asked(Waker),
-    /// Asked, and nobody is there for the answer.
+    Sent(Waker),
+    /// Sent, and then cancelled: the answer is dropped.
     Abandoned,
-    Answered(Decided),
+    Answered(VerdictResult),
 }
 
 /// In order of arrival.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct List {
+pub(crate) struct MemberList {
     first: Option<usize>,
     last: Option<usize>,
     pub(crate) len: usize,
@@ -50,109 +54,116 @@ impl Members {
 
     pub(crate) fn enter(
         &mut self,
-        list: &mut List,
+        list: &mut MemberList,
         key: usize,
-        question: Question,
+        terms: ChargeTerms,
         timeout_at: Option<Instant>,
         waker: Waker,
     ) -> usize {
         let state = State::Waiting(waker);
-        let member = self.all.insert(Member { question, timeout_at, key, state, before: None, after: None });
+        let member = self.all.insert(Member { terms, timeout_at, key, state, before: None, after: None });
         self.append(list, member);
         member
     }
 
-    pub(crate) fn question(&self, member: usize) -> &Question {
-        &self.all[member].question
+    pub(crate) fn terms(&self, member: usize) -> &ChargeTerms {
+        &self.all[member].terms
     }
 
     pub(crate) fn timeout_at(&self, member: usize) -> Option<Instant> {
         self.all[member].timeout_at
     }
 
-    /// Where it waits, if it still does.
+    /// Index of the key that it waits for, if it still does.
     pub(super) fn waits_at(&self, member: usize) -> Option<usize> {
         let member = &self.all[member];
         matches!(member.state, State::Waiting(_)).then_some(member.key)
     }
 
-    /// Moves the first one of those who wait to those who are asked for.
-    pub(crate) fn ask(&mut self, waiting: &mut List, asked: &mut List) {
+    /// Moves the first that waits to those that are sent.
+    pub(crate) fn send(&mut self, waiting: &mut MemberList, sent: &mut MemberList) {
         let Some(member) = waiting.first else { return };
         self.unlink(waiting, member);
-        self.append(asked, member);
+        self.append(sent, member);
         let state = &mut self.all[member].state;
         if let State::Waiting(waker) = std::mem::replace(state, State::Abandoned) {
-            *state = State::Asked(waker);
+            *state = State::Sent(waker);
         }
     }
 
-    /// Moves all who were asked for back to where they waited, ahead of those who came later.
-    pub(super) fn wait_again(&mut self, mut asked: List, waiting: &mut List) {
-        while let Some(member) = asked.last {
-            self.unlink(&mut asked, member);
+    /// Moves all that were sent back to where they waited, ahead of those that came later.
+    pub(super) fn wait_again(&mut self, mut sent: MemberList, waiting: &mut MemberList) {
+        while let Some(member) = sent.last {
+            self.unlink(&mut sent, member);
             match std::mem::replace(&mut self.all[member].state, State::Abandoned) {
-                State::Asked(waker) => {
+                State::Sent(waker) => {
                     self.all[member].state = State::Waiting(waker);
                     self.prepend(waiting, member);
                 }
                 _ => {
-                    self.all.remove(member);
+                    super::remove(&mut self.all, member);
                 }
             }
         }
     }
 
-    /// Answers the first of a list; gives whoever is to be woken.
-    pub(super) fn answer_first(&mut self, list: &mut List, decided: Decided) -> Option<Waker> {
+    /// Answers the first of a list; gives the waker to be called.
+    pub(super) fn answer_first(&mut self, list: &mut MemberList, result: VerdictResult) -> Option<Waker> {
         let member = list.first?;
         self.unlink(list, member);
-        match std::mem::replace(&mut self.all[member].state, State::Answered(decided)) {
-            State::Waiting(waker) | State::Asked(waker) => Some(waker),
+        match std::mem::replace(&mut self.all[member].state, State::Answered(result)) {
+            State::Waiting(waker) | State::Sent(waker) => Some(waker),
             State::Abandoned | State::Answered(_) => {
-                self.all.remove(member);
+                super::remove(&mut self.all, member);
                 None
             }
         }
     }
 
-    /// The answer, which can be had once; until it is there, `waker` is the one to be woken, and takes the place of the
-    /// last one.
-    pub(crate) fn poll(&mut self, member: usize, waker: &Waker) -> Result<Decided, Option<Waker>> {
+    /// The answer, which can be taken once. Until it is there, `waker` is called for it in the
+    /// place of the last waker, which is the error, so that it can be dropped outside of a lock.
+    pub(crate) fn poll(&mut self, member: usize, waker: &Waker) -> Result<VerdictResult, Option<Waker>> {
         match &mut self.all[member].state {
-            State::Waiting(known) | State::Asked(known) if known.will_wake(waker) => return Err(None),
-            State::Waiting(known) | State::Asked(known) => return Err(Some(std::mem::replace(known, waker.clone()))),
+            State::Waiting(known) | State::Sent(known) if known.will_wake(waker) => return Err(None),
+            State::Waiting(known) | State::Sent(known) => return Err(Some(std::mem::replace(known, waker.clone()))),
             State::Abandoned | State::Answered(_) => {}
         }
         let state = std::mem::replace(&mut self.all[member].state, State::Abandoned);
-        self.all.remove(member);
+        super::remove(&mut self.all, member);
         match state {
-            State::Answered(decided) => Ok(decided),
-            _ => Ok(Err(NoAnswer::NotAsked)),
+            State::Answered(result) => Ok(result),
+            _ => Ok(Err(CallError::NotSent)),
         }
     }
 
-    /// Somebody who waits gives up: it was never asked for.
-    pub(crate) fn leave(&mut self, list: &mut List, member: usize) -> Option<Waker> {
+    /// Removes a member that waits: it was never sent.
+    pub(crate) fn leave(&mut self, list: &mut MemberList, member: usize) -> Option<Waker> {
         self.unlink(list, member);
         let state = std::mem::replace(&mut self.all[member].state, State::Abandoned);
-        self.all.remove(member);
+        super::remove(&mut self.all, member);
         match state {
             State::Waiting(waker) => Some(waker),
             _ => None,
         }
     }
 
-    /// Somebody who does not wait any more gives up.
+    /// Cancels a member that does not wait any more.
     pub(super) fn abandon(&mut self, member: usize) -> Option<Waker> {
-        if let State::Asked(waker) = std::mem::replace(&mut self.all[member].state, State::Abandoned) {
+        if let State::Sent(waker) = std::mem::replace(&mut self.all[member].state, State::Abandoned) {
             return Some(waker);
         }
-        self.all.remove(member);
+        super::remove(&mut self.all, member);
         None
     }
 
-    fn append(&mut self, list: &mut List, member: usize) {
+    /// Answers all of a list with an error.
+    pub(super) fn fail(&mut self, list: &mut MemberList, why: impl Fn() -> CallError, wakers: &mut Vec<Waker>) {
+        while !list.is_empty() {
+            wakers.extend(self.answer_first(list, Err(why())));
+        }
+    }
+
+    fn append(&mut self, list: &mut MemberList, member: usize) {
         self.all[member].before = list.last;
         self.all[member].after = None;
         match list.last {
@@ -163,7 +174,7 @@ impl Members {
         list.len += 1;
     }
 
-    fn prepend(&mut self, list: &mut List, member: usize) {
+    fn prepend(&mut self, list: &mut MemberList, member: usize) {
         self.all[member].before = None;
         self.all[member].after = list.first;
         match list.first {
@@ -174,7 +185,7 @@ impl Members {
         list.len += 1;
     }
 
-    fn unlink(&mut self, list: &mut List, member: usize) {
+    fn unlink(&mut self, list: &mut MemberList, member: usize) {
         let (before, after) = (self.all[member].before, self.all[member].after);
         match before {
             Some(before) => self.all[before].after = after,
@@ -193,7 +204,7 @@ impl Members {
     }
 }
 
-impl List {
+impl MemberList {
     pub(crate) fn first(&self) -> Option<usize> {
         self.first
     }

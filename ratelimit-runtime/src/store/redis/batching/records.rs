@@ -1,4 +1,5 @@
-//! The reply to a batch: for each question one record or more, each of which answers some of those who ask it.
+//! The reply to a batch: for each question one record or more, each of which answers some of those
+//! who ask it.
 
 use redis::{ServerError, Value, parse_redis_value};
 
@@ -7,7 +8,7 @@ use crate::store::redis::scripts::protocol;
 
 /// What a record says to some of those who ask a question.
 #[derive(Debug)]
-pub(crate) enum Record<'a> {
+pub(crate) enum BatchRecord<'a> {
     /// To so many: for those who are admitted, what holds for the last of them.
     Verdict(Verdict, usize),
     /// To so many: they were not decided, and ask again.
@@ -16,26 +17,27 @@ pub(crate) enum Record<'a> {
     Error(&'a [u8]),
 }
 
-/// The flags of a record that is an error. The length of its message stands where others say whom they answer.
+/// The flags of a record that is an error. The length of its message stands where others say whom
+/// they answer.
 const ERROR: u8 = 128;
 const ERROR_HEAD: usize = 4;
 /// The flags of a record that puts callers off, so that no call keeps the server too long.
 const LATER: u8 = 64;
 
 /// Takes the next record off; `None` if no script writes such a thing.
-pub(crate) fn next<'a>(reply: &mut &'a [u8]) -> Option<Record<'a>> {
+pub(crate) fn next<'a>(reply: &mut &'a [u8]) -> Option<BatchRecord<'a>> {
     if let ([ERROR, _, low, high], rest) = reply.split_first_chunk::<ERROR_HEAD>()? {
         let (message, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes([*low, *high])))?;
         *reply = rest;
-        return Some(Record::Error(message));
+        return Some(BatchRecord::Error(message));
     }
     if let [LATER, _, low, high, ..] = reply {
         *reply = reply.get(protocol::RECORD..)?;
-        return Some(Record::Later(usize::from(u16::from_le_bytes([*low, *high]))));
+        return Some(BatchRecord::Later(usize::from(u16::from_le_bytes([*low, *high]))));
     }
     let (record, rest) = protocol::record(reply)?;
     *reply = rest;
-    Some(Record::Verdict(record.verdict, usize::from(record.calls)))
+    Some(BatchRecord::Verdict(record.verdict, usize::from(record.calls)))
 }
 
 /// Takes the records off that answer a question, if they answer exactly so many callers.
@@ -43,9 +45,9 @@ pub(crate) fn skip(reply: &mut &[u8], callers: usize) -> Option<()> {
     let mut left = callers;
     while left > 0 {
         left = match next(reply)? {
-            Record::Error(_) if left == callers => 0,
-            Record::Later(all) if all == left => 0,
-            Record::Verdict(_, answered) if answered > 0 => left.checked_sub(answered)?,
+            BatchRecord::Error(_) if left == callers => 0,
+            BatchRecord::Later(all) if all == left => 0,
+            BatchRecord::Verdict(_, answered) if answered > 0 => left.checked_sub(answered)?,
             _ => return None,
         };
     }

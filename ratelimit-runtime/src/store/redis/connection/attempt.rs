@@ -1,4 +1,5 @@
-//! Attempts to connect. They have a timeout of their own: a slow handshake is not cut short by requests that give up.
+//! Attempts to connect. They have a timeout of their own, so that a slow handshake is not cut short
+//! by calls that are cancelled.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,24 +7,24 @@ use std::time::{Duration, Instant};
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::pulse::BEAT;
-use super::resolve::Target;
+use super::resolve::Resolver;
 use crate::error::StoreError;
 use crate::error::StoreErrorKind::Unavailable;
 use crate::real_time;
-use crate::store::redis::wire::server::Connection;
+use crate::store::redis::wire::server::Session;
 
-/// For one attempt: looking up the name, connecting, TLS, logging in and the first reply.
+/// The timeout of one attempt: looking up the name, connecting, TLS, login and the first reply.
 const CONNECT: Duration = Duration::from_secs(5);
 /// Another attempt starts beside one that takes so many [`BEAT`]s, a second: a packet may be lost.
-const HANGING: u32 = 20;
+const SLOW: u32 = 20;
 /// How many times that an attempt is given: [`CONNECT`].
 const SPANS: u32 = 5;
 
-/// One attempt.
-pub(crate) async fn connect_within(target: &Target) -> Result<Connection, StoreError> {
-    match real_time::timeout_at(Instant::now() + CONNECT, Arc::clone(target).connect()).await {
-        Ok(connection) => connection,
-        Err(_) => Err(StoreError::unavailable(format!("no answer from Redis at {target} within {CONNECT:?}"))),
+/// One attempt, which fails after [`CONNECT`].
+pub(crate) async fn connect_within(resolver: &Resolver) -> Result<Session, StoreError> {
+    match real_time::timeout_at(Instant::now() + CONNECT, Arc::clone(resolver).connect()).await {
+        Ok(session) => session,
+        Err(_) => Err(StoreError::unavailable(format!("no answer from Redis at {resolver} within {CONNECT:?}"))),
     }
 }
 
@@ -32,9 +33,9 @@ pub(crate) async fn connect_within(target: &Target) -> Result<Connection, StoreE
 ///
 /// `goes_on` is asked at each [`BEAT`], and told whether a second has passed. Time is counted in
 /// beats, so that an attempt is not cut short while its runtime is not driven.
-pub(crate) async fn connect(target: &Target, mut goes_on: impl FnMut(bool) -> bool) -> Result<Connection, StoreError> {
+pub(crate) async fn connect(resolver: &Resolver, mut goes_on: impl FnMut(bool) -> bool) -> Result<Session, StoreError> {
     let mut attempts = Attempts::default();
-    attempts.start(target);
+    attempts.start(resolver);
     let mut beats = 0;
     loop {
         tokio::select! {
@@ -46,12 +47,12 @@ pub(crate) async fn connect(target: &Target, mut goes_on: impl FnMut(bool) -> bo
             },
             () = real_time::sleep(BEAT) => {
                 beats += 1;
-                let is_hanging = beats % HANGING == 0;
-                if !goes_on(is_hanging) {
+                let is_slow = beats % SLOW == 0;
+                if !goes_on(is_slow) {
                     return Err(StoreError::unavailable("no call waits for Redis any more"));
                 }
-                if is_hanging {
-                    attempts.replace(target);
+                if is_slow {
+                    attempts.replace(resolver);
                 }
             }
         }
@@ -61,25 +62,25 @@ pub(crate) async fn connect(target: &Target, mut goes_on: impl FnMut(bool) -> bo
 /// Two at most, which end with this.
 #[derive(Default)]
 struct Attempts {
-    tasks: JoinSet<Result<Connection, StoreError>>,
+    tasks: JoinSet<Result<Session, StoreError>>,
     /// The oldest first.
     under_way: Vec<Attempt>,
 }
 
 struct Attempt {
     task: AbortHandle,
-    /// How many times [`HANGING`] it has been under way.
+    /// How many times [`SLOW`] it has been under way.
     spans: u32,
 }
 
 impl Attempts {
-    fn start(&mut self, target: &Target) {
-        let task = self.tasks.spawn(Arc::clone(target).connect());
+    fn start(&mut self, resolver: &Resolver) {
+        let task = self.tasks.spawn(Arc::clone(resolver).connect());
         self.under_way.push(Attempt { task, spans: 0 });
     }
 
     /// Gives up all but the oldest, and that one once it has had its time; starts another.
-    fn replace(&mut self, target: &Target) {
+    fn replace(&mut self, resolver: &Resolver) {
         let mut is_oldest = true;
         self.under_way.retain_mut(|attempt| {
             attempt.spans += 1;
@@ -89,11 +90,11 @@ impl Attempts {
             }
             is_kept
         });
-        self.start(target);
+        self.start(resolver);
     }
 
     /// What came of the next that ends; `None` if none is under way.
-    async fn next(&mut self) -> Option<Result<Connection, StoreError>> {
+    async fn next(&mut self) -> Option<Result<Session, StoreError>> {
         loop {
             let (id, result) = match self.tasks.join_next_with_id().await? {
                 Ok(ended) => ended,

@@ -1,9 +1,9 @@
 //! [`Pulse`]: whether a task gets its turns from its runtime.
 //!
 //! A current-thread runtime runs its tasks only while a caller blocks on it, and a call that is
-//! answered by policy blocks for no time at all: the task that would end the outage never runs. So
-//! the task says when it is due, and a caller that finds it late waits for it, which drives the
-//! runtime.
+//! answered by the fallback blocks for no time at all: the task that would end the outage never
+//! runs. So the task says when it is due, and a caller that finds it late waits for it, which
+//! drives the runtime.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -44,7 +44,7 @@ impl Pulse {
         self.progress.notify_waiters();
     }
 
-    /// Whether the task should have run by now.
+    /// Whether the task is overdue by more than [`LATE`].
     pub(crate) fn is_late(&self) -> bool {
         let due = self.due_ms.load(Ordering::Acquire);
         due != NOT_DUE && millis(self.born.elapsed()) > due.saturating_add(millis(LATE))
@@ -56,20 +56,20 @@ impl Pulse {
         if !self.is_late() || self.is_awaited.swap(true, Ordering::AcqRel) {
             return;
         }
-        let _turn = Turn(&self.is_awaited);
+        let _awaiting = Awaiting(&self.is_awaited);
         let mut progress = pin!(self.progress.notified());
         progress.as_mut().enable();
-        // Looked at again: what was published before that is not notified.
+        // Looked at again once enabled: progress before that does not notify.
         if self.is_late() {
             progress.await;
         }
     }
 }
 
-/// The turn of the caller that waits.
-struct Turn<'a>(&'a AtomicBool);
+/// Marks that a caller waits.
+struct Awaiting<'a>(&'a AtomicBool);
 
-impl Drop for Turn<'_> {
+impl Drop for Awaiting<'_> {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_who_gives_up_leaves_its_turn_to_the_next() {
+    fn a_caller_that_is_cancelled_leaves_waiting_to_the_next() {
         let pulse = due_ago(LATE * 2);
         let mut first = Box::pin(pulse.catch_up());
         assert!(poll(first.as_mut()).is_pending());

@@ -1,4 +1,4 @@
-//! [`Resolve`]: which server a connection is for.
+//! [`Resolve`]: what leads to the server that a connection is for.
 
 use std::fmt;
 use std::future::Future;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::error::StoreError;
 use crate::store::redis::wire::login::Role;
-use crate::store::redis::wire::server::{Connection, Server};
+use crate::store::redis::wire::server::{Server, Session};
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -15,18 +15,17 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 ///
 /// Shown, it is the address or the addresses to ask: nothing secret.
 pub(crate) trait Resolve: fmt::Display + Send + Sync {
-    /// A short name for it, which does not change.
+    /// Its name in metrics, which does not change.
     fn name(&self) -> String;
 
-    /// Connects to the server. There is no timeout.
-    fn connect(self: Arc<Self>) -> BoxFuture<Result<Connection, StoreError>>;
+    /// Connects to the server, and logs in. There is no timeout.
+    fn connect(self: Arc<Self>) -> BoxFuture<Result<Session, StoreError>>;
 
     /// Waits until this leads to another server than the one given.
     fn moved_from(self: Arc<Self>, server: Arc<Server>) -> BoxFuture<()>;
 }
 
-/// What to connect to.
-pub(crate) type Target = Arc<dyn Resolve>;
+pub(crate) type Resolver = Arc<dyn Resolve>;
 
 /// A server at a fixed address never moves.
 impl Resolve for Server {
@@ -34,7 +33,7 @@ impl Resolve for Server {
         self.to_string()
     }
 
-    fn connect(self: Arc<Self>) -> BoxFuture<Result<Connection, StoreError>> {
+    fn connect(self: Arc<Self>) -> BoxFuture<Result<Session, StoreError>> {
         Box::pin(Self::connect(self, Role::Any))
     }
 

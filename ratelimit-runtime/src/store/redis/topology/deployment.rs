@@ -29,8 +29,8 @@ impl Seeds {
         Some(Self { first: all.first()?.clone(), all })
     }
 
-    /// Login, TLS and settings of them all.
-    pub(crate) fn any(&self) -> &Server {
+    /// A server with the login, TLS and settings of them all.
+    pub(crate) fn template(&self) -> &Server {
         &self.first
     }
 
@@ -86,7 +86,7 @@ impl Deployment {
         match self {
             Self::Standalone(server) => server,
             Self::Sentinel(sentinels) => sentinels.master(),
-            Self::Cluster(seeds) => seeds.any(),
+            Self::Cluster(seeds) => seeds.template(),
         }
     }
 

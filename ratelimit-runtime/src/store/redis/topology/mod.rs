@@ -1,60 +1,58 @@
-//! [`Connections`]: the way to a deployment of Redis: one server, the master that Sentinel names, or the masters of a
-//! cluster. Each tokio runtime has one connection to each server.
+//! [`Connections`]: those to a deployment of Redis: one server, the master that Sentinel names, or
+//! the masters of a cluster. Each tokio runtime has one connection to each server.
 //!
-//! A call goes to the server of its key: `calls` finds it, and the room `connection` has it asked.
+//! [`Calls`] are sent to the node that the `router` finds by their slot.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use self::calls::Way;
-use self::cluster::Topology;
-use self::scan::Scan;
-use super::connection::endpoint::{Endpoint, Made};
-use super::connection::node::{Report, probe};
-use super::connection::queue::Sharing;
-use super::connection::resolve::Target;
+use self::cluster::Walk;
+use self::router::Router;
+use self::scan::{Scan, ScanPosition};
+use super::connection::node::registry::ConnectionCount;
 use super::wire::server::Server;
 use super::wire::slot::Slot;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::real_time;
-use crate::store::Health;
+use crate::store::{Cursor, Health};
 
 mod calls;
 mod cluster;
 mod deployment;
 #[cfg(any(test, fuzzing))]
 pub(super) mod fuzzing;
+mod router;
 mod scan;
 mod sentinel;
 mod url;
 
-pub(crate) use self::calls::{Calls, Turn};
+pub(crate) use self::calls::Calls;
 pub(crate) use self::deployment::Deployment;
+pub(crate) use self::router::Destination;
 pub(crate) use self::scan::Search;
+
+/// How often servers are asked whether they serve while a caller waits for that.
+const ASK_AGAIN: Duration = Duration::from_millis(20);
+
+/// The first byte of a position: what it is one of, and in which version of these bytes.
+const SERVER: u8 = 1;
+const CLUSTER: u8 = 2;
 
 pub(super) struct Connections {
     deployment: Deployment,
     group_commit: bool,
-    way: Way,
-    made: Made,
-}
-
-/// How far somebody has come who looks at all keys.
-#[derive(Clone)]
-pub(super) enum Walk {
-    Server(Scan),
-    Cluster(cluster::Walk),
+    router: Router,
+    count: ConnectionCount,
 }
 
 impl Connections {
     /// Connects to nothing yet.
     pub(super) fn new(deployment: Deployment) -> Self {
-        let made = Made::default();
-        Self { group_commit: true, way: way(&deployment, true, &made), deployment, made }
+        let count = ConnectionCount::default();
+        Self { group_commit: true, router: Router::new(&deployment, true, &count), deployment, count }
     }
 
-    /// Whether decisions may share calls: yes unless set. Connections that there are, are ended.
+    /// Whether charges may share calls: yes unless set. Ends open connections.
     pub(super) fn group_commit(&mut self, on: bool) {
         self.group_commit = on;
         self.start_anew();
@@ -64,13 +62,13 @@ impl Connections {
         &self.deployment
     }
 
-    /// Changes how to connect to all servers but sentinels. Connections that there are, are ended.
+    /// Changes how to connect to all servers but sentinels. Ends open connections.
     pub(super) fn configure(&mut self, change: impl Fn(&mut Server)) {
         self.deployment.configure(change);
         self.start_anew();
     }
 
-    /// Changes how to connect to all servers.
+    /// Changes how to connect to all servers. Ends open connections.
     #[cfg(feature = "redis-tls")]
     pub(super) fn configure_all(&mut self, change: impl Fn(&mut Server)) {
         self.deployment.configure_all(change);
@@ -78,69 +76,75 @@ impl Connections {
     }
 
     fn start_anew(&mut self) {
-        self.way = way(&self.deployment, self.group_commit, &self.made);
+        self.router = Router::new(&self.deployment, self.group_commit, &self.count);
     }
 
-    /// The slot of a key.
-    pub(super) fn slot(&self, key: impl FnOnce() -> Slot) -> Slot {
-        match self.way {
-            Way::One(_) => Slot::default(),
-            Way::Cluster(_) => key(),
+    /// The slot of a key, which is computed in a cluster only.
+    pub(super) fn slot(&self, slot: impl FnOnce() -> Slot) -> Slot {
+        match self.router {
+            Router::One(_) => Slot::default(),
+            Router::Cluster(_) => slot(),
         }
     }
 
-    /// Calls for keys of a slot by a caller who waits until this moment.
+    /// Calls for keys of a slot, until a timeout.
     pub(super) fn calls(&self, slot: Slot, timeout_at: Option<Instant>) -> Calls<'_> {
-        Calls { way: &self.way, slot, timeout_at }
+        Calls { router: &self.router, slot, timeout_at }
     }
 
     pub(super) fn health(&self, slot: Slot) -> Health {
-        match &self.way {
-            Way::One(endpoint) => endpoint.known_node().map_or(Health::Down, |node| node.health()),
-            Way::Cluster(topology) => topology.health(slot),
-        }
+        self.router.health(slot)
     }
 
     /// How many connections there have been.
-    pub(super) fn made(&self) -> u64 {
-        self.made.load(Ordering::Acquire)
+    pub(super) fn count(&self) -> u64 {
+        self.count.load(Ordering::Acquire)
     }
 
-    /// A call waited for `timeout` in vain.
+    /// Reports that a call got no answer within `timeout`.
     pub(super) fn overdue(&self, slot: Slot, timeout: Duration) {
-        match &self.way {
-            Way::One(endpoint) => {
-                if let Ok(node) = endpoint.node() {
-                    node.report(Report::Overdue(timeout));
-                }
-            }
-            Way::Cluster(topology) => topology.overdue(slot, timeout),
-        }
+        self.router.overdue(slot, timeout);
     }
 
-    /// The keys of the next part of all, and the walk for what follows; none at the end. A walk whose connection is lost
-    /// begins anew at that server.
+    /// The keys of the next part of all, and the position of what follows; `None` at the end.
+    /// Begins with the first part unless given a position, and with the first part of a server if
+    /// that has lost its position by a restart or a fail-over.
+    ///
+    /// # Errors
+    ///
+    /// `Misconfigured` if the position is not one of such a deployment.
     pub(super) async fn keys(
         &self,
         search: Search<'_>,
-        walk: Option<Walk>,
-    ) -> Result<(Vec<Vec<u8>>, Option<Walk>), StoreError> {
-        match (&self.way, walk) {
-            (Way::One(endpoint), walk) => {
-                let scan = match walk {
-                    Some(Walk::Server(scan)) if scan.is_open() => scan,
-                    _ => Scan::begin(endpoint.node()?).await?,
-                };
-                scan.next(search).await.map(|(keys, next)| (keys, next.map(Walk::Server)))
+        from: Option<&[u8]>,
+    ) -> Result<(Vec<Vec<u8>>, Option<Vec<u8>>), StoreError> {
+        let mut next = Vec::new();
+        let (keys, is_last) = match &self.router {
+            Router::One(nodes) => {
+                let from =
+                    position(from, SERVER, |mut bytes| ScanPosition::read(&mut bytes).filter(|_| bytes.is_empty()))?;
+                let scan = Scan::new(nodes.current()?, search).await?;
+                let (keys, at) = scan.next(search, from).await?;
+                next.push(SERVER);
+                at.write(&mut next);
+                (keys, at.cursor == 0)
             }
-            (Way::Cluster(topology), walk) => {
-                let walk = if let Some(Walk::Cluster(walk)) = walk { walk } else { cluster::Walk::default() };
-                walk.next(topology, search).await.map(|(keys, next)| (keys, next.map(Walk::Cluster)))
+            Router::Cluster(topology) => {
+                let from = position(from, CLUSTER, Walk::read)?.unwrap_or_default();
+                let (keys, walk) = from.next(topology, search).await?;
+                next.push(CLUSTER);
+                walk.iter().for_each(|walk| walk.write(&mut next));
+                (keys, walk.is_none())
             }
-        }
+        };
+        Ok((keys, (!is_last).then_some(next)))
     }
 
-    /// Resolves once the server serves, or all of them do, or with an error that no waiting will cure.
+    /// Waits until the server serves, or all of them do.
+    ///
+    /// # Errors
+    ///
+    /// `Misconfigured`: then waiting is vain.
     pub(super) async fn ready(&self) -> Result<(), StoreError> {
         self.ready_at(None).await
     }
@@ -152,34 +156,20 @@ impl Connections {
 
     async fn ready_at(&self, slot: Option<Slot>) -> Result<(), StoreError> {
         loop {
-            let said = match &self.way {
-                Way::One(endpoint) => {
-                    let node = endpoint.node()?;
-                    node.ready().await?;
-                    probe::serves(&node).await
-                }
-                Way::Cluster(topology) => match slot {
-                    Some(slot) => topology.serves_slot(slot).await,
-                    None => topology.serves().await,
-                },
-            };
-            match said {
+            match self.router.serves(slot).await {
                 Err(error) if error.kind() != StoreErrorKind::Misconfigured => {}
-                said => return said,
+                served => return served,
             }
-            real_time::sleep(Duration::from_millis(20)).await;
+            real_time::sleep(ASK_AGAIN).await;
         }
     }
 }
 
-/// Where calls go in a deployment.
-fn way(deployment: &Deployment, group_commit: bool, made: &Made) -> Way {
-    let target = match deployment {
-        Deployment::Standalone(server) => Arc::clone(server) as Target,
-        Deployment::Sentinel(sentinels) => Arc::clone(sentinels) as Target,
-        Deployment::Cluster(seeds) => return Way::Cluster(Topology::new(seeds, group_commit, made)),
-    };
-    Way::One(Endpoint::new(target, if group_commit { Sharing::All } else { Sharing::None }, made))
+/// The position in these bytes, which begin with `tag`.
+fn position<T>(bytes: Option<&[u8]>, tag: u8, read: impl FnOnce(&[u8]) -> Option<T>) -> Result<Option<T>, StoreError> {
+    let Some(bytes) = bytes else { return Ok(None) };
+    let position = bytes.split_first().filter(|(first, _)| **first == tag).and_then(|(_, rest)| read(rest));
+    position.map(Some).ok_or_else(Cursor::foreign)
 }
 
 #[cfg(test)]
@@ -189,15 +179,15 @@ mod tests {
     use super::*;
 
     fn nodes(connections: &Connections) -> usize {
-        match &connections.way {
-            Way::One(endpoint) => endpoint.nodes(),
-            Way::Cluster(_) => 0,
+        match &connections.router {
+            Router::One(nodes) => nodes.len(),
+            Router::Cluster(_) => 0,
         }
     }
 
     #[test]
     fn nodes_end_with_their_runtimes() {
-        // Nobody listens there.
+        // No server listens there.
         let connections = Connections::new(Deployment::from_url("redis://127.0.0.1:1").unwrap());
         let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let ping = || connections.calls(Slot::default(), None);

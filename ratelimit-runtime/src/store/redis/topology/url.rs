@@ -69,7 +69,8 @@ fn database_is_a_number(url: &str) -> Result<(), StoreError> {
     if database.is_empty() || database.contains('@') { Ok(()) } else { number(database) }
 }
 
-/// `database` is the number of one. The error does not repeat it, because it may be a part of a password.
+/// `database` is the number of one. The error does not repeat it, because it may be a part of a
+/// password.
 pub(crate) fn number(database: &str) -> Result<(), StoreError> {
     let what_to_write = "the database in the Redis URL is not a number: write redis://host/0, or leave it out";
     database.parse::<u32>().map(drop).map_err(|_| StoreError::misconfigured(what_to_write))

@@ -1,14 +1,15 @@
-//! The fixed window without scripts: a counter that starts with its expiry, and is raised only as far as the limit.
+//! The fixed window without scripts: a counter that starts with its expiry, and is raised only as
+//! far as the limit.
 //!
-//! The key holds 16 bytes: what is used, and a number that tells this window from the next, both as big-endian
-//! integers. Redis ends the window by expiring the key, on a whole millisecond.
+//! The key holds 16 bytes: what is used, and a number that tells this window from the next, both as
+//! big-endian integers. Redis ends the window by expiring the key, on a whole millisecond.
 
 use std::hash::{BuildHasher, RandomState};
 
 use redis::{Cmd, Pipeline, Value, cmd};
 
 use super::reply;
-use super::transaction::{self, Attempt};
+use super::transaction::{self, Plan};
 use crate::error::StoreError;
 use crate::rule::Limit;
 use crate::store::redis::errors::{foreign_key, unexpected_reply};
@@ -25,8 +26,9 @@ pub(super) async fn acquire(calls: Calls<'_>, request: &Request<'_>, limit: &Lim
         return peek(calls, request, limit).await;
     }
     let key = super::counter_key(request);
-    // Adding up to the brim, and taking that away again, fails in the first step if the call does not fit, and then in
-    // the second. What is used is at most 2^53, so neither can fail without the other.
+    // Adding up to the brim, and taking that away again, fails in the first step if the call does
+    // not fit, and then in the second. What is used is at most 2^53, so neither can fail without
+    // the other.
     let room = TOP - max(limit);
     let mut commands = Pipeline::with_capacity(4);
     commands.cmd("TIME");
@@ -78,7 +80,7 @@ pub(super) async fn refund(calls: Calls<'_>, request: &Request<'_>, ticket: u64)
                 used => set_used(&key, used),
             });
         }
-        Ok(Attempt { commands, decided: counter.is_some() })
+        Ok(Plan { commands, decided: counter.is_some() })
     };
     transaction::run(calls, &[&key], &[get], decide, |done, _| Some(done)).await
 }
@@ -151,8 +153,8 @@ impl State<'_> {
         Some(Verdict { allowed, remaining, retry_after_us, reset_after_us, ..Verdict::admitted() })
     }
 
-    /// Where the clock has stepped back, the window lasts no longer than if it had begun now. If that cannot be said, the
-    /// next call says it.
+    /// Where the clock has stepped back, the window lasts no longer than if it had begun now. If
+    /// that cannot be said, the next call says it.
     async fn mend(&self, calls: Calls<'_>, key: &[u8], limit: &Limit) {
         let left = reply::integer(self.left).unwrap_or_default();
         if !u64::try_from(left).is_ok_and(|left| left <= millis(limit)) {

@@ -10,7 +10,8 @@ pub(super) enum Time {
 }
 
 impl Time {
-    /// As in `scripts/common.lua`: short lives are drawn out, what still counts is known from the entries.
+    /// As in `scripts/common.lua`: short lives are drawn out, what still counts is known from the
+    /// entries.
     fn lasting(self, micros: u64) -> u64 {
         micros.max(if self == Self::Server { 10_000 } else { 1_000_000 })
     }

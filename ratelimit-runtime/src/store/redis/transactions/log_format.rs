@@ -23,7 +23,8 @@ pub(super) fn member(ticket: u64) -> String {
     format!("{ticket:016}")
 }
 
-/// What a log remembers beside its entries: a block, and the newest ticket where its entry has been refunded.
+/// What a log remembers beside its entries: a block, and the newest ticket where its entry has been
+/// refunded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Meta {
     pub(super) blocked_until: u64,
@@ -53,7 +54,8 @@ impl Meta {
         META_SCORE + self.blocked_until
     }
 
-    /// What is left of the block. Where the clock has stepped back to before it began, that is all of it.
+    /// What is left of the block. Where the clock has stepped back to before it began, that is all
+    /// of it.
     pub(super) fn blocked_for(&self, now: u64) -> u64 {
         self.blocked_until.saturating_sub(now).min(self.block)
     }

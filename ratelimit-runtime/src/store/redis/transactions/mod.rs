@@ -1,5 +1,5 @@
-//! What a server does for limits without running scripts: exact sliding windows in optimistic transactions, and fixed
-//! windows in one.
+//! What a server does for limits without running scripts: exact sliding windows in optimistic
+//! transactions, and fixed windows in one.
 
 use redis::{Value, cmd};
 
@@ -20,7 +20,7 @@ mod transaction;
 
 use lifetime::Time;
 use sliding_window::LogState;
-use transaction::Attempt;
+use transaction::Plan;
 
 /// What the key of a fixed window ends in.
 pub(super) const PLAIN: &[u8] = b"%plain";
@@ -51,8 +51,8 @@ pub(super) async fn refund_fixed_window(
     fixed_window::refund(calls, request, ticket).await
 }
 
-/// Sliding windows. The requests are on different keys; all of them are charged, or none. `now` is the caller's clock, or
-/// `None` for the server's.
+/// Sliding windows. The requests are on different keys; all of them are charged, or none. `now` is
+/// the caller's clock, or `None` for the server's.
 pub(super) async fn decide<'a>(
     calls: Calls<'_>,
     now: impl Fn() -> Result<Option<u64>, StoreError>,
@@ -70,7 +70,7 @@ pub(super) async fn decide<'a>(
                 decided.counts(&mut commands);
             }
         }
-        Attempt { commands, decided }
+        Plan { commands, decided }
     };
     let limits = || requests.iter().map(|request| request.limits().len());
     let finish = |decided: Vec<sliding_window::Decided<'a>>, replies: &[Value]| {
@@ -94,7 +94,7 @@ pub(super) async fn change(
 ) -> Result<bool, StoreError> {
     let decide = |states: Vec<LogState<'_>>| match states.first() {
         Some(state) => state.change(operation),
-        None => Attempt { commands: Vec::new(), decided: false },
+        None => Plan { commands: Vec::new(), decided: false },
     };
     with_states(calls, now, operation, &[request], decide, |done, _| Some(done)).await
 }
@@ -104,7 +104,7 @@ async fn with_states<'a, D, T>(
     now: impl Fn() -> Result<Option<u64>, StoreError>,
     operation: Operation,
     requests: &[Request<'a>],
-    decide: impl Fn(Vec<LogState<'a>>) -> Attempt<D>,
+    decide: impl Fn(Vec<LogState<'a>>) -> Plan<D>,
     finish: impl Fn(D, &[Value]) -> Option<T>,
 ) -> Result<T, StoreError> {
     let keys: Vec<&[u8]> = requests.iter().map(Request::key).collect();

@@ -1,11 +1,12 @@
-//! The exact sliding window without scripts: the sorted set of `sliding_window/zset/full.lua`, decided here. Both may work on one key.
+//! The exact sliding window without scripts: the sorted set of `sliding_window/zset/full.lua`,
+//! decided here. Both may work on one key.
 
 use redis::{Cmd, Value, cmd};
 
 use super::lifetime::Time;
 use super::log_format::{Entry, Meta, member};
 use super::reply;
-use super::transaction::Attempt;
+use super::transaction::Plan;
 use crate::rule::Limit;
 use crate::store::redis::scripts::operation::Operation;
 use crate::store::{Request, Verdict};
@@ -39,7 +40,8 @@ pub(super) fn read(request: &Request<'_>, operation: Operation, commands: &mut V
     charged.arg(member(operation.ticket()));
     add(charged, &[], false);
     for limit in request.limits() {
-        // The entry that has to leave before the call fits, counted from the newest; behind the meta member it is one further.
+        // The entry that has to leave before the call fits, counted from the newest; behind the
+        // meta member it is one further.
         let rank = max(limit).saturating_sub(request.cost());
         add(on_key("ZREVRANGE"), &[rank, rank + 1], true);
     }
@@ -141,8 +143,8 @@ impl<'a> LogState<'a> {
         command
     }
 
-    /// What is left of the key's life in microseconds, where a clock that stepped back makes that matter, and the
-    /// command that cuts it to what it would be had the key been written now.
+    /// What is left of the key's life in microseconds, where a clock that stepped back makes that
+    /// matter, and the command that cuts it to what it would be had the key been written now.
     fn life(&self) -> (u64, Option<Cmd>) {
         if self.at == self.now {
             return (u64::MAX, None);
@@ -242,8 +244,9 @@ impl<'a> LogState<'a> {
         }
     }
 
-    /// What changes the key at once: a refund, a block, the end of one. Says whether there was anything.
-    pub(super) fn change(&self, operation: Operation) -> Attempt<bool> {
+    /// What changes the key at once: a refund, a block, the end of one. Says whether there was
+    /// anything.
+    pub(super) fn change(&self, operation: Operation) -> Plan<bool> {
         let mut commands = Vec::new();
         let done = match operation {
             Operation::Refund(ticket) => self.refund(ticket, &mut commands),
@@ -264,14 +267,14 @@ impl<'a> LogState<'a> {
             }
             _ => false,
         };
-        Attempt { commands, decided: done }
+        Plan { commands, decided: done }
     }
 
     fn refund(&self, ticket: u64, writes: &mut Vec<Cmd>) -> bool {
         let counts = self.charged.is_some_and(|charged| charged + self.request.horizon_us() > self.at);
         if counts {
-            // The newest ticket is remembered, so that it is never given again. First, because a set without members
-            // loses its expiry.
+            // The newest ticket is remembered, so that it is never given again. First, because a
+            // set without members loses its expiry.
             if let Some(newest) = self.newest.filter(|newest| newest.ticket < ticket + self.request.cost()) {
                 let meta = self.meta.unwrap_or_default();
                 self.note(Meta { ticket: newest.ticket.max(meta.ticket), ..meta }, writes);
@@ -286,7 +289,8 @@ impl<'a> LogState<'a> {
     }
 }
 
-/// A decision that lacks only how much of each limit is used, which [`Self::counts`] asks in the same transaction.
+/// A decision that lacks only how much of each limit is used, which [`Self::counts`] asks in the
+/// same transaction.
 pub(super) struct Decided<'a> {
     state: LogState<'a>,
     life: u64,

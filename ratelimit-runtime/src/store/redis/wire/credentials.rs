@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use crate::error::StoreError;
 
-/// What to log in to Redis with: given by [`RedisStore::credentials`](crate::RedisStore::credentials).
+/// What to log in to Redis with: given by
+/// [`RedisStore::credentials`](crate::RedisStore::credentials).
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisCredentials {
     /// None for the user `default`.
@@ -24,8 +25,9 @@ impl RedisCredentials {
         Self { user: Some(user.into()), password: password.into(), renew_after: None }
     }
 
-    /// Asks for new ones after this time, at least a second, and connects anew with them: for tokens that expire. The old
-    /// connection serves until the new one does, and what is on its way is answered there.
+    /// Asks for new ones after this time, at least a second, and connects anew with them: for
+    /// tokens that expire. The old connection serves until the new one does, and what is on its way
+    /// is answered there.
     #[must_use]
     pub fn renew_after(mut self, time: Duration) -> Self {
         self.renew_after = Some(time.max(Duration::from_secs(1)));

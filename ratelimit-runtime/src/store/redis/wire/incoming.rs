@@ -1,4 +1,4 @@
-//! [`Incoming`]: what comes from a server: bytes, and the replies in them.
+//! [`Incoming`]: what a server sends: bytes, and the replies in them.
 
 use std::io;
 use std::ops::Range;
@@ -7,9 +7,9 @@ use std::task::{Context, Poll};
 use redis::Value;
 use tokio::io::ReadBuf;
 
-use super::question::Reply;
+use super::commands::Reply;
 use super::resp::{self, Parsed, Progress};
-use super::stream::Reader;
+use super::stream::ReadHalf;
 use crate::error::StoreError;
 
 /// How many bytes are read at once.
@@ -18,7 +18,7 @@ const CHUNK: usize = 16 * 1024;
 const KEPT_BYTES: usize = 4 * CHUNK;
 
 pub(crate) struct Incoming {
-    reader: Reader,
+    reader: ReadHalf,
     chunk: Box<[u8]>,
     /// What has been read and not been taken.
     buffer: Vec<u8>,
@@ -37,7 +37,7 @@ enum Read {
 }
 
 impl Incoming {
-    pub(crate) fn new(reader: Reader) -> Self {
+    pub(crate) fn new(reader: ReadHalf) -> Self {
         Self {
             reader,
             chunk: vec![0; CHUNK].into(),
@@ -48,7 +48,7 @@ impl Incoming {
         }
     }
 
-    /// Reads once. Ready when something has come.
+    /// Reads once. Ready once something has come.
     pub(crate) fn read(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, StoreError> {
         let mut chunk = ReadBuf::new(&mut self.chunk);
         let result = self.reader.as_mut().poll_read(cx, &mut chunk);

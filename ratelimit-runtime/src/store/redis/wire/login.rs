@@ -83,8 +83,8 @@ impl Login {
         }
     }
 
-    /// Logs in, chooses the database, asks for the role and sends a PING, in one round trip. What the server says if it
-    /// does not serve.
+    /// Logs in, chooses the database, asks for the role and sends a PING, in one round trip. What
+    /// the server says if it does not serve.
     pub(super) async fn log_in(
         &self,
         stream: &mut Stream,
@@ -155,8 +155,8 @@ fn auth(credentials: &RedisCredentials) -> Cmd {
     cmd("AUTH").arg(credentials.user.as_deref()).arg(&credentials.password).take()
 }
 
-/// Sends commands on a stream that nobody else uses, and gives as many replies; only one if that is an error. A server
-/// that is full says so, unasked, and hangs up.
+/// Sends commands on a stream that nobody else uses, and gives as many replies; only one if that is
+/// an error. A server that is full says so, unasked, and hangs up.
 pub(crate) async fn converse(stream: &mut Stream, commands: &[Cmd]) -> Result<Vec<Value>, LoginError> {
     let mut packed = Vec::new();
     for command in commands {
@@ -212,7 +212,8 @@ fn login_failed(error: &ServerError) -> StoreError {
     errors::from_server(error)
 }
 
-/// Whether the reply to a PING is that of a server that serves. A user who may not PING is being served.
+/// Whether the reply to a PING is that of a server that serves. A user who may not PING is being
+/// served.
 pub(crate) fn serves(reply: &Value) -> Result<(), StoreError> {
     match reply {
         Value::ServerError(error) if errors::code(error) != "NOPERM" => Err(errors::from_server(error)),

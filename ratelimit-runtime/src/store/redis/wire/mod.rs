@@ -1,9 +1,9 @@
 //! Bytes and a server: a stream, the login on it, what is asked and the replies that are read.
 
+pub(super) mod commands;
 pub(super) mod credentials;
 pub(super) mod incoming;
 pub(super) mod login;
-pub(super) mod question;
 pub(super) mod resp;
 pub(super) mod server;
 pub(super) mod slot;

@@ -34,8 +34,8 @@ enum Stop {
     Malformed,
 }
 
-/// The bulk string at the front of a buffer, and how many bytes it took; `None` if it is not there, or not there as a
-/// whole.
+/// The bulk string at the front of a buffer, and how many bytes it took; `None` if it is not there,
+/// or not there as a whole.
 pub(super) fn bulk(bytes: &[u8]) -> Option<(&[u8], usize)> {
     if bytes.first() != Some(&b'$') {
         return None;
@@ -47,8 +47,9 @@ pub(super) fn bulk(bytes: &[u8]) -> Option<(&[u8], usize)> {
     Some((bulk, reader.at))
 }
 
-/// How far the reply at the front of a buffer has been looked through. Each element is looked at once, in however many
-/// pieces the reply comes, and nothing is made of it until all of it is there.
+/// How far the reply at the front of a buffer has been looked through. Each element is looked at
+/// once, in however many pieces the reply comes, and nothing is made of it until all of it is
+/// there.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     at: usize,

@@ -1,4 +1,4 @@
-//! [`Server`]: one server at one address, and how to get a connection to it that is ready for use.
+//! [`Server`]: one server at one address, and how to connect and log in to it.
 
 use std::fmt;
 use std::io;
@@ -12,11 +12,11 @@ use tokio::net::TcpStream;
 
 use super::credentials::Provider;
 use super::login::{Login, LoginError, Role};
-use super::stream::{Handle, Stream};
+use super::stream::{SocketHandle, Stream};
 use super::tls::Tls;
 use crate::error::StoreError;
 
-/// Where a server is, and how to log in.
+/// The address of a server, and how to log in there.
 #[derive(Clone)]
 pub(crate) struct Server {
     address: Address,
@@ -24,14 +24,14 @@ pub(crate) struct Server {
     login: Login,
 }
 
-/// A connection that is ready for use.
-pub(crate) struct Connection {
+/// A stream to a server that is logged in.
+pub(crate) struct Session {
     pub(crate) stream: Stream,
-    /// Whom it leads to.
+    /// The server that it leads to.
     pub(crate) server: Arc<Server>,
-    /// What the server says if it does not serve.
-    pub(crate) says: Option<StoreError>,
-    /// When to connect anew, before the login expires.
+    /// What the server answers if it does not serve.
+    pub(crate) unready: Option<StoreError>,
+    /// After this time another session is needed, because the credentials expire.
     pub(crate) renew_after: Option<Duration>,
 }
 
@@ -42,7 +42,8 @@ enum Address {
 }
 
 impl Server {
-    /// What the client library would connect to. None if this crate does not know this kind of address.
+    /// The server that the client library would connect to. `None` for an address of a sort that
+    /// this crate does not know.
     pub(crate) fn from_info(info: &ConnectionInfo, tls: Option<Tls>, protocol: ProtocolVersion) -> Option<Self> {
         let address = match info.addr() {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
@@ -59,12 +60,12 @@ impl Server {
         Self { address: Address::Tcp { host: host.to_owned(), port }, ..self.clone() }
     }
 
-    /// The same address for another user, who has no database.
+    /// The same address for another user, on no database.
     pub(crate) fn of_user(&self, user: Option<&str>, password: Option<&str>) -> Self {
         Self { login: Login::of_user(user, password), ..self.clone() }
     }
 
-    /// `None` for the path of a socket.
+    /// The host; `None` for the path of a socket.
     pub(crate) fn host(&self) -> Option<&str> {
         match &self.address {
             Address::Tcp { host, .. } => Some(host),
@@ -76,7 +77,7 @@ impl Server {
         matches!(&self.address, Address::Tcp { host: ours, port: of_ours } if ours == host && *of_ours == port)
     }
 
-    pub(crate) fn is_where(&self, other: &Self) -> bool {
+    pub(crate) fn has_address_of(&self, other: &Self) -> bool {
         self.address == other.address
     }
 
@@ -93,23 +94,15 @@ impl Server {
         self.tls = Some(tls.clone());
     }
 
-    /// Connects, logs in, and asks whether the server serves.
-    pub(crate) async fn connect(self: Arc<Self>, role: Role) -> Result<Connection, StoreError> {
-        let (stream, says, renew_after) = self.stream(role).await?;
-        Ok(Connection { stream, server: self, says, renew_after })
-    }
-
-    /// The parts of a connection.
-    pub(crate) async fn stream(
-        &self,
-        role: Role,
-    ) -> Result<(Stream, Option<StoreError>, Option<Duration>), StoreError> {
+    /// Connects, logs in, and asks whether the server serves. There is no timeout.
+    pub(crate) async fn connect(self: Arc<Self>, role: Role) -> Result<Session, StoreError> {
         let mut stream = self.open().await.map_err(|error| self.unreachable(error))?;
         // Asked late, so that they are fresh.
         let credentials = self.login.credentials().await?;
-        let says = self.login.log_in(&mut stream, credentials.as_ref(), role).await;
-        let says = says.map_err(|error| self.not_logged_in(error))?;
-        Ok((stream, says, credentials.and_then(|credentials| credentials.renew_after)))
+        let unready = self.login.log_in(&mut stream, credentials.as_ref(), role).await;
+        let unready = unready.map_err(|error| self.not_logged_in(error))?;
+        let renew_after = credentials.and_then(|credentials| credentials.renew_after);
+        Ok(Session { stream, server: self, unready, renew_after })
     }
 
     async fn open(&self) -> io::Result<Stream> {
@@ -118,7 +111,7 @@ impl Server {
                 let tcp = TcpStream::connect((host.as_str(), *port)).await?;
                 let socket = SockRef::from(&tcp);
                 set_up(&socket)?;
-                let socket = Handle::of(&socket);
+                let socket = SocketHandle::of(&socket);
                 #[cfg(feature = "redis-tls")]
                 if let Some(tls) = &self.tls {
                     let (reader, writer) = tokio::io::split(tls.connect(host, tcp).await?);
@@ -130,7 +123,7 @@ impl Server {
             #[cfg(unix)]
             Address::Unix(path) => {
                 let unix = tokio::net::UnixStream::connect(path).await?;
-                let socket = Handle::of(&SockRef::from(&unix));
+                let socket = SocketHandle::of(&SockRef::from(&unix));
                 let (reader, writer) = unix.into_split();
                 Ok(Stream { reader: Box::pin(reader), writer: Box::pin(writer), socket })
             }
@@ -158,7 +151,7 @@ impl Server {
         }
     }
 
-    /// What is said first, in words.
+    /// What is sent first, in words.
     #[cfg(test)]
     pub(crate) fn steps(&self) -> String {
         let ready = std::pin::pin!(self.login.credentials());
@@ -191,7 +184,7 @@ impl fmt::Display for Server {
     }
 }
 
-/// Sends at once, and notices within 30 seconds, by the kernel, an other end that has vanished.
+/// Sends without delay, and lets the kernel notice within 30 seconds that the other end is gone.
 fn set_up(socket: &SockRef<'_>) -> io::Result<()> {
     socket.set_tcp_nodelay(true)?;
     let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(15)).with_interval(Duration::from_secs(5));

@@ -7,7 +7,8 @@ pub(crate) struct Slot(u16);
 pub(crate) const SLOTS: u16 = 16_384;
 
 impl Slot {
-    /// The slot of a key: of what stands between the first `{` and the `}` after it, unless that is nothing; else of the whole.
+    /// The slot of a key: of what stands between the first `{` and the `}` after it, unless that is
+    /// nothing; else of the whole.
     pub(crate) fn of(key: &[u8]) -> Self {
         let tag = || {
             let start = key.iter().position(|byte| *byte == b'{')? + 1;

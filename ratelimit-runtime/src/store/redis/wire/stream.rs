@@ -7,26 +7,26 @@ use std::pin::Pin;
 use redis::io::tcp::socket2::{SockRef, Socket};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-pub(super) type Reader = Pin<Box<dyn AsyncRead + Send>>;
-pub(crate) type Writer = Pin<Box<dyn AsyncWrite + Send>>;
+pub(super) type ReadHalf = Pin<Box<dyn AsyncRead + Send>>;
+pub(crate) type WriteHalf = Pin<Box<dyn AsyncWrite + Send>>;
 
 pub(crate) struct Stream {
-    pub(crate) reader: Reader,
-    pub(crate) writer: Writer,
-    pub(crate) socket: Handle,
+    pub(crate) reader: ReadHalf,
+    pub(crate) writer: WriteHalf,
+    pub(crate) socket: SocketHandle,
 }
 
-/// The socket beneath, to look at it past everything that is above it.
+/// The socket beneath a stream, to look at past TLS and buffers.
 #[derive(Debug)]
-pub(crate) struct Handle(Option<Socket>);
+pub(crate) struct SocketHandle(Option<Socket>);
 
-impl Handle {
+impl SocketHandle {
     pub(crate) fn of(socket: &SockRef<'_>) -> Self {
         Self(socket.try_clone().ok())
     }
 
-    /// Whether nothing has come, not even the end: of an idle connection anything that has come is its end. The system
-    /// is asked itself, for the runtime may not have been told yet.
+    /// Whether nothing has come, not even the end: on an idle connection, whatever has come is its
+    /// end. Asks the system, because the runtime may not have been told yet.
     pub(crate) fn is_quiet(&self) -> bool {
         let Some(socket) = &self.0 else { return true };
         match socket.peek(&mut [MaybeUninit::uninit()]) {

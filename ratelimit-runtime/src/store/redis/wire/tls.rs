@@ -59,7 +59,8 @@ impl Tls {
         TlsConnector::from(Arc::new(config)).connect(name, tcp).await
     }
 
-    /// Made anew for each connection: the platform's certificates are replaced while a service runs.
+    /// ConnectionCount anew for each connection: the platform's certificates are replaced while a
+    /// service runs.
     fn config(&self) -> io::Result<ClientConfig> {
         // Where there is no choice, rustls chooses; else the application has to.
         let provider = CryptoProvider::get_default().cloned();

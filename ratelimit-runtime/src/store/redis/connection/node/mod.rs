@@ -1,6 +1,8 @@
-//! [`Node`]: one server as one runtime sees it: the state that its supervisor publishes and callers rely on.
+//! [`Node`]: one server as one runtime sees it: the status that its supervisor publishes and
+//! callers rely on.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use redis::{ServerError, Value};
@@ -9,20 +11,20 @@ use tokio::sync::{mpsc, watch};
 use super::exchange::Exchange;
 use super::pool::Pool;
 use super::pulse::Pulse;
-use super::resolve::Target;
+use super::resolve::Resolver;
 use crate::error::{StoreError, StoreErrorKind};
-use crate::store::redis::batching::item::Item;
+use crate::store::redis::batching::charge::KeyCharge;
 use crate::store::redis::errors;
-use crate::store::redis::wire::question::{NoAnswer, Question};
+use crate::store::redis::wire::commands::{CallError, Commands, ServerResult};
 use crate::store::{Health, Verdict};
 
-pub(crate) mod nodes;
 pub(crate) mod probe;
+pub(crate) mod registry;
 
-/// Only the supervisor changes it.
+/// How well the server is. The supervisor alone changes it.
 #[derive(Clone)]
-pub(super) enum Status {
-    /// Nobody has failed yet: whoever comes waits.
+pub(super) enum NodeStatus {
+    /// No attempt has failed yet: calls wait.
     Connecting,
     Up(Connected),
     /// Connected to a server that does not serve.
@@ -35,22 +37,27 @@ pub(crate) struct Connected {
     pub(crate) exchange: Exchange,
     /// Further connections, as long as this one lasts.
     pub(crate) pool: Pool,
+    /// The process of the server, once it was asked for.
+    pub(crate) process: Arc<OnceLock<ProcessId>>,
 }
+
+/// Tells one process of a server from all others.
+pub(crate) type ProcessId = [u8; 20];
 
 /// What callers tell the supervisor.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Report {
-    /// A call waited for so long in vain.
+    /// A call got no answer within this timeout.
     Overdue(Duration),
-    /// The server said itself that it does not serve.
+    /// The server answered that it does not serve.
     Refused,
-    /// Somebody wants to be connected.
+    /// A call wants a connection.
     Wanted,
 }
 
 pub(crate) struct Node {
-    pub(super) status: watch::Sender<Status>,
-    /// That of the supervisor.
+    pub(super) status: watch::Sender<NodeStatus>,
+    /// Of the supervisor.
     pub(crate) pulse: Pulse,
     reports: mpsc::Sender<Report>,
     born: Instant,
@@ -62,201 +69,200 @@ impl Node {
     /// The receiver is the supervisor's; it ends with the node.
     pub(crate) fn new() -> (Self, mpsc::Receiver<Report>) {
         let (reports, receiver) = mpsc::channel(1);
-        let status = watch::Sender::new(Status::Connecting);
+        let status = watch::Sender::new(NodeStatus::Connecting);
         let (pulse, born, missed_ms) = (Pulse::new(), Instant::now(), AtomicU64::new(0));
         (Self { status, pulse, reports, born, missed_ms }, receiver)
     }
 
-    /// A node that never was, and never will be, connected.
+    /// A node that can never be connected.
     pub(super) fn hopeless(error: StoreError) -> Self {
         let node = Self::new().0;
-        node.status.send_replace(Status::Down(error));
+        node.status.send_replace(NodeStatus::Down(error));
         node
     }
 
     pub(crate) fn health(&self) -> Health {
         match &*self.status.borrow() {
-            Status::Up(_) => Health::Up,
-            Status::Slow(_) => Health::Slow,
-            Status::Connecting | Status::Down(_) => Health::Down,
+            NodeStatus::Up(_) => Health::Up,
+            NodeStatus::Slow(_) => Health::Slow,
+            NodeStatus::Connecting | NodeStatus::Down(_) => Health::Down,
         }
     }
 
-    /// Tells the supervisor, unless it has not heard the last report yet.
+    /// Tells the supervisor, unless an earlier report still waits for it.
     pub(crate) fn report(&self, report: Report) {
         let _ = self.reports.try_send(report);
     }
 
-    /// The connection. Waits for one while that can be hoped for, and for a supervisor that its
+    /// The connection. Waits for one while no attempt has failed, and for a supervisor that its
     /// runtime does not drive.
     pub(crate) async fn connected(&self) -> Result<Connected, StoreError> {
         if self.pulse.is_late() && self.health() != Health::Up {
             self.pulse.catch_up().await;
         }
         match &*self.status.borrow() {
-            Status::Up(connected) => return Ok(connected.clone()),
-            Status::Slow(error) => return Err(error.clone()),
-            Status::Down(error) => {
+            NodeStatus::Up(connected) => return Ok(connected.clone()),
+            NodeStatus::Slow(error) => return Err(error.clone()),
+            NodeStatus::Down(error) => {
                 self.missed();
                 return Err(error.clone());
             }
-            Status::Connecting => {}
+            NodeStatus::Connecting => {}
         }
         self.report(Report::Wanted);
-        self.wait(|status| !matches!(status, Status::Connecting)).await
+        self.wait(|status| !matches!(status, NodeStatus::Connecting)).await
     }
 
     fn exchange(&self) -> Option<Exchange> {
         match &*self.status.borrow() {
-            Status::Up(connected) => Some(connected.exchange.clone()),
+            NodeStatus::Up(connected) => Some(connected.exchange.clone()),
             _ => None,
         }
     }
 
-    /// Waits until the server serves, or for what no waiting will cure.
+    /// Waits until the server serves, or until it is known that waiting is vain.
     pub(crate) async fn ready(&self) -> Result<(), StoreError> {
         self.report(Report::Wanted);
-        let is_final = |status: &Status| match status {
-            Status::Connecting => false,
-            Status::Up(_) => true,
-            Status::Slow(error) | Status::Down(error) => error.kind() == StoreErrorKind::Misconfigured,
+        let is_final = |status: &NodeStatus| match status {
+            NodeStatus::Connecting => false,
+            NodeStatus::Up(_) => true,
+            NodeStatus::Slow(error) | NodeStatus::Down(error) => error.kind() == StoreErrorKind::Misconfigured,
         };
         self.wait(is_final).await.map(drop)
     }
 
-    async fn wait(&self, enough: impl Fn(&Status) -> bool) -> Result<Connected, StoreError> {
+    async fn wait(&self, enough: impl Fn(&NodeStatus) -> bool) -> Result<Connected, StoreError> {
         let mut statuses = self.status.subscribe();
         match statuses.wait_for(enough).await.as_deref() {
-            Ok(Status::Up(connected)) => Ok(connected.clone()),
-            Ok(Status::Slow(error) | Status::Down(error)) => Err(error.clone()),
-            Ok(Status::Connecting) | Err(_) => Err(StoreError::unavailable("the connection to Redis is closed")),
+            Ok(NodeStatus::Up(connected)) => Ok(connected.clone()),
+            Ok(NodeStatus::Slow(error) | NodeStatus::Down(error)) => Err(error.clone()),
+            Ok(NodeStatus::Connecting) | Err(_) => Err(StoreError::unavailable("the connection to Redis is closed")),
         }
     }
 
-    /// Asks, and asks again where the question did not leave this process.
-    pub(crate) async fn ask(&self, question: impl Fn() -> Question) -> Result<Value, StoreError> {
+    /// Sends commands, and sends them again if they did not leave this process.
+    pub(crate) async fn send(&self, commands: impl Fn() -> Commands) -> Result<Value, StoreError> {
         loop {
             let connected = self.connected().await?;
-            match self.ask_over(&connected, question()).await? {
+            match self.send_over(&connected, commands()).await? {
                 Some(reply) => return Ok(reply),
-                // The supervisor may not have made it known yet.
+                // The supervisor may not have published that the connection is over.
                 None => self.changed(&connected.exchange).await,
             }
         }
     }
 
-    /// Asks over this very connection; nothing if it is over.
-    pub(crate) async fn ask_over(
+    /// Sends commands over this very connection; `None` if it is over.
+    pub(crate) async fn send_over(
         &self,
         connected: &Connected,
-        question: Question,
+        commands: Commands,
     ) -> Result<Option<Value>, StoreError> {
-        match connected.exchange.ask(question).await {
+        match connected.exchange.send(commands).await {
             Ok(reply) => {
-                self.look_at(connected, &reply);
+                self.note_errors(&connected.exchange, &reply);
                 Ok(Some(reply))
             }
-            Err(NoAnswer::NotAsked) => Ok(None),
-            Err(other) => Err(self.no_answer(&connected.exchange, other)),
+            Err(CallError::NotSent) => Ok(None),
+            Err(other) => Err(self.store_error(&connected.exchange, other)),
         }
     }
 
-    /// Asks for a decision, and asks again where the question did not leave this process. The inner error is the
-    /// server's reply.
-    pub(crate) async fn decide(&self, item: &Item<'_>) -> Result<Result<Verdict, ServerError>, StoreError> {
+    /// Charges a key, and sends the charge again if it did not leave this process.
+    pub(crate) async fn charge(&self, charge: &KeyCharge<'_>) -> ServerResult<Verdict> {
         loop {
             let exchange = match self.exchange() {
                 Some(exchange) => exchange,
                 None => self.connected().await?.exchange,
             };
-            match exchange.decide(item).await {
+            match exchange.charge(charge).await {
                 Ok(verdict) => return Ok(Ok(verdict)),
-                Err(NoAnswer::NotAsked) => self.changed(&exchange).await,
-                Err(NoAnswer::Error(error)) => {
-                    self.look_at_error(&exchange, &error);
+                Err(CallError::NotSent) => self.changed(&exchange).await,
+                Err(CallError::Server(error)) => {
+                    self.note_error(&exchange, &error);
                     return Ok(Err(error));
                 }
-                Err(other) => return Err(self.no_answer(&exchange, other)),
+                Err(other) => return Err(self.store_error(&exchange, other)),
             }
         }
     }
 
-    fn no_answer(&self, exchange: &Exchange, why: NoAnswer) -> StoreError {
+    fn store_error(&self, exchange: &Exchange, why: CallError) -> StoreError {
         match why {
-            NoAnswer::Lost(error) | NoAnswer::Refused(error) => error,
-            NoAnswer::NotAsked => StoreError::unavailable("the connection to Redis is closed"),
-            NoAnswer::TooLate => {
+            CallError::Lost(error) | CallError::Refused(error) => error,
+            CallError::NotSent => StoreError::unavailable("the connection to Redis is closed"),
+            CallError::TooLate => {
                 let text = "too many calls are waiting for Redis to be answered in time";
                 StoreError::new(StoreErrorKind::TimedOut, text)
             }
-            NoAnswer::Error(error) => {
-                self.look_at_error(exchange, &error);
+            CallError::Server(error) => {
+                self.note_error(exchange, &error);
                 errors::from_server(&error)
             }
         }
     }
 
-    /// Waits until this connection is not offered any more.
+    /// Waits until callers are not given this connection any more.
     async fn changed(&self, exchange: &Exchange) {
         let mut statuses = self.status.subscribe();
-        let is_other = |status: &Status| match status {
-            Status::Up(offered) => !offered.exchange.is_same(exchange),
+        let is_other = |status: &NodeStatus| match status {
+            NodeStatus::Up(current) => !current.exchange.is_same(exchange),
             _ => true,
         };
         let _ = statuses.wait_for(is_other).await;
     }
 
-    /// What the errors of a server say about the connection to it.
-    fn look_at(&self, connected: &Connected, reply: &Value) {
+    /// Draws conclusions from the errors in a reply.
+    fn note_errors(&self, exchange: &Exchange, reply: &Value) {
         match reply {
-            Value::ServerError(error) => self.look_at_error(&connected.exchange, error),
+            Value::ServerError(error) => self.note_error(exchange, error),
             Value::Array(replies) => {
                 for reply in replies.iter().filter(|reply| matches!(reply, Value::ServerError(_) | Value::Array(_))) {
-                    self.look_at(connected, reply);
+                    self.note_errors(exchange, reply);
                 }
             }
             _ => {}
         }
     }
 
-    fn look_at_error(&self, exchange: &Exchange, error: &ServerError) {
+    fn note_error(&self, exchange: &Exchange, error: &ServerError) {
         if errors::is_replica(error) || errors::is_logged_out(error) {
-            // The name may lead to another server by now, or another login may be right.
+            // The name may lead to another server by now, or the credentials may be others.
             exchange.close(errors::from_server(error), false);
         } else if errors::is_no_service(error) {
-            // The supervisor sees for itself.
+            // The supervisor asks for itself.
             self.report(Report::Refused);
         }
     }
 
-    /// Ends the connection, on which replies and questions have come apart.
+    /// Ends the connection, whose replies cannot be those to what was sent.
     pub(crate) fn end(&self, error: &StoreError) {
         let exchange = match &*self.status.borrow() {
-            Status::Up(connected) => connected.exchange.clone(),
+            NodeStatus::Up(connected) => connected.exchange.clone(),
             _ => return,
         };
         exchange.close(error.clone(), true);
     }
 
-    /// From now on nobody waits for an attempt to connect.
-    pub(super) fn fail_waiting(&self, target: &Target) {
+    /// Lets no call wait for an attempt to connect any more.
+    pub(super) fn fail_waiting(&self, resolver: &Resolver) {
         self.status.send_if_modified(|status| {
-            let waiting = matches!(status, Status::Connecting);
+            let waiting = matches!(status, NodeStatus::Connecting);
             if waiting {
-                let error = format!("no connection to Redis at {target} yet; still trying");
-                *status = Status::Down(StoreError::unavailable(error));
+                let error = format!("no connection to Redis at {resolver} yet; still trying");
+                *status = NodeStatus::Down(StoreError::unavailable(error));
             }
             waiting
         });
     }
 
-    /// Whether somebody wants a connection, or did within `span`.
+    /// Whether a call wants a connection, or did within `span`.
     pub(super) fn is_wanted(&self, span: Duration) -> bool {
         let missed = Duration::from_millis(self.missed_ms.load(Ordering::Relaxed));
         self.status.receiver_count() > 0 || self.born.elapsed().saturating_sub(missed) < span
     }
 
-    /// Notes that somebody wanted a connection.
+    /// Notes that a call wanted a connection.
     pub(super) fn missed(&self) {
         let now = u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.missed_ms.store(now, Ordering::Relaxed);

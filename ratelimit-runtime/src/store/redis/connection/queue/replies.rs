@@ -3,7 +3,7 @@
 use redis::{ServerError, Value};
 
 use crate::store::redis::errors;
-use crate::store::redis::wire::question::Expected;
+use crate::store::redis::wire::commands::Expected;
 
 /// A reply that cannot be the one to its question.
 #[derive(Debug)]
@@ -67,7 +67,8 @@ impl Replies {
         self.expected.len() == 0
     }
 
-    /// Whether the last of them shows that all of them, and all replies before, were those to their questions.
+    /// Whether the last of them shows that all of them, and all replies before, were those to their
+    /// questions.
     pub(super) fn are_proven(&self) -> bool {
         self.is_proven
     }

@@ -1,5 +1,5 @@
-//! The queue against a server that decides in Rust: random arrivals, callers who give up, replies at any moment, and the
-//! end of the connection at any other.
+//! The queue against a server that decides in Rust: random arrivals, callers who give up, replies
+//! at any moment, and the end of the connection at any other.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
@@ -10,15 +10,16 @@ use std::time::Instant;
 use proptest::prelude::*;
 use redis::{Value, parse_redis_value};
 
-use super::{Deliveries, Queue, Sharing};
+use super::deliveries::Deliveries;
+use super::{InFlightQueue, Sharing};
 use crate::Algorithm;
 use crate::error::StoreError;
 use crate::rule::Limit;
-use crate::store::redis::batching::item::{self, Item};
+use crate::store::redis::batching::charge::{ChargeTerms, KeyCharge};
 use crate::store::redis::scripts::operation::Operation;
 use crate::store::redis::scripts::protocol::{self, CALLS};
 use crate::store::redis::scripts::script::{self, Script};
-use crate::store::redis::wire::question::{NoAnswer, Reply};
+use crate::store::redis::wire::commands::{CallError, Reply};
 use crate::store::redis::wire::resp::{Parsed, parse};
 use crate::store::{Request, Verdict};
 
@@ -50,7 +51,7 @@ struct Asking {
 /// A caller, and what has to come of it.
 struct Caller {
     member: usize,
-    item: item::Question,
+    terms: ChargeTerms,
     is_late: bool,
     /// What the server said to it.
     decided: Option<Result<Verdict, ()>>,
@@ -61,7 +62,7 @@ struct Caller {
 type Served = (Vec<(bool, Vec<u8>)>, Vec<u8>);
 
 struct World {
-    queue: Queue,
+    queue: InFlightQueue,
     sharing: Sharing,
     now: Instant,
     deliveries: Deliveries,
@@ -99,14 +100,15 @@ impl World {
         let now = Instant::now();
         let scripts = [true, false].map(|log| script(log).sha1().to_owned());
         Self {
-            queue: Queue::new(sharing),
+            queue: InFlightQueue::new(sharing),
             sharing,
             now,
             deliveries: Deliveries::default(),
             callers: Vec::new(),
             order: HashMap::new(),
             used: HashMap::new(),
-            // Where each decision is a call of its own, those that have to be asked again lose their places.
+            // Where each decision is a call of its own, those that have to be asked again lose
+            // their places.
             known: if sharing == Sharing::None { scripts.into() } else { HashSet::new() },
             unknown: Vec::new(),
             wire: Vec::new(),
@@ -138,16 +140,16 @@ impl World {
         let limits = [Limit::new(asking.max, std::time::Duration::from_secs(60))];
         let algorithm = if asking.log { Algorithm::SlidingWindow } else { Algorithm::FixedWindow };
         let request = Request::new(KEYS[asking.key], algorithm, &limits).with_cost(asking.cost);
-        let question = item::Question {
+        let terms = ChargeTerms {
             packed: protocol::question(Operation::Acquire, &request, None),
             now: asking.now,
             is_unit: asking.cost == 1,
             counts_tickets: asking.log,
         };
         let timeout_at = asking.is_late.then_some(self.now);
-        let item = Item { script: script(asking.log), key: KEYS[asking.key], question: question.clone(), timeout_at };
-        let member = self.queue.decide(&item, Waker::noop(), self.now).unwrap();
-        let caller = Caller { member, item: question, is_late: asking.is_late, decided: None, is_over: false };
+        let charge = KeyCharge { script: script(asking.log), key: KEYS[asking.key], terms: terms.clone(), timeout_at };
+        let member = self.queue.charge(&charge, Waker::noop(), self.now).unwrap();
+        let caller = Caller { member, terms, is_late: asking.is_late, decided: None, is_over: false };
         self.callers.push(caller);
         if !asking.is_late {
             let order = self.order.entry((asking.log, KEYS[asking.key].to_vec())).or_default();
@@ -165,7 +167,7 @@ impl World {
                 order.retain(|other| *other != index);
             }
         }
-        self.queue.give_up(self.callers[index].member);
+        self.queue.cancel(self.callers[index].member);
     }
 
     fn turn(&mut self) {
@@ -176,7 +178,7 @@ impl World {
     fn send(&mut self, bytes: usize) {
         let bytes = bytes.min(self.queue.outgoing.len());
         self.wire.extend_from_slice(&self.queue.outgoing[..bytes]);
-        self.queue.sent(bytes);
+        self.queue.note_sent(bytes);
         while let Parsed::Reply(call, taken) = parse(&self.wire) {
             self.wire.drain(..taken);
             self.serve(&call);
@@ -256,7 +258,7 @@ impl World {
         order.drain(..usize::from(calls));
         *later += usize::from(all - calls);
         for caller in &asked {
-            let asked = &self.callers[*caller].item;
+            let asked = &self.callers[*caller].terms;
             let mut packed = asked.packed.clone();
             packed[CALLS].copy_from_slice(&question[CALLS]);
             assert_eq!((packed.as_slice(), asked.now), (question, now), "each is asked what it asked, in order");
@@ -348,12 +350,12 @@ impl World {
     /// Everybody looks whether there is an answer.
     fn collect(&mut self) {
         for caller in self.callers.iter_mut().filter(|caller| !caller.is_over) {
-            let Ok(decided) = self.queue.decided(caller.member, Waker::noop()) else { continue };
+            let Ok(decided) = self.queue.poll(caller.member, Waker::noop()) else { continue };
             caller.is_over = true;
             match (decided, caller.decided) {
                 (Ok(verdict), Some(Ok(expected))) => assert_eq!(verdict, expected),
-                (Err(NoAnswer::Error(error)), Some(Err(()))) => assert_eq!(error.code(), "WRONGTYPE"),
-                (Err(NoAnswer::TooLate), None) if caller.is_late => {}
+                (Err(CallError::Server(error)), Some(Err(()))) => assert_eq!(error.code(), "WRONGTYPE"),
+                (Err(CallError::TooLate), None) if caller.is_late => {}
                 (other, expected) => panic!("{other:?} instead of {expected:?}"),
             }
         }
@@ -364,10 +366,10 @@ impl World {
         self.queue.close(&StoreError::unavailable("over"), &mut self.deliveries);
         self.deliveries.deliver();
         for caller in self.callers.iter().filter(|caller| !caller.is_over) {
-            match self.queue.decided(caller.member, Waker::noop()) {
-                Ok(Err(NoAnswer::NotAsked)) => assert!(caller.decided.is_none(), "it was decided"),
+            match self.queue.poll(caller.member, Waker::noop()) {
+                Ok(Err(CallError::NotSent)) => assert!(caller.decided.is_none(), "it was decided"),
                 // Perhaps only a part of the call was sent.
-                Ok(Err(NoAnswer::Lost(_))) => {}
+                Ok(Err(CallError::Lost(_))) => {}
                 other => panic!("{other:?}"),
             }
         }
@@ -519,8 +521,8 @@ fn whoever_waits_for_a_server_that_does_not_serve_is_told_and_whoever_was_asked_
         }
         world.queue.refuse(Some(StoreError::unavailable("slow")), &mut world.deliveries);
         for caller in &mut world.callers[1..] {
-            let told = world.queue.decided(caller.member, Waker::noop());
-            assert!(matches!(told, Ok(Err(NoAnswer::Refused(_)))), "{told:?}");
+            let told = world.queue.poll(caller.member, Waker::noop());
+            assert!(matches!(told, Ok(Err(CallError::Refused(_)))), "{told:?}");
             caller.is_over = true;
         }
         if knows_script {
@@ -530,12 +532,12 @@ fn whoever_waits_for_a_server_that_does_not_serve_is_told_and_whoever_was_asked_
             let (_, reply) = world.served.pop_front().unwrap();
             let reply = Reply::Other(parse_redis_value(&reply).unwrap());
             world.queue.reply(reply, world.now, &mut world.deliveries).unwrap();
-            let told = world.queue.decided(world.callers[0].member, Waker::noop());
+            let told = world.queue.poll(world.callers[0].member, Waker::noop());
             assert!(told.is_err(), "an error is not believed at once");
             world.send(usize::MAX);
             world.answer(1);
-            let told = world.queue.decided(world.callers[0].member, Waker::noop());
-            assert!(matches!(told, Ok(Err(NoAnswer::Refused(_)))), "{told:?}");
+            let told = world.queue.poll(world.callers[0].member, Waker::noop());
+            assert!(matches!(told, Ok(Err(CallError::Refused(_)))), "{told:?}");
         }
         world.turn();
         assert!(world.queue.is_idle());

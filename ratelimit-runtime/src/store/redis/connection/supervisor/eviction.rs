@@ -1,5 +1,6 @@
-//! Whether a server throws keys away when it is full. Every key here has a time to live, so each policy but `noeviction`
-//! may pick limits; `volatile-*` picks them before anything that is to stay.
+//! Whether a server evicts keys when its memory is full. Every key of a limit has a time to live,
+//! so each policy but `noeviction` may pick limits; `volatile-*` picks them before keys that are to
+//! stay.
 
 use std::fmt::Display;
 use std::sync::Weak;
@@ -8,21 +9,21 @@ use std::time::Duration;
 use redis::{Value, cmd};
 
 use crate::store::redis::connection::exchange::Exchange;
-use crate::store::redis::connection::node::nodes::Nodes;
-use crate::store::redis::wire::question::Question;
+use crate::store::redis::connection::node::registry::NodeRegistry;
+use crate::store::redis::wire::commands::Commands;
 use crate::{observe, real_time};
 
 /// No call waits for this, and a connection that is soon over need not be asked.
 const LATER: Duration = Duration::from_secs(1);
 
-/// Looks once, and warns once for a store. A server that does not say is not asked again.
-pub(super) async fn look(exchange: Exchange, server: impl Display, nodes: Weak<Nodes>) {
+/// Asks once, and warns once for each server. One that does not answer is not asked again.
+pub(super) async fn warn_if_evicting(exchange: Exchange, server: impl Display, registry: Weak<NodeRegistry>) {
     real_time::sleep(LATER).await;
     // Allowed more often than CONFIG, and enough.
-    let question = Question::command(cmd("INFO").arg("memory"), |reply| text(reply).is_some());
-    let Ok(reply) = exchange.ask(question).await else { return };
+    let commands = Commands::one(cmd("INFO").arg("memory"), |reply| text(reply).is_some());
+    let Ok(reply) = exchange.send(commands).await else { return };
     if let Some(policy) = text(&reply).and_then(evicting)
-        && nodes.upgrade().is_some_and(|nodes| nodes.is_first_to_warn())
+        && registry.upgrade().is_some_and(|registry| registry.is_first_to_warn())
     {
         observe::log::evicts(&server, policy);
     }
@@ -36,7 +37,8 @@ fn text(reply: &Value) -> Option<&str> {
     }
 }
 
-/// The policy by which a server with this `INFO memory` evicts, if it has a limit of memory to evict at.
+/// The policy by which a server with this `INFO memory` evicts, if it has a limit of memory to
+/// evict at.
 fn evicting(info: &str) -> Option<&str> {
     let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
     let policy = field("maxmemory_policy").filter(|policy| *policy != "noeviction")?;

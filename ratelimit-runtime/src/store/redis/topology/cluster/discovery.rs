@@ -1,5 +1,5 @@
-//! How the slots of a cluster are found out: some of its nodes are asked, one after the other, and whoever takes long is not
-//! waited for.
+//! Asks the nodes of a cluster for its slots, one after the other, without waiting for one that is
+//! slow.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,27 +12,28 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::real_time;
 use crate::store::redis::connection::attempt::connect_within;
 use crate::store::redis::connection::node::Node;
-use crate::store::redis::connection::resolve::Target;
+use crate::store::redis::connection::resolve::Resolver;
 use crate::store::redis::errors;
+use crate::store::redis::wire::commands::Commands;
 use crate::store::redis::wire::login::converse;
-use crate::store::redis::wire::question::Question;
-use crate::store::redis::wire::server::{Connection, Server};
+use crate::store::redis::wire::server::{Server, Session};
 
-/// After this long without an answer, the next one is asked beside: a fifth of the time that callers usually have.
+/// After this long without an answer, the next node is asked as well: a fifth of the timeout that
+/// callers usually have.
 const STAGGER: Duration = Duration::from_millis(20);
 
-/// Somebody who can be asked.
+/// A node that can be asked.
 pub(super) enum Candidate {
-    /// Over the connection that we have.
+    /// Over the connection that calls use.
     Connected(Arc<Node>, Arc<Server>),
     Server(Arc<Server>),
 }
 
-/// The first answer of somebody who knows of any slots.
+/// The first answer that names any slots.
 ///
 /// # Errors
 ///
-/// If nobody does: what cannot be cured by waiting, if there is such a thing, else what was said last.
+/// If there is none: the first `Misconfigured`, or else the last error.
 pub(crate) async fn slots(candidates: Vec<Candidate>) -> Result<Vec<Range>, StoreError> {
     let mut failed = StoreError::unavailable("no node of the Redis cluster can be asked for its slots");
     let mut asked = JoinSet::new();
@@ -67,11 +68,11 @@ impl Candidate {
         let (reply, server) = match self {
             Self::Connected(node, server) => {
                 let are_slots = |reply: &Value| matches!(reply, Value::Array(_));
-                (node.ask(|| Question::command(&command, are_slots)).await?, server)
+                (node.send(|| Commands::one(&command, are_slots)).await?, server)
             }
             Self::Server(server) => {
-                let Connection { mut stream, server, says, .. } = connect_within(&(server as Target)).await?;
-                if let Some(error) = says {
+                let Session { mut stream, server, unready, .. } = connect_within(&(server as Resolver)).await?;
+                if let Some(error) = unready {
                     return Err(error);
                 }
                 let replies = converse(&mut stream, &[command]).await.map_err(|error| server.not_logged_in(error))?;

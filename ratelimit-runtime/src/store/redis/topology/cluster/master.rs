@@ -4,22 +4,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::store::redis::connection::endpoint::{Endpoint, Made};
+use crate::store::redis::connection::node::registry::ConnectionCount;
+use crate::store::redis::connection::nodes::Nodes;
 use crate::store::redis::connection::queue::Sharing;
-use crate::store::redis::connection::resolve::Target;
+use crate::store::redis::connection::resolve::Resolver;
 use crate::store::redis::wire::server::Server;
 
-/// Where a server is.
+/// The address of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Address {
+pub(crate) struct NodeAddress {
     pub(crate) host: String,
     pub(crate) port: u16,
 }
 
-impl Address {
-    /// Where a server is that another one names like this, which is at `asked` itself. A server that does not know its own
-    /// name leaves it out.
-    pub(crate) fn said_by(asked: &str, host: &str, port: u16) -> Option<Self> {
+impl NodeAddress {
+    /// The address in an answer of the node at the host `asked`. A node that does not know its own
+    /// host leaves it out; `?` stands for one that is not known.
+    pub(crate) fn answered_by(asked: &str, host: &str, port: u16) -> Option<Self> {
         let host = match host {
             "?" => return None,
             "" => asked,
@@ -30,44 +31,44 @@ impl Address {
 }
 
 pub(crate) struct Master {
-    pub(crate) address: Address,
+    pub(crate) address: NodeAddress,
     pub(crate) server: Arc<Server>,
-    pub(super) endpoint: Endpoint,
+    pub(super) nodes: Nodes,
     since: Instant,
     /// Until when it is not asked, in milliseconds after `since`; 0 if it serves.
     down_until: AtomicU64,
 }
 
-/// How long a node is left alone that says that the cluster is down.
-const DOWN: Duration = Duration::from_millis(100);
+/// How long a node is not asked after it has answered again that the cluster is down.
+const BACK_OFF: Duration = Duration::from_millis(100);
 
 impl Master {
     /// Connects to nothing yet. All nodes have the login, TLS and settings of the seeds.
-    pub(crate) fn new(address: Address, seed: &Server, sharing: Sharing, made: &Made) -> Self {
+    pub(crate) fn new(address: NodeAddress, seed: &Server, sharing: Sharing, connections: &ConnectionCount) -> Self {
         let server = Arc::new(seed.at(&address.host, address.port));
-        let endpoint = Endpoint::new(Arc::clone(&server) as Target, sharing, made);
-        Self { address, server, endpoint, since: Instant::now(), down_until: AtomicU64::new(0) }
+        let nodes = Nodes::new(Arc::clone(&server) as Resolver, sharing, connections);
+        Self { address, server, nodes, since: Instant::now(), down_until: AtomicU64::new(0) }
     }
 
-    /// It goes on saying that the cluster is down.
-    pub(super) fn leave_alone(&self) {
-        self.down_until.store(self.now() + millis(DOWN), Ordering::Relaxed);
+    /// Lets it not be asked for [`BACK_OFF`]: it goes on answering that the cluster is down.
+    pub(super) fn back_off(&self) {
+        self.down_until.store(self.now() + millis(BACK_OFF), Ordering::Relaxed);
     }
 
-    /// Whether the last thing it has said is that the cluster is down.
+    /// Whether its last answer was that the cluster is down.
     pub(super) fn is_known_to_be_down(&self) -> bool {
         self.down_until.load(Ordering::Relaxed) != 0
     }
 
-    /// It has carried something out.
+    /// Notes that it has carried a call out.
     pub(crate) fn serves(&self) {
         if self.is_known_to_be_down() {
             self.down_until.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Whether it is left alone for now.
-    pub(super) fn is_left_alone(&self) -> bool {
+    /// Whether it is not to be asked for now.
+    pub(super) fn is_backing_off(&self) -> bool {
         self.is_known_to_be_down() && self.now() < self.down_until.load(Ordering::Relaxed)
     }
 

@@ -1,36 +1,40 @@
-//! [`Path`]: where a call goes in a cluster, from node to node, until one of them carries it out.
+//! [`Path`]: the nodes that a call goes to in a cluster, until one of them carries it out.
 //!
-//! A node that sends a call elsewhere has not carried it out, so it may be asked again. A call whose reply is lost never is.
+//! A node that redirects a call has not carried it out, so it is sent again. A call whose reply is
+//! lost never is.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-use redis::ServerError;
 
 use super::master::Master;
 use super::redirect::Redirect;
 use super::topology::Topology;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::real_time;
+use crate::store::redis::backoff::Backoff;
 use crate::store::redis::connection::node::Node;
 use crate::store::redis::errors;
+use crate::store::redis::wire::commands::ServerResult;
 use crate::store::redis::wire::slot::Slot;
 
-/// How often a call is sent elsewhere.
-const REDIRECTS: u32 = 8;
-/// How long a call that nobody can carry out now waits before it is tried again.
-const PAUSES: [Duration; 3] = [Duration::from_millis(5), Duration::from_millis(10), Duration::from_millis(20)];
+/// How often a call is redirected.
+const MAX_REDIRECTS: u32 = 8;
+/// How often a call that no node can carry out now is sent again.
+const MAX_PAUSES: usize = 3;
+const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
 pub(crate) struct Path<'a> {
     topology: &'a Topology,
     slot: Slot,
     timeout_at: Option<Instant>,
-    /// Whom to ask now.
+    /// The node to ask now.
     master: Arc<Master>,
-    /// Whether it is asked for what is somebody else's still.
+    /// Whether it is asked for a slot that another node still serves.
     is_asking: bool,
     redirects: u32,
     pauses: usize,
+    backoff: Backoff,
 }
 
 impl<'a> Path<'a> {
@@ -41,16 +45,17 @@ impl<'a> Path<'a> {
         timeout_at: Option<Instant>,
     ) -> Result<Self, StoreError> {
         let master = topology.owner(slot).await?;
-        Ok(Self { topology, slot, timeout_at, master, is_asking: false, redirects: 0, pauses: 0 })
+        let backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
+        Ok(Self { topology, slot, timeout_at, master, is_asking: false, redirects: 0, pauses: 0, backoff })
     }
 
-    /// Whom to ask now.
+    /// The node to ask now.
     pub(crate) fn node(&self) -> Result<Arc<Node>, StoreError> {
-        if self.master.is_left_alone() {
+        if self.master.is_backing_off() {
             self.topology.refresh();
             return Err(down());
         }
-        self.master.endpoint.node()
+        self.master.nodes.current()
     }
 
     /// Whether every command to it follows an `ASKING`.
@@ -58,12 +63,10 @@ impl<'a> Path<'a> {
         self.is_asking
     }
 
-    /// Looks at what came of asking: an answer, or nothing if there is somebody else to be asked, or the same one again.
-    pub(crate) async fn arrived<T>(
-        &mut self,
-        said: Result<Result<T, ServerError>, StoreError>,
-    ) -> Option<Result<Result<T, ServerError>, StoreError>> {
-        match &said {
+    /// The answer, unless the node redirects the call, or cannot carry it out now: then this leads
+    /// to the node to ask next.
+    pub(crate) async fn follow_redirect<T>(&mut self, answer: ServerResult<T>) -> Option<ServerResult<T>> {
+        match &answer {
             Ok(Ok(_)) => self.master.serves(),
             Ok(Err(error)) => match Redirect::of(error, &self.master.address.host) {
                 Some(redirect) => return self.follow(redirect).await.err().map(Err),
@@ -73,12 +76,12 @@ impl<'a> Path<'a> {
             Err(error) if error.kind() == StoreErrorKind::Unavailable => self.topology.refreshed().await,
             Err(_) => {}
         }
-        Some(said)
+        Some(answer)
     }
 
     async fn follow(&mut self, redirect: Redirect) -> Result<(), StoreError> {
         self.redirects += 1;
-        if self.redirects > REDIRECTS {
+        if self.redirects > MAX_REDIRECTS {
             return Err(StoreError::unavailable("the nodes of the Redis cluster send a call from one to the other"));
         }
         let to = match &redirect {
@@ -93,8 +96,8 @@ impl<'a> Path<'a> {
         match redirect {
             Redirect::Down => {
                 let master = Arc::clone(&self.master);
-                let ends = if master.is_known_to_be_down() { Err(down()) } else { self.pause(down).await };
-                ends.inspect_err(|_| master.leave_alone())
+                let goes_on = if master.is_known_to_be_down() { Err(down()) } else { self.pause(down).await };
+                goes_on.inspect_err(|_| master.back_off())
             }
             Redirect::Unserved => {
                 self.topology.unserved(self.slot);
@@ -106,16 +109,19 @@ impl<'a> Path<'a> {
         }
     }
 
-    /// Waits a little and begins anew, while there is time for that.
+    /// Waits a little and begins again at the master of the slot, while there is time for that.
     async fn pause(&mut self, why: impl Fn() -> StoreError) -> Result<(), StoreError> {
         self.topology.refresh();
-        let Some(pause) = PAUSES.get(self.pauses) else { return Err(why()) };
+        if self.pauses == MAX_PAUSES {
+            return Err(why());
+        }
+        let pause = self.backoff.pause();
         let left = self.timeout_at.map(|at| at.saturating_duration_since(Instant::now()));
-        if left.is_some_and(|left| left < *pause * 2) {
+        if left.is_some_and(|left| left < pause * 2) {
             return Err(why());
         }
         self.pauses += 1;
-        real_time::sleep(*pause).await;
+        real_time::sleep(pause).await;
         (self.master, self.is_asking) = (self.topology.owner(self.slot).await?, false);
         Ok(())
     }

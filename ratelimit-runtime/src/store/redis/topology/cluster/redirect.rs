@@ -1,27 +1,27 @@
-//! [`Redirect`]: what a node of a cluster says instead of carrying out a command. None of it did anything.
+//! [`Redirect`]: what a node of a cluster answers instead of carrying out a command.
 
 use redis::ServerError;
 
-use super::master::Address;
+use super::master::NodeAddress;
 use crate::store::redis::errors;
 use crate::store::redis::wire::slot::Slot;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Redirect {
-    /// From now on somebody else serves the slot; `None` if nobody knows where that is.
-    Moved(Slot, Option<Address>),
-    /// For this one call, somebody else is to be asked.
-    Ask(Option<Address>),
+    /// From now on another node serves the slot; `None` if it is not known which.
+    Moved(Slot, Option<NodeAddress>),
+    /// For this one call, another node is to be asked.
+    Ask(Option<NodeAddress>),
     /// The keys of the call are half here, half there.
     TryAgain,
-    /// Nobody serves the slot.
+    /// No node serves the slot.
     Unserved,
     /// This node serves nothing.
     Down,
 }
 
 impl Redirect {
-    /// What an error says that came from a server at `asked`.
+    /// What an error of the node at the host `asked` means; `None` if it is no redirect.
     pub(crate) fn of(error: &ServerError, asked: &str) -> Option<Self> {
         let details = error.details().unwrap_or_default();
         match errors::code(error) {
@@ -40,11 +40,11 @@ impl Redirect {
 }
 
 /// `3999 127.0.0.1:6381`
-fn place(details: &str, asked: &str) -> Option<(Slot, Option<Address>)> {
+fn place(details: &str, asked: &str) -> Option<(Slot, Option<NodeAddress>)> {
     let mut words = details.split(' ');
     let slot = Slot::numbered(words.next()?.parse().ok()?)?;
     let (host, port) = words.next()?.rsplit_once(':')?;
-    Some((slot, Address::said_by(asked, host, port.parse().ok()?)))
+    Some((slot, NodeAddress::answered_by(asked, host, port.parse().ok()?)))
 }
 
 #[cfg(test)]
@@ -61,7 +61,7 @@ mod tests {
             Value::ServerError(error) => Redirect::of(&error, "asked"),
             other => panic!("not an error: {other:?}"),
         };
-        let at = |host: &str| Some(Address { host: host.to_owned(), port: 6381 });
+        let at = |host: &str| Some(NodeAddress { host: host.to_owned(), port: 6381 });
         let slot = || Slot::numbered(3999).unwrap();
         for (reply, expected) in [
             ("MOVED 3999 127.0.0.1:6381", Some(Redirect::Moved(slot(), at("127.0.0.1")))),

@@ -1,25 +1,26 @@
-//! [`SlotMap`]: which master serves which slot, as far as we know. It is never changed, only replaced.
+//! [`SlotMap`]: which master serves which slot, as far as is known. It is never changed, only
+//! replaced.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redis::Value;
 
-use super::master::{Address, Master};
+use super::master::{Master, NodeAddress};
 use crate::store::redis::wire::slot::{SLOTS, Slot};
 
-/// One that has no slots and is given some, and when that was heard of.
+/// A master that has no slots yet, and when it was heard of.
 type Newcomer = (Arc<Master>, Instant);
 
 pub(super) struct SlotMap {
-    /// For each slot the index of its master; beyond the last one for nobody.
+    /// For each slot the index of its master; [`UNSERVED`] for none.
     owners: Box<[u16]>,
     masters: Vec<Arc<Master>>,
-    /// The slots that move to them are still somebody else's.
+    /// Nodes that slots are moving to, which others still serve.
     newcomers: Vec<Newcomer>,
 }
 
-const NOBODY: u16 = u16::MAX;
+const UNSERVED: u16 = u16::MAX;
 
 /// How many newcomers are known at most, and for how long.
 const NEWCOMERS: usize = 16;
@@ -30,7 +31,7 @@ const NEW: Duration = Duration::from_secs(60);
 pub(crate) struct Range {
     first: u16,
     last: u16,
-    master: Address,
+    master: NodeAddress,
 }
 
 #[cfg(any(test, fuzzing))]
@@ -42,9 +43,9 @@ impl Range {
 
 impl SlotMap {
     /// The map of these ranges. Masters that were known stay the same, with their connections.
-    pub(crate) fn of(ranges: &[Range], known: Option<&Self>, new: impl Fn(&Address) -> Arc<Master>) -> Self {
+    pub(crate) fn of(ranges: &[Range], known: Option<&Self>, new: impl Fn(&NodeAddress) -> Arc<Master>) -> Self {
         let mut map =
-            Self { owners: vec![NOBODY; usize::from(SLOTS)].into(), masters: Vec::new(), newcomers: Vec::new() };
+            Self { owners: vec![UNSERVED; usize::from(SLOTS)].into(), masters: Vec::new(), newcomers: Vec::new() };
         for range in ranges {
             let known = || known.and_then(|known| known.master(&range.master));
             let index = map.index_of(&range.master, || known().unwrap_or_else(|| new(&range.master)));
@@ -60,12 +61,12 @@ impl SlotMap {
         map
     }
 
-    /// The same, but that somebody else serves this slot, or nobody. Whoever has no slots any more is left out of the next
-    /// whole map.
+    /// The same, but that another master serves this slot, or none. Masters without slots are left
+    /// out of the next whole map.
     pub(crate) fn with(&self, slot: Slot, owner: Option<&Arc<Master>>) -> Self {
         let mut map =
             Self { owners: self.owners.clone(), masters: self.masters.clone(), newcomers: self.newcomers.clone() };
-        let index = owner.map_or(NOBODY, |owner| map.index_of(&owner.address, || Arc::clone(owner)));
+        let index = owner.map_or(UNSERVED, |owner| map.index_of(&owner.address, || Arc::clone(owner)));
         if let Some(owner) = map.owners.get_mut(slot.index()) {
             *owner = index;
         }
@@ -82,23 +83,23 @@ impl SlotMap {
         Self { owners: self.owners.clone(), masters: self.masters.clone(), newcomers }
     }
 
-    fn index_of(&mut self, address: &Address, master: impl FnOnce() -> Arc<Master>) -> u16 {
+    fn index_of(&mut self, address: &NodeAddress, master: impl FnOnce() -> Arc<Master>) -> u16 {
         let known = self.masters.iter().position(|known| known.address == *address);
         let index = known.unwrap_or_else(|| {
             self.masters.push(master());
             self.masters.len() - 1
         });
         // There are not so many servers.
-        u16::try_from(index).unwrap_or(NOBODY)
+        u16::try_from(index).unwrap_or(UNSERVED)
     }
 
-    /// Who serves a slot.
+    /// The master of a slot.
     pub(super) fn owner(&self, slot: Slot) -> Option<&Arc<Master>> {
         self.masters.get(usize::from(*self.owners.get(slot.index())?))
     }
 
     /// The master at an address, newcomers included.
-    pub(crate) fn master(&self, address: &Address) -> Option<Arc<Master>> {
+    pub(crate) fn master(&self, address: &NodeAddress) -> Option<Arc<Master>> {
         let newcomers = self.newcomers.iter().map(|(newcomer, _)| newcomer);
         self.masters.iter().chain(newcomers).find(|master| master.address == *address).cloned()
     }
@@ -108,16 +109,14 @@ impl SlotMap {
         &self.masters
     }
 
-    /// Whether every slot is served by somebody.
+    /// Whether every slot has a master.
     pub(super) fn is_whole(&self) -> bool {
-        self.owners.iter().all(|owner| *owner != NOBODY)
+        self.owners.iter().all(|owner| *owner != UNSERVED)
     }
 }
 
-/// What a reply to `CLUSTER SLOTS` says. A server that does not know its own address leaves it out: it is at `asked`, where
-/// it was asked. Ranges whose master has no known address are left out.
-///
-/// None if this is no such reply.
+/// The ranges in a reply to `CLUSTER SLOTS` of the node at the host `asked`. Ranges whose master
+/// has no known address are left out. `None` if this is no such reply.
 pub(super) fn ranges(reply: &Value, asked: &str) -> Option<Vec<Range>> {
     let Value::Array(ranges) = reply else { return None };
     let (mut all, mut left) = (Vec::new(), SLOTS);
@@ -138,7 +137,7 @@ pub(super) fn ranges(reply: &Value, asked: &str) -> Option<Vec<Range>> {
             Value::SimpleString(host) => host,
             _ => return None,
         };
-        all.extend(Address::said_by(asked, host, number(port)?).map(|master| Range { first, last, master }));
+        all.extend(NodeAddress::answered_by(asked, host, number(port)?).map(|master| Range { first, last, master }));
     }
     Some(all)
 }
@@ -150,21 +149,21 @@ mod tests {
     use redis::parse_redis_value;
 
     use super::*;
-    use crate::store::redis::connection::endpoint::Made;
+    use crate::store::redis::connection::node::registry::ConnectionCount;
     use crate::store::redis::connection::queue::Sharing;
     use crate::store::redis::topology::deployment::Deployment;
 
-    fn at(host: &str, port: u16) -> Address {
-        Address { host: host.to_owned(), port }
+    fn at(host: &str, port: u16) -> NodeAddress {
+        NodeAddress { host: host.to_owned(), port }
     }
 
-    fn range(first: u16, last: u16, master: Address) -> Range {
+    fn range(first: u16, last: u16, master: NodeAddress) -> Range {
         Range { first, last, master }
     }
 
-    fn master(address: &Address) -> Arc<Master> {
+    fn master(address: &NodeAddress) -> Arc<Master> {
         let Deployment::Standalone(server) = Deployment::from_url("redis://h").unwrap() else { unreachable!() };
-        Arc::new(Master::new(address.clone(), &server, Sharing::Keys, &Made::default()))
+        Arc::new(Master::new(address.clone(), &server, Sharing::Keys, &ConnectionCount::default()))
     }
 
     fn owner(map: &SlotMap, slot: u16) -> Option<String> {

@@ -1,4 +1,6 @@
-//! What a sentinel is asked, and what it says.
+//! [`SentinelConnection`]: what a sentinel is asked, and what it answers.
+
+use std::sync::Arc;
 
 use redis::{Value, cmd};
 
@@ -8,60 +10,60 @@ use crate::store::redis::wire::login::{Role, converse};
 use crate::store::redis::wire::server::Server;
 use crate::store::redis::wire::stream::Stream;
 
-/// What a sentinel says of a master.
+/// What a sentinel answers about a master.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum SentinelAnswer {
     Master {
         host: String,
         port: u16,
-        /// Counts fail-overs: of two sentinels that disagree, the one with the higher number knows better. 0 if it may
-        /// not be asked.
+        /// Counts fail-overs: of two sentinels that disagree, the one with the higher epoch is
+        /// right. 0 if the user may not ask for it.
         epoch: u64,
-        /// Where further sentinels are, but those that it holds to be down.
+        /// Further sentinels that it does not take to be down.
         others: Vec<(String, u16)>,
     },
     /// It does not watch a master of this name.
     Unknown,
 }
 
-/// A connection to a sentinel.
-pub(super) struct Line<'a> {
-    sentinel: &'a Server,
+/// A connection to a sentinel. It has no timeouts of its own.
+pub(super) struct SentinelConnection {
+    sentinel: Arc<Server>,
     stream: Stream,
 }
 
-impl<'a> Line<'a> {
-    pub(crate) async fn open(sentinel: &'a Server) -> Result<Self, StoreError> {
-        let opened = sentinel.stream(Role::Any).await;
-        let (stream, ..) = opened.map_err(|error| of(sentinel, "", &error))?;
+impl SentinelConnection {
+    pub(crate) async fn open(sentinel: Arc<Server>) -> Result<Self, StoreError> {
+        let opened = Arc::clone(&sentinel).connect(Role::Any).await;
+        let stream = opened.map_err(|error| of(&sentinel, "", &error))?.stream;
         Ok(Self { sentinel, stream })
     }
 
-    pub(crate) async fn ask(&mut self, name: &str) -> Result<Said, StoreError> {
+    pub(crate) async fn ask(&mut self, name: &str) -> Result<SentinelAnswer, StoreError> {
         let asked = ["GET-MASTER-ADDR-BY-NAME", "MASTER", "SENTINELS"];
         let asked = asked.map(|what| cmd("SENTINEL").arg(what).arg(name).take());
         let replies = converse(&mut self.stream, &asked).await.map_err(|error| self.sentinel.not_logged_in(error))?;
         match replies.as_slice() {
             [address, master, others] => {
-                read(address, master, others).ok_or_else(|| of(self.sentinel, "", &errors::unexpected_reply()))
+                read(address, master, others).ok_or_else(|| of(&self.sentinel, "", &errors::unexpected_reply()))
             }
             [Value::ServerError(error)] => {
-                Err(of(self.sentinel, "SENTINEL GET-MASTER-ADDR-BY-NAME: ", &errors::from_server(error)))
+                Err(of(&self.sentinel, "SENTINEL GET-MASTER-ADDR-BY-NAME: ", &errors::from_server(error)))
             }
-            _ => Err(of(self.sentinel, "", &errors::unexpected_reply())),
+            _ => Err(of(&self.sentinel, "", &errors::unexpected_reply())),
         }
     }
 }
 
-/// An error that came from a sentinel.
+/// An error of a sentinel.
 fn of(sentinel: &Server, doing: &str, error: &StoreError) -> StoreError {
     StoreError::new(error.kind(), format!("the sentinel at {sentinel}: {doing}{}", error.message()))
 }
 
-/// The other two may be refused to a user who may ask for the address.
-pub(crate) fn read(address: &Value, master: &Value, others: &Value) -> Option<Said> {
+/// Reads the replies. The user may be refused all but the address.
+pub(crate) fn read(address: &Value, master: &Value, others: &Value) -> Option<SentinelAnswer> {
     match address {
-        Value::Nil => Some(Said::Unknown),
+        Value::Nil => Some(SentinelAnswer::Unknown),
         Value::Array(parts) => {
             let [host, port] = parts.as_slice() else { return None };
             let others = match others {
@@ -70,7 +72,7 @@ pub(crate) fn read(address: &Value, master: &Value, others: &Value) -> Option<Sa
             };
             let is_down = |other: &Value| field(other, "flags").is_some_and(|flags| flags.contains("s_down"));
             let place = |other: &Value| Some((field(other, "ip")?.to_owned(), field(other, "port")?.parse().ok()?));
-            Some(Said::Master {
+            Some(SentinelAnswer::Master {
                 host: text(host)?.to_owned(),
                 port: text(port)?.parse().ok()?,
                 epoch: field(master, "config-epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or_default(),
@@ -120,11 +122,12 @@ mod tests {
             list(&["ip", "c"]),
             Value::Nil,
         ]);
-        let said = |epoch, others| Some(Said::Master { host: "10.0.0.1".to_owned(), port: 6379, epoch, others });
+        let answer =
+            |epoch, others| Some(SentinelAnswer::Master { host: "10.0.0.1".to_owned(), port: 6379, epoch, others });
         let address = list(&["10.0.0.1", "6379"]);
-        assert_eq!(read(&address, &master, &others), said(7, vec![("b".to_owned(), 2)]));
-        assert_eq!(read(&address, &error, &error), said(0, vec![]), "what may not be asked");
-        assert_eq!(read(&Value::Nil, &error, &error), Some(Said::Unknown));
+        assert_eq!(read(&address, &master, &others), answer(7, vec![("b".to_owned(), 2)]));
+        assert_eq!(read(&address, &error, &error), answer(0, vec![]), "what may not be asked");
+        assert_eq!(read(&Value::Nil, &error, &error), Some(SentinelAnswer::Unknown));
         for nonsense in [Value::Int(1), list(&["h"]), list(&["h", "port"]), list(&["h", "70000"]), Value::Array(vec![])]
         {
             assert_eq!(read(&nonsense, &master, &others), None, "{nonsense:?}");

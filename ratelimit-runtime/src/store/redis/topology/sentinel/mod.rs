@@ -2,9 +2,9 @@
 //!
 //! They are all asked at once, and the first answer counts, so that a dead or a frozen one costs
 //! nothing while another one answers. Each counts the fail-overs it has seen, its epoch: an answer
-//! of an earlier epoch than one that was heard is out of date, and is believed only where the last
-//! master known does not say that it is one. Where no sentinel answers, the last master known is
-//! taken. In any case the server is asked for its role before it is used.
+//! of an earlier epoch than one that was heard is outdated, and is used only where the last master
+//! known does not answer that it is one. Where no sentinel answers, the last master known is taken.
+//! In any case the server is asked for its role before it is used.
 
 use std::fmt;
 use std::future::Future;
@@ -15,16 +15,16 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
-use self::ask::{Line, Said};
-use self::known::Known;
+use self::ask::{SentinelAnswer, SentinelConnection};
+use self::directory::Directory;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::real_time;
 use crate::store::redis::connection::resolve::Resolve;
 use crate::store::redis::wire::login::Role;
-use crate::store::redis::wire::server::{Connection, Server};
+use crate::store::redis::wire::server::{Server, Session};
 
 mod ask;
-mod known;
+mod directory;
 
 #[cfg(any(test, fuzzing))]
 pub(crate) fn read(address: &redis::Value, master: &redis::Value, others: &redis::Value) {
@@ -32,31 +32,27 @@ pub(crate) fn read(address: &redis::Value, master: &redis::Value, others: &redis
 }
 
 /// How long a sentinel may take to answer, connecting included.
-const PATIENCE: Duration = Duration::from_millis(800);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(800);
 /// How often each is asked while there is a connection to the master.
-const EVERY: Duration = Duration::from_secs(1);
+const ASK_EVERY: Duration = Duration::from_secs(1);
 
-/// Who knows where the master of a name is.
+/// The sentinels that watch the master of one name.
 pub(crate) struct Sentinels {
     name: String,
     /// Login, TLS and settings of the master, wherever it is.
     master: Server,
-    known: Mutex<Known>,
+    directory: Mutex<Directory>,
 }
 
-/// The master, as the sentinels say.
-enum Found {
-    Now(Arc<Server>),
-    /// Out of date.
-    Before {
-        epoch: u64,
-        master: Arc<Server>,
-    },
+/// Which server the sentinels say is the master.
+enum MasterAnswer {
+    Current(Arc<Server>),
+    Outdated { epoch: u64, master: Arc<Server> },
 }
 
 impl Sentinels {
     pub(crate) fn new(name: String, master: Server, seeds: Vec<Server>) -> Self {
-        Self { name, master, known: Mutex::new(Known::new(seeds)) }
+        Self { name, master, directory: Mutex::new(Directory::new(seeds)) }
     }
 
     pub(crate) fn master(&self) -> &Server {
@@ -65,52 +61,52 @@ impl Sentinels {
 
     pub(super) fn configure_master(&mut self, change: impl Fn(&mut Server)) {
         change(&mut self.master);
-        // It has been told where, and not how.
-        self.known().master = None;
+        // It has the former settings.
+        self.directory().master = None;
     }
 
     #[cfg(feature = "redis-tls")]
     pub(super) fn configure_sentinels(&mut self, change: impl Fn(&mut Server)) {
-        self.known().configure(change);
+        self.directory().configure(change);
     }
 
-    /// A connection to the master.
-    async fn connect_to_master(&self) -> Result<Connection, StoreError> {
+    /// Connects to the master.
+    async fn connect_to_master(&self) -> Result<Session, StoreError> {
         let (epoch, master) = match self.find().await? {
-            Found::Now(master) => return master.connect(Role::Master).await,
-            Found::Before { epoch, master } => (epoch, master),
+            MasterAnswer::Current(master) => return master.connect(Role::Master).await,
+            MasterAnswer::Outdated { epoch, master } => (epoch, master),
         };
-        let last = self.known().master.clone();
-        if let Some(last) = last.filter(|last| !last.is_where(&master)) {
-            let connected = real_time::timeout_at(Instant::now() + PATIENCE, last.connect(Role::Master)).await;
+        let last = self.directory().master.clone();
+        if let Some(last) = last.filter(|last| !last.has_address_of(&master)) {
+            let connected = real_time::timeout_at(Instant::now() + ANSWER_TIMEOUT, last.connect(Role::Master)).await;
             if let Ok(Ok(connection)) = connected {
                 return Ok(connection);
             }
         }
         // Sentinels that were set up anew count from 0.
-        self.known().believe(epoch, &master);
+        self.directory().set_master(epoch, &master);
         master.connect(Role::Master).await
     }
 
-    /// Where the master is, as the first sentinel says that is up to date.
-    async fn find(&self) -> Result<Found, StoreError> {
+    /// Asks all sentinels for the master, until one gives an answer that is not outdated.
+    async fn find(&self) -> Result<MasterAnswer, StoreError> {
         let mut asked = JoinSet::new();
         for sentinel in self.sentinels() {
             let name = self.name.clone();
             asked.spawn(async move {
-                let ask = async { Line::open(&sentinel).await?.ask(&name).await };
-                let answer = real_time::timeout_at(Instant::now() + PATIENCE, ask).await;
+                let ask = async { SentinelConnection::open(Arc::clone(&sentinel)).await?.ask(&name).await };
+                let answer = real_time::timeout_at(Instant::now() + ANSWER_TIMEOUT, ask).await;
                 let late = || StoreError::unavailable(format!("the sentinel {sentinel} does not answer"));
-                let said = answer.unwrap_or_else(|_| Err(late()))?;
-                Ok::<_, StoreError>((sentinel, said))
+                let answer = answer.unwrap_or_else(|_| Err(late()))?;
+                Ok::<_, StoreError>((sentinel, answer))
             });
         }
         let (mut outdated, mut unknown, mut failed) = (None, false, None);
         while let Some(answer) = asked.join_next().await {
             match answer.unwrap_or_else(|_| Err(StoreError::unavailable("asking a sentinel was cut short"))) {
-                Ok((sentinel, said)) => match self.hear(&sentinel, said) {
-                    Some(Found::Now(master)) => return Ok(Found::Now(master)),
-                    Some(Found::Before { epoch, master }) => {
+                Ok((sentinel, answer)) => match self.note_answer(&sentinel, answer) {
+                    Some(MasterAnswer::Current(master)) => return Ok(MasterAnswer::Current(master)),
+                    Some(MasterAnswer::Outdated { epoch, master }) => {
                         if outdated.as_ref().is_none_or(|(best, _)| *best < epoch) {
                             outdated = Some((epoch, master));
                         }
@@ -122,76 +118,77 @@ impl Sentinels {
             }
         }
         if let Some((epoch, master)) = outdated {
-            return Ok(Found::Before { epoch, master });
+            return Ok(MasterAnswer::Outdated { epoch, master });
         }
         if unknown {
             let message = format!("no sentinel knows a master by the name of {:?}", self.name);
             return Err(StoreError::misconfigured(message));
         }
-        let last = self.known().master.clone().map(Found::Now);
+        let last = self.directory().master.clone().map(MasterAnswer::Current);
         last.ok_or_else(|| failed.unwrap_or_else(|| StoreError::unavailable("no sentinel can be asked")))
     }
 
-    /// Takes in what a sentinel says; `None` if it knows no master of this name.
-    fn hear(&self, sentinel: &Server, said: Said) -> Option<Found> {
-        let Said::Master { host, port, epoch, others } = said else { return None };
-        let mut known = self.known();
-        let is_outdated = epoch < known.epoch;
-        known.hear(sentinel, &others, is_outdated, Instant::now());
+    /// Notes what a sentinel answers; `None` if it knows no master of this name.
+    fn note_answer(&self, sentinel: &Server, answer: SentinelAnswer) -> Option<MasterAnswer> {
+        let SentinelAnswer::Master { host, port, epoch, others } = answer else { return None };
+        let mut directory = self.directory();
+        let is_outdated = epoch < directory.epoch;
+        directory.note_answer(sentinel, &others, is_outdated, Instant::now());
         let master = Arc::new(self.master.at(&host, port));
         if is_outdated {
-            return Some(Found::Before { epoch, master });
+            return Some(MasterAnswer::Outdated { epoch, master });
         }
-        known.believe(epoch, &master);
-        Some(Found::Now(master))
+        directory.set_master(epoch, &master);
+        Some(MasterAnswer::Current(master))
     }
 
     /// Waits until a sentinel says that the master is not this one, but another.
     async fn another_than(&self, master: &Server) {
         let (sender, mut answers) = mpsc::channel(1);
         let mut tasks = JoinSet::new();
-        let mut watched: Vec<(Server, AbortHandle)> = Vec::new();
+        let mut watched: Vec<(Arc<Server>, AbortHandle)> = Vec::new();
         loop {
             let sentinels = self.sentinels();
             watched.retain(|(server, task)| {
-                let is_known = sentinels.iter().any(|sentinel| sentinel.is_where(server));
+                let is_known = sentinels.iter().any(|sentinel| sentinel.has_address_of(server));
                 if !is_known {
                     task.abort();
                 }
                 is_known
             });
             for sentinel in sentinels {
-                if !watched.iter().any(|(server, _)| server.is_where(&sentinel)) {
-                    let task = tasks.spawn(watch(sentinel.clone(), self.name.clone(), sender.clone()));
+                if !watched.iter().any(|(server, _)| server.has_address_of(&sentinel)) {
+                    let task = tasks.spawn(watch(Arc::clone(&sentinel), self.name.clone(), sender.clone()));
                     watched.push((sentinel, task));
                 }
             }
             while tasks.try_join_next().is_some() {}
-            // There is a sender here, so it is never over.
-            let Some((sentinel, said)) = answers.recv().await else { continue };
-            if matches!(self.hear(&sentinel, said), Some(Found::Now(now)) if !now.is_where(master)) {
+            // There is a sender here, so there is always a next one.
+            let Some((sentinel, answer)) = answers.recv().await else { continue };
+            if matches!(self.note_answer(&sentinel, answer), Some(MasterAnswer::Current(now)) if !now.has_address_of(master))
+            {
                 return;
             }
         }
     }
 
-    fn sentinels(&self) -> Vec<Server> {
-        self.known().sentinels().cloned().collect()
+    fn sentinels(&self) -> Vec<Arc<Server>> {
+        self.directory().sentinels().cloned().map(Arc::new).collect()
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn directory(&self) -> MutexGuard<'_, Directory> {
+        self.directory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Whichever server is the master.
 impl Resolve for Sentinels {
-    /// That of the master: it stays the same wherever the master is.
+    /// The name of the master, which stays the same wherever that is.
     fn name(&self) -> String {
         self.name.clone()
     }
 
-    fn connect(self: Arc<Self>) -> Pin<Box<dyn Future<Output = Result<Connection, StoreError>> + Send>> {
+    fn connect(self: Arc<Self>) -> Pin<Box<dyn Future<Output = Result<Session, StoreError>> + Send>> {
         Box::pin(async move { self.connect_to_master().await })
     }
 
@@ -202,29 +199,29 @@ impl Resolve for Sentinels {
 
 impl Clone for Sentinels {
     fn clone(&self) -> Self {
-        let known = Mutex::new(self.known().clone());
-        Self { name: self.name.clone(), master: self.master.clone(), known }
+        let directory = Mutex::new(self.directory().clone());
+        Self { name: self.name.clone(), master: self.master.clone(), directory }
     }
 }
 
 /// Asks one sentinel again and again, on one connection as long as that lasts.
-async fn watch(sentinel: Server, name: String, answers: mpsc::Sender<(Server, Said)>) {
+async fn watch(sentinel: Arc<Server>, name: String, answers: mpsc::Sender<(Arc<Server>, SentinelAnswer)>) {
     let mut kept = None;
     loop {
-        let answer = real_time::timeout_at(Instant::now() + PATIENCE, async {
-            let mut line = match kept.take() {
-                Some(line) => line,
-                None => Line::open(&sentinel).await?,
+        let answer = real_time::timeout_at(Instant::now() + ANSWER_TIMEOUT, async {
+            let mut connection = match kept.take() {
+                Some(connection) => connection,
+                None => SentinelConnection::open(Arc::clone(&sentinel)).await?,
             };
-            Ok::<_, StoreError>((line.ask(&name).await?, line))
+            Ok::<_, StoreError>((connection.ask(&name).await?, connection))
         });
-        if let Ok(Ok((said, line))) = answer.await {
-            kept = Some(line);
-            if answers.send((sentinel.clone(), said)).await.is_err() {
+        if let Ok(Ok((answer, connection))) = answer.await {
+            kept = Some(connection);
+            if answers.send((Arc::clone(&sentinel), answer)).await.is_err() {
                 return;
             }
         }
-        real_time::sleep(EVERY).await;
+        real_time::sleep(ASK_EVERY).await;
     }
 }
 

@@ -45,8 +45,8 @@ fn same(ours: &Value, theirs: &Value) {
     assert!(ours == theirs || format!("{ours:?}") == format!("{theirs:?}"), "{ours:?} and {theirs:?}");
 }
 
-/// Whether a server that keeps to the protocol may send a reply so: what is refused here, and the client library reads, is
-/// spelled in another way, or nested too deeply.
+/// Whether a server that keeps to the protocol may send a reply so: what is refused here, and the
+/// client library reads, is spelled in another way, or nested too deeply.
 fn is_plain(value: &Value, data: &[u8]) -> bool {
     let mut wire = Vec::new();
     write(value, 0, &mut wire).is_some() && data.starts_with(&wire)

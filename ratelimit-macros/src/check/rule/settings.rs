@@ -1,0 +1,94 @@
+//! Settings: arguments that are known at compile time, and part of the rule as they are.
+
+use syn::LitStr;
+
+use crate::check::rule::limits::algorithm::Algorithm;
+use crate::check::values::duration;
+use crate::check::values::keywords::Keywords;
+use crate::diagnostics::Diagnostics;
+use crate::duration::{Bounds, HOUR, MILLISECOND, MINUTE, WINDOW};
+use crate::parse::arguments::Arguments;
+
+/// A setting of the rule. The method of the runtime's `Rule` that takes it is called `with_` and
+/// its name.
+pub(crate) struct Setting {
+    pub(crate) name: &'static str,
+    pub(crate) value: SettingValue,
+}
+
+pub(crate) enum SettingValue {
+    Micros(u64),
+    /// A variant of an enum of the runtime.
+    Variant(&'static str, &'static str),
+    Text(LitStr),
+}
+
+/// 1 ms to 366 days.
+const BLOCK: Bounds = WINDOW;
+
+/// 1 ms to 1 h.
+pub(crate) const WAIT: Bounds = Bounds { shortest: MILLISECOND, longest: HOUR, usual: "s" };
+
+/// 1 ms to 60 s.
+pub(crate) const TIMEOUT: Bounds = Bounds { shortest: MILLISECOND, longest: MINUTE, usual: "ms" };
+
+/// The answers to a call while the store gives none.
+const ANSWERS: Keywords<&str> = Keywords {
+    argument: "on_unavailable",
+    noun: "answer",
+    values: &[("allow", "Allow"), ("deny", "Deny"), ("local", "Local")],
+    synonyms: &[("open", "allow"), ("closed", "deny"), ("memory", "local")],
+    or: None,
+};
+
+/// The settings that are given, in the order in which expansions show them. A wrong one is reported
+/// and left out.
+pub(crate) fn read(arguments: &Arguments, algorithm: Option<Algorithm>, diagnostics: &mut Diagnostics) -> Vec<Setting> {
+    let Arguments { block, wait, timeout, on_unavailable, .. } = arguments;
+    let algorithm = algorithm.map(|algorithm| SettingValue::Variant("Algorithm", algorithm.variant));
+    let mut duration = |argument: &Option<_>, bounds| {
+        argument.as_ref().and_then(|argument| duration::read(argument, bounds, diagnostics)).map(SettingValue::Micros)
+    };
+    let (block, wait, timeout) = (duration(block, &BLOCK), duration(wait, &WAIT), duration(timeout, &TIMEOUT));
+    let on_unavailable = on_unavailable.as_ref().and_then(|argument| ANSWERS.read(argument, diagnostics));
+    let settings = [
+        ("algorithm", algorithm),
+        ("block", block),
+        ("wait", wait),
+        ("timeout", timeout),
+        ("on_unavailable", on_unavailable.map(|answer| SettingValue::Variant("OnUnavailable", answer))),
+    ];
+    settings.into_iter().filter_map(|(name, value)| Some(Setting { name, value: value? })).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::check::values::keywords::tests::said;
+
+    #[test]
+    fn every_answer() {
+        for (keyword, variant) in ANSWERS.values {
+            assert_eq!(
+                said(|argument, diagnostics| ANSWERS.read(argument, diagnostics), &format!("\"{keyword}\"")),
+                Ok(*variant)
+            );
+        }
+        ANSWERS.assert_synonyms_are_sound();
+    }
+
+    #[test]
+    fn refused() {
+        for (text, part) in [
+            ("\"alow\"", "did you mean \"allow\"?"),
+            ("\"memory\"", "did you mean \"local\"?"),
+            ("\"banana\"", "unknown answer \"banana\": write \"allow\", \"deny\" or \"local\""),
+            ("Deny", "write \"allow\", \"deny\" or \"local\""),
+        ] {
+            let error = said(|argument, diagnostics| ANSWERS.read(argument, diagnostics), text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

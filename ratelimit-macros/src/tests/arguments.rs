@@ -1,0 +1,124 @@
+//! What is listed of the arguments, wherever that is, is what there is, and each of them does
+//! something.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use proc_macro2::{TokenStream, TokenTree};
+use syn::Attribute;
+use syn::visit::{self, Visit};
+
+use super::support::{expanded, normal};
+use crate::parse::arguments::{PARAMETERS, Parameter};
+use crate::stages;
+
+const FUNCTION: &str = "async fn f(&self, email: &str, user: &User) -> R {}";
+
+/// `attribute` on the function, or `None` if that is an error.
+fn accepted(attribute: &str) -> Option<String> {
+    let expanded = normal(&stages::rate_limit(attribute.parse().unwrap(), FUNCTION.parse().unwrap()));
+    (!expanded.contains("compile_error")).then_some(expanded)
+}
+
+/// An argument that is accepted changes what the attribute expands to.
+#[test]
+fn none_is_accepted_and_ignored() {
+    // Each of an argument that the example gives another value, and of what some arguments need.
+    let others = [
+        vec![("window", r#"window = "59s""#), ("max", "max = 99")],
+        vec![("window", r#"window = "59s""#), ("max", "max = 99"), ("algorithm", r#"algorithm = "leaky_bucket""#)],
+        vec![],
+    ];
+    for Parameter { name, example, stands_alone, .. } in PARAMETERS {
+        let example = example.replace('…', "email");
+        let changed = others.iter().any(|others| {
+            let without: Vec<_> = others.iter().map(|(_, argument)| *argument).collect();
+            let rest = others.iter().filter(|(other, _)| other != name).map(|(_, argument)| *argument);
+            let with = |argument| rest.clone().chain([argument]).collect::<Vec<_>>().join(", ");
+            let before = accepted(&without.join(", "));
+            let differs = |argument| accepted(&with(argument)).is_some_and(|after| Some(after) != before);
+            differs(&example) && (!stands_alone || differs(name))
+        });
+        assert!(changed, "`{example}` is accepted and ignored, or never accepted");
+    }
+}
+
+#[test]
+fn an_unknown_one_is_told_of_all() {
+    let tokens =
+        stages::rate_limit(r#"window = "1s", max = 1, banana = 1"#.parse().unwrap(), FUNCTION.parse().unwrap());
+    let names: Vec<_> = PARAMETERS.iter().map(|parameter| format!("`{}`", parameter.name)).collect();
+    let message = format!("unknown argument `banana`: the arguments are {}", names.join(", "));
+    assert_eq!(super::support::errors(&tokens), [message]);
+}
+
+#[test]
+fn the_table_has_a_row_for_each() {
+    let rows = include_str!("../arguments.md").lines().filter_map(|row| row.strip_prefix("| `"));
+    let listed: Vec<_> = rows.map(|row| row.split([' ', '`']).next().unwrap()).collect();
+    let mut names: Vec<_> = PARAMETERS.iter().map(|parameter| parameter.name).collect();
+    let mut sorted = listed.clone();
+    sorted.sort_unstable();
+    names.sort_unstable();
+    assert_eq!(sorted, names);
+}
+
+/// The names of the arguments in the attributes of a file.
+#[derive(Default)]
+struct Written(BTreeSet<String>);
+
+impl Written {
+    fn read(&mut self, tokens: TokenStream) {
+        let mut starts = true;
+        for tree in tokens {
+            match &tree {
+                TokenTree::Ident(name) if starts => drop(self.0.insert(name.to_string())),
+                _ => {}
+            }
+            starts = matches!(&tree, TokenTree::Punct(punct) if punct.as_char() == ',');
+        }
+    }
+}
+
+impl Visit<'_> for Written {
+    fn visit_attribute(&mut self, attribute: &Attribute) {
+        if attribute.path().is_ident("rate_limit") {
+            self.read(attribute.meta.require_list().unwrap().tokens.clone());
+        }
+        visit::visit_attribute(self, attribute);
+    }
+}
+
+fn of_the_repository(path: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)).unwrap()
+}
+
+#[test]
+fn each_is_compiled_and_run() {
+    let mut written = Written::default();
+    written.visit_file(&syn::parse_file(&of_the_repository("tests/compiler/ui/pass/every_argument.rs")).unwrap());
+    let names: BTreeSet<_> = PARAMETERS.iter().map(|parameter| parameter.name.to_owned()).collect();
+    assert_eq!(written.0, names);
+}
+
+/// What the README writes is accepted as it stands there.
+#[test]
+fn the_readme_writes_what_there_is() {
+    let readme = of_the_repository("README.md");
+    let table = readme.split("| to | write |").nth(1).unwrap().split("\n\n").next().unwrap();
+    let mut tried = 0;
+    for code in
+        table.lines().filter_map(|row| row.split(" | ").nth(1)).flat_map(|cell| cell.split('`').skip(1).step_by(2))
+    {
+        let code = code.replace("\\|", "|").replace('…', "Err(error)");
+        let rest = match &code {
+            code if code.starts_with("limits") || code.starts_with("policy") || code.starts_with("window") => "",
+            code if code.starts_with("max") => r#"window = "60s", "#,
+            _ => r#"window = "60s", max = 99, "#,
+        };
+        expanded(&format!("{rest}{code}"), "async fn f(&self, batch: &[u8], plan: Plan, user: &User) -> R {}");
+        tried += 1;
+    }
+    assert!(tried > 12, "only {tried}");
+}

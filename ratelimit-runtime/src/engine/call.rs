@@ -1,0 +1,161 @@
+//! [`OwnedCall`]: a check with its engine, to be kept across an `.await`. It asks the store, within
+//! the timeout of the check.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::check::{Check, OwnedCheck};
+use super::outage::OutageAnswer;
+use super::shared::Engine;
+use super::time_limit::TimeLimit;
+use crate::decision::{Charge, Decision};
+use crate::error::{RateLimitError, StoreError};
+use crate::observe;
+use crate::store::{Answer, Feature, Lookup, Request, Store};
+
+/// A check with its engine.
+#[derive(Debug, Clone)]
+pub(crate) struct OwnedCall {
+    pub(super) engine: Arc<Engine>,
+    check: OwnedCheck,
+}
+
+impl OwnedCall {
+    #[inline]
+    pub(crate) fn new(engine: Arc<Engine>, check: &Check<'_>) -> Self {
+        Self { engine, check: OwnedCheck::new(check) }
+    }
+
+    pub(super) fn check(&self) -> Check<'_> {
+        self.check.as_check()
+    }
+
+    /// How long the check may take.
+    pub(super) fn timeout(&self) -> Duration {
+        self.check().terms.timeout.unwrap_or(self.engine.timeout)
+    }
+
+    /// The time limit of the check if it began at `start`.
+    pub(super) fn limit_after(&self, start: Instant) -> TimeLimit {
+        TimeLimit::after(start, self.timeout())
+    }
+
+    /// Whether the charge is a reservation.
+    pub(crate) fn reserves(&self) -> bool {
+        self.check().reservation
+    }
+
+    /// The request, if the engine's store can keep it.
+    pub(super) fn request(&self) -> Result<Request<'_>, RateLimitError> {
+        let (check, request) = (self.check(), self.check().as_request());
+        if self.engine.can_be_asked(&check, &request) { Ok(request) } else { Err(self.engine.problem(&check)) }
+    }
+
+    /// The request that a store gets to change something about the key.
+    pub(crate) fn key_request(&self) -> Result<Request<'_>, RateLimitError> {
+        self.check().key_request()
+    }
+
+    /// Whether the store has a feature, or the error that says that it does not.
+    pub(crate) fn require(&self, feature: Feature) -> Result<(), RateLimitError> {
+        Ok(self.engine.capabilities.require(self.check().terms.algorithm(), feature)?)
+    }
+
+    /// Decides and charges, going on from the look that gave this lookup. A refusal is a decision.
+    pub(super) async fn acquire_after(&self, lookup: Lookup) -> Result<Decision, RateLimitError> {
+        let limit = TimeLimit::new(self.timeout());
+        let request = self.check().as_request().with_timeout_at(limit.at());
+        self.decided(request, self.engine.store.acquire_after(request, lookup), limit).await
+    }
+
+    /// Decides and charges, from the beginning. A refusal is a decision.
+    pub(super) async fn acquire(&self, limit: TimeLimit) -> Result<Decision, RateLimitError> {
+        let request = self.request()?.with_timeout_at(limit.at());
+        if let Some(blocked) = self.engine.fallback.blocked(&self.check()) {
+            return Ok(self.check().fallback_decision(&blocked));
+        }
+        self.decided(request, self.engine.store.acquire(request), limit).await
+    }
+
+    async fn decided(
+        &self,
+        request: Request<'_>,
+        answer: Answer<'_, crate::store::Verdict>,
+        limit: TimeLimit,
+    ) -> Result<Decision, RateLimitError> {
+        match self.await_within(limit, &[request], answer).await {
+            Ok(verdict) => Ok(self.check().decision(&verdict)),
+            Err(error) => self.engine.decide_without_store(&self.check(), error),
+        }
+    }
+
+    /// Decides without charging.
+    pub(super) async fn peek_within(&self, limit: TimeLimit) -> Result<Decision, RateLimitError> {
+        let request = self.request()?.with_timeout_at(limit.at());
+        let (engine, check) = (&self.engine, self.check());
+        if let Some(blocked) = engine.fallback.blocked(&check) {
+            return Ok(check.fallback_decision(&blocked));
+        }
+        let answer = engine.store.peek(request);
+        match self.await_within(limit, &[request], answer).await {
+            Ok(verdict) => Ok(check.decision(&verdict)),
+            Err(error) => match engine.outage_answer(&check, &error) {
+                OutageAnswer::Unchecked => Ok(check.unchecked()),
+                OutageAnswer::Fallback => Ok(check.fallback_decision(&engine.fallback.peek(request)?)),
+                OutageAnswer::Error => Err(error.into()),
+            },
+        }
+    }
+
+    /// Decides without charging, by hand.
+    pub(crate) async fn peek(&self) -> Result<Decision, RateLimitError> {
+        self.peek_within(TimeLimit::new(self.timeout())).await
+    }
+
+    /// Asks the store to change something about the key. `on_unavailable` does not apply: if the
+    /// store fails, so does this.
+    pub(crate) async fn change<T: Unpin>(
+        &self,
+        change: impl for<'a> FnOnce(&'a (dyn Store + 'static), Request<'a>) -> Answer<'a, T>,
+    ) -> Result<T, RateLimitError> {
+        let limit = TimeLimit::new(self.timeout());
+        let request = self.key_request()?.with_timeout_at(limit.at());
+        let answer = change(&*self.engine.store, request);
+        self.await_within(limit, &[request], answer).await.map_err(Into::into)
+    }
+
+    /// Waits for an answer. If none came within the limiter's full timeout, tells the store that it
+    /// is overdue.
+    pub(super) async fn await_within<T: Unpin>(
+        &self,
+        limit: TimeLimit,
+        requests: &[Request<'_>],
+        answer: Answer<'_, T>,
+    ) -> Result<T, StoreError> {
+        let overdue = |waited| {
+            // Some of the time went by before the answer was waited for.
+            let all = self.engine.timeout;
+            if limit.timeout() >= all && waited >= all / 8 * 7 {
+                for request in requests {
+                    self.engine.store.overdue(request, self.engine.timeout);
+                }
+            }
+        };
+        observe::timed(answer.within(limit, overdue)).await
+    }
+
+    /// Calls `what` on the store that made the charge, be it the engine's or the fallback; `None`
+    /// if nothing was charged.
+    pub(super) fn charged_by<'a, T>(
+        &'a self,
+        charge: Charge,
+        what: impl FnOnce(&'a (dyn Store + 'static), Request<'a>, u64) -> Answer<'a, T>,
+    ) -> Result<Option<Answer<'a, T>>, RateLimitError> {
+        let (store, ticket): (&dyn Store, u64) = match charge {
+            Charge::None => return Ok(None),
+            Charge::Store(ticket) => (&*self.engine.store, ticket),
+            Charge::Fallback(ticket) => (self.engine.fallback.store(), ticket),
+        };
+        Ok(Some(what(store, self.check().key_request()?, ticket)))
+    }
+}

@@ -1,0 +1,264 @@
+//! [`CheckBuilder`]: collects the values of a call, and makes a [`Check`] of them.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use super::Check;
+use crate::engine::shared::Engine;
+use crate::error::RateLimitError;
+use crate::key::{self, Key, KeyBuf, KeyPart};
+use crate::observe;
+use crate::rule::{self, Rule, Terms};
+
+/// A check in the making: what one call says to a rule. It is small, because it moves from hand to
+/// hand.
+pub struct CheckBuilder {
+    rule: &'static Rule,
+    call: Call,
+    /// The limiter to ask, where the attribute names one.
+    engine: Option<Arc<Engine>>,
+    /// The rendered key, after what all keys of the rule begin with.
+    key: KeyBuf,
+}
+
+/// What one call says other than its rule.
+#[derive(Debug, Clone, Copy, Default)]
+struct Call {
+    max: Option<u64>,
+    cost: Option<u64>,
+    shadow: Option<bool>,
+    reservation: bool,
+}
+
+impl CheckBuilder {
+    #[inline]
+    pub(crate) fn of(rule: &'static Rule, engine: Option<Arc<Engine>>) -> Self {
+        Self { rule, call: Call::default(), engine, key: KeyBuf::new() }
+    }
+
+    /// Another `max` for the first limit.
+    pub fn max(&mut self, max: u64) {
+        self.call.max = Some(max);
+    }
+
+    /// What this call weighs.
+    pub fn cost(&mut self, cost: u64) {
+        self.call.cost = Some(cost);
+    }
+
+    /// Decide and record, never refuse.
+    pub fn shadow(&mut self, on: bool) {
+        self.call.shadow = Some(on);
+    }
+
+    /// Only reserve: what the function returns decides whether the call counts.
+    pub fn reserve(&mut self) {
+        self.call.reservation = true;
+    }
+
+    /// Text of the template.
+    pub fn text(&mut self, literal: &'static str) {
+        self.begin();
+        key::push_text(&mut self.key, literal);
+    }
+
+    /// The value of a placeholder.
+    #[inline]
+    pub fn part<T: KeyPart + ?Sized>(&mut self, value: &T) {
+        self.begin();
+        key::push_part(&mut self.key, value);
+    }
+
+    /// Begins the key, if nothing has been rendered yet.
+    #[inline]
+    pub(crate) fn begin(&mut self) {
+        if self.key.is_empty() {
+            self.key.extend_from_slice(head(self.rule));
+        }
+    }
+
+    /// The limiter to ask, where the attribute names one. It is reported if this call has made it:
+    /// it has counted nothing, and is not asked again.
+    #[inline]
+    pub(crate) fn take_engine(&mut self) -> Option<Arc<Engine>> {
+        let named = self.engine.take();
+        if let Some(engine) = &named {
+            self.report_made_per_call(engine);
+        }
+        named
+    }
+
+    /// The limiter is one that keeps counts in memory, and that only this check refers to. On
+    /// another store, which its limiters may share, nothing is lost with it.
+    fn report_made_per_call(&self, engine: &Arc<Engine>) {
+        if engine.in_memory && Arc::strong_count(engine) == 1 && self.rule.known_by().report_made_per_call() {
+            observe::log::limiter_per_call(self.rule.name());
+        }
+    }
+
+    /// The check for this engine, if it is just what the rule says.
+    #[inline]
+    pub(crate) fn plain_check(&mut self, engine: &Engine) -> Option<Check<'_>> {
+        plain_check(self.rule, self.call, engine, &mut self.key)
+    }
+
+    /// Makes the check for this engine.
+    pub(crate) fn with_check<T>(&mut self, engine: &Engine, work: impl FnOnce(&Check<'_>) -> T) -> T {
+        with_check(self.rule, self.call, engine, &mut self.key, work)
+    }
+}
+
+/// Makes the check of a key by hand.
+#[inline]
+pub(crate) fn with_check_by_hand<T>(rule: &Rule, engine: &Engine, key: &Key, work: impl FnOnce(&Check<'_>) -> T) -> T {
+    let mut whole = KeyBuf::from_slice(head(rule));
+    whole.extend_from_slice(key.as_bytes());
+    with_check(rule, Call::default(), engine, &mut whole, work)
+}
+
+/// What all keys of the rule begin with, after the prefix.
+#[inline]
+fn head(rule: &Rule) -> &[u8] {
+    rule.resolved().head.as_bytes()
+}
+
+/// Makes a check, for as long as `work` takes: the only way to one, and the only place where keys
+/// are hashed. `key` is the rendered key, after what all keys of the rule begin with.
+#[inline]
+fn with_check<T>(rule: &Rule, call: Call, engine: &Engine, key: &mut KeyBuf, work: impl FnOnce(&Check<'_>) -> T) -> T {
+    match plain_check(rule, call, engine, key) {
+        Some(check) => work(&check),
+        None => with_changed_check(rule, call, engine, key, work),
+    }
+}
+
+#[inline(never)]
+fn with_changed_check<T>(
+    rule: &Rule,
+    call: Call,
+    engine: &Engine,
+    key: &KeyBuf,
+    work: impl FnOnce(&Check<'_>) -> T,
+) -> T {
+    let check = check_as_ruled(rule, call, key, 0);
+    let changes = if is_as_ruled(rule, call, engine) { None } else { Some(Changes::new(rule, call, engine)) };
+    let changes = changes.as_ref();
+    let head = changes.and_then(|changes| changes.head.as_deref()).unwrap_or(&rule.resolved().head);
+    let key = stored_key(engine, head, check.key.get(check.rule_len..).unwrap_or_default());
+    work(&Check {
+        terms: changes.map_or(check.terms, |changes| &changes.terms),
+        broken: changes.and_then(|changes| changes.broken.as_ref()),
+        key: &key,
+        rule_len: engine.prefix.len() + head.len(),
+        ..check
+    })
+}
+
+/// The check, unless something differs from what the rule says, or the stored key from what was
+/// rendered by more than the limiter's prefix.
+#[allow(clippy::inline_always, reason = "a call to it would cost as much as what it does")]
+#[inline(always)]
+fn plain_check<'a>(rule: &'a Rule, call: Call, engine: &Engine, key: &'a mut KeyBuf) -> Option<Check<'a>> {
+    if engine.key_hasher.is_some() || !is_as_ruled(rule, call, engine) {
+        return None;
+    }
+    let prefix = engine.prefix.as_bytes();
+    Some(check_as_ruled(rule, call, key.behind(prefix)?, prefix.len()))
+}
+
+#[inline]
+fn is_as_ruled(rule: &Rule, call: Call, engine: &Engine) -> bool {
+    rule.policy().is_none() && call.max.is_none() && rule.known_by().contains(engine.id)
+}
+
+#[inline]
+fn check_as_ruled<'a>(rule: &'a Rule, call: Call, key: &'a [u8], prefix_len: usize) -> Check<'a> {
+    let (resolved, terms) = (rule.resolved(), rule.terms());
+    debug_assert!(
+        key.get(prefix_len..).is_some_and(|key| key.starts_with(resolved.head.as_bytes())),
+        "a key without its rule"
+    );
+    Check {
+        name: resolved.name,
+        terms,
+        cost: call.cost.unwrap_or(terms.cost),
+        reservation: call.reservation,
+        shadow: call.shadow.unwrap_or(terms.shadow),
+        key,
+        rule_len: prefix_len + resolved.head.len(),
+        broken: None,
+    }
+}
+
+/// The key as the store gets it.
+fn stored_key(engine: &Engine, head: &str, rendered: &[u8]) -> KeyBuf {
+    let mut key = KeyBuf::from_slice(engine.prefix.as_bytes());
+    key.extend_from_slice(head.as_bytes());
+    let rule_len = key.len();
+    key.extend_from_slice(rendered);
+    if let Some(hasher) = &engine.key_hasher {
+        hasher.hide(&mut key, rule_len);
+    }
+    key
+}
+
+/// What differs from the rule: by its policy, by the call, or because the limiter has something
+/// against it when it first meets it.
+struct Changes {
+    terms: Terms,
+    head: Option<String>,
+    broken: Option<RateLimitError>,
+}
+
+impl Changes {
+    fn new(rule: &Rule, call: Call, engine: &Engine) -> Self {
+        let mut changes = Self { terms: *rule.terms(), head: None, broken: None };
+        let head = rule.head();
+        let is_current = matches!(head, Cow::Borrowed(_));
+        match rule.policy() {
+            Some(name) => changes.adopt(rule, name, engine),
+            None if is_current => {}
+            None => changes.head = Some(head.into_owned()),
+        }
+        // An explicit name with a policy may be another's with limits: their keys differ.
+        if (rule.policy().is_none() || rule.is_derived()) && !rule.known_by().contains(engine.id) {
+            match engine.registry.meet(rule) {
+                Ok(()) if is_current => rule.known_by().insert(engine.id),
+                // Its keys are rendered behind what they began with before the rule was changed, at
+                // every call.
+                Ok(()) => {}
+                Err(error) => changes.broken = Some(error),
+            }
+        }
+        if let Some(max) = call.max {
+            changes.terms = changes.terms.with_max(max);
+        }
+        changes
+    }
+
+    /// Takes from the policy what the rule leaves to it.
+    fn adopt(&mut self, rule: &Rule, name: &str, engine: &Engine) {
+        let policies = engine.policies.load();
+        if let Some(policy) = policies.used(name) {
+            self.terms = self.terms.with_policy(policy);
+        } else {
+            self.broken = Some(RateLimitError::misconfigured(format!(
+                "the limiter has no policy `{name}`: give it one with `RateLimiter::builder().policy(\"{name}\", …)`"
+            )));
+        }
+        let mut head = String::new();
+        rule::push_head(&mut head, self.terms.algorithm(), self.terms.limits(), &rule.resolved().escaped);
+        self.head = Some(head);
+    }
+}
+
+impl fmt::Debug for CheckBuilder {
+    /// Without the key, which may hold personal data.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CheckBuilder")
+            .field("rule", &self.rule.name())
+            .field("call", &self.call)
+            .finish_non_exhaustive()
+    }
+}

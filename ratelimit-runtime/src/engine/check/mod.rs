@@ -1,0 +1,146 @@
+//! [`Check`]: everything that one check asks, apart from the engine that answers it.
+
+mod builder;
+mod policies;
+mod registry;
+
+use std::fmt;
+use std::time::Duration;
+
+pub use self::builder::CheckBuilder;
+pub(crate) use self::builder::with_check_by_hand;
+pub(super) use self::policies::PolicySet;
+pub(super) use self::registry::Registry;
+use crate::error::RateLimitError;
+use crate::key::KeyBuf;
+use crate::rule::{Name, Terms};
+use crate::store::Request;
+
+/// One check. It borrows what is large: most checks are over before anything would have to be
+/// owned.
+#[derive(Clone, Copy)]
+pub(crate) struct Check<'a> {
+    pub(in crate::engine) name: Name,
+    pub(in crate::engine) terms: &'a Terms,
+    cost: u64,
+    pub(in crate::engine) reservation: bool,
+    pub(in crate::engine) shadow: bool,
+    pub(in crate::engine) key: &'a [u8],
+    /// The length of the part of the key that all keys of the rule share.
+    rule_len: usize,
+    /// What is wrong with the check itself.
+    broken: Option<&'a RateLimitError>,
+}
+
+impl<'a> Check<'a> {
+    /// The request that a store gets to change something about the key, whatever the call would
+    /// cost.
+    ///
+    /// # Errors
+    ///
+    /// Those of the check itself: an unknown policy, two meanings of a name.
+    pub(in crate::engine) fn key_request(&self) -> Result<Request<'a>, RateLimitError> {
+        match self.broken {
+            Some(error) => Err(error.clone()),
+            None => Ok(self.as_request()),
+        }
+    }
+
+    /// The request, as it is.
+    #[inline]
+    pub(in crate::engine) fn as_request(&self) -> Request<'a> {
+        let request = Request::new(self.key, self.terms.algorithm(), self.terms.limits())
+            .with_cost(self.cost)
+            .with_block(if self.shadow { Duration::ZERO } else { self.terms.block })
+            .with_rule_len(self.rule_len);
+        if self.reservation { request.reserving() } else { request }
+    }
+
+    /// Whether a store may be asked to decide on it; why not, says [`problem`](Self::problem).
+    #[inline]
+    pub(in crate::engine) fn is_sound(&self) -> bool {
+        self.broken.is_none() && self.terms.most() > 0 && self.cost <= self.terms.most()
+    }
+
+    /// What is known without asking a store: an unknown policy, two meanings of a name, a cost that
+    /// no window admits.
+    #[cold]
+    pub(in crate::engine) fn problem(&self) -> RateLimitError {
+        if let Some(error) = self.broken {
+            return error.clone();
+        }
+        let (rule, limit) = (self.name.as_str(), self.capacity());
+        if self.cost > limit || limit == 0 {
+            return RateLimitError::CostExceedsLimit { rule, cost: self.cost, limit };
+        }
+        RateLimitError::misconfigured(format!(
+            "the bucket of `{rule}` takes more than a century to drain: lower its burst or raise its `max`"
+        ))
+    }
+
+    /// What one call may cost at most.
+    #[inline]
+    pub(in crate::engine) fn capacity(&self) -> u64 {
+        self.terms.limits().iter().map(|limit| self.terms.algorithm().capacity(limit)).min().unwrap_or(0)
+    }
+
+    #[inline]
+    pub(in crate::engine) fn waits(&self) -> bool {
+        !self.shadow && !self.terms.wait.is_zero()
+    }
+}
+
+/// A [`Check`] that borrows nothing, to be kept across an `.await`.
+#[derive(Clone)]
+pub(in crate::engine) struct OwnedCheck {
+    name: Name,
+    terms: Terms,
+    cost: u64,
+    reservation: bool,
+    shadow: bool,
+    key: KeyBuf,
+    rule_len: usize,
+    broken: Option<Box<RateLimitError>>,
+}
+
+impl OwnedCheck {
+    #[inline]
+    pub(in crate::engine) fn new(check: &Check<'_>) -> Self {
+        Self {
+            name: check.name,
+            terms: *check.terms,
+            cost: check.cost,
+            reservation: check.reservation,
+            shadow: check.shadow,
+            key: KeyBuf::from_slice(check.key),
+            rule_len: check.rule_len,
+            broken: check.broken.map(|error| Box::new(error.clone())),
+        }
+    }
+
+    pub(in crate::engine) fn as_check(&self) -> Check<'_> {
+        Check {
+            name: self.name,
+            terms: &self.terms,
+            cost: self.cost,
+            reservation: self.reservation,
+            shadow: self.shadow,
+            key: &self.key,
+            rule_len: self.rule_len,
+            broken: self.broken.as_deref(),
+        }
+    }
+}
+
+impl fmt::Debug for OwnedCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_check().fmt(f)
+    }
+}
+
+impl fmt::Debug for Check<'_> {
+    /// Without the key, which may hold personal data.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Check").field("rule", &self.name).field("limits", &self.terms.limits()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,50 @@
+//! [`PolicySet`]: the policies of a limiter, and which of them checks have used.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::rule::{Policies, Policy};
+
+/// The policies of a limiter, by name.
+#[derive(Debug, Default)]
+pub(crate) struct PolicySet {
+    by_name: HashMap<String, Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    policy: Policy,
+    /// Shared with the sets that replace this one: a check may still mark an old set while a new
+    /// one is put in its place.
+    is_used: Arc<AtomicBool>,
+}
+
+impl PolicySet {
+    /// The policy of this name, for a check. From then on a set without it is refused.
+    pub(super) fn used(&self, name: &str) -> Option<&Policy> {
+        let entry = self.by_name.get(name)?;
+        // Read first, so that checks on many cores do not write to one cache line.
+        if !entry.is_used.load(Ordering::Relaxed) {
+            entry.is_used.store(true, Ordering::Relaxed);
+        }
+        Some(&entry.policy)
+    }
+
+    /// The set of these policies, which takes the place of this one; the names of those in use that
+    /// it lacks, in order.
+    pub(crate) fn replaced_by(&self, policies: Policies) -> Result<Self, Vec<&str>> {
+        let used = self.by_name.iter().filter(|(_, entry)| entry.is_used.load(Ordering::Relaxed));
+        let mut lacking: Vec<&str> =
+            used.map(|(name, _)| name.as_str()).filter(|name| !policies.contains_key(*name)).collect();
+        if !lacking.is_empty() {
+            lacking.sort_unstable();
+            return Err(lacking);
+        }
+        let entry = |(name, policy): (String, Policy)| {
+            let is_used = self.by_name.get(&name).map(|entry| Arc::clone(&entry.is_used)).unwrap_or_default();
+            (name, Entry { policy, is_used })
+        };
+        Ok(Self { by_name: policies.into_iter().map(entry).collect() })
+    }
+}

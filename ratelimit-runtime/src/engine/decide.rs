@@ -1,0 +1,127 @@
+//! The road of a check. [`decide`] looks at it once, and gives its outcome, or the call that waits
+//! for one together with what was learned on the way; [`finish`] awaits that.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::task::coop;
+
+use super::call::OwnedCall;
+use super::check::Check;
+use super::outcome::Admission;
+use super::shared::Engine;
+use super::waiting;
+use crate::decision::Decision;
+use crate::error::{RateLimitError, StoreError};
+use crate::store::{Lookup, Store as _};
+
+/// What becomes of a check.
+#[allow(clippy::large_enum_variant, reason = "a call by hand keeps it in its future, and allocates nothing")]
+pub(crate) enum Decided<T> {
+    /// It is over.
+    Now(Result<T, RateLimitError>),
+    /// It takes waiting, by [`finish`]. Nothing has been charged yet.
+    Later(OwnedCall, Lookup),
+}
+
+/// Decides a check, as far as that takes no waiting.
+#[allow(clippy::inline_always, reason = "a call to it would cost more than what most checks need of it")]
+#[inline(always)]
+pub(crate) fn decide<T: Admission>(engine: &Arc<Engine>, check: &Check<'_>) -> Decided<T> {
+    if check.waits() {
+        return later(engine, check, Lookup::default());
+    }
+    let request = check.as_request();
+    if (!engine.can_be_asked(check, &request) || engine.fallback.is_in_use())
+        && let Some(outcome) = outcome_before_asking(engine, check)
+    {
+        return Decided::Now(outcome);
+    }
+    match engine.store.acquire_now(request) {
+        Ok(Ok(verdict)) => Decided::Now(check.conclude_verdict(&verdict)),
+        Ok(Err(error)) => Decided::Now(outcome_without_store(engine, check, error)),
+        Err(lookup) => later(engine, check, lookup),
+    }
+}
+
+/// Not in line, so that what a check that waits needs does not slow down one that does not.
+#[inline(never)]
+fn later<T>(engine: &Arc<Engine>, check: &Check<'_>, lookup: Lookup) -> Decided<T> {
+    Decided::Later(OwnedCall::new(Arc::clone(engine), check), lookup)
+}
+
+/// The outcome of a check that the store is not asked for.
+#[cold]
+fn outcome_before_asking<T: Admission>(engine: &Engine, check: &Check<'_>) -> Option<Result<T, RateLimitError>> {
+    let decided = if engine.can_be_asked(check, &check.as_request()) {
+        Ok(check.fallback_decision(&engine.fallback.blocked(check)?))
+    } else {
+        Err(engine.problem(check))
+    };
+    Some(check.conclude(decided))
+}
+
+#[cold]
+fn outcome_without_store<T: Admission>(
+    engine: &Engine,
+    check: &Check<'_>,
+    error: StoreError,
+) -> Result<T, RateLimitError> {
+    check.conclude(engine.decide_without_store(check, error))
+}
+
+/// Waits for the outcome of a call that [`decide`] could not give at once; for a slot, too, if its
+/// rule says so.
+pub(crate) async fn finish(call: &OwnedCall, lookup: Lookup) -> Result<Decision, RateLimitError> {
+    if call.check().waits() {
+        // Boxed, so that rules that do not wait have a small future.
+        let mut decisions = Box::pin(acquire_all(std::slice::from_ref(call))).await?;
+        return decisions.pop().ok_or_else(|| RateLimitError::misconfigured("nothing was asked"));
+    }
+    cooperate(call.check().conclude(call.acquire_after(lookup).await)).await
+}
+
+/// Decides several checks together, and waits for slots for as long as the rules that refuse allow.
+pub(crate) async fn acquire_all(group: &[OwnedCall]) -> Result<Vec<Decision>, RateLimitError> {
+    let outcome = match waiting::acquire(group).await {
+        Ok(decided) => {
+            let decided = group.iter().zip(decided);
+            decided.map(|(call, decided)| call.check().conclude(decided)).collect()
+        }
+        Err(refused) => match group.get(refused.by) {
+            Some(call) => call.check().conclude(Err(refused.error)).map(|_: Decision| Vec::new()),
+            None => Err(refused.error),
+        },
+    };
+    cooperate(outcome).await
+}
+
+/// The outcome, and where that is no admission, a part of the task's cooperation budget: a caller
+/// who asks again and again is answered at once each time, and must not keep its thread from other
+/// tasks.
+async fn cooperate<T>(outcome: Result<T, RateLimitError>) -> Result<T, RateLimitError> {
+    if outcome.is_err() {
+        poll_fn(poll_cooperative).await;
+    }
+    outcome
+}
+
+/// Ready, unless the task has used up its budget. Refusals are so quick that some of them are as
+/// much work as what else takes a unit of it.
+#[inline]
+pub(crate) fn poll_cooperative(cx: &mut Context<'_>) -> Poll<()> {
+    const REFUSALS_PER_UNIT: u8 = 16;
+    thread_local! {
+        static REFUSALS: Cell<u8> = const { Cell::new(0) };
+    }
+    let refusals = REFUSALS.get().wrapping_add(1);
+    REFUSALS.set(refusals);
+    if refusals.is_multiple_of(REFUSALS_PER_UNIT) { poll_budget(cx) } else { Poll::Ready(()) }
+}
+
+#[cold]
+fn poll_budget(cx: &mut Context<'_>) -> Poll<()> {
+    coop::poll_proceed(cx).map(|budget| budget.made_progress())
+}

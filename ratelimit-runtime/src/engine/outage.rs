@@ -1,0 +1,103 @@
+//! [`OutageAnswer`]: what answers a check whose store gave none.
+
+use super::check::Check;
+use super::shared::Engine;
+use crate::decision::{Decision, Source};
+use crate::error::{RateLimitError, StoreError, StoreErrorKind};
+use crate::observe;
+use crate::rule::OnUnavailable;
+use crate::store::{Health, Store as _};
+
+/// What answers a check in place of the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OutageAnswer {
+    /// The fallback: the memory of this process.
+    Fallback,
+    /// Nothing: the call goes on unchecked.
+    Unchecked,
+    /// The error itself.
+    Error,
+}
+
+impl OutageAnswer {
+    /// The rows of the table at [`OnUnavailable`].
+    fn of(policy: OnUnavailable, kind: StoreErrorKind, health: Health) -> Self {
+        let serves = match kind {
+            StoreErrorKind::Unavailable => false,
+            StoreErrorKind::TimedOut => health == Health::Up,
+            // Filling a store must not switch limits off.
+            StoreErrorKind::Full => true,
+            StoreErrorKind::Misconfigured | StoreErrorKind::Unsupported => return Self::Error,
+        };
+        match policy {
+            OnUnavailable::Allow if serves => Self::Fallback,
+            OnUnavailable::Allow => Self::Unchecked,
+            OnUnavailable::Local => Self::Fallback,
+            OnUnavailable::Deny => Self::Error,
+        }
+    }
+}
+
+impl Engine {
+    /// The decision on a check whose store gave this error.
+    #[cold]
+    pub(super) fn decide_without_store(
+        &self,
+        check: &Check<'_>,
+        error: StoreError,
+    ) -> Result<Decision, RateLimitError> {
+        match self.answer_outage(check, &error) {
+            OutageAnswer::Unchecked => Ok(check.unchecked()),
+            OutageAnswer::Fallback => Ok(check.fallback_decision(&self.fallback.acquire(check.as_request())?)),
+            OutageAnswer::Error => Err(error.into()),
+        }
+    }
+
+    /// What answers a check in place of the store that gave this error. It is told to the log.
+    pub(super) fn answer_outage(&self, check: &Check<'_>, error: &StoreError) -> OutageAnswer {
+        let answer = self.outage_answer(check, error);
+        match answer {
+            OutageAnswer::Fallback => observe::degraded(check.name, Source::Fallback, error),
+            OutageAnswer::Unchecked => observe::degraded(check.name, Source::Nobody, error),
+            OutageAnswer::Error => {}
+        }
+        answer
+    }
+
+    /// The same, for a look that decides no call.
+    pub(super) fn outage_answer(&self, check: &Check<'_>, error: &StoreError) -> OutageAnswer {
+        let health = match error.kind() {
+            StoreErrorKind::TimedOut => self.store.health(&check.as_request()),
+            _ => Health::Down,
+        };
+        let policy = check.terms.on_unavailable.unwrap_or(self.on_unavailable);
+        OutageAnswer::of(policy, error.kind(), health)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table in the documentation of [`OnUnavailable`].
+    #[test]
+    fn a_store_that_is_up_is_never_a_reason_to_let_calls_through() {
+        use Health::{Down, Slow, Up};
+        use OnUnavailable::{Allow, Deny, Local};
+        use OutageAnswer::{Error, Fallback, Unchecked};
+        use StoreErrorKind::{Full, Misconfigured, TimedOut, Unavailable, Unsupported};
+        for (kind, health, local, allow) in [
+            (TimedOut, Up, Fallback, Fallback),
+            (TimedOut, Slow, Fallback, Unchecked),
+            (TimedOut, Down, Fallback, Unchecked),
+            (Unavailable, Slow, Fallback, Unchecked),
+            (Unavailable, Down, Fallback, Unchecked),
+            (Full, Up, Fallback, Fallback),
+            (Misconfigured, Up, Error, Error),
+            (Unsupported, Up, Error, Error),
+        ] {
+            let of = |policy| OutageAnswer::of(policy, kind, health);
+            assert_eq!((of(Local), of(Allow), of(Deny)), (local, allow, Error), "{kind:?} while {health:?}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What an answer means for the call. Every outcome of a check passes here once, and is observed
+//! here and nowhere else.
+
+use super::check::Check;
+use crate::decision::{Decision, Source, Status};
+use crate::error::RateLimitError;
+use crate::observe;
+use crate::rule::Limit;
+use crate::store::Verdict;
+
+/// What a caller gets of an admission. A decision is made only for those who look at it.
+pub(crate) trait Admission {
+    fn of(decision: impl FnOnce() -> Decision) -> Self;
+}
+
+impl Admission for () {
+    #[inline]
+    fn of(_: impl FnOnce() -> Decision) -> Self {}
+}
+
+impl Admission for Decision {
+    #[inline]
+    fn of(decision: impl FnOnce() -> Self) -> Self {
+        decision()
+    }
+}
+
+impl Check<'_> {
+    /// The outcome of a check that the store has decided.
+    #[allow(clippy::inline_always, reason = "as that of `decide`")]
+    #[inline(always)]
+    pub(super) fn conclude_verdict<T: Admission>(&self, verdict: &Verdict) -> Result<T, RateLimitError> {
+        if observe::listens(verdict.allowed, self.shadow) {
+            return self.conclude(Ok(self.decision(verdict)));
+        }
+        // Most often only counted; without the feature `metrics` not even that.
+        observe::count(|| self.decision(verdict), self.shadow);
+        if verdict.allowed || self.shadow {
+            Ok(T::of(|| self.decision(verdict)))
+        } else {
+            Err(RateLimitError::Exceeded(self.decision(verdict)))
+        }
+    }
+
+    /// The outcome of a check, whoever has decided it; a refusal may also be given as an error. In
+    /// shadow mode a call runs whatever was decided, and where nothing was.
+    #[cold]
+    pub(super) fn conclude<T: Admission>(
+        &self,
+        decided: Result<Decision, RateLimitError>,
+    ) -> Result<T, RateLimitError> {
+        let decision = match decided {
+            Ok(decision) | Err(RateLimitError::Exceeded(decision)) => decision,
+            Err(error) if self.shadow => {
+                observe::log::shadow_failed(self.name.as_str(), &error);
+                self.unchecked()
+            }
+            Err(error) => {
+                observe::failed(self.name, &error);
+                return Err(error);
+            }
+        };
+        observe::decision(&observe::Observed {
+            decision: &decision,
+            algorithm: self.terms.algorithm(),
+            limits: self.terms.limits(),
+            shadow: self.shadow,
+        });
+        if decision.is_allowed() || self.shadow {
+            Ok(T::of(|| decision))
+        } else {
+            Err(RateLimitError::Exceeded(decision))
+        }
+    }
+
+    /// The decision that lets a call through unchecked.
+    pub(super) fn unchecked(&self) -> Decision {
+        let window = self.terms.limits().first().map_or(0, Limit::window_us);
+        Decision::unchecked(self.name, self.capacity(), window)
+    }
+
+    /// A decision by the fallback.
+    pub(super) fn fallback_decision(&self, verdict: &Verdict) -> Decision {
+        Decision { source: Source::Fallback, ..self.decision(verdict) }
+    }
+
+    #[inline]
+    pub(super) fn decision(&self, verdict: &Verdict) -> Decision {
+        let limit = self.terms.limits().get(verdict.limit_index);
+        let capacity = limit.map_or(0, |limit| self.terms.algorithm().capacity(limit));
+        Decision {
+            rule: self.name,
+            limit: capacity,
+            window_us: limit.map_or(0, Limit::window_us),
+            remaining: verdict.remaining,
+            retry_after_us: verdict.retry_after_us,
+            reset_after_us: verdict.reset_after_us,
+            ticket: verdict.ticket,
+            limit_index: u8::try_from(verdict.limit_index).unwrap_or(u8::MAX),
+            source: if verdict.cached { Source::DenyCache } else { Source::Store },
+            status: match (verdict.allowed, verdict.blocked) {
+                (true, _) => Status::Allowed,
+                (false, false) => Status::Exceeded,
+                (false, true) => Status::Blocked,
+            },
+            bursts: limit.is_some_and(|limit| limit.max() != capacity),
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What becomes of a charge once its call is over: a reservation is committed or released, a charge
+//! given back.
+//!
+//! The call does not wait for this. A store in memory does it at once; for others a task of the
+//! current runtime does it, once the store serves. There are at most [`MAX_OPEN`] such tasks per
+//! process; beyond, and where there is no runtime, a charge stays as it is, and counts until it
+//! expires.
+
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use super::call::OwnedCall;
+use super::time_limit::TimeLimit;
+use crate::decision::{Charge, Decision};
+use crate::error::{RateLimitError, StoreError, StoreErrorKind};
+use crate::observe;
+use crate::real_time;
+use crate::rule::Limit;
+use crate::store::{Answer, Feature, Health, Store as _};
+
+const MAX_OPEN: usize = 10_000;
+/// Between two attempts.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+static OPEN: AtomicUsize = AtomicUsize::new(0);
+
+#[derive(Debug, Clone, Copy)]
+enum Settlement {
+    Commit,
+    Release,
+    Refund,
+}
+
+/// Gives back what was charged.
+pub(super) fn give_back(call: &OwnedCall, charge: Charge) {
+    settle(call, charge, if call.reserves() { Settlement::Release } else { Settlement::Refund });
+}
+
+/// Gives back a charge by hand; says whether anything of it was left.
+pub(crate) async fn refund(call: &OwnedCall, admission: &Decision) -> Result<bool, RateLimitError> {
+    call.engine.capabilities.require(call.check().terms.algorithm(), Feature::Refund)?;
+    let Some(answer) = call.charged_by(admission.charge(), |store, request, ticket| store.refund(request, ticket))?
+    else {
+        return Ok(false);
+    };
+    let limit = TimeLimit::new(call.timeout());
+    call.await_within(limit, &[call.check().key_request()?], answer).await.map_err(Into::into)
+}
+
+/// Reservations of one call, to be settled by what it returns.
+///
+/// If they are dropped unsettled, because the call was cancelled or panicked, they count.
+#[derive(Debug)]
+#[must_use = "dropping it counts the call"]
+pub struct Reservations<const N: usize> {
+    reserved: [Option<(Box<OwnedCall>, Charge)>; N],
+}
+
+impl<const N: usize> Reservations<N> {
+    pub(crate) fn new(reserved: [Option<(Box<OwnedCall>, Charge)>; N]) -> Self {
+        Self { reserved }
+    }
+
+    /// Settles them: `counts` says for each attribute, in written order, whether the call counts.
+    pub fn settle(mut self, counts: [bool; N]) {
+        for (reserved, counts) in self.reserved.iter_mut().zip(counts) {
+            if let Some((call, charge)) = reserved.take() {
+                settle(&call, charge, if counts { Settlement::Commit } else { Settlement::Release });
+            }
+        }
+    }
+}
+
+/// A panic leaves them to be dropped, and what they share with others is behind locks.
+impl<const N: usize> UnwindSafe for Reservations<N> {}
+impl<const N: usize> RefUnwindSafe for Reservations<N> {}
+
+impl<const N: usize> Drop for Reservations<N> {
+    fn drop(&mut self) {
+        for (call, charge) in self.reserved.iter_mut().filter_map(Option::take) {
+            settle(&call, charge, Settlement::Commit);
+        }
+    }
+}
+
+fn settle(call: &OwnedCall, charge: Charge, settlement: Settlement) {
+    let Ok(Some(answer)) = ask(call, charge, settlement) else { return };
+    match answer.known() {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) if error.kind() == StoreErrorKind::Unavailable => later(call, charge, settlement),
+        Ok(Err(error)) => report(call, settlement, &error),
+        // An answer that was not polled has done nothing: see `Answer`.
+        Err(unknown) => {
+            drop(unknown);
+            later(call, charge, settlement);
+        }
+    }
+}
+
+fn later(call: &OwnedCall, charge: Charge, settlement: Settlement) {
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+        return report(call, settlement, &StoreError::unavailable("there is no tokio runtime to settle it on"));
+    };
+    let Some(open) = Open::new() else {
+        return report(call, settlement, &StoreError::unavailable("too many charges are being settled"));
+    };
+    let call = call.clone();
+    runtime.spawn(async move {
+        if let Err(error) = settle_while_it_counts(&call, charge, settlement).await {
+            report(&call, settlement, &error);
+        }
+        drop(open);
+    });
+}
+
+/// Waits until the store serves, and settles the charge, unless it has expired by then.
+///
+/// Without an answer nobody knows whether that was done. Then it is done again only where the
+/// ticket names an entry, which cannot be settled twice: in the log of a sliding window.
+async fn settle_while_it_counts(call: &OwnedCall, charge: Charge, settlement: Settlement) -> Result<(), StoreError> {
+    let (start, mut pause) = (Instant::now(), FIRST_PAUSE);
+    let terms = call.check().terms;
+    let counts = terms.limits().iter().map(Limit::window).max().unwrap_or_default();
+    let names_an_entry = terms.algorithm().row().is_log;
+    loop {
+        let Ok(request) = call.check().key_request() else { return Ok(()) };
+        if call.engine.store.health(&request) != Health::Up {
+            // Only for the part of the store that has the key: another one may be away for long.
+            call.engine.store.ready_for(request).within(TimeLimit::after(start, counts), drop).await?;
+        }
+        let Ok(Some(answer)) = ask(call, charge, settlement) else { return Ok(()) };
+        let Err(error) = answer.within(TimeLimit::new(call.timeout()), drop).await else { return Ok(()) };
+        let may_pass =
+            matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::TimedOut | StoreErrorKind::Full);
+        if !may_pass || !names_an_entry || start.elapsed() + pause >= counts {
+            return Err(error);
+        }
+        real_time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+fn ask(call: &OwnedCall, charge: Charge, settlement: Settlement) -> Result<Option<Answer<'_, bool>>, RateLimitError> {
+    call.charged_by(charge, |store, request, ticket| match settlement {
+        Settlement::Commit => store.commit(request, ticket),
+        Settlement::Release => store.release(request, ticket),
+        Settlement::Refund => store.refund(request, ticket),
+    })
+}
+
+fn report(call: &OwnedCall, settlement: Settlement, error: &StoreError) {
+    observe::log::unsettled(call.check().name.as_str(), &settlement, error);
+}
+
+/// A place among the [`MAX_OPEN`].
+struct Open;
+
+impl Open {
+    fn new() -> Option<Self> {
+        if OPEN.fetch_add(1, Ordering::Relaxed) < MAX_OPEN {
+            return Some(Self);
+        }
+        OPEN.fetch_sub(1, Ordering::Relaxed);
+        None
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        OPEN.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,114 @@
+//! [`Engine`]: what it takes to answer checks.
+
+use std::any::TypeId;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+
+use super::check::{Check, PolicySet, Registry};
+use super::fallback::Fallback;
+use super::waiting::WaitQueues;
+use crate::error::{RateLimitError, StoreError};
+use crate::key::KeyHasher;
+use crate::observe;
+use crate::rule::OnUnavailable;
+use crate::store::memory::MemoryStore;
+use crate::store::{Capabilities, Request, Store};
+
+const DEFAULT_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// What the clones of one limiter share.
+pub(crate) struct Engine {
+    pub(crate) id: u64,
+    pub(crate) store: Box<dyn Store>,
+    /// Whether the store is one in memory that only this limiter has.
+    pub(crate) in_memory: bool,
+    /// Those of the store: they do not change.
+    pub(super) capabilities: Capabilities,
+    /// The prefix of every key, with its colon; or empty.
+    pub(crate) prefix: Box<str>,
+    pub(crate) timeout: Duration,
+    pub(crate) on_unavailable: OnUnavailable,
+    pub(crate) key_hasher: Option<KeyHasher>,
+    pub(crate) policies: ArcSwap<PolicySet>,
+    pub(super) registry: Registry,
+    pub(super) queues: WaitQueues,
+    pub(crate) fallback: Fallback,
+    #[cfg(feature = "http")]
+    pub(crate) responses: crate::response::Responses,
+    #[cfg(feature = "http")]
+    pub(crate) trusted_proxies: crate::client_ip::TrustedProxies,
+}
+
+impl Engine {
+    /// An engine on a store of its own.
+    pub(crate) fn on(store: impl Store) -> Self {
+        Self { in_memory: is_in_memory(&store), ..Self::new(Box::new(store)) }
+    }
+
+    pub(crate) fn new(store: Box<dyn Store>) -> Self {
+        static IDS: AtomicU64 = AtomicU64::new(1);
+        observe::describe();
+        Self {
+            id: IDS.fetch_add(1, Ordering::Relaxed),
+            capabilities: store.capabilities(),
+            store,
+            in_memory: false,
+            prefix: Box::default(),
+            timeout: DEFAULT_TIMEOUT,
+            on_unavailable: OnUnavailable::default(),
+            key_hasher: None,
+            policies: ArcSwap::default(),
+            registry: Registry::default(),
+            queues: WaitQueues::default(),
+            fallback: Fallback::default(),
+            #[cfg(feature = "http")]
+            responses: crate::response::Responses::default(),
+            #[cfg(feature = "http")]
+            trusted_proxies: crate::client_ip::TrustedProxies::default(),
+        }
+    }
+}
+
+impl Engine {
+    /// Whether the check is sound, and the store declares what it needs.
+    #[allow(clippy::inline_always, reason = "a call to it would cost more than it does")]
+    #[inline(always)]
+    pub(super) fn can_be_asked(&self, check: &Check<'_>, request: &Request<'_>) -> bool {
+        check.is_sound() && self.supports(request)
+    }
+
+    /// Why it cannot be asked.
+    #[cold]
+    pub(super) fn problem(&self, check: &Check<'_>) -> RateLimitError {
+        if check.is_sound() { self.unsupported(&check.as_request()).into() } else { check.problem() }
+    }
+
+    /// Whether the store declares what the request needs.
+    #[inline]
+    pub(crate) fn supports(&self, request: &Request<'_>) -> bool {
+        self.capabilities.supports(request).is_ok()
+    }
+
+    /// Why it does not.
+    #[cold]
+    pub(crate) fn unsupported(&self, request: &Request<'_>) -> StoreError {
+        // The store knows better words for what it cannot do.
+        let declared = self.capabilities.supports(request).err();
+        let own = self.store.supports(request).err();
+        own.or(declared).unwrap_or_else(|| StoreError::unsupported("the store cannot keep this rule"))
+    }
+}
+
+/// Whether the store keeps counts in memory, and is not shared.
+pub(crate) fn is_in_memory<S: Store>(_: &S) -> bool {
+    TypeId::of::<S>() == TypeId::of::<MemoryStore>()
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("id", &self.id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,103 @@
+//! [`wait`]: waiting for a slot instead of being refused at once.
+//!
+//! Callers that a key has refused wait in the queue of that key, first come, first served, and only
+//! the first of them tries again: a thousand waiters ask the store once, not a thousand times. A
+//! caller that comes while others wait goes to the end of the queue. Each waits no longer than its
+//! rule allows.
+//!
+//! What is tried is up to the caller; this file only knows keys and refusals.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::queue::{QueuePlace, WaitQueues};
+
+/// A key that may refuse an attempt, and how long its rule waits for a slot; zero for not at all.
+#[derive(Clone, Copy)]
+pub(super) struct Waiter<'a> {
+    pub(super) queues: &'a WaitQueues,
+    pub(super) key: &'a [u8],
+    pub(super) wait: Duration,
+    /// How long an attempt takes at most.
+    pub(super) attempt: Duration,
+}
+
+/// What is tried, again and again.
+pub(super) trait Attempts: Sync {
+    type Outcome: Send;
+
+    fn attempt(&self) -> impl Future<Output = Attempt<Self::Outcome>> + Send;
+}
+
+/// What became of an attempt.
+pub(super) enum Attempt<T> {
+    /// It needs no waiting, whatever it says.
+    Done(T),
+    /// The waiter with this index refuses, for this long.
+    Refused { by: usize, retry_after: Duration, outcome: T },
+}
+
+/// How the wait ended.
+pub(super) enum Waited<T> {
+    /// It ended with the outcome of an attempt.
+    Attempted(T),
+    /// Time was up in the queue of waiter `by` before its turn came, or there was no room in it.
+    /// `refused` is the caller's own last refusal, if there was one, and how long ago it came;
+    /// `front` is how long the first in that queue still waits.
+    OutOfTime { by: usize, refused: Option<(T, Duration)>, front: Option<Duration> },
+}
+
+/// Tries until an attempt is not refused, or until the next one would come later than the refusing
+/// key's wait allows.
+pub(super) async fn wait<A: Attempts>(waiters: &[Waiter<'_>], attempts: &A) -> Waited<A::Outcome> {
+    let start = Instant::now();
+    let mut place: Option<(usize, QueuePlace<'_>)> = None;
+    let mut last: Option<(A::Outcome, Instant)> = None;
+    // A caller who comes while others wait stands behind them.
+    let mut next = waiters.iter().position(|waiter| !waiter.wait.is_zero() && waiter.queues.has(waiter.key));
+    let mut retry_at = start;
+    loop {
+        if let Some((by, waiter)) = next.take().and_then(|by| Some((by, waiters.get(by)?))) {
+            // The old place is left first, so that no caller waits for one key while keeping the
+            // turn of another.
+            drop(place.take());
+            let in_time = match waiter.queues.join(waiter.key, waiter.attempt) {
+                Some(joined) => place.insert((by, joined)).1.turn(retry_at, start + waiter.wait).await,
+                None => false,
+            };
+            if !in_time {
+                return out_of_time(by, waiter, last);
+            }
+        }
+        match attempts.attempt().await {
+            Attempt::Done(outcome) => return Waited::Attempted(outcome),
+            Attempt::Refused { by, retry_after, outcome } => {
+                let now = Instant::now();
+                let wait = waiters.get(by).map_or(Duration::ZERO, |waiter| waiter.wait);
+                if wait.is_zero() || now + retry_after > start + wait {
+                    return Waited::Attempted(outcome);
+                }
+                retry_at = now + retry_after;
+                last = Some((outcome, now));
+                match (&mut place, waiters.get(by)) {
+                    (Some((at, place)), Some(waiter)) if *at == by => {
+                        if !place.turn(retry_at, start + wait).await {
+                            return out_of_time(by, waiter, last);
+                        }
+                    }
+                    _ => next = Some(by),
+                }
+            }
+        }
+    }
+}
+
+fn out_of_time<T>(by: usize, waiter: &Waiter<'_>, last: Option<(T, Instant)>) -> Waited<T> {
+    let now = Instant::now();
+    Waited::OutOfTime {
+        by,
+        refused: last.map(|(refusal, then)| (refusal, now.saturating_duration_since(then))),
+        front: waiter.queues.front(waiter.key).map(|at| at.saturating_duration_since(now)),
+    }
+}

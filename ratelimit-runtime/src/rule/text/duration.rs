@@ -1,0 +1,95 @@
+//! Durations as text: `60s`, `1h 30m`. Words and units are those of the attribute.
+
+use std::time::Duration;
+
+use super::fault::{Fault, nearest};
+
+/// The units, each with its names. Months and years are not among them, because their length
+/// varies.
+const UNITS: [&[&str]; 7] = [
+    &["us", "µs", "usec", "usecs"],
+    &["ms", "msec", "msecs", "millisecond", "milliseconds"],
+    &["s", "sec", "secs", "second", "seconds"],
+    &["m", "min", "mins", "minute", "minutes"],
+    &["h", "hr", "hrs", "hour", "hours"],
+    &["d", "day", "days"],
+    &["w", "week", "weeks"],
+];
+
+/// What may follow the last window of a policy.
+const OPTIONS: [&str; 2] = ["burst", "block"];
+
+/// The units as messages list them.
+const LISTED: &str = "`us`, `ms`, `s`, `m`, `h`, `d`, `w`";
+
+/// The unit called `name`, by its place among all.
+pub(super) fn unit(name: &str) -> Option<usize> {
+    UNITS.iter().position(|names| names.contains(&name))
+}
+
+/// `60s`, `1h 30m`: whole numbers with units, each unit once.
+pub(super) fn read(text: &str) -> Result<Duration, Fault<'_>> {
+    let text = text.trim();
+    if text.is_empty() {
+        let message = format!("no duration: write one such as \"60s\" or \"1h 30m\" (units: {LISTED})");
+        return Err(Fault { at: text, message });
+    }
+    let mut rest = text;
+    let mut seen = Vec::new();
+    while !rest.is_empty() {
+        let (digits, after) = split(rest, |c| c.is_ascii_digit());
+        if digits.is_empty() {
+            return Err(Fault { at: rest, message: no_number(text, rest) });
+        }
+        if after.starts_with(['.', ',']) {
+            let message = format!("`{text}` has a fraction: write whole numbers, such as \"1h 30m\" or \"1500ms\"");
+            return Err(Fault { at: rest, message });
+        }
+        let (name, after) = split(after.trim_start(), char::is_alphabetic);
+        if name.is_empty() {
+            let message =
+                format!("`{text}` has no unit after `{digits}`: write \"{digits}s\" for seconds (units: {LISTED})");
+            return Err(Fault { at: digits, message });
+        }
+        match unit(name) {
+            None => return Err(Fault { at: name, message: unknown(text, name) }),
+            Some(unit) if seen.contains(&unit) => {
+                let message = format!("`{text}` gives `{name}` twice: write each unit once");
+                return Err(Fault { at: name, message });
+            }
+            Some(unit) => seen.push(unit),
+        }
+        rest = after.trim_start();
+    }
+    // The library knows `µs` by its other names only.
+    humantime::parse_duration(&text.replace("µs", "us"))
+        .map_err(|_| Fault { at: text, message: format!("`{text}` is too long to count") })
+}
+
+fn no_number(text: &str, rest: &str) -> String {
+    let (word, _) = split(rest, char::is_alphabetic);
+    if rest.starts_with('-') {
+        format!("`{text}` is negative: write a duration such as \"60s\"")
+    } else if let Some(meant) = nearest(word, OPTIONS) {
+        format!("unknown option `{word}`: did you mean `{meant}`?")
+    } else {
+        format!("`{text}` is not a duration: expected a number at `{rest}`, as in \"60s\" or \"1h 30m\"")
+    }
+}
+
+fn unknown(text: &str, name: &str) -> String {
+    let meant = match name.to_lowercase().as_str() {
+        "mo" | "mon" | "month" | "months" => ": months differ in length, write \"30d\"".to_owned(),
+        "y" | "yr" | "year" | "years" => ": years differ in length, write \"365d\"".to_owned(),
+        "ns" | "nanosecond" | "nanoseconds" => ": the clock counts microseconds".to_owned(),
+        lower if name != lower && unit(lower).is_some() => format!(": did you mean `{lower}`?"),
+        lower => nearest(lower, OPTIONS).map(|meant| format!(": did you mean `{meant}`?")).unwrap_or_default(),
+    };
+    format!("unknown unit `{name}` in `{text}`{meant} (units: {LISTED})")
+}
+
+/// The longest prefix of characters that are `wanted`, and what follows it.
+fn split(text: &str, wanted: impl Fn(char) -> bool) -> (&str, &str) {
+    let end = text.find(|c| !wanted(c)).unwrap_or(text.len());
+    text.split_at(end)
+}

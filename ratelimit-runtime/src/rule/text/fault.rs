@@ -1,0 +1,86 @@
+//! What is wrong with a text, and where: errors draw carets, as those of the attribute do.
+
+use std::fmt;
+
+/// What is wrong with a limit, a policy, or a part of one that was given as text: on several lines,
+/// where there is a place in the text to point at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseError(String);
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+impl From<String> for ParseError {
+    fn from(message: String) -> Self {
+        Self(message)
+    }
+}
+
+/// What is wrong with the part `at` of a text.
+pub(super) struct Fault<'a> {
+    pub(super) at: &'a str,
+    pub(super) message: String,
+}
+
+impl Fault<'_> {
+    /// The message, then `text`, which holds the faulty part, with carets under that.
+    pub(super) fn drawn(self, text: &str) -> ParseError {
+        let Self { at, message } = self;
+        let start = (at.as_ptr() as usize).checked_sub(text.as_ptr() as usize);
+        let Some(before) = start.and_then(|start| text.get(..start)).filter(|_| !text.is_empty()) else {
+            return ParseError(message);
+        };
+        let indent = before.chars().count();
+        let carets = at.chars().count().max(1);
+        ParseError(format!("{message}\n    {text}\n    {}{}", " ".repeat(indent), "^".repeat(carets)))
+    }
+}
+
+/// The name that `wrong` most likely stands for, if one is near enough, or else the only one that
+/// begins so.
+pub(super) fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    const ALIKE: f64 = 0.6;
+    const BEGINNING: usize = 3;
+    let wrong = wrong.to_lowercase();
+    let mut best = (ALIKE, None);
+    let mut begun = Vec::new();
+    for name in names {
+        let alike = strsim::normalized_damerau_levenshtein(&wrong, name);
+        if alike > best.0 {
+            best = (alike, Some(name));
+        }
+        if name.starts_with(&wrong) {
+            begun.push(name);
+        }
+    }
+    best.1.or_else(|| begun.pop().filter(|_| begun.is_empty() && wrong.chars().count() >= BEGINNING))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn carets_stand_under_the_part() {
+        let line = "größe 5/1x, 3/1m";
+        let drawn = |at: Option<&str>| {
+            let fault = at.map(|at| Fault { at, message: "no".to_owned() });
+            fault.map(|fault| fault.drawn(line).to_string())
+        };
+        assert_eq!(drawn(line.get(10..12)).as_deref(), Some("no\n    größe 5/1x, 3/1m\n            ^^"));
+        assert_eq!(drawn(line.get(18..)).as_deref(), Some("no\n    größe 5/1x, 3/1m\n                    ^"));
+        assert_eq!(Fault { at: "", message: "empty".to_owned() }.drawn("").to_string(), "empty");
+    }
+
+    #[test]
+    fn names_that_are_meant() {
+        for (wrong, meant) in [("brust", Some("burst")), ("blok", Some("block")), ("blo", Some("block")), ("b", None)] {
+            assert_eq!(nearest(wrong, ["burst", "block"]), meant, "{wrong}");
+        }
+    }
+}

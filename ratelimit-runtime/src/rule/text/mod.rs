@@ -1,0 +1,213 @@
+//! Rules as text: what attributes and configurations write, read back. Errors speak as those of the
+//! attribute do.
+
+#[cfg(feature = "serde")]
+mod config;
+mod duration;
+mod fault;
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use self::fault::{Fault, nearest};
+use super::algorithm::Algorithm;
+use super::limit::{Limit, MAX_LIMITS};
+use super::on_unavailable::OnUnavailable;
+use super::policy::Policy;
+
+pub use self::fault::ParseError;
+
+/// `max/window`: `5/1m`, `1000/1h 30m`.
+impl FromStr for Limit {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        limit(text).map_err(|fault| fault.drawn(text))
+    }
+}
+
+fn limit(text: &str) -> Result<Limit, Fault<'_>> {
+    let fault = |at, message: String| Err(Fault { at, message });
+    let Some((max, window)) = text.split_once('/') else {
+        return fault(text.trim(), "a limit is `max/window`: write \"3/60s\" for 3 in any 60 seconds".to_owned());
+    };
+    let (max, window) = (max.trim(), window.trim());
+    if count(window).is_some() && duration::read(max).is_ok() {
+        return fault(text.trim(), format!("the number comes first: did you mean \"{window}/{max}\"?"));
+    }
+    let Some(number) = count(max) else {
+        let negative = max.strip_prefix('-').is_some_and(|rest| count(rest).is_some());
+        return match max {
+            _ if negative => fault(max, "a limit cannot be negative: write 1 or more".to_owned()),
+            "" => fault(text, "how many calls? write a number before the `/`, as in \"3/60s\"".to_owned()),
+            _ => fault(
+                max,
+                format!("`{max}` is not a number of calls: write a whole number before the `/`, as in \"3/60s\""),
+            ),
+        };
+    };
+    if number == 0 {
+        return fault(max, "a limit of 0 refuses every call: write 1 or more".to_owned());
+    }
+    if duration::unit(window).is_some() {
+        return fault(window, format!("how long? write \"{max}/1{window}\""));
+    }
+    if window.contains([';', '/']) {
+        return fault(window, "between two limits stands a comma, as in \"5/1m, 50/1d\"".to_owned());
+    }
+    Limit::try_new(number, duration::read(window)?)
+        .or_else(|why| fault(text.trim(), format!("in the limit `{}`, {why}", text.trim())))
+}
+
+/// `1_000`
+fn count(text: &str) -> Option<u64> {
+    text.trim().replace('_', "").parse().ok()
+}
+
+/// What [`FromStr`] reads: `5/60s`. A burst is not part of it.
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{}/{}", self.max(), super::name::Window(self.window_us())))
+    }
+}
+
+/// A policy as one line: limits on one key, separated by commas, behind an algorithm and before a
+/// burst and a block.
+///
+/// ```
+/// use std::time::Duration;
+/// use ratelimit_runtime::{Algorithm, Limit, Policy};
+///
+/// assert_eq!("5/1m, 50/1d".parse(), Ok(Policy::new(Limit::per_minute(5)).and(Limit::per_day(50))));
+/// let upload = Policy::new(Limit::per_second(10).with_burst(50))
+///     .with_algorithm(Algorithm::TokenBucket)
+///     .with_block(Duration::from_secs(600));
+/// assert_eq!("token_bucket 10/1s burst 50 block 10m".parse(), Ok(upload));
+/// ```
+impl FromStr for Policy {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        read(&line).map_err(|fault| fault.drawn(&line))
+    }
+}
+
+fn read(line: &str) -> Result<Policy, Fault<'_>> {
+    let (algorithm, rest) = match line.split_once(' ') {
+        Some((word, rest)) if word.starts_with(char::is_alphabetic) => (Some(word), rest),
+        _ => (None, line),
+    };
+    if let Some(word) = rest.split([' ', ',']).find(|word| word.parse::<Algorithm>().is_ok()) {
+        let message = format!("the algorithm stands before the limits: write `{word} 5/1m`");
+        return Err(Fault { at: word, message });
+    }
+    let (rest, block) = with_option(rest, "block");
+    let (limits, burst) = with_option(rest, "burst");
+    let options = [("burst", burst, "burst 10"), ("block", block, "block 10m")];
+    if let Some((name, at, example)) = options.into_iter().find(|(_, value, _)| *value == Some("")) {
+        let message = format!("`{name}` needs a value: write `{example}`");
+        return Err(Fault { at: at.unwrap_or_default(), message });
+    }
+    if let Some((_, late)) = block.and_then(|block| block.split_once(" burst")) {
+        let message = "`burst` stands before `block`".to_owned();
+        return Err(Fault { at: late, message });
+    }
+    let algorithm = algorithm.map(|word| named(word).map_err(|message| Fault { at: word, message })).transpose()?;
+    let number = |burst| {
+        let message = format!("`{burst}` is not a number of calls: write `burst 10`");
+        count(burst).ok_or(Fault { at: burst, message })
+    };
+    let (number, lasts) = (burst.map(number).transpose()?, block.map(duration::read).transpose()?);
+    Policy::of(limits_in(limits)?, algorithm.unwrap_or_default(), number, lasts).map_err(|message| {
+        let about_block = number.is_none() && lasts.is_some();
+        Fault { at: burst.or(block.filter(|_| about_block)).unwrap_or(line), message }
+    })
+}
+
+/// What stands before and behind a word.
+fn with_option<'a>(text: &'a str, word: &str) -> (&'a str, Option<&'a str>) {
+    if let Some(before) = text.strip_suffix(word).and_then(|before| before.strip_suffix(' ')) {
+        return (before, text.get(text.len()..));
+    }
+    text.split_once(&format!(" {word} ")).map_or((text, None), |(before, value)| (before, Some(value)))
+}
+
+/// `5/1m, 50/1d`
+fn limits_in(text: &str) -> Result<SmallVec<[Limit; 2]>, Fault<'_>> {
+    text.split(',').map(|part| limit(part.trim())).collect()
+}
+
+impl Policy {
+    /// The policy of these parts, or why they do not go together.
+    pub(super) fn of(
+        mut limits: SmallVec<[Limit; 2]>,
+        algorithm: Algorithm,
+        burst: Option<u64>,
+        block: Option<Duration>,
+    ) -> Result<Self, String> {
+        match limits.len() {
+            0 => return Err("a policy has at least one limit".to_owned()),
+            1..=MAX_LIMITS => {}
+            more => return Err(format!("a policy has at most {MAX_LIMITS} limits, not {more}")),
+        }
+        if let Some(burst) = burst {
+            if !algorithm.has_burst() {
+                let buckets = Algorithm::ALL.iter().filter(|algorithm| algorithm.has_burst());
+                let buckets: Vec<_> = buckets.map(|algorithm| algorithm.row().name).collect();
+                return Err(format!("only the buckets have a burst: it goes with {}", buckets.join(" and ")));
+            }
+            let [limit] = limits.as_mut_slice() else {
+                return Err("`burst` goes with one limit".to_owned());
+            };
+            if burst == 0 {
+                return Err("a burst of 0 refuses every call: write 1 or more".to_owned());
+            }
+            *limit = limit.with_burst(burst);
+        }
+        match block {
+            Some(Duration::ZERO) => Err("this block is no time at all: write one such as \"10m\"".to_owned()),
+            Some(block) if block > Limit::MAX_WINDOW => Err("this block is too long: the longest is 366d".to_owned()),
+            _ => Ok(Self { algorithm, limits, block: block.unwrap_or_default() }),
+        }
+    }
+}
+
+impl FromStr for Algorithm {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        named(text).map_err(ParseError::from)
+    }
+}
+
+fn named(text: &str) -> Result<Algorithm, String> {
+    let rows = Algorithm::ALL.iter().map(|algorithm| algorithm.row());
+    let synonyms: Vec<_> = rows.flat_map(|row| row.synonyms.iter().map(move |synonym| (*synonym, row.name))).collect();
+    one_of("algorithm", text, Algorithm::ALL, &synonyms)
+}
+
+impl FromStr for OnUnavailable {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        const SYNONYMS: &[(&str, &str)] = &[("open", "allow"), ("closed", "deny"), ("memory", "local")];
+        one_of("answer", text, &Self::ALL, SYNONYMS).map_err(ParseError::from)
+    }
+}
+
+/// The one of `all` that is written `text`. `synonyms` are what other limiters call some of them.
+fn one_of<T: Copy + fmt::Display>(what: &str, text: &str, all: &[T], synonyms: &[(&str, &str)]) -> Result<T, String> {
+    let names: Vec<String> = all.iter().map(ToString::to_string).collect();
+    if let Some((_, found)) = names.iter().zip(all).find(|(name, _)| *name == text) {
+        return Ok(*found);
+    }
+    let synonym = synonyms.iter().find(|(synonym, _)| *synonym == text).map(|(_, name)| *name);
+    Err(match synonym.or_else(|| nearest(text, names.iter().map(String::as_str))) {
+        Some(meant) => format!("unknown {what} \"{text}\": did you mean \"{meant}\"?"),
+        None => format!("unknown {what} \"{text}\": write {}", names.join(", ")),
+    })
+}

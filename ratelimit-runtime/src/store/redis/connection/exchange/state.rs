@@ -1,0 +1,171 @@
+//! [`ExchangeState`]: what the callers of a connection and its task share, and how it ends.
+//!
+//! Two locks. `io` is held by whoever reads, which is the task, or a caller in its place; `inner`
+//! is held for moments. `io` is locked first, and no lock is held while wakers, answers or anything
+//! else that is foreign runs.
+
+use std::future::Future;
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use crate::error::StoreError;
+use crate::store::redis::connection::queue::deliveries::Deliveries;
+use crate::store::redis::connection::queue::{InFlightQueue, Sharing};
+use crate::store::redis::wire::incoming::Incoming;
+use crate::store::redis::wire::stream::{SocketHandle, Stream, WriteHalf};
+
+/// How long the task may wait for its turn before callers do its work.
+pub(super) const STARVED: Duration = Duration::from_micros(500);
+
+/// How a connection ended.
+#[derive(Debug, Clone)]
+pub(crate) struct Ended {
+    pub(crate) error: StoreError,
+    /// Whether another connection is likely to succeed at once.
+    pub(crate) reconnect_now: bool,
+    /// Whether a call was ever sent on it.
+    pub(crate) was_used: bool,
+}
+
+pub(super) struct ExchangeState {
+    pub(super) io: Mutex<Io>,
+    inner: Mutex<Inner>,
+    ended: watch::Sender<Option<Ended>>,
+    pub(super) socket: SocketHandle,
+}
+
+/// What the one who reads has to itself.
+pub(super) struct Io {
+    pub(super) incoming: Incoming,
+    pub(super) deliveries: Deliveries,
+}
+
+pub(super) struct Inner {
+    pub(super) queue: InFlightQueue,
+    writer: WriteHalf,
+    /// The waker of the task while that waits; `None` if it was woken and has not run yet.
+    pub(super) task: Option<Waker>,
+    /// When the task, which was woken, should have run. Put off when a caller works in its place.
+    pub(super) task_due_at: Instant,
+    pub(super) last_byte_at: Instant,
+    pub(super) gathering: Gathering,
+    /// How often everything that had come was read.
+    pub(super) reads: u64,
+    pub(super) was_used: bool,
+    /// Another connection has taken its place: it ends once all that is in flight has been
+    /// answered.
+    pub(super) retired: bool,
+    pub(super) ended: bool,
+}
+
+/// Whether the task lets others run before it sends what they leave to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Gathering {
+    No,
+    /// From the task's next turn to the one after.
+    Wanted,
+    /// Up to its next turn, for which it has woken itself.
+    Now,
+}
+
+impl ExchangeState {
+    pub(super) fn new(stream: Stream, sharing: Sharing) -> Self {
+        let now = Instant::now();
+        let Stream { reader, writer, socket } = stream;
+        let inner = Inner {
+            queue: InFlightQueue::new(sharing),
+            writer,
+            task: None,
+            task_due_at: now + STARVED,
+            last_byte_at: now,
+            gathering: Gathering::No,
+            reads: 0,
+            was_used: false,
+            retired: false,
+            ended: false,
+        };
+        let io = Io { incoming: Incoming::new(reader), deliveries: Deliveries::default() };
+        Self { io: Mutex::new(io), inner: Mutex::new(inner), ended: watch::Sender::new(None), socket }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the connection, if it has not ended yet.
+    pub(super) fn close(&self, error: StoreError, reconnect_now: bool) {
+        let mut deliveries = Deliveries::default();
+        let was_used = {
+            let mut inner = self.lock();
+            if inner.ended {
+                return;
+            }
+            inner.ended = true;
+            inner.queue.close(&error, &mut deliveries);
+            inner.writer = Box::pin(tokio::io::sink());
+            inner.wake();
+            inner.was_used
+        };
+        // Before the callers, which look for the next connection: they must not find this one.
+        self.ended.send_replace(Some(Ended { error, reconnect_now, was_used }));
+        deliveries.deliver();
+    }
+
+    /// Waits for the end.
+    pub(super) fn ended(&self) -> impl Future<Output = Ended> + Send + use<> {
+        let mut ended = self.ended.subscribe();
+        async move {
+            let ended = ended.wait_for(Option::is_some).await.ok().and_then(|ended| ended.clone());
+            ended.unwrap_or_else(|| Ended { error: closed(), reconnect_now: false, was_used: false })
+        }
+    }
+}
+
+impl Inner {
+    /// Wakes the task, if it waits.
+    pub(super) fn wake(&mut self) {
+        if let Some(task) = self.task.take() {
+            self.task_due_at = Instant::now() + STARVED;
+            task.wake();
+        }
+    }
+
+    /// Whether nothing more can be sent.
+    pub(super) fn is_over(&self) -> bool {
+        self.ended || self.retired
+    }
+
+    /// Whether the task was woken, and has not had its turn for long.
+    pub(super) fn is_starved(&self, now: Instant) -> bool {
+        self.task.is_none() && !self.ended && now > self.task_due_at
+    }
+
+    /// Writes from a caller's own turn. What the system does not take, and what goes wrong, is left
+    /// to the task.
+    pub(super) fn write_at_once(&mut self) {
+        let mut cx = Context::from_waker(Waker::noop());
+        if !matches!(self.write(&mut cx), Poll::Ready(Ok(()))) {
+            self.wake();
+        }
+    }
+
+    pub(super) fn write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.queue.outgoing.is_empty() {
+            match self.writer.as_mut().poll_write(cx, &self.queue.outgoing) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(bytes)) => self.queue.note_sent(bytes),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        self.writer.as_mut().poll_flush(cx)
+    }
+}
+
+pub(super) fn closed() -> StoreError {
+    StoreError::unavailable("the connection to Redis is closed")
+}

@@ -1,0 +1,39 @@
+//! [`Deliveries`]: what callers are to be told, once no lock is held.
+
+use std::task::Waker;
+
+use redis::Value;
+use tokio::sync::oneshot;
+
+use crate::observe;
+use crate::store::redis::wire::commands::{CallError, CallResult};
+
+#[derive(Debug, Default)]
+pub(in super::super) struct Deliveries {
+    results: Vec<(oneshot::Sender<CallResult>, CallResult)>,
+    pub(super) wakers: Vec<Waker>,
+    /// How many charges each call carries that has been written.
+    pub(super) batches: observe::Commands,
+}
+
+impl Deliveries {
+    pub(super) fn answer(&mut self, caller: oneshot::Sender<CallResult>, answer: Value) {
+        self.results.push((caller, Ok(answer)));
+    }
+
+    pub(super) fn fail(&mut self, caller: oneshot::Sender<CallResult>, why: CallError) {
+        self.results.push((caller, Err(why)));
+    }
+
+    /// Tells all of it. Runs foreign code, so no lock may be held.
+    pub(in super::super) fn deliver(&mut self) {
+        for (caller, result) in self.results.drain(..) {
+            // An error says that the caller was cancelled.
+            let _ = caller.send(result);
+        }
+        for waker in self.wakers.drain(..) {
+            waker.wake();
+        }
+        self.batches.tell();
+    }
+}

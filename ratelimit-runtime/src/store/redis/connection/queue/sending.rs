@@ -1,0 +1,134 @@
+//! What is written next, and when.
+
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+use super::deliveries::Deliveries;
+use super::replies::Replies;
+use super::{Call, InFlight, InFlightQueue, PendingCommands, Waiting};
+use crate::store::redis::wire::commands::{CallError, CallResult, Commands};
+
+/// The list of waiting commands keeps room for this many; more is given back after a flood.
+const KEPT: usize = 1024;
+/// The buffer keeps room for this many bytes.
+const KEPT_BYTES: usize = 64 * 1024;
+/// Batches of fewer sections are never split in two.
+const MIN_SHARE: usize = 8;
+
+impl InFlightQueue {
+    /// Whether charges that wait may be sent.
+    pub(crate) fn has_turn(&self) -> bool {
+        let ready = self.batches.ready();
+        ready > 0
+            && self.limit.admits(self.callers_in_flight)
+            && (self.batches_in_flight < self.limit.batches() || ready >= self.full)
+    }
+
+    /// Whether so many wait that they should not wait for others.
+    pub(crate) fn has_share(&self) -> bool {
+        self.has_turn() && self.batches.ready() >= self.share()
+    }
+
+    /// How many sections a batch should have: about half of all there are. Then one half is decided
+    /// while the callers of the other half run and charge again, which takes this process about as
+    /// long as it takes the server; and there are no more calls than it takes for that.
+    fn share(&self) -> usize {
+        let all = self.sections_in_flight.midpoint(self.batches.ready());
+        all.clamp(MIN_SHARE.min(self.full), self.full)
+    }
+
+    /// Writes a `PING` ahead of all that wait, whether the server serves or not.
+    pub(crate) fn ping(&mut self, caller: Option<oneshot::Sender<CallResult>>, now: Instant) {
+        let Commands { packed, expected, .. } = Commands::marker();
+        self.write(&packed, Call::Marker(caller, Replies::new(expected)), now);
+    }
+
+    pub(super) fn write_commands(&mut self, commands: Commands, caller: oneshot::Sender<CallResult>, now: Instant) {
+        let Commands { packed, expected, .. } = commands;
+        let pending = PendingCommands { caller, replies: Replies::new(expected) };
+        self.write(&packed, Call::Commands(pending), now);
+    }
+
+    fn write(&mut self, packed: &[u8], call: Call, now: Instant) {
+        self.in_flight.push_back(InFlight { call, starts_at: self.end(), since: now });
+        self.callers_in_flight += 1;
+        self.outgoing.extend_from_slice(packed);
+    }
+
+    /// Where the next call starts in the stream of all bytes sent.
+    fn end(&self) -> u64 {
+        self.sent + count(&self.outgoing)
+    }
+
+    /// Writes what waits, as far as the limit admits: commands and batches in turn.
+    pub(crate) fn move_up(&mut self, now: Instant, deliveries: &mut Deliveries) {
+        let waits = !self.waiting.is_empty() || !self.batches.is_empty();
+        self.limit.adapt(self.in_flight.is_empty(), waits);
+        loop {
+            let has_moved = self.move_commands_up(now, deliveries);
+            if !self.send_batch(now, deliveries) && !has_moved {
+                return;
+            }
+        }
+    }
+
+    fn move_commands_up(&mut self, now: Instant, deliveries: &mut Deliveries) -> bool {
+        while self.limit.admits(self.callers_in_flight) {
+            let Some(Waiting { commands, caller }) = self.waiting.pop_front() else {
+                self.waiting.shrink_to(KEPT);
+                return false;
+            };
+            if caller.is_closed() {
+                continue;
+            }
+            if commands.timeout_at.is_some_and(|timeout_at| timeout_at < self.answer_at(now)) {
+                deliveries.fail(caller, CallError::TooLate);
+                continue;
+            }
+            self.write_commands(commands, caller, now);
+            return true;
+        }
+        false
+    }
+
+    /// When an answer to what is sent now will come. With nothing in flight that is at once: what
+    /// took long before may not any more, and only an answer tells.
+    fn answer_at(&self, now: Instant) -> Instant {
+        if self.in_flight.is_empty() { now + Duration::from_nanos(1) } else { self.limit.answer_at(now) }
+    }
+
+    fn send_batch(&mut self, now: Instant, deliveries: &mut Deliveries) -> bool {
+        if !self.has_turn() {
+            if !self.batches.is_empty() && !self.limit.admits(self.callers_in_flight) {
+                self.limit.note_full();
+            }
+            return false;
+        }
+        let (share, in_time) = (self.share(), self.answer_at(now));
+        let starts_at = self.end();
+        let batch = self.batches.next(&mut self.outgoing, share, in_time, &mut deliveries.wakers);
+        let Some(batch) = batch else { return false };
+        deliveries.batches.add(batch.callers);
+        self.callers_in_flight += batch.callers;
+        self.sections_in_flight += batch.sections();
+        self.batches_in_flight += 1;
+        self.in_flight.push_back(InFlight { call: Call::Batch(batch), starts_at, since: now });
+        true
+    }
+
+    /// Notes how much of [`outgoing`](Self::outgoing) the system has taken.
+    pub(crate) fn note_sent(&mut self, bytes: usize) {
+        self.sent += u64::try_from(bytes).unwrap_or(u64::MAX);
+        if bytes >= self.outgoing.len() {
+            self.outgoing.clear();
+            self.outgoing.shrink_to(KEPT_BYTES);
+        } else {
+            self.outgoing.drain(..bytes);
+        }
+    }
+}
+
+fn count(bytes: &[u8]) -> u64 {
+    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,105 @@
+//! Refunds: what can be given back, how often, and for how long.
+
+use crate::rule::Algorithm;
+use crate::testkit::conformance::bench::{Bench, MICROSECOND, SECOND};
+
+/// A refund frees what its call was charged: of a log once, since it knows its entries; the other
+/// algorithms keep sums, and give back at most what is in them.
+pub(in crate::testkit::conformance) async fn a_refund_gives_back_what_was_charged(bench: Bench, algorithm: Algorithm) {
+    let bucket = bench.bucket("", algorithm, 3);
+    let first = bucket.admitted(1).await;
+    let second = bucket.admitted(1).await;
+    assert!(first.ticket > 0 && second.ticket > 0, "an admission that was charged has a ticket");
+    bucket.admit(1).await;
+    bucket.refuse(1).await;
+    assert!(bucket.refund(1, first.ticket).await);
+    assert_eq!(bucket.remaining().await, 1);
+    if algorithm.row().is_log {
+        assert!(!bucket.refund(1, first.ticket).await, "a charge is given back once");
+        assert_eq!(bucket.remaining().await, 1);
+    }
+    bucket.admit(1).await;
+    bucket.refuse(1).await;
+}
+
+/// A heavy call gets back all it cost.
+pub(in crate::testkit::conformance) async fn a_refund_of_a_heavy_call_gives_back_its_cost(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
+    let bucket = bench.bucket("", algorithm, 10);
+    let heavy = bucket.admitted(6).await;
+    bucket.advance(MICROSECOND);
+    bucket.admit(3).await;
+    assert!(bucket.refund(6, heavy.ticket).await);
+    assert_eq!(bucket.remaining().await, 7);
+    bucket.admit(7).await;
+    bucket.refuse(1).await;
+}
+
+/// What does not exist cannot be given back, and trying makes no key.
+pub(in crate::testkit::conformance) async fn a_refund_of_nothing_makes_no_key(bench: Bench, algorithm: Algorithm) {
+    let bucket = bench.bucket("", algorithm, 3);
+    let now = bench.now();
+    for ticket in [1, now - 1, now, now + 1] {
+        assert!(!bucket.refund(1, ticket).await);
+    }
+    assert!(!bucket.reset().await, "a refund makes no key");
+    bucket.assert_whole().await;
+}
+
+/// What has expired is not given back, and leaves no room for more than `max` later.
+pub(in crate::testkit::conformance) async fn what_has_expired_is_not_given_back(bench: Bench, algorithm: Algorithm) {
+    let bucket = bench.bucket("", algorithm, 3);
+    let old = bucket.admitted(1).await;
+    bucket.advance(bucket.horizon());
+    assert!(!bucket.refund(1, old.ticket).await);
+    for _ in 0..3 {
+        bucket.admit(1).await;
+    }
+    if !algorithm.has_burst() {
+        // These know which window a charge belonged to.
+        assert!(!bucket.refund(1, old.ticket).await);
+        bucket.refuse(1).await;
+    }
+}
+
+/// After a reset, earlier tickets are void.
+pub(in crate::testkit::conformance) async fn what_was_reset_is_not_given_back(bench: Bench, algorithm: Algorithm) {
+    let bucket = bench.bucket("", algorithm, 3);
+    let old = bucket.admitted(1).await;
+    assert!(bucket.reset().await);
+    assert!(!bucket.refund(1, old.ticket).await);
+    assert!(!bucket.reset().await, "a refund makes no key");
+    bucket.advance(SECOND);
+    for _ in 0..3 {
+        bucket.admit(1).await;
+    }
+    if !algorithm.has_burst() {
+        assert!(!bucket.refund(1, old.ticket).await);
+        bucket.refuse(1).await;
+    }
+}
+
+/// However often it is given back, a key never has more left than its limit.
+pub(in crate::testkit::conformance) async fn refunds_never_free_more_than_was_taken(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
+    let bucket = bench.bucket("", algorithm, 4);
+    let mut tickets = Vec::new();
+    for _ in 0..4 {
+        tickets.push(bucket.admitted(1).await.ticket);
+        bucket.advance(MICROSECOND);
+    }
+    for _ in 0..3 {
+        for &ticket in &tickets {
+            bucket.refund(1, ticket).await;
+        }
+    }
+    assert_eq!(bucket.remaining().await, 4);
+    for _ in 0..4 {
+        bucket.admit(1).await;
+    }
+    bucket.refuse(1).await;
+}

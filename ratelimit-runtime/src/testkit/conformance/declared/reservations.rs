@@ -1,0 +1,163 @@
+//! Admissions that count until they are committed or released.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use crate::rule::{Algorithm, Limit};
+use crate::store::Request;
+use crate::testkit::conformance::bench::{Bench, MINUTE, SECOND, answered};
+
+const BLOCK: Duration = Duration::from_secs(600);
+/// What a refusal may say that only reservations have caused: they may be released at any moment.
+const SHORT: Duration = Duration::from_millis(100);
+
+/// Of a thousand reservations at once no more pass than the limit admits.
+pub(in crate::testkit::conformance) async fn a_thousand_reservations_cannot_pass_a_limit_of_five(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
+    let key: Arc<[u8]> = bench.key(format!("{algorithm:?}").as_bytes()).into();
+    let mut calls = JoinSet::new();
+    for _ in 0..1_000 {
+        let (store, key) = (Arc::clone(&bench.store), Arc::clone(&key));
+        calls.spawn(async move {
+            let limits = [Limit::new(5, MINUTE)];
+            answered(store.acquire(Request::new(&key, algorithm, &limits).reserving()).await).allowed
+        });
+    }
+    let admitted = calls.join_all().await.into_iter().filter(|allowed| *allowed).count();
+    assert_eq!(admitted, 5);
+}
+
+/// A refusal that only reservations cause says a short wait, and blocks no key; once they are
+/// released all is free.
+pub(in crate::testkit::conformance) async fn a_refusal_by_reservations_alone_is_short(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
+    let bucket = bench.bucket("", algorithm, 5);
+    let mut tickets = Vec::new();
+    for _ in 0..5 {
+        let reserved = bucket.reserve(1).await;
+        assert!(reserved.allowed && reserved.ticket > 0, "{reserved:?}");
+        tickets.push(reserved.ticket);
+    }
+    for _ in 0..3 {
+        let refused = bucket.acquire_or_block(BLOCK).await;
+        assert!(!refused.allowed && !refused.blocked, "{refused:?}");
+        let is_short = refused.retry_after().is_some_and(|wait| !wait.is_zero() && wait <= SHORT);
+        assert!(is_short, "{refused:?}");
+    }
+    for ticket in tickets {
+        assert!(bucket.release(1, ticket).await);
+    }
+    assert_eq!(bucket.remaining().await, 5);
+}
+
+/// What was committed is an ordinary charge: it is waited for, and leads to a block.
+pub(in crate::testkit::conformance) async fn what_was_committed_counts(bench: Bench, algorithm: Algorithm) {
+    let bucket = bench.bucket("", algorithm, 5);
+    let mut tickets = Vec::new();
+    for _ in 0..5 {
+        tickets.push(bucket.reserve(1).await.ticket);
+    }
+    for &ticket in &tickets {
+        assert!(bucket.commit(1, ticket).await);
+    }
+    for &ticket in &tickets {
+        assert!(!bucket.commit(1, ticket).await, "it is committed already");
+    }
+    let refused = bucket.refused(1).await;
+    assert!(refused.retry_after().is_some_and(|wait| wait > SHORT), "{refused:?}");
+    let blocked = bucket.acquire_or_block(BLOCK).await;
+    assert!(blocked.blocked && blocked.retry_after() == Some(BLOCK), "{blocked:?}");
+}
+
+/// Ordinary charges are waited for even if reservations are open as well.
+pub(in crate::testkit::conformance) async fn charges_behind_reservations_are_waited_for(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
+    let bucket = bench.bucket("", algorithm, 5);
+    for _ in 0..5 {
+        bucket.admit(1).await;
+    }
+    let refused = bucket.refused(1).await;
+    let reserved = bucket.reserve(1).await;
+    assert_eq!(
+        (reserved.allowed, reserved.retry_after_us),
+        (false, refused.retry_after_us),
+        "a refusal reserves nothing"
+    );
+    bucket.wait_out(&refused, 1).await;
+}
+
+/// What is released is free, and what is left stays.
+pub(in crate::testkit::conformance) async fn what_is_released_is_free(bench: Bench, algorithm: Algorithm) {
+    let bucket = bench.bucket("", algorithm, 3);
+    let first = bucket.reserve(1).await;
+    let second = bucket.reserve(1).await;
+    assert_eq!(bucket.remaining().await, 1);
+    assert!(bucket.release(1, first.ticket).await);
+    assert_eq!(bucket.remaining().await, 2);
+    assert!(bucket.commit(1, second.ticket).await);
+    assert_eq!(bucket.remaining().await, 2);
+}
+
+/// A release gives back all that was reserved, once, and nothing that was charged.
+pub(in crate::testkit::conformance) async fn a_release_gives_back_all_that_was_reserved(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
+    let bucket = bench.bucket("", algorithm, 10);
+    bucket.admit(2).await;
+    let (heavy, light) = (bucket.reserve(5).await, bucket.reserve(1).await);
+    assert_eq!(bucket.remaining().await, 2);
+    if algorithm.row().is_log {
+        // A log knows its entries; the others keep sums, and release at most what is open.
+        let other = bucket.reserve(1).await;
+        assert!(bucket.release(1, other.ticket).await);
+        assert!(!bucket.release(1, other.ticket).await, "while others are open");
+    }
+    assert!(bucket.commit(1, light.ticket).await);
+    assert!(bucket.release(5, heavy.ticket).await);
+    assert_eq!(bucket.remaining().await, 7);
+    assert!(!bucket.release(5, heavy.ticket).await, "a reservation is released once");
+    assert!(!bucket.commit(5, heavy.ticket).await, "it is gone");
+    assert_eq!(bucket.remaining().await, 7);
+    bucket.admit(7).await;
+    bucket.refuse(1).await;
+}
+
+/// Where nothing is reserved nothing is committed, and trying makes no key.
+pub(in crate::testkit::conformance) async fn a_commit_of_nothing_is_false(bench: Bench, algorithm: Algorithm) {
+    let bucket = bench.bucket("", algorithm, 3);
+    assert!(!bucket.commit(1, bench.now()).await);
+    assert!(!bucket.release(1, bench.now()).await);
+    assert!(!bucket.reset().await, "settling makes no key");
+    let ordinary = bucket.admitted(1).await;
+    assert!(!bucket.commit(1, ordinary.ticket).await, "an ordinary charge is no reservation");
+    assert_eq!(bucket.remaining().await, 2);
+}
+
+/// A reservation that is neither committed nor released is gone a horizon later.
+pub(in crate::testkit::conformance) async fn an_open_reservation_expires(bench: Bench, algorithm: Algorithm) {
+    let bucket = bench.bucket("", algorithm, 3);
+    let mut tickets = Vec::new();
+    for _ in 0..3 {
+        tickets.push(bucket.reserve(1).await.ticket);
+    }
+    bucket.advance(bucket.horizon());
+    bucket.assert_whole().await;
+    bucket.advance(SECOND);
+    for ticket in tickets {
+        assert!(!bucket.commit(1, ticket).await);
+        assert!(!bucket.release(1, ticket).await);
+    }
+    for _ in 0..3 {
+        bucket.admit(1).await;
+    }
+    bucket.refuse(1).await;
+}
