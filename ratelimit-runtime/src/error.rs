@@ -58,7 +58,7 @@ impl RateLimitError {
     }
 
     /// What a client may read: nothing of what is misconfigured.
-    #[cfg(any(feature = "http", feature = "tonic"))]
+    #[cfg(feature = "http")]
     pub(crate) fn public_message(&self) -> String {
         match self {
             Self::Misconfigured(_) => "internal error".to_owned(),

@@ -77,7 +77,7 @@ pub(crate) fn unsettled(rule: &str, settlement: &dyn Debug, error: &StoreError) 
     );
 }
 
-#[cfg(any(feature = "http", feature = "tonic"))]
+#[cfg(feature = "http")]
 impl RateLimitError {
     /// Logs what a client is not told.
     pub(crate) fn log_if_misconfigured(&self) {
