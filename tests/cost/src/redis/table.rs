@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use ratelimit_runtime::{Algorithm, Limit, LogLayout, RedisStore, Rule};
+use ratelimit_runtime::{Algorithm, Limit, LogLayout, RedisMode, RedisStore, Rule};
 
 use super::decisions::Callers;
 use super::peer::{Asked, Peer};
@@ -108,7 +108,7 @@ impl Asking {
             Side::Ours(algorithm, layout) => {
                 // What is refused is asked again.
                 let store = RedisStore::new(&server.url()).unwrap().deny_cache(false);
-                let store = layout.into_iter().fold(store, RedisStore::log_layout);
+                let store = layout.into_iter().fold(store, |store, layout| store.mode(RedisMode::ScriptsWith(layout)));
                 Self::Ours(Box::new(Callers::on(store, None)), algorithm)
             }
             Side::Theirs(peer) => Self::Peer(Asked::on(server.connect(), peer)),
