@@ -45,7 +45,10 @@ static PER_KEY: Rule = Rule::new("api", Limit::per_minute(100));
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let proxies = TrustedProxies::new(["127.0.0.0/8"])?.x_forwarded_for_only(); // whose word on addresses is taken
+    // For a reverse proxy on this machine, which appends the client's address to `X-Forwarded-For`.
+    // It trusts every process of this machine: where others run here, or the proxy is elsewhere,
+    // name the proxy's own address.
+    let proxies = TrustedProxies::new(["127.0.0.0/8"])?.x_forwarded_for_only();
     RateLimiter::builder().store_from_env()?.trusted_proxies(proxies).build()?.install(); // REDIS_URL, or in memory
     let layer = RateLimitLayer::new().rule(&PER_KEY, |request: &tonic::codegen::http::Request<_>| {
         HeaderKey::<ApiKey>::of(request.headers()).map(|api_key| key!("<api_key>"))

@@ -1,8 +1,10 @@
-//! Checks in the memory of the process, beside governor's, on one thread and on two with keys of their own.
+//! Checks in the memory of the process, beside governor's, on one thread and on two with keys of
+//! their own.
 //!
 //!     cargo bench -p ratelimit-runtime
 //!
-//! Every side is given a number and makes its key of it. `scripts/bench.sh` counts the instructions of the same.
+//! Every side is given a number and makes its key of it. `scripts/bench.sh` counts the instructions
+//! of the same.
 
 #![allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::wildcard_imports, missing_docs, reason = "a benchmark")]
 

@@ -15,8 +15,8 @@ impl<C: Clock + ?Sized> Clock for std::sync::Arc<C> {
     }
 }
 
-/// A clock that every process reads alike, as [`SystemClock`] is: the only kind that a store which processes share can take
-/// its time from.
+/// A clock that every process reads alike, as [`SystemClock`] is: the only kind that a store which
+/// processes share can take its time from.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a clock that all processes read alike",
     label = "not a `WallClock`",
@@ -38,8 +38,9 @@ impl Clock for SystemClock {
 
 impl WallClock for SystemClock {}
 
-/// The monotonic clock of the process, as tokio sees it: under `#[tokio::test(start_paused = true)]` it stands still
-/// until the test moves it with `tokio::time::advance`. Each process has its own.
+/// The monotonic clock of the process, as tokio sees it: under `#[tokio::test(start_paused =
+/// true)]` it stands still until the test moves it with `tokio::time::advance`. Each process has
+/// its own.
 #[derive(Clone)]
 pub struct TokioClock {
     anchor: tokio::time::Instant,
@@ -61,7 +62,8 @@ impl Default for TokioClock {
 
 impl Clock for TokioClock {
     fn now(&self) -> Duration {
-        // A paused clock of another runtime may read earlier than the anchor; the head start keeps that representable.
+        // A paused clock of another runtime may read earlier than the anchor; the head start keeps
+        // that representable.
         const HEAD_START: Duration = Duration::from_secs(1 << 32);
         let now = tokio::time::Instant::now();
         match now.checked_duration_since(self.anchor) {

@@ -13,7 +13,7 @@ pub(crate) const NEVER_US: u64 = u64::MAX;
 /// With several limits, the numbers are those of the limit that decided: the one that makes the
 /// caller wait longest, or, when the call was admitted, the one with the least left.
 #[derive(Clone, Copy, PartialEq, Eq)]
-#[must_use = "a decision that nobody reads limits nothing"]
+#[must_use = "a decision that is not read limits nothing"]
 pub struct Decision {
     pub(crate) rule: Name,
     pub(crate) limit: u64,
@@ -22,7 +22,7 @@ pub struct Decision {
     /// [`NEVER_US`] of a refusal that no waiting ends.
     pub(crate) retry_after_us: u64,
     pub(crate) reset_after_us: u64,
-    /// What names the charge to whoever made it, which is `source`; 0 if nothing was charged.
+    /// What names the charge to its `source`; 0 if nothing was charged.
     pub(crate) ticket: u64,
     pub(crate) limit_index: u8,
     pub(crate) source: Source,
@@ -41,7 +41,7 @@ pub(crate) enum Status {
     Blocked,
 }
 
-/// What a decision has charged, and to whom.
+/// What a decision has charged, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Charge {
     /// Nothing.
@@ -61,9 +61,9 @@ pub enum Source {
     /// The [deny cache](crate::store::DenyCache) around the store, which had refused the same call
     /// a moment ago.
     DenyCache,
-    /// The memory of this process, because the store could not answer.
+    /// The fallback: the memory of this process, because the store could not answer.
     Fallback,
-    /// Nobody: the store could not answer, and the rule lets calls through meanwhile.
+    /// No store: it could not answer, and the rule lets calls through unchecked meanwhile.
     Nobody,
 }
 
@@ -101,14 +101,14 @@ impl Decision {
         usize::from(self.limit_index)
     }
 
-    /// How much is left after this call; never more than there is.
+    /// Cost units left in the deciding limit after this call. Exact or too low, never too high.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.remaining
     }
 
-    /// The time until this same call would be admitted, if no other came meanwhile; microseconds,
-    /// rounded up. `None` when it was admitted, and where no waiting helps.
+    /// Time from now until this same call would be admitted, if no other call arrives. Microsecond
+    /// resolution, rounded up. `None` of an admission, and of a refusal that no waiting ends.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let ends = !self.is_allowed() && self.retry_after_us != NEVER_US;
@@ -125,7 +125,8 @@ impl Decision {
         Self { retry_after_us, reset_after_us: self.reset_after_us.saturating_sub(elapsed), ..self }
     }
 
-    /// When the limit is whole again if nobody else came, in microseconds, rounded up.
+    /// Time from now until the limit is unused, if no other call arrives. Microsecond resolution,
+    /// rounded up.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
         Duration::from_micros(self.reset_after_us)
@@ -143,8 +144,9 @@ impl Decision {
         self.source
     }
 
-    /// Whether the store could not answer, and somebody else did. Under `allow` the decision knows
-    /// the limit, and nothing of what is left of it; under `local` it speaks for this process.
+    /// Whether the store could not answer, and the fallback or nothing did. Under `allow` the
+    /// decision knows the limit, and nothing of what is left of it; under `local` it speaks for
+    /// this process.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         match self.source {
@@ -196,7 +198,7 @@ impl fmt::Debug for Decision {
     }
 }
 
-/// Whole seconds, rounded up: who comes back then is not too early.
+/// Whole seconds, rounded up: a call made then is not too early.
 pub(crate) fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }

@@ -45,8 +45,8 @@ impl RateLimitError {
         Self::Misconfigured(StoreError::misconfigured(message))
     }
 
-    /// How long to wait until this very call would be admitted if nobody else came; `None` where
-    /// waiting does not help or nobody knows.
+    /// How long to wait until this very call would be admitted, if no other call arrives; `None`
+    /// where waiting does not help, or the time is not known.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.decision().and_then(Decision::retry_after)
@@ -58,7 +58,7 @@ impl RateLimitError {
     }
 
     /// What a client may read: nothing of what is misconfigured.
-    #[cfg(any(feature = "http", feature = "tonic"))]
+    #[cfg(feature = "http")]
     pub(crate) fn public_message(&self) -> String {
         match self {
             Self::Misconfigured(_) => "internal error".to_owned(),
@@ -126,10 +126,10 @@ pub struct StoreError {
 pub enum StoreErrorKind {
     /// The store does not serve: `on_unavailable` decides.
     Unavailable,
-    /// No answer in time, by a store that is up. Never answered by "allow": whoever can flood it
-    /// must not be able to switch limits off.
+    /// No answer in time, by a store that is up. Never answered by "allow": a client that can flood
+    /// it must not be able to switch limits off.
     TimedOut,
-    /// The store has no memory left. Never answered by "allow": whoever can fill the store could
+    /// The store has no memory left. Never answered by "allow": a client that can fill it could
     /// switch limits off.
     Full,
     /// A setting is wrong; waiting does not help.

@@ -1,5 +1,6 @@
-//! What a fuzzer feeds with bytes, one function each: built for `cargo fuzz`, and for the tests that replay what it has
-//! found. Each panics if something that holds for all input does not hold for this one.
+//! What a fuzzer feeds with bytes, one function each: built for `cargo fuzz`, and for the tests
+//! that replay what it has found. Each panics if something that holds for all input does not hold
+//! for this one.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,5 +1,5 @@
-// The README's links are for a repository and a registry. The first definition of a name counts: here they lead to the
-// pages of this build, and to the repository.
+// The README's links are for a repository and a registry. The first definition of a name counts:
+// here they lead to the pages of this build, and to the repository.
 #![cfg_attr(not(doctest), doc = include_str!("guide/readme_links.md"))]
 #![cfg_attr(not(doctest), doc = concat!(
     "\n[zh]: ", env!("CARGO_PKG_REPOSITORY"), "/blob/HEAD/README.zh-CN.md",
@@ -51,7 +51,8 @@ pub mod store;
 pub mod testkit;
 
 /// What [`RateLimitLayer`] is made of, and what it makes.
-#[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
+#[cfg(feature = "_layer")]
+#[cfg_attr(docsrs, doc(cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))))]
 pub mod layer {
     #[cfg(feature = "actix-web")]
     pub use crate::adapter::actix_web::RateLimitMiddleware;
@@ -63,13 +64,15 @@ pub mod layer {
 }
 
 pub use adapter::FromRateLimitError;
-#[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
+#[cfg(feature = "_layer")]
+#[cfg_attr(docsrs, doc(cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))))]
 pub use adapter::layer::RateLimitLayer;
 #[cfg(feature = "tower")]
 pub use adapter::tower::RateLimitClientLayer;
 #[cfg(feature = "http")]
 pub use adapter::{HeaderKey, HeaderKeyRejection, NamedHeader};
-#[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
+#[cfg(feature = "_layer")]
+#[cfg_attr(docsrs, doc(cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))))]
 pub use client_ip::by_client_ip;
 #[cfg(feature = "http")]
 pub use client_ip::{ClientIp, ClientIpRejection, InvalidProxy, TrustedProxies};

@@ -1,5 +1,5 @@
-//! Timers that go by real time, also under tokio's paused clock: a server on the other end of a connection does not know
-//! that the clock of a test stands still.
+//! Timers that go by real time, also under tokio's paused clock: a server on the other end of a
+//! connection does not know that the clock of a test stands still.
 
 use std::cell::Cell;
 use std::fmt;
@@ -56,8 +56,8 @@ async fn sleep_until(at: Instant, now: Instant) {
     if !are_apart(now, tokio::time::Instant::now()) {
         tokio::time::sleep_until(at.into()).await;
     }
-    // On a paused clock, tokio's timers fire as soon as nothing else is to be done. Then threads wait. While one does,
-    // that clock is not advanced, so nobody may rely on it.
+    // On a paused clock, tokio's timers fire as soon as nothing else is to be done. Then threads
+    // wait. While one does, that clock is not advanced, so nobody may rely on it.
     loop {
         let left = at.saturating_duration_since(Instant::now());
         // Timers are a millisecond coarse.

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Once the nodes agree on the new master, so does the store, within half a second; keys of other masters never notice.
+/// Once the nodes agree on the new master, so does the store, within half a second; keys of other
+/// masters never notice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fail_over_is_followed() {
     let mut cluster = RedisCluster::start_with(3, 1, &["--cluster-require-full-coverage", "no"]);

@@ -1,5 +1,5 @@
-//! Stacked rules whose keys are on several nodes: asked one after the other, and given back if one refuses, fails, or the
-//! caller gives up. Whatever dies in between, no limit is passed.
+//! Stacked rules whose keys are on several nodes: asked one after the other, and given back if one
+//! refuses, fails, or the caller gives up. Whatever dies in between, no limit is passed.
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};

@@ -81,7 +81,8 @@ async fn a_key_is_counted_exactly_while_its_slot_moves() {
     moves(on(&cluster).await.scripts(false), &cluster, Algorithm::FixedWindow).await;
 }
 
-/// Its command names no key, so a node that does not have a key any more would count anew instead of saying so.
+/// Its command names no key, so a node that does not have a key any more would count anew instead
+/// of saying so.
 #[tokio::test]
 async fn the_module_redis_cell_is_not_used() {
     let store = on(support::cluster::shared()).await.redis_cell(true);
@@ -132,7 +133,8 @@ async fn keys_of_one_slot_are_decided_together_also_when_some_of_them_have_moved
     assert!(store.acquire_all(&requests).await.unwrap().iter().all(|verdict| verdict.remaining == 2));
 }
 
-/// Many callers while all slots of a node go to another one and back: each is decided, and no limit is passed.
+/// Many callers while all slots of a node go to another one and back: each is decided, and no limit
+/// is passed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_call_is_lost_or_counted_twice_while_slots_move_under_load() {
     const MAX: u64 = 400;

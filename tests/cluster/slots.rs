@@ -44,8 +44,8 @@ async fn send(email: &str) -> Result<(), RateLimitError> {
     Ok(())
 }
 
-/// 4,096 addresses in 64 equal parts of the slots: by chance, chi-square is 63 with a standard deviation of 11. The checksum
-/// spreads numbered addresses better than chance.
+/// 4,096 addresses in 64 equal parts of the slots: by chance, chi-square is 63 with a standard
+/// deviation of 11. The checksum spreads numbered addresses better than chance.
 #[tokio::test]
 async fn keys_of_one_rule_spread_over_all_slots() {
     const PARTS: u16 = 64;
@@ -71,7 +71,8 @@ async fn keys_of_one_rule_spread_over_all_slots() {
     assert!(chi_square < 130.0, "{chi_square}: {parts:?}");
 }
 
-/// Whoever could choose the slot could put all of his load, or all of somebody's limits, on one node.
+/// Whoever could choose the slot could put all of his load, or all of somebody's limits, on one
+/// node.
 #[tokio::test]
 async fn no_value_chooses_its_slot() {
     let cluster = shared();

@@ -6,6 +6,7 @@
 mod algorithms;
 mod allowed;
 mod comments;
+mod durations;
 mod graph;
 mod links;
 mod manifests;

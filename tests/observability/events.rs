@@ -7,10 +7,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use proc_macro2::{TokenStream, TokenTree};
-use ratelimit_runtime::store::StoreErrorKind;
+use ratelimit_runtime::store::{Answer, Request, StoreError, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
-    Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, TrustedProxies, rate_limit,
+    Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Store, TrustedProxies,
+    rate_limit,
 };
 use syn::visit::{self, Visit};
 use tonic::codegen::http;
@@ -166,6 +167,8 @@ async fn what_happens_is_logged_as_it_is_documented() {
     store.fail_with(StoreErrorKind::Unavailable);
     let _ = faulty.acquire(&plain, &key).await;
     let _ = faulty.acquire(&rule("open").with_on_unavailable(OnUnavailable::Allow), &key).await;
+    store.fail_with(StoreErrorKind::Full);
+    let _ = faulty.acquire(&plain, &key).await;
 
     let mut server = RedisServer::start_with(&["--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"]);
     let on_redis = limiter(&server);
@@ -187,6 +190,62 @@ async fn what_happens_is_logged_as_it_is_documented() {
     assert!(unknown.is_empty(), "not documented: {unknown:#?}");
     let missed: Vec<_> = documented.difference(&seen).map(|kind| kind.name.as_str()).collect();
     assert_eq!(missed, ["login_expires"]);
+}
+
+/// A client can repeat its request as often as it likes, and does not fill the disk with the log.
+#[tokio::test]
+async fn what_goes_wrong_at_every_call_is_told_once() {
+    let (log, _listening) = Log::listen();
+    let missing = |policy| Rule::named(unique("missing"), Limit::per_hour(1)).with_policy(policy);
+    let (one, other) = (missing("never-set"), missing("never-set-either"));
+    let (shadow, key) = (missing("never-set").with_shadow(true), Key::of("alice"));
+    let memory = RateLimiter::memory();
+    for calls in 1..=5 {
+        for rule in [&one, &other] {
+            drop(tonic::Status::from(memory.acquire(rule, &key).await.unwrap_err()));
+        }
+        let _ = memory.acquire(&shadow, &key).await.unwrap();
+        assert_eq!((log.count("misconfigured"), log.count("shadow_failed")), (2, 1), "{calls}");
+        assert_eq!(log.count("failed"), 2 * calls, "each can be looked for");
+    }
+}
+
+/// A store without memory, with words of its own.
+struct Full(String);
+
+impl Full {
+    fn error<'a, T>(&self) -> Answer<'a, T> {
+        Answer::ready(Err(StoreError::new(StoreErrorKind::Full, self.0.clone())))
+    }
+}
+
+impl Store for Full {
+    fn acquire<'a>(&'a self, _: Request<'a>) -> Answer<'a, Verdict> {
+        self.error()
+    }
+
+    fn peek<'a>(&'a self, _: Request<'a>) -> Answer<'a, Verdict> {
+        self.error()
+    }
+
+    fn reset<'a>(&'a self, _: Request<'a>) -> Answer<'a, bool> {
+        self.error()
+    }
+}
+
+/// Without its memory a store decides nothing, whatever answers instead: that has to be seen.
+#[tokio::test]
+async fn a_store_without_memory_is_told_once() {
+    for policy in [OnUnavailable::Deny, OnUnavailable::Local, OnUnavailable::Allow] {
+        let (log, _listening) = Log::listen();
+        let store = Full(unique("no memory left"));
+        let limiter = RateLimiter::builder().store(store).on_unavailable(policy).build().unwrap();
+        for call in 0..5 {
+            let outcome = limiter.acquire(&Rule::named(unique("full"), Limit::per_hour(1)), &Key::of(&call)).await;
+            assert_eq!(outcome.is_err(), policy == OnUnavailable::Deny);
+        }
+        assert_eq!(log.count("full"), 1, "{policy}");
+    }
 }
 
 /// A proxy that names no client merges all of its clients: that is said, once for each reason, and

@@ -1,5 +1,5 @@
-//! Redis: what the store leaves on the server, the way there, faults, formats, and processes that share it.
-//! `RATELIMIT_TEST_REDIS_BIN` chooses another server binary.
+//! Redis: what the store leaves on the server, the way there, faults, formats, and processes that
+//! share it. `RATELIMIT_TEST_REDIS_BIN` chooses another server binary.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 

@@ -21,8 +21,8 @@ fn full_server(policy: &str) -> RedisServer {
     RedisServer::start_with(&["--maxmemory", "4mb", "--maxmemory-policy", policy])
 }
 
-/// Fills the server with new keys, of which each is admitted, as an attacker does who has many addresses; says whether it
-/// was refused.
+/// Fills the server with new keys, of which each is admitted, as an attacker does who has many
+/// addresses; says whether it was refused.
 async fn mint(store: &Arc<RedisStore>, round: usize, limit: Limit) -> bool {
     let mut calls = JoinSet::new();
     for number in 0..1_000 {

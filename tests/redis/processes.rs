@@ -60,7 +60,8 @@ fn a_killed_process_leaves_no_key_without_an_expiry_and_no_permit_too_many() {
         assert!(seen <= MAX, "{seen} of {MAX} were admitted");
         assert_keys_expire(&server, 2);
     }
-    // The last one is left to itself until the shared key is spent: what the dead were charged stays charged.
+    // The last one is left to itself until the shared key is spent: what the dead were charged
+    // stays charged.
     let limiter = RateLimiter::builder().redis(&url).prefix(prefix.as_str()).build().unwrap();
     let rule = Rule::new("hammer", Limit::per_hour(MAX as u64));
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
@@ -125,7 +126,8 @@ fn multi_thread() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
-/// The installed limiter is the process's, so this is one test, and no other one in this program uses it.
+/// The installed limiter is the process's, so this is one test, and no other one in this program
+/// uses it.
 #[test]
 fn one_installed_limiter_serves_several_runtimes_one_after_the_other_and_at_once() {
     let server = shared();

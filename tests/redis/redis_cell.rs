@@ -1,7 +1,8 @@
-//! The leaky bucket beside redis-cell, the Redis module: as an oracle for the script, and in its place.
+//! The leaky bucket beside redis-cell, the Redis module: as an oracle for the script, and in its
+//! place.
 //!
-//! The module is the one that `RATELIMIT_TEST_REDIS_CELL` names, or is built by scripts/redis-cell.sh. Where there is none,
-//! the tests that need it say so and are skipped.
+//! The module is the one that `RATELIMIT_TEST_REDIS_CELL` names, or is built by
+//! scripts/redis-cell.sh. Where there is none, the tests that need it say so and are skipped.
 
 #![allow(
     clippy::unwrap_used,
@@ -65,7 +66,8 @@ async fn ask(store: &RedisStore, key: &str, limit: Limit, cost: u64) -> Verdict 
     store.acquire(Request::new(key.as_bytes(), LEAKY, &[limit]).with_cost(cost)).await.unwrap()
 }
 
-/// What the module says when it is asked by hand: limited, limit, remaining, retry after, reset after.
+/// What the module says when it is asked by hand: limited, limit, remaining, retry after, reset
+/// after.
 fn throttle(server: &RedisServer, key: &str, limit: Limit, cost: u64) -> [i64; 5] {
     let number = |n: u64| n.to_string();
     let (burst, max, seconds) = (number(limit.capacity() - 1), number(limit.max()), number(limit.window().as_secs()));
@@ -74,7 +76,8 @@ fn throttle(server: &RedisServer, key: &str, limit: Limit, cost: u64) -> [i64; 5
     numbers.try_into().unwrap()
 }
 
-/// The script says what the module says, as far as the module says it; its waits are exact and the module's rounded.
+/// The script says what the module says, as far as the module says it; its waits are exact and the
+/// module's rounded.
 fn same(ours: Verdict, theirs: [i64; 5], limit: Limit, context: &str) {
     let context = format!("{ours:?} and {theirs:?} under {limit:?}: {context}");
     let [limited, most, remaining, retry, reset] = theirs;
@@ -122,7 +125,8 @@ async fn a_burst_is_decided_as_the_module_does() {
     }
 }
 
-/// As time passes, too. A step is compared only where neither the clock nor this machine decides it.
+/// As time passes, too. A step is compared only where neither the clock nor this machine decides
+/// it.
 #[tokio::test]
 async fn arrivals_over_time_are_decided_as_the_module_does() {
     let Some(server) = server() else { return };

@@ -1,4 +1,5 @@
-//! Replies that come twice, not at all, or in another order: no caller is told what was said to another one.
+//! Replies that come twice, not at all, or in another order: no caller is told what was said to
+//! another one.
 //!
 //! `RATELIMIT_REPLIES_SECONDS` makes each case go on for so long.
 
@@ -130,7 +131,8 @@ async fn on_a_list(store: Arc<RedisStore>, seen: Arc<Seen>, key: String) {
     }
 }
 
-/// Lets callers ask until `is_enough`; says how many answers there were, and how many that were for others.
+/// Lets callers ask until `is_enough`; says how many answers there were, and how many that were for
+/// others.
 async fn told(server: &RedisServer, store: RedisStore, is_enough: impl Fn() -> bool) -> (u64, u64) {
     let (store, seen) = (Arc::new(store.deny_cache(false)), Arc::new(Seen::default()));
     timeout(PATIENCE, store.ready()).await.unwrap().unwrap();

@@ -1,6 +1,6 @@
-//! The ring, in which Redis keeps the log of calls that may weigh anything: the same answers as the memory store to the
-//! microsecond while it grows, wraps around, shrinks and starts anew, and what it leaves on the server.
-//! The random runs are in `random_runs`; here is what they may miss.
+//! The ring, in which Redis keeps the log of calls that may weigh anything: the same answers as the
+//! memory store to the microsecond while it grows, wraps around, shrinks and starts anew, and what
+//! it leaves on the server. The random runs are in `random_runs`; here is what they may miss.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
@@ -30,7 +30,8 @@ pub(super) struct Admitted {
     pub(super) held: bool,
 }
 
-/// A log in memory and the same on Redis. Everything done is done to both, and what they say compared.
+/// A log in memory and the same on Redis. Everything done is done to both, and what they say
+/// compared.
 pub(super) struct Pair {
     memory: MemoryStore,
     redis: RedisStore,

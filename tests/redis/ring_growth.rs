@@ -1,5 +1,6 @@
-//! A long ring makes room in bounded pieces: what the script reads and writes is counted, call by call, while the log
-//! grows to 100,000 entries, wraps around, is refunded and shrinks; and its answers stay those of the memory store.
+//! A long ring makes room in bounded pieces: what the script reads and writes is counted, call by
+//! call, while the log grows to 100,000 entries, wraps around, is refunded and shrinks; and its
+//! answers stay those of the memory store.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -22,11 +23,12 @@ const MINUTE: u64 = 60_000_000;
 const HOUR: u64 = 60 * MINUTE;
 /// What may go through Lua in one call. A copy of 64 KB takes far less than 250 µs.
 const MOST_BYTES: usize = 64 * 1024;
-/// Two to load it; and a refusal goes past entries three times for each of two limits: what has expired, what is in the way,
-/// and what of that is not reserved. Each time it reads 2, 32 and 256 slots, the sums, and a block; at a gap and at the
-/// physical end the sums and a block again.
+/// Two to load it; and a refusal goes past entries three times for each of two limits: what has
+/// expired, what is in the way, and what of that is not reserved. Each time it reads 2, 32 and 256
+/// slots, the sums, and a block; at a gap and at the physical end the sums and a block again.
 const MOST_COMMANDS: usize = 2 + 3 * 2 * 9;
-/// Redis itself copies a string of this length at most, to give back the room it has added of its own accord.
+/// Redis itself copies a string of this length at most, to give back the room it has added of its
+/// own accord.
 const MOST_COPIED: usize = 1_500_000;
 
 /// What one script call did to the key.

@@ -1,4 +1,5 @@
-//! Calls that share commands, from several threads and several processes: every one is counted, and counted once.
+//! Calls that share commands, from several threads and several processes: every one is counted, and
+//! counted once.
 
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -107,7 +108,8 @@ async fn four_workers_count_exactly_on_few_keys_and_on_many() {
     }
 }
 
-/// Stores that begin a log in different ways, each on its own connection and thread, all at once on one key.
+/// Stores that begin a log in different ways, each on its own connection and thread, all at once on
+/// one key.
 #[test]
 fn layouts_that_differ_share_one_exact_limit() {
     const MAX: u64 = 400;

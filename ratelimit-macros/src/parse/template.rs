@@ -89,6 +89,13 @@ impl Reader<'_> {
         }
     }
 
+    /// What other languages write before the `{` of a placeholder, if it stands before the one at
+    /// `start`.
+    fn mark_before(&self, start: usize) -> Option<char> {
+        let mark = *self.chars.get(start.checked_sub(1)?)?;
+        (self.chars.get(start) == Some(&'{') && matches!(mark, '$' | '#')).then_some(mark)
+    }
+
     /// A placeholder, from its opening bracket to its closing one.
     fn bracketed(&mut self, open: char, close: char) {
         let start = self.at;
@@ -110,6 +117,15 @@ impl Reader<'_> {
                 return;
             }
         };
+        if let Some(mark) = self.mark_before(start) {
+            let whole: String = self.chars.get(start..=end).unwrap_or_default().iter().collect();
+            let name: String = self.chars.get(inside..end).unwrap_or_default().iter().collect();
+            let message = format!(
+                "this `{mark}` would be a part of the key: did you mean `{whole}`? (for the character itself write \
+                 `{mark}<{name}>`)"
+            );
+            self.faults.push(Fault { at: start - 1..end + 1, message });
+        }
         self.end_of_text();
         match read(self.chars, inside..end) {
             Ok(placeholder) => self.pieces.push(Piece::Placeholder(placeholder)),
@@ -161,6 +177,8 @@ mod tests {
             ("<a><b>", "a b"),
             ("<<a>>{{b}}", "\"<a>{b}\""),
             ("<a>>>", "a \">\""),
+            ("$<a>#<b>", "\"$\" a \"#\" b"),
+            ("${{a}}", "\"${a}\""),
             ("< a >", "a"),
             ("grüße <größe>", "\"grüße \" größe"),
         ] {
@@ -175,6 +193,11 @@ mod tests {
             ("<email:<ip>", "this `<` is never closed"),
             ("<a}", "this `<` is never closed"),
             ("{a", "this `{` is never closed"),
+            (
+                "${email}",
+                "this `$` would be a part of the key: did you mean `{email}`? (for the character itself write `$<email>`)",
+            ),
+            ("user:#{user.id}", "did you mean `{user.id}`? (for the character itself write `#<user.id>`)"),
             ("a>", "`>` closes nothing: write `>>`"),
             ("a}", "`}` closes nothing"),
             ("<>", "empty placeholder"),

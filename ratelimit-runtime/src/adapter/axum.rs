@@ -1,6 +1,6 @@
 //! Refusals as axum responses, and as what handlers return in their place; extractors for keys.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use axum::extract::connect_info::MockConnectInfo;
 use axum::extract::{ConnectInfo, FromRequestParts};
@@ -32,8 +32,8 @@ impl From<RateLimitError> for Response {
     }
 }
 
-/// `429`, `413`, `503` or `500`, and no more than that: a `Response` says also when to come back,
-/// and that caches leave it alone.
+/// `429`, `413`, `503` or `500` alone: a `Response` has `Retry-After` and `Cache-Control: no-store`
+/// as well.
 impl From<RateLimitError> for StatusCode {
     fn from(error: RateLimitError) -> Self {
         error.log_if_misconfigured();
@@ -41,8 +41,8 @@ impl From<RateLimitError> for StatusCode {
     }
 }
 
-/// The status and what a client may read: a `Response` says also when to come back, and that caches
-/// leave it alone.
+/// The status and the message for clients: a `Response` has `Retry-After` and
+/// `Cache-Control: no-store` as well.
 impl From<RateLimitError> for (StatusCode, String) {
     fn from(error: RateLimitError) -> Self {
         error.log_if_misconfigured();
@@ -68,9 +68,10 @@ impl IntoResponse for ClientIpRejection {
 }
 
 /// The other end of the connection, or what a test says in place of it.
-pub(super) fn peer(extensions: &Extensions) -> Option<SocketAddr> {
+pub(super) fn peer(extensions: &Extensions) -> Option<IpAddr> {
     let connected = extensions.get().map(|ConnectInfo(peer)| *peer);
-    connected.or_else(|| extensions.get().map(|MockConnectInfo(peer)| *peer))
+    let peer: Option<SocketAddr> = connected.or_else(|| extensions.get().map(|MockConnectInfo(peer)| *peer));
+    peer.map(|peer| peer.ip())
 }
 
 impl<N: NamedHeader, S: Sync> FromRequestParts<S> for HeaderKey<N> {

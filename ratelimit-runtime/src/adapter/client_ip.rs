@@ -1,18 +1,18 @@
 //! [`ClientIp`] of what a framework knows of a request.
 
-use std::net::SocketAddr;
+use std::net::IpAddr;
 
 use crate::client_ip::{ClientIp, ClientIpRejection, Lines, TrustedProxies};
 use crate::limiter::find;
 
-/// `proxies` are those that were set for this part of the server; without any, those of the limiter
-/// in force count.
+/// The client of a request on a connection from `peer`. `proxies` are those that were set for this
+/// part of the server; without any, those of the limiter in force count.
 pub(super) fn client_ip<'a>(
-    peer: Option<SocketAddr>,
+    peer: Option<IpAddr>,
     proxies: Option<&TrustedProxies>,
     lines: impl Fn(&str) -> Lines<'a>,
 ) -> Result<ClientIp, ClientIpRejection> {
-    let peer = peer.ok_or(ClientIpRejection::UnknownPeer)?.ip();
+    let peer = peer.ok_or(ClientIpRejection::UnknownPeer)?;
     match proxies {
         Some(proxies) => proxies.client_of(peer, lines),
         None => find::trusted_proxies().client_of(peer, lines),
@@ -20,7 +20,6 @@ pub(super) fn client_ip<'a>(
 }
 
 /// The lines of a header of the crate `http`.
-#[cfg(any(feature = "axum", feature = "poem", feature = "tonic"))]
 pub(super) fn lines<'a>(headers: &'a http::HeaderMap) -> impl Fn(&str) -> Lines<'a> {
     move |name| headers.get_all(name).iter().map(http::HeaderValue::as_bytes).collect()
 }

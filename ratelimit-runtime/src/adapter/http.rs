@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use http::{HeaderMap, Response, StatusCode};
 
+use super::client_ip::{client_ip, lines};
 use super::header_key::HeaderKeyRejection;
 use crate::limiter::find;
 use crate::{ClientIp, ClientIpRejection, RateLimitError};
@@ -20,7 +21,6 @@ impl RateLimitError {
     }
 
     /// The status of that response.
-    #[cfg(any(feature = "actix-web", feature = "axum", feature = "poem"))]
     pub(super) fn http_status(&self) -> StatusCode {
         find::responses().status(self)
     }
@@ -50,7 +50,7 @@ impl ClientIp {
     /// [`ClientIpRejection::UnnamedClient`], and only where those proxies are
     /// [strict](crate::TrustedProxies::strict).
     pub fn of(peer: IpAddr, headers: &HeaderMap) -> Result<Self, ClientIpRejection> {
-        find::trusted_proxies().client_ip(peer, headers)
+        client_ip(Some(peer), None, lines(headers))
     }
 }
 
@@ -61,12 +61,11 @@ impl ClientIpRejection {
     pub fn to_http_response(&self) -> Response<String> {
         match self.misconfigured() {
             Some(error) => error.to_http_response(),
-            None => find::responses().response_without_key(StatusCode::BAD_REQUEST, &self.to_string()),
+            None => find::responses().response_without_key(self.http_status(), &self.to_string()),
         }
     }
 
     /// The status of that response.
-    #[cfg(any(feature = "actix-web", feature = "poem"))]
     pub(super) fn http_status(self) -> StatusCode {
         self.misconfigured().map_or(StatusCode::BAD_REQUEST, |error| error.http_status())
     }

@@ -4,7 +4,7 @@
 pub(crate) mod actix_web;
 #[cfg(feature = "axum")]
 mod axum;
-#[cfg(any(feature = "actix-web", feature = "axum", feature = "poem", feature = "tonic"))]
+#[cfg(feature = "http")]
 mod client_ip;
 #[cfg(feature = "tower")]
 mod grpc;
@@ -12,7 +12,7 @@ mod grpc;
 mod header_key;
 #[cfg(feature = "http")]
 mod http;
-#[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
+#[cfg(feature = "_layer")]
 pub(crate) mod layer;
 #[cfg(feature = "poem")]
 pub(crate) mod poem;

@@ -1,6 +1,6 @@
 //! Refusals as gRPC statuses, and parts of keys from gRPC requests.
 
-use std::net::SocketAddr;
+use std::net::IpAddr;
 
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Extensions, Request, Status};
@@ -29,7 +29,7 @@ impl<T> TryFrom<&Request<T>> for ClientIp {
     type Error = Status;
 
     fn try_from(request: &Request<T>) -> Result<Self, Status> {
-        Ok(client_ip(request.remote_addr(), request.extensions().get(), lines(request.metadata().as_ref()))?)
+        Ok(client_ip(peer(request.extensions()), request.extensions().get(), lines(request.metadata().as_ref()))?)
     }
 }
 
@@ -44,8 +44,9 @@ impl From<ClientIpRejection> for Status {
 }
 
 /// The other end of the connection, with TLS or without.
-pub(super) fn peer(extensions: &Extensions) -> Option<SocketAddr> {
-    Request::from_parts(MetadataMap::new(), extensions.clone(), ()).remote_addr()
+pub(super) fn peer(extensions: &Extensions) -> Option<IpAddr> {
+    let peer = Request::from_parts(MetadataMap::new(), extensions.clone(), ()).remote_addr();
+    peer.map(|peer| peer.ip())
 }
 
 /// From the metadata of a request.

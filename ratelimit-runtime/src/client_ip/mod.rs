@@ -7,11 +7,10 @@ mod trusted_proxies;
 use std::fmt;
 use std::net::IpAddr;
 
-#[cfg(any(feature = "actix-web", feature = "axum", feature = "poem", feature = "tonic"))]
 pub(crate) use self::trusted_proxies::Lines;
 pub use self::trusted_proxies::{InvalidProxy, TrustedProxies};
 use crate::error::RateLimitError;
-#[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
+#[cfg(feature = "_layer")]
 use crate::key::Key;
 use crate::key::{KeyPart, KeyWriter};
 
@@ -104,7 +103,7 @@ impl std::error::Error for ClientIpRejection {}
 /// # Errors
 ///
 /// [`ClientIpRejection`] when the address is not known.
-#[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
+#[cfg(feature = "_layer")]
 pub fn by_client_ip<Q>(request: &Q) -> Result<Key, ClientIpRejection>
 where
     for<'a> ClientIp: TryFrom<&'a Q, Error = ClientIpRejection>,

@@ -1,4 +1,4 @@
-//! [`TrustedProxies`]: whose word on the client's address is taken.
+//! [`TrustedProxies`]: the proxies whose forwarding headers are trusted.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -14,11 +14,12 @@ use super::address::address;
 use super::{ClientIp, ClientIpRejection, forwarded};
 use crate::observe;
 
-/// The proxies whose word on the client's address is taken. None, unless this is set up, by
-/// [`RateLimiterBuilder::trusted_proxies`](crate::RateLimiterBuilder::trusted_proxies): then it
-/// holds wherever that limiter is [in force](crate::RateLimiter::current). For a part of a server
-/// another value takes its place, by `RateLimitLayer::trusted_proxies`, or as `app_data` of
-/// actix-web or `data` of poem.
+/// Proxies whose forwarding headers [`ClientIp`] trusts. None by default.
+///
+/// [`RateLimiterBuilder::trusted_proxies`](crate::RateLimiterBuilder::trusted_proxies) sets them
+/// wherever that limiter is [in force](crate::RateLimiter::current). For a part of a server another
+/// value takes its place, by `RateLimitLayer::trusted_proxies`, or as `app_data` of actix-web or
+/// `data` of poem.
 ///
 /// From the right end of `Forwarded` (RFC 7239) and `X-Forwarded-For`, where the nearest proxy
 /// writes, addresses of trusted proxies are skipped; the first other one is the client. What stands
@@ -52,7 +53,7 @@ pub struct TrustedProxies {
     fields: Fields,
     strict: bool,
     /// A bit for each [`Unnamed`] that was logged.
-    told: Arc<AtomicU8>,
+    logged: Arc<AtomicU8>,
 }
 
 /// The header fields that are read.
@@ -179,7 +180,7 @@ impl TrustedProxies {
         match self.named(peer, lines) {
             Ok(client) => Ok(ClientIp(client)),
             Err((proxy, reason)) => {
-                self.tell(proxy, reason);
+                self.log_once(proxy, reason);
                 if self.strict { Err(ClientIpRejection::UnnamedClient) } else { Ok(ClientIp(proxy)) }
             }
         }
@@ -215,9 +216,9 @@ impl TrustedProxies {
 
     /// Logs each reason once.
     #[cold]
-    fn tell(&self, proxy: IpAddr, reason: Unnamed) {
+    fn log_once(&self, proxy: IpAddr, reason: Unnamed) {
         let bit = 1 << reason as u8;
-        if self.told.load(Ordering::Relaxed) & bit == 0 && self.told.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
+        if self.logged.load(Ordering::Relaxed) & bit == 0 && self.logged.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
             observe::log::no_client(proxy, reason.as_str());
         }
     }
@@ -294,7 +295,7 @@ mod tests {
             // All are proxies: the furthest is what is known.
             ("10.0.0.3", "10.0.0.1", &["10.0.0.3, 10.0.0.2"]),
             ("10.0.0.1", "10.0.0.1", &[]),
-            // What is no address ends the chain of those who vouch.
+            // What is no address ends the chain of trusted ones.
             ("10.0.0.2", "10.0.0.1", &["9.9.9.9, unknown, 10.0.0.2"]),
             ("10.0.0.1", "10.0.0.1", &["9.9.9.9, "]),
         ] {

@@ -99,7 +99,7 @@ pub(crate) async fn acquire_all(group: &[OwnedCall]) -> Result<Vec<Decision>, Ra
 }
 
 /// The outcome, and where that is no admission, a part of the task's cooperation budget: a caller
-/// who asks again and again is answered at once each time, and must not keep its thread from other
+/// that asks again and again is answered at once each time, and must not keep its thread from other
 /// tasks.
 async fn cooperate<T>(outcome: Result<T, RateLimitError>) -> Result<T, RateLimitError> {
     if outcome.is_err() {

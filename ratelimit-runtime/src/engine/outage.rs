@@ -57,9 +57,9 @@ impl Engine {
     pub(super) fn answer_outage(&self, check: &Check<'_>, error: &StoreError) -> OutageAnswer {
         let answer = self.outage_answer(check, error);
         match answer {
-            OutageAnswer::Fallback => observe::degraded(check.name, Source::Fallback, error),
-            OutageAnswer::Unchecked => observe::degraded(check.name, Source::Nobody, error),
-            OutageAnswer::Error => {}
+            OutageAnswer::Fallback => observe::no_answer(check.name, Some(Source::Fallback), error),
+            OutageAnswer::Unchecked => observe::no_answer(check.name, Some(Source::Nobody), error),
+            OutageAnswer::Error => observe::no_answer(check.name, None, error),
         }
         answer
     }

@@ -42,7 +42,7 @@ impl Check<'_> {
         }
     }
 
-    /// The outcome of a check, whoever has decided it; a refusal may also be given as an error. In
+    /// The outcome of a check, whatever has decided it; a refusal may also be given as an error. In
     /// shadow mode a call runs whatever was decided, and where nothing was.
     #[cold]
     pub(super) fn conclude<T: Admission>(

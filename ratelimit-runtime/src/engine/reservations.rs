@@ -117,7 +117,7 @@ fn later(call: &OwnedCall, charge: Charge, settlement: Settlement) {
 
 /// Waits until the store serves, and settles the charge, unless it has expired by then.
 ///
-/// Without an answer nobody knows whether that was done. Then it is done again only where the
+/// Without an answer it is not known whether that was done. Then it is done again only where the
 /// ticket names an entry, which cannot be settled twice: in the log of a sliding window.
 async fn settle_while_it_counts(call: &OwnedCall, charge: Charge, settlement: Settlement) -> Result<(), StoreError> {
     let (start, mut pause) = (Instant::now(), FIRST_PAUSE);

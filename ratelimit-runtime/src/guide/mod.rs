@@ -1,11 +1,16 @@
 //! The guide, for reading from top to bottom:
 //!
 //! 1. [Quick start](quick_start): a limit, what a refusal is, Redis, a web handler.
-//! 2. [Choosing an algorithm](choosing_an_algorithm): what each admits around the edge of a window, and what it takes.
-//! 3. [Keys and security](keys_and_security): by whom calls are counted, and how attackers try to be somebody else.
-//! 4. [Web services](web_services): layers, proxies, browsers, 400 and 401, what a refused client reads.
-//! 5. [When the store fails](when_the_store_fails): who answers meanwhile, and how long a call waits.
-//! 6. [Testing your limits](testing): a clock that stands still, a limiter per test, a store that fails.
+//! 2. [Choosing an algorithm](choosing_an_algorithm): what each admits around the edge of a window,
+//!   and what it takes.
+//! 3. [Keys and security](keys_and_security): by whom calls are counted, and how attackers try to
+//!   be somebody else.
+//! 4. [Web services](web_services): layers, proxies, browsers, 400 and 401, what a refused client
+//!   reads.
+//! 5. [When the store fails](when_the_store_fails): who answers meanwhile, and how long a call
+//!   waits.
+//! 6. [Testing your limits](testing): a clock that stands still, a limiter per test, a store that
+//!   fails.
 //! 7. [Redis, Sentinel, Cluster](redis): URLs, settings, what a cluster changes.
 //! 8. [Observing](observing): the log, decisions, metrics.
 //! 9. [Migrating](migrating): from the scripts of articles, from other libraries.

@@ -125,8 +125,8 @@ impl RateLimiterBuilder {
         self
     }
 
-    /// The proxies whose word [`ClientIp`](crate::ClientIp) takes, where this is the limiter
-    /// [in force](crate::RateLimiter::current); none unless set. A
+    /// Proxies whose forwarding headers [`ClientIp`](crate::ClientIp) trusts, where this is the
+    /// limiter [in force](crate::RateLimiter::current). None by default. A
     /// [`RateLimitLayer`](crate::RateLimitLayer) may set others for what is inside of it.
     #[cfg(feature = "http")]
     pub fn trusted_proxies(mut self, proxies: crate::TrustedProxies) -> Self {

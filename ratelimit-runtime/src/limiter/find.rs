@@ -73,19 +73,19 @@ pub(crate) fn current() -> Arc<Engine> {
     Arc::clone(find().engine())
 }
 
-/// How the limiter in force here says no, if there is one.
+/// What refusals of the limiter in force here look like; the default if there is no limiter.
 #[cfg(feature = "http")]
 pub(crate) fn responses() -> crate::Responses {
     setting(|engine| engine.responses.clone())
 }
 
-/// Whether the limiter in force here tells older clients as well.
-#[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
+/// Whether responses of the limiter in force here have `X-RateLimit-*` as well.
+#[cfg(feature = "_layer")]
 pub(crate) fn legacy_headers() -> bool {
     setting(|engine| engine.responses.legacy)
 }
 
-/// Whom the limiter in force here believes, if there is one.
+/// The proxies that the limiter in force here trusts; none if there is no limiter.
 #[cfg(feature = "http")]
 pub(crate) fn trusted_proxies() -> crate::TrustedProxies {
     setting(|engine| engine.trusted_proxies.clone())
@@ -117,7 +117,7 @@ pub(super) fn scope<F: Future>(engine: Arc<Engine>, future: F) -> Scoped<F> {
     Scoped { inner: SCOPED.scope(Arc::new(Scope(engine)), future) }
 }
 
-#[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
+#[cfg(feature = "_layer")]
 pub(super) fn within<T>(engine: Arc<Engine>, work: impl FnOnce() -> T) -> T {
     SCOPED.sync_scope(Arc::new(Scope(engine)), work)
 }

@@ -102,7 +102,7 @@ impl RateLimiter {
     }
 
     /// Calls what uses this limiter and is no future.
-    #[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
+    #[cfg(feature = "_layer")]
     pub(crate) fn within<T>(&self, work: impl FnOnce() -> T) -> T {
         find::within(Arc::clone(&self.engine), work)
     }

@@ -22,7 +22,7 @@ impl Outcome {
     #[inline]
     pub(super) fn of(decision: &Decision, shadow: bool) -> Self {
         if decision.is_allowed() {
-            // Where nobody has decided, nobody knows what is left.
+            // Of an unchecked call it is not known what is left.
             let is_near = decision.remaining < decision.limit.div_ceil(10) && decision.source != Source::Nobody;
             return if is_near { Self::NearLimit } else { Self::Allowed };
         }

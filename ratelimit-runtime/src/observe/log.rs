@@ -7,6 +7,7 @@ use std::io::Write as _;
 use tracing::field;
 use tracing::level_filters::LevelFilter;
 
+use super::episodes::Episodes;
 use super::labels::{self, Outcome};
 use super::observation::Observed;
 use crate::decision::Source;
@@ -15,7 +16,6 @@ use crate::error::{RateLimitError, StoreError};
 /// What became of calls.
 const DECISION: &str = "ratelimit_runtime::decision";
 /// How the servers of a store are.
-#[cfg(feature = "redis")]
 const CONNECTION: &str = "ratelimit_runtime::connection";
 /// What is set up wrongly.
 const SETUP: &str = "ratelimit_runtime::setup";
@@ -61,8 +61,24 @@ pub(super) fn degraded(rule: &str, source: Source, error: &StoreError) {
     tracing::debug!(name: "degraded", target: DECISION, rule, source, %error, "the store gives no answer");
 }
 
-/// A check failed; its rule never refuses.
+/// A store has no memory left: once per episode.
+#[cold]
+pub(super) fn full(error: &StoreError) {
+    static EPISODES: Episodes = Episodes::new();
+    if EPISODES.begins("", error.message()) {
+        tracing::warn!(
+            name: "full", target: CONNECTION, %error,
+            "the store has no memory left; calls are limited by each process, or refused where `on_unavailable` is `deny`"
+        );
+    }
+}
+
+/// A check failed; its rule never refuses. Once per episode of a rule and an error.
 pub(crate) fn shadow_failed(rule: &str, error: &RateLimitError) {
+    static EPISODES: Episodes = Episodes::new();
+    if !EPISODES.begins(rule, &error.to_string()) {
+        return;
+    }
     tracing::warn!(
         name: "shadow_failed", target: DECISION, rule, %error,
         "a check failed and its call runs: the rule is in shadow mode"
@@ -77,11 +93,15 @@ pub(crate) fn unsettled(rule: &str, settlement: &dyn Debug, error: &StoreError) 
     );
 }
 
-#[cfg(any(feature = "http", feature = "tonic"))]
+#[cfg(feature = "http")]
 impl RateLimitError {
-    /// Logs what a client is not told.
+    /// Logs what a client is not told: once per episode of an error, because clients can repeat
+    /// their requests. What is wrong with a rule names it.
     pub(crate) fn log_if_misconfigured(&self) {
-        if let Self::Misconfigured(error) = self {
+        static EPISODES: Episodes = Episodes::new();
+        if let Self::Misconfigured(error) = self
+            && EPISODES.begins("", error.message())
+        {
             tracing::error!(name: "misconfigured", target: SETUP, %error, "the rate limiter is misconfigured");
         }
     }

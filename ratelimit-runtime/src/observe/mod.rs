@@ -2,12 +2,13 @@
 //! it; and so does what becomes of a store and of the connections to it.
 //!
 //! It goes to the log (`tracing`), to counters and histograms (`metrics`, with the feature of that
-//! name), and to whoever [collects](collect) the decisions of a future: tests, and adapters that
+//! name), and to what [collects](collect) the decisions of a future: tests, and adapters that
 //! write response headers. `guide::reference::observability` lists all names.
 
 mod collector;
 #[cfg(feature = "redis")]
 mod connection;
+mod episodes;
 mod labels;
 pub(crate) mod log;
 #[cfg_attr(not(feature = "metrics"), path = "no_metrics.rs")]
@@ -25,10 +26,10 @@ pub(crate) use self::observation::Observed;
 
 use self::labels::Outcome;
 use crate::decision::{Decision, Source};
-use crate::error::{RateLimitError, StoreError};
+use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::rule::Name;
 
-/// Counts a decision that nobody wants to be told of.
+/// Counts a decision that neither the log nor a collector takes.
 #[inline]
 pub(crate) fn count(decision: impl FnOnce() -> Decision, shadow: bool) {
     metrics::decision(|| {
@@ -37,13 +38,13 @@ pub(crate) fn count(decision: impl FnOnce() -> Decision, shadow: bool) {
     });
 }
 
-/// Whether anybody wants to be told of such decisions.
+/// Whether the log or a collector takes such decisions.
 #[inline]
 pub(crate) fn listens(allowed: bool, shadow: bool) -> bool {
     log::listens(allowed, shadow) || collector::listens()
 }
 
-/// Counts a decision, and tells whoever wants to know of it.
+/// Counts a decision, and tells the log and the collector.
 #[cold]
 pub(crate) fn decision(observed: &Observed<'_>) {
     count(|| *observed.decision, observed.shadow);
@@ -62,7 +63,13 @@ pub(crate) fn failed(rule: Name, error: &RateLimitError) {
     log::failed(rule.as_str(), error);
 }
 
-/// A store gave this error, and `source` answers instead.
-pub(crate) fn degraded(rule: Name, source: Source, error: &StoreError) {
-    log::degraded(rule.as_str(), source, error);
+/// A store gave this error; `source` answers instead, if anything does.
+#[cold]
+pub(crate) fn no_answer(rule: Name, source: Option<Source>, error: &StoreError) {
+    if error.kind() == StoreErrorKind::Full {
+        log::full(error);
+    }
+    if let Some(source) = source {
+        log::degraded(rule.as_str(), source, error);
+    }
 }

@@ -8,14 +8,14 @@ use sfv::{Integer, KeyRef, ListSerializer, StringRef, key_ref};
 use smallvec::SmallVec;
 
 use crate::decision::{Decision, Source, whole_seconds};
-#[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
+#[cfg(feature = "_layer")]
 use crate::observe::Observation;
 
 /// The name of a header field, in lower case, and its value.
 pub(crate) type Field = (&'static str, String);
 
 /// How many rules a response speaks of; a handler may have asked more.
-#[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
+#[cfg(feature = "_layer")]
 const MOST: usize = 10;
 
 /// One limit of a rule, as clients are told of it.
@@ -44,7 +44,7 @@ impl<'a> Item<'a> {
         Self { decision, quotas }
     }
 
-    #[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
+    #[cfg(feature = "_layer")]
     fn of_observation(observation: &'a Observation) -> Self {
         let quota = |(index, limit): (usize, &crate::rule::Limit)| {
             let capacity = observation.algorithm().capacity(limit);
@@ -67,7 +67,7 @@ pub(crate) struct Standings<'a>(Vec<Item<'a>>);
 impl<'a> Standings<'a> {
     /// After these decisions, and a refusal that need not be among them. Rules in shadow mode
     /// refuse no call, so they are not told of.
-    #[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
+    #[cfg(feature = "_layer")]
     pub(crate) fn after(observations: &'a [Observation], refusal: Option<&'a Decision>) -> Self {
         let mut standings = Self(Vec::new());
         for observation in observations.iter().filter(|observation| !observation.is_shadow()) {
@@ -83,7 +83,7 @@ impl<'a> Standings<'a> {
         standings
     }
 
-    #[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
+    #[cfg(feature = "_layer")]
     fn add(&mut self, item: Item<'a>) {
         // Of several decisions by one rule, on several keys, the strictest matters to the client.
         if let Some(known) = self.0.iter_mut().find(|known| known.decision.rule() == item.decision.rule()) {

@@ -3,8 +3,8 @@
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
 
-#[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
-use super::Told;
+#[cfg(feature = "_layer")]
+use super::RefusalDecision;
 use super::body::Body;
 use super::{Refusal, fields};
 use crate::error::RateLimitError;
@@ -159,8 +159,8 @@ impl Responses {
             for (name, value) in fields::of_refusal(decision, self.legacy) {
                 headers.extend(HeaderValue::from_str(&value).map(|value| (HeaderName::from_static(name), value)));
             }
-            #[cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))]
-            response.extensions_mut().insert(Told(*decision));
+            #[cfg(feature = "_layer")]
+            response.extensions_mut().insert(RefusalDecision(*decision));
         }
         response
     }

@@ -43,8 +43,8 @@ pub use crate::error::{StoreError, StoreErrorKind};
 ///    never keeps a key longer than its window from then on.
 /// 5. **Everything expires**: nothing outlives the longest window by itself.
 /// 6. [`Verdict::retry_after`] is the earliest moment at which the same request would be admitted
-///    if nobody else came, `None` where time does not end a refusal, and [`Verdict::remaining`] is
-///    never too high.
+///    if no other call arrives, `None` where time does not end a refusal, and
+///    [`Verdict::remaining`] is never too high.
 ///
 /// The conformance suite (feature `testkit`) is this contract as tests: run it on your store with
 /// `ratelimit_runtime::conformance!`.

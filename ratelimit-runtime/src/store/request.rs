@@ -130,7 +130,7 @@ impl<'a> Request<'a> {
 
     /// When the caller stops waiting; `None` where it waits as long as it takes. A store need not
     /// look at it: the limiter drops an answer that is late. One that queues requests can leave out
-    /// those that nobody waits for any more.
+    /// those that are not waited for any more.
     #[must_use]
     pub fn timeout_at(&self) -> Option<Instant> {
         self.timeout_at

@@ -1,6 +1,6 @@
-//! What the compiler says: every file in `ui/fail` is a mistake with the words a user reads next to it, every file in
-//! `ui/pass` is a function of another shape, in a module that denies all warnings, called once more than
-//! is admitted.
+//! What the compiler says: every file in `ui/fail` is a mistake with the words a user reads next to
+//! it, every file in `ui/pass` is a function of another shape, in a module that denies all
+//! warnings, called once more than is admitted.
 //!
 //! One file alone: `cargo test -p ratelimit-ui -- trybuild=window_zero`. New words are written with
 //! `TRYBUILD=overwrite`; read the difference as someone who sees the message for the first time.
@@ -16,8 +16,8 @@ use ratelimit_runtime::RateLimitError;
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Calls a function that parses a number and admits one call in which that fails: those that succeed give their slot
-/// back.
+/// Calls a function that parses a number and admits one call in which that fails: those that
+/// succeed give their slot back.
 async fn only_failures_count<T>(call: impl AsyncFn(&'static str) -> Outcome<T>) {
     for _ in 0..2 {
         assert!(call("1").await.is_ok(), "what succeeds takes no slot");

@@ -1,4 +1,5 @@
-//! Random calls on a ring: the same answers as the memory store. `RATELIMIT_TEST_CASES` chooses how many runs there are.
+//! Random calls on a ring: the same answers as the memory store. `RATELIMIT_TEST_CASES` chooses how
+//! many runs there are.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The conformance suite, for a user who may run no scripts. It moves a clock of its own, so fixed windows, which go by
-//! the server's, are tried apart.
+//! The conformance suite, for a user who may run no scripts. It moves a clock of its own, so fixed
+//! windows, which go by the server's, are tried apart.
 
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{RedisStore, Store, conformance};

@@ -1,4 +1,5 @@
-//! Processes and connections that end at any moment: no key without an expiry, no admission too many.
+//! Processes and connections that end at any moment: no key without an expiry, no admission too
+//! many.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -108,8 +109,8 @@ fn processes_with_and_without_scripts_share_one_log() {
     killed_processes("log", ["plain", "scripts"]);
 }
 
-/// Passes connections on to `port`, and cuts them all once the clients have sent as many bytes as are left; more than
-/// that never arrives. Below zero, everything passes.
+/// Passes connections on to `port`, and cuts them all once the clients have sent as many bytes as
+/// are left; more than that never arrives. Below zero, everything passes.
 fn cutting_proxy(port: u16, left: Arc<AtomicI64>) -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap().port();
@@ -145,8 +146,8 @@ fn pass(mut from: TcpStream, mut to: TcpStream, left: &AtomicI64) {
     let _ = to.shutdown(Shutdown::Both);
 }
 
-/// A process that dies is a connection that ends in the middle of what it was sending. Here it does so behind every
-/// few bytes of an admission.
+/// A process that dies is a connection that ends in the middle of what it was sending. Here it does
+/// so behind every few bytes of an admission.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_ends_anywhere_leaves_all_or_nothing() {
     let server = without_scripts();

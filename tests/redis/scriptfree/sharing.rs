@@ -34,7 +34,8 @@ fn steps() -> impl Strategy<Value = Vec<(bool, Step)>> {
         1 => Just(Step::Reset),
         8 => prop_oneof![Just(1_u64), 1_u64..1_000, 1_u64..3_000_000, 1_u64..90_000_000_000]
             .prop_map(|micros| Step::Advance { micros }),
-        // Altogether less than any ban lasts: a ban that ends before the newest entry is counted as one by both.
+        // Altogether less than any ban lasts: a ban that ends before the newest entry is counted as
+        // one by both.
         1 => (1_u64..10_000).prop_map(|micros| Step::Behind { micros }),
     ];
     prop::collection::vec((any::<bool>(), step), 1..50)
@@ -53,7 +54,8 @@ fn request<'a>(key: &'a str, limits: &'a [Limit], cost: u64) -> Request<'a> {
     Request::new(key.as_bytes(), Algorithm::SlidingWindow, limits).with_cost(cost.min(most))
 }
 
-/// One key used by both kinds of store in turn, beside a key used by the scripts alone: all answers are the same.
+/// One key used by both kinds of store in turn, beside a key used by the scripts alone: all answers
+/// are the same.
 async fn play(stores: &[RedisStore; 2], clock: &FakeClock, shape: &[(Vec<u64>, u64)], steps: &[(bool, Step)]) {
     let [plain, scripted] = stores;
     let (shared, twin) = (unique("shared"), unique("twin"));
@@ -119,8 +121,8 @@ async fn play(stores: &[RedisStore; 2], clock: &FakeClock, shape: &[(Vec<u64>, u
     }
 }
 
-/// Where the clock has stepped back, waits are cut to what is left of the key's life, which the server's clock measures:
-/// it runs on between the two questions.
+/// Where the clock has stepped back, waits are cut to what is left of the key's life, which the
+/// server's clock measures: it runs on between the two questions.
 fn same(ours: Verdict, theirs: Verdict, stepped_back: bool, context: &str) {
     let context = format!("shared {ours:?} and scripts alone {theirs:?} differ at {context}");
     let exact =

@@ -12,8 +12,9 @@ use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use actix_web::{Error, HttpMessage as _, HttpResponse, ResponseError as _};
 
 use crate::adapter::header_key::HeaderKeyRejection;
-use crate::adapter::layer::{Decided, Fields, RateLimitLayer, RequestCheck, RequestRule, keep_out_of_caches};
-use crate::response::Told;
+use crate::adapter::layer::header_update::{Fields, HeaderUpdate, keep_out_of_caches};
+use crate::adapter::layer::{RateLimitLayer, RequestCheck, RequestRule};
+use crate::response::RefusalDecision;
 use crate::{ClientIpRejection, RateLimitError};
 
 /// A service whose responses tell of rate limits; made by [`RateLimitLayer`].
@@ -73,14 +74,14 @@ where
             }
         });
         Box::pin(async move {
-            let (answer, decided) = running.await;
+            let (answer, update) = running.await;
             match answer {
                 Ok(mut answer) => {
-                    tell(&decided, answer.response_mut());
+                    apply(&update, answer.response_mut());
                     Ok(answer)
                 }
                 Err(Failure::Ours(error, mut response)) => {
-                    tell(&decided, &mut response);
+                    apply(&update, &mut response);
                     Err(InternalError::from_response(error, response).into())
                 }
                 Err(Failure::Other(error)) => Err(error),
@@ -109,9 +110,9 @@ impl Failure {
     }
 }
 
-fn tell<B>(decided: &Decided, response: &mut HttpResponse<B>) {
-    let told = response.extensions_mut().remove::<Told>();
-    decided.tell(response.status().as_u16(), told, response.headers_mut());
+fn apply<B>(update: &HeaderUpdate, response: &mut HttpResponse<B>) {
+    let refusal = response.extensions_mut().remove::<RefusalDecision>();
+    update.apply(response.status().as_u16(), refusal, response.headers_mut());
 }
 
 impl Fields for HeaderMap {

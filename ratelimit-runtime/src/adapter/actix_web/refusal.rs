@@ -4,7 +4,7 @@ use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, ResponseError};
 
 use crate::adapter::header_key::HeaderKeyRejection;
-use crate::response::Told;
+use crate::response::RefusalDecision;
 use crate::{ClientIpRejection, FromRateLimitError, RateLimitError};
 
 /// As the [`Responses`](crate::Responses) of the limiter in force have it.
@@ -63,8 +63,8 @@ fn response(ours: http::Response<String>) -> HttpResponse {
         builder.insert_header((name.as_str(), value.as_bytes()));
     }
     let mut response = builder.body(body);
-    if let Some(told) = parts.extensions.remove::<Told>() {
-        response.extensions_mut().insert(told);
+    if let Some(decision) = parts.extensions.remove::<RefusalDecision>() {
+        response.extensions_mut().insert(decision);
     }
     response
 }

@@ -1,15 +1,13 @@
-//! [`RateLimitLayer`]: whole requests use one limiter, and their responses tell of the decisions. The frameworks' own
-//! modules make it a layer or a middleware of theirs.
+//! [`RateLimitLayer`]: whole requests use one limiter, and their responses tell of the decisions.
+//! The frameworks' own modules make it a layer or a middleware of theirs.
 
-mod told;
+pub(super) mod header_update;
 
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-#[cfg(feature = "actix-web")]
-pub(super) use self::told::Fields;
-pub(super) use self::told::{Decided, keep_out_of_caches};
+use self::header_update::HeaderUpdate;
 use crate::client_ip::TrustedProxies;
 use crate::error::RateLimitError;
 use crate::key::Key;
@@ -117,8 +115,8 @@ impl<R> RateLimitLayer<R> {
         self
     }
 
-    /// Whom [`ClientIp`](crate::ClientIp) believes inside of this layer, in place of those of the
-    /// [limiter](crate::RateLimiterBuilder::trusted_proxies).
+    /// Proxies whose forwarding headers [`ClientIp`](crate::ClientIp) trusts inside of this layer,
+    /// in place of those of the [limiter](crate::RateLimiterBuilder::trusted_proxies).
     pub fn trusted_proxies(mut self, proxies: TrustedProxies) -> Self {
         self.proxies = Some(proxies);
         self
@@ -149,12 +147,12 @@ impl<R> RateLimitLayer<R> {
     }
 
     /// Runs what answers a request. Gives the answer, and what was decided for it.
-    pub(super) fn run<F: Future>(&self, answer: F) -> impl Future<Output = (F::Output, Decided)> + use<R, F> {
+    pub(super) fn run<F: Future>(&self, answer: F) -> impl Future<Output = (F::Output, HeaderUpdate)> + use<R, F> {
         let (limiter, exposed) = (self.limiter.clone(), self.exposed);
         async move {
             let all = async {
                 let (answer, decisions) = observe::collect(answer).await;
-                (answer, Decided { decisions, legacy: find::legacy_headers(), exposed })
+                (answer, HeaderUpdate { decisions, legacy: find::legacy_headers(), exposed })
             };
             match limiter {
                 Some(limiter) => limiter.scope(all).await,
@@ -206,6 +204,12 @@ impl RequestCheck {
 
 /// What the key function of a [`RateLimitLayer`] may give: a [`Key`], or a `Result` whose error is
 /// an answer of the framework, or can become one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not what the key function of a layer returns",
+    label = "the key of this layer's rule is of that type",
+    note = "a key function returns a `Key`, as in `|_: &Request| key!(\"all\")` and `|request: &Request| Key::of(&value)`",
+    note = "or a `Result<Key, E>` where a request may have no key, and `E` becomes its response, as in `by_client_ip`"
+)]
 pub trait RequestKey<A> {
     /// The key, or the answer.
     ///

@@ -1,5 +1,7 @@
 //! Parts of keys as extractors of poem.
 
+use std::net::SocketAddr;
+
 use poem::{FromRequest, Request, RequestBody};
 
 use crate::adapter::client_ip::{client_ip, lines};
@@ -17,7 +19,7 @@ impl TryFrom<&Request> for ClientIp {
     type Error = ClientIpRejection;
 
     fn try_from(request: &Request) -> Result<Self, ClientIpRejection> {
-        let peer = request.remote_addr().as_socket_addr().copied();
+        let peer = request.remote_addr().as_socket_addr().map(SocketAddr::ip);
         client_ip(peer, request.extensions().get(), lines(request.headers()))
     }
 }

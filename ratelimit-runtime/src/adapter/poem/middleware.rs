@@ -4,8 +4,9 @@ use poem::error::ResponseError as _;
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response};
 
 use crate::adapter::header_key::HeaderKeyRejection;
-use crate::adapter::layer::{RateLimitLayer, RequestCheck, RequestRule, keep_out_of_caches};
-use crate::response::Told;
+use crate::adapter::layer::header_update::keep_out_of_caches;
+use crate::adapter::layer::{RateLimitLayer, RequestCheck, RequestRule};
+use crate::response::RefusalDecision;
 use crate::{ClientIpRejection, RateLimitError};
 
 /// An endpoint whose responses tell of rate limits; made by [`RateLimitLayer`].
@@ -43,10 +44,10 @@ impl<E: Endpoint, R: RequestRule<Request, Response> + Send + Sync> Endpoint for 
                 Err(error) => Ok(error.as_response()),
             }
         };
-        let (answer, decided) = self.layer.run(answer).await;
+        let (answer, update) = self.layer.run(answer).await;
         let mut response = answer?;
-        let told = response.extensions_mut().remove::<Told>();
-        decided.tell(response.status().as_u16(), told, response.headers_mut());
+        let refusal = response.extensions_mut().remove::<RefusalDecision>();
+        update.apply(response.status().as_u16(), refusal, response.headers_mut());
         Ok(response)
     }
 }
@@ -58,7 +59,7 @@ fn responded(mut error: poem::Error) -> poem::Result<Response> {
         // The response of an error has the extensions of the error, not those that it was made
         // with.
         if let Some(decision) = refusal.decision().copied() {
-            error.set_data(Told(decision));
+            error.set_data(RefusalDecision(decision));
         }
         return Ok(error.into_response());
     }

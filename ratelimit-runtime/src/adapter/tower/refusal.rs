@@ -6,7 +6,7 @@ use http::{Method, Request, Response, StatusCode, Version};
 use super::body::LimitedBody;
 use crate::adapter::grpc;
 use crate::adapter::header_key::HeaderKeyRejection;
-use crate::adapter::layer::keep_out_of_caches;
+use crate::adapter::layer::header_update::keep_out_of_caches;
 use crate::{ClientIpRejection, RateLimitError};
 
 /// What the client of a request speaks.

@@ -12,7 +12,7 @@ use tower_service::Service;
 use super::body::LimitedBody;
 use super::refusal::{NoKey, Protocol};
 use crate::adapter::layer::{Limited, RateLimitLayer, RequestCheck, RequestKey, Unlimited};
-use crate::response::Told;
+use crate::response::RefusalDecision;
 
 impl<S, R: Clone> Layer<S> for RateLimitLayer<R> {
     type Service = RateLimitService<S, R>;
@@ -45,10 +45,10 @@ impl<S, R> RateLimitService<S, R> {
     {
         let running = self.layer.run(answer);
         Box::pin(async {
-            let (mut answer, decided) = running.await;
+            let (mut answer, update) = running.await;
             if let Ok(response) = &mut answer {
-                let told = response.extensions_mut().remove::<Told>();
-                decided.tell(response.status().as_u16(), told, response.headers_mut());
+                let refusal = response.extensions_mut().remove::<RefusalDecision>();
+                update.apply(response.status().as_u16(), refusal, response.headers_mut());
             }
             answer
         })

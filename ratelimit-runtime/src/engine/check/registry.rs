@@ -43,7 +43,7 @@ impl Registry {
     /// # Errors
     ///
     /// `Misconfigured` when an explicit name stands for different windows or algorithms. Two
-    /// functions of one derived name are only logged, once: nobody chose the name, and refusing
+    /// functions of one derived name are only logged, once: the name was not chosen, and refusing
     /// calls would make things worse.
     pub(super) fn meet(&self, rule: &Rule) -> Result<(), RateLimitError> {
         let name = rule.full_name();

@@ -6,8 +6,8 @@
 //!
 //! One lock guards all queues of a limiter, and is never kept across an `.await`. A turn that comes
 //! between two looks at the queue is not lost: [`Notify`] keeps one notification until it is
-//! awaited, and whoever wakes looks at the queue again, so that one notification too many does no
-//! harm.
+//! awaited, and a caller that wakes looks at the queue again, so that one notification too many
+//! does no harm.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};

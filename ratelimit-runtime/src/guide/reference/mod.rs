@@ -2,8 +2,8 @@
 //!
 //! - [The attribute](attribute): its arguments, their defaults and bounds, the grammar of keys.
 //! - [The algorithms](algorithms): what each counts, promises and takes; what works where.
-//! - [Redis](redis): URLs, settings, permissions. [What is stored](redis_format). [When it is full](memory_pressure).
-//!   [When it fails](failures).
+//! - [Redis](redis): URLs, settings, permissions. [What is stored](redis_format). [When it is
+//!   full](memory_pressure). [When it fails](failures).
 //! - [Observability](observability): metrics, alerts, events.
 //! - [Performance](performance): what a check costs, beside what else people use.
 //! - [The expansions](expansion): what the attribute makes of a function.

@@ -18,7 +18,7 @@ pub(crate) fn decision(decided: impl FnOnce() -> (Name, Outcome, Source)) {
     add(rule, place, outcome, || labels::source(source));
 }
 
-/// A check that nobody has decided.
+/// A check that was not decided.
 pub(crate) fn failure(failed: impl FnOnce() -> (Name, Outcome)) {
     let (rule, outcome) = failed();
     add(rule, outcome as usize * SOURCES, outcome, || "none");

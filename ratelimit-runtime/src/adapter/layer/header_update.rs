@@ -1,8 +1,8 @@
-//! What was decided, as header fields for a response.
+//! [`HeaderUpdate`]: what was decided for a request, as header fields of its response.
 
 use crate::decision::{Decision, whole_seconds};
 use crate::observe::Observation;
-use crate::response::{Standings, Told, legacy_fields, reset};
+use crate::response::{RefusalDecision, Standings, legacy_fields, reset};
 
 /// The header fields of a response, of whatever crate. Names are in lower case.
 pub(in crate::adapter) trait Fields {
@@ -16,12 +16,12 @@ pub(in crate::adapter) trait Fields {
     fn add(&mut self, name: &'static str, value: &str);
 }
 
-/// What was decided for a response, and what of it is told.
-pub(in crate::adapter) struct Decided {
+/// The header fields that the decisions made for a request add to its response.
+pub(in crate::adapter) struct HeaderUpdate {
     pub(super) decisions: Vec<Observation>,
-    /// Whether older clients are told as well.
+    /// Whether `X-RateLimit-*` are among them.
     pub(super) legacy: bool,
-    /// Whether scripts of other origins may read it.
+    /// Whether `Access-Control-Expose-Headers` names them.
     pub(super) exposed: bool,
 }
 
@@ -38,16 +38,17 @@ pub(in crate::adapter) fn keep_out_of_caches(headers: &mut impl Fields) {
     }
 }
 
-impl Decided {
-    /// Tells of it in a response, which may be a refusal that tells of itself.
-    pub(in crate::adapter) fn tell(&self, status: u16, told: Option<Told>, headers: &mut impl Fields) {
+impl HeaderUpdate {
+    /// Writes them into the headers of a response of this status. `refusal` is the decision whose
+    /// fields the response already has, if it is a refusal.
+    pub(in crate::adapter) fn apply(&self, status: u16, refusal: Option<RefusalDecision>, headers: &mut impl Fields) {
         // 429, and RESOURCE_EXHAUSTED of gRPC.
         let refuses = status == 429 || headers.all("grpc-status").eq([b"8"]);
-        let standings = Standings::after(&self.decisions, told.as_ref().map(|Told(decision)| decision));
+        let standings = Standings::after(&self.decisions, refusal.as_ref().map(|RefusalDecision(decision)| decision));
         for (name, value) in standings.fields() {
-            // Those of the refusal are among them; those that a layer further in has told of are
+            // Those of the refusal are among them; those that a layer further in has written are
             // not.
-            if told.is_some() {
+            if refusal.is_some() {
                 headers.set(name, &value);
             } else {
                 headers.add(name, &value);
@@ -55,7 +56,7 @@ impl Decided {
         }
         if let Some(strictest) = standings.strictest().filter(|_| self.legacy) {
             let is_refusal = !strictest.is_allowed();
-            if told.is_some() || is_refusal || !is_stricter_already(headers, strictest, refuses) {
+            if refusal.is_some() || is_refusal || !is_stricter_already(headers, strictest, refuses) {
                 for (name, value) in legacy_fields(strictest) {
                     headers.set(name, &value);
                 }
@@ -112,7 +113,6 @@ fn expose(headers: &mut impl Fields) {
     }
 }
 
-#[cfg(any(feature = "poem", feature = "tower"))]
 impl Fields for http::HeaderMap {
     fn all(&self, name: &'static str) -> impl Iterator<Item = &[u8]> {
         self.get_all(name).iter().map(http::HeaderValue::as_bytes)

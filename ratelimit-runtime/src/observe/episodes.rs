@@ -1,0 +1,84 @@
+//! [`Episodes`]: which of many events that say the same are written to the log.
+
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// An event that has not come for so long begins a new episode when it comes again.
+const QUIET: Duration = Duration::from_secs(60);
+/// How many episodes go on at a time. An event that would be one more is left out, so that texts
+/// made up by clients cannot flood the log.
+const MOST: usize = 64;
+
+/// Events of one name that have come of late, and when they last did. They are kept as hashes, so
+/// that long texts take no memory.
+#[derive(Debug)]
+pub(super) struct Episodes {
+    state: LazyLock<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    hasher: RandomState,
+    last: Mutex<HashMap<u64, Instant>>,
+}
+
+impl Episodes {
+    pub(super) const fn new() -> Self {
+        Self { state: LazyLock::new(State::default) }
+    }
+
+    /// Whether an event of this rule, with this text, is the first of its episode.
+    pub(super) fn begins(&self, rule: &str, text: &str) -> bool {
+        self.begins_at(Instant::now(), rule, text)
+    }
+
+    fn begins_at(&self, now: Instant, rule: &str, text: &str) -> bool {
+        let event = self.state.hasher.hash_one((rule, text));
+        let mut last = self.state.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_over = |last: &Instant| now.saturating_duration_since(*last) >= QUIET;
+        if let Some(last) = last.get_mut(&event) {
+            return is_over(&std::mem::replace(last, now));
+        }
+        if last.len() >= MOST {
+            last.retain(|_, last| !is_over(last));
+        }
+        let has_place = last.len() < MOST;
+        if has_place {
+            last.insert(event, now);
+        }
+        has_place
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_told_once_until_it_was_quiet_for_a_minute() {
+        let (episodes, start) = (Episodes::new(), Instant::now());
+        let told = |seconds, rule, text| episodes.begins_at(start + Duration::from_secs(seconds), rule, text);
+        assert!(told(0, "login", "no policy"));
+        assert!(told(0, "login", "another text") && told(0, "signup", "no policy"));
+        // As long as it goes on, however long that is.
+        for second in 1..200 {
+            assert!(!told(second, "login", "no policy"), "{second}");
+        }
+        assert!(!told(258, "login", "no policy"));
+        assert!(told(318, "login", "no policy"));
+        assert!(!told(319, "login", "no policy"));
+    }
+
+    #[test]
+    fn texts_without_number_are_a_bounded_number_of_lines() {
+        let (episodes, start) = (Episodes::new(), Instant::now());
+        let told = |at: Instant| (0..10 * MOST).filter(|n| episodes.begins_at(at, "", &n.to_string())).count();
+        assert_eq!(told(start), MOST);
+        assert_eq!(told(start + QUIET / 2), 0);
+        assert_eq!(told(start + QUIET * 2), MOST);
+        assert_eq!(episodes.state.last.lock().unwrap_or_else(PoisonError::into_inner).len(), MOST);
+    }
+}
