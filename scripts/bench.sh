@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Measures this crate beside its peers, in one run on this machine, and writes the figures into
-# guide/reference/performance.md and its chart. It takes less than ten minutes on two cores once everything is built. No time here gates anything.
+# guide/reference/performance.md and its chart. It takes a quarter of an hour on two cores once everything is built. No time
+# here gates anything. All sides run with one worker and with two.
 #
 #   scripts/bench.sh            all of it
-#   scripts/bench.sh --quick    all of it in two minutes, with figures to match; printed, not written
+#   scripts/bench.sh --quick    all of it in three minutes, with figures to match; printed, not written
 #   scripts/bench.sh [--quick] throughput | server-time | in-process | instructions | bytes | growth    one part, printed
 #
 # It needs redis-server (another one is named by RATELIMIT_TEST_REDIS_BIN), and valgrind to count instructions.

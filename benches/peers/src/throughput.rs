@@ -11,18 +11,19 @@ use crate::work::{self, Work};
 
 /// Who did what, in medians; and what failed, and why.
 pub struct Throughput {
+    workers: usize,
     measured: Vec<(Kind, Work, Figures)>,
     failures: BTreeSet<String>,
 }
 
 impl Throughput {
-    pub async fn measure(server: &Server, rounds: usize, time: Duration) -> Self {
+    pub async fn measure(server: &Server, workers: usize, rounds: usize, time: Duration) -> Self {
         let mut failures = BTreeSet::new();
         let mut measured = Vec::new();
         for work in work::ALL {
             let mut runs: Vec<(Kind, Vec<Figures>)> = peer::ALL.map(|kind| (kind, Vec::new())).into();
             for round in 0..rounds {
-                eprintln!("{}: round {} of {rounds}", work.name, round + 1);
+                eprintln!("{workers} workers, {}: round {} of {rounds}", work.name, round + 1);
                 for (kind, runs) in &mut runs {
                     // One caller in the process is the same as many, on one worker.
                     if work.callers == 1 && kind.is_in_process() {
@@ -40,7 +41,7 @@ impl Throughput {
             let medians = runs.into_iter().filter(|(_, runs)| !runs.is_empty());
             measured.extend(medians.map(|(kind, runs)| (kind, work, Figures::median(&runs))));
         }
-        Self { measured, failures }
+        Self { workers, measured, failures }
     }
 
     pub fn of(&self, kind: Kind, keys: work::Keys, callers: u64) -> Option<Figures> {
@@ -49,9 +50,9 @@ impl Throughput {
         found.map(|(.., figures)| *figures)
     }
 
-    /// One table of decisions per second, and one for each work with all that was measured.
-    pub fn report(&self) -> String {
-        let mut text = String::from("### Decisions per second\n\n");
+    /// One table of decisions per second, and what is missing from it.
+    pub fn rates(&self) -> String {
+        let workers = if self.workers == 1 { "one worker".to_owned() } else { format!("{} workers", self.workers) };
         let mut rates = Table::new(std::iter::once("").chain(work::ALL.map(|work| work.name)));
         for kind in peer::ALL {
             let rate = |work: Work| match self.of(kind, work.keys, work.callers) {
@@ -60,7 +61,16 @@ impl Throughput {
             };
             rates.row(std::iter::once(kind.name()).chain(work::ALL.map(rate)));
         }
-        text += &format!("{rates}");
+        let mut text = format!("### Decisions per second, {workers}\n\n{rates}");
+        for failure in &self.failures {
+            text += &format!("\nA round is missing. {failure}\n");
+        }
+        text
+    }
+
+    /// The same, and a table for each work with all that was measured.
+    pub fn report(&self) -> String {
+        let mut text = self.rates();
         for work in work::ALL {
             let article = self.of(Kind::ArticleZset, work.keys, work.callers);
             let against = |figure: f64, of: fn(&Figures) -> f64| match &article {
@@ -93,9 +103,6 @@ impl Throughput {
                 ]);
             }
             text += &format!("\n{table}");
-        }
-        for failure in &self.failures {
-            text += &format!("\nA round is missing. {failure}\n");
         }
         text
     }

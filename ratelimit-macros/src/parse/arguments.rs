@@ -11,8 +11,7 @@ pub(crate) struct Parameter {
     pub(crate) example: &'static str,
     /// Whether its name alone means `true`.
     pub(crate) stands_alone: bool,
-    /// Gives it its value. Nothing here reads the fields: of one that no later stage reads, the
-    /// compiler says so.
+    /// Gives it its value.
     pub(crate) set: fn(&mut Arguments, Argument),
 }
 

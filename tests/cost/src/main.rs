@@ -1,23 +1,36 @@
-//! Makes checks for a tool that counts: `ratelimit-cost <work> <checks>`, with the feature `metrics` followed by who records
-//! them. `ratelimit-cost threads` prints what a second thread adds.
+//! Makes checks for a tool that counts, or prints what is not a test.
+//!
+//! ```text
+//! ratelimit-cost WORK CHECKS [RECORDER]   checks in memory or on Redis; with the feature `metrics` counted by RECORDER
+//! ratelimit-cost server                   what decisions cost a redis-server
+//! ratelimit-cost threads                  what a second thread adds
+//! ```
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement that cannot go on fails")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a measurement that cannot go on fails")]
 
-use ratelimit_cost::{Load, OnRedis, Ready, Work, scaling};
+use ratelimit_cost::{CountedServer, Load, OnRedis, Ready, Recording, Side, Table, Work, scaling};
 
 fn main() {
-    let mut arguments = std::env::args().skip(1);
-    let work = arguments.next().unwrap();
-    if work == "threads" {
-        let (store, attribute) = scaling();
-        println!("two threads on distinct keys: {store:.2} x one for the store, {attribute:.2} x by the attribute");
-        return;
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        ["threads"] => {
+            let (store, attribute) = scaling();
+            println!("two threads on distinct keys: {store:.2} x one for the store, {attribute:.2} x by the attribute");
+        }
+        ["server"] => println!("{}", Table::measure(&mut CountedServer::start(), Side::all())),
+        [work, checks] => count(work, checks.parse().unwrap()),
+        [work, checks, recorder] => {
+            Recording::named(recorder).unwrap().install();
+            count(work, checks.parse().unwrap());
+        }
+        _ => panic!("WORK CHECKS [RECORDER], server or threads"),
     }
-    let checks = arguments.next().unwrap().parse().unwrap();
-    #[cfg(feature = "metrics")]
-    ratelimit_cost::Recording::named(&arguments.next().unwrap()).unwrap().install();
-    match Load::named(&work) {
+}
+
+fn count(work: &str, checks: u64) {
+    match Load::named(work) {
         Some(load) => OnRedis::new(load).measured(checks),
-        None => Ready::new(Work::named(&work).unwrap()).measured(checks),
+        None => Ready::new(Work::named(work).unwrap()).measured(checks),
     }
 }

@@ -1,22 +1,22 @@
-//! [`Recording`]: who counts what the facade `metrics` is told.
+//! [`Recording`]: the recorder of the facade `metrics`, chosen when the program starts.
 
 use metrics::Recorder;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use metrics_util::debugging::DebuggingRecorder;
 
-/// Who counts.
+/// A recorder. Decisions reach it where the feature `metrics` is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recording {
     /// There is no recorder.
-    Nobody,
+    None,
     /// Plain counters in a registry.
     Debugging,
-    /// An exporter that forgets what is idle, which it finds out by handles of its own.
+    /// An exporter that forgets idle series, which it notices by handles of its own.
     Prometheus,
 }
 
 impl Recording {
-    pub const ALL: [Self; 3] = [Self::Nobody, Self::Debugging, Self::Prometheus];
+    pub const ALL: [Self; 3] = [Self::None, Self::Debugging, Self::Prometheus];
 
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
@@ -38,7 +38,7 @@ impl Recording {
     #[must_use]
     pub fn recorder(self) -> Option<Box<dyn Recorder + Sync>> {
         match self {
-            Self::Nobody => None,
+            Self::None => None,
             Self::Debugging => Some(Box::new(DebuggingRecorder::new())),
             Self::Prometheus => Some(Box::new(PrometheusBuilder::new().build_recorder())),
         }

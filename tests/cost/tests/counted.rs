@@ -1,7 +1,6 @@
 //! To be counted, a check allocates nothing: what a recorder takes for its own handles is not ours. Apart from other tests,
 //! because a rule knows eight limiters at once.
 
-#![cfg(feature = "metrics")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use ratelimit_cost::{Ready, Recording, Work};

@@ -17,7 +17,7 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use ratelimit_cost::{Load, Work};
+use ratelimit_cost::{Load, Recording, Work};
 
 /// What is measured, how many instructions a check may take, and how many times those of the peer on the same work.
 type Row = (Work, u64, Option<(Work, Ratio)>);
@@ -36,36 +36,38 @@ const MOST: [Row; 13] = [
     (Work::GovernorDenied, 1_400, None),
     (Work::Leaky, 1_305, Some((Work::Governor, SoFar(1.0, 0.9)))),
     (Work::LeakyRefused, 1_285, Some((Work::GovernorDenied, SoFar(0.99, 0.9)))),
-    (Work::Sliding, 1_215, Some((Work::Governor, Budget(1.0)))),
-    (Work::SlidingRefused, 1_270, Some((Work::GovernorDenied, SoFar(0.98, 0.9)))),
+    (Work::Sliding, 1_230, Some((Work::Governor, Budget(1.0)))),
+    (Work::SlidingRefused, 1_306, Some((Work::GovernorDenied, SoFar(1.0, 0.9)))),
     (Work::SlidingRefusedLong, 1_335, Some((Work::GovernorDenied, SoFar(1.03, 0.9)))),
-    (Work::RefusedAgain, 1_120, Some((Work::GovernorDenied, Budget(0.9)))),
+    (Work::RefusedAgain, 1_145, Some((Work::GovernorDenied, Budget(0.9)))),
     (Work::Prefixed, 1_270, None),
-    (Work::ByHand, 1_290, None),
+    (Work::ByHand, 1_235, None),
     (Work::Token, 1_315, None),
-    (Work::Counter, 1_220, None),
+    (Work::Counter, 1_235, None),
     (Work::Fixed, 1_185, None),
 ];
 
 /// What a check costs that is counted: where there is no recorder, by plain counters, and by the exporter for Prometheus.
 const COUNTED: [(Work, [u64; 3]); 3] = [
     (Work::Sliding, [1_331, 3_167, 2_343]),
-    (Work::SlidingRefused, [1_377, 3_213, 2_389]),
+    (Work::SlidingRefused, [1_390, 3_213, 2_389]),
     (Work::RefusedAgain, [1_229, 3_065, 2_241]),
 ];
 
-/// What a check on Redis costs this process, what the system and the server do left out.
-const ON_REDIS: [(Load, u64, u64); 4] = [
-    (Load::One, 14_000, 500),
-    (Load::OnePrefixed, 14_000, 500),
-    (Load::Many, 9_400, 3_200),
-    (Load::Hot, 7_900, 12_800),
+/// What a decision on Redis costs this process, key and all, what the system and the server do left
+/// out; what it is meant to cost; and how many are made.
+const ON_REDIS: [(Load, u64, Option<u64>, u64); 5] = [
+    (Load::One, 14_000, Some(9_000), 500),
+    (Load::OnePrefixed, 14_150, None, 500),
+    (Load::Some, 9_150, None, 3_200),
+    (Load::Many, 9_250, Some(5_000), 12_800),
+    (Load::Hot, 7_720, Some(4_000), 12_800),
 ];
 
 /// Counts differ a little between versions of libc.
 const SLACK: f64 = 1.03;
 /// How many calls share a command, and how often this process waits, is not the same in every run.
-const SLACK_ON_REDIS: f64 = 1.2;
+const SLACK_ON_REDIS: f64 = 1.05;
 
 const CHECKS: u64 = 2_000;
 
@@ -107,17 +109,17 @@ fn a_check_costs_no_more_than_this() {
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
-/// What a check costs that is counted, by nobody and by two recorders.
+/// What a check costs that is counted, where there is no recorder and by two of them.
 #[test]
 fn a_check_that_is_counted_costs_no_more_than_this() {
     let _alone = alone();
     let program = build_with(&["--features", "metrics"]);
-    println!("{:<20} {:>12} {:>12} {:>12}", "counted by", "Nobody", "Debugging", "Prometheus");
+    println!("{:<20} {:>12} {:>12} {:>12}", "counted by", "None", "Debugging", "Prometheus");
     let mut failures = Vec::new();
     for (work, most) in COUNTED {
-        let counts = ["Nobody", "Debugging", "Prometheus"].map(|by| instructions_of(&program, work, &[by], CHECKS));
-        let [nobody, debugging, prometheus] = counts;
-        println!("{:<20} {nobody:>12} {debugging:>12} {prometheus:>12}", format!("{work:?}"));
+        let counts = Recording::ALL.map(|by| instructions_of(&program, work, &[&format!("{by:?}")], CHECKS));
+        let [none, debugging, prometheus] = counts;
+        println!("{:<20} {none:>12} {debugging:>12} {prometheus:>12}", format!("{work:?}"));
         for (count, most) in counts.into_iter().zip(most) {
             if to_f64(count) > to_f64(most) * SLACK {
                 failures.push(format!("{work:?}: {count} instructions, at most {most}"));
@@ -131,12 +133,17 @@ fn a_check_that_is_counted_costs_no_more_than_this() {
 fn a_check_on_redis_costs_no_more_than_this() {
     let _alone = alone();
     let program = build();
-    println!("{:<20} {:>12}", "on Redis", "instructions");
-    for (load, most, checks) in ON_REDIS {
+    println!("{:<20} {:>12} {:>6}", "on Redis", "instructions", "budget");
+    let mut failures = Vec::new();
+    for (load, most, budget, checks) in ON_REDIS {
         let count = instructions(&program, load, checks);
-        println!("{:<20} {count:>12}", format!("{load:?}"));
-        assert!(to_f64(count) <= to_f64(most) * SLACK_ON_REDIS, "{load:?}: {count} instructions, at most {most}");
+        let budget = budget.map_or(String::new(), |budget| budget.to_string());
+        println!("{:<20} {count:>12} {budget:>6}", format!("{load:?}"));
+        if to_f64(count) > to_f64(most) * SLACK_ON_REDIS {
+            failures.push(format!("{load:?}: {count} instructions, at most {most}"));
+        }
     }
+    assert!(failures.is_empty(), "{failures:#?}");
 }
 
 /// One test at a time: they build in one folder, and how a process shares commands depends on what runs beside it.
@@ -150,7 +157,7 @@ fn build() -> PathBuf {
     build_with(&[])
 }
 
-/// The same with features of its own. Most of what it stands on is built already.
+/// The same with features of its own. What it depends on is the same, and is built once.
 fn build_with(features: &[&str]) -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cost");
     let built = Command::new(env!("CARGO"))
@@ -158,6 +165,8 @@ fn build_with(features: &[&str]) -> PathBuf {
         .args(features)
         .arg("--target-dir")
         .arg(&target)
+        // The function that is measured is found by its name.
+        .env("CARGO_PROFILE_RELEASE_STRIP", "none")
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .current_dir(env!("CARGO_MANIFEST_DIR"))
@@ -190,7 +199,9 @@ fn instructions_of(program: &Path, work: impl Debug, more: &[&str], checks: u64)
         };
         let said = String::from_utf8_lossy(&run.stderr).into_owned();
         let collected = said.lines().find_map(|line| line.split_once("Collected : "));
-        collected.and_then(|(_, count)| count.trim().parse::<u64>().ok()).unwrap_or_else(|| panic!("{work:?}: {said}"))
+        let count = collected.and_then(|(_, count)| count.trim().parse::<u64>().ok()).unwrap_or(0);
+        assert!(count > 0, "{work:?}: the function is not found, or the program failed: {said}");
+        count
     };
     (of(2 * checks) - of(checks)) / checks
 }

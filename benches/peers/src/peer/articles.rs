@@ -11,21 +11,10 @@ use crate::server::Server;
 use crate::work::WINDOW;
 
 /// A sliding window in a sorted set, on the caller's clock.
-const ZSET: &str = "
-redis.call('ZREMRANGEBYSCORE', KEYS[1], 0, ARGV[1] - ARGV[2])
-if redis.call('ZCARD', KEYS[1]) < tonumber(ARGV[3]) then
-  redis.call('ZADD', KEYS[1], ARGV[1], ARGV[4])
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
-  return 1
-end
-return 0";
+const ZSET: &str = include_str!("zset.lua");
 
 /// A fixed window in a counter.
-const INCR: &str = "
-local count = redis.call('INCR', KEYS[1])
-if count == 1 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
-if count > tonumber(ARGV[2]) then return 0 end
-return 1";
+const INCR: &str = include_str!("incr.lua");
 
 /// The connection that all of these use, with TCP_NODELAY, which redis-rs leaves off.
 #[derive(Clone)]

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use ratelimit_runtime::clock::{Clock, TokioClock};
 
-/// A clock that moves on by one step whenever it is read. It reads the default clock too, for what that costs. One thread
-/// at a time reads it.
+/// A clock that moves on by one step whenever it is read. It reads the default clock too, for what
+/// that costs. One thread at a time reads it.
 #[derive(Clone)]
 pub(crate) struct Ticking {
     real: TokioClock,

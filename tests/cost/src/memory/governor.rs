@@ -1,4 +1,5 @@
-//! The same check by `governor`, as its documentation shows it: a keyed limiter of strings, on its own clock.
+//! The same check by `governor`, as its documentation shows it: a keyed limiter of strings, on its
+//! own clock.
 
 use std::fmt;
 use std::num::NonZero;

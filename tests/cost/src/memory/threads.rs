@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use ratelimit_runtime::store::Request;
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RateLimiter, Store as _};
 
-use crate::{ours, repeat};
+use super::{ours, repeat};
 
 const CHECKS: u64 = 1_000_000;
 
-/// Checks per second of two threads on keys of their own, as a multiple of one thread's: of the store, and by the
-/// attribute with an installed limiter.
+/// Checks per second of two threads on keys of their own, as a multiple of one thread's: of the
+/// store, and by the attribute with an installed limiter.
 ///
 /// # Panics
 ///

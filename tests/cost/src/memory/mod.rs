@@ -1,0 +1,160 @@
+//! One check after another on a known key in memory, by `governor` and by us.
+
+mod clock;
+mod far;
+mod governor;
+mod ours;
+mod threads;
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use ratelimit_runtime::store::DenyCache;
+use ratelimit_runtime::{MemoryStore, RateLimiter};
+
+use self::clock::Ticking;
+use self::far::Far;
+use self::governor::Governor;
+pub use self::threads::scaling;
+
+/// The key of all checks.
+const USER: &str = "alice@example.com";
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    Governor,
+    GovernorDenied,
+    Leaky,
+    LeakyRefused,
+    Sliding,
+    SlidingRefused,
+    /// Refused by a log of 10,000, most of which has to leave first.
+    SlidingRefusedLong,
+    /// Refused again by a deny cache, whose store has to be waited for.
+    RefusedAgain,
+    /// By a limiter that gives its keys a prefix.
+    Prefixed,
+    /// By hand instead of by the attribute.
+    ByHand,
+    Token,
+    Counter,
+    Fixed,
+}
+
+impl Work {
+    pub const ALL: [Self; 13] = [
+        Self::Governor,
+        Self::GovernorDenied,
+        Self::Leaky,
+        Self::LeakyRefused,
+        Self::Sliding,
+        Self::SlidingRefused,
+        Self::SlidingRefusedLong,
+        Self::RefusedAgain,
+        Self::Prefixed,
+        Self::ByHand,
+        Self::Token,
+        Self::Counter,
+        Self::Fixed,
+    ];
+
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|work| format!("{work:?}") == name)
+    }
+
+    fn is_refused(self) -> bool {
+        match self {
+            Self::GovernorDenied
+            | Self::LeakyRefused
+            | Self::SlidingRefused
+            | Self::SlidingRefusedLong
+            | Self::RefusedAgain => true,
+            Self::Governor
+            | Self::Leaky
+            | Self::Sliding
+            | Self::Prefixed
+            | Self::ByHand
+            | Self::Token
+            | Self::Counter
+            | Self::Fixed => false,
+        }
+    }
+}
+
+/// Work whose key is known and whose log has reached its size.
+#[derive(Debug)]
+pub struct Ready {
+    work: Work,
+    governor: Governor,
+    limiter: RateLimiter,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Ready {
+    /// # Panics
+    ///
+    /// If checks are not answered as the work says.
+    #[must_use]
+    pub fn new(work: Work) -> Self {
+        let clock = Ticking::new();
+        let memory = MemoryStore::new().with_clock(clock.clone());
+        let limiter = if work == Work::RefusedAgain {
+            // Longer than any run, so that it never asks again.
+            RateLimiter::with_store(DenyCache::new(Far(memory)).with_staleness(Duration::from_secs(60 * 60)))
+        } else {
+            let builder = RateLimiter::builder().store(memory);
+            let builder = if work == Work::Prefixed { builder.prefix("shop:prod") } else { builder };
+            builder.build().unwrap()
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let ready = Self { work, governor: Governor::new(work == Work::GovernorDenied), limiter, runtime };
+        if work == Work::SlidingRefusedLong {
+            ready.block_on(repeat(ours::LONG, || ours::long(USER, 1)));
+        } else if work.is_refused() {
+            ready.run(2 * ours::MAX);
+        } else {
+            // Half of it is used up at once. Then a slot comes free for each check.
+            ready.run(ours::MAX / 2);
+            clock.tick_by(ours::EVERY);
+            ready.run(3 * ours::MAX);
+        }
+        assert_eq!(ready.run(1), u64::from(!work.is_refused()), "{work:?}");
+        ready
+    }
+
+    /// Makes so many checks. Tools find it by its name.
+    #[inline(never)]
+    pub fn measured(&self, checks: u64) {
+        black_box(self.run(checks));
+    }
+
+    /// Makes so many checks; says how many were admitted.
+    fn run(&self, checks: u64) -> u64 {
+        match self.work {
+            Work::Governor | Work::GovernorDenied => self.block_on(repeat(checks, async || self.governor.check(USER))),
+            Work::Leaky | Work::LeakyRefused => self.block_on(repeat(checks, || ours::leaky(USER))),
+            Work::Sliding | Work::SlidingRefused | Work::RefusedAgain | Work::Prefixed => {
+                self.block_on(repeat(checks, || ours::sliding(USER)))
+            }
+            Work::SlidingRefusedLong => self.block_on(repeat(checks, || ours::long(USER, ours::LONG - 1))),
+            Work::ByHand => self.block_on(repeat(checks, || ours::by_hand(&self.limiter, USER))),
+            Work::Token => self.block_on(repeat(checks, || ours::token(USER))),
+            Work::Counter => self.block_on(repeat(checks, || ours::counter(USER))),
+            Work::Fixed => self.block_on(repeat(checks, || ours::fixed(USER))),
+        }
+    }
+
+    fn block_on(&self, work: impl Future<Output = u64>) -> u64 {
+        self.runtime.block_on(self.limiter.scope(work))
+    }
+}
+
+async fn repeat<T, E>(checks: u64, check: impl AsyncFn() -> Result<T, E>) -> u64 {
+    let mut admitted = 0;
+    for _ in 0..checks {
+        admitted += u64::from(black_box(check().await).is_ok());
+    }
+    admitted
+}

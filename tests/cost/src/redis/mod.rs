@@ -1,0 +1,12 @@
+//! Decisions on a redis-server: what they cost this process, and what they cost the server.
+
+mod client;
+mod decisions;
+mod peer;
+mod server;
+mod table;
+
+pub use self::client::{Load, OnRedis};
+pub use self::peer::Peer;
+pub use self::server::CountedServer;
+pub use self::table::{COLUMNS, Figures, Side, Table};

@@ -1,0 +1,75 @@
+//! What decisions cost a redis-server, in instructions as callgrind counts them, for every
+//! algorithm in every layout, beside what articles and the module redis-cell have it do.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#![allow(clippy::print_stdout, reason = "a test prints its table")]
+
+use ratelimit_cost::{COLUMNS, CountedServer, Figures, Peer, Side, Table};
+use ratelimit_runtime::{Algorithm, LogLayout};
+
+/// The server whose instructions are bounded; another one executes others.
+const VERSION: &str = "7.0.";
+
+/// The most instructions per decision, in the order of [`COLUMNS`].
+fn most(side: Side) -> Option<[u64; COLUMNS.len()]> {
+    Some(match side {
+        Side::Ours(Algorithm::SlidingWindow, Some(LogLayout::Zset)) => [41_400, 67_500, 52_300, 83_300, 7_500, 92_400],
+        Side::Ours(Algorithm::SlidingWindow, Some(LogLayout::Ring)) => [50_700, 63_400, 34_400, 81_800, 4_400, 90_500],
+        Side::Ours(Algorithm::FixedWindow, None) => [43_700, 48_500, 27_100, 57_700, 1_000, 75_300],
+        Side::Ours(Algorithm::SlidingCounter, None) => [45_000, 50_400, 29_100, 62_100, 1_000, 77_400],
+        Side::Ours(Algorithm::TokenBucket, None) => [49_500, 56_900, 31_400, 81_600, 1_000, 83_400],
+        Side::Ours(Algorithm::LeakyBucket, None) => [49_200, 56_900, 30_800, 82_200, 1_000, 84_300],
+        _ => return None,
+    })
+}
+
+/// Counts repeat to one in a hundred. On one key a part is that of a command, divided by how many
+/// callers share it; that depends on how fast this process is, so these bounds are wide.
+const SLACK: f64 = 1.02;
+
+#[test]
+fn a_decision_costs_the_server_no_more_than_this() {
+    let mut server = CountedServer::start();
+    let table = Table::measure(&mut server, Side::all());
+    println!("{table}");
+    let version = server.version();
+    let of = |side| table.rows.iter().find(|(other, _)| *other == side).map(|(_, figures)| *figures);
+
+    let mut failures = Vec::new();
+    for (side, figures) in &table.rows {
+        let Side::Ours(..) = side else { continue };
+        match most(*side) {
+            None => failures.push(format!("{}: it has no bound", side.name())),
+            Some(most) if version.starts_with(VERSION) => failures.extend(above(*side, figures, &most)),
+            Some(_) => {}
+        }
+    }
+    if !version.starts_with(VERSION) {
+        println!("this is {version}: bounds are those of {VERSION}x, and are not held");
+    }
+    // On any server, what shares a command is cheaper than what stands alone, and a key that all
+    // callers ask for costs next to nothing.
+    for (side, figures) in table.rows.iter().filter(|(side, _)| matches!(side, Side::Ours(..))) {
+        if let [_, Some(known), .., Some(hot), Some(one)] = figures
+            && (known >= one || hot * 5 > *known)
+        {
+            failures.push(format!("{}: decisions do not share commands", side.name()));
+        }
+    }
+    let article = of(Side::Theirs(Peer::ArticleZset));
+    assert!(article.is_some_and(|figures| figures[1].is_some()), "there is nothing to compare with");
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
+/// What exceeds its bound.
+fn above(side: Side, figures: &Figures, most: &[u64; COLUMNS.len()]) -> Vec<String> {
+    let counted = COLUMNS.iter().zip(figures.iter().zip(most));
+    let counted = counted.filter_map(|(column, (count, most))| Some((column, (*count)?, *most)));
+    let above = counted.filter(|(_, count, most)| to_f64(*count) > to_f64(*most) * SLACK);
+    above.map(|(column, count, most)| format!("{}, {column}: {count}, at most {most}", side.name())).collect()
+}
+
+#[allow(clippy::cast_precision_loss, reason = "some ten thousand")]
+fn to_f64(count: u64) -> f64 {
+    count as f64
+}
