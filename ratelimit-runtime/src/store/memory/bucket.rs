@@ -10,6 +10,7 @@ use crate::store::verdict::Verdict;
 macro_rules! buckets {
     ($($(#[$attribute:meta])* $variant:ident $module:ident($state:ty) $row:tt)*) => {
         /// The state of one key. Its algorithm is looked at once per call: [`Kept`] does the rest.
+        #[allow(clippy::enum_variant_names, reason = "they are the names of the algorithms")]
         #[derive(Debug)]
         pub(super) enum Bucket {
             $($variant(Kept<$state>),)*
