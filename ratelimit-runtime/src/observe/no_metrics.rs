@@ -3,6 +3,7 @@
 use super::labels::Outcome;
 use crate::decision::Source;
 use crate::rule::Name;
+use crate::store::Store;
 
 pub(crate) fn describe() {}
 
@@ -13,7 +14,7 @@ pub(super) fn decision(_: impl FnOnce() -> (Name, Outcome, Source)) {}
 pub(super) fn failure(_: impl FnOnce() -> (Name, Outcome)) {}
 
 #[inline]
-pub(crate) fn timed<F>(asked: F) -> F {
+pub(crate) fn timed<F>(_: &dyn Store, asked: F) -> F {
     asked
 }
 
