@@ -26,7 +26,6 @@ use smallvec::SmallVec;
 pub(super) use self::connections::{connected, lost, moved, outage};
 pub(super) use self::decisions::{decision, failure};
 use crate::error::StoreError;
-use crate::store::Store;
 
 const DECISIONS: &str = "ratelimit_decisions_total";
 const STORE: &str = "ratelimit_store_seconds";
@@ -69,9 +68,9 @@ pub(crate) fn describe() {
     });
 }
 
-/// Measures how long an answer of this store is waited for.
-pub(crate) async fn timed<T>(
-    store: &dyn Store,
+/// Measures how long an answer of this server is waited for.
+pub(crate) async fn timed<'a, T>(
+    server: impl FnOnce() -> &'a str,
     asked: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
     let since = Instant::now();
@@ -84,7 +83,7 @@ pub(crate) async fn timed<T>(
     let answer = answer.await;
     if waited {
         let took = since.elapsed();
-        let key = latency::key(store.server(), answer.as_ref().err().map(StoreError::kind));
+        let key = latency::key(server(), answer.as_ref().err().map(StoreError::kind));
         with_recorder(|recorder| recorder.register_histogram(key, &METADATA).record(took));
     }
     answer
