@@ -176,7 +176,7 @@ impl Store for Peculiar {
         if request.cost() > 7 { Err(StoreError::unsupported("at most 7")) } else { Ok(()) }
     }
 
-    fn server(&self) -> &str {
+    fn server(&self) -> &'static str {
         "peculiar:1"
     }
 
