@@ -3,8 +3,8 @@
 //!     ratelimit-peers [--quick] [throughput | server-time | in-process | instructions | bytes | growth]
 //!     ratelimit-peers [--quick] all CHART COMPILE-COST
 //!
-//! prints one part, or all of it: then the chart is written to the one file, and what `scripts/compile-cost.sh` printed is
-//! read from the other.
+//! prints one part, or all of it: then the chart is written to the one file, and what
+//! `scripts/compile-cost.sh` printed is read from the other.
 
 #![forbid(unsafe_code)]
 

@@ -85,7 +85,7 @@ impl<'a> Check<'a> {
     }
 
     #[inline]
-    pub(in crate::engine) fn waits(&self) -> bool {
+    pub(in crate::engine) fn may_queue(&self) -> bool {
         !self.shadow && !self.terms.wait.is_zero()
     }
 }

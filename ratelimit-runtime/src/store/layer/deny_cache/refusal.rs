@@ -1,4 +1,4 @@
-//! [`Refusal`]: one request that was refused, and for how long the same answer holds.
+//! [`CachedRefusal`]: one request that was refused, and for how long the same answer holds.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
@@ -20,7 +20,7 @@ pub(super) struct Moment {
 
 /// A request and the refusal that answered it.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct CachedRefusal {
     pub(super) hash: u64,
     pub(super) key: Box<[u8]>,
     limits: SmallVec<[Limit; 1]>,
@@ -39,7 +39,7 @@ pub(super) struct Refusal {
 
 /// What a refusal is good for now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum Freshness {
     /// Nothing: another answer may be right by now.
     Over,
     /// It is too old, but a block, which holds for as long as the store is away.
@@ -50,7 +50,7 @@ pub(super) enum State {
     Due,
 }
 
-impl Refusal {
+impl CachedRefusal {
     pub(super) fn new(request: &Request<'_>, hash: u64, sent: Moment, verdict: Verdict) -> Self {
         Self {
             hash,
@@ -94,20 +94,20 @@ impl Refusal {
     }
 
     /// What it is good for, if refusals hold for `staleness` microseconds.
-    pub(super) fn state(&self, now: Moment, staleness: u64) -> State {
-        let Some((age, elapsed)) = self.since(now) else { return State::Over };
+    pub(super) fn freshness(&self, now: Moment, staleness: u64) -> Freshness {
+        let Some((age, elapsed)) = self.since(now) else { return Freshness::Over };
         // Each clock shows whole microseconds, so up to one more may have passed.
         let holds = self.verdict.holds_us();
         if now.epoch != self.sent.epoch || elapsed + 1 >= holds {
-            return State::Over;
+            return Freshness::Over;
         }
         let age = age.max(elapsed);
         if age >= staleness {
-            return if self.verdict.blocked { State::OldBlock } else { State::Over };
+            return if self.verdict.blocked { Freshness::OldBlock } else { Freshness::Over };
         }
         // One that ends by itself before it is too old is not asked for again.
         let is_due = age >= staleness - staleness / 8 && holds > staleness;
-        if is_due { State::Due } else { State::Fresh }
+        if is_due { Freshness::Due } else { Freshness::Fresh }
     }
 
     /// Whether no caller was asking the store again; from now on, one is.

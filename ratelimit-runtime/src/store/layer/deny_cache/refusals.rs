@@ -1,7 +1,7 @@
 //! [`Refusals`]: the refusals of a deny cache, bounded in number.
 //!
 //! A key belongs to one of many small sets, by a hash with a random seed. A set has a lock of its
-//! own and room for [`WAYS`] refusals; nothing is ever looked for beyond it.
+//! own and room for [`SET_SIZE`] refusals; nothing is ever looked for beyond it.
 
 use std::fmt;
 use std::hash::BuildHasher as _;
@@ -9,11 +9,11 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use foldhash::quality::RandomState;
 
-use super::refusal::{Moment, Refusal, State};
+use super::refusal::{CachedRefusal, Freshness, Moment};
 use crate::store::{OwnedRequest, Request, Verdict};
 
 /// How many refusals a set holds.
-const WAYS: usize = 8;
+const SET_SIZE: usize = 8;
 /// Further bits of the hash tell keys of one set apart, so that a change of one does not count as
 /// one of them all. No more, or a set would take two cache lines.
 const EPOCHS: usize = 4;
@@ -33,7 +33,7 @@ struct Set(RwLock<Kept>);
 
 #[derive(Default)]
 struct Kept {
-    refusals: Vec<Refusal>,
+    refusals: Vec<CachedRefusal>,
     /// Raised by whatever may make an earlier answer void.
     epochs: [u32; EPOCHS],
 }
@@ -78,7 +78,7 @@ impl Drop for Refresh {
 impl Refusals {
     /// Room for about so many.
     pub(super) fn new(capacity: usize, staleness: u64) -> Self {
-        let sets = if capacity == 0 { 0 } else { capacity.div_ceil(WAYS).next_power_of_two() };
+        let sets = if capacity == 0 { 0 } else { capacity.div_ceil(SET_SIZE).next_power_of_two() };
         Self { sets: (0..sets).map(|_| Set::default()).collect(), hasher: RandomState::default(), staleness }
     }
 
@@ -94,9 +94,9 @@ impl Refusals {
         let Some(refusal) = kept.refusals.iter().find(|refusal| refusal.answers(hash, request)) else {
             return CacheAnswer::Miss(Miss::new(hash, kept.epoch(hash), now));
         };
-        match refusal.state(now, self.staleness) {
-            State::Over => CacheAnswer::Miss(Miss::new(hash, kept.epoch(hash), now)),
-            State::Due | State::OldBlock if refusal.begin_refresh() => {
+        match refusal.freshness(now, self.staleness) {
+            Freshness::Over => CacheAnswer::Miss(Miss::new(hash, kept.epoch(hash), now)),
+            Freshness::Due | Freshness::OldBlock if refusal.begin_refresh() => {
                 let request = request.into_owned();
                 CacheAnswer::Miss(Miss {
                     block: refusal.is_blocked_until(0).then(|| refusal.verdict(now)),
@@ -104,12 +104,12 @@ impl Refusals {
                     ..Miss::new(hash, kept.epoch(hash), now)
                 })
             }
-            State::OldBlock => {
+            Freshness::OldBlock => {
                 let block = refusal.verdict(now);
                 let miss = Miss { block: Some(block), ..Miss::new(hash, kept.epoch(hash), now) };
                 CacheAnswer::OldBlock(block, miss)
             }
-            State::Fresh | State::Due => {
+            Freshness::Fresh | Freshness::Due => {
                 refusal.hit();
                 CacheAnswer::Refusal(refusal.verdict(now))
             }
@@ -133,11 +133,13 @@ impl Refusals {
             }
             return;
         }
-        let refusal = || Refusal::new(request, hash, sent, verdict);
-        let is_over = |refusal: &Refusal| matches!(refusal.state(sent, self.staleness), State::Over | State::OldBlock);
+        let refusal = || CachedRefusal::new(request, hash, sent, verdict);
+        let is_over = |refusal: &CachedRefusal| {
+            matches!(refusal.freshness(sent, self.staleness), Freshness::Over | Freshness::OldBlock)
+        };
         if let Some(over) = kept.refusals.iter_mut().find(|refusal| is_over(refusal)) {
             *over = refusal();
-        } else if kept.refusals.len() < WAYS {
+        } else if kept.refusals.len() < SET_SIZE {
             kept.refusals.push(refusal());
         } else if let Some(least) = kept.refusals.iter_mut().min_by_key(|refusal| refusal.hits()) {
             // A newcomer takes the place of one that has answered no call. Else it has to come as
@@ -209,7 +211,7 @@ fn slot(hash: u64) -> usize {
 impl fmt::Debug for Refusals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Refusals")
-            .field("capacity", &(self.sets.len() * WAYS))
+            .field("capacity", &(self.sets.len() * SET_SIZE))
             .field("staleness_us", &self.staleness)
             .finish_non_exhaustive()
     }
@@ -228,6 +230,6 @@ mod tests {
     #[test]
     fn what_it_takes_is_what_the_documentation_says() {
         assert_eq!(size_of::<Set>(), 64);
-        assert!(size_of::<Refusal>() <= 184, "{}", size_of::<Refusal>());
+        assert!(size_of::<CachedRefusal>() <= 184, "{}", size_of::<CachedRefusal>());
     }
 }
