@@ -32,8 +32,9 @@ pub(super) struct CachedRefusal {
     refreshing: AtomicBool,
     /// How often it has answered, as far as that matters.
     hits: AtomicU8,
-    pub(super) sent: Moment,
-    /// As it was when the request was sent.
+    /// When the request was looked up, which is before it was sent: so it never holds too long.
+    pub(super) looked_up: Moment,
+    /// As it was at that moment.
     verdict: Verdict,
 }
 
@@ -51,7 +52,7 @@ pub(super) enum Freshness {
 }
 
 impl CachedRefusal {
-    pub(super) fn new(request: &Request<'_>, hash: u64, sent: Moment, verdict: Verdict) -> Self {
+    pub(super) fn new(request: &Request<'_>, hash: u64, looked_up: Moment, verdict: Verdict) -> Self {
         Self {
             hash,
             key: request.key().into(),
@@ -62,14 +63,14 @@ impl CachedRefusal {
             reservation: request.is_reservation(),
             refreshing: AtomicBool::new(false),
             hits: AtomicU8::new(0),
-            sent,
+            looked_up,
             verdict,
         }
     }
 
     /// Takes a newer answer to the same request.
-    pub(super) fn renew(&mut self, sent: Moment, verdict: Verdict) {
-        (self.sent, self.verdict) = (sent, verdict);
+    pub(super) fn renew(&mut self, looked_up: Moment, verdict: Verdict) {
+        (self.looked_up, self.verdict) = (looked_up, verdict);
         self.end_refresh();
     }
 
@@ -90,7 +91,7 @@ impl CachedRefusal {
     /// Whether a block refuses, and the request will be refused until `end` at least, by the clock
     /// of the store.
     pub(super) fn is_blocked_until(&self, end: u64) -> bool {
-        self.verdict.blocked && self.sent.store.saturating_add(self.verdict.retry_after_us) >= end
+        self.verdict.blocked && self.looked_up.store.saturating_add(self.verdict.retry_after_us) >= end
     }
 
     /// What it is good for, if refusals hold for `staleness` microseconds.
@@ -98,7 +99,7 @@ impl CachedRefusal {
         let Some((age, elapsed)) = self.since(now) else { return Freshness::Over };
         // Each clock shows whole microseconds, so up to one more may have passed.
         let holds = self.verdict.holds_us();
-        if now.epoch != self.sent.epoch || elapsed + 1 >= holds {
+        if now.epoch != self.looked_up.epoch || elapsed + 1 >= holds {
             return Freshness::Over;
         }
         let age = age.max(elapsed);
@@ -149,8 +150,8 @@ impl CachedRefusal {
         Verdict { cached: true, ..self.verdict.aged(elapsed) }
     }
 
-    /// How long ago the request was sent, by the two clocks; `None` if one has stepped back.
+    /// How long ago the request was looked up, by the two clocks; `None` if one has stepped back.
     fn since(&self, now: Moment) -> Option<(u64, u64)> {
-        Some((now.process.checked_sub(self.sent.process)?, now.store.checked_sub(self.sent.store)?))
+        Some((now.process.checked_sub(self.looked_up.process)?, now.store.checked_sub(self.looked_up.store)?))
     }
 }

@@ -16,7 +16,7 @@ use crate::store::{OwnedRequest, Request, Verdict};
 const SET_SIZE: usize = 8;
 /// Further bits of the hash tell keys of one set apart, so that a change of one does not count as
 /// one of them all. No more, or a set would take two cache lines.
-const EPOCHS: usize = 4;
+const CHANGES: usize = 4;
 
 pub(super) struct Refusals {
     /// A power of two of them, or none.
@@ -35,7 +35,7 @@ struct Set(RwLock<Kept>);
 struct Kept {
     refusals: Vec<CachedRefusal>,
     /// Raised by whatever may make an earlier answer void.
-    epochs: [u32; EPOCHS],
+    changes: [u32; CHANGES],
 }
 
 /// What the cache has about a request.
@@ -52,9 +52,11 @@ pub(super) enum CacheAnswer {
 #[derive(Debug)]
 pub(in crate::store) struct Miss {
     hash: u64,
-    /// That of the key.
-    epoch: u32,
-    sent: Moment,
+    /// The count of changes of the key.
+    change: u32,
+    /// When it was looked up. The request was sent later, so that what holds counted from here
+    /// holds counted from there.
+    looked_up: Moment,
     /// What is answered if the store turns out to be away.
     pub(super) block: Option<Verdict>,
     /// Ends with the miss, where others are answered from the cache meanwhile.
@@ -63,6 +65,9 @@ pub(in crate::store) struct Miss {
 
 /// One caller asks the store again while others are answered from the cache. However that ends,
 /// and also when the caller gives up, the next one may.
+///
+/// Its drop takes the write lock of the set, so none is dropped while that is locked: `find` makes
+/// it under the read lock as the last thing, and hands it out.
 struct Refresh {
     refusals: Arc<Refusals>,
     hash: u64,
@@ -92,21 +97,21 @@ impl Refusals {
         let Some(set) = self.set(hash) else { return CacheAnswer::Miss(Miss::new(hash, 0, now)) };
         let kept = set.0.read().unwrap_or_else(PoisonError::into_inner);
         let Some(refusal) = kept.refusals.iter().find(|refusal| refusal.answers(hash, request)) else {
-            return CacheAnswer::Miss(Miss::new(hash, kept.epoch(hash), now));
+            return CacheAnswer::Miss(Miss::new(hash, kept.change(hash), now));
         };
         match refusal.freshness(now, self.staleness) {
-            Freshness::Over => CacheAnswer::Miss(Miss::new(hash, kept.epoch(hash), now)),
+            Freshness::Over => CacheAnswer::Miss(Miss::new(hash, kept.change(hash), now)),
             Freshness::Due | Freshness::OldBlock if refusal.begin_refresh() => {
                 let request = request.into_owned();
                 CacheAnswer::Miss(Miss {
                     block: refusal.is_blocked_until(0).then(|| refusal.verdict(now)),
                     _refresh: Some(Box::new(Refresh { refusals: Arc::clone(self), hash, request })),
-                    ..Miss::new(hash, kept.epoch(hash), now)
+                    ..Miss::new(hash, kept.change(hash), now)
                 })
             }
             Freshness::OldBlock => {
                 let block = refusal.verdict(now);
-                let miss = Miss { block: Some(block), ..Miss::new(hash, kept.epoch(hash), now) };
+                let miss = Miss { block: Some(block), ..Miss::new(hash, kept.change(hash), now) };
                 CacheAnswer::OldBlock(block, miss)
             }
             Freshness::Fresh | Freshness::Due => {
@@ -116,26 +121,26 @@ impl Refusals {
         }
     }
 
-    /// Keeps a refusal, unless something has changed since the request was sent.
+    /// Keeps a refusal, unless something has changed since the request was looked up.
     pub(super) fn keep(&self, request: &Request<'_>, miss: &Miss, verdict: Verdict) {
-        let Miss { hash, epoch, sent, .. } = *miss;
-        let Some(mut kept) = self.write(hash).filter(|kept| kept.epoch(hash) == epoch) else { return };
+        let Miss { hash, change, looked_up, .. } = *miss;
+        let Some(mut kept) = self.write(hash).filter(|kept| kept.change(hash) == change) else { return };
         if verdict.blocked {
             // The block may be a new one, which others do not know of.
-            let end = sent.store.saturating_add(verdict.retry_after_us);
+            let end = looked_up.store.saturating_add(verdict.retry_after_us);
             kept.refusals.retain(|other| {
                 !other.is_of(hash, request.key()) || other.answers(hash, request) || other.is_blocked_until(end)
             });
         }
         if let Some(known) = kept.refusals.iter_mut().find(|refusal| refusal.answers(hash, request)) {
-            if known.sent.process <= sent.process {
-                known.renew(sent, verdict);
+            if known.looked_up.process <= looked_up.process {
+                known.renew(looked_up, verdict);
             }
             return;
         }
-        let refusal = || CachedRefusal::new(request, hash, sent, verdict);
+        let refusal = || CachedRefusal::new(request, hash, looked_up, verdict);
         let is_over = |refusal: &CachedRefusal| {
-            matches!(refusal.freshness(sent, self.staleness), Freshness::Over | Freshness::OldBlock)
+            matches!(refusal.freshness(looked_up, self.staleness), Freshness::Over | Freshness::OldBlock)
         };
         if let Some(over) = kept.refusals.iter_mut().find(|refusal| is_over(refusal)) {
             *over = refusal();
@@ -157,8 +162,8 @@ impl Refusals {
         }
         let hash = self.hasher.hash_one(key);
         if let Some(mut kept) = self.write(hash) {
-            if let Some(epoch) = kept.epochs.get_mut(slot(hash)) {
-                *epoch = epoch.wrapping_add(1);
+            if let Some(change) = kept.changes.get_mut(slot(hash)) {
+                *change = change.wrapping_add(1);
             }
             kept.refusals.retain(|refusal| !refusal.is_of(hash, key));
         }
@@ -187,25 +192,25 @@ impl Refusals {
 }
 
 impl Miss {
-    fn new(hash: u64, epoch: u32, sent: Moment) -> Self {
-        Self { hash, epoch, sent, block: None, _refresh: None }
+    fn new(hash: u64, change: u32, looked_up: Moment) -> Self {
+        Self { hash, change, looked_up, block: None, _refresh: None }
     }
 
-    /// The store's epoch when the request was sent.
+    /// The store's epoch when the request was looked up.
     pub(super) fn epoch(&self) -> u64 {
-        self.sent.epoch
+        self.looked_up.epoch
     }
 }
 
 impl Kept {
-    fn epoch(&self, hash: u64) -> u32 {
-        self.epochs.get(slot(hash)).copied().unwrap_or_default()
+    fn change(&self, hash: u64) -> u32 {
+        self.changes.get(slot(hash)).copied().unwrap_or_default()
     }
 }
 
 /// By other bits than those that choose the set.
 fn slot(hash: u64) -> usize {
-    (hash >> 62) as usize % EPOCHS
+    (hash >> 62) as usize % CHANGES
 }
 
 impl fmt::Debug for Refusals {
