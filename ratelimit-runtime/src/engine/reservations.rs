@@ -63,7 +63,8 @@ impl<const N: usize> Reservations<N> {
         Self { reserved }
     }
 
-    /// Commits or releases them: `counts` says for each attribute, in written order, whether the call counts.
+    /// Commits or releases them: `counts` says for each attribute, in written order, whether the
+    /// call counts.
     pub fn complete(mut self, counts: [bool; N]) {
         for (reserved, counts) in self.reserved.iter_mut().zip(counts) {
             if let Some((call, charge)) = reserved.take() {

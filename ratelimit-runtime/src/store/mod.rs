@@ -49,8 +49,8 @@ pub use crate::error::{StoreError, StoreErrorKind};
 /// The conformance suite (feature `testkit`) is this contract as tests: run it on your store with
 /// `ratelimit_runtime::conformance!`.
 ///
-/// No store is asked to acquire or peek a request that weighs more than its limits admit at once, nor
-/// one with a limit of 0. Resets, blocks and the like may bring either.
+/// No store is asked to acquire or peek a request that weighs more than its limits admit at once,
+/// nor one with a limit of 0. Resets, blocks and the like may bring either.
 ///
 /// # Layers
 ///
@@ -92,7 +92,8 @@ pub use crate::error::{StoreError, StoreErrorKind};
 ///     }
 /// }
 ///
-/// let limiter = RateLimiter::with_store(Counted { store: MemoryStore::new(), decisions: AtomicU64::new(0) });
+/// let limiter = RateLimiter::with_store(Counted { store: MemoryStore::new(), decisions:
+/// AtomicU64::new(0) });
 /// # let _ = limiter;
 /// ```
 pub trait Store: Send + Sync + 'static {
