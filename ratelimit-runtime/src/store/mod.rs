@@ -92,8 +92,7 @@ pub use crate::error::{StoreError, StoreErrorKind};
 ///     }
 /// }
 ///
-/// let limiter = RateLimiter::with_store(Counted { store: MemoryStore::new(), decisions:
-/// AtomicU64::new(0) });
+/// let limiter = RateLimiter::with_store(Counted { store: MemoryStore::new(), decisions: AtomicU64::new(0) });
 /// # let _ = limiter;
 /// ```
 pub trait Store: Send + Sync + 'static {
