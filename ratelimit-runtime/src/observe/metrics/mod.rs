@@ -92,10 +92,10 @@ pub(crate) async fn timed<'a, T>(
 /// How many decisions commands carry, until it is told.
 #[cfg(feature = "redis")]
 #[derive(Debug, Default)]
-pub(crate) struct Commands(SmallVec<[u32; 4]>);
+pub(crate) struct CommandSizes(SmallVec<[u32; 4]>);
 
 #[cfg(feature = "redis")]
-impl Commands {
+impl CommandSizes {
     pub(crate) fn add(&mut self, decisions: usize) {
         self.0.push(u32::try_from(decisions).unwrap_or(u32::MAX));
     }

@@ -53,8 +53,8 @@ pub use self::wire::credentials::RedisCredentials;
 /// again whenever it is lost; [`ready`](Store::ready) waits for it. While there is none, calls fail
 /// at once and the limiter answers by its `on_unavailable` setting.
 ///
-/// A call that is dropped at its timeout may have been charged although it was not admitted; no
-/// call is ever admitted without being charged.
+/// A call that is dropped at its timeout may have been charged although it was not admitted; this
+/// store never admits a call without charging it.
 ///
 /// The user needs `EVAL`, `EVALSHA`, `UNLINK`, `PING`, and inside of scripts `TIME`, `PEXPIREAT`,
 /// `PEXPIRE`, `PTTL`, `TYPE`, `GET`, `SET`, `UNLINK`, `GETRANGE`, `SETRANGE`, `ZADD`, `ZCARD`,

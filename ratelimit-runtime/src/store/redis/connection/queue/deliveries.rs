@@ -13,7 +13,7 @@ pub(in super::super) struct Deliveries {
     results: Vec<(oneshot::Sender<CallResult>, CallResult)>,
     pub(super) wakers: Vec<Waker>,
     /// How many charges each call carries that has been written.
-    pub(super) batches: observe::Commands,
+    pub(super) batches: observe::CommandSizes,
 }
 
 impl Deliveries {
