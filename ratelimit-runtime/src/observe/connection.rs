@@ -35,7 +35,7 @@ impl Connection {
         connection
     }
 
-    pub(crate) fn is(&mut self, state: State) {
+    pub(crate) fn set_state(&mut self, state: State) {
         let last = std::mem::replace(&mut self.state, state);
         if last != state {
             metrics::moved(&self.server, Some(last), Some(state));

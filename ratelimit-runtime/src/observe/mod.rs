@@ -19,7 +19,7 @@ pub use self::collector::{Collected, collect};
 #[cfg(feature = "redis")]
 pub(crate) use self::connection::{Connection, State};
 #[cfg(feature = "redis")]
-pub(crate) use self::metrics::Commands;
+pub(crate) use self::metrics::batches;
 pub(crate) use self::metrics::{describe, timed};
 pub use self::observation::Observation;
 pub(crate) use self::observation::Observed;

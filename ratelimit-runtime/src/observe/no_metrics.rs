@@ -18,7 +18,7 @@ pub(crate) fn timed<F>(asked: F) -> F {
 }
 
 #[cfg(feature = "redis")]
-pub(crate) use self::of_redis::Commands;
+pub(crate) use self::of_redis::batches;
 #[cfg(feature = "redis")]
 pub(super) use self::of_redis::{connected, lost, moved, outage};
 
@@ -26,17 +26,8 @@ pub(super) use self::of_redis::{connected, lost, moved, outage};
 mod of_redis {
     use super::super::connection::State;
 
-    #[derive(Debug, Default)]
-    pub(crate) struct Commands;
-
-    #[allow(clippy::unused_self, reason = "as those that are told")]
-    impl Commands {
-        #[inline]
-        pub(crate) fn add(&mut self, _: usize) {}
-
-        #[inline]
-        pub(crate) fn tell(&mut self) {}
-    }
+    #[inline]
+    pub(crate) fn batches(_: impl Iterator<Item = usize>) {}
 
     pub(crate) fn moved(_: &str, _: Option<State>, _: Option<State>) {}
 

@@ -1,8 +1,9 @@
-//! [`Deliveries`]: what callers are to be told, once no lock is held.
+//! [`Deliveries`]: what callers are to be told, once the state of the connection is not locked.
 
 use std::task::Waker;
 
 use redis::Value;
+use smallvec::SmallVec;
 use tokio::sync::oneshot;
 
 use crate::observe;
@@ -12,8 +13,8 @@ use crate::store::redis::wire::commands::{CallError, CallResult};
 pub(in super::super) struct Deliveries {
     results: Vec<(oneshot::Sender<CallResult>, CallResult)>,
     pub(super) wakers: Vec<Waker>,
-    /// How many charges each call carries that has been written.
-    pub(super) batches: observe::Commands,
+    /// How many charges each batch carries that has been written.
+    pub(super) batches: SmallVec<[usize; 4]>,
 }
 
 impl Deliveries {
@@ -25,7 +26,8 @@ impl Deliveries {
         self.results.push((caller, Err(why)));
     }
 
-    /// Tells all of it. Runs foreign code, so no lock may be held.
+    /// Tells all of it. Runs foreign code, so no lock may be held that callers wait for: of a
+    /// connection's two, the one for reading may be.
     pub(in super::super) fn deliver(&mut self) {
         for (caller, result) in self.results.drain(..) {
             // An error says that the caller was cancelled.
@@ -34,6 +36,8 @@ impl Deliveries {
         for waker in self.wakers.drain(..) {
             waker.wake();
         }
-        self.batches.tell();
+        if !self.batches.is_empty() {
+            observe::batches(self.batches.drain(..));
+        }
     }
 }
