@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use super::fault::{Fault, nearest};
 
-/// The units in microseconds, each with its names. Months and years are not among them, because
-/// their length varies.
-const UNITS: [(u64, &[&str]); 7] = [
-    (1, &["us", "µs", "usec", "usecs"]),
-    (1_000, &["ms", "msec", "msecs", "millisecond", "milliseconds"]),
-    (1_000_000, &["s", "sec", "secs", "second", "seconds"]),
-    (60_000_000, &["m", "min", "mins", "minute", "minutes"]),
-    (3_600_000_000, &["h", "hr", "hrs", "hour", "hours"]),
-    (86_400_000_000, &["d", "day", "days"]),
-    (604_800_000_000, &["w", "week", "weeks"]),
+/// The units, each with its names, of which `humantime` knows the first. Months and years are not
+/// among them, because their length varies.
+const UNITS: [&[&str]; 7] = [
+    &["us", "µs", "usec", "usecs"],
+    &["ms", "msec", "msecs", "millisecond", "milliseconds"],
+    &["s", "sec", "secs", "second", "seconds"],
+    &["m", "min", "mins", "minute", "minutes"],
+    &["h", "hr", "hrs", "hour", "hours"],
+    &["d", "day", "days"],
+    &["w", "week", "weeks"],
 ];
 
 /// What may follow the last window of a policy.
@@ -22,9 +22,9 @@ const OPTIONS: [&str; 2] = ["burst", "block"];
 /// The units as messages list them.
 const LISTED: &str = "`us`, `ms`, `s`, `m`, `h`, `d`, `w`";
 
-/// The unit called `name`, in microseconds.
-pub(super) fn unit(name: &str) -> Option<u64> {
-    UNITS.iter().find(|(_, names)| names.contains(&name)).map(|(micros, _)| *micros)
+/// The short name of the unit called `name`.
+pub(super) fn unit(name: &str) -> Option<&'static str> {
+    UNITS.iter().find(|names| names.contains(&name)).and_then(|names| names.first().copied())
 }
 
 /// `60s`, `1h 30m`: whole numbers with units, each unit once.
@@ -36,7 +36,7 @@ pub(super) fn read(text: &str) -> Result<Duration, Fault<'_>> {
     }
     let mut rest = text;
     let mut seen = Vec::new();
-    let mut total: u64 = 0;
+    let mut short = String::new();
     while !rest.is_empty() {
         let (digits, after) = split(rest, |c| c.is_ascii_digit());
         if digits.is_empty() {
@@ -60,12 +60,10 @@ pub(super) fn read(text: &str) -> Result<Duration, Fault<'_>> {
             return Err(Fault { at: name, message });
         }
         seen.push(unit);
-        let micros = digits.parse().ok().and_then(|count: u64| count.checked_mul(unit));
-        let sum = micros.and_then(|micros| total.checked_add(micros));
-        total = sum.ok_or_else(|| Fault { at: text, message: format!("`{text}` is too long to count") })?;
+        short.extend([digits, unit]);
         rest = after.trim_start();
     }
-    Ok(Duration::from_micros(total))
+    humantime::parse_duration(&short).map_err(|_| Fault { at: text, message: format!("`{text}` is too long to count") })
 }
 
 fn no_number(text: &str, rest: &str) -> String {
