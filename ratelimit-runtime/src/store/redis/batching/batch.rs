@@ -21,8 +21,8 @@ use crate::store::redis::wire::commands::CallError;
 pub(crate) const MAX_SECTIONS: usize = 64;
 pub(super) const MAX_CALLERS: usize = 512;
 
-/// A key, with the charges that wait for it. Where callers do not share, there may be several of the
-/// same bytes.
+/// A key, with the charges that wait for it. Where callers do not share, several may have the same
+/// bytes.
 #[derive(Debug)]
 pub(super) struct ChargedKey {
     pub(super) bytes: Box<[u8]>,

@@ -1,9 +1,9 @@
 //! [`Batches`]: which charges share a call.
 //!
-//! Where callers share, of each key at most one call is in flight. Charges that come meanwhile wait,
-//! in order; the next call carries them. Charges of one key with equal terms are asked for as one,
-//! with how many they are; others one after the other. Keys take turns. Where callers do not share,
-//! each charge is a key of its own.
+//! Where callers share, of each key at most one call is in flight. Charges that come meanwhile
+//! wait, in order; the next call carries them. Charges of one key with equal terms are asked for as
+//! one, with how many they are; others one after the other. Keys take turns. Where callers do not
+//! share, each charge is a key of its own.
 //!
 //! Between any two calls of these functions:
 //!
@@ -13,8 +13,8 @@
 //! - a member that waits is in the list of its key, one that was sent in that of its section, also
 //!   if it was abandoned, and one that was answered in none;
 //! - a ready key may have no member any more, after they were cancelled: its turn forgets it;
-//! - the script of a lane is loading exactly while a batch that carries it is not answered; no other
-//!   batch of the lane is written meanwhile.
+//! - the script of a lane is loading exactly while a batch that carries it is not answered; no
+//!   other batch of the lane is written meanwhile.
 #![allow(clippy::indexing_slicing, reason = "an index into a slab is held by what removes its value")]
 
 use std::collections::VecDeque;
