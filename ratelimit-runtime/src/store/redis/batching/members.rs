@@ -122,8 +122,8 @@ impl Members {
         }
     }
 
-    /// The answer, which can be taken once. `Err` means not yet: `waker` is called once it is there,
-    /// in the place of the waker in the error, which is to be dropped outside of a lock.
+    /// The answer, which can be taken once. `Err` means not yet: `waker` is called once it is
+    /// there, in the place of the waker in the error, which is to be dropped outside of a lock.
     pub(crate) fn poll(&mut self, member: usize, waker: &Waker) -> Result<VerdictResult, Option<Waker>> {
         match &mut self.all[member].state {
             State::Waiting(known) | State::Sent(known) if known.will_wake(waker) => return Err(None),

@@ -203,7 +203,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Publishes that the connection is over. If no call has used it, waits until one wants another.
+    /// Publishes that the connection is over. If no call has used it, waits until one wants
+    /// another.
     async fn lost(&mut self, ended: Ended, lasted: Duration) -> Result<Stability, Stopped> {
         self.observer.lost(&self.server, lasted, &ended.error);
         let was_slow = {
