@@ -176,6 +176,10 @@ impl Store for Peculiar {
         if request.cost() > 7 { Err(StoreError::unsupported("at most 7")) } else { Ok(()) }
     }
 
+    fn server(&self) -> &str {
+        "peculiar:1"
+    }
+
     fn health(&self, _: &Request<'_>) -> Health {
         Health::Slow
     }
@@ -236,6 +240,7 @@ async fn what_a_layer_forgets_is_answered_by_the_store_it_is_around() {
 
     assert_eq!(store.capabilities(), Capabilities::all());
     assert!(store.supports(&request).is_ok() && store.supports(&request.with_cost(8)).is_err());
+    assert_eq!((store.server(), MemoryStore::new().server()), ("peculiar:1", ""));
     assert_eq!((store.health(&request), store.epoch(&request)), (Health::Slow, 7));
     store.overdue(&request, Duration::from_secs(1));
     assert_eq!(layer.store.overdue.load(Ordering::SeqCst), 1);

@@ -141,7 +141,7 @@ impl OwnedCall {
                 }
             }
         };
-        observe::timed(answer.within(limit, overdue)).await
+        observe::timed(|| self.engine.store.server(), answer.within(limit, overdue)).await
     }
 
     /// Calls `what` on the store that made the charge, be it the engine's or the fallback; `None`

@@ -13,7 +13,7 @@ pub(super) fn decision(_: impl FnOnce() -> (Name, Outcome, Source)) {}
 pub(super) fn failure(_: impl FnOnce() -> (Name, Outcome)) {}
 
 #[inline]
-pub(crate) fn timed<F>(asked: F) -> F {
+pub(crate) fn timed<'a, F>(_: impl FnOnce() -> &'a str, asked: F) -> F {
     asked
 }
 

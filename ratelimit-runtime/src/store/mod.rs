@@ -219,6 +219,13 @@ pub trait Store: Send + Sync + 'static {
         self.inner().map_or(Ok(()), |inner| inner.supports(request))
     }
 
+    /// The server that keeps the state, as the metric `ratelimit_store_seconds` names it: its
+    /// address or a name, nothing secret, and never a key. It does not change while the store
+    /// lives. Empty for a store that is no server.
+    fn server(&self) -> &str {
+        self.inner().map_or("", Store::server)
+    }
+
     /// How well the part of the store that this request goes to serves.
     fn health(&self, request: &Request<'_>) -> Health {
         self.inner().map_or(Health::Up, |inner| inner.health(request))
@@ -339,6 +346,10 @@ macro_rules! leaves_rest_to {
 
         fn supports(&$self, request: &Request<'_>) -> Result<(), StoreError> {
             $to.supports(request)
+        }
+
+        fn server(&$self) -> &str {
+            $to.server()
         }
 
         fn health(&$self, request: &Request<'_>) -> Health {

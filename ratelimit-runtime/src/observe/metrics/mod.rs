@@ -9,17 +9,20 @@
 #[cfg(feature = "redis")]
 mod connections;
 mod decisions;
+mod latency;
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::time::Instant;
 
-use ::metrics::{Key, Label, Level, Metadata, Unit, with_recorder};
+#[cfg(feature = "redis")]
+use ::metrics::Key;
+use ::metrics::{Level, Metadata, Unit, with_recorder};
 
 #[cfg(feature = "redis")]
 pub(super) use self::connections::{connected, lost, moved, outage};
 pub(super) use self::decisions::{decision, failure};
-use crate::error::{StoreError, StoreErrorKind};
+use crate::error::StoreError;
 
 const DECISIONS: &str = "ratelimit_decisions_total";
 const STORE: &str = "ratelimit_store_seconds";
@@ -46,7 +49,7 @@ pub(crate) fn describe() {
             recorder.describe_histogram(name.into(), Some(unit), text.into());
         };
         counter(DECISIONS, "Checks, by rule, by what became of them, and by who answered.");
-        histogram(STORE, Unit::Seconds, "How long checks waited for the store.");
+        histogram(STORE, Unit::Seconds, "How long checks waited for the store, by its server.");
         #[cfg(feature = "redis")]
         {
             histogram(COMMANDS, Unit::Count, "How many decisions one command to Redis carried.");
@@ -62,8 +65,11 @@ pub(crate) fn describe() {
     });
 }
 
-/// Measures how long an answer is waited for.
-pub(crate) async fn timed<T>(asked: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+/// Measures how long an answer of this server is waited for.
+pub(crate) async fn timed<'a, T>(
+    server: impl FnOnce() -> &'a str,
+    asked: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
     let since = Instant::now();
     let (mut asked, mut waited) = (pin!(asked), false);
     let answer = poll_fn(|cx| {
@@ -73,29 +79,11 @@ pub(crate) async fn timed<T>(asked: impl Future<Output = Result<T, StoreError>>)
     });
     let answer = answer.await;
     if waited {
-        let (key, took) = (answered(answer.as_ref().err().map(StoreError::kind)), since.elapsed());
+        let took = since.elapsed();
+        let key = latency::key(server(), answer.as_ref().err().map(StoreError::kind));
         with_recorder(|recorder| recorder.register_histogram(key, &METADATA).record(took));
     }
     answer
-}
-
-/// What is measured of an answer, or of an error of this kind.
-fn answered(error: Option<StoreErrorKind>) -> &'static Key {
-    macro_rules! key {
-        ($result:literal) => {{
-            static LABELS: [Label; 1] = [Label::from_static_parts("result", $result)];
-            static KEY: Key = Key::from_static_parts(STORE, &LABELS);
-            &KEY
-        }};
-    }
-    match error {
-        None => key!("ok"),
-        Some(StoreErrorKind::Unavailable) => key!("unavailable"),
-        Some(StoreErrorKind::TimedOut) => key!("timed_out"),
-        Some(StoreErrorKind::Full) => key!("full"),
-        Some(StoreErrorKind::Misconfigured) => key!("misconfigured"),
-        Some(StoreErrorKind::Unsupported) => key!("unsupported"),
-    }
 }
 
 /// Tells how many decisions each batch carries. The recorder is foreign code, so no lock may be

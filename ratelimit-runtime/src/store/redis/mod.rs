@@ -269,6 +269,10 @@ impl Store for Backend {
         self.route(request).map(drop)
     }
 
+    fn server(&self) -> &str {
+        self.connections.server()
+    }
+
     fn health(&self, request: &Request<'_>) -> Health {
         self.connections.health(self.slot(request))
     }

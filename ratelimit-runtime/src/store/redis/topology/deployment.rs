@@ -9,6 +9,7 @@ use redis::ConnectionInfo;
 use super::sentinel::Sentinels;
 use super::url::{self, CLUSTER, List, SENTINEL};
 use crate::error::StoreError;
+use crate::store::redis::connection::resolve::Resolve as _;
 use crate::store::redis::wire::server::Server;
 use crate::store::redis::wire::tls::Tls;
 
@@ -95,6 +96,14 @@ impl Deployment {
         }
     }
 
+    /// Its name in metrics, which does not change: where it is, or the name of the master.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Sentinel(sentinels) => sentinels.name(),
+            Self::Standalone(_) | Self::Cluster(_) => self.to_string(),
+        }
+    }
+
     pub(crate) fn database(&self) -> i64 {
         self.template().database()
     }
@@ -178,6 +187,18 @@ mod tests {
             let deployment = Deployment::from_url(url).unwrap();
             assert_eq!((deployment.to_string().as_str(), deployment.database()), (shown, database), "{url}");
             assert!(deployment.tls().is_none(), "{url}");
+        }
+    }
+
+    #[test]
+    fn names_in_metrics_are_those_of_connections_and_hold_nothing_secret() {
+        for (url, name) in [
+            ("redis://alice:hunter2@h:1/3", "h:1"),
+            ("unix:///run/redis.sock", "/run/redis.sock"),
+            ("redis+sentinel://alice:hunter2@a,b/my%2Fmaster", "my/master"),
+            ("redis+cluster://alice:hunter2@h:1,i", "the cluster of h:1,i:6379"),
+        ] {
+            assert_eq!(Deployment::from_url(url).unwrap().name(), name, "{url}");
         }
     }
 

@@ -40,6 +40,7 @@ const CLUSTER: u8 = 2;
 
 pub(super) struct Connections {
     deployment: Deployment,
+    server: String,
     group_commit: bool,
     router: Router,
     count: ConnectionCount,
@@ -49,7 +50,8 @@ impl Connections {
     /// Connects to nothing yet.
     pub(super) fn new(deployment: Deployment) -> Self {
         let count = ConnectionCount::default();
-        Self { group_commit: true, router: Router::new(&deployment, true, &count), deployment, count }
+        let (server, router) = (deployment.name(), Router::new(&deployment, true, &count));
+        Self { deployment, server, group_commit: true, router, count }
     }
 
     /// Whether charges may share calls: yes unless set. Ends open connections.
@@ -94,6 +96,11 @@ impl Connections {
 
     pub(super) fn health(&self, slot: Slot) -> Health {
         self.router.health(slot)
+    }
+
+    /// The deployment's name in metrics.
+    pub(super) fn server(&self) -> &str {
+        &self.server
     }
 
     /// How many connections there have been.
