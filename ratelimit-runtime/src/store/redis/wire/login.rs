@@ -156,7 +156,7 @@ fn auth(credentials: &RedisCredentials) -> Cmd {
     cmd("AUTH").arg(credentials.user.as_deref()).arg(&credentials.password).take()
 }
 
-/// Sends commands on a stream that no other task uses, and gives as many replies; only one if that is
+/// Sends commands on a stream of its own, and gives as many replies; only one if that is
 /// an error. A server that is full says so, unasked, and hangs up.
 pub(crate) async fn converse(stream: &mut Stream, commands: &[Cmd]) -> Result<Vec<Value>, LoginError> {
     let mut packed = Vec::new();
