@@ -1,10 +1,10 @@
 //! The macros of [`ratelimit-runtime`](https://docs.rs/ratelimit-runtime): `#[rate_limit]`, `key!` and
 //! `#[derive(KeyPart)]`. Depend on that crate, which exports them; what they expand to calls it.
 //!
-//! Each macro goes through four stages, a folder each: what was written (`parse`), judged
-//! (`check`), as a plan of what is to be generated (`plan`), as tokens (`expand`). A stage uses
-//! what earlier ones made, never a later one. Only the last quotes, and it cannot fail. What
-//! several stages share stands beside the folders.
+//! The attribute goes through four stages, a folder each: what was written (`parse`), judged
+//! (`check`), as a plan of what is to be generated (`plan`), as tokens (`expand`). `key!` needs no
+//! plan, and the derive no check. A stage uses what earlier ones made, never a later one. Only the
+//! last quotes, and it cannot fail. What several stages share stands beside the folders.
 
 mod async_blocks;
 mod check;

@@ -10,6 +10,7 @@ use crate::{check, expand, parse, plan};
 /// `#[rate_limit(arguments)] item`.
 pub(crate) fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let mut diagnostics = Diagnostics::default();
+    // Before the stages: parsing consumes the tokens, and errors may have to name what was written.
     let written = mentioned::words(&arguments, &item);
     let annotated = match parse::annotated::parse(arguments, item.clone(), &mut diagnostics) {
         Ok(annotated) => annotated,

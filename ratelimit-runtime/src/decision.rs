@@ -43,7 +43,7 @@ pub(crate) enum Status {
 
 /// What a decision has charged, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Charge {
+pub(crate) enum Receipt {
     /// Nothing.
     None,
     /// The store, under this ticket.
@@ -155,11 +155,11 @@ impl Decision {
         }
     }
 
-    pub(crate) fn charge(&self) -> Charge {
+    pub(crate) fn charge(&self) -> Receipt {
         match (self.ticket, self.source) {
-            (0, _) | (_, Source::DenyCache | Source::Nobody) => Charge::None,
-            (ticket, Source::Store) => Charge::Store(ticket),
-            (ticket, Source::Fallback) => Charge::Fallback(ticket),
+            (0, _) | (_, Source::DenyCache | Source::Nobody) => Receipt::None,
+            (ticket, Source::Store) => Receipt::Store(ticket),
+            (ticket, Source::Fallback) => Receipt::Fallback(ticket),
         }
     }
 

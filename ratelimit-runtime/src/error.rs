@@ -126,8 +126,8 @@ pub struct StoreError {
 pub enum StoreErrorKind {
     /// The store does not serve: `on_unavailable` decides.
     Unavailable,
-    /// No answer in time, by a store that is up. Never answered by "allow": a client that can flood
-    /// it must not be able to switch limits off.
+    /// No answer in time; whether the store is up, its health says. While it is, never answered by
+    /// "allow": a client that can flood it must not be able to switch limits off.
     TimedOut,
     /// The store has no memory left. Never answered by "allow": a client that can fill it could
     /// switch limits off.
@@ -149,7 +149,7 @@ impl StoreError {
         Self::new(StoreErrorKind::Unavailable, message)
     }
 
-    /// The store is up, and did not answer in time.
+    /// The store did not answer in time; whether it is up, its health says.
     pub fn timed_out(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StoreErrorKind::TimedOut, message)
     }

@@ -31,12 +31,14 @@ impl Bytes {
     pub async fn measure(server: &Server, keys: u64) -> Self {
         let mut per_key = Vec::new();
         for kind in peer::ALL {
-            // One of them has no keys, and another takes half a minute for them; the keys of two are not on the server.
+            // One of them has no keys, and another takes half a minute for them; the keys of two
+            // are not on the server.
             if kind == Kind::Ping || kind == Kind::ActixLimitation || kind.is_in_process() {
                 continue;
             }
             eprintln!("bytes: {}", kind.name());
-            // A quarter fills the server's table of keys to the same share, and so gives the same figure sooner.
+            // A quarter fills the server's table of keys to the same share, and so gives the same
+            // figure sooner.
             let keys = if LARGEST.contains(&kind) { keys } else { keys / 4 };
             match bytes_per_key(kind, server, keys).await {
                 Ok(bytes) => per_key.push((kind, keys, bytes)),

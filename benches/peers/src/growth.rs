@@ -165,7 +165,8 @@ async fn with_limits(server: &Server, rounds: usize) -> String {
     table.to_string()
 }
 
-/// A master's time for a command that is not batched: what PING shows the way of any command costs, and the decision.
+/// A master's time for a command that is not batched: what PING shows the way of any command costs,
+/// and the decision.
 fn with_masters(ping: &Figures, server_microseconds: f64) -> String {
     let each = 1e6 / ping.per_second - ping.server + server_microseconds;
     let mut table = Table::new(["masters", "decisions/s, sliding_window, distinct keys, none batched"]);

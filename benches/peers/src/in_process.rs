@@ -1,4 +1,5 @@
-//! The limiters that answer in the process, one call after the other; and what a guard adds to a future.
+//! The limiters that answer in the process, one call after the other; and what a guard adds to a
+//! future.
 //!
 //! Every side is given a number and makes its key of it.
 
@@ -22,7 +23,8 @@ use crate::table::{Table, number, ratio};
 
 type Outcome = Result<(), RateLimitError>;
 
-// The log of an admitted call has a short window: entries leave as they come, so it has reached its size.
+// The log of an admitted call has a short window: entries leave as they come, so it has reached its
+// size.
 
 #[rate_limit(key = "user:<id>", window = "1ms", max = 1_000_000, name = "sliding")]
 async fn sliding_admitted(id: u64) -> Outcome {
@@ -54,8 +56,8 @@ pub fn install(limiter: RateLimiter) {
     LIMITER.get_or_init(|| limiter).clone().install();
 }
 
-/// Costs what a clock costs, and goes on by a tenth of the short window at each reading, so that the same calls find the
-/// same log in every run.
+/// Costs what a clock costs, and goes on by a tenth of the short window at each reading, so that
+/// the same calls find the same log in every run.
 struct EvenClock(AtomicU64);
 
 impl Clock for EvenClock {

@@ -1,5 +1,5 @@
-//! Instructions and allocations per call, by valgrind: they do not depend on the machine's mood. The difference between a
-//! long run and a short one leaves out how the program starts.
+//! Instructions and allocations per call, by valgrind: they do not depend on the machine's mood.
+//! The difference between a long run and a short one leaves out how the program starts.
 
 use std::process::Command;
 
@@ -10,7 +10,8 @@ use crate::table::{Table, number, ratio};
 /// Far enough from the start for everything to have its size.
 const SHORT: u64 = 2_000;
 
-/// governor's clock is calibrated at the start, for a time that differs: more calls make little of that.
+/// governor's clock is calibrated at the start, for a time that differs: more calls make little of
+/// that.
 fn long(asking: Asking) -> u64 {
     match asking {
         Asking::Governor | Asking::GovernorKeyGiven | Asking::GovernorRefused => 100_000,

@@ -16,7 +16,8 @@ use crate::server::{Server, Slow};
 /// A call that keeps the server longer than this keeps everybody waiting. In microseconds.
 pub const LONG: u32 = 250;
 
-/// How many calls stand for a full log, how many for one that has changed at once, and how many for refusals.
+/// How many calls stand for a full log, how many for one that has changed at once, and how many for
+/// refusals.
 const STEADY: u32 = 1_000;
 const AFTER: u32 = 50;
 const REFUSALS: u32 = 20;
@@ -26,8 +27,8 @@ const REFUNDERS: usize = 64;
 
 /// One log of this crate.
 pub struct Log {
-    /// The server's microseconds per decision while it fills; when it is full, and each call makes one entry leave; and
-    /// per refusal.
+    /// The server's microseconds per decision while it fills; when it is full, and each call makes
+    /// one entry leave; and per refusal.
     pub filling: f64,
     pub full: f64,
     pub refused: f64,

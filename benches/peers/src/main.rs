@@ -1,10 +1,12 @@
 //! This crate beside its peers, on one machine in one run. `scripts/bench.sh` runs it.
 //!
-//!     ratelimit-peers [--quick] [throughput | server-time | in-process | instructions | bytes | growth]
-//!     ratelimit-peers [--quick] all CHART COMPILE-COST
+//! ```text
+//! ratelimit-peers [--quick] [throughput | server-time | in-process | instructions | bytes | growth]
+//! ratelimit-peers [--quick] all CHART COMPILE-COST
+//! ```
 //!
-//! prints one part, or all of it: then the chart is written to the one file, and what `scripts/compile-cost.sh` printed is
-//! read from the other.
+//! prints one part, or all of it: then the chart is written to the one file, and what
+//! `scripts/compile-cost.sh` printed is read from the other.
 
 #![forbid(unsafe_code)]
 

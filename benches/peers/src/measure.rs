@@ -10,14 +10,16 @@ use crate::server::Server;
 use crate::server_time::fill;
 use crate::work::Work;
 
-/// The clock is read, and others are let run, once in so many calls of a peer that answers in the process.
+/// The clock is read, and others are let run, once in so many calls of a peer that answers in the
+/// process.
 const BATCH: u64 = 64;
 
 /// What one run gave.
 #[derive(Debug, Clone, Copy)]
 pub struct Figures {
     pub per_second: f64,
-    /// Microseconds; not a number for peers in the process, where reading the clock would be half of it.
+    /// Microseconds; not a number for peers in the process, where reading the clock would be half
+    /// of it.
     pub p50: f64,
     pub p99: f64,
     /// The server's microseconds per decision.
@@ -64,7 +66,8 @@ pub async fn measure(kind: Kind, work: Work, server: &Server, time: Duration) ->
 
     let decided = sum.decided as f64;
     let admitted = sum.admitted as f64 / decided;
-    // PING admits everything. A caller that starts late makes the share of fresh keys a little larger.
+    // PING admits everything. A caller that starts late makes the share of fresh keys a little
+    // larger.
     if kind != Kind::Ping && (admitted - work.admitted()).abs() > 0.01 {
         return Err(format!("admitted {admitted:.3} of the calls instead of {}", work.admitted()).into());
     }

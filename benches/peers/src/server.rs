@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use crate::Failure;
 
-/// The server is the child of a shell that waits for its standard input to end, so it goes however this program ends.
+/// The server is the child of a shell that waits for its standard input to end, so it goes however
+/// this program ends.
 const WATCHDOG: &str = r#"
 dir=$1; shift
 "$@" >"$dir/log" 2>&1 &
@@ -22,7 +23,8 @@ kill -9 "$pid"; wait "$pid" 2>/dev/null
 rm -rf -- "$dir"
 "#;
 
-/// Commands that run others: their time holds that of the commands inside, which the server counts a second time.
+/// Commands that run others: their time holds that of the commands inside, which the server counts
+/// a second time.
 const OUTERMOST: [&str; 7] = ["eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "exec", "cl.throttle"];
 
 /// Commands that never run inside another one, and are part of a decision.
@@ -116,7 +118,8 @@ impl Server {
         self.ask(&["SLOWLOG", "RESET"]).map(drop)
     }
 
-    /// How many calls took longer since [`watch_slow`](Self::watch_slow), and the microseconds of the longest.
+    /// How many calls took longer since [`watch_slow`](Self::watch_slow), and the microseconds of
+    /// the longest.
     pub fn slow(&self) -> Result<Slow, Failure> {
         let redis::Value::Array(entries) = self.ask(&["SLOWLOG", "GET", "10000"])? else {
             return Err("SLOWLOG is not a list".into());
@@ -167,8 +170,8 @@ pub struct ServerWork {
 }
 
 impl ServerWork {
-    /// Reads `cmdstat_<name>:calls=<n>,usec=<n>,…` lines. Where something ran others, only it counts, and what cannot have
-    /// been inside; else everything does.
+    /// Reads `cmdstat_<name>:calls=<n>,usec=<n>,…` lines. Where something ran others, only it
+    /// counts, and what cannot have been inside; else everything does.
     fn of(info: &str) -> Self {
         let mut commands = HashMap::new();
         for line in info.lines() {

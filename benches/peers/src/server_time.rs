@@ -1,4 +1,5 @@
-//! What one decision costs the server, alone on the wire, against the articles' sorted set: in rounds, as medians.
+//! What one decision costs the server, alone on the wire, against the articles' sorted set: in
+//! rounds, as medians.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +43,8 @@ pub enum Bucket {
     Counter(Algorithm, u32),
 }
 
-/// The rows of the page, each admitted and refused; the articles' are what the others are compared with.
+/// The rows of the page, each admitted and refused; the articles' are what the others are compared
+/// with.
 pub fn cases() -> Vec<Case> {
     let one_or_two = |bucket: fn(u32) -> Bucket| [bucket(1), bucket(2)];
     let mut buckets = vec![(Bucket::ArticleZset, 5), (Bucket::ArticleZset, 100)];
@@ -74,7 +76,8 @@ impl Case {
         Self { bucket: Bucket::ArticleZset, ..*self }
     }
 
-    /// Two peers of the same bucket, so that the one that is measured has not seen what the other was told.
+    /// Two peers of the same bucket, so that the one that is measured has not seen what the other
+    /// was told.
     async fn open(&self, server: &Server) -> Result<(Peer, Peer), Failure> {
         let max = self.entries + if self.admitted { ADMISSIONS } else { 0 };
         let (algorithm, limits, cost) = match self.bucket {

@@ -26,7 +26,8 @@ impl fmt::Display for Table {
     }
 }
 
-/// Two or three digits, and thousands and millions as such: `3.2`, `41`, `186 k`, `23 M`. Nothing for no number.
+/// Two or three digits, and thousands and millions as such: `3.2`, `41`, `186 k`, `23 M`. Nothing
+/// for no number.
 pub fn number(figure: f64) -> String {
     match figure {
         figure if !figure.is_finite() => String::new(),

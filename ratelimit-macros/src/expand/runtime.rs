@@ -75,7 +75,7 @@ paths! {
     run => run;
     run_all => run_all;
     reserve => run_reserved;
-    finish => Reservations::settle;
+    finish => Reservations::complete;
     refuse => refuse;
     refuse_text => refuse_text;
     refuse_with => refuse_with;

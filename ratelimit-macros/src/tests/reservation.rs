@@ -18,7 +18,7 @@ fn the_body_is_one_async_block() {
             }
             { body; here }
         }.await;
-        __ratelimit::Reservations::settle(__ratelimit_reservation, [
+        __ratelimit::Reservations::complete(__ratelimit_reservation, [
             __ratelimit::counts_err(&__ratelimit_outcome)]);
         __ratelimit_outcome }"
         .split_whitespace()
@@ -36,7 +36,7 @@ fn what_is_asked_for_is_there() {
             r#"#[rate_limit(window = "2s", max = 2)] #[rate_limit(window = "3s", max = 3, when = w, count = "ok")]
                async fn f() -> Result<impl X, E> {}"#,
             vec![
-                "settle(__ratelimit_reservation,[\
+                "complete(__ratelimit_reservation,[\
                  __ratelimit::counts(&__ratelimit_outcome,|r|judge(r)),\
                  true,\
                  __ratelimit::counts_ok(&__ratelimit_outcome)]);",

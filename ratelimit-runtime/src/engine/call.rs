@@ -8,7 +8,7 @@ use super::check::{Check, OwnedCheck};
 use super::outage::OutageAnswer;
 use super::shared::Engine;
 use super::time_limit::TimeLimit;
-use crate::decision::{Charge, Decision};
+use crate::decision::{Decision, Receipt};
 use crate::error::{RateLimitError, StoreError};
 use crate::observe;
 use crate::store::{Answer, Feature, Lookup, Request, Store};
@@ -148,13 +148,13 @@ impl OwnedCall {
     /// if nothing was charged.
     pub(super) fn charged_by<'a, T>(
         &'a self,
-        charge: Charge,
+        charge: Receipt,
         what: impl FnOnce(&'a (dyn Store + 'static), Request<'a>, u64) -> Answer<'a, T>,
     ) -> Result<Option<Answer<'a, T>>, RateLimitError> {
         let (store, ticket): (&dyn Store, u64) = match charge {
-            Charge::None => return Ok(None),
-            Charge::Store(ticket) => (&*self.engine.store, ticket),
-            Charge::Fallback(ticket) => (self.engine.fallback.store(), ticket),
+            Receipt::None => return Ok(None),
+            Receipt::Store(ticket) => (&*self.engine.store, ticket),
+            Receipt::Fallback(ticket) => (self.engine.fallback.store(), ticket),
         };
         Ok(Some(what(store, self.check().key_request()?, ticket)))
     }

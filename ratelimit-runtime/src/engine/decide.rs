@@ -30,7 +30,7 @@ pub(crate) enum Decided<T> {
 #[allow(clippy::inline_always, reason = "a call to it would cost more than what most checks need of it")]
 #[inline(always)]
 pub(crate) fn decide<T: Admission>(engine: &Arc<Engine>, check: &Check<'_>) -> Decided<T> {
-    if check.waits() {
+    if check.may_queue() {
         return later(engine, check, Lookup::default());
     }
     let request = check.as_request();
@@ -75,7 +75,7 @@ fn outcome_without_store<T: Admission>(
 /// Waits for the outcome of a call that [`decide`] could not give at once; for a slot, too, if its
 /// rule says so.
 pub(crate) async fn finish(call: &OwnedCall, lookup: Lookup) -> Result<Decision, RateLimitError> {
-    if call.check().waits() {
+    if call.check().may_queue() {
         // Boxed, so that rules that do not wait have a small future.
         let mut decisions = Box::pin(acquire_all(std::slice::from_ref(call))).await?;
         return decisions.pop().ok_or_else(|| RateLimitError::misconfigured("nothing was asked"));

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::call::OwnedCall;
 use super::outage::OutageAnswer;
 use super::reservations;
-use crate::decision::{Charge, Decision};
+use crate::decision::{Decision, Receipt};
 use crate::error::{RateLimitError, StoreError};
 use crate::store::{Request, Store as _, Verdict};
 
@@ -85,7 +85,7 @@ fn admitted(by: usize, decided: Result<Decision, RateLimitError>) -> Result<Deci
 
 /// What earlier steps have charged; given back unless all steps admit.
 #[derive(Default)]
-struct Charged<'a>(Vec<(&'a OwnedCall, Charge)>);
+struct Charged<'a>(Vec<(&'a OwnedCall, Receipt)>);
 
 impl Drop for Charged<'_> {
     fn drop(&mut self) {

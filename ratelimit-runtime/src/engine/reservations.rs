@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::call::OwnedCall;
 use super::time_limit::TimeLimit;
-use crate::decision::{Charge, Decision};
+use crate::decision::{Decision, Receipt};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::observe;
 use crate::real_time;
@@ -27,15 +27,15 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
 #[derive(Debug, Clone, Copy)]
-enum Settlement {
+enum Completion {
     Commit,
     Release,
     Refund,
 }
 
 /// Gives back what was charged.
-pub(super) fn give_back(call: &OwnedCall, charge: Charge) {
-    settle(call, charge, if call.reserves() { Settlement::Release } else { Settlement::Refund });
+pub(super) fn give_back(call: &OwnedCall, charge: Receipt) {
+    complete(call, charge, if call.reserves() { Completion::Release } else { Completion::Refund });
 }
 
 /// Gives back a charge by hand; says whether anything of it was left.
@@ -49,25 +49,26 @@ pub(crate) async fn refund(call: &OwnedCall, admission: &Decision) -> Result<boo
     call.await_within(limit, &[call.check().key_request()?], answer).await.map_err(Into::into)
 }
 
-/// Reservations of one call, to be settled by what it returns.
+/// Reservations of one call, to be committed or released by what it returns.
 ///
-/// If they are dropped unsettled, because the call was cancelled or panicked, they count.
+/// If they are dropped before, because the call was cancelled or panicked, they count.
 #[derive(Debug)]
 #[must_use = "dropping it counts the call"]
 pub struct Reservations<const N: usize> {
-    reserved: [Option<(Box<OwnedCall>, Charge)>; N],
+    reserved: [Option<(Box<OwnedCall>, Receipt)>; N],
 }
 
 impl<const N: usize> Reservations<N> {
-    pub(crate) fn new(reserved: [Option<(Box<OwnedCall>, Charge)>; N]) -> Self {
+    pub(crate) fn new(reserved: [Option<(Box<OwnedCall>, Receipt)>; N]) -> Self {
         Self { reserved }
     }
 
-    /// Settles them: `counts` says for each attribute, in written order, whether the call counts.
-    pub fn settle(mut self, counts: [bool; N]) {
+    /// Commits or releases them: `counts` says for each attribute, in written order, whether the
+    /// call counts.
+    pub fn complete(mut self, counts: [bool; N]) {
         for (reserved, counts) in self.reserved.iter_mut().zip(counts) {
             if let Some((call, charge)) = reserved.take() {
-                settle(&call, charge, if counts { Settlement::Commit } else { Settlement::Release });
+                complete(&call, charge, if counts { Completion::Commit } else { Completion::Release });
             }
         }
     }
@@ -80,46 +81,46 @@ impl<const N: usize> RefUnwindSafe for Reservations<N> {}
 impl<const N: usize> Drop for Reservations<N> {
     fn drop(&mut self) {
         for (call, charge) in self.reserved.iter_mut().filter_map(Option::take) {
-            settle(&call, charge, Settlement::Commit);
+            complete(&call, charge, Completion::Commit);
         }
     }
 }
 
-fn settle(call: &OwnedCall, charge: Charge, settlement: Settlement) {
-    let Ok(Some(answer)) = ask(call, charge, settlement) else { return };
+fn complete(call: &OwnedCall, charge: Receipt, completion: Completion) {
+    let Ok(Some(answer)) = ask(call, charge, completion) else { return };
     match answer.known() {
         Ok(Ok(_)) => {}
-        Ok(Err(error)) if error.kind() == StoreErrorKind::Unavailable => later(call, charge, settlement),
-        Ok(Err(error)) => report(call, settlement, &error),
+        Ok(Err(error)) if error.kind() == StoreErrorKind::Unavailable => later(call, charge, completion),
+        Ok(Err(error)) => report(call, completion, &error),
         // An answer that was not polled has done nothing: see `Answer`.
         Err(unknown) => {
             drop(unknown);
-            later(call, charge, settlement);
+            later(call, charge, completion);
         }
     }
 }
 
-fn later(call: &OwnedCall, charge: Charge, settlement: Settlement) {
+fn later(call: &OwnedCall, charge: Receipt, completion: Completion) {
     let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-        return report(call, settlement, &StoreError::unavailable("there is no tokio runtime to settle it on"));
+        return report(call, completion, &StoreError::unavailable("there is no tokio runtime to settle it on"));
     };
     let Some(open) = Open::new() else {
-        return report(call, settlement, &StoreError::unavailable("too many charges are being settled"));
+        return report(call, completion, &StoreError::unavailable("too many charges are being settled"));
     };
     let call = call.clone();
     runtime.spawn(async move {
-        if let Err(error) = settle_while_it_counts(&call, charge, settlement).await {
-            report(&call, settlement, &error);
+        if let Err(error) = complete_while_it_counts(&call, charge, completion).await {
+            report(&call, completion, &error);
         }
         drop(open);
     });
 }
 
-/// Waits until the store serves, and settles the charge, unless it has expired by then.
+/// Waits until the store serves, and completes the charge, unless it has expired by then.
 ///
 /// Without an answer it is not known whether that was done. Then it is done again only where the
-/// ticket names an entry, which cannot be settled twice: in the log of a sliding window.
-async fn settle_while_it_counts(call: &OwnedCall, charge: Charge, settlement: Settlement) -> Result<(), StoreError> {
+/// ticket names an entry, which cannot be completed twice: in the log of a sliding window.
+async fn complete_while_it_counts(call: &OwnedCall, charge: Receipt, completion: Completion) -> Result<(), StoreError> {
     let (start, mut pause) = (Instant::now(), FIRST_PAUSE);
     let terms = call.check().terms;
     let counts = terms.limits().iter().map(Limit::window).max().unwrap_or_default();
@@ -130,7 +131,7 @@ async fn settle_while_it_counts(call: &OwnedCall, charge: Charge, settlement: Se
             // Only for the part of the store that has the key: another one may be away for long.
             call.engine.store.ready_for(request).within(TimeLimit::after(start, counts), drop).await?;
         }
-        let Ok(Some(answer)) = ask(call, charge, settlement) else { return Ok(()) };
+        let Ok(Some(answer)) = ask(call, charge, completion) else { return Ok(()) };
         let Err(error) = answer.within(TimeLimit::new(call.timeout()), drop).await else { return Ok(()) };
         let may_pass =
             matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::TimedOut | StoreErrorKind::Full);
@@ -142,16 +143,16 @@ async fn settle_while_it_counts(call: &OwnedCall, charge: Charge, settlement: Se
     }
 }
 
-fn ask(call: &OwnedCall, charge: Charge, settlement: Settlement) -> Result<Option<Answer<'_, bool>>, RateLimitError> {
-    call.charged_by(charge, |store, request, ticket| match settlement {
-        Settlement::Commit => store.commit(request, ticket),
-        Settlement::Release => store.release(request, ticket),
-        Settlement::Refund => store.refund(request, ticket),
+fn ask(call: &OwnedCall, charge: Receipt, completion: Completion) -> Result<Option<Answer<'_, bool>>, RateLimitError> {
+    call.charged_by(charge, |store, request, ticket| match completion {
+        Completion::Commit => store.commit(request, ticket),
+        Completion::Release => store.release(request, ticket),
+        Completion::Refund => store.refund(request, ticket),
     })
 }
 
-fn report(call: &OwnedCall, settlement: Settlement, error: &StoreError) {
-    observe::log::unsettled(call.check().name.as_str(), &settlement, error);
+fn report(call: &OwnedCall, completion: Completion, error: &StoreError) {
+    observe::log::unsettled(call.check().name.as_str(), &completion, error);
 }
 
 /// A place among the [`MAX_OPEN`].

@@ -32,7 +32,8 @@ thread_local! {
 static INSTALLED: ArcSwapOption<Engine> = ArcSwapOption::const_empty();
 static IMPLICIT: OnceCell<Arc<Engine>> = OnceCell::new();
 
-/// Where a limiter was found, which is kept there while this lives.
+/// The limiter that was found, by where. It stays alive while this does, whatever is installed or
+/// set as the default meanwhile.
 pub(crate) enum Found {
     Scoped(Arc<Scope>),
     Default(Arc<Engine>),

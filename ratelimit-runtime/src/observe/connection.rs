@@ -8,7 +8,7 @@ use crate::error::StoreError;
 
 /// What calls that need the connection may expect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum ConnectionState {
     /// They wait for it: nothing has failed yet.
     Connecting,
     Up,
@@ -22,7 +22,7 @@ pub(crate) enum State {
 #[derive(Debug)]
 pub(crate) struct Connection {
     server: Box<str>,
-    state: State,
+    state: ConnectionState,
     /// Since when the server does not serve.
     outage: Option<Instant>,
 }
@@ -30,12 +30,12 @@ pub(crate) struct Connection {
 impl Connection {
     /// Of the server that has this name in metrics.
     pub(crate) fn new(server: String) -> Self {
-        let connection = Self { server: server.into(), state: State::Connecting, outage: None };
+        let connection = Self { server: server.into(), state: ConnectionState::Connecting, outage: None };
         metrics::moved(&connection.server, None, Some(connection.state));
         connection
     }
 
-    pub(crate) fn set_state(&mut self, state: State) {
+    pub(crate) fn set_state(&mut self, state: ConnectionState) {
         let last = std::mem::replace(&mut self.state, state);
         if last != state {
             metrics::moved(&self.server, Some(last), Some(state));

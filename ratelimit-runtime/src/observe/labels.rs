@@ -5,7 +5,7 @@ use crate::error::RateLimitError;
 
 /// What became of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum OutcomeLabel {
     Allowed,
     /// Admitted, with less than a tenth of the limit left.
     NearLimit,
@@ -18,7 +18,7 @@ pub(crate) enum Outcome {
     Misconfigured,
 }
 
-impl Outcome {
+impl OutcomeLabel {
     #[inline]
     pub(super) fn of(decision: &Decision, shadow: bool) -> Self {
         if decision.is_allowed() {

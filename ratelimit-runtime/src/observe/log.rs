@@ -8,7 +8,7 @@ use tracing::field;
 use tracing::level_filters::LevelFilter;
 
 use super::episodes::Episodes;
-use super::labels::{self, Outcome};
+use super::labels::{self, OutcomeLabel};
 use super::observation::Observed;
 use crate::decision::Source;
 use crate::error::{RateLimitError, StoreError};
@@ -34,7 +34,7 @@ pub(super) fn listens(allowed: bool, shadow: bool) -> bool {
 pub(super) fn decision(observed: &Observed<'_>) {
     let Observed { decision, shadow, .. } = observed;
     let (rule, source) = (decision.rule(), labels::source(decision.source()));
-    let outcome = Outcome::of(decision, *shadow).as_str();
+    let outcome = OutcomeLabel::of(decision, *shadow).as_str();
     let retry_after = decision.retry_after().map(field::debug);
     if decision.is_allowed() {
         let remaining = decision.remaining();
@@ -51,7 +51,7 @@ pub(super) fn decision(observed: &Observed<'_>) {
 
 /// A check ended with an error.
 pub(super) fn failed(rule: &str, error: &RateLimitError) {
-    let outcome = Outcome::of_error(error).as_str();
+    let outcome = OutcomeLabel::of_error(error).as_str();
     tracing::debug!(name: "failed", target: DECISION, rule, outcome, %error, "a check failed");
 }
 
@@ -86,9 +86,9 @@ pub(crate) fn shadow_failed(rule: &str, error: &RateLimitError) {
 }
 
 /// A charge will not be settled any more.
-pub(crate) fn unsettled(rule: &str, settlement: &dyn Debug, error: &StoreError) {
+pub(crate) fn unsettled(rule: &str, completion: &dyn Debug, error: &StoreError) {
     tracing::debug!(
-        name: "unsettled", target: DECISION, rule, ?settlement, %error,
+        name: "unsettled", target: DECISION, rule, settlement = ?completion, %error,
         "a charge could not be settled: it counts until it expires"
     );
 }

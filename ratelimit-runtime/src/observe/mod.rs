@@ -17,14 +17,14 @@ mod observation;
 
 pub use self::collector::{Collected, collect};
 #[cfg(feature = "redis")]
-pub(crate) use self::connection::{Connection, State};
+pub(crate) use self::connection::{Connection, ConnectionState};
 #[cfg(feature = "redis")]
-pub(crate) use self::metrics::batches;
+pub(crate) use self::metrics::CommandSizes;
 pub(crate) use self::metrics::{describe, timed};
 pub use self::observation::Observation;
 pub(crate) use self::observation::Observed;
 
-use self::labels::Outcome;
+use self::labels::OutcomeLabel;
 use crate::decision::{Decision, Source};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::rule::Name;
@@ -34,7 +34,7 @@ use crate::rule::Name;
 pub(crate) fn count(decision: impl FnOnce() -> Decision, shadow: bool) {
     metrics::decision(|| {
         let decision = decision();
-        (decision.rule, Outcome::of(&decision, shadow), decision.source)
+        (decision.rule, OutcomeLabel::of(&decision, shadow), decision.source)
     });
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn decision(observed: &Observed<'_>) {
 /// A check ended with an error.
 #[cold]
 pub(crate) fn failed(rule: Name, error: &RateLimitError) {
-    metrics::failure(|| (rule, Outcome::of_error(error)));
+    metrics::failure(|| (rule, OutcomeLabel::of_error(error)));
     log::failed(rule.as_str(), error);
 }
 

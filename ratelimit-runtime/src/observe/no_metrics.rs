@@ -1,16 +1,16 @@
 //! Without the feature `metrics`, nothing is counted.
 
-use super::labels::Outcome;
+use super::labels::OutcomeLabel;
 use crate::decision::Source;
 use crate::rule::Name;
 
 pub(crate) fn describe() {}
 
 #[inline]
-pub(super) fn decision(_: impl FnOnce() -> (Name, Outcome, Source)) {}
+pub(super) fn decision(_: impl FnOnce() -> (Name, OutcomeLabel, Source)) {}
 
 #[inline]
-pub(super) fn failure(_: impl FnOnce() -> (Name, Outcome)) {}
+pub(super) fn failure(_: impl FnOnce() -> (Name, OutcomeLabel)) {}
 
 #[inline]
 pub(crate) fn timed<'a, F>(_: impl FnOnce() -> &'a str, asked: F) -> F {
@@ -18,18 +18,27 @@ pub(crate) fn timed<'a, F>(_: impl FnOnce() -> &'a str, asked: F) -> F {
 }
 
 #[cfg(feature = "redis")]
-pub(crate) use self::of_redis::batches;
+pub(crate) use self::of_redis::NoCommandSizes as CommandSizes;
 #[cfg(feature = "redis")]
 pub(super) use self::of_redis::{connected, lost, moved, outage};
 
 #[cfg(feature = "redis")]
 mod of_redis {
-    use super::super::connection::State;
+    use super::super::connection::ConnectionState;
 
-    #[inline]
-    pub(crate) fn batches(_: impl Iterator<Item = usize>) {}
+    #[derive(Debug, Default)]
+    pub(crate) struct NoCommandSizes;
 
-    pub(crate) fn moved(_: &str, _: Option<State>, _: Option<State>) {}
+    #[allow(clippy::unused_self, reason = "as those that are told")]
+    impl NoCommandSizes {
+        #[inline]
+        pub(crate) fn add(&mut self, _: usize) {}
+
+        #[inline]
+        pub(crate) fn tell(&mut self) {}
+    }
+
+    pub(crate) fn moved(_: &str, _: Option<ConnectionState>, _: Option<ConnectionState>) {}
 
     pub(crate) fn connected(_: &str) {}
 

@@ -75,7 +75,7 @@ impl Algorithm {
         self.row().has_burst
     }
 
-    /// What one call may cost at most under `limit`.
+    /// What `limit` admits at once while it is unused: its `max`, or the burst of a bucket.
     #[inline]
     pub(crate) const fn capacity(self, limit: &Limit) -> u64 {
         if self.has_burst() { limit.capacity() } else { limit.max() }

@@ -102,7 +102,8 @@ impl Limit {
         self
     }
 
-    /// What a bucket algorithm admits at once: the burst, or `max`; nothing if `max` is 0.
+    /// What a bucket algorithm admits at once: the burst, or `max`; nothing if `max` is 0. The
+    /// others admit `max`.
     #[must_use]
     #[inline]
     pub const fn capacity(&self) -> u64 {

@@ -88,8 +88,8 @@ impl Terms {
         &self.limits[..self.len]
     }
 
-    /// What one call may cost at most. 0 where nothing is admitted, whatever it costs: a limit of
-    /// 0, or a bucket that takes more than a century to drain.
+    /// The highest cost with which a store may be asked. 0 where it may not be, whatever the cost:
+    /// there is a limit of 0, or a bucket that takes more than a century to drain.
     #[inline]
     pub(crate) const fn most(&self) -> u64 {
         self.most

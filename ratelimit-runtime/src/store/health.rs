@@ -8,8 +8,8 @@ pub enum Health {
     /// It serves. A request without an answer was one too many, or met an accident of its own: that
     /// is never a reason to let a call through unchecked.
     Up,
-    /// It is connected, and does not answer.
+    /// It is connected, and does not serve: it does not answer, or says that it is busy or loading.
     Slow,
-    /// It is not connected.
+    /// It is not connected, or not yet.
     Down,
 }

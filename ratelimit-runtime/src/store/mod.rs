@@ -49,7 +49,8 @@ pub use crate::error::{StoreError, StoreErrorKind};
 /// The conformance suite (feature `testkit`) is this contract as tests: run it on your store with
 /// `ratelimit_runtime::conformance!`.
 ///
-/// Requests that weigh more than a limit never reach a store, nor do limits of 0.
+/// No store is asked to acquire or peek a request that weighs more than its limits admit at once,
+/// nor one with a limit of 0. Resets, blocks and the like may bring either.
 ///
 /// # Layers
 ///

@@ -101,7 +101,7 @@ impl<'a> Request<'a> {
         self.limits
     }
 
-    /// What the call weighs; at most the smallest `max`.
+    /// What the call weighs; of a request to acquire or peek at most what its limits admit at once.
     #[must_use]
     #[inline]
     pub fn cost(&self) -> u64 {

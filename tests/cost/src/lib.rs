@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a measurement that cannot go on fails")]
 
 mod memory;
+mod ours;
 mod recording;
 mod redis;
 

@@ -1,5 +1,5 @@
-//! To be counted, a check allocates nothing: what a recorder takes for its own handles is not ours. Apart from other tests,
-//! because a rule knows eight limiters at once.
+//! To be counted, a check allocates nothing: what a recorder takes for its own handles is not ours.
+//! Apart from other tests, because a rule knows eight limiters at once.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

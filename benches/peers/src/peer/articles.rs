@@ -1,4 +1,5 @@
-//! What people paste from articles: a script, sent by hand over the multiplexed connection of redis-rs.
+//! What people paste from articles: a script, sent by hand over the multiplexed connection of
+//! redis-rs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -18,7 +18,8 @@ pub struct Ours {
 impl Ours {
     /// On a connection of its own.
     pub async fn with_rule(server: &Server, rule: Rule) -> Result<Self, Failure> {
-        // What Redis did not answer is a failure here, never a figure; but a machine that others use may pause it.
+        // What Redis did not answer is a failure here, never a figure; but a machine that others
+        // use may pause it.
         let limiter = RateLimiter::builder().redis(&server.url()).timeout(TIMEOUT).on_unavailable(OnUnavailable::Deny);
         let limiter = limiter.build()?;
         limiter.ready().await?;

@@ -10,7 +10,7 @@ use syn::{Block, Error, Expr, ExprAsync, Item, Stmt};
 
 use crate::async_blocks;
 use crate::check::function::preparation::{self, Prepared};
-use crate::check::function::{last_names, ways_out};
+use crate::check::function::{exits, last_names};
 
 /// The future of a plain function.
 pub(crate) struct Future {
@@ -80,7 +80,7 @@ fn judged(statement: &Stmt) -> syn::Result<Vec<Prepared>> {
         }
         _ => {}
     }
-    let what = if ways_out::any_in_statement(statement) {
+    let what = if exits::any_in_statement(statement) {
         "this may leave the function without asking the limit, which is asked in the `async move` block"
     } else {
         "this runs before the limit is asked, and for refused calls too"
@@ -106,7 +106,7 @@ fn in_expr(expr: &Expr, locals: &mut Vec<Prepared>) -> Option<syn::Result<usize>
             }
         }
         Expr::MethodCall(call) => {
-            let harmless = !call.args.iter().any(ways_out::any_in_argument);
+            let harmless = !call.args.iter().any(exits::any_in_argument);
             if harmless && HANDS_ON.iter().any(|name| call.method == name) {
                 return in_expr(&call.receiver, locals);
             }

@@ -4,9 +4,9 @@
 pub(crate) mod async_block;
 pub(crate) mod async_trait;
 pub(crate) mod body;
+pub(crate) mod exits;
 pub(crate) mod last_names;
 pub(crate) mod output;
 pub(crate) mod preparation;
 pub(crate) mod scope;
 pub(crate) mod standard_macros;
-pub(crate) mod ways_out;

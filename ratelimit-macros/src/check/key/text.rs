@@ -9,11 +9,11 @@ use crate::literal::strings;
 use crate::parse::placeholder;
 
 /// A text, the placeholder that it spells, and the name in that.
-pub(crate) type Spelled = (LitStr, String, String);
+pub(crate) type SpelledPlaceholder = (LitStr, String, String);
 
 /// The texts in `expr` that spell placeholders. Among the arguments of a call a text may be meant
 /// as it is, unless it spells the name of an argument.
-pub(crate) fn placeholders(expr: &Expr, scope: &Scope) -> Vec<Spelled> {
+pub(crate) fn placeholders(expr: &Expr, scope: &Scope) -> Vec<SpelledPlaceholder> {
     let mut texts = Texts { scope, in_call: false, found: Vec::new() };
     texts.visit_expr(expr);
     texts.found
@@ -22,7 +22,7 @@ pub(crate) fn placeholders(expr: &Expr, scope: &Scope) -> Vec<Spelled> {
 struct Texts<'a> {
     scope: &'a Scope,
     in_call: bool,
-    found: Vec<Spelled>,
+    found: Vec<SpelledPlaceholder>,
 }
 
 impl Texts<'_> {

@@ -6,7 +6,7 @@ mod reservations;
 
 use smallvec::SmallVec;
 
-use self::reservations::Reservations;
+use self::reservations::ReservedCost;
 use super::demand::Demand;
 use super::state::AlgorithmState;
 use super::status::{LimitStatus, Standing};
@@ -46,12 +46,12 @@ pub(crate) struct Counters<C> {
     each: SmallVec<[C; 1]>,
     /// The time of the newest charge.
     charged: u64,
-    reservations: Reservations,
+    reservations: ReservedCost,
 }
 
 impl<C> Default for Counters<C> {
     fn default() -> Self {
-        Self { each: SmallVec::new(), charged: 0, reservations: Reservations::default() }
+        Self { each: SmallVec::new(), charged: 0, reservations: ReservedCost::default() }
     }
 }
 
@@ -103,15 +103,15 @@ impl<C: Counter> Counters<C> {
 
     /// Most keys have none, and a span takes a division.
     #[inline]
-    fn reservations(&self, demand: &Demand<'_>, now: u64) -> Reservations {
+    fn reservations(&self, demand: &Demand<'_>, now: u64) -> ReservedCost {
         if self.reservations.open() == 0 {
-            return Reservations::default();
+            return ReservedCost::default();
         }
         self.reservations.at(now, span(demand))
     }
 
     /// Brings everything to `now` and keeps it.
-    fn keep(&mut self, demand: &Demand<'_>, reservations: Reservations, now: u64, change: impl Fn(&mut C, &Limit)) {
+    fn keep(&mut self, demand: &Demand<'_>, reservations: ReservedCost, now: u64, change: impl Fn(&mut C, &Limit)) {
         self.reservations = reservations;
         self.change(demand, now, change);
     }

@@ -1,4 +1,4 @@
-//! [`Reservations`]: cost that is reserved, kept apart from what an algorithm charges.
+//! [`ReservedCost`]: cost that is reserved, kept apart from what an algorithm charges.
 //!
 //! It does not drain and belongs to no window: it counts in full until it ends. Reservations are
 //! kept as two sums, of those made since some moment and those made before. When the newer sum is a
@@ -7,7 +7,7 @@
 //! reservation all of them are.
 
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Reservations {
+pub(crate) struct ReservedCost {
     current: u64,
     current_since: u64,
     previous: u64,
@@ -16,7 +16,7 @@ pub(crate) struct Reservations {
     newest: u64,
 }
 
-impl Reservations {
+impl ReservedCost {
     /// The reservations at `now`.
     pub(crate) fn at(self, now: u64, span: u64) -> Self {
         if self.open() == 0 || now >= self.newest + span {

@@ -78,14 +78,16 @@ impl<'a> Check<'a> {
         ))
     }
 
-    /// What one call may cost at most.
+    /// What the limits admit at once, as refusals tell it: the smallest capacity. Unlike
+    /// [`Terms::most`], not 0 of a bucket that takes too long to drain.
     #[inline]
     pub(in crate::engine) fn capacity(&self) -> u64 {
         self.terms.limits().iter().map(|limit| self.terms.algorithm().capacity(limit)).min().unwrap_or(0)
     }
 
+    /// Whether a call that is refused may wait for a slot: its rule says `wait`.
     #[inline]
-    pub(in crate::engine) fn waits(&self) -> bool {
+    pub(in crate::engine) fn may_queue(&self) -> bool {
         !self.shadow && !self.terms.wait.is_zero()
     }
 }

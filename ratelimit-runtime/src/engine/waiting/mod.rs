@@ -20,13 +20,13 @@ type Outcome = Result<Admitted, Refused>;
 
 /// Asks several checks together, and again for as long as the rules that refuse wait.
 pub(super) async fn acquire(group: &[OwnedCall]) -> Outcome {
-    let waits = |call: &OwnedCall| if call.check().waits() { call.check().terms.wait } else { Duration::ZERO };
+    let waits = |call: &OwnedCall| if call.check().may_queue() { call.check().terms.wait } else { Duration::ZERO };
     let longest = group.iter().map(waits).max().unwrap_or_default();
     if longest.is_zero() {
         return group::acquire(group, Instant::now()).await;
     }
     if let Err(why) = real_time::timers() {
-        let by = group.iter().position(|call| call.check().waits()).unwrap_or(0);
+        let by = group.iter().position(|call| call.check().may_queue()).unwrap_or(0);
         return Err(Refused { by, error: RateLimitError::misconfigured(format!("`wait` cannot be kept here: {why}")) });
     }
     let attempt = group.iter().map(OwnedCall::timeout).max().unwrap_or_default().min(Limit::MAX_WINDOW);

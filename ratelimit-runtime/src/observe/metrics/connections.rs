@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use ::metrics::{Key, Label, with_recorder};
 
-use super::super::connection::State;
+use super::super::connection::ConnectionState;
 use super::{CONNECTIONS, CONNECTS, LOSSES, METADATA, OUTAGES};
 
 /// How many connections of this process are in each state, by server. Those that there are no more
@@ -21,12 +21,12 @@ struct Counts {
 }
 
 impl Counts {
-    fn of(&mut self, state: State) -> &mut u32 {
+    fn of(&mut self, state: ConnectionState) -> &mut u32 {
         match state {
-            State::Connecting => &mut self.connecting,
-            State::Up => &mut self.up,
-            State::Slow => &mut self.slow,
-            State::Down => &mut self.down,
+            ConnectionState::Connecting => &mut self.connecting,
+            ConnectionState::Up => &mut self.up,
+            ConnectionState::Slow => &mut self.slow,
+            ConnectionState::Down => &mut self.down,
         }
     }
 
@@ -36,7 +36,7 @@ impl Counts {
 }
 
 /// A connection is not in this state any more, but in that one.
-pub(crate) fn moved(server: &str, from: Option<State>, to: Option<State>) {
+pub(crate) fn moved(server: &str, from: Option<ConnectionState>, to: Option<ConnectionState>) {
     // Kept until all is told, so that what is told last is how it is.
     let mut now = CONNECTIONS_NOW.lock().unwrap_or_else(PoisonError::into_inner);
     let counts = now.entry(server.into()).or_default();

@@ -3,29 +3,29 @@
 use ::metrics::{Key, Label, with_recorder};
 use once_cell::sync::OnceCell;
 
-use super::super::labels::{self, Outcome};
+use super::super::labels::{self, OutcomeLabel};
 use super::{DECISIONS, METADATA};
 use crate::decision::Source;
 use crate::rule::Name;
 
-const OUTCOMES: usize = Outcome::Misconfigured as usize + 1;
+const OUTCOMES: usize = OutcomeLabel::Misconfigured as usize + 1;
 const SOURCES: usize = Source::Nobody as usize + 1;
 
 #[inline]
-pub(crate) fn decision(decided: impl FnOnce() -> (Name, Outcome, Source)) {
+pub(crate) fn decision(decided: impl FnOnce() -> (Name, OutcomeLabel, Source)) {
     let (rule, outcome, source) = decided();
     let place = outcome as usize * SOURCES + source as usize;
     add(rule, place, outcome, || labels::source(source));
 }
 
 /// A check that was not decided.
-pub(crate) fn failure(failed: impl FnOnce() -> (Name, Outcome)) {
+pub(crate) fn failure(failed: impl FnOnce() -> (Name, OutcomeLabel)) {
     let (rule, outcome) = failed();
     add(rule, outcome as usize * SOURCES, outcome, || "none");
 }
 
 #[inline]
-fn add(rule: Name, place: usize, outcome: Outcome, source: impl FnOnce() -> &'static str) {
+fn add(rule: Name, place: usize, outcome: OutcomeLabel, source: impl FnOnce() -> &'static str) {
     // Each key is made when it is first needed. Like names, of which there are so many at most,
     // they are never forgotten.
     let series = rule.series().get_or_init(|| (0..OUTCOMES * SOURCES).map(|_| OnceCell::new()).collect());
@@ -36,7 +36,7 @@ fn add(rule: Name, place: usize, outcome: Outcome, source: impl FnOnce() -> &'st
 
 /// Recorders copy a key that owns nothing without taking memory.
 #[cold]
-fn key_of(rule: Name, outcome: Outcome, source: &'static str) -> Key {
+fn key_of(rule: Name, outcome: OutcomeLabel, source: &'static str) -> Key {
     let labels = [("outcome", outcome.as_str()), ("rule", rule.as_str()), ("source", source)];
     let labels = labels.map(|(label, value)| Label::from_static_parts(label, value));
     Key::from_static_labels(DECISIONS, Box::leak(Box::new(labels)))

@@ -20,6 +20,9 @@ use ::metrics::Key;
 use ::metrics::{Level, Metadata, Unit, with_recorder};
 
 #[cfg(feature = "redis")]
+use smallvec::SmallVec;
+
+#[cfg(feature = "redis")]
 pub(super) use self::connections::{connected, lost, moved, outage};
 pub(super) use self::decisions::{decision, failure};
 use crate::error::StoreError;
@@ -86,11 +89,23 @@ pub(crate) async fn timed<'a, T>(
     answer
 }
 
-/// Tells how many decisions each batch carries. The recorder is foreign code, so no lock may be
-/// held that callers wait for.
+/// How many decisions commands carry, until it is told.
 #[cfg(feature = "redis")]
-pub(crate) fn batches(decisions: impl Iterator<Item = usize>) {
-    static KEY: Key = Key::from_static_name(COMMANDS);
-    let histogram = with_recorder(|recorder| recorder.register_histogram(&KEY, &METADATA));
-    decisions.for_each(|decisions| histogram.record(u32::try_from(decisions).unwrap_or(u32::MAX)));
+#[derive(Debug, Default)]
+pub(crate) struct CommandSizes(SmallVec<[u32; 4]>);
+
+#[cfg(feature = "redis")]
+impl CommandSizes {
+    pub(crate) fn add(&mut self, decisions: usize) {
+        self.0.push(u32::try_from(decisions).unwrap_or(u32::MAX));
+    }
+
+    /// Tells it. The recorder is foreign code, so no lock may be held.
+    pub(crate) fn tell(&mut self) {
+        static KEY: Key = Key::from_static_name(COMMANDS);
+        if !self.0.is_empty() {
+            let histogram = with_recorder(|recorder| recorder.register_histogram(&KEY, &METADATA));
+            self.0.drain(..).for_each(|decisions| histogram.record(decisions));
+        }
+    }
 }

@@ -37,7 +37,8 @@ struct Copied {
 struct Time {
     /// By the clock as it is.
     now: u64,
-    /// The time that never steps back.
+    /// The time that never steps back. Algorithms are given this one, and call it `now`: they know
+    /// no other.
     at: u64,
     /// Whether what was admitted may count.
     is_live: bool,

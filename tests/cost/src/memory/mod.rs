@@ -3,7 +3,6 @@
 mod clock;
 mod far;
 mod governor;
-mod ours;
 mod threads;
 
 use std::hint::black_box;
@@ -16,6 +15,7 @@ use self::clock::Ticking;
 use self::far::Far;
 use self::governor::Governor;
 pub use self::threads::scaling;
+use crate::ours;
 
 /// The key of all checks.
 const USER: &str = "alice@example.com";

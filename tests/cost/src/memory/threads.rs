@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use ratelimit_runtime::store::Request;
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RateLimiter, Store as _};
 
-use super::{ours, repeat};
+use super::repeat;
+use crate::ours;
 
 const CHECKS: u64 = 1_000_000;
 

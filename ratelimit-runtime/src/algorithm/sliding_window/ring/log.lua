@@ -1,18 +1,18 @@
 -- An exact sliding window of calls of any weight, as one string: a header, slots in a ring, and
 -- sums of blocks of them.
 --
---   header   format (1, or 2 while a gap moves), whether the slots are wide, how many limits; slots in
---            the ring, the slot of the first entry, how many entries, refunds since the dead were
---            swept out; newest time, time of the last entry that counts, newest ticket, end of the
---            block of the key and how long it was given, first ticket, cost and reservations in the
---            open block of slots, which is the one that is being written
---   views    per limit: how many of the first entries have left its window; cost and reservations of
---            all others
---   slots    ticket (from the first ticket on), how far it is ahead of the entry's time, cost (and a
---            bit if reserved); wide once there is a number that narrow ones do not hold
+--   header   format (1, or 2 while a gap moves), whether the slots are wide, how many limits; slots
+--            in the ring, the slot of the first entry, how many entries, refunds since the dead
+--            were swept out; newest time, time of the last entry that counts, newest ticket, end of
+--            the block of the key and how long it was given, first ticket, cost and reservations in
+--            the open block of slots, which is the one that is being written
+--   views    per limit: how many of the first entries have left its window; cost and reservations
+--            of all others
+--   slots    ticket (from the first ticket on), how far it is ahead of the entry's time, cost (and
+--            a bit if reserved); wide once there is a number that narrow ones do not hold
 --   sums     per 256 slots, once all of them are written: last time, cost and reservations
---   gap      only in format 2: how many of the first entries are before a gap, and how many slots it
---            has (see below)
+--   gap      only in format 2: how many of the first entries are before a gap, and how many slots
+--            it has (see below)
 --
 -- A ticket is the entry's time, or one more than the last ticket; none is given twice while the key
 -- lives. A refunded entry stays where it is with a cost of 0, unless it is the last.

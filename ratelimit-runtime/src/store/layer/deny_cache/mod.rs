@@ -37,8 +37,8 @@ const DEFAULT_STALENESS: Duration = Duration::from_secs(1);
 ///   way; a store that [connects anew](Store::epoch) makes it forget all.
 /// - **While the store is away** (its health is not up, and it gives no answer), a refusal by a
 ///   block holds until the block is over.
-/// - **Bounded** ([`with_capacity`](Self::with_capacity)). A refusal that has answered a call is
-///   not driven out by one that has not.
+/// - **Bounded** ([`with_capacity`](Self::with_capacity)). A refusal outlasts as many
+///   newcomers as it has answered calls, up to 255.
 ///
 /// It answers [`acquire`](Store::acquire) and [`acquire_now`](Store::acquire_now), and marks what
 /// it answers as [`cached`](Verdict::cached). Admissions, errors, groups and refusals of a
@@ -160,7 +160,11 @@ impl<S: Store> DenyCache<S> {
         }
     }
 
-    /// The miss of an earlier look, or of a look now: `None` where nothing is kept.
+    /// The miss of an earlier look, or of a look now.
+    ///
+    /// # Errors
+    ///
+    /// The miss: the store has to be asked. `None` where nothing is kept. `Ok` is a hit.
     fn missed(&self, request: &Request<'_>, lookup: Lookup) -> Result<Verdict, Option<Box<Miss>>> {
         match lookup.into_miss() {
             Some(miss) => Err(Some(miss)),
@@ -173,6 +177,9 @@ impl<S: Store> DenyCache<S> {
     }
 
     /// Keeps or forgets what the store's answer says, and gives the answer of the call.
+    ///
+    /// A timeout that arrives here is the store's own. The limiter's drops the future that would
+    /// come here: the caller whose turn it was to ask is answered by policy, and the next one asks.
     fn learn(
         &self,
         request: &Request<'_>,

@@ -1,4 +1,4 @@
-//! [`Refusal`]: one request that was refused, and for how long the same answer holds.
+//! [`CachedRefusal`]: one request that was refused, and for how long the same answer holds.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
@@ -20,7 +20,7 @@ pub(super) struct Moment {
 
 /// A request and the refusal that answered it.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct CachedRefusal {
     pub(super) hash: u64,
     pub(super) key: Box<[u8]>,
     limits: SmallVec<[Limit; 1]>,
@@ -32,14 +32,15 @@ pub(super) struct Refusal {
     refreshing: AtomicBool,
     /// How often it has answered, as far as that matters.
     hits: AtomicU8,
-    pub(super) sent: Moment,
-    /// As it was when the request was sent.
+    /// When the request was looked up, which is before it was sent: so it never holds too long.
+    pub(super) looked_up: Moment,
+    /// As it was at that moment.
     verdict: Verdict,
 }
 
 /// What a refusal is good for now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum Freshness {
     /// Nothing: another answer may be right by now.
     Over,
     /// It is too old, but a block, which holds for as long as the store is away.
@@ -50,8 +51,8 @@ pub(super) enum State {
     Due,
 }
 
-impl Refusal {
-    pub(super) fn new(request: &Request<'_>, hash: u64, sent: Moment, verdict: Verdict) -> Self {
+impl CachedRefusal {
+    pub(super) fn new(request: &Request<'_>, hash: u64, looked_up: Moment, verdict: Verdict) -> Self {
         Self {
             hash,
             key: request.key().into(),
@@ -62,14 +63,14 @@ impl Refusal {
             reservation: request.is_reservation(),
             refreshing: AtomicBool::new(false),
             hits: AtomicU8::new(0),
-            sent,
+            looked_up,
             verdict,
         }
     }
 
     /// Takes a newer answer to the same request.
-    pub(super) fn renew(&mut self, sent: Moment, verdict: Verdict) {
-        (self.sent, self.verdict) = (sent, verdict);
+    pub(super) fn renew(&mut self, looked_up: Moment, verdict: Verdict) {
+        (self.looked_up, self.verdict) = (looked_up, verdict);
         self.end_refresh();
     }
 
@@ -90,24 +91,24 @@ impl Refusal {
     /// Whether a block refuses, and the request will be refused until `end` at least, by the clock
     /// of the store.
     pub(super) fn is_blocked_until(&self, end: u64) -> bool {
-        self.verdict.blocked && self.sent.store.saturating_add(self.verdict.retry_after_us) >= end
+        self.verdict.blocked && self.looked_up.store.saturating_add(self.verdict.retry_after_us) >= end
     }
 
     /// What it is good for, if refusals hold for `staleness` microseconds.
-    pub(super) fn state(&self, now: Moment, staleness: u64) -> State {
-        let Some((age, elapsed)) = self.since(now) else { return State::Over };
+    pub(super) fn freshness(&self, now: Moment, staleness: u64) -> Freshness {
+        let Some((age, elapsed)) = self.since(now) else { return Freshness::Over };
         // Each clock shows whole microseconds, so up to one more may have passed.
         let holds = self.verdict.holds_us();
-        if now.epoch != self.sent.epoch || elapsed + 1 >= holds {
-            return State::Over;
+        if now.epoch != self.looked_up.epoch || elapsed + 1 >= holds {
+            return Freshness::Over;
         }
         let age = age.max(elapsed);
         if age >= staleness {
-            return if self.verdict.blocked { State::OldBlock } else { State::Over };
+            return if self.verdict.blocked { Freshness::OldBlock } else { Freshness::Over };
         }
         // One that ends by itself before it is too old is not asked for again.
         let is_due = age >= staleness - staleness / 8 && holds > staleness;
-        if is_due { State::Due } else { State::Fresh }
+        if is_due { Freshness::Due } else { Freshness::Fresh }
     }
 
     /// Whether no caller was asking the store again; from now on, one is.
@@ -149,8 +150,8 @@ impl Refusal {
         Verdict { cached: true, ..self.verdict.aged(elapsed) }
     }
 
-    /// How long ago the request was sent, by the two clocks; `None` if one has stepped back.
+    /// How long ago the request was looked up, by the two clocks; `None` if one has stepped back.
     fn since(&self, now: Moment) -> Option<(u64, u64)> {
-        Some((now.process.checked_sub(self.sent.process)?, now.store.checked_sub(self.sent.store)?))
+        Some((now.process.checked_sub(self.looked_up.process)?, now.store.checked_sub(self.looked_up.store)?))
     }
 }

@@ -1,7 +1,7 @@
 //! [`Refusals`]: the refusals of a deny cache, bounded in number.
 //!
 //! A key belongs to one of many small sets, by a hash with a random seed. A set has a lock of its
-//! own and room for [`WAYS`] refusals; nothing is ever looked for beyond it.
+//! own and room for [`SET_SIZE`] refusals; nothing is ever looked for beyond it.
 
 use std::fmt;
 use std::hash::BuildHasher as _;
@@ -9,14 +9,14 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use foldhash::quality::RandomState;
 
-use super::refusal::{Moment, Refusal, State};
+use super::refusal::{CachedRefusal, Freshness, Moment};
 use crate::store::{OwnedRequest, Request, Verdict};
 
 /// How many refusals a set holds.
-const WAYS: usize = 8;
+const SET_SIZE: usize = 8;
 /// Further bits of the hash tell keys of one set apart, so that a change of one does not count as
 /// one of them all. No more, or a set would take two cache lines.
-const EPOCHS: usize = 4;
+const CHANGES: usize = 4;
 
 pub(super) struct Refusals {
     /// A power of two of them, or none.
@@ -33,9 +33,9 @@ struct Set(RwLock<Kept>);
 
 #[derive(Default)]
 struct Kept {
-    refusals: Vec<Refusal>,
+    refusals: Vec<CachedRefusal>,
     /// Raised by whatever may make an earlier answer void.
-    epochs: [u32; EPOCHS],
+    changes: [u32; CHANGES],
 }
 
 /// What the cache has about a request.
@@ -52,9 +52,11 @@ pub(super) enum CacheAnswer {
 #[derive(Debug)]
 pub(in crate::store) struct Miss {
     hash: u64,
-    /// That of the key.
-    epoch: u32,
-    sent: Moment,
+    /// The count of changes of the key.
+    change: u32,
+    /// When it was looked up. The request was sent later, so that what holds counted from here
+    /// holds counted from there.
+    looked_up: Moment,
     /// What is answered if the store turns out to be away.
     pub(super) block: Option<Verdict>,
     /// Ends with the miss, where others are answered from the cache meanwhile.
@@ -63,6 +65,9 @@ pub(in crate::store) struct Miss {
 
 /// One caller asks the store again while others are answered from the cache. However that ends,
 /// and also when the caller gives up, the next one may.
+///
+/// Its drop takes the write lock of the set, so none is dropped while that is locked: `find` makes
+/// it under the read lock as the last thing, and hands it out.
 struct Refresh {
     refusals: Arc<Refusals>,
     hash: u64,
@@ -78,7 +83,7 @@ impl Drop for Refresh {
 impl Refusals {
     /// Room for about so many.
     pub(super) fn new(capacity: usize, staleness: u64) -> Self {
-        let sets = if capacity == 0 { 0 } else { capacity.div_ceil(WAYS).next_power_of_two() };
+        let sets = if capacity == 0 { 0 } else { capacity.div_ceil(SET_SIZE).next_power_of_two() };
         Self { sets: (0..sets).map(|_| Set::default()).collect(), hasher: RandomState::default(), staleness }
     }
 
@@ -92,52 +97,54 @@ impl Refusals {
         let Some(set) = self.set(hash) else { return CacheAnswer::Miss(Miss::new(hash, 0, now)) };
         let kept = set.0.read().unwrap_or_else(PoisonError::into_inner);
         let Some(refusal) = kept.refusals.iter().find(|refusal| refusal.answers(hash, request)) else {
-            return CacheAnswer::Miss(Miss::new(hash, kept.epoch(hash), now));
+            return CacheAnswer::Miss(Miss::new(hash, kept.change(hash), now));
         };
-        match refusal.state(now, self.staleness) {
-            State::Over => CacheAnswer::Miss(Miss::new(hash, kept.epoch(hash), now)),
-            State::Due | State::OldBlock if refusal.begin_refresh() => {
+        match refusal.freshness(now, self.staleness) {
+            Freshness::Over => CacheAnswer::Miss(Miss::new(hash, kept.change(hash), now)),
+            Freshness::Due | Freshness::OldBlock if refusal.begin_refresh() => {
                 let request = request.into_owned();
                 CacheAnswer::Miss(Miss {
                     block: refusal.is_blocked_until(0).then(|| refusal.verdict(now)),
                     _refresh: Some(Box::new(Refresh { refusals: Arc::clone(self), hash, request })),
-                    ..Miss::new(hash, kept.epoch(hash), now)
+                    ..Miss::new(hash, kept.change(hash), now)
                 })
             }
-            State::OldBlock => {
+            Freshness::OldBlock => {
                 let block = refusal.verdict(now);
-                let miss = Miss { block: Some(block), ..Miss::new(hash, kept.epoch(hash), now) };
+                let miss = Miss { block: Some(block), ..Miss::new(hash, kept.change(hash), now) };
                 CacheAnswer::OldBlock(block, miss)
             }
-            State::Fresh | State::Due => {
+            Freshness::Fresh | Freshness::Due => {
                 refusal.hit();
                 CacheAnswer::Refusal(refusal.verdict(now))
             }
         }
     }
 
-    /// Keeps a refusal, unless something has changed since the request was sent.
+    /// Keeps a refusal, unless something has changed since the request was looked up.
     pub(super) fn keep(&self, request: &Request<'_>, miss: &Miss, verdict: Verdict) {
-        let Miss { hash, epoch, sent, .. } = *miss;
-        let Some(mut kept) = self.write(hash).filter(|kept| kept.epoch(hash) == epoch) else { return };
+        let Miss { hash, change, looked_up, .. } = *miss;
+        let Some(mut kept) = self.write(hash).filter(|kept| kept.change(hash) == change) else { return };
         if verdict.blocked {
             // The block may be a new one, which others do not know of.
-            let end = sent.store.saturating_add(verdict.retry_after_us);
+            let end = looked_up.store.saturating_add(verdict.retry_after_us);
             kept.refusals.retain(|other| {
                 !other.is_of(hash, request.key()) || other.answers(hash, request) || other.is_blocked_until(end)
             });
         }
         if let Some(known) = kept.refusals.iter_mut().find(|refusal| refusal.answers(hash, request)) {
-            if known.sent.process <= sent.process {
-                known.renew(sent, verdict);
+            if known.looked_up.process <= looked_up.process {
+                known.renew(looked_up, verdict);
             }
             return;
         }
-        let refusal = || Refusal::new(request, hash, sent, verdict);
-        let is_over = |refusal: &Refusal| matches!(refusal.state(sent, self.staleness), State::Over | State::OldBlock);
+        let refusal = || CachedRefusal::new(request, hash, looked_up, verdict);
+        let is_over = |refusal: &CachedRefusal| {
+            matches!(refusal.freshness(looked_up, self.staleness), Freshness::Over | Freshness::OldBlock)
+        };
         if let Some(over) = kept.refusals.iter_mut().find(|refusal| is_over(refusal)) {
             *over = refusal();
-        } else if kept.refusals.len() < WAYS {
+        } else if kept.refusals.len() < SET_SIZE {
             kept.refusals.push(refusal());
         } else if let Some(least) = kept.refusals.iter_mut().min_by_key(|refusal| refusal.hits()) {
             // A newcomer takes the place of one that has answered no call. Else it has to come as
@@ -155,8 +162,8 @@ impl Refusals {
         }
         let hash = self.hasher.hash_one(key);
         if let Some(mut kept) = self.write(hash) {
-            if let Some(epoch) = kept.epochs.get_mut(slot(hash)) {
-                *epoch = epoch.wrapping_add(1);
+            if let Some(change) = kept.changes.get_mut(slot(hash)) {
+                *change = change.wrapping_add(1);
             }
             kept.refusals.retain(|refusal| !refusal.is_of(hash, key));
         }
@@ -185,31 +192,31 @@ impl Refusals {
 }
 
 impl Miss {
-    fn new(hash: u64, epoch: u32, sent: Moment) -> Self {
-        Self { hash, epoch, sent, block: None, _refresh: None }
+    fn new(hash: u64, change: u32, looked_up: Moment) -> Self {
+        Self { hash, change, looked_up, block: None, _refresh: None }
     }
 
-    /// The store's epoch when the request was sent.
+    /// The store's epoch when the request was looked up.
     pub(super) fn epoch(&self) -> u64 {
-        self.sent.epoch
+        self.looked_up.epoch
     }
 }
 
 impl Kept {
-    fn epoch(&self, hash: u64) -> u32 {
-        self.epochs.get(slot(hash)).copied().unwrap_or_default()
+    fn change(&self, hash: u64) -> u32 {
+        self.changes.get(slot(hash)).copied().unwrap_or_default()
     }
 }
 
 /// By other bits than those that choose the set.
 fn slot(hash: u64) -> usize {
-    (hash >> 62) as usize % EPOCHS
+    (hash >> 62) as usize % CHANGES
 }
 
 impl fmt::Debug for Refusals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Refusals")
-            .field("capacity", &(self.sets.len() * WAYS))
+            .field("capacity", &(self.sets.len() * SET_SIZE))
             .field("staleness_us", &self.staleness)
             .finish_non_exhaustive()
     }
@@ -228,6 +235,6 @@ mod tests {
     #[test]
     fn what_it_takes_is_what_the_documentation_says() {
         assert_eq!(size_of::<Set>(), 64);
-        assert!(size_of::<Refusal>() <= 184, "{}", size_of::<Refusal>());
+        assert!(size_of::<CachedRefusal>() <= 184, "{}", size_of::<CachedRefusal>());
     }
 }

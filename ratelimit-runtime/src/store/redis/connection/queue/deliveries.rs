@@ -3,7 +3,6 @@
 use std::task::Waker;
 
 use redis::Value;
-use smallvec::SmallVec;
 use tokio::sync::oneshot;
 
 use crate::observe;
@@ -14,7 +13,7 @@ pub(in super::super) struct Deliveries {
     results: Vec<(oneshot::Sender<CallResult>, CallResult)>,
     pub(super) wakers: Vec<Waker>,
     /// How many charges each batch carries that has been written.
-    pub(super) batches: SmallVec<[usize; 4]>,
+    pub(super) batches: observe::CommandSizes,
 }
 
 impl Deliveries {
@@ -36,8 +35,6 @@ impl Deliveries {
         for waker in self.wakers.drain(..) {
             waker.wake();
         }
-        if !self.batches.is_empty() {
-            observe::batches(self.batches.drain(..));
-        }
+        self.batches.tell();
     }
 }

@@ -109,7 +109,7 @@ impl InFlightQueue {
         let starts_at = self.end();
         let batch = self.batches.next(&mut self.outgoing, share, in_time, &mut deliveries.wakers);
         let Some(batch) = batch else { return false };
-        deliveries.batches.push(batch.callers);
+        deliveries.batches.add(batch.callers);
         self.callers_in_flight += batch.callers;
         self.sections_in_flight += batch.sections();
         self.batches_in_flight += 1;

@@ -157,10 +157,10 @@ impl Supervisor {
     fn observe(&mut self, node: &Node) {
         // Told when the lock is free again: a recorder is foreign code.
         let state = match &*node.status.borrow() {
-            NodeStatus::Connecting => observe::State::Connecting,
-            NodeStatus::Up(_) => observe::State::Up,
-            NodeStatus::Slow(_) => observe::State::Slow,
-            NodeStatus::Down(_) => observe::State::Down,
+            NodeStatus::Connecting => observe::ConnectionState::Connecting,
+            NodeStatus::Up(_) => observe::ConnectionState::Up,
+            NodeStatus::Slow(_) => observe::ConnectionState::Slow,
+            NodeStatus::Down(_) => observe::ConnectionState::Down,
         };
         self.observer.set_state(state);
     }
