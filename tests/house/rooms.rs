@@ -33,7 +33,7 @@ const REDIS: &[&[&str]] = &[
     &["transactions", "redis_cell"],
     &["route"],
     &["backend"],
-    &["listing", "connecting"],
+    &["listing", "builder"],
 ];
 
 /// Where there are more in one folder, some have in common what a folder of theirs is named after.

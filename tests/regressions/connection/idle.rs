@@ -1,6 +1,6 @@
 //! Servers close connections on which nobody has spoken for a while.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ratelimit_runtime::store::{Health, Request};
 use ratelimit_runtime::{Algorithm, Limit, RedisMode, RedisStore, Store as _};
@@ -58,6 +58,34 @@ async fn an_idle_store_does_not_reconnect_for_ever() {
     let taken = connections_taken(&server);
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert!(connections_since(&server, taken) <= 2);
+    assert!(ask(&store).await.is_answered());
+}
+
+/// How many PINGs the server was sent: one goes with each connect, `ready` and other question.
+fn pings(server: &RedisServer) -> u64 {
+    let calls = server.info("commandstats", "cmdstat_ping");
+    let calls = calls.strip_prefix("calls=").and_then(|calls| calls.split(',').next());
+    calls.map_or(0, |calls| calls.parse().unwrap())
+}
+
+/// What the store asks for itself, a second after it has connected, is no use of a connection.
+#[tokio::test]
+async fn a_connection_that_no_call_has_used_is_made_again_by_the_next_call() {
+    let server = RedisServer::start();
+    let before = pings(&server);
+    let store = connected(&server.url()).await;
+    // The first connection is used by `ready`, the second by no call.
+    for sent in [3, 5] {
+        let start = Instant::now();
+        while pings(&server) < before + sent {
+            assert!(start.elapsed() < Duration::from_secs(10), "the store asks nothing");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+    }
+    let taken = connections_taken(&server);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(connections_since(&server, taken), 0, "no call wants a connection");
     assert!(ask(&store).await.is_answered());
 }
 

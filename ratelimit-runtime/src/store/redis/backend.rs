@@ -11,7 +11,7 @@ use super::route::{GroupRoute, Route, Settings};
 use super::scripts::operation::Operation;
 use super::scripts::protocol;
 use super::scripts::script::{self, Script};
-use super::scripts::script_call::Call;
+use super::scripts::script_call::ScriptCall;
 use super::topology::{Calls, Connections};
 use super::wire::slot::Slot;
 use super::{redis_cell, transactions};
@@ -188,7 +188,7 @@ async fn run(
 ) -> Result<Value, StoreError> {
     let call = |in_full, number| {
         let mut packed = Vec::new();
-        let mut call = Call::begin(&mut packed, script, in_full, questions.len());
+        let mut call = ScriptCall::begin(&mut packed, script, in_full, questions.len());
         for (key, _) in questions {
             call.argument(key);
         }

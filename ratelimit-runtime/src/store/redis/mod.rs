@@ -3,7 +3,7 @@
 //! A decision is one call of a script, so it is atomic and one round trip. Each of these uses only
 //! those before it:
 //!
-//! - `errors` sorts what Redis and the network report;
+//! - `errors` sorts what Redis and the network report, and `backoff` paces attempts;
 //! - `scripts` has the scripts, and writes a request as the call of one;
 //! - `wire` opens a stream, logs in, and reads replies;
 //! - `batching` lets calls share a round trip;
@@ -11,7 +11,8 @@
 //! - `topology` knows the server of each key: one server, the master that Sentinel names, or the
 //!   masters of a cluster;
 //! - `transactions` and `redis_cell` decide where there are no scripts;
-//! - `route` says which of these a request takes, and `backend` takes it there.
+//! - `route` says which of these a request takes, and `backend` takes it there;
+//! - `listing` lists the keys of a rule, and `builder` sets what a URL cannot say.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ use crate::error::StoreError;
 mod backend;
 mod backoff;
 mod batching;
-mod connecting;
+mod builder;
 mod connection;
 mod errors;
 #[cfg(any(test, fuzzing))]
@@ -54,7 +55,7 @@ pub use self::wire::credentials::RedisCredentials;
 /// at once and the limiter answers by its `on_unavailable` setting.
 ///
 /// A call that is dropped at its timeout may have been charged although it was not admitted; this
-/// store never admits a call without charging it.
+/// store admits no call that it has not charged.
 ///
 /// The user needs `EVAL`, `EVALSHA`, `UNLINK`, `PING`, and inside of scripts `TIME`, `PEXPIREAT`,
 /// `PEXPIRE`, `PTTL`, `TYPE`, `GET`, `SET`, `UNLINK`, `GETRANGE`, `SETRANGE`, `ZADD`, `ZCARD`,
@@ -101,7 +102,7 @@ impl RedisStore {
     ///
     /// Slots that move are followed (`MOVED`, `ASK`); a call that no node carries out now
     /// (`TRYAGAIN`, `CLUSTERDOWN`) is tried again for up to 35 ms within its timeout, and then
-    /// fails as unavailable. While keys are asked for that nobody serves, the slots are asked for
+    /// fails as unavailable. While keys are asked for that no node serves, the slots are asked for
     /// again every 250 ms, so that a fail-over is followed within half a second of the cluster's
     /// own. A call whose reply is lost is never sent again. A replica that takes over has perhaps
     /// not heard of the last admissions, since Redis replicates asynchronously: as much may be

@@ -16,7 +16,7 @@ use crate::store::{Request, Verdict};
 
 const SECOND: u64 = 1_000_000;
 /// In microseconds: twice as long as any bucket takes to run empty.
-const ROOM: u64 = 2 * Limit::MAX_WINDOW.as_secs() * SECOND;
+const PROBED: u64 = 2 * Limit::MAX_WINDOW.as_secs() * SECOND;
 /// In seconds: more than any bucket takes to run empty is not taken for true.
 const LONGEST: u64 = Limit::MAX_COUNT / SECOND;
 
@@ -57,12 +57,11 @@ pub(super) async fn acquire(calls: Calls<'_>, request: &Request<'_>) -> Result<V
 /// Asks for a quantity of 0, and decides from the reply as the module would.
 ///
 /// The module keeps one time for a key, when its bucket runs empty. It tells exactly how far ahead
-/// that is if it is asked with a bucket that drains a unit per microsecond, and has room for any
-/// wait.
+/// that is if it is asked with a bucket that drains a unit per microsecond, and holds any wait.
 pub(super) async fn peek(calls: Calls<'_>, request: &Request<'_>) -> Result<Verdict, StoreError> {
     let limit = limit(request)?;
     let mut command = cmd("CL.THROTTLE");
-    command.arg(key(request)).arg(ROOM - 1).arg(SECOND).arg(1).arg(0);
+    command.arg(key(request)).arg(PROBED - 1).arg(SECOND).arg(1).arg(0);
     Ok(Throttle::send(calls, &command).await?.looked_at(request, limit))
 }
 
@@ -126,13 +125,13 @@ impl Throttle {
 
     /// What a call would be answered, if this is the reply to [`peek`].
     fn looked_at(&self, request: &Request<'_>, limit: &Limit) -> Verdict {
-        let empty_in = ROOM.saturating_sub(self.remaining);
+        let empty_in = PROBED.saturating_sub(self.remaining);
         // As the module counts: nanoseconds for one unit of cost, rounded down.
         let unit = (u128::from(limit.window_us()) * 1000 / u128::from(limit.max().max(1))).max(1);
-        let room = unit * u128::from(limit.capacity());
+        let capacity = unit * u128::from(limit.capacity());
         let filled = u128::from(empty_in) * 1000;
-        let left = u64::try_from(room.saturating_sub(filled) / unit).unwrap_or(u64::MAX);
-        let wait = (unit * u128::from(request.cost()) + filled).saturating_sub(room).div_ceil(1000);
+        let left = u64::try_from(capacity.saturating_sub(filled) / unit).unwrap_or(u64::MAX);
+        let wait = (unit * u128::from(request.cost()) + filled).saturating_sub(capacity).div_ceil(1000);
         let wait = u64::try_from(wait).unwrap_or(u64::MAX);
         Verdict {
             allowed: wait == 0,

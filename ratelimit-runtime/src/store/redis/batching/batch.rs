@@ -13,7 +13,7 @@ use crate::store::redis::errors;
 use crate::store::redis::scripts::number::Number;
 use crate::store::redis::scripts::protocol::CALLS;
 use crate::store::redis::scripts::script::Script;
-use crate::store::redis::scripts::script_call::Call;
+use crate::store::redis::scripts::script_call::ScriptCall;
 use crate::store::redis::wire::commands::CallError;
 
 /// How many sections and how many callers one call has at most: it keeps the server for less than
@@ -21,7 +21,8 @@ use crate::store::redis::wire::commands::CallError;
 pub(crate) const MAX_SECTIONS: usize = 64;
 pub(super) const MAX_CALLERS: usize = 512;
 
-/// A key, with the charges that wait for it.
+/// A key, with the charges that wait for it. Where callers do not share, several may have the same
+/// bytes.
 #[derive(Debug)]
 pub(super) struct ChargedKey {
     pub(super) bytes: Box<[u8]>,
@@ -57,7 +58,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// An empty one. `sections` is empty, and may have room.
+    /// An empty one. `sections` is empty, and may have capacity.
     pub(super) fn new(lane: usize, sections: Vec<Section>) -> Self {
         Self { number: Number::next(), lane, in_full: false, sections, callers: 0 }
     }
@@ -73,7 +74,7 @@ impl Batch {
 
     /// Writes the call to `outgoing`.
     pub(super) fn write(&self, script: &Script, keys: &Slab<ChargedKey>, members: &Members, outgoing: &mut Vec<u8>) {
-        let mut call = Call::begin(outgoing, script, self.in_full, self.sections.len());
+        let mut call = ScriptCall::begin(outgoing, script, self.in_full, self.sections.len());
         for section in &self.sections {
             call.argument(&keys[section.key].bytes);
         }
@@ -123,7 +124,7 @@ impl Batch {
 }
 
 /// The verdict on one of several callers that share one. If they are admitted, what remains is more
-/// for each than for those after it.
+/// for each than for those after it. The ticket of `last` is that of the first.
 fn nth(last: Verdict, index: usize, callers: usize, counts_tickets: bool) -> Verdict {
     if !last.allowed {
         return last;

@@ -1,8 +1,20 @@
 //! [`Batches`]: which charges share a call.
 //!
-//! Of each key at most one call is in flight. Charges that come meanwhile wait, in order; the next
-//! call carries them. Charges of one key with equal terms are asked for as one, with how many they
-//! are; others one after the other. Keys take turns.
+//! Where callers share, of each key at most one call is in flight. Charges that come meanwhile
+//! wait, in order; the next call carries them. Charges of one key with equal terms are asked for as
+//! one, with how many they are; others one after the other. Keys take turns. Where callers do not
+//! share, each charge is a key of its own.
+//!
+//! Between any two calls of these functions:
+//!
+//! - a key is either ready, and then once in the `ready` of its lane, or in flight, and then in one
+//!   batch, in sections that follow one another; one that is neither has been forgotten;
+//! - the `keys` of a lane are its keys, ready or in flight, where callers share, and else empty;
+//! - a member that waits is in the list of its key, one that was sent in that of its section, also
+//!   if it was abandoned, and one that was answered in none;
+//! - a ready key may have no member any more, after they were cancelled: its turn forgets it;
+//! - the script of a lane is loading exactly while a batch that carries it is not answered; no
+//!   other batch of the lane is written meanwhile.
 #![allow(clippy::indexing_slicing, reason = "an index into a slab is held by what removes its value")]
 
 use std::collections::VecDeque;
@@ -218,7 +230,7 @@ impl Batches {
         for section in batch.sections.iter_mut().rev().filter(|section| !section.members.is_empty()) {
             self.members.wait_again(std::mem::take(&mut section.members), &mut self.keys[section.key].waiting);
         }
-        self.finish(batch);
+        self.free_keys(batch);
     }
 
     /// The whole call was answered with an error. If the server did not know the script, the call
@@ -253,7 +265,7 @@ impl Batches {
         for section in &mut batch.sections {
             self.members.fail(&mut section.members, &why, wakers);
         }
-        self.finish(batch);
+        self.free_keys(batch);
     }
 
     /// Gives all that wait an error.
@@ -272,7 +284,7 @@ impl Batches {
     }
 
     /// Lets the keys of a batch be asked for again.
-    fn finish(&mut self, mut batch: Batch) {
+    fn free_keys(&mut self, mut batch: Batch) {
         let Some(lane) = self.lanes.get_mut(batch.lane) else { return };
         if batch.in_full {
             lane.cache = ScriptCache::Loaded;
@@ -304,6 +316,20 @@ impl Batches {
 
     pub(crate) fn members(&self) -> usize {
         self.members.len()
+    }
+
+    /// Panics unless what the head of this file says of keys and lanes holds.
+    pub(crate) fn assert_consistent(&self) {
+        for (index, key) in &self.keys {
+            assert!(key.is_ready != key.is_in_flight, "key {index} is either ready or in flight");
+            let times = self.lanes.iter().flat_map(|lane| &lane.ready).filter(|ready| **ready == index).count();
+            assert_eq!(times, usize::from(key.is_ready), "key {index} is in a lane exactly while it is ready");
+        }
+        for lane in &self.lanes {
+            assert!(lane.ready.iter().chain(&lane.keys).all(|&index| self.keys.contains(index)), "a lane has its keys");
+        }
+        let shared: usize = self.lanes.iter().map(|lane| lane.keys.len()).sum();
+        assert_eq!(shared, if self.shares { self.keys.len() } else { 0 }, "keys that callers may join");
     }
 }
 

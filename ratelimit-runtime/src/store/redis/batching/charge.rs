@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::store::redis::scripts::number::Number;
 use crate::store::redis::scripts::protocol;
 use crate::store::redis::scripts::script::Script;
-use crate::store::redis::scripts::script_call::Call;
+use crate::store::redis::scripts::script_call::ScriptCall;
 use crate::store::redis::wire::commands::Commands;
 
 /// What a caller wants to be charged.
@@ -42,7 +42,7 @@ impl KeyCharge<'_> {
     pub(crate) fn alone(&self, in_full: bool) -> Commands {
         let call = |number: Number| {
             let mut packed = Vec::new();
-            let mut call = Call::begin(&mut packed, self.script, in_full, 1);
+            let mut call = ScriptCall::begin(&mut packed, self.script, in_full, 1);
             call.argument(self.key);
             call.head(self.terms.now, number);
             call.argument(&self.terms.packed);

@@ -141,7 +141,7 @@ mod tests {
 
     /// A server that answers `rate` calls a millisecond over a round trip of `alone`, always asked
     /// for as much as the limit allows: how many that is in the end, and how long they take.
-    fn settled(limit: &mut InFlightLimit, rate: usize, alone: Duration) -> (usize, Duration) {
+    fn converged(limit: &mut InFlightLimit, rate: usize, alone: Duration) -> (usize, Duration) {
         for _ in 0..40 {
             let most = limit.max;
             let nanos = u64::try_from(most * 1_000_000 / rate).unwrap_or(u64::MAX);
@@ -163,11 +163,11 @@ mod tests {
         for _ in 0..100 {
             limit.note_timeout(Some(now + ms(100)), now);
         }
-        let (most, takes) = settled(&mut limit, 100, ms(0));
+        let (most, takes) = converged(&mut limit, 100, ms(0));
         assert!((2_300..=3_200).contains(&most), "{most}");
         assert!((ms(23)..=ms(32)).contains(&takes), "{takes:?}");
         // A server that has become slower is not buried.
-        let (most, takes) = settled(&mut limit, 10, ms(0));
+        let (most, takes) = converged(&mut limit, 10, ms(0));
         assert!((230..=400).contains(&most), "{most}");
         assert!((ms(23)..=ms(40)).contains(&takes), "{takes:?}");
     }
@@ -176,7 +176,7 @@ mod tests {
     fn a_distant_server_is_asked_as_much_as_a_near_one() {
         let mut limit = InFlightLimit::new();
         limit.note_answer(ms(40), 1);
-        let (most, takes) = settled(&mut limit, 50, ms(40));
+        let (most, takes) = converged(&mut limit, 50, ms(40));
         assert!((3_000..=4_500).contains(&most), "{most}");
         assert!(takes <= ms(80), "{takes:?}");
     }
@@ -210,11 +210,11 @@ mod tests {
     fn it_stays_within_bounds() {
         let mut limit = InFlightLimit::new();
         limit.note_answer(ms(1), 1);
-        let (most, _) = settled(&mut limit, 1_000_000, ms(1));
+        let (most, _) = converged(&mut limit, 1_000_000, ms(1));
         assert_eq!(most, MAX);
         let mut limit = InFlightLimit::new();
         limit.note_answer(ms(1), 1);
-        let (most, _) = settled(&mut limit, 1, ms(1));
+        let (most, _) = converged(&mut limit, 1, ms(1));
         assert!((MIN..=MIN + 8).contains(&most), "{most}");
     }
 
@@ -222,7 +222,7 @@ mod tests {
     fn a_caller_with_too_little_time_left_is_not_sent() {
         let mut limit = InFlightLimit::new();
         limit.note_answer(ms(0), 1);
-        settled(&mut limit, 100, ms(0));
+        converged(&mut limit, 100, ms(0));
         let now = Instant::now();
         assert!(now + ms(25) < limit.answer_at(now));
         assert!(now + ms(60) >= limit.answer_at(now));
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn callers_in_a_hurry_are_sent_to_a_server_that_is_fast() {
         let mut limit = InFlightLimit::new();
-        settled(&mut limit, 100_000, ms(1));
+        converged(&mut limit, 100_000, ms(1));
         let now = Instant::now();
         assert!(now + ms(5) >= limit.answer_at(now));
     }

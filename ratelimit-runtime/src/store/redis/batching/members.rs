@@ -26,6 +26,7 @@ struct Member {
     after: Option<usize>,
 }
 
+/// Where it stands. While a state is moved out, [`Abandoned`](Self::Abandoned) is in its place.
 #[derive(Debug)]
 enum State {
     Waiting(Waker),
@@ -121,8 +122,8 @@ impl Members {
         }
     }
 
-    /// The answer, which can be taken once. Until it is there, `waker` is called for it in the
-    /// place of the last waker, which is the error, so that it can be dropped outside of a lock.
+    /// The answer, which can be taken once. `Err` means not yet: `waker` is called once it is
+    /// there, in the place of the waker in the error, which is to be dropped outside of a lock.
     pub(crate) fn poll(&mut self, member: usize, waker: &Waker) -> Result<VerdictResult, Option<Waker>> {
         match &mut self.all[member].state {
             State::Waiting(known) | State::Sent(known) if known.will_wake(waker) => return Err(None),

@@ -11,7 +11,7 @@ pub(super) mod in_flight_limit;
 pub(super) mod members;
 mod records;
 
-/// An empty slab keeps room for this many values; more is given back after a flood.
+/// An empty slab keeps capacity for this many values; more is given back after a flood.
 const KEPT: usize = 1024;
 
 /// Drops the value at an index, if there is one.

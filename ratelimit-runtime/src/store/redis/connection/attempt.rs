@@ -41,7 +41,7 @@ pub(crate) async fn connect(resolver: &Resolver, mut goes_on: impl FnMut(bool) -
         tokio::select! {
             biased;
             ended = attempts.next() => match ended {
-                Some(Err(error)) if error.kind() == Unavailable && !attempts.under_way.is_empty() => {}
+                Some(Err(error)) if error.kind() == Unavailable && !attempts.pending.is_empty() => {}
                 Some(result) => return result,
                 None => return Err(StoreError::unavailable("connecting to Redis was cut short")),
             },
@@ -64,7 +64,7 @@ pub(crate) async fn connect(resolver: &Resolver, mut goes_on: impl FnMut(bool) -
 struct Attempts {
     tasks: JoinSet<Result<Session, StoreError>>,
     /// The oldest first.
-    under_way: Vec<Attempt>,
+    pending: Vec<Attempt>,
 }
 
 struct Attempt {
@@ -76,13 +76,13 @@ struct Attempt {
 impl Attempts {
     fn start(&mut self, resolver: &Resolver) {
         let task = self.tasks.spawn(Arc::clone(resolver).connect());
-        self.under_way.push(Attempt { task, spans: 0 });
+        self.pending.push(Attempt { task, spans: 0 });
     }
 
     /// Gives up all but the oldest, and that one once it has had its time; starts another.
     fn replace(&mut self, resolver: &Resolver) {
         let mut is_oldest = true;
-        self.under_way.retain_mut(|attempt| {
+        self.pending.retain_mut(|attempt| {
             attempt.spans += 1;
             let is_kept = std::mem::take(&mut is_oldest) && attempt.spans < SPANS;
             if !is_kept {
@@ -108,7 +108,7 @@ impl Attempts {
                 // Given up.
                 Err(_) => continue,
             };
-            self.under_way.retain(|attempt| attempt.task.id() != id);
+            self.pending.retain(|attempt| attempt.task.id() != id);
             return Some(result);
         }
     }

@@ -1,9 +1,9 @@
 //! One open connection, and what keeps it.
 //!
-//! A call never connects. Each runtime has a [`supervisor`] per server, a task that connects and
+//! A charge never connects. Each runtime has a [`supervisor`] per server, a task that connects and
 //! connects again; calls read the status that it publishes in the [`node`]. From there a call goes
 //! into the [`queue`] of the [`exchange`], which is one open connection. Transactions take
-//! connections of their own from the [`pool`].
+//! connections of their own from the [`pool`], which opens them when they are first needed.
 
 pub(super) mod attempt;
 pub(super) mod exchange;

@@ -179,7 +179,7 @@ impl Lease {
         let connection = self.connection.take().ok_or_else(closed)?;
         let reply = match connection.exchange.send(commands).await {
             Ok(reply) => reply,
-            Err(CallError::Lost(error) | CallError::Refused(error)) => return Err(error),
+            Err(CallError::Lost(error) | CallError::Unready(error)) => return Err(error),
             Err(CallError::Server(error)) => Value::ServerError(error),
             Err(CallError::NotSent | CallError::TooLate) => return Err(closed()),
         };

@@ -67,7 +67,7 @@ for i = 1, #KEYS do
     end
   end
   if admitted and (failed or not is_allowed(records[i])) then
-    -- It cannot be charged, or stands here twice and there was room for one of them.
+    -- It cannot be charged, or stands here twice and only one of them fitted.
     for j = 1, #KEYS do
       if j < i or j == #KEYS then
         give_back(j, records[j])

@@ -101,7 +101,7 @@ pub(crate) fn one_by_one(quick: &str, full: &str) -> String {
 /// Both parts, as functions; `full` makes another, once it is needed.
 fn functions(quick: &str, full: &str) -> String {
     [
-        "local function quick(alone, key, question, calls)\n",
+        "local function quick(may_answer, key, question, calls)\n",
         text!("first.lua"),
         quick,
         "return record, answered, calls\nend\nlocal function full(algorithm)\n",

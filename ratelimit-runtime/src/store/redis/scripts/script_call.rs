@@ -1,14 +1,14 @@
-//! [`Call`]: the call of a script, written as bytes.
+//! [`ScriptCall`]: the call of a script, written as bytes.
 
 use super::number::Number;
 use super::script::Script;
 
 /// A call that is being written.
-pub(crate) struct Call<'a> {
+pub(crate) struct ScriptCall<'a> {
     to: &'a mut Vec<u8>,
 }
 
-impl<'a> Call<'a> {
+impl<'a> ScriptCall<'a> {
     /// Begins a call of so many questions, each of which has a key.
     ///
     /// A server that does not know the script is told it `in_full`, and knows it from then on.
@@ -24,7 +24,7 @@ impl<'a> Call<'a> {
     }
 }
 
-impl Call<'_> {
+impl ScriptCall<'_> {
     /// Writes one argument, and gives the place where it is.
     pub(crate) fn argument(&mut self, bytes: &[u8]) -> &mut [u8] {
         argument(self.to, bytes)
@@ -70,7 +70,7 @@ mod tests {
         let script = script::of(Algorithm::FixedWindow);
         for (in_full, now) in [(false, None), (true, None), (false, Some(1_790_000_000_000_123))] {
             let mut written = b"before".to_vec();
-            let mut call = Call::begin(&mut written, script, in_full, 2);
+            let mut call = ScriptCall::begin(&mut written, script, in_full, 2);
             call.argument(b"a\r\n\xff");
             call.argument(b"");
             let number = Number::next();

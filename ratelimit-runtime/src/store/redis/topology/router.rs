@@ -62,7 +62,7 @@ impl Router {
     pub(super) fn overdue(&self, slot: Slot, timeout: Duration) {
         match self {
             Self::One(nodes) => {
-                if let Ok(node) = nodes.current() {
+                if let Some(node) = nodes.known() {
                     node.report(Report::Overdue(timeout));
                 }
             }

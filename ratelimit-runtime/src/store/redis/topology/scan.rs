@@ -118,7 +118,7 @@ async fn process_id(node: &Node, connected: &Connected, timeout_at: Option<Insta
 
 /// The `run_id` in a reply to `INFO server`: 40 hexadecimal digits.
 fn run_id(info: &str) -> Option<ProcessId> {
-    let digits = info.lines().find_map(|line| line.strip_prefix("run_id:"))?.trim();
+    let digits = info.lines().find_map(|field| field.strip_prefix("run_id:"))?.trim();
     let mut id = ProcessId::default();
     if digits.len() != 2 * id.len() || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return None;

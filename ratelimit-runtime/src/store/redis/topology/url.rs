@@ -6,7 +6,7 @@ use redis::{IntoConnectionInfo, ProtocolVersion};
 
 use crate::error::StoreError;
 use crate::store::redis::wire::server::Server;
-use crate::store::redis::wire::tls::Tls;
+use crate::store::redis::wire::tls::{self, Tls};
 
 /// What a URL is to look like.
 #[derive(Clone, Copy)]
@@ -42,7 +42,7 @@ pub(crate) fn server(url: &str) -> Result<Server, StoreError> {
     let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
     let tls = match scheme {
         "redis" | "valkey" | "unix" | "redis+unix" | "valkey+unix" => None,
-        "rediss" | "valkeys" => Some(tls()?),
+        "rediss" | "valkeys" => Some(platform_tls()?),
         _ => {
             return Err(StoreError::misconfigured(
                 "a Redis URL starts with redis://, rediss://, unix://, redis+sentinel://, rediss+sentinel://, \
@@ -116,9 +116,9 @@ pub(crate) fn number(database: &str) -> Result<(), StoreError> {
     database.parse::<u32>().map(drop).map_err(|_| StoreError::misconfigured(what_to_write))
 }
 
-fn tls() -> Result<Tls, StoreError> {
+fn platform_tls() -> Result<Tls, StoreError> {
     let missing = || StoreError::misconfigured("TLS (`rediss`) needs the feature `redis-tls` of ratelimit-runtime");
-    Tls::PLATFORM.ok_or_else(missing)
+    tls::PLATFORM.ok_or_else(missing)
 }
 
 /// The server that a client of the application leads to.
@@ -134,7 +134,7 @@ pub(crate) fn from_info(info: &ConnectionInfo) -> Result<Server, StoreError> {
                 "this client does not check certificates, and this store always does",
             ));
         }
-        ConnectionAddr::TcpTls { .. } => Some(tls()?),
+        ConnectionAddr::TcpTls { .. } => Some(platform_tls()?),
         _ => None,
     };
     let unknown = || StoreError::misconfigured("this store does not know the kind of address that this client has");
@@ -165,7 +165,7 @@ impl<'a> List<'a> {
             return Err(form.malformed());
         }
         if matches!(scheme, "rediss" | "valkeys") {
-            tls()?;
+            platform_tls()?;
         }
         Ok(Self {
             scheme,

@@ -29,13 +29,13 @@ pub(super) async fn acquire(calls: Calls<'_>, request: &Request<'_>, limit: &Lim
     // Adding up to the brim, and taking that away again, fails in the first step if the call does
     // not fit, and then in the second. What is used is at most 2^53, so neither can fail without
     // the other.
-    let room = TOP - max(limit);
+    let spare = TOP - max(limit);
     let mut commands = Pipeline::with_capacity(4);
     commands.cmd("TIME");
     commands.cmd("SET").arg(&key).arg(&fresh()[..]).arg("PX").arg(millis(limit)).arg("NX");
     commands.cmd("BITFIELD").arg(&key).arg("OVERFLOW").arg("FAIL");
-    commands.arg("INCRBY").arg("u63").arg(USED).arg(room + request.cost().min(max(limit)));
-    commands.arg("INCRBY").arg("u63").arg(USED).arg(format!("-{room}"));
+    commands.arg("INCRBY").arg("u63").arg(USED).arg(spare + request.cost().min(max(limit)));
+    commands.arg("INCRBY").arg("u63").arg(USED).arg(format!("-{spare}"));
     commands.arg("GET").arg("u63").arg(USED).arg("GET").arg("u63").arg(WINDOW);
     commands.cmd("PTTL").arg(&key);
     let replies = calls.send_all(&commands).await?;

@@ -11,7 +11,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// `None` if the member is somebody else's.
+    /// `None` if the member is not one of ours.
     pub(super) fn of((member, score): (&[u8], u64)) -> Option<Self> {
         let ticket = (member.len() == 16).then(|| digits(member))??;
         (score <= ticket).then_some(Self { time: score, ticket })
@@ -38,7 +38,7 @@ impl Meta {
         member.starts_with(b"meta:")
     }
 
-    /// `None` if the member is somebody else's.
+    /// `None` if the member is not one of ours.
     pub(super) fn of((member, score): (&[u8], u64)) -> Option<Self> {
         let (block, ticket) = member.strip_prefix(b"meta:")?.split_at_checked(16)?;
         let ticket = ticket.strip_prefix(b":").filter(|ticket| ticket.len() == 16)?;

@@ -106,7 +106,7 @@ pub(super) async fn decide<'a>(
         let charge = acquires && states.iter().all(LogState::admits);
         let decided = states.into_iter().map(|state| state.decide(charge, acquires, &mut commands));
         let decided: Vec<_> = decided.collect();
-        if !commands.is_empty() || decided.iter().any(sliding_window::Decided::is_open) {
+        if !commands.is_empty() || decided.iter().any(sliding_window::OpenDecision::is_open) {
             for decided in &decided {
                 decided.counts(&mut commands);
             }
@@ -114,9 +114,9 @@ pub(super) async fn decide<'a>(
         Plan { commands, decided }
     };
     let limits = || requests.iter().map(|request| request.limits().len());
-    let finish = |decided: Vec<sliding_window::Decided<'a>>, replies: &[Value]| {
+    let finish = |decided: Vec<sliding_window::OpenDecision<'a>>, replies: &[Value]| {
         let mut counts = replies.get(replies.len().saturating_sub(limits().sum())..)?;
-        let verdict = |(decided, limits): (sliding_window::Decided<'a>, usize)| {
+        let verdict = |(decided, limits): (sliding_window::OpenDecision<'a>, usize)| {
             let (mine, others) = counts.split_at(limits.min(counts.len()));
             counts = others;
             decided.verdict(mine)

@@ -161,8 +161,8 @@ impl<'a> LogState<'a> {
         }
     }
 
-    /// Decides: charges if `charge`, blocks whoever is refused if the request says so and `blocks`.
-    pub(super) fn decide(self, charge: bool, blocks: bool, writes: &mut Vec<Cmd>) -> Decided<'a> {
+    /// Decides: charges if `charge`, blocks a refused key if the request says so and `blocks`.
+    pub(super) fn decide(self, charge: bool, blocks: bool, writes: &mut Vec<Cmd>) -> OpenDecision<'a> {
         let (mut life, cut) = self.life();
         let (mut blocked_for, mut has_meta) = (self.blocked_for(), self.meta.is_some());
         let mut ticket = 0;
@@ -182,7 +182,7 @@ impl<'a> LogState<'a> {
             self.mend_block(writes);
             writes.extend(cut);
         }
-        Decided { state: self, life, blocked_for, has_meta, ticket }
+        OpenDecision { state: self, life, blocked_for, has_meta, ticket }
     }
 
     fn charge(&self, ticket: u64, writes: &mut Vec<Cmd>) {
@@ -291,7 +291,7 @@ impl<'a> LogState<'a> {
 
 /// A decision that lacks only how much of each limit is used, which [`Self::counts`] asks in the
 /// same transaction.
-pub(super) struct Decided<'a> {
+pub(super) struct OpenDecision<'a> {
     state: LogState<'a>,
     life: u64,
     blocked_for: u64,
@@ -299,7 +299,7 @@ pub(super) struct Decided<'a> {
     ticket: u64,
 }
 
-impl Decided<'_> {
+impl OpenDecision<'_> {
     /// Whether the counts are needed. Where a limit refuses a call of 1, nothing is left of it.
     pub(super) fn is_open(&self) -> bool {
         !self.state.is_refused() || self.state.request.cost() > 1

@@ -22,7 +22,7 @@ pub(crate) enum CallError {
     /// It was not sent, because its answer would have come after its timeout.
     TooLate,
     /// It was not sent, because the server does not serve.
-    Refused(StoreError),
+    Unready(StoreError),
     /// The server answered with an error.
     Server(ServerError),
 }

@@ -1,4 +1,4 @@
-//! [`RedisCredentials`]: a user name and a password, and whoever provides them.
+//! [`RedisCredentials`]: a user name and a password, and the provider of them.
 
 use std::fmt;
 use std::future::Future;

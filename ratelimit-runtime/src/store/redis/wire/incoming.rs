@@ -14,7 +14,7 @@ use crate::error::StoreError;
 
 /// How many bytes are read at once.
 const CHUNK: usize = 16 * 1024;
-/// The buffer keeps room for this many bytes.
+/// The buffer keeps capacity for this many bytes.
 const KEPT_BYTES: usize = 4 * CHUNK;
 
 pub(crate) struct Incoming {
@@ -88,7 +88,8 @@ impl Incoming {
         }
     }
 
-    /// Hands the replies over, up to one that is not taken.
+    /// Hands the replies over, up to one that is not taken. After an error the connection has to
+    /// end: the replies behind are dropped, and the buffer still holds the bytes of all.
     pub(crate) fn take<E>(&mut self, mut to: impl FnMut(Reply<'_>) -> Result<(), E>) -> Result<(), E> {
         for read in self.replies.drain(..) {
             to(match read {

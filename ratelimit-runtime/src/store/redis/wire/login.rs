@@ -22,10 +22,11 @@ pub(super) struct Login {
 
 #[derive(Clone)]
 enum Who {
-    /// Whoever needs no password.
+    /// A user who needs no password.
     Anybody,
     This(RedisCredentials),
-    Whoever(Provider),
+    /// The user whom the provider names at each login.
+    Provided(Provider),
 }
 
 /// What a server has to be.
@@ -35,7 +36,7 @@ pub(crate) enum Role {
     Master,
 }
 
-/// Why nobody is logged in.
+/// Why a login failed.
 pub(crate) enum LoginError {
     Lost(io::Error),
     /// What answers is no Redis.
@@ -63,7 +64,7 @@ impl Login {
     }
 
     pub(crate) fn set_provider(&mut self, provider: &Provider) {
-        self.who = Who::Whoever(provider.clone());
+        self.who = Who::Provided(provider.clone());
     }
 
     pub(crate) fn set_client_name(&mut self, name: &str) {
@@ -79,7 +80,7 @@ impl Login {
         match &self.who {
             Who::Anybody => Ok(None),
             Who::This(credentials) => Ok(Some(credentials.clone())),
-            Who::Whoever(provider) => provider.ask().await.map(Some),
+            Who::Provided(provider) => provider.ask().await.map(Some),
         }
     }
 
@@ -155,7 +156,7 @@ fn auth(credentials: &RedisCredentials) -> Cmd {
     cmd("AUTH").arg(credentials.user.as_deref()).arg(&credentials.password).take()
 }
 
-/// Sends commands on a stream that nobody else uses, and gives as many replies; only one if that is
+/// Sends commands on a stream of its own, and gives as many replies; only one if that is
 /// an error. A server that is full says so, unasked, and hangs up.
 pub(crate) async fn converse(stream: &mut Stream, commands: &[Cmd]) -> Result<Vec<Value>, LoginError> {
     let mut packed = Vec::new();

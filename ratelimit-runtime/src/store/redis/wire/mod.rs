@@ -14,10 +14,7 @@ pub(super) mod tls;
 /// Without the feature `redis-tls` there is none.
 #[cfg(not(feature = "redis-tls"))]
 pub(super) mod tls {
-    #[derive(Clone)]
-    pub(crate) enum Tls {}
+    pub(crate) use std::convert::Infallible as Tls;
 
-    impl Tls {
-        pub(crate) const PLATFORM: Option<Self> = None;
-    }
+    pub(crate) const PLATFORM: Option<Tls> = None;
 }

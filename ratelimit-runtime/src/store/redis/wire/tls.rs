@@ -24,10 +24,10 @@ struct Identity {
     key: PrivateKeyDer<'static>,
 }
 
-impl Tls {
-    /// Trusts the authorities of the platform, and shows nothing.
-    pub(crate) const PLATFORM: Option<Self> = Some(Self { authorities: None, identity: None });
+/// Trusts the authorities of the platform, and shows nothing.
+pub(crate) const PLATFORM: Option<Tls> = Some(Tls { authorities: None, identity: None });
 
+impl Tls {
     /// The same, trusting these authorities.
     pub(crate) fn trusting(&self, pem: &[u8]) -> Result<Self, StoreError> {
         let malformed = || StoreError::misconfigured("the CA certificates are not certificates in PEM form");

@@ -3,8 +3,8 @@
 //!
 //! The connection has a [task](task) that reads, and writes what callers leave to it. A caller that
 //! finds the connection idle writes by itself, so that a lone caller waits for nothing but the
-//! server. Where a flood of callers keeps the task from running, the callers do its work while they
-//! are polled. Every reply is taken in and checked in order, also when its caller has been
+//! server. Where a flood of callers keeps the task from running, the callers do its work as they
+//! come. Every reply is taken in and checked in order, also when its caller has been
 //! cancelled: a reply that cannot belong to its call ends the connection before a later one gets to
 //! the wrong caller.
 //!
@@ -48,15 +48,26 @@ impl Exchange {
         (Self { shared }, async move { poll_fn(|cx| task.poll(cx)).await })
     }
 
-    /// Sends commands; dropping the returned future cancels what has not been sent.
+    /// Queues commands at once, unlike [`charge`](Self::charge), which does so when it is polled.
+    /// Dropping the returned future cancels what has not been sent.
     pub(crate) fn send(&self, commands: Commands) -> impl Future<Output = CallResult> + Send + use<> {
+        self.queue(commands, true)
+    }
+
+    /// Sends commands of the supervisor's own, which are no use of the connection: see
+    /// [`Ended::was_used`].
+    pub(super) fn send_upkeep(&self, commands: Commands) -> impl Future<Output = CallResult> + Send + use<> {
+        self.queue(commands, false)
+    }
+
+    fn queue(&self, commands: Commands, is_use: bool) -> impl Future<Output = CallResult> + Send + use<> {
         let (caller, receiver) = oneshot::channel();
         let now = Instant::now();
         let mut inner = self.shared.lock();
         if inner.is_over() {
             let _ = caller.send(Err(CallError::NotSent));
         } else {
-            inner.was_used = true;
+            inner.was_used |= is_use;
             let was_idle = inner.queue.is_idle();
             let is_to_be_sent = inner.queue.send(commands, caller, now);
             let is_fresh = now.saturating_duration_since(inner.last_byte_at) < IDLE;
@@ -78,7 +89,8 @@ impl Exchange {
         async move { receiver.await.unwrap_or(Err(CallError::NotSent)) }
     }
 
-    /// Charges a key; dropping the returned future cancels what has not been sent.
+    /// Charges a key. The charge is queued when the future is first polled; dropping that cancels
+    /// what has not been sent.
     pub(crate) async fn charge(&self, charge: &KeyCharge<'_>) -> VerdictResult {
         let mut pending = None;
         poll_fn(|cx| match &mut pending {
@@ -144,9 +156,9 @@ impl Exchange {
     }
 
     /// Answers calls with this error from now on, if there is one.
-    pub(super) fn refuse(&self, error: Option<StoreError>) {
+    pub(super) fn set_unready(&self, error: Option<StoreError>) {
         let mut deliveries = Deliveries::default();
-        self.shared.lock().queue.refuse(error, &mut deliveries);
+        self.shared.lock().queue.set_unready(error, &mut deliveries);
         deliveries.deliver();
     }
 

@@ -1,8 +1,11 @@
 //! [`ExchangeState`]: what the callers of a connection and its task share, and how it ends.
 //!
-//! Two locks. `io` is held by whoever reads, which is the task, or a caller in its place; `inner`
-//! is held for moments. `io` is locked first, and no lock is held while wakers, answers or anything
-//! else that is foreign runs.
+//! Two locks. `io` is held by the reader, which is the task, or a caller in its place; `inner` is
+//! held for moments. `io` is locked first.
+//!
+//! `inner` is never held while callers' wakers, answers or anything else that is foreign runs. `io`
+//! is, which is safe because callers only `try_lock` it: one that a waker runs at once goes on
+//! without it. Under `inner` only the task is woken, whose waker is tokio's and runs nothing.
 
 use std::future::Future;
 use std::io;
@@ -27,7 +30,7 @@ pub(crate) struct Ended {
     pub(crate) error: StoreError,
     /// Whether another connection is likely to succeed at once.
     pub(crate) reconnect_now: bool,
-    /// Whether a call was ever sent on it.
+    /// Whether a caller ever sent anything on it; what the supervisor asks does not count.
     pub(crate) was_used: bool,
 }
 
@@ -49,7 +52,9 @@ pub(super) struct Inner {
     writer: WriteHalf,
     /// The waker of the task while that waits; `None` if it was woken and has not run yet.
     pub(super) task: Option<Waker>,
-    /// When the task, which was woken, should have run. Put off when a caller works in its place.
+    /// Of a task that was woken: when it should have run; put off when a caller works in its place.
+    /// Of one that waits: from when a caller that comes wakes it, so that it reads at least every
+    /// [`STARVED`] of traffic.
     pub(super) task_due_at: Instant,
     pub(super) last_byte_at: Instant,
     pub(super) gathering: Gathering,
@@ -66,9 +71,9 @@ pub(super) struct Inner {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gathering {
     No,
-    /// From the task's next turn to the one after.
+    /// A caller has left something to the task, which lets others run at its next turn.
     Wanted,
-    /// Up to its next turn, for which it has woken itself.
+    /// The task has let others run once, and has woken itself: at its next turn it sends.
     Now,
 }
 
@@ -110,7 +115,8 @@ impl ExchangeState {
             inner.wake();
             inner.was_used
         };
-        // Before the callers, which look for the next connection: they must not find this one.
+        // Before the callers: it shortens their wait in `Node::changed` for the next connection.
+        // Until the supervisor has published the end, `is_over` turns them away.
         self.ended.send_replace(Some(Ended { error, reconnect_now, was_used }));
         deliveries.deliver();
     }
@@ -144,8 +150,12 @@ impl Inner {
         self.task.is_none() && !self.ended && now > self.task_due_at
     }
 
-    /// Writes from a caller's own turn. What the system does not take, and what goes wrong, is left
-    /// to the task.
+    /// Writes from a caller's own turn, on an idle connection. What the system does not take, and
+    /// what goes wrong, is left to the task.
+    ///
+    /// The socket keeps one waker for writes, and this takes its place with one that does nothing.
+    /// No wake-up is lost: while the connection is idle the task has no write pending, and after
+    /// `Pending`, also from a used-up budget of the runtime, the task is woken to write itself.
     pub(super) fn write_at_once(&mut self) {
         let mut cx = Context::from_waker(Waker::noop());
         if !matches!(self.write(&mut cx), Poll::Ready(Ok(()))) {

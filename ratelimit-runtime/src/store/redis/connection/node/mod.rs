@@ -27,7 +27,7 @@ pub(super) enum NodeStatus {
     /// No attempt has failed yet: calls wait.
     Connecting,
     Up(Connected),
-    /// Connected to a server that does not serve.
+    /// Connected to a server that does not answer in time, or answers that it does not serve.
     Slow(StoreError),
     Down(StoreError),
 }
@@ -50,7 +50,7 @@ pub(crate) enum Report {
     /// A call got no answer within this timeout.
     Overdue(Duration),
     /// The server answered that it does not serve.
-    Refused,
+    Unready,
     /// A call wants a connection.
     Wanted,
 }
@@ -61,7 +61,7 @@ pub(crate) struct Node {
     pub(crate) pulse: Pulse,
     reports: mpsc::Sender<Report>,
     born: Instant,
-    /// Milliseconds after `born` of the last call that found no connection.
+    /// Milliseconds after `born` of the last call that found no connection, or of the loss of one.
     missed_ms: AtomicU64,
 }
 
@@ -189,7 +189,7 @@ impl Node {
 
     fn store_error(&self, exchange: &Exchange, why: CallError) -> StoreError {
         match why {
-            CallError::Lost(error) | CallError::Refused(error) => error,
+            CallError::Lost(error) | CallError::Unready(error) => error,
             CallError::NotSent => StoreError::unavailable("the connection to Redis is closed"),
             CallError::TooLate => {
                 let text = "too many calls are waiting for Redis to be answered in time";
@@ -231,7 +231,7 @@ impl Node {
             exchange.close(errors::from_server(error), false);
         } else if errors::is_no_service(error) {
             // The supervisor asks for itself.
-            self.report(Report::Refused);
+            self.report(Report::Unready);
         }
     }
 
@@ -256,13 +256,14 @@ impl Node {
         });
     }
 
-    /// Whether a call wants a connection, or did within `span`.
+    /// Whether a call wants a connection, or did within `span`, or had one within that. Each call
+    /// that waits is a receiver of the status.
     pub(super) fn is_wanted(&self, span: Duration) -> bool {
         let missed = Duration::from_millis(self.missed_ms.load(Ordering::Relaxed));
         self.status.receiver_count() > 0 || self.born.elapsed().saturating_sub(missed) < span
     }
 
-    /// Notes that a call wanted a connection.
+    /// Notes that a call wanted a connection, or that one was lost.
     pub(super) fn missed(&self) {
         let now = u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.missed_ms.store(now, Ordering::Relaxed);

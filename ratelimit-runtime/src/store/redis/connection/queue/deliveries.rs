@@ -1,4 +1,4 @@
-//! [`Deliveries`]: what callers are to be told, once no lock is held.
+//! [`Deliveries`]: what callers are to be told, once the state of the connection is not locked.
 
 use std::task::Waker;
 
@@ -12,7 +12,7 @@ use crate::store::redis::wire::commands::{CallError, CallResult};
 pub(in super::super) struct Deliveries {
     results: Vec<(oneshot::Sender<CallResult>, CallResult)>,
     pub(super) wakers: Vec<Waker>,
-    /// How many charges each call carries that has been written.
+    /// How many charges each batch carries that has been written.
     pub(super) batches: observe::CommandSizes,
 }
 
@@ -25,7 +25,8 @@ impl Deliveries {
         self.results.push((caller, Err(why)));
     }
 
-    /// Tells all of it. Runs foreign code, so no lock may be held.
+    /// Tells all of it. Runs foreign code, so no lock may be held that callers wait for: of a
+    /// connection's two, the one for reading may be.
     pub(in super::super) fn deliver(&mut self) {
         for (caller, result) in self.results.drain(..) {
             // An error says that the caller was cancelled.

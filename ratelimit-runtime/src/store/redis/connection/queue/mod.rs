@@ -50,7 +50,7 @@ pub(super) struct InFlightQueue {
     sent: u64,
     limit: InFlightLimit,
     /// Why nothing is sent, if the server does not serve.
-    refusing: Option<StoreError>,
+    unready: Option<StoreError>,
 }
 
 #[derive(Debug)]
@@ -62,14 +62,14 @@ struct Waiting {
 /// A call that is in the buffer, on its way to the server, or on its way back.
 #[derive(Debug)]
 struct InFlight {
-    call: Call,
+    call: InFlightCall,
     /// Its place in the stream of all bytes sent.
     starts_at: u64,
     since: Instant,
 }
 
 #[derive(Debug)]
-enum Call {
+enum InFlightCall {
     Commands(PendingCommands),
     Batch(Batch),
     /// A `PING`, whose reply a caller may wait for.
@@ -112,19 +112,23 @@ impl InFlightQueue {
             outgoing: Vec::new(),
             sent: 0,
             limit: InFlightLimit::new(),
-            refusing: None,
+            unready: None,
         }
     }
 
     /// Whether nothing is in flight, nor waits.
+    ///
+    /// What is unproven need not be looked at: a later reply or a marker, which is to prove it, is
+    /// in flight. A key that is ready waits for a reply too, or for the task, which was woken.
     pub(super) fn is_idle(&self) -> bool {
+        debug_assert!(self.unproven.is_empty() || !self.in_flight.is_empty(), "what is unproven would stay so");
         self.in_flight.is_empty() && self.waiting.is_empty() && self.batches.is_empty()
     }
 
     /// Takes commands in; says whether there is something to be sent.
     pub(super) fn send(&mut self, commands: Commands, caller: oneshot::Sender<CallResult>, now: Instant) -> bool {
-        if let Some(error) = &self.refusing {
-            let _ = caller.send(Err(CallError::Refused(error.clone())));
+        if let Some(error) = &self.unready {
+            let _ = caller.send(Err(CallError::Unready(error.clone())));
             return false;
         }
         self.limit.note_timeout(commands.timeout_at, now);
@@ -139,8 +143,8 @@ impl InFlightQueue {
 
     /// Takes a charge in, which waits for [`move_up`](Self::move_up). Gives the member that it is.
     pub(super) fn charge(&mut self, charge: &KeyCharge<'_>, waker: &Waker, now: Instant) -> Result<usize, CallError> {
-        if let Some(error) = &self.refusing {
-            return Err(CallError::Refused(error.clone()));
+        if let Some(error) = &self.unready {
+            return Err(CallError::Unready(error.clone()));
         }
         self.limit.note_timeout(charge.timeout_at, now);
         Ok(self.batches.enter(charge, waker))
@@ -158,11 +162,11 @@ impl InFlightQueue {
 
     /// Lets nothing more be sent, if there is an error to answer instead. What waits is answered
     /// with it.
-    pub(super) fn refuse(&mut self, error: Option<StoreError>, deliveries: &mut Deliveries) {
+    pub(super) fn set_unready(&mut self, error: Option<StoreError>, deliveries: &mut Deliveries) {
         if let Some(error) = &error {
-            self.fail_waiting(|| CallError::Refused(error.clone()), deliveries);
+            self.fail_waiting(|| CallError::Unready(error.clone()), deliveries);
         }
-        self.refusing = error;
+        self.unready = error;
     }
 
     /// Lets callers that wait send on another connection.
@@ -190,11 +194,11 @@ impl InFlightQueue {
             let was_sent = starts_at < self.sent;
             let why = || if was_sent { lost() } else { CallError::NotSent };
             match call {
-                Call::Commands(PendingCommands { caller, .. }) | Call::Marker(Some(caller), _) => {
+                InFlightCall::Commands(PendingCommands { caller, .. }) | InFlightCall::Marker(Some(caller), _) => {
                     deliveries.fail(caller, why());
                 }
-                Call::Marker(None, _) => {}
-                Call::Batch(batch) => self.batches.fail(batch, why, &mut deliveries.wakers),
+                InFlightCall::Marker(None, _) => {}
+                InFlightCall::Batch(batch) => self.batches.fail(batch, why, &mut deliveries.wakers),
             }
         }
         self.hand_back(deliveries);
@@ -211,5 +215,9 @@ impl InFlightQueue {
 
     fn members(&self) -> usize {
         self.batches.members()
+    }
+
+    fn assert_consistent(&self) {
+        self.batches.assert_consistent();
     }
 }

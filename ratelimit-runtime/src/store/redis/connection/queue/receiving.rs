@@ -10,7 +10,7 @@ use redis::{ServerError, Value};
 
 use super::deliveries::Deliveries;
 use super::replies::OutOfStep;
-use super::{Call, InFlight, InFlightQueue, PendingCommands, Unproven};
+use super::{InFlight, InFlightCall, InFlightQueue, PendingCommands, Unproven};
 use crate::store::redis::batching::batch;
 use crate::store::redis::wire::commands::{CallError, Reply};
 
@@ -24,55 +24,55 @@ impl InFlightQueue {
     ) -> Result<usize, OutOfStep> {
         let InFlight { call, .. } = self.in_flight.front_mut().ok_or(OutOfStep)?;
         let records = match call {
-            Call::Batch(batch) => match &reply {
+            InFlightCall::Batch(batch) => match &reply {
                 Reply::Bulk(bytes) => Some(batch.records(bytes).ok_or(OutOfStep)?),
                 Reply::Other(Value::ServerError(_)) => None,
                 Reply::Other(_) => return Err(OutOfStep),
             },
-            Call::Commands(PendingCommands { replies, .. }) | Call::Marker(_, replies) => {
+            InFlightCall::Commands(PendingCommands { replies, .. }) | InFlightCall::Marker(_, replies) => {
                 replies.take(reply.into())?;
                 if !replies.are_whole() {
                     return Ok(0);
                 }
-                return Ok(self.finish(now, None, deliveries));
+                return Ok(self.take_out(now, None, deliveries));
             }
         };
         Ok(match (records, reply) {
-            (None, Reply::Other(Value::ServerError(error))) => self.finish(now, Some(Err(error)), deliveries),
-            (records, _) => self.finish(now, records.map(Ok), deliveries),
+            (None, Reply::Other(Value::ServerError(error))) => self.take_out(now, Some(Err(error)), deliveries),
+            (records, _) => self.take_out(now, records.map(Ok), deliveries),
         })
     }
 
     /// Takes out the first call, all of whose replies have come; those of a batch are its records,
     /// or an error. Says how many callers are answered.
-    fn finish(
+    fn take_out(
         &mut self,
         now: Instant,
         records: Option<Result<&[u8], ServerError>>,
         deliveries: &mut Deliveries,
     ) -> usize {
         let Some(InFlight { call, since, .. }) = self.in_flight.pop_front() else { return 0 };
-        let callers = if let Call::Batch(batch) = &call { batch.callers } else { 1 };
+        let callers = if let InFlightCall::Batch(batch) = &call { batch.callers } else { 1 };
         self.callers_in_flight -= callers;
         self.limit.note_answer(now.saturating_duration_since(since), callers);
-        if let Call::Batch(batch) = &call {
+        if let InFlightCall::Batch(batch) = &call {
             self.sections_in_flight -= batch.sections();
             self.batches_in_flight -= 1;
         }
         let mut answered = 0;
         match (call, records) {
-            (Call::Batch(batch), Some(Ok(records))) => {
+            (InFlightCall::Batch(batch), Some(Ok(records))) => {
                 answered += self.trust(deliveries) + callers;
                 self.batches.answer(batch, records, &mut deliveries.wakers);
             }
-            (Call::Batch(batch), Some(Err(error))) => self.unproven.push(Unproven::Batch(batch, error)),
-            (Call::Batch(batch), None) => self.batches.fail(batch, batch::unreadable, &mut deliveries.wakers),
-            (Call::Commands(commands), _) if commands.replies.are_proven() => {
+            (InFlightCall::Batch(batch), Some(Err(error))) => self.unproven.push(Unproven::Batch(batch, error)),
+            (InFlightCall::Batch(batch), None) => self.batches.fail(batch, batch::unreadable, &mut deliveries.wakers),
+            (InFlightCall::Commands(commands), _) if commands.replies.are_proven() => {
                 answered += self.trust(deliveries);
                 deliveries.answer(commands.caller, commands.replies.into_answer());
             }
-            (Call::Commands(commands), _) => self.unproven.push(Unproven::Commands(commands)),
-            (Call::Marker(caller, replies), _) => {
+            (InFlightCall::Commands(commands), _) => self.unproven.push(Unproven::Commands(commands)),
+            (InFlightCall::Marker(caller, replies), _) => {
                 // Also if it was answered with an error, as by a server that does not serve: no
                 // other reply could prove more.
                 answered += self.trust(deliveries);
@@ -90,7 +90,7 @@ impl InFlightQueue {
     /// Whether nothing in flight is sure to prove an error. Under load there is always something in
     /// flight, and after a second error in a row the next reply may be one too.
     fn needs_marker(&self) -> bool {
-        let is_marker = |in_flight: &InFlight| matches!(in_flight.call, Call::Marker(..));
+        let is_marker = |in_flight: &InFlight| matches!(in_flight.call, InFlightCall::Marker(..));
         match self.unproven.len() {
             0 => false,
             1 => self.in_flight.is_empty(),
@@ -108,9 +108,9 @@ impl InFlightQueue {
                 Unproven::Batch(batch, error) => {
                     answered += batch.callers;
                     self.batches.answer_error(batch, &error, &mut deliveries.wakers);
-                    if let Some(error) = &self.refusing {
+                    if let Some(error) = &self.unready {
                         // No charge is sent again.
-                        self.batches.fail_waiting(|| CallError::Refused(error.clone()), &mut deliveries.wakers);
+                        self.batches.fail_waiting(|| CallError::Unready(error.clone()), &mut deliveries.wakers);
                     }
                 }
             }

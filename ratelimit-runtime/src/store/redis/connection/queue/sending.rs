@@ -6,12 +6,12 @@ use tokio::sync::oneshot;
 
 use super::deliveries::Deliveries;
 use super::replies::Replies;
-use super::{Call, InFlight, InFlightQueue, PendingCommands, Waiting};
+use super::{InFlight, InFlightCall, InFlightQueue, PendingCommands, Waiting};
 use crate::store::redis::wire::commands::{CallError, CallResult, Commands};
 
-/// The list of waiting commands keeps room for this many; more is given back after a flood.
+/// The list of waiting commands keeps capacity for this many; more is given back after a flood.
 const KEPT: usize = 1024;
-/// The buffer keeps room for this many bytes.
+/// The buffer keeps capacity for this many bytes.
 const KEPT_BYTES: usize = 64 * 1024;
 /// Batches of fewer sections are never split in two.
 const MIN_SHARE: usize = 8;
@@ -41,16 +41,16 @@ impl InFlightQueue {
     /// Writes a `PING` ahead of all that wait, whether the server serves or not.
     pub(crate) fn ping(&mut self, caller: Option<oneshot::Sender<CallResult>>, now: Instant) {
         let Commands { packed, expected, .. } = Commands::marker();
-        self.write(&packed, Call::Marker(caller, Replies::new(expected)), now);
+        self.write(&packed, InFlightCall::Marker(caller, Replies::new(expected)), now);
     }
 
     pub(super) fn write_commands(&mut self, commands: Commands, caller: oneshot::Sender<CallResult>, now: Instant) {
         let Commands { packed, expected, .. } = commands;
         let pending = PendingCommands { caller, replies: Replies::new(expected) };
-        self.write(&packed, Call::Commands(pending), now);
+        self.write(&packed, InFlightCall::Commands(pending), now);
     }
 
-    fn write(&mut self, packed: &[u8], call: Call, now: Instant) {
+    fn write(&mut self, packed: &[u8], call: InFlightCall, now: Instant) {
         self.in_flight.push_back(InFlight { call, starts_at: self.end(), since: now });
         self.callers_in_flight += 1;
         self.outgoing.extend_from_slice(packed);
@@ -113,7 +113,7 @@ impl InFlightQueue {
         self.callers_in_flight += batch.callers;
         self.sections_in_flight += batch.sections();
         self.batches_in_flight += 1;
-        self.in_flight.push_back(InFlight { call: Call::Batch(batch), starts_at, since: now });
+        self.in_flight.push_back(InFlight { call: InFlightCall::Batch(batch), starts_at, since: now });
         true
     }
 

@@ -90,7 +90,7 @@ fn string(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// How many are still decided in a call, and how many of each key were put off.
-struct Patience {
+struct Budget {
     most: u16,
     later: HashMap<Vec<u8>, usize>,
 }
@@ -222,10 +222,10 @@ impl World {
         let served = keys.iter().map(|key| (is_log, key.clone())).collect();
         self.calls += 1;
         // Every third call would keep the server too long.
-        let mut patience =
-            Patience { most: if self.calls.is_multiple_of(3) { 2 } else { u16::MAX }, later: HashMap::new() };
+        let mut budget =
+            Budget { most: if self.calls.is_multiple_of(3) { 2 } else { u16::MAX }, later: HashMap::new() };
         for (key, question) in keys.iter().zip(questions) {
-            let record = self.decide(is_log, key, question, now, &mut patience);
+            let record = self.decide(is_log, key, question, now, &mut budget);
             let failed = record.first() == Some(&128);
             if failed && count == 1 {
                 let message = b"-WRONGTYPE Operation against a key\r\n";
@@ -238,22 +238,15 @@ impl World {
     }
 
     /// What a script answers.
-    fn decide(
-        &mut self,
-        is_log: bool,
-        key: &[u8],
-        question: &[u8],
-        now: Option<u64>,
-        patience: &mut Patience,
-    ) -> Vec<u8> {
+    fn decide(&mut self, is_log: bool, key: &[u8], question: &[u8], now: Option<u64>, budget: &mut Budget) -> Vec<u8> {
         let all = u16::from_le_bytes(question[CALLS].try_into().unwrap());
         let number = |at: usize| f64::from_le_bytes(question[at..at + 8].try_into().unwrap());
         let (cost, max) = (number(4), number(29));
         let order = self.order.get_mut(&(is_log, key.to_vec())).unwrap();
         // An error is for all who ask.
-        let calls = if key == b"broken" && patience.most > 0 { all } else { all.min(patience.most) };
-        patience.most = patience.most.saturating_sub(calls);
-        let later = patience.later.entry(key.to_vec()).or_default();
+        let calls = if key == b"broken" && budget.most > 0 { all } else { all.min(budget.most) };
+        budget.most = budget.most.saturating_sub(calls);
+        let later = budget.later.entry(key.to_vec()).or_default();
         let asked: Vec<usize> = order.iter().skip(*later).take(usize::from(all)).copied().collect();
         order.drain(..usize::from(calls));
         *later += usize::from(all - calls);
@@ -316,11 +309,11 @@ impl World {
     }
 
     fn answer(&mut self, calls: usize) {
-        // Of each key at most one call is on its way.
-        let mut on_the_way = HashSet::new();
+        // Of each key at most one call is in flight.
+        let mut asked = HashSet::new();
         for (keys, _) in &self.served {
             let keys: HashSet<_> = keys.iter().collect();
-            assert!(keys.into_iter().all(|key| on_the_way.insert(key)) || !self.shares_calls());
+            assert!(keys.into_iter().all(|key| asked.insert(key)) || !self.shares_calls());
         }
         for _ in 0..calls {
             let Some((keys, reply)) = self.served.pop_front() else { return };
@@ -331,7 +324,7 @@ impl World {
             } else if !reply.starts_with(b"-") {
                 over.append(&mut self.unknown);
             }
-            // Nobody asks again for those who gave up meanwhile.
+            // Callers that gave up meanwhile are not asked for again.
             let callers = &self.callers;
             for key in &over {
                 self.order.get_mut(key).unwrap().retain(|caller| !callers[*caller].is_over);
@@ -361,7 +354,7 @@ impl World {
         }
     }
 
-    /// The connection ends: whoever was not asked may ask again, and nobody else.
+    /// The connection ends: callers that were not asked for may ask again, and no others.
     fn close(mut self) {
         self.queue.close(&StoreError::unavailable("over"), &mut self.deliveries);
         self.deliveries.deliver();
@@ -373,7 +366,7 @@ impl World {
                 other => panic!("{other:?}"),
             }
         }
-        assert_eq!(self.queue.members(), 0, "nobody is left behind");
+        assert_eq!(self.queue.members(), 0, "no caller is left behind");
     }
 }
 
@@ -415,6 +408,7 @@ proptest! {
         let mut world = World::new(sharing);
         for step in steps {
             world.step(step);
+            world.queue.assert_consistent();
         }
         // What is left comes to an end by itself.
         for _ in 0..200 {
@@ -433,10 +427,11 @@ proptest! {
     }
 
     #[test]
-    fn a_connection_that_ends_at_any_moment_loses_nobody(steps in steps(), sharing in sharing()) {
+    fn a_connection_that_ends_at_any_moment_loses_no_caller(steps in steps(), sharing in sharing()) {
         let mut world = World::new(sharing);
         for step in steps {
             world.step(step);
+            world.queue.assert_consistent();
         }
         world.close();
     }
@@ -447,7 +442,7 @@ fn unit(key: usize) -> Asking {
 }
 
 #[test]
-fn those_who_come_while_a_call_is_on_its_way_are_asked_for_at_once() {
+fn callers_that_come_during_a_call_are_asked_for_at_once() {
     let mut world = World::new(Sharing::All);
     world.known.insert(script(true).sha1().to_owned());
     let all = |world: &mut World| {
@@ -507,7 +502,7 @@ fn a_reply_that_is_too_short_or_too_long_is_out_of_step() {
 }
 
 #[test]
-fn whoever_waits_for_a_server_that_does_not_serve_is_told_and_whoever_was_asked_is_answered() {
+fn of_a_server_that_does_not_serve_waiting_callers_are_told_and_those_in_flight_answered() {
     for knows_script in [true, false] {
         let mut world = World::new(Sharing::All);
         if knows_script {
@@ -519,10 +514,10 @@ fn whoever_waits_for_a_server_that_does_not_serve_is_told_and_whoever_was_asked_
         for _ in 0..3 {
             world.step(Step::Ask(unit(0)));
         }
-        world.queue.refuse(Some(StoreError::unavailable("slow")), &mut world.deliveries);
+        world.queue.set_unready(Some(StoreError::unavailable("slow")), &mut world.deliveries);
         for caller in &mut world.callers[1..] {
             let told = world.queue.poll(caller.member, Waker::noop());
-            assert!(matches!(told, Ok(Err(CallError::Refused(_)))), "{told:?}");
+            assert!(matches!(told, Ok(Err(CallError::Unready(_)))), "{told:?}");
             caller.is_over = true;
         }
         if knows_script {
@@ -537,7 +532,7 @@ fn whoever_waits_for_a_server_that_does_not_serve_is_told_and_whoever_was_asked_
             world.send(usize::MAX);
             world.answer(1);
             let told = world.queue.poll(world.callers[0].member, Waker::noop());
-            assert!(matches!(told, Ok(Err(CallError::Refused(_)))), "{told:?}");
+            assert!(matches!(told, Ok(Err(CallError::Unready(_)))), "{told:?}");
         }
         world.turn();
         assert!(world.queue.is_idle());

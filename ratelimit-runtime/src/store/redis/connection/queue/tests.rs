@@ -53,7 +53,7 @@ impl Fixture {
         receiver
     }
 
-    /// Asks until somebody has to wait.
+    /// Asks until a call has to wait.
     fn fill(&mut self) -> Vec<oneshot::Receiver<CallResult>> {
         let mut all = Vec::new();
         while self.queue.waiting.is_empty() {
@@ -62,11 +62,11 @@ impl Fixture {
         all
     }
 
-    /// The replies to all that is on its way.
+    /// The replies to all that is in flight.
     fn said(&self, to_command: &Value) -> Vec<Value> {
         let replies = self.queue.in_flight.iter().filter_map(|in_flight| match &in_flight.call {
-            Call::Commands(PendingCommands { replies, .. }) | Call::Marker(_, replies) => Some(replies),
-            Call::Batch(_) => None,
+            InFlightCall::Commands(PendingCommands { replies, .. }) | InFlightCall::Marker(_, replies) => Some(replies),
+            InFlightCall::Batch(_) => None,
         });
         replies.flat_map(Replies::expected).map(|expected| said(&expected, to_command)).collect()
     }
@@ -107,7 +107,7 @@ fn replies_go_to_their_questions_in_order() {
     }
     assert_eq!(a.try_recv().unwrap().unwrap(), Value::Int(1));
     assert_eq!(b.try_recv().unwrap().unwrap(), Value::Int(2));
-    assert!(all.reply(Value::Int(3)).is_err(), "nobody asked");
+    assert!(all.reply(Value::Int(3)).is_err(), "no call asked");
 }
 
 /// Whatever is doubled, lost or swapped with the next, and whether it is an error: who is answered
@@ -119,14 +119,16 @@ fn a_reply_is_believed_by_its_own_question_alone() {
     let questions: [&dyn Fn() -> Commands; 4] =
         [&|| commands(b"q"), &script, &transaction, &|| commands(b"q").asking()];
     let (mut believed, mut ended) = (0, 0);
-    for (kinds, fault) in (0..64).flat_map(|kinds| (0..40).map(move |fault| (kinds, fault))) {
+    for (mix, fault) in (0..64).flat_map(|mix| (0..40).map(move |fault| (mix, fault))) {
         let mut all = Fixture::new();
         let mut callers: Vec<_> =
-            [kinds % 4, kinds / 4 % 4, kinds / 16].map(|kind| all.send(questions[kind]())).into_iter().collect();
+            [mix % 4, mix / 4 % 4, mix / 16].map(|kind| all.send(questions[kind]())).into_iter().collect();
         // What is said to the second is an error.
         let mut replies = Vec::new();
         for (index, in_flight) in all.queue.in_flight.iter().enumerate() {
-            let Call::Commands(PendingCommands { replies: expected, .. }) = &in_flight.call else { unreachable!() };
+            let InFlightCall::Commands(PendingCommands { replies: expected, .. }) = &in_flight.call else {
+                unreachable!()
+            };
             for expected in expected.expected() {
                 let number = i64::try_from(index).unwrap();
                 replies.push(match (&expected, index) {
@@ -161,7 +163,7 @@ fn a_reply_is_believed_by_its_own_question_alone() {
             all.deliver();
         }
         for (index, caller) in callers.iter_mut().enumerate() {
-            let what = format!("kinds {kinds:o}, fault {fault}, caller {index}");
+            let what = format!("mix {mix:o}, fault {fault}, caller {index}");
             let number = Value::Int(i64::try_from(index).unwrap());
             match caller.try_recv() {
                 Ok(Ok(Value::ServerError(_))) => assert_eq!(index, 1, "{what}"),
@@ -215,7 +217,7 @@ fn errors_are_believed_while_more_is_asked_all_the_time() {
     let mut callers = vec![all.send(script())];
     for _ in 0..20 {
         callers.push(all.send(script()));
-        while matches!(all.queue.in_flight[0].call, Call::Marker(..)) {
+        while matches!(all.queue.in_flight[0].call, InFlightCall::Marker(..)) {
             let echo = all.said(&Value::Nil).remove(0);
             all.reply(echo).unwrap();
         }
@@ -250,14 +252,14 @@ fn a_caller_who_gives_up_before_its_turn_has_asked_nothing() {
     all.move_up();
     assert_eq!(all.queue.outgoing, b"y");
     drop(last);
-    // Its reply is taken in and counts, although nobody is there.
+    // Its reply is taken in and counts, although its caller has left.
     let in_flight = all.queue.in_flight.len();
     all.answer(in_flight);
     assert!(all.queue.is_idle());
 }
 
 #[test]
-fn whoever_has_no_time_left_is_told_so() {
+fn a_caller_without_time_left_is_told_so() {
     let mut all = Fixture::new();
     let _first = all.fill();
     let mut late = all.send(Commands { timeout_at: Some(all.now), ..commands(b"y") });
@@ -283,13 +285,13 @@ fn what_was_not_sent_may_be_asked_again() {
 fn a_server_that_does_not_serve_is_only_pinged() {
     let mut all = Fixture::new();
     let mut waiting = all.fill().pop().unwrap();
-    all.queue.refuse(Some(StoreError::unavailable("slow")), &mut all.deliveries);
+    all.queue.set_unready(Some(StoreError::unavailable("slow")), &mut all.deliveries);
     all.deliver();
-    assert!(matches!(waiting.try_recv().unwrap(), Err(CallError::Refused(_))));
-    assert!(matches!(all.send(commands(b"x")).try_recv().unwrap(), Err(CallError::Refused(_))));
+    assert!(matches!(waiting.try_recv().unwrap(), Err(CallError::Unready(_))));
+    assert!(matches!(all.send(commands(b"x")).try_recv().unwrap(), Err(CallError::Unready(_))));
     all.queue.outgoing.clear();
     all.queue.ping(None, all.now);
     assert!(all.queue.outgoing.starts_with(b"*2\r\n$4\r\nPING\r\n"));
-    all.queue.refuse(None, &mut all.deliveries);
+    all.queue.set_unready(None, &mut all.deliveries);
     assert!(all.send(commands(b"x")).try_recv().is_err());
 }

@@ -21,7 +21,7 @@ pub(super) async fn warn_if_evicting(exchange: Exchange, server: impl Display, r
     real_time::sleep(LATER).await;
     // Allowed more often than CONFIG, and enough.
     let commands = Commands::one(cmd("INFO").arg("memory"), |reply| text(reply).is_some());
-    let Ok(reply) = exchange.send(commands).await else { return };
+    let Ok(reply) = exchange.send_upkeep(commands).await else { return };
     if let Some(policy) = text(&reply).and_then(evicting)
         && registry.upgrade().is_some_and(|registry| registry.is_first_to_warn())
     {

@@ -17,14 +17,15 @@ use crate::store::redis::backoff::Backoff;
 
 /// Without a byte for this long, a connection on which an answer is due is given up.
 pub(super) const SILENCE: Duration = Duration::from_secs(2);
-/// How many ticks the timeout of a PING consists of.
+/// How many ticks the timeout of a PING consists of, unless that makes them longer than
+/// [`LONGEST_TICK`].
 const TICKS: u32 = 10;
 /// The timeout of a PING as long as no limiter has reported its own.
 const TIMEOUT: Duration = Duration::from_millis(100);
 /// Timers count in milliseconds.
 const SHORTEST_TICK: Duration = Duration::from_millis(1);
 const LONGEST_TICK: Duration = Duration::from_millis(50);
-/// Between two PINGs that were answered with a refusal.
+/// Between two PINGs whose answer was that the server does not serve.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
@@ -46,7 +47,8 @@ pub(super) enum Action {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pong {
     Serves,
-    Refuses,
+    /// It answers that it does not serve.
+    Unready,
 }
 
 #[derive(Debug)]
@@ -74,7 +76,7 @@ impl HealthCheck {
     pub(super) fn new(first: Pong) -> Self {
         let (phase, probe) = match first {
             Pong::Serves => (Phase::Up, Probe::None),
-            Pong::Refuses => (Phase::Slow, Probe::Pausing(SHORTEST_PAUSE)),
+            Pong::Unready => (Phase::Slow, Probe::Pausing(SHORTEST_PAUSE)),
         };
         let backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
         Self { phase, probe, timeout: TIMEOUT, backoff, silent: Duration::ZERO }
@@ -139,7 +141,7 @@ impl HealthCheck {
             }
             // Late. The next one may not be.
             Pong::Serves => self.probe = Probe::Pausing(SHORTEST_TICK),
-            Pong::Refuses => {
+            Pong::Unready => {
                 self.phase = Phase::Slow;
                 self.probe = Probe::Pausing(self.backoff.pause());
             }
@@ -187,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_done_while_nobody_complains() {
+    fn nothing_is_done_while_no_call_complains() {
         assert_eq!(up().tick_in(), None);
         assert_eq!(up().phase(), Phase::Up);
     }
@@ -229,14 +231,14 @@ mod tests {
     }
 
     #[test]
-    fn one_that_refuses_is_asked_again_with_pauses() {
-        let mut check = HealthCheck::new(Pong::Refuses);
+    fn one_that_does_not_serve_is_asked_again_with_pauses() {
+        let mut check = HealthCheck::new(Pong::Unready);
         let mut waits = Vec::new();
         for _ in 0..8 {
             assert_eq!(check.phase(), Phase::Slow);
             waits.push(check.tick_in());
             assert_eq!(check.tick(false), Action::SendPing);
-            check.pong(Pong::Refuses);
+            check.pong(Pong::Unready);
         }
         assert_eq!(waits.first(), Some(&Some(SHORTEST_PAUSE)));
         assert_eq!(waits.last(), Some(&Some(LONGEST_PAUSE)));
@@ -246,7 +248,7 @@ mod tests {
         assert_eq!(check.phase(), Phase::Up);
         // The next time starts with a short pause again.
         assert_eq!(check.doubt(Some(TENTH)), Action::SendPing);
-        check.pong(Pong::Refuses);
+        check.pong(Pong::Unready);
         assert_eq!(check.tick_in(), Some(SHORTEST_PAUSE));
     }
 

@@ -58,6 +58,21 @@ struct Supervisor {
     observer: observe::Connection,
 }
 
+/// What the end of a connection says of the next attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stability {
+    /// It was good: the next attempt may start at once, and pauses begin with the shortest.
+    Stable,
+    /// There was none, or it ended at once: attempts go on with longer pauses.
+    Short,
+}
+
+impl Stability {
+    fn of(lasted: Duration) -> Self {
+        if lasted > STABLE_AFTER { Self::Stable } else { Self::Short }
+    }
+}
+
 /// The supervisor is to end: the store is gone, or no call wants a connection any more.
 struct Stopped;
 
@@ -67,16 +82,16 @@ impl Supervisor {
         let mut may_reconnect_now = true;
         loop {
             let resolver = Arc::clone(&self.resolver);
-            if self.attempts(false).is_err() {
+            if self.note_attempt(false).is_err() {
                 return;
             }
-            let lasted = match connect(&resolver, |is_slow| self.attempts(is_slow).is_ok()).await {
+            let stability = match connect(&resolver, |is_slow| self.note_attempt(is_slow).is_ok()).await {
                 Ok(session) => self.serve(session).await,
-                Err(error) => self.fail(error).map(|()| Duration::ZERO),
+                Err(error) => self.fail(error).map(|()| Stability::Short),
             };
-            let Ok(lasted) = lasted else { return };
+            let Ok(stability) = stability else { return };
             let Some(node) = self.node.upgrade() else { return };
-            if lasted > STABLE_AFTER {
+            if stability == Stability::Stable {
                 backoff.reset();
                 may_reconnect_now = true;
             }
@@ -119,7 +134,7 @@ impl Supervisor {
 
     /// Notes that an attempt is under way. If it is slow, calls do not wait for it any more. Goes
     /// on unless no call has asked for long.
-    fn attempts(&mut self, is_slow: bool) -> Result<(), Stopped> {
+    fn note_attempt(&mut self, is_slow: bool) -> Result<(), Stopped> {
         self.due_in(Some(BEAT))?;
         if !is_slow {
             return Ok(());

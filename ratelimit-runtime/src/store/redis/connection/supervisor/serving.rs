@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::eviction;
 use super::health_check::{Action, HealthCheck, Phase, Pong};
 use super::renewal::{renewal_of, renewed};
-use super::{Stopped, Supervisor};
+use super::{Stability, Stopped, Supervisor};
 use crate::error::StoreError;
 use crate::real_time;
 use crate::store::redis::connection::exchange::Exchange;
@@ -27,8 +27,8 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
 /// What became of a connection.
 enum Served {
-    /// It was lost after this long.
-    Lost(Duration),
+    /// It was lost.
+    Lost(Stability),
     /// Another one is to take its place.
     Renewed(Session),
 }
@@ -46,11 +46,11 @@ enum Event {
 
 impl Supervisor {
     /// Lets calls use the connection, and those that take its place before its login expires, while
-    /// the server serves. Says how long the last one lasted.
-    pub(super) async fn serve(&mut self, mut session: Session) -> Result<Duration, Stopped> {
+    /// the server serves. Says how stable the last one was.
+    pub(super) async fn serve(&mut self, mut session: Session) -> Result<Stability, Stopped> {
         loop {
             match self.serve_on(session).await? {
-                Served::Lost(lasted) => return Ok(lasted),
+                Served::Lost(stability) => return Ok(stability),
                 Served::Renewed(renewed) => session = renewed,
             }
         }
@@ -73,7 +73,7 @@ impl Supervisor {
             pool: Pool::new(server, exchange.clone()),
             process: Arc::default(),
         };
-        let mut check = HealthCheck::new(if unready.is_some() { Pong::Refuses } else { Pong::Serves });
+        let mut check = HealthCheck::new(if unready.is_some() { Pong::Unready } else { Pong::Serves });
         self.registry.upgrade().ok_or(Stopped)?.count_connection();
         self.observer.connected(&self.server);
         self.publish(&connected, check.phase(), unready)?;
@@ -100,7 +100,7 @@ impl Supervisor {
                 Event::Report(None) => return Err(Stopped),
                 Event::Report(Some(Report::Wanted)) => Action::Nothing,
                 Event::Report(Some(Report::Overdue(timeout))) => check.doubt(Some(timeout)),
-                Event::Report(Some(Report::Refused)) => check.doubt(None),
+                Event::Report(Some(Report::Unready)) => check.doubt(None),
                 Event::Tick => {
                     tick = None;
                     let now = exchange.read_progress();
@@ -119,7 +119,7 @@ impl Supervisor {
                     // Without an answer, the connection is over; that is the next event.
                     if let Ok(reply) = answer {
                         let unready = serves(&reply).err();
-                        check.pong(if unready.is_some() { Pong::Refuses } else { Pong::Serves });
+                        check.pong(if unready.is_some() { Pong::Unready } else { Pong::Serves });
                         self.publish(&connected, check.phase(), unready)?;
                         self.progress()?;
                     }
@@ -184,16 +184,18 @@ impl Supervisor {
         if is_known {
             return Ok(());
         }
+        // In this order: the queue turns calls away only while the status says that it does. A
+        // limiter reads the health after an error.
         match phase {
             Phase::Up => {
-                connected.exchange.refuse(None);
+                connected.exchange.set_unready(None);
                 node.status.send_replace(NodeStatus::Up(connected.clone()));
                 self.observer.recovered(&self.server);
             }
             Phase::Slow => {
                 let error = unready.unwrap_or_else(silent);
                 node.status.send_replace(NodeStatus::Slow(error.clone()));
-                connected.exchange.refuse(Some(error.clone()));
+                connected.exchange.set_unready(Some(error.clone()));
                 self.observer.failing(&self.server, &error);
             }
         }
@@ -201,8 +203,9 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Publishes that the connection is over. Says how long it lasted.
-    async fn lost(&mut self, ended: Ended, lasted: Duration) -> Result<Duration, Stopped> {
+    /// Publishes that the connection is over. If no call has used it, waits until one wants
+    /// another.
+    async fn lost(&mut self, ended: Ended, lasted: Duration) -> Result<Stability, Stopped> {
         self.observer.lost(&self.server, lasted, &ended.error);
         let was_slow = {
             let node = self.node.upgrade().ok_or(Stopped)?;
@@ -217,14 +220,14 @@ impl Supervisor {
         };
         if !ended.reconnect_now || was_slow {
             self.observer.failing(&self.server, &ended.error);
-            return Ok(lasted);
+            return Ok(Stability::of(lasted));
         }
         if ended.was_used {
-            return Ok(lasted);
+            return Ok(Stability::of(lasted));
         }
         // One that was closed before it was used, as servers do with idle ones, is made again when
-        // it is wanted.
-        self.reports.recv().await.ok_or(Stopped).map(|_| Duration::MAX)
+        // it is wanted. That it was closed says nothing against the server.
+        self.reports.recv().await.ok_or(Stopped).map(|_| Stability::Stable)
     }
 }
 

@@ -234,8 +234,8 @@ mod tests {
         let arrived = refreshed.with(Slot::numbered(3).unwrap(), Some(&b));
         assert!(Arc::ptr_eq(&b, arrived.owner(Slot::numbered(3).unwrap()).unwrap()));
         let ranges = [range(0, 2, at("a", 1)), range(3, 3, at("b", 1)), range(4, 16_383, at("a", 1))];
-        let settled = SlotMap::of(&ranges, Some(&arrived), master);
-        assert_eq!((settled.masters().len(), settled.newcomers.len()), (2, 0));
+        let moved = SlotMap::of(&ranges, Some(&arrived), master);
+        assert_eq!((moved.masters().len(), moved.newcomers.len()), (2, 0));
         let mut crowded = map;
         for port in 0..100 {
             crowded = crowded.with_newcomer(&master(&at("x", port)));

@@ -1,4 +1,4 @@
-//! What a URL cannot say of the way to Redis.
+//! Builder methods of [`RedisStore`], for what a URL cannot say.
 
 use std::fmt;
 use std::future::Future;
