@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ratelimit_runtime::store::StoreErrorKind;
+use ratelimit_runtime::store::{DenyCache, StoreErrorKind};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, Rule, Source};
 
@@ -33,6 +33,37 @@ async fn a_store_that_is_up_and_late_lets_no_more_than_the_limit_through() {
     let closed = closed.on_unavailable(OnUnavailable::Deny).build().unwrap();
     let error = closed.acquire(&Rule::new("guess", Limit::per_hour(5)), &Key::of("alice")).await.unwrap_err();
     assert!(matches!(error, RateLimitError::Unavailable(_)), "{error:?}");
+}
+
+/// The caller whose turn it is to ask the store again is no way around what the store has said.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_still_holds_answers_where_the_store_does_not() {
+    for policy in [OnUnavailable::Allow, OnUnavailable::Local, OnUnavailable::Deny] {
+        let store = FaultyStore::new(MemoryStore::new());
+        let builder = RateLimiter::builder().store(DenyCache::new(store.clone())).on_unavailable(policy);
+        let limiter = builder.timeout(Duration::from_millis(20)).build().unwrap();
+        let limited = Rule::new("limited", Limit::per_hour(1));
+        let blocked = Rule::new("blocked", Limit::per_hour(1)).with_block(Duration::from_secs(600));
+        let waiting = limited.clone().with_wait(Duration::from_millis(5));
+        let key = Key::global();
+        for rule in [&limited, &blocked] {
+            let _ = (limiter.acquire(rule, &key).await.unwrap(), limiter.acquire(rule, &key).await.unwrap_err());
+        }
+        // Refusals hold for a second. Near its end one caller asks again.
+        tokio::time::advance(Duration::from_millis(900)).await;
+        store.hang();
+        for rule in [&limited, &blocked, &waiting] {
+            let error = limiter.acquire(rule, &key).await.unwrap_err();
+            let refusal = error.decision().unwrap_or_else(|| panic!("{policy}, {rule:?}: {error:?}"));
+            assert_eq!(refusal.source(), Source::DenyCache, "{policy}, {rule:?}");
+        }
+        // A block holds for as long as the store is away.
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert!(limiter.acquire(&blocked, &key).await.unwrap_err().decision().unwrap().is_blocked(), "{policy}");
+        assert!(limiter.peek(&blocked, &key).await.unwrap().is_blocked(), "{policy}");
+        let other = limiter.acquire(&limited, &key).await;
+        assert!(other.is_ok_and(|decision| decision.is_degraded()) || policy == OnUnavailable::Deny, "{policy}");
+    }
 }
 
 #[tokio::test]

@@ -56,7 +56,7 @@ impl<'a> Visit<'a> for Written {
 }
 
 impl Written {
-    /// `name: "…", target: T, field, %field, ?field, "text"`.
+    /// `name: "…", target: T, field, %field, ?field, field = ?value, "text"`.
     fn add(&mut self, level: &str, tokens: TokenStream) {
         let mut parts: Vec<Vec<TokenTree>> = vec![Vec::new()];
         for token in tokens {
@@ -68,7 +68,11 @@ impl Written {
         let last = |part: &Vec<TokenTree>| part.last().unwrap().to_string();
         let (name, target) = (last(&parts[0]), last(&parts[1]));
         let target = self.targets.iter().find(|(constant, _)| *constant == target).unwrap().1.clone();
-        let fields = parts[2..].iter().map(last).take_while(|part| !part.starts_with('"'));
+        let field = |part: &Vec<TokenTree>| {
+            let value = part.iter().position(|token| matches!(token, TokenTree::Punct(sign) if sign.as_char() == '='));
+            part[..value.unwrap_or(part.len())].last().unwrap().to_string()
+        };
+        let fields = parts[2..].iter().map(field).take_while(|part| !part.starts_with('"'));
         let kind = Kind {
             target,
             name: name.trim_matches('"').to_owned(),

@@ -99,10 +99,11 @@ impl OwnedCall {
         let answer = engine.store.peek(request);
         match self.await_within(limit, &[request], answer).await {
             Ok(verdict) => Ok(check.decision(&verdict)),
-            Err(error) => match engine.outage_answer(&check, &error) {
-                OutageAnswer::Unchecked => Ok(check.unchecked()),
-                OutageAnswer::Fallback => Ok(check.fallback_decision(&engine.fallback.peek(request)?)),
-                OutageAnswer::Error => Err(error.into()),
+            Err(error) => match (engine.known_refusal(&check, &error), engine.outage_answer(&check, &error)) {
+                (Some(refusal), _) => Ok(refusal),
+                (None, OutageAnswer::Unchecked) => Ok(check.unchecked()),
+                (None, OutageAnswer::Fallback) => Ok(check.fallback_decision(&engine.fallback.peek(request)?)),
+                (None, OutageAnswer::Error) => Err(error.into()),
             },
         }
     }

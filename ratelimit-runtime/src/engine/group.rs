@@ -154,6 +154,8 @@ async fn together(step: &Step<'_>, start: Instant) -> Result<Vec<Decision>, Refu
 /// The answers for a step whose store gave none. Those that the fallback decides are charged
 /// together: all or none.
 fn without_store(step: &Step<'_>, requests: &[Request<'_>], error: StoreError) -> Result<Vec<Decision>, Refused> {
+    let known = step.iter().filter_map(|&(at, call)| Some((at, call.engine.known_refusal(&call.check(), &error)?)));
+    all_or_longest(known.collect())?;
     let mut answers = Vec::with_capacity(step.len());
     for &(by, call) in step {
         match call.engine.answer_outage(&call.check(), &error) {

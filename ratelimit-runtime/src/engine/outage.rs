@@ -46,10 +46,24 @@ impl Engine {
         check: &Check<'_>,
         error: StoreError,
     ) -> Result<Decision, RateLimitError> {
+        if let Some(refusal) = self.known_refusal(check, &error) {
+            return Ok(refusal);
+        }
         match self.answer_outage(check, &error) {
             OutageAnswer::Unchecked => Ok(check.unchecked()),
             OutageAnswer::Fallback => Ok(check.fallback_decision(&self.fallback.acquire(check.as_request())?)),
             OutageAnswer::Error => Err(error.into()),
+        }
+    }
+
+    /// The refusal that still holds for a check whose store gave this error. A mistake in a setting
+    /// is told as what it is, whatever is known.
+    pub(super) fn known_refusal(&self, check: &Check<'_>, error: &StoreError) -> Option<Decision> {
+        match error.kind() {
+            StoreErrorKind::Misconfigured | StoreErrorKind::Unsupported => None,
+            StoreErrorKind::TimedOut | StoreErrorKind::Unavailable | StoreErrorKind::Full => {
+                self.store.known_refusal(&check.as_request()).map(|refusal| check.decision(&refusal))
+            }
         }
     }
 

@@ -239,6 +239,13 @@ pub trait Store: Send + Sync + 'static {
         self.inner().map_or(0, |inner| inner.epoch(request))
     }
 
+    /// A refusal of the same request that this process knows and that still holds. It answers where
+    /// the store gave no answer, before any policy does: a limit that is known to refuse is not
+    /// switched off by a store that is late.
+    fn known_refusal(&self, request: &Request<'_>) -> Option<Verdict> {
+        self.inner().and_then(|inner| inner.known_refusal(request))
+    }
+
     /// Tells the store that a request had no answer within `timeout`, the limiter's own. A store
     /// that cannot tell a lost answer from a lost server by itself finds out now, without making
     /// anybody wait.
@@ -359,6 +366,10 @@ macro_rules! leaves_rest_to {
 
         fn epoch(&$self, request: &Request<'_>) -> u64 {
             $to.epoch(request)
+        }
+
+        fn known_refusal(&$self, request: &Request<'_>) -> Option<Verdict> {
+            $to.known_refusal(request)
         }
 
         fn overdue(&$self, request: &Request<'_>, timeout: Duration) {

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::refusal::Moment;
+use self::refusal::{Freshness, Moment};
 pub(in crate::store) use self::refusals::Miss;
 use self::refusals::{CacheAnswer, Refusals};
 use crate::clock::{Clock, TokioClock};
@@ -179,7 +179,7 @@ impl<S: Store> DenyCache<S> {
     /// Keeps or forgets what the store's answer says, and gives the answer of the call.
     ///
     /// A timeout that arrives here is the store's own. The limiter's drops the future that would
-    /// come here: the caller whose turn it was to ask is answered by policy, and the next one asks.
+    /// come here, and asks for the [`known_refusal`](Store::known_refusal).
     fn learn(
         &self,
         request: &Request<'_>,
@@ -299,6 +299,14 @@ impl<S: Store> Store for DenyCache<S> {
                 // The miss is dropped with this future, and with it the turn to ask again.
                 self.learn(&request, &miss, answer)
             }),
+        }
+    }
+
+    fn known_refusal(&self, request: &Request<'_>) -> Option<Verdict> {
+        match self.refusals.known(request, self.now(request)) {
+            Some((Freshness::Fresh | Freshness::Due, refusal)) => Some(refusal),
+            Some((Freshness::OldBlock, block)) if self.is_away(request) => Some(block),
+            _ => self.inner.known_refusal(request),
         }
     }
 

@@ -121,6 +121,15 @@ impl Refusals {
         }
     }
 
+    /// What is known of a request and what it is good for. Nothing is counted, and no caller takes
+    /// the turn to ask the store again.
+    pub(super) fn known(&self, request: &Request<'_>, now: Moment) -> Option<(Freshness, Verdict)> {
+        let hash = self.hasher.hash_one(request.key());
+        let kept = self.set(hash)?.0.read().unwrap_or_else(PoisonError::into_inner);
+        let refusal = kept.refusals.iter().find(|refusal| refusal.answers(hash, request))?;
+        Some((refusal.freshness(now, self.staleness), refusal.verdict(now)))
+    }
+
     /// Keeps a refusal, unless something has changed since the request was looked up.
     pub(super) fn keep(&self, request: &Request<'_>, miss: &Miss, verdict: Verdict) {
         let Miss { hash, change, looked_up, .. } = *miss;
