@@ -18,7 +18,7 @@ async fn a_frozen_seed_is_not_waited_for() {
     let store = RedisStore::new(&seeds).unwrap();
     let key = unique("seed");
     let answer = timeout(ATTEMPT, acquire(&store, &key, Limit::per_hour(3))).await;
-    assert!(answer.expect("it waits for the frozen seed").unwrap().allowed);
+    assert!(answer.is_ok_and(|answer| answer.unwrap().allowed), "it waits for the frozen seed");
     frozen.thaw();
 }
 

@@ -40,19 +40,19 @@ async fn a_store_that_is_up_and_late_lets_no_more_than_the_limit_through() {
 async fn a_refusal_that_still_holds_answers_where_the_store_does_not() {
     for policy in [OnUnavailable::Allow, OnUnavailable::Local, OnUnavailable::Deny] {
         let store = FaultyStore::new(MemoryStore::new());
-        let builder = RateLimiter::builder().store(DenyCache::new(store.clone())).on_unavailable(policy);
-        let limiter = builder.timeout(Duration::from_millis(20)).build().unwrap();
-        let limited = Rule::new("limited", Limit::per_hour(1));
+        let all = RateLimiter::builder().store(DenyCache::new(store.clone())).on_unavailable(policy);
+        let limiter = all.timeout(Duration::from_millis(20)).build().unwrap();
+        let hourly = Rule::new("hourly", Limit::per_hour(1));
         let blocked = Rule::new("blocked", Limit::per_hour(1)).with_block(Duration::from_secs(600));
-        let waiting = limited.clone().with_wait(Duration::from_millis(5));
+        let waiting = hourly.clone().with_wait(Duration::from_millis(5));
         let key = Key::global();
-        for rule in [&limited, &blocked] {
+        for rule in [&hourly, &blocked] {
             let _ = (limiter.acquire(rule, &key).await.unwrap(), limiter.acquire(rule, &key).await.unwrap_err());
         }
         // Refusals hold for a second. Near its end one caller asks again.
         tokio::time::advance(Duration::from_millis(900)).await;
         store.hang();
-        for rule in [&limited, &blocked, &waiting] {
+        for rule in [&hourly, &blocked, &waiting] {
             let error = limiter.acquire(rule, &key).await.unwrap_err();
             let refusal = error.decision().unwrap_or_else(|| panic!("{policy}, {rule:?}: {error:?}"));
             assert_eq!(refusal.source(), Source::DenyCache, "{policy}, {rule:?}");
@@ -61,7 +61,7 @@ async fn a_refusal_that_still_holds_answers_where_the_store_does_not() {
         tokio::time::advance(Duration::from_secs(5)).await;
         assert!(limiter.acquire(&blocked, &key).await.unwrap_err().decision().unwrap().is_blocked(), "{policy}");
         assert!(limiter.peek(&blocked, &key).await.unwrap().is_blocked(), "{policy}");
-        let other = limiter.acquire(&limited, &key).await;
+        let other = limiter.acquire(&hourly, &key).await;
         assert!(other.is_ok_and(|decision| decision.is_degraded()) || policy == OnUnavailable::Deny, "{policy}");
     }
 }

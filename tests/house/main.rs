@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 mod algorithms;
-mod allowed;
 mod comments;
 mod durations;
 mod graph;

@@ -61,8 +61,8 @@ impl KeyBuf {
     pub(crate) fn extend_from_slice(&mut self, bytes: &[u8]) {
         let start = FRONT + self.len;
         match self.inline.get_mut(start..start + bytes.len()) {
-            Some(room) => {
-                room.copy_from_slice(bytes);
+            Some(free) => {
+                free.copy_from_slice(bytes);
                 self.len += bytes.len();
             }
             None => self.spill(bytes),
@@ -72,8 +72,8 @@ impl KeyBuf {
     #[inline]
     pub(crate) fn push(&mut self, byte: u8) {
         match self.inline.get_mut(FRONT + self.len) {
-            Some(room) => {
-                *room = byte;
+            Some(free) => {
+                *free = byte;
                 self.len += 1;
             }
             None => self.spill(&[byte]),

@@ -40,7 +40,7 @@ fn text(reply: &Value) -> Option<&str> {
 /// The policy by which a server with this `INFO memory` evicts, if it has a limit of memory to
 /// evict at.
 fn evicting(info: &str) -> Option<&str> {
-    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
+    let field = |name: &str| info.lines().find_map(|entry| entry.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
     let policy = field("maxmemory_policy").filter(|policy| *policy != "noeviction")?;
     field("maxmemory").filter(|bytes| *bytes != "0").map(|_| policy)
 }
