@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgGroup, Args, Parser, Subcommand};
 use ratelimit_runtime::{Algorithm, InvalidKey, Key, Policy, Rule};
 use serde_json::{Map, Value};
@@ -95,7 +96,7 @@ pub(crate) struct Service {
 pub(crate) struct RuleArgs {
     /// Name of the rule: `name = "…"` of the attribute as it is, or else the path of the function
     /// with dots, such as shop.Mailer.send
-    #[arg(value_name = "RULE")]
+    #[arg(value_name = "RULE", value_parser = NonEmptyStringValueParser::new())]
     name: String,
     /// Its limits: 5/1m, or several: 5/1m,50/1d
     #[arg(long)]

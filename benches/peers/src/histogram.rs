@@ -50,6 +50,12 @@ fn upper(bucket: usize) -> f64 {
     (((1 << FINE) + rest + 1) as f64) * 2f64.powi(exponent as i32)
 }
 
+/// The middle one of these figures; the upper of two.
+pub fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

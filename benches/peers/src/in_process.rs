@@ -17,7 +17,7 @@ use ratelimit_runtime::clock::Clock;
 use ratelimit_runtime::{Limit, MemoryStore, RateLimitError, RateLimiter, Rule, key, rate_limit};
 
 use crate::Failure;
-use crate::measure::median;
+use crate::histogram::median;
 use crate::server::Server;
 use crate::table::{Table, number, ratio};
 

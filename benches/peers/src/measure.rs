@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::Failure;
-use crate::histogram::Histogram;
+use crate::histogram::{Histogram, median};
 use crate::peer::{Kind, Peer};
 use crate::server::Server;
 use crate::server_time::fill;
@@ -40,11 +40,6 @@ impl Figures {
             calls: of(|run| run.calls),
         }
     }
-}
-
-pub fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// A server without keys, and a peer of its own on it: prepared, warmed up, and measured.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ratelimit_runtime::{Algorithm, Limit};
 
 use crate::Failure;
-use crate::measure::median;
+use crate::histogram::median;
 use crate::peer::{Kind, Peer, ours};
 use crate::server::Server;
 use crate::table::{Table, number, ratio};

@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 
 use super::check::{Check, PolicySet, Registry};
 use super::fallback::Fallback;
-use super::waiting::WaitQueues;
+use super::waiting::queue::WaitQueues;
 use crate::error::{RateLimitError, StoreError};
 use crate::key::KeyHasher;
 use crate::observe;

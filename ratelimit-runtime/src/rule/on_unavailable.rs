@@ -11,6 +11,9 @@ use std::fmt;
 /// | is slow or down | limited by this process | let through | `Unavailable` |
 /// | is out of memory | limited by this process | limited by this process | `Unavailable` |
 /// | is set up wrongly | `Misconfigured` | `Misconfigured` | `Misconfigured` |
+///
+/// Unless it is set up wrongly, a refusal that a deny cache of this process knows and that still
+/// holds answers before this does, as it would have without the failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum OnUnavailable {

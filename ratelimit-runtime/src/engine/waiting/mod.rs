@@ -2,12 +2,11 @@
 //! refuse allow.
 
 mod attempts;
-mod queue;
+pub(super) mod queue;
 
 use std::time::{Duration, Instant};
 
 use self::attempts::{Attempt, Attempts, Waited, Waiter, wait};
-pub(super) use self::queue::WaitQueues;
 use super::call::OwnedCall;
 use super::group::{self, Admitted, Refused};
 use crate::decision::{Decision, Source, Status};
