@@ -16,4 +16,10 @@ impl Demand<'_> {
     pub(crate) fn horizon_us(&self) -> u64 {
         self.limits.iter().map(|limit| self.algorithm.horizon_us(limit)).max().unwrap_or(0)
     }
+
+    /// How long a reservation counts at least, in microseconds: as long as a charge, and never less
+    /// than a window, because it does not drain.
+    pub(crate) fn span(&self) -> u64 {
+        self.limits.iter().map(Limit::window_us).fold(self.horizon_us(), u64::max)
+    }
 }

@@ -11,7 +11,7 @@ use super::time_limit::TimeLimit;
 use crate::decision::{Decision, Receipt};
 use crate::error::{RateLimitError, StoreError};
 use crate::observe;
-use crate::store::{Answer, Feature, Lookup, Request, Store};
+use crate::store::{Answer, Feature, Lookup, Request, Reserves, Store};
 
 /// A check with its engine.
 #[derive(Debug, Clone)]
@@ -42,7 +42,7 @@ impl OwnedCall {
 
     /// Whether the charge is a reservation.
     pub(crate) fn reserves(&self) -> bool {
-        self.check().reservation
+        self.check().reserves != Reserves::Nothing
     }
 
     /// The request, if the engine's store can keep it.

@@ -30,6 +30,17 @@ impl<'a, T> Answer<'a, T> {
         Self(Repr::Later(Box::pin(future)))
     }
 
+    /// The answer with what `change` makes of its result.
+    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U + Send + 'a) -> Answer<'a, U>
+    where
+        T: 'a,
+    {
+        match self.0 {
+            Repr::Known(result) => Answer(Repr::Known(result.map(|result| result.map(change)))),
+            Repr::Later(future) => Answer::later(async move { future.await.map(change) }),
+        }
+    }
+
     /// The result if it is known already, else the answer to wait for.
     ///
     /// # Errors

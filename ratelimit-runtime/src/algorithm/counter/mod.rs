@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use self::reservations::ReservedCost;
 use super::demand::Demand;
-use super::state::AlgorithmState;
+use super::state::{AlgorithmState, Committed};
 use super::status::{LimitStatus, Standing};
 use crate::rule::Limit;
 
@@ -28,6 +28,9 @@ pub(crate) trait Counter: Copy + Default {
 
     /// Where the limit stands; the numbers are at `now`.
     fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus;
+
+    /// How much of the limit is used, rounded up; the numbers are at `now`.
+    fn used(&self, limit: &Limit, now: u64) -> u64;
 
     /// Charges; the numbers are at `now`.
     fn charge(&mut self, limit: &Limit, cost: u64, now: u64);
@@ -53,13 +56,6 @@ impl<C> Default for Counters<C> {
     fn default() -> Self {
         Self { each: SmallVec::new(), charged: 0, reservations: ReservedCost::default() }
     }
-}
-
-/// How long a reservation counts at least. What is forgotten has not drained, so this is never less
-/// than a window.
-fn span(demand: &Demand<'_>) -> u64 {
-    let windows = demand.limits.iter().map(Limit::window_us);
-    windows.fold(demand.horizon_us(), u64::max)
 }
 
 impl<C: Counter> Counters<C> {
@@ -107,18 +103,38 @@ impl<C: Counter> Counters<C> {
         if self.reservations.open() == 0 {
             return ReservedCost::default();
         }
-        self.reservations.at(now, span(demand))
+        self.reservations.at(now, demand.span())
     }
 
     /// Brings everything to `now` and keeps it.
-    fn keep(&mut self, demand: &Demand<'_>, reservations: ReservedCost, now: u64, change: impl Fn(&mut C, &Limit)) {
+    fn keep(&mut self, demand: &Demand<'_>, reservations: ReservedCost, now: u64, change: impl FnMut(&mut C, &Limit)) {
         self.reservations = reservations;
         self.change(demand, now, change);
     }
 
+    /// Charges `cost`, and of `debt` as much as twice the capacity of each limit allows; gives the
+    /// most that was left out.
+    fn charge_with_debt(
+        &mut self,
+        demand: &Demand<'_>,
+        reservations: ReservedCost,
+        (cost, debt): (u64, u64),
+        now: u64,
+    ) -> u64 {
+        let (open, mut dropped) = (reservations.open(), 0);
+        self.keep(demand, reservations, now, |counter, limit| {
+            let used = counter.used(limit, now) + open + cost;
+            let room = (2 * demand.algorithm.capacity(limit)).saturating_sub(used);
+            counter.charge(limit, cost + debt.min(room), now);
+            dropped = dropped.max(debt.saturating_sub(room));
+        });
+        self.charged = now;
+        dropped
+    }
+
     /// Brings the numbers to `now` and changes them.
     #[inline]
-    fn change(&mut self, demand: &Demand<'_>, now: u64, change: impl Fn(&mut C, &Limit)) {
+    fn change(&mut self, demand: &Demand<'_>, now: u64, mut change: impl FnMut(&mut C, &Limit)) {
         if let ([limit], [counter]) = (demand.limits, self.each.as_mut_slice()) {
             *counter = counter.at(limit, now);
             change(counter, limit);
@@ -201,7 +217,7 @@ impl<C: Counter> AlgorithmState for Counters<C> {
     #[inline]
     fn life(&self, demand: &Demand<'_>, now: u64) -> u64 {
         let own = demand.limits.iter().zip(&self.each).map(|(limit, counter)| counter.life(limit, now)).max();
-        let reserved = if self.reservations.open() == 0 { 0 } else { self.reservations.life(now, span(demand)) };
+        let reserved = if self.reservations.open() == 0 { 0 } else { self.reservations.life(now, demand.span()) };
         own.unwrap_or(0).max(reserved)
     }
 
@@ -234,6 +250,21 @@ impl<C: Counter> AlgorithmState for Counters<C> {
             self.charged = now;
         }
         there
+    }
+
+    fn commit_actual(&mut self, demand: &Demand<'_>, ticket: u64, actual: u64, now: u64) -> Option<Committed> {
+        let mut reservations = self.reservations(demand, now);
+        if !reservations.take(demand.cost, ticket) {
+            return None;
+        }
+        let cost = actual.min(demand.cost);
+        let dropped = self.charge_with_debt(demand, reservations, (cost, actual - cost), now);
+        Some(Committed { dropped, charged_now: true })
+    }
+
+    fn charge_beyond(&mut self, demand: &Demand<'_>, cost: u64, now: u64) -> u64 {
+        let reservations = self.reservations(demand, now);
+        self.charge_with_debt(demand, reservations, (0, cost), now)
     }
 
     fn release(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {

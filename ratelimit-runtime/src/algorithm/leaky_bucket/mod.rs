@@ -37,6 +37,13 @@ impl LeakyBucket {
     }
 }
 
+/// A backlog in tokens, rounded up.
+#[inline]
+fn tokens(backlog: u64, rest: u64, limit: &Limit) -> u64 {
+    let (tokens, units) = mul_div_rem(backlog, limit.max(), limit.window_us());
+    tokens.saturating_add((units + rest).div_ceil(limit.window_us()))
+}
+
 impl Counter for LeakyBucket {
     #[inline]
     fn at(self, _: &Limit, now: u64) -> Self {
@@ -49,11 +56,14 @@ impl Counter for LeakyBucket {
         let (arrival, arrival_rest) = self.under(limit.max());
         let backlog = arrival - now;
         let (time, rest) = mul_div_rem(limit.capacity().saturating_sub(cost), limit.window_us(), limit.max());
-        // The backlog in tokens, rounded up.
-        let (tokens, units) = mul_div_rem(backlog, limit.max(), limit.window_us());
-        let tokens = tokens.saturating_add((units + arrival_rest).div_ceil(limit.window_us()));
+        let tokens = tokens(backlog, arrival_rest, limit);
         let wait = (backlog + u64::from(arrival_rest > rest)).saturating_sub(time);
         LimitStatus { wait, exceeded: wait > 0, remaining: limit.capacity().saturating_sub(tokens) }
+    }
+
+    fn used(&self, limit: &Limit, now: u64) -> u64 {
+        let (arrival, rest) = self.under(limit.max());
+        tokens(arrival - now, rest, limit)
     }
 
     #[inline]

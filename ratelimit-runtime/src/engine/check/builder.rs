@@ -10,6 +10,7 @@ use crate::error::RateLimitError;
 use crate::key::{self, Key, KeyBuf, KeyPart};
 use crate::observe;
 use crate::rule::{self, Rule, Terms};
+use crate::store::Reserves;
 
 /// A check in the making: what one call says to a rule. It is small, because it moves from hand to
 /// hand.
@@ -28,7 +29,7 @@ struct Call {
     max: Option<u64>,
     cost: Option<u64>,
     shadow: Option<bool>,
-    reservation: bool,
+    reserves: Reserves,
 }
 
 impl CheckBuilder {
@@ -54,7 +55,12 @@ impl CheckBuilder {
 
     /// Only reserve: what the function returns decides whether the call counts.
     pub fn reserve(&mut self) {
-        self.call.reservation = true;
+        self.call.reserves = Reserves::Cost;
+    }
+
+    /// Only reserve, at an estimate: what the function returns says what the call costs.
+    pub fn reserve_estimate(&mut self) {
+        self.call.reserves = Reserves::Estimate;
     }
 
     /// Text of the template.
@@ -111,10 +117,16 @@ impl CheckBuilder {
 
 /// Makes the check of a key by hand.
 #[inline]
-pub(crate) fn with_check_by_hand<T>(rule: &Rule, engine: &Engine, key: &Key, work: impl FnOnce(&Check<'_>) -> T) -> T {
+pub(crate) fn with_check_by_hand<T>(
+    rule: &Rule,
+    engine: &Engine,
+    key: &Key,
+    reserves: Reserves,
+    work: impl FnOnce(&Check<'_>) -> T,
+) -> T {
     let mut whole = KeyBuf::from_slice(head(rule));
     whole.extend_from_slice(key.as_bytes());
-    with_check(rule, Call::default(), engine, &mut whole, work)
+    with_check(rule, Call { reserves, ..Call::default() }, engine, &mut whole, work)
 }
 
 /// What all keys of the rule begin with, after the prefix.
@@ -182,13 +194,20 @@ fn check_as_ruled<'a>(rule: &'a Rule, call: Call, key: &'a [u8], prefix_len: usi
     Check {
         name: resolved.name,
         terms,
-        cost: call.cost.unwrap_or(terms.cost),
-        reservation: call.reservation,
+        cost: cost(call, terms),
+        reserves: call.reserves,
         shadow: call.shadow.unwrap_or(terms.shadow),
         key,
         rule_len: prefix_len + resolved.head.len(),
         broken: None,
     }
+}
+
+/// What the call weighs. An estimate is at least 1: there is something to commit then.
+#[inline]
+fn cost(call: Call, terms: &Terms) -> u64 {
+    let cost = call.cost.unwrap_or(terms.cost);
+    if call.reserves == Reserves::Estimate { cost.max(1) } else { cost }
 }
 
 /// The key as the store gets it.
