@@ -82,7 +82,9 @@ pub(crate) fn check(arguments: &Arguments, nth: u8, scope: &Scope, diagnostics: 
     let cost = arguments.cost.as_ref().and_then(|argument| number::cost(argument, diagnostics));
     let count = arguments.count.as_ref().and_then(|argument| count::read(argument, diagnostics));
     let actual_cost = arguments.actual_cost.as_ref().and_then(|argument| actual_cost::read(argument, diagnostics));
-    actual_cost::must_have_an_estimate(arguments, diagnostics);
+    if actual_cost.is_some() {
+        actual_cost::must_have_an_estimate(arguments, diagnostics);
+    }
     let key = key::read(arguments.key.as_ref(), scope, diagnostics);
     let settings = settings::read(arguments, algorithm, diagnostics);
     let (name, limits, key) = (name?, limits?, key?);

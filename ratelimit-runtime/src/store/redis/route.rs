@@ -81,7 +81,7 @@ impl Settings {
                 }
                 &[Keys]
             } else if self.mode.runs_scripts() {
-                Feature::ALL
+                &[Limits, Refund, Reserve, Block, Together, Keys]
             } else {
                 match row.commands {
                     Some(PlainCommands::Log) => &[Limits, Refund, Block, Together, Keys],
