@@ -12,8 +12,9 @@ use crate::time::Unit;
 ///
 /// The log holds one request a line, with its time, its key (what requests are counted by: a user,
 /// an address) and, where requests differ in weight, its cost, as it was estimated and as it was.
-/// What was admitted and did cost more is a debt, which later requests wait for. Every rule sees the
-/// whole log, on a clock that moves as the log says. Requests that are refused are not tried again.
+/// What was admitted and did cost more is a debt, which later requests wait for. Every rule sees
+/// the whole log, on a clock that moves as the log says. Requests that are refused are not tried
+/// again.
 #[derive(Parser)]
 #[command(name = "replay", after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Args {

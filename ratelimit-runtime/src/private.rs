@@ -144,7 +144,7 @@ pub fn run_all<const N: usize>(checks: [Option<CheckBuilder>; N]) -> Guard<()> {
 /// The guard of a function whose outcome counts, or says what the call costs.
 pub fn run_reserved<const N: usize>(checks: [Option<CheckBuilder>; N]) -> Guard<Reservations<N>> {
     let calls = checks.map(|check| check.map(CheckBuilder::into_call));
-    Guard::waiting(Reservations::acquire(calls))
+    Guard::waiting(engine::reserve(calls))
 }
 
 fn counting(counts: bool) -> Completion {

@@ -63,7 +63,7 @@ pub(crate) trait AlgorithmState: Default {
     /// was not there.
     fn commit_actual(&mut self, demand: &Demand<'_>, ticket: u64, actual: u64, now: u64) -> Option<Committed>;
 
-    /// Charges `cost` whether the limits admit it or not, until twice of what each admits at once is
+    /// Charges `cost` whether the limits admit it or not, until twice what each admits at once is
     /// used; gives what is more.
     fn charge_beyond(&mut self, demand: &Demand<'_>, cost: u64, now: u64) -> u64;
 

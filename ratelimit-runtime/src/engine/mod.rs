@@ -28,7 +28,7 @@ mod waiting;
 pub(crate) use self::call::OwnedCall;
 pub use self::check::CheckBuilder;
 pub(crate) use self::check::with_check_by_hand;
-pub(crate) use self::decide::{Decided, acquire_all, decide, finish, poll_cooperative};
+pub(crate) use self::decide::{Decided, acquire_all, decide, finish, poll_cooperative, reserve};
 pub(crate) use self::reservations::refund;
 pub use self::reservations::{Completion, Reservations};
 pub(crate) use self::shared::{Engine, is_in_memory};

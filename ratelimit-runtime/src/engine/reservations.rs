@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::call::OwnedCall;
-use super::decide::acquire_all;
 use super::time_limit::TimeLimit;
 use crate::decision::{Decision, Receipt};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
@@ -75,18 +74,14 @@ pub struct Reservations<const N: usize> {
 }
 
 impl<const N: usize> Reservations<N> {
-    /// Decides the calls together, and keeps what they have reserved, each in its place.
-    pub(crate) async fn acquire(calls: [Option<OwnedCall>; N]) -> Result<Self, RateLimitError> {
-        let since = Instant::now();
-        let places = calls.each_ref().map(Option::is_some);
-        let group: Vec<OwnedCall> = calls.into_iter().flatten().collect();
-        let decisions = acquire_all(&group).await?;
-        let mut decided = group.into_iter().zip(decisions);
-        let reserved = places.map(|is_checked| {
-            let (call, decision) = if is_checked { decided.next()? } else { return None };
-            call.reserves().then(|| Box::new(Reserved { call, decision, since }))
-        });
-        Ok(Self { reserved })
+    /// Those of these calls that have reserved something, each in its place.
+    pub(super) fn new(decided: [Option<(OwnedCall, Decision)>; N], since: Instant) -> Self {
+        Self {
+            reserved: decided.map(|decided| {
+                let (call, decision) = decided?;
+                call.reserves().then(|| Box::new(Reserved { call, decision, since }))
+            }),
+        }
     }
 
     /// The decisions on those that have reserved something.

@@ -137,8 +137,9 @@ impl RateLimiter {
         }
     }
 
-    /// Charges the rule's cost to the key as an estimate, if all its limits admit it: for work whose
-    /// cost is known when it is done. The [`Reservation`] is told then. An estimate of 0 means 1.
+    /// Charges the rule's cost to the key as an estimate, if all its limits admit it: for work
+    /// whose cost is known when it is done. The [`Reservation`] is told then. An estimate of 0
+    /// means 1.
     ///
     /// What is admitted by estimates stays within the limits; what calls did cost beyond their
     /// estimates adds to it, and is paid by those that come later.

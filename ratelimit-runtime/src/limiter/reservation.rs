@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::decision::Decision;
-use crate::engine::{Completion, OwnedCall, Reservations};
+use crate::engine::{self, Completion, OwnedCall, Reservations};
 use crate::error::RateLimitError;
 use crate::rule::Limit;
 
@@ -23,14 +23,14 @@ pub struct Reservation {
 
 impl Reservation {
     pub(super) async fn acquire(call: OwnedCall) -> Result<Self, RateLimitError> {
-        let reserved = Reservations::acquire([Some(call)]).await?;
+        let reserved = engine::reserve([Some(call)]).await?;
         let decision = reserved.decisions().next().copied();
         let decision = decision.ok_or_else(|| RateLimitError::misconfigured("nothing was reserved"))?;
         Ok(Self { decision, reserved })
     }
 
-    /// The decision that admitted the estimate. In [shadow mode](crate::Rule::with_shadow) it may be
-    /// a refusal; then nothing is reserved, and nothing will be charged.
+    /// The decision that admitted the estimate. In [shadow mode](crate::Rule::with_shadow) it may
+    /// be a refusal; then nothing is reserved, and nothing will be charged.
     pub fn decision(&self) -> &Decision {
         &self.decision
     }
@@ -39,10 +39,10 @@ impl Reservation {
     /// [`Limit::MAX_COUNT`] means that.
     ///
     /// What is less than the estimate frees the rest of it. What is more is charged on top, also
-    /// beyond the limits: they refuse until it has left or drained. After that at most twice of what
-    /// a limit admits at once is used of it; what would be more is not charged, and counted by the
-    /// metric `ratelimit_cost_dropped_total`. Where the estimate has left a window meanwhile, all of
-    /// the cost is charged now.
+    /// beyond the limits: they refuse until it has left or drained. After that at most twice of
+    /// what a limit admits at once is used of it; what would be more is not charged, and counted by
+    /// the metric `ratelimit_cost_dropped_total`. Where the estimate has left a window meanwhile,
+    /// all of the cost is charged now.
     pub fn commit(self, actual_cost: u64) {
         self.reserved.complete([Completion::CommitActual(actual_cost.min(Limit::MAX_COUNT))]);
     }

@@ -176,8 +176,8 @@ pub trait Store: Send + Sync + 'static {
     /// - After that at most twice of what a limit admits at once is used of it; what would be more
     ///   is not charged.
     /// - All of this is one step. A reservation that was committed, released or reset changes
-    ///   nothing any more, unless it is older than the longest window: from then on nothing is known
-    ///   of it, and what is sent twice is charged twice.
+    ///   nothing any more, unless it is older than the longest window: from then on nothing is
+    ///   known of it, and what is sent twice is charged twice.
     fn commit_actual<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, u64> {
         match self.inner() {
             Some(inner) => inner.commit_actual(request, ticket, actual_cost),

@@ -124,9 +124,9 @@ impl<C: Counter> Counters<C> {
         let (open, mut dropped) = (reservations.open(), 0);
         self.keep(demand, reservations, now, |counter, limit| {
             let used = counter.used(limit, now) + open + cost;
-            let room = (2 * demand.algorithm.capacity(limit)).saturating_sub(used);
-            counter.charge(limit, cost + debt.min(room), now);
-            dropped = dropped.max(debt.saturating_sub(room));
+            let free = (2 * demand.algorithm.capacity(limit)).saturating_sub(used);
+            counter.charge(limit, cost + debt.min(free), now);
+            dropped = dropped.max(debt.saturating_sub(free));
         });
         self.charged = now;
         dropped

@@ -344,11 +344,11 @@ impl AlgorithmState for Log {
 
     fn charge_beyond(&mut self, demand: &Demand<'_>, cost: u64, now: u64) -> u64 {
         self.advance(demand.limits, now);
-        let room = demand.limits.iter().enumerate().map(|(index, limit)| {
+        let free = demand.limits.iter().enumerate().map(|(index, limit)| {
             let skip = self.views.get(index).map_or(0, |view| view.skip);
             (2 * limit.max()).saturating_sub(self.total.since(self.sums(skip)).cost)
         });
-        let charged = cost.min(room.min().unwrap_or(0));
+        let charged = cost.min(free.min().unwrap_or(0));
         if charged > 0 {
             self.push(Sums { cost: charged, reserved: 0 }, now);
         }

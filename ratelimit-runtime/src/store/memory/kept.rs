@@ -279,9 +279,8 @@ impl<S: AlgorithmState> Kept<S> {
         }
         if now < self.newest {
             // The clock stepped back. What is kept lives no longer than it would if it had been
-            // written now; a debt takes longer than all that is admitted.
-            let life = self.state.life(&request.demand(), self.newest).max(request.horizon_us());
-            self.expires_at = self.expires_at.min(now.saturating_add(life));
+            // written now.
+            self.expires_at = self.expires_at.min(now.saturating_add(request.horizon_us()));
         }
         Time { now, at: now.max(self.newest), is_live: true }
     }

@@ -70,7 +70,7 @@ macro_rules! __conformance_cases {
                 actual_costs::a_debt_is_waited_for [Has(ActualCost), Costs(10)]
                 actual_costs::a_debt_is_bounded [Has(ActualCost), Costs(10)]
                 actual_costs::a_long_call_is_not_free [Has(ActualCost), Costs(5)]
-                actual_costs::what_is_settled_stays_settled [Has(ActualCost), Costs(2)]
+                actual_costs::what_is_over_stays_over [Has(ActualCost), Costs(2)]
                 actual_costs::random_actual_costs_agree_with_the_model [Has(ActualCost), Costs(60)]
                 blocks::a_blocked_key_is_refused_until_the_block_is_over [Has(Block)]
                 blocks::a_block_outlives_the_window_and_is_not_extended [Has(Block)]

@@ -66,7 +66,7 @@ pub(in crate::testkit::conformance) async fn a_long_call_is_not_free(bench: Benc
 
 /// What was committed, released or reset is settled: a commit that comes after that, or once more,
 /// does nothing.
-pub(in crate::testkit::conformance) async fn what_is_settled_stays_settled(bench: Bench, algorithm: Algorithm) {
+pub(in crate::testkit::conformance) async fn what_is_over_stays_over(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 10);
     let committed = bucket.reserve_estimate(2).await.ticket;
     assert!(bucket.commit(2, committed).await);
@@ -176,7 +176,7 @@ impl<'a> Model<'a> {
             4..=7 if !self.open.is_empty() => {
                 let nth = random.within(0, self.open.len() as u64 - 1);
                 let reserved = self.open.swap_remove(usize::try_from(nth).unwrap_or(0));
-                self.settle(reserved, random).await;
+                self.complete(reserved, random).await;
             }
             4..=8 => self.pass(random.within(0, self.span / 8)),
             _ => self.late(random).await,
@@ -216,7 +216,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    async fn settle(&mut self, reserved: Reserved, random: &mut Random) {
+    async fn complete(&mut self, reserved: Reserved, random: &mut Random) {
         let Reserved { at, estimate, ticket } = reserved;
         match random.within(0, 9) {
             0 => {
@@ -263,21 +263,21 @@ impl<'a> Model<'a> {
 
     fn commit_actual(&mut self, reserved: Reserved, actual: u64) -> u64 {
         let (now, open) = (self.now(), self.reserved());
-        let room = move |reference: &Reference, limit: Limit, stays: u64| {
+        let free = move |reference: &Reference, limit: Limit, stays: u64| {
             (2 * reference.capacity(limit)).saturating_sub(reference.used(now, limit) + open + stays)
         };
         if self.is_log() {
             let stays = self.bucket.limits.iter().all(|limit| self.counts(reserved.at, limit.window_us()));
             let stays = if stays { actual.min(reserved.estimate) } else { 0 };
             self.lower(reserved, stays);
-            let room = self.limits().map(|(reference, limit)| room(reference, limit, 0)).min().unwrap_or(0);
-            self.charge(|_, _| (actual - stays).min(room));
-            return (actual - stays).saturating_sub(room);
+            let free = self.limits().map(|(reference, limit)| free(reference, limit, 0)).min().unwrap_or(0);
+            self.charge(|_, _| (actual - stays).min(free));
+            return (actual - stays).saturating_sub(free);
         }
         let stays = if self.counts(reserved.at, self.span) { actual.min(reserved.estimate) } else { 0 };
-        let room = move |reference: &Reference, limit| room(reference, limit, stays);
-        let rooms: Vec<u64> = self.limits().map(|(reference, limit)| room(reference, limit)).collect();
-        self.charge(|reference, limit| stays + (actual - stays).min(room(reference, limit)));
+        let free = move |reference: &Reference, limit| free(reference, limit, stays);
+        let frees: Vec<u64> = self.limits().map(|(reference, limit)| free(reference, limit)).collect();
+        self.charge(|reference, limit| stays + (actual - stays).min(free(reference, limit)));
         let is_whole = self.limits().all(|(reference, limit)| reference.reset_after(now, limit) == 0);
         if is_whole && self.open.is_empty() {
             // Nothing of the key counts: its next call is a first one.
@@ -285,7 +285,7 @@ impl<'a> Model<'a> {
         } else if actual > 0 || self.counts(reserved.at, self.span) {
             self.bring_to_now();
         }
-        rooms.into_iter().map(|room| (actual - stays).saturating_sub(room)).max().unwrap_or(0)
+        frees.into_iter().map(|free| (actual - stays).saturating_sub(free)).max().unwrap_or(0)
     }
 
     /// A call that takes longer than all that is known of it.
@@ -301,17 +301,17 @@ impl<'a> Model<'a> {
             self.charge(|_, _| cost);
         }
         while let Some(reserved) = self.open.pop() {
-            self.settle_beside(reserved, late, random).await;
+            self.complete_beside(reserved, late, random).await;
         }
         self.bucket.advance(Duration::from_micros(self.span) + SECOND);
-        self.settle(late, random).await;
+        self.complete(late, random).await;
     }
 
     /// Settles one while another is open.
-    async fn settle_beside(&mut self, reserved: Reserved, late: Reserved, random: &mut Random) {
+    async fn complete_beside(&mut self, reserved: Reserved, late: Reserved, random: &mut Random) {
         self.open.push(late);
         let last = self.open.len() - 1;
-        self.settle(reserved, random).await;
+        self.complete(reserved, random).await;
         self.open.swap_remove(last);
     }
 }
