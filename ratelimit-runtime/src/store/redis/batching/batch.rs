@@ -5,7 +5,7 @@ use std::task::Waker;
 
 use slab::Slab;
 
-use super::charge::ChargeTerms;
+use super::charge::{ChargeTerms, SectionSharing};
 use super::members::{MemberList, Members};
 use super::records::{self, BatchRecord};
 use crate::store::Verdict;
@@ -44,6 +44,15 @@ impl Section {
     fn terms<'a>(&self, members: &'a Members) -> Option<&'a ChargeTerms> {
         self.members.first().map(|first| members.terms(first))
     }
+
+    fn sharing(&self, members: &Members) -> SectionSharing {
+        self.terms(members).map_or(SectionSharing::Never, |terms| terms.sharing)
+    }
+
+    /// How many calls it asks for.
+    fn calls(&self, members: &Members) -> usize {
+        if self.sharing(members) == SectionSharing::Answer { 1 } else { self.members.len }
+    }
 }
 
 /// A call that is filled, or in flight.
@@ -69,7 +78,10 @@ impl Batch {
 
     /// Whether the callers of the last section are of this key, and have these terms.
     pub(super) fn can_join(&self, key: usize, terms: &ChargeTerms, members: &Members) -> bool {
-        self.sections.last().is_some_and(|last| last.key == key && terms.is_unit && last.terms(members) == Some(terms))
+        let can_share = |last: &Section| {
+            last.key == key && terms.sharing != SectionSharing::Never && last.terms(members) == Some(terms)
+        };
+        self.sections.last().is_some_and(can_share)
     }
 
     /// Writes the call to `outgoing`.
@@ -82,7 +94,7 @@ impl Batch {
         call.head(first.and_then(|terms| terms.now), self.number);
         for section in &self.sections {
             let Some(terms) = section.terms(members) else { continue };
-            let calls = u16::try_from(section.members.len).unwrap_or(u16::MAX).to_le_bytes();
+            let calls = u16::try_from(section.calls(members)).unwrap_or(u16::MAX).to_le_bytes();
             if let Some(place) = call.argument(&terms.packed).get_mut(CALLS) {
                 place.copy_from_slice(&calls);
             }
@@ -90,10 +102,11 @@ impl Batch {
     }
 
     /// The records in a reply that answers exactly what was asked; `None` if it does not.
-    pub(crate) fn records<'a>(&self, reply: &'a [u8]) -> Option<&'a [u8]> {
+    pub(super) fn records<'a>(&self, reply: &'a [u8], members: &Members) -> Option<&'a [u8]> {
         let all = self.number.strip(reply)?;
         let (mut rest, mut sections) = (all, self.sections.iter());
-        let fit = sections.all(|section| records::skip(&mut rest, section.members.len).is_some()) && rest.is_empty();
+        let fit = sections.all(|section| records::skip(&mut rest, section.calls(members)).is_some());
+        let fit = fit && rest.is_empty();
         fit.then_some(all)
     }
 
@@ -101,12 +114,13 @@ impl Batch {
     /// sections.
     pub(super) fn answer(&mut self, mut records: &[u8], members: &mut Members, wakers: &mut Vec<Waker>) {
         for section in &mut self.sections {
-            let counts_tickets = section.terms(members).is_some_and(|terms| terms.counts_tickets);
+            let sharing = section.sharing(members);
             while !section.members.is_empty() {
                 match records::next(&mut records) {
-                    Some(BatchRecord::Verdict(last, callers)) => {
+                    Some(BatchRecord::Verdict(last, calls)) => {
+                        let callers = if sharing == SectionSharing::Answer { section.members.len } else { calls };
                         for index in 0..callers {
-                            let verdict = nth(last, index, callers, counts_tickets);
+                            let verdict = nth(last, index, callers, sharing);
                             wakers.extend(members.answer_first(&mut section.members, Ok(verdict)));
                         }
                     }
@@ -125,7 +139,8 @@ impl Batch {
 
 /// The verdict on one of several callers that share one. If they are admitted, what remains is more
 /// for each than for those after it. The ticket of `last` is that of the first.
-fn nth(last: Verdict, index: usize, callers: usize, counts_tickets: bool) -> Verdict {
+fn nth(last: Verdict, index: usize, callers: usize, sharing: SectionSharing) -> Verdict {
+    let SectionSharing::Calls { counts_tickets } = sharing else { return last };
     if !last.allowed {
         return last;
     }

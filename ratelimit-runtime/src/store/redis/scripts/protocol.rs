@@ -114,11 +114,6 @@ pub(crate) fn verdict(reply: &Value) -> Option<Verdict> {
     }
 }
 
-/// The reply to a change: whether there was anything.
-pub(crate) fn flag(reply: &Value) -> Option<bool> {
-    verdict(reply).map(|verdict| verdict.allowed)
-}
-
 /// The reply of [`ALL_OR_NONE`](super::script::ALL_OR_NONE).
 pub(crate) fn verdicts(reply: &Value) -> Option<Vec<Verdict>> {
     let Value::BulkString(reply) = reply else { return None };

@@ -1,0 +1,120 @@
+//! Peeks and changes share calls too: few are sent, each is answered as if it had come alone, and
+//! on one key in the order in which they came.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::future::Future as _;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+use super::{MINUTE, number_of};
+use crate::support::redis::RedisServer;
+use ratelimit_runtime::store::{Answer, Request, Verdict};
+use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
+use tokio::task::JoinSet;
+
+pub(super) const CALLERS: usize = 512;
+
+/// How many calls of scripts the server was sent.
+pub(super) fn calls(server: &RedisServer) -> i64 {
+    let of = |command: &str| {
+        let stats = server.info("commandstats", &format!("cmdstat_{command}"));
+        stats.strip_prefix("calls=").and_then(|stats| stats.split(',').next()).map_or(0, number_of)
+    };
+    of("evalsha") + of("eval")
+}
+
+pub(super) async fn on(server: &RedisServer) -> Arc<RedisStore> {
+    let store = Arc::new(RedisStore::new(&server.url()).unwrap().deny_cache(false));
+    store.ready().await.unwrap();
+    store
+}
+
+/// Polls once: the question is on its way, or waits for the next call.
+pub(super) fn poll_once<T: Unpin>(answer: &mut Answer<'_, T>) {
+    assert!(Pin::new(answer).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+}
+
+#[tokio::test]
+async fn peeks_that_come_at_once_share_calls() {
+    let server = RedisServer::start();
+    let store = on(&server).await;
+    for algorithm in Algorithm::ALL {
+        for (keys, most) in [(CALLERS, 32), (1, 8)] {
+            let before = calls(&server);
+            let mut running = JoinSet::new();
+            for index in 0..CALLERS {
+                let store = Arc::clone(&store);
+                running.spawn(async move {
+                    let (key, limits) = (format!("{algorithm}{}", index % keys), [Limit::new(7, MINUTE)]);
+                    store.peek(Request::new(key.as_bytes(), *algorithm, &limits)).await.unwrap().remaining
+                });
+            }
+            assert!(running.join_all().await.into_iter().all(|remaining| remaining == 7));
+            let sent = calls(&server) - before;
+            assert!(sent <= most, "{algorithm}: {sent} calls for {CALLERS} peeks on {keys} keys");
+        }
+    }
+}
+
+/// All are there before the first is answered.
+#[tokio::test]
+async fn what_is_asked_of_a_key_is_done_in_the_order_in_which_it_came() {
+    let server = RedisServer::start();
+    let store = on(&server).await;
+    let limits = [Limit::new(10, MINUTE)];
+    for &algorithm in Algorithm::ALL {
+        let (noise, key) = (format!("{algorithm}noise"), format!("{algorithm}key"));
+        let request = Request::new(key.as_bytes(), algorithm, &limits);
+        let reserved = store.acquire(request.reserving()).await.unwrap().ticket;
+        let charged = store.acquire(request).await.unwrap().ticket;
+        let before = calls(&server);
+
+        // Whoever comes now waits until this one is answered.
+        let mut first = store.acquire(Request::new(noise.as_bytes(), algorithm, &limits));
+        poll_once(&mut first);
+        let mut peeks: Vec<Answer<'_, Verdict>> = Vec::new();
+        let mut changes: Vec<Answer<'_, bool>> = Vec::new();
+        let mut charges: Vec<Answer<'_, Verdict>> = Vec::new();
+        let mut block = store.block(request, MINUTE);
+        for step in 0..6 {
+            peeks.push(store.peek(request));
+            poll_once(peeks.last_mut().unwrap());
+            match step {
+                0 => changes.push(store.release(request.reserving(), reserved)),
+                1 => changes.push(store.refund(request, charged)),
+                2 => charges.push(store.acquire(request)),
+                3 => poll_once(&mut block),
+                4 => changes.push(store.unblock(request)),
+                _ => charges.push(store.acquire(request)),
+            }
+            let (change, charge) = (changes.last_mut(), charges.last_mut());
+            match step {
+                0 | 1 | 4 => poll_once(change.unwrap()),
+                2 | 5 => poll_once(charge.unwrap()),
+                _ => {}
+            }
+        }
+        peeks.push(store.peek(request));
+        poll_once(peeks.last_mut().unwrap());
+
+        assert!(first.await.unwrap().allowed);
+        let mut seen = Vec::new();
+        for peek in peeks {
+            let Verdict { allowed, remaining, .. } = peek.await.unwrap();
+            seen.push((allowed, remaining));
+        }
+        let expected = [(true, 8), (true, 9), (true, 10), (true, 9), (false, 9), (true, 9), (true, 8)];
+        assert_eq!(seen, expected, "{algorithm}");
+        for change in changes {
+            assert!(change.await.unwrap(), "{algorithm}");
+        }
+        for charge in charges {
+            assert!(charge.await.unwrap().allowed, "{algorithm}");
+        }
+        block.await.unwrap();
+        let sent = calls(&server) - before;
+        assert!(sent <= 4, "{algorithm}: {sent} calls");
+    }
+}
