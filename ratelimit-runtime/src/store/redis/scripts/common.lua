@@ -115,8 +115,9 @@ end
 -- refused without setting a block changes nothing, so all the others are refused alike.
 local function answering(decide)
   return function(key, question, calls)
-    work = work + 1
     local request = read(question)
+    -- An entry is looked for.
+    work = work + (request.ticket > 0 and 2 or 1)
     local verdict = decide(key, request)
     if verdict.err then
       return verdict
