@@ -1,5 +1,7 @@
 //! [`refundable`]: how much of a bucket's charge can be given back.
 
+use std::cmp::Ordering;
+
 use super::arithmetic::{Amount, less};
 
 /// What a charge made at `ticket` may give back, besides that it is at most the level. A bucket has
@@ -10,5 +12,10 @@ use super::arithmetic::{Amount, less};
 /// alone bounds what that leaves. Since an earlier one the bucket might have stood empty all the
 /// time: withholding all that has drained never gives back too much.
 pub(crate) fn refundable(charged: Amount, drained: Amount, parts: u64, ticket: u64, newest: u64) -> Amount {
-    if ticket == newest { charged } else { less(charged, drained, parts) }
+    match ticket.cmp(&newest) {
+        Ordering::Less => less(charged, drained, parts),
+        Ordering::Equal => charged,
+        // Of an earlier life of the key, by a clock that has stepped back since.
+        Ordering::Greater => (0, 0),
+    }
 }
