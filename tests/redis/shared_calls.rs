@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::future::Future as _;
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -71,49 +71,51 @@ async fn what_is_asked_of_a_key_is_done_in_the_order_in_which_it_came() {
         let charged = store.acquire(request).await.unwrap().ticket;
         let before = calls(&server);
 
-        // Whoever comes now waits until this one is answered.
-        let mut first = store.acquire(Request::new(noise.as_bytes(), algorithm, &limits));
-        poll_once(&mut first);
-        let mut peeks: Vec<Answer<'_, Verdict>> = Vec::new();
-        let mut changes: Vec<Answer<'_, bool>> = Vec::new();
-        let mut charges: Vec<Answer<'_, Verdict>> = Vec::new();
-        let mut block = store.block(request, MINUTE);
-        for step in 0..6 {
-            peeks.push(store.peek(request));
-            poll_once(peeks.last_mut().unwrap());
-            match step {
-                0 => changes.push(store.release(request.reserving(), reserved)),
-                1 => changes.push(store.refund(request, charged)),
-                2 => charges.push(store.acquire(request)),
-                3 => poll_once(&mut block),
-                4 => changes.push(store.unblock(request)),
-                _ => charges.push(store.acquire(request)),
-            }
-            let (change, charge) = (changes.last_mut(), charges.last_mut());
-            match step {
-                0 | 1 | 4 => poll_once(change.unwrap()),
-                2 | 5 => poll_once(charge.unwrap()),
-                _ => {}
-            }
+        // Whoever comes now waits until the first is answered.
+        let told = |verdict: Verdict| (verdict.allowed, verdict.remaining);
+        let peek = || async { told(store.peek(request).await.unwrap()) };
+        let other = Request::new(noise.as_bytes(), algorithm, &limits);
+        let mut asked: Vec<Pin<Box<dyn Future<Output = (bool, u64)>>>> = vec![
+            Box::pin(async { told(store.acquire(other).await.unwrap()) }),
+            Box::pin(peek()),
+            Box::pin(async { (store.release(request.reserving(), reserved).await.unwrap(), 0) }),
+            Box::pin(peek()),
+            Box::pin(async { (store.refund(request, charged).await.unwrap(), 0) }),
+            Box::pin(peek()),
+            Box::pin(peek()),
+            Box::pin(async { told(store.acquire(request).await.unwrap()) }),
+            Box::pin(peek()),
+            Box::pin(async { (store.block(request, MINUTE).await.is_ok(), 0) }),
+            Box::pin(peek()),
+            Box::pin(async { (store.unblock(request).await.unwrap(), 0) }),
+            Box::pin(async { told(store.acquire(request).await.unwrap()) }),
+            Box::pin(peek()),
+        ];
+        for answer in &mut asked {
+            assert!(answer.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         }
-        peeks.push(store.peek(request));
-        poll_once(peeks.last_mut().unwrap());
-
-        assert!(first.await.unwrap().allowed);
         let mut seen = Vec::new();
-        for peek in peeks {
-            let Verdict { allowed, remaining, .. } = peek.await.unwrap();
-            seen.push((allowed, remaining));
+        for answer in asked {
+            seen.push(answer.await);
         }
-        let expected = [(true, 8), (true, 9), (true, 10), (true, 9), (false, 9), (true, 9), (true, 8)];
+        let done = (true, 0);
+        let expected = [
+            (true, 9),
+            (true, 8),
+            done,
+            (true, 9),
+            done,
+            (true, 10),
+            (true, 10),
+            (true, 9),
+            (true, 9),
+            done,
+            (false, 9),
+            done,
+            (true, 8),
+            (true, 8),
+        ];
         assert_eq!(seen, expected, "{algorithm}");
-        for change in changes {
-            assert!(change.await.unwrap(), "{algorithm}");
-        }
-        for charge in charges {
-            assert!(charge.await.unwrap().allowed, "{algorithm}");
-        }
-        block.await.unwrap();
         let sent = calls(&server) - before;
         assert!(sent <= 4, "{algorithm}: {sent} calls");
     }
