@@ -7,6 +7,7 @@
 mod support;
 
 mod connection;
+mod earlier_release;
 mod formats;
 mod group_commit;
 mod listing;
