@@ -10,7 +10,7 @@ use std::task::{Context, Waker};
 
 use super::{MINUTE, number_of};
 use crate::support::redis::RedisServer;
-use ratelimit_runtime::store::{Answer, Request, Verdict};
+use ratelimit_runtime::store::{Request, Verdict};
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
 use tokio::task::JoinSet;
 
@@ -29,11 +29,6 @@ pub(super) async fn on(server: &RedisServer) -> Arc<RedisStore> {
     let store = Arc::new(RedisStore::new(&server.url()).unwrap().deny_cache(false));
     store.ready().await.unwrap();
     store
-}
-
-/// Polls once: the question is on its way, or waits for the next call.
-pub(super) fn poll_once<T: Unpin>(answer: &mut Answer<'_, T>) {
-    assert!(Pin::new(answer).poll(&mut Context::from_waker(Waker::noop())).is_pending());
 }
 
 #[tokio::test]

@@ -175,11 +175,11 @@ async fn run(
 ) -> Result<Value, StoreError> {
     let call = |in_full, number| {
         let mut packed = Vec::new();
-        let mut call = ScriptCall::begin(&mut packed, script, in_full, questions.len());
+        let mut call = ScriptCall::begin(&mut packed, script, in_full, questions.len(), questions.len());
         for (key, _) in questions {
             call.argument(key);
         }
-        call.head(now, number);
+        call.head(number, now);
         for (_, question) in questions {
             call.argument(question);
         }

@@ -194,7 +194,7 @@ impl Batches {
                     if batch.sections.len() == max_sections {
                         break;
                     }
-                    batch.sections.push(Section { key: index, members: MemberList::default() });
+                    batch.begin_section(index);
                 }
                 let Some(section) = batch.sections.last_mut() else { break };
                 self.members.send(&mut key.waiting, &mut section.members);

@@ -69,9 +69,9 @@ impl KeyCharge<'_> {
     pub(crate) fn alone(&self, in_full: bool) -> Commands {
         let call = |number: Number| {
             let mut packed = Vec::new();
-            let mut call = ScriptCall::begin(&mut packed, self.script, in_full, 1);
+            let mut call = ScriptCall::begin(&mut packed, self.script, in_full, 1, 1);
             call.argument(self.key);
-            call.head(self.terms.now, number);
+            call.head(number, self.terms.now);
             call.argument(&self.terms.packed);
             packed
         };

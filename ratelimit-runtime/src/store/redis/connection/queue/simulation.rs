@@ -17,7 +17,7 @@ use crate::error::StoreError;
 use crate::rule::Limit;
 use crate::store::redis::batching::charge::{ChargeTerms, KeyCharge, SectionSharing};
 use crate::store::redis::scripts::operation::Operation;
-use crate::store::redis::scripts::protocol::CALLS;
+use crate::store::redis::scripts::protocol::{CALLS, COVERS};
 use crate::store::redis::scripts::script::{self, Script};
 use crate::store::redis::wire::commands::{CallError, Reply};
 use crate::store::redis::wire::resp::{Parsed, parse};
@@ -200,8 +200,8 @@ impl World {
         let name = String::from_utf8(arguments[1].clone()).unwrap();
         let count: usize = String::from_utf8(arguments[2].clone()).unwrap().parse().unwrap();
         let (keys, rest) = arguments[3..].split_at(count);
-        let ([clock, number], questions) = rest.split_first_chunk().unwrap();
-        assert_eq!(questions.len(), count);
+        let (head, questions) = rest.split_first().unwrap();
+        let (number, clock) = head.split_at(8);
         let is_log = [script(true).sha1(), script(true).source()].contains(&name.as_str());
         match arguments[0].as_slice() {
             b"EVAL" => {
@@ -216,17 +216,29 @@ impl World {
             }
             other => assert_eq!(other, b"EVALSHA"),
         }
-        let now = (!clock.is_empty()).then(|| String::from_utf8(clock.clone()).unwrap().parse().unwrap());
-        let mut reply = number.clone();
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number")]
+        let now = (!clock.is_empty()).then(|| f64::from_le_bytes(clock.try_into().unwrap()) as u64);
+        let mut reply = number.to_vec();
         let served = keys.iter().map(|key| (is_log, key.clone())).collect();
         self.calls += 1;
         // Every third call would keep the server too long.
         let mut budget =
             Budget { most: if self.calls.is_multiple_of(3) { 2 } else { u16::MAX }, later: HashMap::new() };
-        for (key, question) in keys.iter().zip(questions) {
+        let mut covered = 0;
+        let mut asked = Vec::new();
+        for question in questions {
+            let covers = usize::from(u16::from_le_bytes(question[COVERS].try_into().unwrap()));
+            let first = if covers == 0 { covered - 1 } else { covered };
+            covered += covers;
+            asked.extend(keys[first..covered].iter().map(|key| (key, question)));
+        }
+        assert_eq!(covered, count, "each key is covered once");
+        assert!(self.shares_calls() || count == 1, "keys are distinct");
+        let is_alone = asked.len() == 1;
+        for (key, question) in asked {
             let record = self.decide(is_log, key, question, now, &mut budget);
             let failed = record.first() == Some(&128);
-            if failed && count == 1 {
+            if failed && is_alone {
                 let message = b"-WRONGTYPE Operation against a key\r\n";
                 self.served.push_back((served, message.to_vec()));
                 return;
@@ -240,7 +252,7 @@ impl World {
     fn decide(&mut self, is_log: bool, key: &[u8], question: &[u8], now: Option<u64>, budget: &mut Budget) -> Vec<u8> {
         let all = u16::from_le_bytes(question[CALLS].try_into().unwrap());
         let number = |at: usize| f64::from_le_bytes(question[at..at + 8].try_into().unwrap());
-        let (cost, max) = (number(4), number(29));
+        let (cost, max) = (number(7), number(31));
         let order = &self.order[&(is_log, key.to_vec())];
         let peeks = question[0] == PEEK;
         // An error is for all who ask.
@@ -263,7 +275,7 @@ impl World {
         for caller in asked {
             let asked = &self.callers[*caller].terms;
             let mut packed = asked.packed.clone();
-            packed[CALLS].copy_from_slice(&question[CALLS]);
+            packed[CALLS.start..COVERS.end].copy_from_slice(&question[CALLS.start..COVERS.end]);
             assert_eq!((packed.as_slice(), asked.now), (question, now), "each is asked what it asked, in order");
             assert!(all == 1 || matches!(asked.sharing, SectionSharing::Calls { .. }));
         }
