@@ -24,8 +24,8 @@ const HOUR: u64 = 60 * MINUTE;
 /// What may go through Lua in one call. A copy of 64 KB takes far less than 250 µs.
 const MOST_BYTES: usize = 64 * 1024;
 /// Six refunds of one key share a call: each is loaded by two, looks for its entry in up to 16
-/// steps, and marks it in the entry, the sums and the head. (A refusal goes past entries three times
-/// for each of two limits, with nine commands each time, and has a call to itself.)
+/// steps, and marks it in the entry, the sums and the head. (A refusal goes past entries three
+/// times for each of two limits, with nine commands each time, and has a call to itself.)
 const MOST_COMMANDS: usize = 6 * (2 + 16 + 4);
 /// Redis itself copies a string of this length at most, to give back the room it has added of its
 /// own accord.
