@@ -202,7 +202,7 @@ fn an_explicit_name_with_colons_is_that_rule_and_no_other() {
 
     assert_eq!(keys_of(&json(&[&["list", "api::v1"], &flags[..]].concat())), ["<alice>"]);
     assert_eq!(json(&[&["reset", "api::v1", "alice"], &flags[..]].concat())["changed"], true);
-    assert_eq!(server.cli(&["KEYS", "*alice*"]), "rl1:sw-3600s:api.v1:<alice>");
+    assert_eq!(server.cli(&["KEYS", "*alice*"]), "rl2:sw-3600s:api.v1:<alice>");
     // A path in the words of the code is told what its name is.
     for command in [&["reset", "shop::send", "bob"][..], &["block", "shop::send", "bob", "--for", "1m"]] {
         let printed = says(&[command, &flags].concat());
@@ -332,7 +332,7 @@ fn what_is_wrong_is_said_and_nothing_is_changed() {
         assert!(stderr.contains(expected) && output.stdout.is_empty(), "{args:?}: {stderr}");
     }
     assert_eq!(connections(), before + 1, "nobody but this test has asked Redis");
-    assert_eq!(server.cli(&["KEYS", "*"]), "rl1:sw-3600s:login:<alice>");
+    assert_eq!(server.cli(&["KEYS", "*"]), "rl2:sw-3600s:login:<alice>");
 
     let login = ["peek", "login", "alice", "--limits", "5/1h"];
     for (url, expected) in

@@ -183,9 +183,9 @@ async fn a_key_of_another_type_is_reported_also_under_allow() {
     let server = RedisServer::start();
     let builder = RateLimiter::builder().redis(&server.url()).prefix("taken").timeout(Duration::from_secs(5));
     let limiter = builder.on_unavailable(Allow).build().unwrap();
-    server.cli(&["SET", "taken:rl1:sw-3600s:outage:", "something else"]);
+    server.cli(&["SET", "taken:rl2:sw-3600s:outage:", "something else"]);
     assert_misconfigured(limiter.acquire(&RULE, &Key::global()).await, "prefix");
-    assert_eq!(server.cli(&["GET", "taken:rl1:sw-3600s:outage:"]), "something else", "it was left alone");
+    assert_eq!(server.cli(&["GET", "taken:rl2:sw-3600s:outage:"]), "something else", "it was left alone");
     assert!(!limiter.acquire(&RULE, &Key::of("other")).await.unwrap().is_degraded());
 }
 

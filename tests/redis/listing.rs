@@ -212,7 +212,7 @@ async fn what_no_key_can_be_is_left_out() {
     let limiter = strict().redis(&server.url()).build().unwrap();
     let _ = limiter.acquire(&RULE, &Key::of("alice")).await.unwrap();
     for foreign in [&b"{tag}"[..], b"<open", b"\xff", b"<a>%plain", b"<a>\n"] {
-        server.cli(&[b"SET", &[b"rl1:sw-3600s:login:", foreign].concat()[..], b"x"]);
+        server.cli(&[b"SET", &[b"rl2:sw-3600s:login:", foreign].concat()[..], b"x"]);
     }
     assert_eq!(rest(&mut limiter.keys(&RULE)).await, BTreeSet::from([Key::of("alice")]));
 }

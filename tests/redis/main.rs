@@ -7,6 +7,7 @@
 mod support;
 
 mod connection;
+mod earlier_release;
 mod formats;
 mod group_commit;
 mod listing;
@@ -22,6 +23,7 @@ mod scriptfree;
 mod sentinel;
 mod sentinel_views;
 mod settings;
+mod shared_calls;
 mod stored_bytes;
 mod tls;
 mod workers;

@@ -19,7 +19,7 @@ pub use self::algorithm::Algorithm;
 pub(crate) use self::algorithm::PlainCommands;
 pub(crate) use self::known_by::KnownBy;
 pub use self::limit::{InvalidLimit, Limit};
-pub(crate) use self::name::{FORMAT, Name, escape, from_type_path, push_head};
+pub(crate) use self::name::{FORMATS, Name, escape, from_type_path, push_head};
 pub use self::on_unavailable::OnUnavailable;
 pub use self::policy::Policy;
 pub(crate) use self::policy::{Policies, checked};

@@ -113,8 +113,8 @@ impl Reference {
                 counters.current += cost;
             }
             Model::TokenBucket(tokens) => {
-                let window = u128::from(limit.window_us());
-                *tokens = Tokens { missing: tokens.missing(now, limit) + u128::from(cost) * window, at: now };
+                let cost = u128::from(cost) * u128::from(limit.window_us());
+                *tokens = Tokens { missing: tokens.missing(now, limit) + cost, at: now, max: limit.max() };
             }
             Model::LeakyBucket(arrival) => {
                 let start = arrival.under(limit).max(u128::from(now) * u128::from(limit.max()));
@@ -216,11 +216,15 @@ impl Counters {
 struct Tokens {
     missing: u128,
     at: u64,
+    max: u64,
 }
 
 impl Tokens {
+    /// Under another rate, a whole number of tokens was.
     fn missing(self, now: u64, limit: Limit) -> u128 {
-        self.missing.saturating_sub(u128::from(now - self.at) * u128::from(limit.max()))
+        let window = u128::from(limit.window_us());
+        let missing = if self.max == limit.max() { self.missing } else { self.missing.div_ceil(window) * window };
+        missing.saturating_sub(u128::from(now - self.at) * u128::from(limit.max()))
     }
 }
 

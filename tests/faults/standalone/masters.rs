@@ -85,7 +85,7 @@ pub(crate) async fn promoted_without_the_last_writes() -> Row {
     let limiter = one_by_one(&pair.name.url()).await;
     let rule = Rule::new("lost", Limit::per_minute(6));
     assert_eq!(admitted(&limiter, &rule, 3).await, 3);
-    assert!(eventually(|| pair.replica.cli(&["ZCARD", "rl1:sw-60s:lost:"]) == "3"));
+    assert!(eventually(|| pair.replica.cli(&["ZCARD", "rl2:sw-60s:lost:"]) == "3"));
     load.fault();
     pair.cut();
     assert_eq!(admitted(&limiter, &rule, 2).await, 2, "these are lost");

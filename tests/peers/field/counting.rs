@@ -13,7 +13,7 @@ async fn fifty_thousand_calls_in_a_burst_all_count() {
     let rule = |max| Rule::new("burst", Limit::per_hour(max));
     assert_eq!(burst(&[&limiter], rule(50_002), &Key::global(), CALLS).await, CALLS);
     assert_eq!(limiter.peek(&rule(50_002), &Key::global()).await.unwrap().remaining(), 2);
-    let bytes = server.number(&["STRLEN", &format!("{prefix}:rl1:sw-3600s:burst:")]);
+    let bytes = server.number(&["STRLEN", &format!("{prefix}:rl2:sw-3600s:burst:")]);
     assert!(bytes > 12 * 50_000, "50,000 entries do not fit into {bytes} bytes");
     assert_eq!(limiter.acquire(&rule(50_002), &Key::global()).await.unwrap().remaining(), 1);
     assert!(admits(&limiter, &rule(50_002), &Key::global()).await);
@@ -145,7 +145,7 @@ async fn refused_calls_are_not_recorded() {
     let server = shared();
     let (limiter, clock, prefix) = on_redis_with_clock(server);
     let rule = Rule::new("refused", Limit::per_minute(5));
-    let stored = format!("{prefix}:rl1:sw-60s:refused:");
+    let stored = format!("{prefix}:rl2:sw-60s:refused:");
     for _ in 0..5 {
         assert!(admits(&limiter, &rule, &Key::global()).await);
     }

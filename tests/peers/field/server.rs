@@ -29,7 +29,7 @@ async fn an_error_of_the_store_is_never_a_refusal() {
     let (limiter, prefix) = on_redis(&server);
     let rule = Rule::new("errors", Limit::per_minute(1)).with_timeout(Duration::from_millis(500));
     let foreign = Key::of("foreign");
-    server.cli(&["SET", &format!("{prefix}:rl1:sw-60s:errors:<foreign>"), "text"]);
+    server.cli(&["SET", &format!("{prefix}:rl2:sw-60s:errors:<foreign>"), "text"]);
     let error = limiter.acquire(&rule, &foreign).await.unwrap_err();
     assert!(matches!(error, RateLimitError::Misconfigured(_)), "{error:?}");
     assert!(error.decision().is_none() && error.retry_after().is_none());

@@ -1,7 +1,7 @@
 //! Algorithms that keep a few numbers per limit: what they have in common.
 
 pub(super) mod arithmetic;
-pub(super) mod low_water;
+pub(super) mod refund;
 mod reservations;
 
 use smallvec::SmallVec;
@@ -35,6 +35,13 @@ pub(crate) trait Counter: Copy + Default {
     /// Charges; the numbers are at `now`.
     fn charge(&mut self, limit: &Limit, cost: u64, now: u64);
 
+    /// Whether charges so far were made at a rate that this limit no longer has, which makes them
+    /// void for refunds.
+    #[inline]
+    fn is_at_another_rate(&self, _: &Limit) -> bool {
+        false
+    }
+
     /// Gives back up to `cost` of a charge made at `ticket`, as far as it still counts; the newest
     /// charge was made at `newest`, and the numbers are at `now`. Says whether anything of it did.
     fn refund(&mut self, limit: &Limit, cost: u64, ticket: u64, newest: u64, now: u64) -> bool;
@@ -49,12 +56,14 @@ pub(crate) struct Counters<C> {
     each: SmallVec<[C; 1]>,
     /// The time of the newest charge.
     charged: u64,
+    /// The first ticket that can be refunded: charges before were made at another rate.
+    first: u64,
     reservations: ReservedCost,
 }
 
 impl<C> Default for Counters<C> {
     fn default() -> Self {
-        Self { each: SmallVec::new(), charged: 0, reservations: ReservedCost::default() }
+        Self { each: SmallVec::new(), charged: 0, first: 0, reservations: ReservedCost::default() }
     }
 }
 
@@ -136,6 +145,9 @@ impl<C: Counter> Counters<C> {
     #[inline]
     fn change(&mut self, demand: &Demand<'_>, now: u64, mut change: impl FnMut(&mut C, &Limit)) {
         if let ([limit], [counter]) = (demand.limits, self.each.as_mut_slice()) {
+            if counter.is_at_another_rate(limit) {
+                self.first = self.charged + 1;
+            }
             *counter = counter.at(limit, now);
             change(counter, limit);
             return;
@@ -144,6 +156,9 @@ impl<C: Counter> Counters<C> {
             self.each.resize(demand.limits.len(), C::default());
         }
         for (counter, limit) in self.each.iter_mut().zip(demand.limits) {
+            if counter.is_at_another_rate(limit) {
+                self.first = self.charged + 1;
+            }
             *counter = counter.at(limit, now);
             change(counter, limit);
         }
@@ -229,6 +244,10 @@ impl<C: Counter> AlgorithmState for Counters<C> {
     }
 
     fn refund(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {
+        let mut limits = demand.limits.iter().zip(&self.each);
+        if ticket < self.first || limits.any(|(limit, counter)| counter.is_at_another_rate(limit)) {
+            return false;
+        }
         let mut any = false;
         let refunded = self.brought(demand.limits, now).map(|(limit, mut counter)| {
             any |= counter.refund(limit, demand.cost, ticket, self.charged, now);

@@ -6,8 +6,8 @@
 //! lose nothing. An interval of one window sees at most `burst + max − 1`.
 
 use super::counter::Counter;
-use super::counter::arithmetic::mul_div_rem;
-use super::counter::low_water::{LowWater, less};
+use super::counter::arithmetic::{less, mul_div_rem};
+use super::counter::refund::refundable;
 use super::status::LimitStatus;
 use crate::rule::Limit;
 
@@ -20,21 +20,10 @@ pub(crate) const LUA: super::Lua = super::Lua {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LeakyBucket {
     arrival: u64,
-    /// In `parts`-ths of a microsecond.
+    /// In `max`-ths of a microsecond.
     rest: u64,
-    /// The `max` of the newest charge, which `rest` is counted in.
-    parts: u64,
-    /// Of the time until it runs empty, as far as all charges since had the same `max`.
-    low_water: LowWater,
-}
-
-impl LeakyBucket {
-    /// The arrival time under this `max`. Another rate counts in other parts: the next whole
-    /// microsecond never admits more.
-    #[inline]
-    fn under(&self, max: u64) -> (u64, u64) {
-        if self.parts == max { (self.arrival, self.rest) } else { (self.arrival + u64::from(self.rest > 0), 0) }
-    }
+    /// The limit's, when this was written.
+    max: u64,
 }
 
 /// A backlog in tokens, rounded up.
@@ -46,51 +35,51 @@ fn tokens(backlog: u64, rest: u64, limit: &Limit) -> u64 {
 
 impl Counter for LeakyBucket {
     #[inline]
-    fn at(self, _: &Limit, now: u64) -> Self {
-        if self.arrival < now { Self { arrival: now, rest: 0, ..self } } else { self }
+    fn at(self, limit: &Limit, now: u64) -> Self {
+        let max = limit.max();
+        if self.arrival < now {
+            Self { arrival: now, rest: 0, max }
+        } else if self.max == max {
+            self
+        } else {
+            // Another rate counts in other parts: the next whole microsecond never admits more.
+            Self { arrival: self.arrival + u64::from(self.rest > 0), rest: 0, max }
+        }
     }
 
-    #[allow(clippy::inline_always, reason = "the low water, which is most of it, is then not copied")]
-    #[inline(always)]
+    #[inline]
     fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus {
-        let (arrival, arrival_rest) = self.under(limit.max());
-        let backlog = arrival - now;
+        let backlog = self.arrival - now;
         let (time, rest) = mul_div_rem(limit.capacity().saturating_sub(cost), limit.window_us(), limit.max());
-        let tokens = tokens(backlog, arrival_rest, limit);
-        let wait = (backlog + u64::from(arrival_rest > rest)).saturating_sub(time);
+let tokens = tokens(backlog, self.rest, limit);
+        let wait = (backlog + u64::from(self.rest > rest)).saturating_sub(time);
         LimitStatus { wait, exceeded: wait > 0, remaining: limit.capacity().saturating_sub(tokens) }
     }
 
     fn used(&self, limit: &Limit, now: u64) -> u64 {
-        let (arrival, rest) = self.under(limit.max());
-        tokens(arrival - now, rest, limit)
+        tokens(self.arrival - now, self.rest, limit)
     }
 
     #[inline]
-    fn charge(&mut self, limit: &Limit, cost: u64, now: u64) {
+    fn charge(&mut self, limit: &Limit, cost: u64, _: u64) {
+        let (time, rest) = mul_div_rem(cost, limit.window_us(), limit.max());
         let parts = limit.max().max(1);
-        let (arrival, arrival_rest) = self.under(parts);
-        if (arrival, arrival_rest) == (now, 0) || self.parts != parts {
-            self.low_water.start(now);
-        } else {
-            self.low_water.charge((arrival - now, arrival_rest), now, limit.window_us());
-        }
-        let (time, rest) = mul_div_rem(cost, limit.window_us(), parts);
-        self.arrival = arrival + time + (arrival_rest + rest) / parts;
-        self.rest = (arrival_rest + rest) % parts;
-        self.parts = parts;
+        self.arrival += time + (self.rest + rest) / parts;
+        self.rest = (self.rest + rest) % parts;
+    }
+
+    #[inline]
+    fn is_at_another_rate(&self, limit: &Limit) -> bool {
+        self.max != limit.max()
     }
 
     fn refund(&mut self, limit: &Limit, cost: u64, ticket: u64, newest: u64, now: u64) -> bool {
-        // Charges before another `max` are behind the low water, so these are the parts that it was
-        // charged in.
-        let parts = self.parts.max(1);
-        let backlog = (self.arrival - now, self.rest);
+        let parts = limit.max();
         let charged = mul_div_rem(cost, limit.window_us(), parts);
-        let amount = self.low_water.since(ticket, newest).min(charged).min(backlog);
+        let backlog = (self.arrival - now, self.rest);
+        let amount = refundable(charged, (now.saturating_sub(ticket), 0), parts, ticket, newest).min(backlog);
         let (left, rest) = less(backlog, amount, parts);
         (self.arrival, self.rest) = (now + left, rest);
-        self.low_water.refund(amount, parts, ticket, newest);
         amount > (0, 0)
     }
 

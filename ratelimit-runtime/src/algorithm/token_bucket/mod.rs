@@ -5,8 +5,8 @@
 //! tokens (`burst + max` if both its ends count).
 
 use super::counter::Counter;
-use super::counter::arithmetic::mul_div_rem;
-use super::counter::low_water::{LowWater, less};
+use super::counter::arithmetic::{less, mul_div_rem};
+use super::counter::refund::refundable;
 use super::status::LimitStatus;
 use crate::rule::Limit;
 
@@ -22,20 +22,25 @@ pub(crate) struct TokenBucket {
     missing: u64,
     rest: u64,
     at: u64,
-    /// Of what is missing.
-    low_water: LowWater,
+    /// The limit's, when this was written.
+    max: u64,
 }
 
 impl Counter for TokenBucket {
     #[inline]
     fn at(self, limit: &Limit, now: u64) -> Self {
         let refilled = mul_div_rem(now.saturating_sub(self.at), limit.max(), limit.window_us());
-        let (missing, rest) = less((self.missing, self.rest), refilled, limit.window_us());
-        Self { missing, rest, at: now, ..self }
+        let missing = if self.is_at_another_rate(limit) {
+            // As the leaky bucket, and on Redis, where the parts depend on `max`.
+            (self.missing + u64::from(self.rest > 0), 0)
+        } else {
+            (self.missing, self.rest)
+        };
+        let (missing, rest) = less(missing, refilled, limit.window_us());
+        Self { missing, rest, at: now, max: limit.max() }
     }
 
-    #[allow(clippy::inline_always, reason = "the low water, which is most of it, is then not copied")]
-    #[inline(always)]
+    #[inline]
     fn status(&self, limit: &Limit, cost: u64, _: u64) -> LimitStatus {
         let needed = self.missing + u64::from(self.rest > 0);
         let wait = match (self.missing + cost).checked_sub(limit.capacity()) {
@@ -50,20 +55,21 @@ impl Counter for TokenBucket {
     }
 
     #[inline]
-    fn charge(&mut self, limit: &Limit, cost: u64, now: u64) {
-        if (self.missing, self.rest) == (0, 0) {
-            self.low_water.start(now);
-        } else {
-            self.low_water.charge((self.missing, self.rest), now, limit.window_us());
-        }
+    fn charge(&mut self, _: &Limit, cost: u64, _: u64) {
         self.missing += cost;
     }
 
-    fn refund(&mut self, limit: &Limit, cost: u64, ticket: u64, newest: u64, _: u64) -> bool {
+    #[inline]
+    fn is_at_another_rate(&self, limit: &Limit) -> bool {
+        self.max != limit.max()
+    }
+
+    fn refund(&mut self, limit: &Limit, cost: u64, ticket: u64, newest: u64, now: u64) -> bool {
+        let parts = limit.window_us();
+        let refilled = mul_div_rem(now.saturating_sub(ticket), limit.max(), parts);
         let missing = (self.missing, self.rest);
-        let amount = self.low_water.since(ticket, newest).min((cost, 0)).min(missing);
-        (self.missing, self.rest) = less(missing, amount, limit.window_us());
-        self.low_water.refund(amount, limit.window_us(), ticket, newest);
+        let amount = refundable((cost, 0), refilled, parts, ticket, newest).min(missing);
+        (self.missing, self.rest) = less(missing, amount, parts);
         amount > (0, 0)
     }
 

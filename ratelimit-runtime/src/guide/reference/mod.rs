@@ -2,8 +2,9 @@
 //!
 //! - [The attribute](attribute): its arguments, their defaults and bounds, the grammar of keys.
 //! - [The algorithms](algorithms): what each counts, promises and takes; what works where.
-//! - [Redis](redis): URLs, settings, permissions. [What is stored](redis_format). [When it is
-//!   full](memory_pressure). [When it fails](failures).
+//! - [Redis](redis): URLs, settings, permissions. [What is stored](redis_format), and [what faults
+//!   make of it](redis_format_faults). [When it is full](memory_pressure). [When it
+//!   fails](failures).
 //! - [Observability](observability): metrics, alerts, events.
 //! - [Performance](performance): what a check costs, beside what else people use.
 //! - [The expansions](expansion): what the attribute makes of a function.
@@ -36,3 +37,6 @@ pub mod redis {}
 
 #[doc = include_str!("redis_format.md")]
 pub mod redis_format {}
+
+#[doc = include_str!("redis_format_faults.md")]
+pub mod redis_format_faults {}

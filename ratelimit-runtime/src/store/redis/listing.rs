@@ -38,6 +38,6 @@ mod tests {
 
     #[test]
     fn a_pattern_takes_every_character_for_itself() {
-        assert_eq!(beginning_with(b"rl1:sw-60s:a*[b]?\\:"), b"rl1:sw-60s:a\\*\\[b\\]\\?\\\\:*");
+        assert_eq!(beginning_with(b"rl2:sw-60s:a*[b]?\\:"), b"rl2:sw-60s:a\\*\\[b\\]\\?\\\\:*");
     }
 }

@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn keys_are_utf8() {
         let key = |bytes: &[u8]| String::from_utf8(key(&Request::new(bytes, Algorithm::LeakyBucket, &[])));
-        assert_eq!(key(b"rl1:lb-60s:a:<x>").as_deref(), Ok("rl1:lb-60s:a:<x>%cell"));
+        assert_eq!(key(b"rl2:lb-60s:a:<x>").as_deref(), Ok("rl2:lb-60s:a:<x>%cell"));
         assert_eq!(key(b"a\xff").as_deref(), Ok("61ff%cellhex"));
     }
 }
