@@ -13,7 +13,7 @@ use crate::rule::Limit;
 
 #[cfg(feature = "redis")]
 pub(crate) const LUA: super::Lua = super::Lua {
-    quick: &[include_str!("quick.lua")],
+    quick: &[include_str!("quick.lua"), super::counter::BUCKET, super::counter::QUICK],
     full: &[super::counter::ARITHMETIC, super::counter::FULL, include_str!("full.lua")],
 };
 
@@ -34,6 +34,8 @@ fn tokens(backlog: u64, rest: u64, limit: &Limit) -> u64 {
 }
 
 impl Counter for LeakyBucket {
+    const DRAINS: bool = true;
+
     #[inline]
     fn at(self, limit: &Limit, now: u64) -> Self {
         let max = limit.max();
@@ -51,7 +53,7 @@ impl Counter for LeakyBucket {
     fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus {
         let backlog = self.arrival - now;
         let (time, rest) = mul_div_rem(limit.capacity().saturating_sub(cost), limit.window_us(), limit.max());
-let tokens = tokens(backlog, self.rest, limit);
+        let tokens = tokens(backlog, self.rest, limit);
         let wait = (backlog + u64::from(self.rest > rest)).saturating_sub(time);
         LimitStatus { wait, exceeded: wait > 0, remaining: limit.capacity().saturating_sub(tokens) }
     }

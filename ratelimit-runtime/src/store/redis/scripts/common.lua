@@ -3,22 +3,24 @@
 local OPERATIONS = { 'acquire', 'reserve', 'peek', 'refund', 'release', 'commit', 'block', 'unblock' }
 
 local function read(question)
-  local operation, layout, _, _, n, cost, block = parse('<BBI2I2Bdd', question)
+  local operation, layout, _, _, n, cost, block, longest_block = parse('<BBI2I2Bddd', question)
   local request = {
     operation = OPERATIONS[operation] or 'do ' .. operation,
     layout = layout % 16,
     cost = cost,
     block = block,
+    longest_block = longest_block,
     ticket = #question >= 39 + 32 * n and parse('<d', question, 32 + 32 * n) or 0,
     n = n,
     max = {},
     window = {},
     capacity = {},
+    divisor = {},
     longest = 0,
   }
   for i = 1, n do
     local window
-    request.max[i], window, request.capacity[i] = parse('<ddd', question, 32 * i)
+    request.max[i], window, request.capacity[i], request.divisor[i] = parse('<dddd', question, 32 * i)
     request.window[i] = window
     if window > request.longest then
       request.longest = window

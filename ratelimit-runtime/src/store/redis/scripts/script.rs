@@ -68,8 +68,8 @@ pub(crate) static ALL_OR_NONE: LazyLock<Script> = LazyLock::new(|| {
         let questions = parts.questions();
         let _ = write!(
             answers,
-            "do\nlocal full\nanswers[{number}] = function(KEYS, ARGV)\n{questions}\
-             return table.concat(records)\nend\nend\n",
+            "do\nlocal full\nanswers[{number}] = function(KEYS, ARGV)\n\
+             local number = ''\n{questions}end\nend\n",
         );
         answers
     });
@@ -103,8 +103,7 @@ impl Parts {
 
     /// The script with these parts, which answers questions on keys one by one.
     pub(crate) fn script(&self) -> String {
-        let reply = "return count == 1 and number .. records[1] or number .. table.concat(records)\n";
-        [text!("head.lua"), "local full\n", &self.questions(), reply].concat()
+        [text!("head.lua"), "local full\n", &self.questions()].concat()
     }
 
     fn questions(&self) -> String {
