@@ -328,7 +328,8 @@ local function counters(algorithm)
       -- What is more is charged until twice the capacity is used.
       local debt, dropped, charges = actual - stays, 0, {}
       for i = 1, n do
-        local _, free = algorithm.status(x[i], y[i], z[i], is_bucket and a[i] or 2 * max[i], b[i], 2 * capacity[i], 0, at)
+        local most = math.min(2 * (is_bucket and capacity or max)[i], MOST_COUNTED)
+        local _, free = algorithm.status(x[i], y[i], z[i], is_bucket and a[i] or most, b[i], most, 0, at)
         free = math.max(free - current - previous - stays, 0)
         charges[i] = stays + math.min(debt, free)
         dropped = math.max(dropped, debt - free)

@@ -142,7 +142,7 @@ impl<C: Counter> Counters<C> {
         let (open, mut dropped) = (reservations.open(), 0);
         self.keep(demand, reservations, now, |counter, limit| {
             let used = counter.used(limit, now) + open + cost;
-            let free = (2 * demand.algorithm.capacity(limit)).saturating_sub(used);
+            let free = demand.most_used(limit).saturating_sub(used);
             counter.charge(limit, cost + debt.min(free), now);
             dropped = dropped.max(debt.saturating_sub(free));
         });

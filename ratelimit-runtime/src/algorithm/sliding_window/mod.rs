@@ -347,7 +347,7 @@ impl AlgorithmState for Log {
         self.advance(demand.limits, now);
         let free = demand.limits.iter().enumerate().map(|(index, limit)| {
             let skip = self.views.get(index).map_or(0, |view| view.skip);
-            (2 * limit.max()).saturating_sub(self.total.since(self.sums(skip)).cost)
+            demand.most_used(limit).saturating_sub(self.total.since(self.sums(skip)).cost)
         });
         let charged = cost.min(free.min().unwrap_or(0));
         if charged > 0 {

@@ -332,7 +332,7 @@ local function ring_commit_actual(log, request, at, gone)
   end
   local debt, free = request.actual - (changed[2] or 0), math.huge
   for i = 1, request.n do
-    free = math.min(free, math.max(2 * request.max[i] - log.used[i], 0))
+    free = math.min(free, math.max(math.min(2 * request.max[i], MOST_COUNTED) - log.used[i], 0))
   end
   local charged = math.min(debt, free)
   if charged > 0 then

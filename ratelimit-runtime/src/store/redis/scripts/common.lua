@@ -36,6 +36,9 @@ local function digits(number)
   return string.format('%.0f', number)
 end
 
+-- The largest count, which is the most that a limit may owe as well.
+local MOST_COUNTED = 4503599627370495
+
 -- The longest wait for a call that is refused only because of open reservations.
 local RESERVED_WAIT = 50000
 
