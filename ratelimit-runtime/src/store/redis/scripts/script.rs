@@ -113,13 +113,11 @@ impl Parts {
     /// The text with a section in the place of each line that names one.
     fn insert(&self, text: &str) -> String {
         text.lines().fold(String::new(), |mut whole, line| {
-            match line.trim_start().strip_prefix("-- INSERT ") {
-                Some(name) => whole += &self.insert(&self.section(name)),
-                None => {
-                    whole += line;
-                    whole.push('\n');
-                }
+            if let Some(name) = line.trim_start().strip_prefix("-- INSERT ") {
+                return whole + &self.insert(&self.section(name));
             }
+            whole += line;
+            whole.push('\n');
             whole
         })
     }
