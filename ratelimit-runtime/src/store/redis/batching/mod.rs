@@ -9,7 +9,7 @@ pub(super) mod charge;
 pub(super) mod fuzzing;
 pub(super) mod in_flight_limit;
 pub(super) mod members;
-mod records;
+pub(super) mod records;
 
 /// An empty slab keeps capacity for this many values; more is given back after a flood.
 const KEPT: usize = 1024;
