@@ -1,5 +1,5 @@
-//! Stacked groups of callers that come at the same time share calls: few are sent, and each group is
-//! decided as if it had come alone, all or none.
+//! Stacked groups of callers that come at the same time share calls: few are sent, and each group
+//! is decided as if it had come alone, all or none.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 

@@ -6,9 +6,9 @@
 --         another they are asked, in two bytes each; then the questions, one for each key of such a
 --         group, to acquire or to reserve by one call
 --
--- Reply   for each group a record for each of its keys; or one record alone, with flags of 64 if the
---         group is put off, or of 128 if it has failed. Then none of its keys has been charged. One
---         group fails as a whole
+-- Reply   for each group a record for each of its keys; or one record alone, with flags of 64 if
+--         the group is put off, or of 128 if it has failed. Then none of its keys has been charged.
+--         A group that is alone in its call fails as a whole
 
 local ACQUIRE, RESERVE, PEEK, REFUND, RELEASE = 1, 2, 3, 4, 5
 local ENOUGH = 12

@@ -10,10 +10,9 @@ use std::time::Instant;
 use redis::{ServerError, Value};
 use tokio::sync::oneshot;
 
-use super::Sharing;
 use super::deliveries::Deliveries;
-use super::sending::MIN_SHARE;
-use crate::store::redis::batching::batch::{MAX_SECTIONS, unreadable};
+use crate::store::redis::batching::Sharing;
+use crate::store::redis::batching::batch::{MAX_SECTIONS, MIN_SHARE, unreadable};
 use crate::store::redis::batching::batches::ScriptCache;
 use crate::store::redis::batching::records::{self, GroupRecord};
 use crate::store::redis::scripts::group::Group;
@@ -47,7 +46,7 @@ struct WaitingGroup {
 /// A call that is filled, or in flight.
 #[derive(Debug)]
 pub(super) struct GroupBatch {
-    number: Number,
+    pub(super) number: Number,
     /// Whether the script is sent along.
     in_full: bool,
     groups: Vec<WaitingGroup>,
@@ -74,7 +73,7 @@ impl Groups {
     }
 
     /// Writes the next call to `outgoing`, of about half of all groups that there are: as
-    /// [`share`](super::InFlightQueue::share) says, one half is decided while the callers of the
+    /// with the sections of a batch, one half is decided while the callers of the
     /// other run. Callers whose timeout is before `in_time` are told that it is too
     /// late.
     pub(super) fn next(

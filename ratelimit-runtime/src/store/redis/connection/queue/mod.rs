@@ -15,6 +15,7 @@ use self::deliveries::Deliveries;
 use self::groups::{GroupBatch, Groups};
 use self::replies::Replies;
 use crate::error::StoreError;
+pub(crate) use crate::store::redis::batching::Sharing;
 use crate::store::redis::batching::batch::{self, Batch};
 use crate::store::redis::batching::batches::Batches;
 use crate::store::redis::batching::charge::KeyCharge;
@@ -92,15 +93,6 @@ enum Unproven {
     Commands(PendingCommands),
     Batch(Batch, ServerError),
     Groups(GroupBatch, ServerError),
-}
-
-/// Which charges and groups share calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sharing {
-    None,
-    /// Those of one key, or of the same keys.
-    Keys,
-    All,
 }
 
 impl InFlightQueue {

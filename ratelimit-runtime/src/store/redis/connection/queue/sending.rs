@@ -7,14 +7,13 @@ use tokio::sync::oneshot;
 use super::deliveries::Deliveries;
 use super::replies::Replies;
 use super::{InFlight, InFlightCall, InFlightQueue, PendingCommands, Waiting};
+use crate::store::redis::batching::batch::MIN_SHARE;
 use crate::store::redis::wire::commands::{CallError, CallResult, Commands};
 
 /// The list of waiting commands keeps capacity for this many; more is given back after a flood.
 const KEPT: usize = 1024;
 /// The buffer keeps capacity for this many bytes.
 const KEPT_BYTES: usize = 64 * 1024;
-/// Batches of fewer sections are never split in two.
-pub(super) const MIN_SHARE: usize = 8;
 
 impl InFlightQueue {
     /// Whether charges or groups that wait may be sent.

@@ -9,6 +9,8 @@ use super::*;
 use crate::store::redis::scripts::number::Number;
 use crate::store::redis::wire::commands::{Expected, Reply};
 
+mod groups;
+
 /// A question of so many bytes, whose reply is a number.
 fn commands(bytes: &[u8]) -> Commands {
     let is_int = |value: &Value| matches!(value, Value::Int(_));
