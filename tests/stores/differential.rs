@@ -21,10 +21,7 @@ enum Step {
     Peek { cost: u64, max: usize },
     Refund { which: usize },
     Settle { which: usize, commit: bool },
-    Correct {
-        which: usize,
-        actual: u64,
-    },
+    Correct { which: usize, actual: u64 },
     Block { micros: u64 },
     Unblock,
     Reset,

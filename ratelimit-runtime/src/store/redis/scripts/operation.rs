@@ -27,10 +27,9 @@ impl Operation {
     /// The ticket of the admission that it concerns; 0 if it concerns none.
     pub(crate) fn ticket(self) -> u64 {
         match self {
-            Self::Refund(ticket)
-            | Self::Release(ticket)
-            | Self::Commit(ticket)
-            | Self::CommitActual(ticket, _) => ticket,
+            Self::Refund(ticket) | Self::Release(ticket) | Self::Commit(ticket) | Self::CommitActual(ticket, _) => {
+                ticket
+            }
             _ => 0,
         }
     }

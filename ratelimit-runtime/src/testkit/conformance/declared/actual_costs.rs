@@ -264,7 +264,9 @@ impl<'a> Model<'a> {
     fn commit_actual(&mut self, reserved: Reserved, actual: u64) -> u64 {
         let (now, open) = (self.now(), self.reserved());
         let free = move |reference: &Reference, limit: Limit, stays: u64| {
-            (2 * reference.capacity(limit)).min(Limit::MAX_COUNT).saturating_sub(reference.used(now, limit) + open + stays)
+            (2 * reference.capacity(limit))
+                .min(Limit::MAX_COUNT)
+                .saturating_sub(reference.used(now, limit) + open + stays)
         };
         if self.is_log() {
             let stays = self.bucket.limits.iter().all(|limit| self.counts(reserved.at, limit.window_us()));
