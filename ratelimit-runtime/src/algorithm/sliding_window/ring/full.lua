@@ -121,7 +121,8 @@ local function ring_rewrite(log, form, most, lasts)
   end
 
   local cap, slots, sums
-  if form ~= log.slot or log.n <= LARGE and log.refunds * 2 >= log.n then
+  local has_new_sums = log.cap <= LARGE and capacity(log.n + 1) > LARGE
+  if form ~= log.slot or log.n <= LARGE and log.refunds * (has_new_sums and log.n or 2) >= log.n then
     cap, slots, sums = sweep()
   else
     cap, slots, sums = moved()
