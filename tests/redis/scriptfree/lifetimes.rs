@@ -12,7 +12,8 @@ use crate::support::clock::ServerClock;
 use crate::support::random::{Random, seed};
 use crate::support::redis::RedisServer;
 
-const WINDOW: Duration = Duration::from_millis(400);
+/// Above the second that a key lives at least by a client's clock.
+const WINDOW: Duration = Duration::from_millis(1_200);
 
 /// Some stores use one key in turn; the server's clock is set meanwhile, if it can be.
 async fn used_by(stores: &[RedisStore], server: &RedisServer, clock: Option<&ServerClock>) {
@@ -20,7 +21,7 @@ async fn used_by(stores: &[RedisStore], server: &RedisServer, clock: Option<&Ser
     let limits = [Limit::new(12, WINDOW)];
     let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
     let (mut tickets, mut admitted) = (Vec::new(), 0);
-    for step in 0..400 {
+    for step in 0..200 {
         let which = random.below(stores.len() as u64) as usize;
         let store = &stores[which];
         let asked = Instant::now();
@@ -35,7 +36,7 @@ async fn used_by(stores: &[RedisStore], server: &RedisServer, clock: Option<&Ser
             }
             2 => format!("{:?}", store.acquire(request.with_block(WINDOW / 8)).await.unwrap()),
             3 if clock.is_some() => {
-                clock.unwrap().set_ms(i64::try_from(random.below(600)).unwrap() - 300);
+                clock.unwrap().set_ms(i64::try_from(random.below(1_600)).unwrap() - 800);
                 "the clock is set".to_owned()
             }
             _ => {
@@ -53,15 +54,20 @@ async fn used_by(stores: &[RedisStore], server: &RedisServer, clock: Option<&Ser
                 context
             }
         };
-        // A millisecond is the unit of both; a ticket ahead of its time is in a later cell.
         let left = server.number(&["PTTL", &key]);
+        assert_ne!(left, -1, "{context}");
+        if !context.starts_with("step") && clock.is_some() {
+            // A clock that was set back is noticed by the next decision.
+            continue;
+        }
+        // A millisecond is the unit; a ticket ahead of its time may be of a later cell.
         let most = 2 * i64::try_from(WINDOW.as_millis()).unwrap() + 2;
-        assert!(left <= most && left != -1, "{left} ms are left after step {step} by store {which}: {context}");
+        assert!(left <= most, "{left} ms are left after step {step} by store {which}: {context}");
         if random.below(3) == 0 {
-            tokio::time::sleep(Duration::from_millis(random.below(60))).await;
+            tokio::time::sleep(Duration::from_millis(random.below(160))).await;
         }
     }
-    assert!(admitted > 50, "{admitted}");
+    assert!(admitted > 20, "{admitted}");
 }
 
 fn stores(server: &RedisServer) -> Vec<RedisStore> {
