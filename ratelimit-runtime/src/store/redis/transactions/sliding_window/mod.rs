@@ -179,7 +179,7 @@ impl<'a> LogState<'a> {
         } else if blocks && self.is_refused() && blocked_for == 0 && self.request.block_us() > 0 {
             blocked_for = self.request.block_us();
             let last = self.newest.map_or(0, |newest| newest.time);
-            let counts = (last + self.request.horizon_us()).saturating_sub(self.now);
+            let counts = (last + self.request.horizon_us()).saturating_sub(self.now).min(self.request.horizon_us());
             // Without a range, strikes are forgotten with their block.
             self.block(blocked_for, 1, writes);
             writes.push(self.expire(blocked_for.max(counts)));
