@@ -237,8 +237,8 @@ impl<'a> LogState<'a> {
     }
 
     /// Lets the key live to the end of the cell after that of its newest ticket; a cell is as long
-    /// as the longest window. The scripts write that once in a cell: where two entries count and the
-    /// newest is of this cell, they take it for written.
+    /// as the longest window. The scripts write that once in a cell: where two entries count and
+    /// the newest is of this cell, they take it for written.
     fn expire_by_cell(&self, newest: u64) -> Cmd {
         let cell = self.request.horizon_us().max(1);
         self.expire((newest - newest % cell + 2 * cell).saturating_sub(self.now))
