@@ -15,12 +15,13 @@ local function read(question)
     max = {},
     window = {},
     capacity = {},
+    divisor = {},
     longest = 0,
     widest = 1,
   }
   for i = 1, n do
     local window
-    request.max[i], window, request.capacity[i] = parse('<ddd', question, 32 * i)
+    request.max[i], window, request.capacity[i], request.divisor[i] = parse('<dddd', question, 32 * i)
     request.window[i] = window
     if window > request.longest then
       request.longest, request.widest = window, i
