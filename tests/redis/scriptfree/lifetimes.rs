@@ -22,7 +22,7 @@ async fn used_by(stores: &[RedisStore], server: &RedisServer, clock: Option<&Ser
     let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
     let (mut tickets, mut admitted) = (Vec::new(), 0);
     for step in 0..200 {
-        let which = random.below(stores.len() as u64) as usize;
+        let which = usize::try_from(random.below(stores.len() as u64)).unwrap();
         let store = &stores[which];
         let asked = Instant::now();
         let context = match random.below(16) {
