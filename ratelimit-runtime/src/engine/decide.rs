@@ -20,10 +20,22 @@ use crate::store::{Lookup, Store as _};
 /// What becomes of a check.
 #[allow(clippy::large_enum_variant, reason = "a call by hand keeps it in its future, and allocates nothing")]
 pub(crate) enum Decided<T> {
-    /// It is over.
-    Now(Result<T, RateLimitError>),
+    /// The call may go on.
+    Admitted(T),
+    /// It may not: it is refused, or the check failed.
+    Refused(RateLimitError),
     /// It takes waiting, by [`finish`]. Nothing has been charged yet.
     Later(OwnedCall, Lookup),
+}
+
+impl<T> From<Result<T, RateLimitError>> for Decided<T> {
+    #[inline]
+    fn from(outcome: Result<T, RateLimitError>) -> Self {
+        match outcome {
+            Ok(admitted) => Self::Admitted(admitted),
+            Err(error) => Self::Refused(error),
+        }
+    }
 }
 
 /// Decides a check, as far as that takes no waiting.
@@ -37,11 +49,11 @@ pub(crate) fn decide<T: Admission>(engine: &Arc<Engine>, check: &Check<'_>) -> D
     if (!engine.can_be_asked(check, &request) || engine.fallback.is_in_use())
         && let Some(outcome) = outcome_before_asking(engine, check)
     {
-        return Decided::Now(outcome);
+        return outcome.into();
     }
     match engine.store.acquire_now(request) {
-        Ok(Ok(verdict)) => Decided::Now(check.conclude_verdict(&verdict)),
-        Ok(Err(error)) => Decided::Now(outcome_without_store(engine, check, error)),
+        Ok(Ok(verdict)) => check.conclude_verdict(&verdict),
+        Ok(Err(error)) => outcome_without_store(engine, check, error).into(),
         Err(lookup) => later(engine, check, lookup),
     }
 }

@@ -2,6 +2,7 @@
 //! here and nowhere else.
 
 use super::check::Check;
+use super::decide::Decided;
 use crate::decision::{Decision, Source, Status};
 use crate::error::RateLimitError;
 use crate::observe;
@@ -29,16 +30,16 @@ impl Check<'_> {
     /// The outcome of a check that the store has decided.
     #[allow(clippy::inline_always, reason = "as that of `decide`")]
     #[inline(always)]
-    pub(super) fn conclude_verdict<T: Admission>(&self, verdict: &Verdict) -> Result<T, RateLimitError> {
+    pub(super) fn conclude_verdict<T: Admission>(&self, verdict: &Verdict) -> Decided<T> {
         if observe::listens(verdict.allowed, self.shadow) {
-            return self.conclude(Ok(self.decision(verdict)));
+            return self.conclude(Ok(self.decision(verdict))).into();
         }
         // Most often only counted; without the feature `metrics` not even that.
         observe::count(|| self.decision(verdict), self.shadow);
         if verdict.allowed || self.shadow {
-            Ok(T::of(|| self.decision(verdict)))
+            Decided::Admitted(T::of(|| self.decision(verdict)))
         } else {
-            Err(RateLimitError::Exceeded(self.decision(verdict)))
+            Decided::Refused(RateLimitError::Exceeded(self.decision(verdict)))
         }
     }
 

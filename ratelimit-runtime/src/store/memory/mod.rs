@@ -107,7 +107,8 @@ impl MemoryStore {
 
     /// Runs `work` on the key's shard, under its lock. The clock is read under the lock too, so
     /// that calls on one key see times in the order in which they are decided.
-    #[inline]
+    #[allow(clippy::inline_always, reason = "it is around all that is decided")]
+    #[inline(always)]
     fn with<T>(&self, request: &Request<'_>, work: impl FnOnce(&mut Shard, u64, u64) -> T) -> T {
         let hash = self.hash(request.key());
         #[allow(clippy::indexing_slicing, reason = "there is at least one shard, and the index is below their number")]
@@ -115,20 +116,16 @@ impl MemoryStore {
         let now = self.now();
         work(&mut shard, hash, now)
     }
-
-    #[inline]
-    fn decide(&self, request: &Request<'_>) -> Verdict {
-        self.with(request, |shard, hash, now| shard.acquire(request, hash, now))
-    }
 }
 
 impl Store for MemoryStore {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        Answer::ready(Ok(self.decide(&request)))
+        Answer::ready(Ok(self.with(&request, |shard, hash, now| shard.acquire(&request, hash, now))))
     }
 
     fn acquire_now(&self, request: Request<'_>) -> Result<Result<Verdict, StoreError>, Lookup> {
-        Ok(Ok(self.decide(&request)))
+        // In line: a call to anything here would cost more than what is around it.
+        Ok(Ok(self.with(&request, |shard, hash, now| shard.acquire_in_line(&request, hash, now))))
     }
 
     fn decides_together(&self, _: &[Request<'_>]) -> bool {
