@@ -171,7 +171,7 @@ async fn beside(prefix: &str, case: &Case) {
             assert!(earlier.acquire().is_none());
             assert!(earlier.ask("unblock", 0.0).0);
             assert!(earlier.acquire().is_some());
-            assert_eq!(earlier.listed(), [earlier.key.clone()]);
+            assert_eq!(earlier.listed(), [&*earlier.key]);
         })
         .await;
     assert!(!limiter.peek(&rule, &alice).await.unwrap().is_allowed());
@@ -190,7 +190,7 @@ async fn beside(prefix: &str, case: &Case) {
             while let Some(page) = keys.next_page().await.unwrap() {
                 listed.extend(page);
             }
-            assert_eq!(listed, [alice.clone()]);
+            assert_eq!(listed, std::slice::from_ref(&alice));
             assert!(limiter.reset(&rule, &alice).await.unwrap());
         })
         .await;

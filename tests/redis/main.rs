@@ -23,6 +23,7 @@ mod scriptfree;
 mod sentinel;
 mod sentinel_views;
 mod settings;
+mod shared_calls;
 mod stored_bytes;
 mod tls;
 mod workers;

@@ -23,10 +23,10 @@ const MINUTE: u64 = 60_000_000;
 const HOUR: u64 = 60 * MINUTE;
 /// What may go through Lua in one call. A copy of 64 KB takes far less than 250 µs.
 const MOST_BYTES: usize = 64 * 1024;
-/// Two to load it; and a refusal goes past entries three times for each of two limits: what has
-/// expired, what is in the way, and what of that is not reserved. Each time it reads 2, 32 and 256
-/// slots, the sums, and a block; at a gap and at the physical end the sums and a block again.
-const MOST_COMMANDS: usize = 2 + 3 * 2 * 9;
+/// Six refunds of one key share a call: each is loaded by two, looks for its entry in up to 16
+/// steps, and marks it in the entry, the sums and the head. (A refusal goes past entries three
+/// times for each of two limits, with nine commands each time, and has a call to itself.)
+const MOST_COMMANDS: usize = 6 * (2 + 16 + 4);
 /// Redis itself copies a string of this length at most, to give back the room it has added of its
 /// own accord.
 const MOST_COPIED: usize = 1_500_000;

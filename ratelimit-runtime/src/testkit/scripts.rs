@@ -2,7 +2,7 @@
 
 use crate::algorithm::Lua;
 use crate::rule::Algorithm;
-use crate::store::redis::scripts::script;
+use crate::store::redis::scripts::script::{self, Parts};
 
 /// The script of an algorithm.
 #[must_use]
@@ -13,13 +13,13 @@ pub fn whole(algorithm: Algorithm) -> &'static str {
 /// The script of an algorithm without its full part: what its quick part leaves is an error.
 #[must_use]
 pub fn quick_alone(algorithm: Algorithm) -> String {
-    script::one_by_one(&script::parts(algorithm).0, "")
+    Parts::of(algorithm).quick_alone().script()
 }
 
 /// The script of an algorithm without its quick part.
 #[must_use]
 pub fn full_alone(algorithm: Algorithm) -> String {
-    script::one_by_one("", &script::parts(algorithm).1)
+    Parts::of(algorithm).full_alone().script()
 }
 
 /// The script of several keys that are all charged, or none.

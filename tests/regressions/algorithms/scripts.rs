@@ -71,15 +71,21 @@ fn every_file_can_be_read_at_one_sitting() {
 
 /// A question about one limit of 3 a minute.
 fn question(operation: u8, algorithm: u8) -> Vec<u8> {
-    let numbers = |numbers: [f64; 3]| numbers.into_iter().flat_map(f64::to_le_bytes);
-    let head = [operation, algorithm << 4, 1, 0].into_iter().chain(numbers([1.0, 1_000_000.0, 1.7e15]));
-    head.chain([1]).chain(numbers([3.0, 6e7, 3.0])).collect()
+    let mut question = asked(algorithm << 4, (0, operation, 1, 1, 1_000_000), &[(3, 60_000_000)]);
+    question.extend(1.7e15_f64.to_le_bytes());
+    question
+}
+
+/// The first argument of a call: the number, and the client's time.
+fn head(now: u64) -> Vec<u8> {
+    let [seconds, micros] = [now / 1_000_000, now % 1_000_000].map(|part| f64::from(u32::try_from(part).unwrap()));
+    [NUMBER, (seconds * 1e6 + micros).to_le_bytes().as_slice()].concat()
 }
 
 /// Whether the script answers.
 fn answers(source: &str, key: &str, question: &[u8]) -> bool {
-    let (key, now) = (key.as_bytes(), b"1700000000000000");
-    let command: [&[u8]; 7] = [b"EVAL", source.as_bytes(), b"1", key, now, NUMBER, question];
+    let (key, head) = (key.as_bytes(), head(1_700_000_000_000_000));
+    let command: [&[u8]; 6] = [b"EVAL", source.as_bytes(), b"1", key, &head, question];
     let reply = crate::support::redis::shared().cli(&command);
     assert!(!reply.contains("compil"), "{reply}");
     !reply.starts_with('-')
@@ -127,11 +133,11 @@ type Told = (Vec<(u8, u8, u64, u64, u64)>, u64);
 fn asked(algorithm: u8, (_, operation, calls, cost, block): Asked, limits: &[(u32, u32)]) -> Vec<u8> {
     let double = |number: u64| f64::from(u32::try_from(number).unwrap()).to_le_bytes();
     let [low, high] = calls.to_le_bytes();
-    let mut question = vec![operation, algorithm, low, high];
-    question.extend([cost, block, 0].into_iter().flat_map(double));
-    question.push(u8::try_from(limits.len()).unwrap());
+    let mut question = vec![operation, algorithm, low, high, 1, 0, u8::try_from(limits.len()).unwrap()];
+    question.extend([cost, block, block].into_iter().flat_map(double));
     for &(max, window) in limits {
-        question.extend([max, window, max].into_iter().flat_map(|number| double(number.into())));
+        let divisor = (1..=max).rev().find(|divisor| max % divisor == 0 && window % divisor == 0).unwrap();
+        question.extend([max, window, max, divisor].into_iter().flat_map(|number| double(number.into())));
     }
     question
 }
@@ -187,13 +193,12 @@ fn a_quick_part_answers_by_itself_what_most_calls_ask() {
             // Until the smallest limit refuses, and beyond.
             let steps = [(PEEK, 1), (ACQUIRE, 1), (PEEK, 1), (ACQUIRE, 1), (ACQUIRE, 2), (ACQUIRE, 1), (ACQUIRE, 1)];
             for (at, (operation, calls)) in steps.into_iter().enumerate() {
-                let now = (start + 1_000_000 * at as u64).to_string();
+                let head = head(start + 1_000_000 * at as u64);
                 let [by_quick, by_full] = [(&quick, &keys[0]), (&full, &keys[1])].map(|(sha1, key)| {
                     let (mut all, mut left) = ((Vec::new(), 0), calls);
                     while left > 0 {
                         let question = asked(second_byte, (0, operation, left, 1, 0), limits);
-                        let command: [&[u8]; 7] =
-                            [b"EVALSHA", sha1.as_bytes(), b"1", key.as_bytes(), now.as_bytes(), NUMBER, &question];
+                        let command: [&[u8]; 6] = [b"EVALSHA", sha1.as_bytes(), b"1", key.as_bytes(), &head, &question];
                         let reply = server.cli(&command);
                         assert!(!reply.starts_with('-'), "{algorithm}, {second_byte}, step {at}: {reply}");
                         left = told(&reply, scripts::layouts(algorithm).len() > 1, 1, &mut all);
@@ -233,11 +238,11 @@ fn the_quick_part_of_a_script_says_what_the_full_one_does() {
                 let cost = if is_light { 1 } else { cost.min(smallest) };
                 let calls = if operation == 3 { 1 } else { calls };
                 let [short, long] = [0, 1].map(|part| {
-                    let (sha1, key, now) = (scripts[part].as_bytes(), keys[part].as_bytes(), now.to_string());
+                    let (sha1, key, head) = (scripts[part].as_bytes(), keys[part].as_bytes(), head(now));
                     let (mut all, mut left) = ((Vec::new(), 0), calls);
                     while left > 0 {
                         let question = asked(number << 4, (passed, operation, left, cost, block), &limits);
-                        let command: [&[u8]; 7] = [b"EVALSHA", sha1, b"1", key, now.as_bytes(), NUMBER, &question];
+                        let command: [&[u8]; 6] = [b"EVALSHA", sha1, b"1", key, &head, &question];
                         let later = told(&server.cli(&command), is_log, cost, &mut all);
                         assert!(later < left, "each call decides somebody");
                         left = later;

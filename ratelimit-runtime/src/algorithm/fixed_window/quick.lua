@@ -29,7 +29,7 @@ repeat
   local numbers = { 0, 0 }
   for i = 1, limits do
     if i > 1 then
-      max, window = parse('<dd', question, 24 * i + 6)
+      max, window = parse('<dd', question, 32 * i)
       if state then
         x, y = parse('<dd', state, 24 * i + 25)
       end

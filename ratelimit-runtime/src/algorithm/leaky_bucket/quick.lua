@@ -33,7 +33,7 @@ repeat
   local levels = { 0, 0, 0 }
   for i = 1, limits do
     if i > 1 then
-      max, window, capacity = parse('<ddd', question, 24 * i + 6)
+      max, window, capacity = parse('<ddd', question, 32 * i)
       if state then
         x, y, z = parse('<ddd', state, 72 * i - 23)
       end
@@ -92,7 +92,7 @@ repeat
   local lasts, states = 0, nil
   for i = 1, limits do
     if limits > 1 then
-      max, window = parse('<dd', question, 24 * i + 6)
+      max, window = parse('<dd', question, 32 * i)
       if state then
         z, older, older_low, older_rest, newer, newer_low, newer_rest = parse('<ddddddd', state, 72 * i - 7)
       end

@@ -52,21 +52,7 @@ impl Backend {
             if self.route(&request)? != Route::Script {
                 return Box::pin(self.decide(Operation::charging(&request), request)).await;
             }
-            let charge = KeyCharge {
-                script: script::of(request.algorithm()),
-                key: request.key(),
-                terms: ChargeTerms {
-                    packed: protocol::question(
-                        Operation::charging(&request),
-                        &request,
-                        self.settings.mode.log_layout(),
-                    ),
-                    now: self.now()?,
-                    is_unit: request.cost() == 1,
-                    counts_tickets: request.algorithm().row().is_log,
-                },
-                timeout_at: request.timeout_at(),
-            };
+            let charge = self.question(Operation::charging(&request), &request)?;
             let verdict = calls.charge(&charge).await?;
             if protocol::fits(&verdict, &request) { Ok(verdict) } else { Err(distrust(calls)) }
         }
@@ -76,9 +62,8 @@ impl Backend {
         let calls = self.calls(&request);
         match (self.route(&request)?, operation) {
             (Route::Script, _) => {
-                let reply = self.ask(operation, &request).await?;
-                let verdict = protocol::verdict(&reply).filter(|verdict| protocol::fits(verdict, &request));
-                verdict.ok_or_else(|| distrust(calls))
+                let verdict = calls.charge(&self.question(operation, &request)?).await?;
+                if protocol::fits(&verdict, &request) { Ok(verdict) } else { Err(distrust(calls)) }
             }
             (Route::LogCommands, _) => {
                 let mut verdicts = transactions::decide(calls, || self.now(), operation, &[request]).await?;
@@ -95,8 +80,8 @@ impl Backend {
         let calls = self.calls(&request);
         match (self.route(&request)?, operation) {
             (Route::Script, _) => {
-                let reply = self.ask(operation, &request).await?;
-                protocol::flag(&reply).ok_or_else(|| distrust(calls))
+                let verdict = calls.charge(&self.question(operation, &request)?).await?;
+                Ok(verdict.allowed)
             }
             (Route::LogCommands, Operation::Refund(_) | Operation::Block(_) | Operation::Unblock) => {
                 transactions::change(calls, || self.now(), operation, request).await
@@ -140,12 +125,14 @@ impl Backend {
         }
     }
 
-    /// Runs an operation by the script of its algorithm, and gives its reply.
-    async fn ask(&self, operation: Operation, request: &Request<'_>) -> Result<Value, StoreError> {
-        let now = self.now()?;
-        let question = protocol::question(operation, request, self.settings.mode.log_layout());
-        let script = script::of(request.algorithm());
-        run(self.calls(request), script, now, &[(request.key(), question)], protocol::is_verdict).await
+    /// What the script of an algorithm is asked.
+    fn question<'a>(&self, operation: Operation, request: &Request<'a>) -> Result<KeyCharge<'a>, StoreError> {
+        Ok(KeyCharge {
+            script: script::of(request.algorithm()),
+            key: request.key(),
+            terms: ChargeTerms::new(operation, request, self.settings.mode.log_layout(), self.now()?),
+            timeout_at: request.timeout_at(),
+        })
     }
 
     fn calls(&self, request: &Request<'_>) -> Calls<'_> {
@@ -188,11 +175,11 @@ async fn run(
 ) -> Result<Value, StoreError> {
     let call = |in_full, number| {
         let mut packed = Vec::new();
-        let mut call = ScriptCall::begin(&mut packed, script, in_full, questions.len());
+        let mut call = ScriptCall::begin(&mut packed, script, in_full, questions.len(), questions.len());
         for (key, _) in questions {
             call.argument(key);
         }
-        call.head(now, number);
+        call.head(number, now);
         for (_, question) in questions {
             call.argument(question);
         }

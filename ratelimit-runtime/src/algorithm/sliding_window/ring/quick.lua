@@ -41,7 +41,7 @@ repeat
   local slots, from, to, shift = bytes, 0, in_hand < cap and in_hand or cap, START
   for view = 1, limits do
     if view > 1 then
-      max, window = parse('<dd', question, 24 * view + 6)
+      max, window = parse('<dd', question, 32 * view)
       if count > 0 then
         skipped, used, reserved = parse(VIEW, bytes, 64 + 20 * view)
       end

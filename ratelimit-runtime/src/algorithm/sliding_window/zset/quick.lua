@@ -28,7 +28,7 @@ repeat
   local decides, wait, left, reset = 0, 0, math.huge, 0
   for i = 1, limits do
     if limits > 1 then
-      max, window = parse('<dd', question, 24 * i + 6)
+      max, window = parse('<dd', question, 32 * i)
     end
     local live, waits = 0, 0
     if count >= max then
@@ -92,7 +92,7 @@ repeat
   local kept = base + (longest < shortest and shortest or longest)
   call(EXPIRE, key, (kept - kept % 1000) / 1000)
   if limits > 1 then
-    window = parse('<d', question, 24 * decides + 38)
+    window = parse('<d', question, 32 * decides + 40)
   end
   record, answered = pack(RECORD, 1, decides, admitted, left - admitted, 0, window, ticket), admitted
 until true

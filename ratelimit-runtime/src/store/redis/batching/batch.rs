@@ -5,13 +5,13 @@ use std::task::Waker;
 
 use slab::Slab;
 
-use super::charge::ChargeTerms;
+use super::charge::{ChargeTerms, SectionSharing};
 use super::members::{MemberList, Members};
 use super::records::{self, BatchRecord};
 use crate::store::Verdict;
 use crate::store::redis::errors;
 use crate::store::redis::scripts::number::Number;
-use crate::store::redis::scripts::protocol::CALLS;
+use crate::store::redis::scripts::protocol::{CALLS, COVERS};
 use crate::store::redis::scripts::script::Script;
 use crate::store::redis::scripts::script_call::ScriptCall;
 use crate::store::redis::wire::commands::CallError;
@@ -38,11 +38,31 @@ pub(super) struct ChargedKey {
 pub(super) struct Section {
     pub(super) key: usize,
     pub(super) members: MemberList,
+    /// Whether the section before it has the same key.
+    is_further: bool,
 }
 
 impl Section {
     fn terms<'a>(&self, members: &'a Members) -> Option<&'a ChargeTerms> {
         self.members.first().map(|first| members.terms(first))
+    }
+
+    fn sharing(&self, members: &Members) -> SectionSharing {
+        self.terms(members).map_or(SectionSharing::Never, |terms| terms.sharing)
+    }
+
+    /// How many calls it asks for.
+    fn calls(&self, members: &Members) -> usize {
+        if self.sharing(members) == SectionSharing::Answer { 1 } else { self.members.len }
+    }
+
+    /// Whether one question asks for both. One of several sections of a key has a question of its
+    /// own.
+    fn shares_question(&self, next: &Self, members: &Members) -> bool {
+        !self.is_further
+            && !next.is_further
+            && self.calls(members) == next.calls(members)
+            && self.terms(members) == next.terms(members)
     }
 }
 
@@ -69,31 +89,65 @@ impl Batch {
 
     /// Whether the callers of the last section are of this key, and have these terms.
     pub(super) fn can_join(&self, key: usize, terms: &ChargeTerms, members: &Members) -> bool {
-        self.sections.last().is_some_and(|last| last.key == key && terms.is_unit && last.terms(members) == Some(terms))
+        let can_share = |last: &Section| {
+            last.key == key && terms.sharing != SectionSharing::Never && last.terms(members) == Some(terms)
+        };
+        self.sections.last().is_some_and(can_share)
+    }
+
+    /// Takes a key in, of which no other caller is in the batch, or those of the last section.
+    pub(super) fn begin_section(&mut self, key: usize) {
+        let is_further = self.sections.last().is_some_and(|last| last.key == key);
+        self.sections.push(Section { key, members: MemberList::default(), is_further });
     }
 
     /// Writes the call to `outgoing`.
-    pub(super) fn write(&self, script: &Script, keys: &Slab<ChargedKey>, members: &Members, outgoing: &mut Vec<u8>) {
-        let mut call = ScriptCall::begin(outgoing, script, self.in_full, self.sections.len());
-        for section in &self.sections {
+    pub(super) fn write(
+        &mut self,
+        script: &Script,
+        keys: &Slab<ChargedKey>,
+        members: &Members,
+        outgoing: &mut Vec<u8>,
+    ) {
+        self.group(members);
+        let asked = self.sections.iter().filter(|section| !section.is_further);
+        let questions = || self.sections.chunk_by(|one, next| one.shares_question(next, members));
+        let mut call = ScriptCall::begin(outgoing, script, self.in_full, asked.clone().count(), questions().count());
+        for section in asked {
             call.argument(&keys[section.key].bytes);
         }
         let first = self.sections.first().and_then(|section| section.terms(members));
-        call.head(first.and_then(|terms| terms.now), self.number);
-        for section in &self.sections {
-            let Some(terms) = section.terms(members) else { continue };
-            let calls = u16::try_from(section.members.len).unwrap_or(u16::MAX).to_le_bytes();
-            if let Some(place) = call.argument(&terms.packed).get_mut(CALLS) {
-                place.copy_from_slice(&calls);
+        call.head(self.number, first.and_then(|terms| terms.now));
+        for sections in questions() {
+            let Some((section, terms)) = sections.first().and_then(|first| Some((first, first.terms(members)?))) else {
+                continue;
+            };
+            let covers = if section.is_further { 0 } else { sections.len() };
+            let question = call.argument(&terms.packed);
+            for (place, number) in [(CALLS, section.calls(members)), (COVERS, covers)] {
+                if let Some(place) = question.get_mut(place) {
+                    place.copy_from_slice(&u16::try_from(number).unwrap_or(u16::MAX).to_le_bytes());
+                }
             }
         }
     }
 
+    /// Puts sections that one question can ask for beside one another. Those of a call with several
+    /// sections of one key stay in order.
+    fn group(&mut self, members: &Members) {
+        let terms = |section: &Section| section.terms(members).map(|terms| (section.calls(members), &terms.packed));
+        let are_alike = self.sections.windows(2).all(|two| two.first().map(terms) == two.last().map(terms));
+        if !are_alike && !self.sections.iter().any(|section| section.is_further) {
+            self.sections.sort_unstable_by(|one, other| terms(one).cmp(&terms(other)));
+        }
+    }
+
     /// The records in a reply that answers exactly what was asked; `None` if it does not.
-    pub(crate) fn records<'a>(&self, reply: &'a [u8]) -> Option<&'a [u8]> {
+    pub(super) fn records<'a>(&self, reply: &'a [u8], members: &Members) -> Option<&'a [u8]> {
         let all = self.number.strip(reply)?;
         let (mut rest, mut sections) = (all, self.sections.iter());
-        let fit = sections.all(|section| records::skip(&mut rest, section.members.len).is_some()) && rest.is_empty();
+        let fit = sections.all(|section| records::skip(&mut rest, section.calls(members)).is_some());
+        let fit = fit && rest.is_empty();
         fit.then_some(all)
     }
 
@@ -101,12 +155,13 @@ impl Batch {
     /// sections.
     pub(super) fn answer(&mut self, mut records: &[u8], members: &mut Members, wakers: &mut Vec<Waker>) {
         for section in &mut self.sections {
-            let counts_tickets = section.terms(members).is_some_and(|terms| terms.counts_tickets);
+            let sharing = section.sharing(members);
             while !section.members.is_empty() {
                 match records::next(&mut records) {
-                    Some(BatchRecord::Verdict(last, callers)) => {
+                    Some(BatchRecord::Verdict(last, calls)) => {
+                        let callers = if sharing == SectionSharing::Answer { section.members.len } else { calls };
                         for index in 0..callers {
-                            let verdict = nth(last, index, callers, counts_tickets);
+                            let verdict = nth(last, index, callers, sharing);
                             wakers.extend(members.answer_first(&mut section.members, Ok(verdict)));
                         }
                     }
@@ -125,7 +180,8 @@ impl Batch {
 
 /// The verdict on one of several callers that share one. If they are admitted, what remains is more
 /// for each than for those after it. The ticket of `last` is that of the first.
-fn nth(last: Verdict, index: usize, callers: usize, counts_tickets: bool) -> Verdict {
+fn nth(last: Verdict, index: usize, callers: usize, sharing: SectionSharing) -> Verdict {
+    let SectionSharing::Calls { counts_tickets } = sharing else { return last };
     if !last.allowed {
         return last;
     }

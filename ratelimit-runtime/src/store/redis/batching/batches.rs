@@ -194,7 +194,7 @@ impl Batches {
                     if batch.sections.len() == max_sections {
                         break;
                     }
-                    batch.sections.push(Section { key: index, members: MemberList::default() });
+                    batch.begin_section(index);
                 }
                 let Some(section) = batch.sections.last_mut() else { break };
                 self.members.send(&mut key.waiting, &mut section.members);
@@ -223,7 +223,12 @@ impl Batches {
         batch.write(lane.script, &self.keys, &self.members, outgoing);
     }
 
-    /// Hands [records](Batch::records) to the callers of a batch.
+    /// The records in a reply that answers exactly what a batch asks; `None` if it does not.
+    pub(crate) fn records<'a>(&self, batch: &Batch, reply: &'a [u8]) -> Option<&'a [u8]> {
+        batch.records(reply, &self.members)
+    }
+
+    /// Hands [records](Self::records) to the callers of a batch.
     pub(crate) fn answer(&mut self, mut batch: Batch, records: &[u8], wakers: &mut Vec<Waker>) {
         batch.answer(records, &mut self.members, wakers);
         // Members that were put off wait again, ahead of those that came later.

@@ -2,7 +2,10 @@
 
 use std::time::Instant;
 
+use crate::store::Request;
+use crate::store::redis::scripts::layout::LogLayout;
 use crate::store::redis::scripts::number::Number;
+use crate::store::redis::scripts::operation::Operation;
 use crate::store::redis::scripts::protocol;
 use crate::store::redis::scripts::script::Script;
 use crate::store::redis::scripts::script_call::ScriptCall;
@@ -23,11 +26,35 @@ pub(crate) struct ChargeTerms {
     pub(crate) packed: protocol::Question,
     /// The caller's time in microseconds; `None` for the server's.
     pub(crate) now: Option<u64>,
-    /// Whether the cost is 1. Then one verdict can answer several callers.
-    pub(crate) is_unit: bool,
-    /// Whether tickets count up from one admission to the next; else all admissions of one verdict
-    /// have the same.
-    pub(crate) counts_tickets: bool,
+    pub(crate) sharing: SectionSharing,
+}
+
+/// How callers of one key with equal terms are asked for together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SectionSharing {
+    /// Not at all: each is a section of its own.
+    Never,
+    /// As so many calls, which are decided one after the other. One verdict can answer several.
+    Calls {
+        /// Whether tickets count up from one admission to the next; else all admissions of one
+        /// verdict have the same.
+        counts_tickets: bool,
+    },
+    /// As one call, whose answer is that of all: nothing is changed by it.
+    Answer,
+}
+
+impl ChargeTerms {
+    pub(crate) fn new(operation: Operation, request: &Request<'_>, log: Option<LogLayout>, now: Option<u64>) -> Self {
+        let sharing = match operation {
+            Operation::Acquire | Operation::Reserve if request.cost() == 1 => {
+                SectionSharing::Calls { counts_tickets: request.algorithm().row().is_log }
+            }
+            Operation::Peek => SectionSharing::Answer,
+            _ => SectionSharing::Never,
+        };
+        Self { packed: protocol::question(operation, request, log), now, sharing }
+    }
 }
 
 impl Clone for ChargeTerms {
@@ -42,9 +69,9 @@ impl KeyCharge<'_> {
     pub(crate) fn alone(&self, in_full: bool) -> Commands {
         let call = |number: Number| {
             let mut packed = Vec::new();
-            let mut call = ScriptCall::begin(&mut packed, self.script, in_full, 1);
+            let mut call = ScriptCall::begin(&mut packed, self.script, in_full, 1, 1);
             call.argument(self.key);
-            call.head(self.terms.now, number);
+            call.head(number, self.terms.now);
             call.argument(&self.terms.packed);
             packed
         };

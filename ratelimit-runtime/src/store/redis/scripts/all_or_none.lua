@@ -5,7 +5,7 @@
 local ACQUIRE, RESERVE, PEEK, REFUND, RELEASE = 1, 2, 3, 4, 5
 
 local function question_on(i)
-  return ARGV[i + 2]
+  return ARGV[i + 1]
 end
 
 local function operation_of(question)
@@ -13,7 +13,7 @@ local function operation_of(question)
 end
 
 local function block_of(question)
-  return (parse('<d', question, 13))
+  return (parse('<d', question, 16))
 end
 
 local function is_allowed(record)
@@ -26,9 +26,8 @@ local function give_back(i, record)
   local ticket = select(7, parse(RECORD, record))
   if ticket > 0 then
     local question = question_on(i)
-    local operation, algorithm, _, cost = parse('<BBI2d', question)
-    local back = operation == RESERVE and RELEASE or REFUND
-    pcall(answer, KEYS[i], pack('<BBI2ddd', back, algorithm, 1, cost, 0, ticket) .. string.sub(question, 29))
+    local back = operation_of(question) == RESERVE and RELEASE or REFUND
+    answer(KEYS[i], string.char(back) .. string.sub(question, 2) .. pack('<d', ticket))
   end
 end
 
@@ -56,11 +55,8 @@ for i = 1, #KEYS do
   -- Where one refuses, those that do may set their blocks, and no other is touched.
   local failed
   if (i < #KEYS or not last_is_asked) and (admitted or not is_allowed(records[i]) and block_of(question_on(i)) > 0) then
-    local done, record = pcall(answer, KEYS[i], question_on(i))
-    if not done then
-      -- Up to Redis 6.2 an error is a text that begins with the place.
-      failed = type(record) == 'table' and record or { err = 'ERR ' .. tostring(record) }
-    elseif type(record) == 'table' then
+    local record = answer(KEYS[i], question_on(i))
+    if type(record) == 'table' then
       failed = record
     else
       records[i] = record
@@ -80,4 +76,4 @@ for i = 1, #KEYS do
     break
   end
 end
-return ARGV[2] .. table.concat(records)
+return number .. table.concat(records)

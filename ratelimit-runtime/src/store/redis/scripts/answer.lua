@@ -1,39 +1,13 @@
--- Answers the calls of a question that are left, after `records`: by `quick` if that can, else by
--- what `full` makes.
+-- Answers a question on a key by its algorithm: returns the record, or a table with `err`.
 
-local made = {}
-local is_enough = false
+-- The questions of a call that are charged together are not put off.
+most_work = math.huge
 
-local function later(calls, records)
-  is_enough = true
-  return (records or '') .. pack(RECORD, 64, 0, calls, 0, 0, 0, 0)
-end
-
-local function answer(key, question, calls, records)
-  if is_enough then
-    -- Calls are decided in the order in which they came.
-    local _, _, all = parse('<BBI2', question)
-    return later(all)
+local function answer(key, question)
+  local algorithm = math.floor(string.byte(question, 2) / 16)
+  local answered = answers[algorithm]
+  if not answered then
+    return { err = 'ERR the rate limiter knows no algorithm ' .. algorithm }
   end
-  repeat
-    local record, answered, all = quick(true, key, question, calls)
-    calls = calls or all
-    if not record then
-      if work >= most_work then
-        return later(calls, records)
-      end
-      local algorithm = math.floor(string.byte(question, 2) / 16)
-      made[algorithm] = made[algorithm] or full(algorithm)
-      if not made[algorithm] then
-        return { err = 'ERR the rate limiter knows no algorithm ' .. algorithm }
-      end
-      record, answered = made[algorithm](key, question, calls)
-      if type(record) == 'table' then
-        return record
-      end
-    end
-    calls = calls - answered
-    records = records and records .. record or record
-  until calls == 0
-  return records
+  return answered({ key }, { number, question })
 end

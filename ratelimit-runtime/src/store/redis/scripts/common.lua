@@ -3,13 +3,13 @@
 local OPERATIONS = { 'acquire', 'reserve', 'peek', 'refund', 'release', 'commit', 'block', 'unblock' }
 
 local function read(question)
-  local operation, layout, _, cost, block, ticket, n, at = parse('<BBI2dddB', question)
+  local operation, layout, _, _, n, cost, block = parse('<BBI2I2Bdd', question)
   local request = {
     operation = OPERATIONS[operation] or 'do ' .. operation,
     layout = layout % 16,
     cost = cost,
     block = block,
-    ticket = ticket,
+    ticket = #question >= 39 + 32 * n and parse('<d', question, 32 + 32 * n) or 0,
     n = n,
     max = {},
     window = {},
@@ -18,7 +18,7 @@ local function read(question)
   }
   for i = 1, n do
     local window
-    request.max[i], window, request.capacity[i], at = parse('<ddd', question, at)
+    request.max[i], window, request.capacity[i] = parse('<ddd', question, 32 * i)
     request.window[i] = window
     if window > request.longest then
       request.longest = window
@@ -115,8 +115,9 @@ end
 -- refused without setting a block changes nothing, so all the others are refused alike.
 local function answering(decide)
   return function(key, question, calls)
-    work = work + 1
     local request = read(question)
+    -- An entry is looked for.
+    work = work + (request.ticket > 0 and 2 or 1)
     local verdict = decide(key, request)
     if verdict.err then
       return verdict

@@ -1,8 +1,9 @@
 -- The beginning of every script.
 --
--- KEYS    the keys; one may stand here several times
--- ARGV    the time in microseconds, or '' for the server's own clock; a number of eight bytes; then
---         a question for each key. A question is packed, little-endian, counts and times as
+-- KEYS    distinct ones (of `all_or_none.lua`, one for each question)
+-- ARGV    eight bytes that the reply repeats, so that it is never taken for that to another call;
+--         with a client's clock followed by its time in microseconds, a double. Then the questions,
+--         which cover the keys in order. A question is packed, little-endian, counts and times as
 --         doubles:
 --           operation  a byte: 1 acquire, 2 reserve, 3 peek, 4 refund, 5 release, 6 commit,
 --                      7 block, 8 unblock (release gives a reservation back, commit makes it a
@@ -10,16 +11,21 @@
 --           algorithm and layout, a byte: 16 times the number of the algorithm, and how a log is to
 --                      be kept: 0 as what is stored suggests, 1 always as a sorted set, 2 as a ring
 --                      where nothing is stored yet. 0 for what is no log
---           calls      two bytes: how many ask this; more than one only to acquire or reserve
+--           calls      two bytes: how many ask this of each key; more than one only to acquire or
+--                      reserve
+--           covers     two bytes: how many keys it is about: the next ones. One that covers none is
+--                      about the key before it once more
+--           limits     a byte: how many
 --           cost       of each call
 --           block      microseconds, or 0 for none; to acquire or reserve: how long a key is
 --                      blocked once its limits refuse it; to block: how long
---           ticket     to refund, release or commit; else 0
---           n          a byte: how many limits, and for each of them
---           max, window in microseconds, capacity
+--           longest    what a block that doubles with each offence grows to
+--           max, window in microseconds, capacity, and what max and window can be divided by: for
+--                      each limit
+--           ticket     only to refund, release, commit, block or unblock; of the last two 0
 --
--- Reply   one string: the number, so that a reply is never taken for that to another call; then for
---         each question one or more records, each of which answers some of its calls in order:
+-- Reply   one string: the eight bytes; then for each question and key, in this order, one or more
+--         records, each of which answers some of its calls in order:
 --           flags      a byte: 1 allowed, or there was something to change; 2 refused by a block
 --           limit      a byte: the deciding one, from 0
 --           calls      two bytes: how many this answers: all are admitted, or all are refused
@@ -34,20 +40,20 @@
 --         A single one fails as a whole. An operation that a script does not know is an error.
 --
 -- Redis runs the whole script anew for each call, and makes every function and table again. So what
--- most calls ask is answered first, in a straight line, by the `quick.lua` of the algorithm, which
--- sets `record` and how many calls it has `answered`, or gives up before it has written anything.
--- Its `full.lua` answers everything, in functions that are made when they are needed. (`script.rs`
--- puts the files of a script together.)
+-- most calls ask is answered first, in a straight line, by the `quick.lua` of the algorithm, or
+-- given up before anything is written. Its `full.lua` answers everything, in functions that are
+-- made when they are needed. `questions.lua` has the loop around both, and says what they are given
+-- and give; `script.rs` puts the files of a script together.
 --
 -- Counts are below 2^52 and times below 2^51, so that the sum of two is exact.
 
-local call, pack, parse = redis.call, struct.pack, struct.unpack
+local call, try, pack, parse = redis.call, redis.pcall, struct.pack, struct.unpack
 
 -- What `full` has done so far, in decisions; where questions may wait for another call, at most
 -- `most_work`.
-local work, most_work = 0, 1e9
+local work, most_work = 0, 12
 
-local QUESTION = '<BBI2dddBddd'
+local QUESTION = '<BBI2I2Bddddddd'
 local RECORD = '<BBI2dddd'
 
 -- An expiry is `base` and what is left of the life, in whole milliseconds, as the argument of
@@ -57,15 +63,15 @@ local RECORD = '<BBI2dddd'
 -- nothing ends early. Short lives are drawn out to 10 ms, because a script that takes longer would
 -- delete what it has just written; with a client's clock, whose pace may differ, to a second. The
 -- scripts themselves know what still counts.
-local now, time, base, shortest
+local number, now, time, base, shortest = ARGV[1]
 local EXPIRY, EXPIRE = 'PXAT', 'PEXPIREAT'
-if ARGV[1] == '' then
+if #number == 8 then
   time = call('TIME')
   now = time[1] * 1000000 + time[2]
   base, shortest = now, 10000
 else
-  now = tonumber(ARGV[1])
+  now = parse('<d', number, 9)
+  number = string.sub(number, 1, 8)
   base, shortest = 999, 1000000
   EXPIRY, EXPIRE = 'PX', 'PEXPIRE'
 end
-

@@ -21,13 +21,15 @@ fn operation_number(operation: Operation) -> u8 {
     }
 }
 
-/// A question, as the argument of a script. One of a single limit fits without allocating.
-pub(crate) type Question = SmallVec<[u8; 56]>;
+/// A question, as the argument of a script. One about a charge under a single limit fits without
+/// allocating.
+pub(crate) type Question = SmallVec<[u8; 63]>;
 
-/// Where a question says how many calls ask it.
+/// Where a question says how many calls ask it of each key, and how many keys it is about.
 pub(crate) const CALLS: std::ops::Range<usize> = 2..4;
+pub(crate) const COVERS: std::ops::Range<usize> = 4..6;
 
-/// What one call asks.
+/// What one call asks of one key.
 pub(crate) fn question(operation: Operation, request: &Request<'_>, log: Option<LogLayout>) -> Question {
     let block = match operation {
         Operation::Block(duration) => request.with_block(duration).block_us(),
@@ -39,22 +41,35 @@ pub(crate) fn question(operation: Operation, request: &Request<'_>, log: Option<
         Some(LogLayout::Zset) => 1,
         Some(LogLayout::Ring) => 2,
     };
+    let limits = u8::try_from(request.limits().len()).unwrap_or(u8::MAX);
     let mut question = Question::new();
-    question.extend_from_slice(&[operation_number(operation), row.number << 4 | layout, 1, 0]);
-    question.extend_from_slice(doubles([request.cost(), block, operation.ticket()]).as_flattened());
-    question.push(u8::try_from(request.limits().len()).unwrap_or(u8::MAX));
+    question.extend_from_slice(&[operation_number(operation), row.number << 4 | layout, 1, 0, 1, 0, limits]);
+    // The longest block is the block itself: none grows.
+    question.extend_from_slice(doubles([request.cost(), block, block]).as_flattened());
     for limit in request.limits() {
         // A limit of 0 is never asked whether it admits, only reset and the like; the scripts
         // divide by `max`.
-        let numbers = [limit.max().max(1), limit.window_us(), limit.capacity().max(1)];
+        let (max, window) = (limit.max().max(1), limit.window_us());
+        let numbers = [max, window, limit.capacity().max(1), common_divisor(window, max)];
         question.extend_from_slice(doubles(numbers).as_flattened());
+    }
+    if !matches!(operation, Operation::Acquire | Operation::Reserve | Operation::Peek) {
+        question.extend_from_slice(doubles([operation.ticket()]).as_flattened());
     }
     question
 }
 
+/// The greatest number that divides both.
+fn common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
 /// The numbers of the scripts: exact up to 2⁵³, and nothing here is larger.
 #[allow(clippy::cast_precision_loss, reason = "counts are below 2^52, and so are times")]
-fn doubles(numbers: [u64; 3]) -> [[u8; 8]; 3] {
+pub(super) fn doubles<const N: usize>(numbers: [u64; N]) -> [[u8; 8]; N] {
     numbers.map(|number| (number as f64).to_le_bytes())
 }
 
@@ -112,11 +127,6 @@ pub(crate) fn verdict(reply: &Value) -> Option<Verdict> {
         (Record { verdict, calls: 1 }, []) => Some(verdict),
         _ => None,
     }
-}
-
-/// The reply to a change: whether there was anything.
-pub(crate) fn flag(reply: &Value) -> Option<bool> {
-    verdict(reply).map(|verdict| verdict.allowed)
 }
 
 /// The reply of [`ALL_OR_NONE`](super::script::ALL_OR_NONE).

@@ -50,10 +50,8 @@ macro_rules! scripts {
         pub(crate) fn of(algorithm: Algorithm) -> &'static Script {
             match algorithm {
                 $(Algorithm::$variant => {
-                    static SCRIPT: LazyLock<Script> = LazyLock::new(|| {
-                        let (quick, full) = parts(Algorithm::$variant);
-                        Script::new(one_by_one(&quick, &full))
-                    });
+                    static SCRIPT: LazyLock<Script> =
+                        LazyLock::new(|| Script::new(Parts::of(Algorithm::$variant).script()));
                     &SCRIPT
                 })*
             }
@@ -65,51 +63,114 @@ crate::__algorithms!(scripts);
 
 /// Several keys, of any algorithm: all of them are charged, or none.
 pub(crate) static ALL_OR_NONE: LazyLock<Script> = LazyLock::new(|| {
-    let chosen = |part: fn(Algorithm) -> String| {
-        Algorithm::ALL.iter().fold(String::new(), |mut chosen, algorithm| {
-            let _ = write!(chosen, "if algorithm == {} then\n{}end\n", algorithm.row().number, part(*algorithm));
-            chosen
-        })
-    };
-    let functions = functions(&chosen(|algorithm| parts(algorithm).0), &chosen(|algorithm| parts(algorithm).1));
-    Script::new(text!("head.lua").to_owned() + &functions + text!("answer.lua") + text!("all_or_none.lua"))
+    let answers = Algorithm::ALL.iter().fold(String::new(), |mut answers, algorithm| {
+        let (number, parts) = (algorithm.row().number, Parts::of(*algorithm));
+        let questions = parts.questions();
+        let _ = write!(
+            answers,
+            "do\nlocal full\nanswers[{number}] = function(KEYS, ARGV)\n{questions}\
+             return table.concat(records)\nend\nend\n",
+        );
+        answers
+    });
+    Script::new(
+        [text!("head.lua"), "local answers = {}\n", &answers, text!("answer.lua"), text!("all_or_none.lua")].concat(),
+    )
 });
 
-/// The two parts of an algorithm: `quick` for the common question, and all that is made for the
-/// rest.
-pub(crate) fn parts(algorithm: Algorithm) -> (String, String) {
-    let joined = |files: &[&str]| files.iter().fold(String::new(), |joined, file| joined + file + "\n");
-    let Lua { quick, full } = Lua::of(algorithm);
-    (joined(quick), COMMON.to_owned() + &joined(full))
+/// What `questions.lua` is to have in the places that it names.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    quick: &'static [&'static str],
+    full: &'static [&'static str],
 }
 
-/// The script of an algorithm with these parts.
-pub(crate) fn one_by_one(quick: &str, full: &str) -> String {
-    [
-        text!("head.lua"),
-        text!("alone.lua"),
-        text!("first.lua"),
-        quick,
-        text!("at_once.lua"),
-        &functions(quick, full),
-        text!("answer.lua"),
-        text!("each.lua"),
-    ]
-    .concat()
+impl Parts {
+    pub(crate) fn of(algorithm: Algorithm) -> Self {
+        let Lua { quick, full } = Lua::of(algorithm);
+        Self { quick, full }
+    }
+
+    /// Without what answers everything.
+    pub(crate) fn quick_alone(self) -> Self {
+        Self { full: &[], ..self }
+    }
+
+    /// Without what answers most calls.
+    pub(crate) fn full_alone(self) -> Self {
+        Self { quick: &[], ..self }
+    }
+
+    /// The script with these parts, which answers questions on keys one by one.
+    pub(crate) fn script(&self) -> String {
+        let reply = "return count == 1 and number .. records[1] or number .. table.concat(records)\n";
+        [text!("head.lua"), "local full\n", &self.questions(), reply].concat()
+    }
+
+    fn questions(&self) -> String {
+        self.insert(text!("questions.lua"))
+    }
+
+    /// The text with a section in the place of each line that names one.
+    fn insert(&self, text: &str) -> String {
+        text.lines().fold(String::new(), |mut whole, line| {
+            match line.trim_start().strip_prefix("-- INSERT ") {
+                Some(name) => whole += &self.insert(&self.section(name)),
+                None => {
+                    whole += line;
+                    whole.push('\n');
+                }
+            }
+            whole
+        })
+    }
+
+    /// What the files have behind lines that say `-- SECTION`, and this name.
+    fn section(&self, name: &str) -> String {
+        let mut section = String::new();
+        if name == "full" && !self.full.is_empty() {
+            section += COMMON;
+        }
+        if name == "full" {
+            return self.full.iter().fold(section, |full, text| full + text + "\n");
+        }
+        let mut whole = String::new();
+        for text in self.quick {
+            let mut current = "";
+            for line in text.lines() {
+                match line.strip_prefix("-- SECTION ") {
+                    Some(named) => current = named,
+                    None if current == name => {
+                        section += line;
+                        section.push('\n');
+                    }
+                    None if current.is_empty() => {
+                        whole += line;
+                        whole.push('\n');
+                    }
+                    None => {}
+                }
+            }
+        }
+        if name == "quick" && section.is_empty() && !whole.is_empty() {
+            section = [RAISING, &whole, RAISED].concat();
+        }
+        section
+    }
 }
 
-/// Both parts, as functions; `full` makes another, once it is needed.
-fn functions(quick: &str, full: &str) -> String {
-    [
-        "local function quick(may_answer, key, question, calls)\n",
-        text!("first.lua"),
-        quick,
-        "return record, answered, calls\nend\nlocal function full(algorithm)\n",
-        full,
-        "end\n",
-    ]
-    .concat()
-}
+/// Around a quick part that raises errors: it becomes a function.
+const RAISING: &str = "local done
+done, record, answered = pcall(function()
+local record, answered
+local calls, layout, max, window, capacity = left, algorithm % 16, max, window, capacity
+";
+const RAISED: &str = "return record, answered
+end)
+if not done then
+record, failure = nil, type(record) == 'table' and record.err or 'ERR ' .. tostring(record)
+end
+";
 
 /// Whether the server does not know the script.
 pub(crate) fn is_unknown(error: &ServerError) -> bool {

@@ -1,6 +1,7 @@
 //! [`ScriptCall`]: the call of a script, written as bytes.
 
 use super::number::Number;
+use super::protocol::doubles;
 use super::script::Script;
 
 /// A call that is being written.
@@ -9,17 +10,17 @@ pub(crate) struct ScriptCall<'a> {
 }
 
 impl<'a> ScriptCall<'a> {
-    /// Begins a call of so many questions, each of which has a key.
+    /// Begins a call of so many questions about so many keys.
     ///
     /// A server that does not know the script is told it `in_full`, and knows it from then on.
     /// `SCRIPT LOAD` would be one round trip more, and in a cluster would reach nodes that do not
     /// have the keys.
-    pub(crate) fn begin(to: &'a mut Vec<u8>, script: &Script, in_full: bool, questions: usize) -> Self {
+    pub(crate) fn begin(to: &'a mut Vec<u8>, script: &Script, in_full: bool, keys: usize, questions: usize) -> Self {
         let (name, script) = if in_full { ("EVAL", script.source()) } else { ("EVALSHA", script.sha1()) };
-        head(to, b'*', 2 * questions + 5);
+        head(to, b'*', 4 + keys + questions);
         argument(to, name.as_bytes());
         argument(to, script.as_bytes());
-        argument(to, itoa::Buffer::new().format(questions).as_bytes());
+        argument(to, itoa::Buffer::new().format(keys).as_bytes());
         Self { to }
     }
 }
@@ -30,13 +31,12 @@ impl ScriptCall<'_> {
         argument(self.to, bytes)
     }
 
-    /// The caller's time, or `None` for the server's; and the number that the reply repeats.
-    pub(crate) fn head(&mut self, now: Option<u64>, number: Number) {
+    /// The number that the reply repeats; and the caller's time, or `None` for the server's.
+    pub(crate) fn head(&mut self, number: Number, now: Option<u64>) {
         match now {
-            Some(now) => argument(self.to, itoa::Buffer::new().format(now).as_bytes()),
-            None => argument(self.to, b""),
+            Some(now) => argument(self.to, [number.bytes(), doubles([now])[0]].as_flattened()),
+            None => argument(self.to, &number.bytes()),
         };
-        argument(self.to, &number.bytes());
     }
 }
 
@@ -70,22 +70,23 @@ mod tests {
         let script = script::of(Algorithm::FixedWindow);
         for (in_full, now) in [(false, None), (true, None), (false, Some(1_790_000_000_000_123))] {
             let mut written = b"before".to_vec();
-            let mut call = ScriptCall::begin(&mut written, script, in_full, 2);
+            let mut call = ScriptCall::begin(&mut written, script, in_full, 2, 3);
             call.argument(b"a\r\n\xff");
             call.argument(b"");
             let number = Number::next();
-            call.head(now, number);
+            call.head(number, now);
             call.argument(b"xx").copy_from_slice(b"q1");
             call.argument(b"q2");
+            call.argument(b"q3");
 
             let mut command = if in_full { cmd("EVAL") } else { cmd("EVALSHA") };
             command.arg(if in_full { script.source() } else { script.sha1() }).arg(2);
             command.arg(b"a\r\n\xff").arg(b"");
-            match now {
-                Some(now) => command.arg(now),
-                None => command.arg(""),
-            };
-            command.arg(&number.bytes()).arg("q1").arg("q2");
+            let mut head = number.bytes().to_vec();
+            if now.is_some() {
+                head.extend(1_790_000_000_000_123.0_f64.to_le_bytes());
+            }
+            command.arg(head).arg("q1").arg("q2").arg("q3");
             assert_eq!(written.strip_prefix(b"before").unwrap(), command.get_packed_command());
         }
     }

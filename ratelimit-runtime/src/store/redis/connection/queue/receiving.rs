@@ -25,7 +25,7 @@ impl InFlightQueue {
         let InFlight { call, .. } = self.in_flight.front_mut().ok_or(OutOfStep)?;
         let records = match call {
             InFlightCall::Batch(batch) => match &reply {
-                Reply::Bulk(bytes) => Some(batch.records(bytes).ok_or(OutOfStep)?),
+                Reply::Bulk(bytes) => Some(self.batches.records(batch, bytes).ok_or(OutOfStep)?),
                 Reply::Other(Value::ServerError(_)) => None,
                 Reply::Other(_) => return Err(OutOfStep),
             },

@@ -15,14 +15,16 @@ use super::{InFlightQueue, Sharing};
 use crate::Algorithm;
 use crate::error::StoreError;
 use crate::rule::Limit;
-use crate::store::redis::batching::charge::{ChargeTerms, KeyCharge};
+use crate::store::redis::batching::charge::{ChargeTerms, KeyCharge, SectionSharing};
 use crate::store::redis::scripts::operation::Operation;
-use crate::store::redis::scripts::protocol::{self, CALLS};
+use crate::store::redis::scripts::protocol::{CALLS, COVERS};
 use crate::store::redis::scripts::script::{self, Script};
 use crate::store::redis::wire::commands::{CallError, Reply};
 use crate::store::redis::wire::resp::{Parsed, parse};
 use crate::store::{Request, Verdict};
 
+/// The operation of a question.
+const PEEK: u8 = 3;
 const KEYS: [&[u8]; 4] = [b"a", b"b", b"c", b"broken"];
 
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +48,7 @@ struct Asking {
     now: Option<u64>,
     is_late: bool,
     log: bool,
+    peeks: bool,
 }
 
 /// A caller, and what has to come of it.
@@ -140,12 +143,8 @@ impl World {
         let limits = [Limit::new(asking.max, std::time::Duration::from_secs(60))];
         let algorithm = if asking.log { Algorithm::SlidingWindow } else { Algorithm::FixedWindow };
         let request = Request::new(KEYS[asking.key], algorithm, &limits).with_cost(asking.cost);
-        let terms = ChargeTerms {
-            packed: protocol::question(Operation::Acquire, &request, None),
-            now: asking.now,
-            is_unit: asking.cost == 1,
-            counts_tickets: asking.log,
-        };
+        let operation = if asking.peeks { Operation::Peek } else { Operation::Acquire };
+        let terms = ChargeTerms::new(operation, &request, None, asking.now);
         let timeout_at = asking.is_late.then_some(self.now);
         let charge = KeyCharge { script: script(asking.log), key: KEYS[asking.key], terms: terms.clone(), timeout_at };
         let member = self.queue.charge(&charge, Waker::noop(), self.now).unwrap();
@@ -201,8 +200,8 @@ impl World {
         let name = String::from_utf8(arguments[1].clone()).unwrap();
         let count: usize = String::from_utf8(arguments[2].clone()).unwrap().parse().unwrap();
         let (keys, rest) = arguments[3..].split_at(count);
-        let ([clock, number], questions) = rest.split_first_chunk().unwrap();
-        assert_eq!(questions.len(), count);
+        let (head, questions) = rest.split_first().unwrap();
+        let (number, clock) = head.split_at(8);
         let is_log = [script(true).sha1(), script(true).source()].contains(&name.as_str());
         match arguments[0].as_slice() {
             b"EVAL" => {
@@ -217,17 +216,29 @@ impl World {
             }
             other => assert_eq!(other, b"EVALSHA"),
         }
-        let now = (!clock.is_empty()).then(|| String::from_utf8(clock.clone()).unwrap().parse().unwrap());
-        let mut reply = number.clone();
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number")]
+        let now = (!clock.is_empty()).then(|| f64::from_le_bytes(clock.try_into().unwrap()) as u64);
+        let mut reply = number.to_vec();
         let served = keys.iter().map(|key| (is_log, key.clone())).collect();
         self.calls += 1;
         // Every third call would keep the server too long.
         let mut budget =
             Budget { most: if self.calls.is_multiple_of(3) { 2 } else { u16::MAX }, later: HashMap::new() };
-        for (key, question) in keys.iter().zip(questions) {
+        let mut covered = 0;
+        let mut asked = Vec::new();
+        for question in questions {
+            let covers = usize::from(u16::from_le_bytes(question[COVERS].try_into().unwrap()));
+            let first = if covers == 0 { covered - 1 } else { covered };
+            covered += covers;
+            asked.extend(keys[first..covered].iter().map(|key| (key, question)));
+        }
+        assert_eq!(covered, count, "each key is covered once");
+        assert!(self.shares_calls() || count == 1, "keys are distinct");
+        let is_alone = asked.len() == 1;
+        for (key, question) in asked {
             let record = self.decide(is_log, key, question, now, &mut budget);
             let failed = record.first() == Some(&128);
-            if failed && count == 1 {
+            if failed && is_alone {
                 let message = b"-WRONGTYPE Operation against a key\r\n";
                 self.served.push_back((served, message.to_vec()));
                 return;
@@ -241,21 +252,32 @@ impl World {
     fn decide(&mut self, is_log: bool, key: &[u8], question: &[u8], now: Option<u64>, budget: &mut Budget) -> Vec<u8> {
         let all = u16::from_le_bytes(question[CALLS].try_into().unwrap());
         let number = |at: usize| f64::from_le_bytes(question[at..at + 8].try_into().unwrap());
-        let (cost, max) = (number(4), number(29));
-        let order = self.order.get_mut(&(is_log, key.to_vec())).unwrap();
+        let (cost, max) = (number(7), number(31));
+        let order = &self.order[&(is_log, key.to_vec())];
+        let peeks = question[0] == PEEK;
         // An error is for all who ask.
         let calls = if key == b"broken" && budget.most > 0 { all } else { all.min(budget.most) };
         budget.most = budget.most.saturating_sub(calls);
         let later = budget.later.entry(key.to_vec()).or_default();
-        let asked: Vec<usize> = order.iter().skip(*later).take(usize::from(all)).copied().collect();
-        order.drain(..usize::from(calls));
-        *later += usize::from(all - calls);
-        for caller in &asked {
+        let asked: Vec<usize> = order.iter().skip(*later).copied().collect();
+        let callers = if peeks && self.sharing != Sharing::None {
+            // One answer is for all who have been sent, and ask the same one after the other.
+            let terms = &self.callers[asked[0]].terms;
+            let asks = |caller: &Caller| caller.terms == *terms && (caller.is_over || !self.queue.waits(caller.member));
+            asked.iter().take_while(|caller| asks(&self.callers[**caller])).count()
+        } else {
+            usize::from(all)
+        };
+        let answered = if peeks { callers * usize::from(calls) } else { usize::from(calls) };
+        self.order.get_mut(&(is_log, key.to_vec())).unwrap().drain(..answered);
+        *later += callers - answered;
+        let asked = &asked[..callers];
+        for caller in asked {
             let asked = &self.callers[*caller].terms;
             let mut packed = asked.packed.clone();
-            packed[CALLS].copy_from_slice(&question[CALLS]);
+            packed[CALLS.start..COVERS.end].copy_from_slice(&question[CALLS.start..COVERS.end]);
             assert_eq!((packed.as_slice(), asked.now), (question, now), "each is asked what it asked, in order");
-            assert!(all == 1 || asked.is_unit);
+            assert!(all == 1 || matches!(asked.sharing, SectionSharing::Calls { .. }));
         }
         let later = |mut reply: Vec<u8>| {
             if calls < all {
@@ -263,7 +285,7 @@ impl World {
             }
             reply
         };
-        let asked = asked.into_iter().take(usize::from(calls));
+        let asked = asked.iter().copied().take(answered);
         if calls == 0 {
             return later(Vec::new());
         }
@@ -280,7 +302,10 @@ impl World {
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
             let (cost, max) = (cost as u64, max as u64);
             let index = u64::try_from(index).unwrap();
-            let verdict = if *used + cost <= max {
+            let verdict = if peeks && *used + cost <= max {
+                admitted = 1;
+                Verdict { remaining: max - *used, reset_after_us: 60, ..Verdict::admitted() }
+            } else if *used + cost <= max {
                 *used += cost;
                 admitted += 1;
                 let ticket = if is_log { before + 1 + index } else { before + 1 };
@@ -297,7 +322,7 @@ impl World {
             record
         };
         #[allow(clippy::cast_precision_loss, reason = "small")]
-        let (left, ticket) = ((max - *used as f64).max(0.0), before as f64 + 1.0);
+        let (left, ticket) = ((max - *used as f64).max(0.0), if peeks { 0.0 } else { before as f64 + 1.0 });
         let mut reply = Vec::new();
         if admitted > 0 {
             reply.extend(record(1, admitted, [left, 0.0, 60.0, ticket]));
@@ -371,16 +396,19 @@ impl World {
 }
 
 fn asking() -> impl Strategy<Value = Asking> {
+    let log_and_peeks = (prop::bool::weighted(0.8), prop::bool::weighted(0.3));
     let clock = prop_oneof![8 => Just(None), 1 => Just(Some(1)), 1 => Just(Some(2))];
-    (0..KEYS.len(), 1..=3_u64, prop_oneof![6 => Just(1), 1 => Just(2_u64)], clock, 0..10, prop::bool::weighted(0.8))
-        .prop_map(|(key, times, cost, now, late, log)| Asking {
+    (0..KEYS.len(), 1..=3_u64, prop_oneof![6 => Just(1), 1 => Just(2_u64)], clock, 0..10, log_and_peeks).prop_map(
+        |(key, times, cost, now, late, (log, peeks))| Asking {
             key,
             max: 20 * times,
             cost,
             now,
             is_late: late == 0,
             log,
-        })
+            peeks,
+        },
+    )
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -438,7 +466,7 @@ proptest! {
 }
 
 fn unit(key: usize) -> Asking {
-    Asking { key, max: 1_000, cost: 1, now: None, is_late: false, log: true }
+    Asking { key, max: 1_000, cost: 1, now: None, is_late: false, log: true, peeks: false }
 }
 
 #[test]
