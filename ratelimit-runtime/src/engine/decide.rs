@@ -10,33 +10,12 @@ use tokio::task::coop;
 
 use super::call::OwnedCall;
 use super::check::Check;
-use super::outcome::Admission;
+use super::outcome::{Admission, Decided};
 use super::shared::Engine;
 use super::waiting;
 use crate::decision::Decision;
 use crate::error::{RateLimitError, StoreError};
 use crate::store::{Lookup, Store as _};
-
-/// What becomes of a check.
-#[allow(clippy::large_enum_variant, reason = "a call by hand keeps it in its future, and allocates nothing")]
-pub(crate) enum Decided<T> {
-    /// The call may go on.
-    Admitted(T),
-    /// It may not: it is refused, or the check failed.
-    Refused(RateLimitError),
-    /// It takes waiting, by [`finish`]. Nothing has been charged yet.
-    Later(OwnedCall, Lookup),
-}
-
-impl<T> From<Result<T, RateLimitError>> for Decided<T> {
-    #[inline]
-    fn from(outcome: Result<T, RateLimitError>) -> Self {
-        match outcome {
-            Ok(admitted) => Self::Admitted(admitted),
-            Err(error) => Self::Refused(error),
-        }
-    }
-}
 
 /// Decides a check, as far as that takes no waiting.
 #[allow(clippy::inline_always, reason = "a call to it would cost more than what most checks need of it")]

@@ -21,16 +21,16 @@ use crate::plan::check::Check;
 /// An expression: the check, or `None` where `when` is false.
 pub(crate) fn optional(check: &Check, context: &Context) -> TokenStream {
     let mixed = Span::mixed_site();
-    let some = expand(check, context, |made| quote_spanned!(mixed=> ::core::option::Option::Some(#made)));
+    let made = expand(check, context, |made| made);
     let Some(when) = &check.call.when else {
-        return some;
+        return quote_spanned!(mixed=> ::core::option::Option::Some(#made));
     };
     let when = kept_in(when, context.receiver.expression(when));
     quote_spanned! {mixed=>
         {
             let __ratelimit_when: ::core::primitive::bool = #when;
             if __ratelimit_when {
-                #some
+                ::core::option::Option::Some(#made)
             } else {
                 ::core::option::Option::None
             }
