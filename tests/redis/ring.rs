@@ -190,9 +190,9 @@ async fn numbers_that_do_not_fit_a_slot_widen_it() {
         pair.pass(call % 2);
     }
     let narrow = shared().cli(&["STRLEN", &pair.stored()]).parse::<u64>().unwrap();
-    admitted.push(pair.admit(limit, (1 << 31) - 1).await);
+    admitted.push(pair.admit(limit, (1 << 23) - 1).await);
     assert_eq!(shared().cli(&["STRLEN", &pair.stored()]).parse::<u64>().unwrap(), narrow);
-    admitted.push(pair.admit(limit, 1 << 31).await);
+    admitted.push(pair.admit(limit, 1 << 23).await);
     assert!(shared().cli(&["STRLEN", &pair.stored()]).parse::<u64>().unwrap() > narrow);
     admitted.push(pair.call(&[limit], 1 << 51, true, 0).await.1.unwrap());
     for at in [602, 0, 601, 255, 600, 300] {
@@ -423,7 +423,8 @@ async fn clients_that_are_killed_leave_no_key_that_stays() {
     assert!(!keys.is_empty());
     for key in keys.lines() {
         let left = server.cli(&["PTTL", key]).parse::<i64>().unwrap();
-        assert!((1..=60_000).contains(&left), "{key} has {left} ms left");
+        // Two windows, from the second admission on.
+        assert!((1..=120_000).contains(&left), "{key} has {left} ms left");
     }
 }
 

@@ -21,12 +21,12 @@ use tokio::task::JoinSet;
 
 const MINUTE: u64 = 60_000_000;
 const HOUR: u64 = 60 * MINUTE;
-/// What may go through Lua in one call. A copy of 64 KB takes far less than 250 µs.
-const MOST_BYTES: usize = 64 * 1024;
-/// Six refunds of one key share a call: each is loaded by two, looks for its entry in up to 16
+/// What may go through Lua in one call. A copy of 68 KB takes far less than 250 µs.
+const MOST_BYTES: usize = 68 * 1024;
+/// Six refunds of one key share a call: each is loaded by five, looks for its entry in up to 16
 /// steps, and marks it in the entry, the sums and the head. (A refusal goes past entries three
 /// times for each of two limits, with nine commands each time, and has a call to itself.)
-const MOST_COMMANDS: usize = 6 * (2 + 16 + 4);
+const MOST_COMMANDS: usize = 6 * (5 + 16 + 4);
 /// Redis itself copies a string of this length at most, to give back the room it has added of its
 /// own accord.
 const MOST_COPIED: usize = 1_500_000;
@@ -104,7 +104,7 @@ impl Work {
             b"SETRANGE" => self.bytes += args[3].len(),
             b"SET" => self.bytes += args[2].len(),
             b"BITOP" => self.copies += 1,
-            b"TYPE" | b"PTTL" | b"PEXPIRE" | b"UNLINK" | b"ZRANGE" => {}
+            b"TYPE" | b"STRLEN" | b"PTTL" | b"PEXPIRE" | b"UNLINK" | b"ZRANGE" => {}
             other => panic!("{} is not counted", String::from_utf8_lossy(other)),
         }
     }
@@ -280,8 +280,8 @@ async fn sweeping_what_was_refunded_is_bounded_work_per_call() {
         let more = ring.admit(AFTER).await;
         assert_eq!(ring.left().await, u64::try_from(40_000 - live - AFTER).unwrap());
         let _ = watch.bounded(&ring.server);
-        // While it is swept, it may grow by two blocks.
-        let most = (length + 2 * 256 * 13).max(16 * (live + AFTER));
+        // While it is swept, it may grow by two blocks, or by half of what lives.
+        let most = (length + 2 * 256 * 13).max(19 * (live + AFTER));
         assert!(ring.length() <= most, "{} bytes for {} entries", ring.length(), live + AFTER);
         // Each that is left can still be refunded, once.
         ring.refund(more).await;

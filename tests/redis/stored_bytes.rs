@@ -94,13 +94,13 @@ async fn a_sorted_set() {
     let newest = key.acquire(1).await;
     assert_eq!(key.members(), ["1700000000000000", "1700000000000000", "1700000000000001", "1700000000000000"]);
     key.block(600).await;
-    let block = ["meta:0000000000000600:0000000000000000", "6700000000000600"];
+    let block = ["meta:0000000000000600:0000000000000000:0000", "6700000000000600"];
     assert_eq!(key.members()[4..], block);
     assert!(key.store.refund(key.request(1), newest).await.unwrap());
-    let both = ["meta:0000000000000600:1700000000000001", "6700000000000600"];
+    let both = ["meta:0000000000000600:1700000000000001:0000", "6700000000000600"];
     assert_eq!(key.members(), [&["1700000000000000"; 2][..], &both[..]].concat());
     assert!(key.store.unblock(key.request(1)).await.unwrap());
-    assert_eq!(key.members()[2..], ["meta:0000000000000000:1700000000000001", "5000000000000000"]);
+    assert_eq!(key.members()[2..], ["meta:0000000000000000:1700000000000001:0000", "5000000000000000"]);
     assert_eq!(key.acquire(1).await, START + 2);
     assert_eq!(key.members().len(), 4);
 
@@ -116,65 +116,67 @@ async fn a_ring() {
     let key = Key::new(Algorithm::SlidingWindow, &[Limit::per_minute(100), Limit::per_hour(1_000)]);
     let _ = key.acquire(3).await;
     let _ = key.reserve(5).await;
-    let start = hex(START);
     let newest = hex(START + 1);
-    let header = [
-        "010002",           // version, slots narrow, two limits
-        "02000000",         // slots
-        "00000000",         // the first entry's
-        "02000000",         // entries
-        "00000000",         // refunds
-        &start,             // newest time
-        &start,             // last entry that counts
-        &newest,            // newest ticket
-        "0000000000000000", // no block
-        "0000000000000000",
-        &start,             // first ticket
-        "0000000000000000", // in the open block of slots: it has none yet
-        "0000000000000000",
+    let zero = hex(0);
+    let head = [
+        "010402",   // version, extras, two limits
+        "04000000", // slots
+        "00000000", // refunds
+        &zero,      // by a client's clock, the expiry is written each time
+        "00000000", // the first entry's
+        "02000000", // entries
+        &newest,    // newest ticket
+        &hex(8),    // cost in the hour
     ];
-    let view = ["00000000", &hex(8), &hex(5)].concat();
-    let slots = ["0000000000000000", "03000000", "0100000000000100", "05000080"];
-    assert_eq!(key.hex(""), [header.concat(), view.clone(), view, slots.concat()].concat());
+    let view = ["00000000", &hex(8)].concat();
+    let first = START.to_le_bytes()[..7].iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
+    let second = (START + 1).to_le_bytes()[..7].iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
+    // 2^23 is added to the cost of what is reserved.
+    let slots = [&first, "0000", "030000", &second, "0100", "050080", &"00".repeat(24)];
+    // No block; no gap; of each limit, what is reserved.
+    let extras = [&zero, &zero, &zero, "00000000", "00000000", &hex(5), &hex(5)];
+    assert_eq!(key.hex(""), [head.concat(), view, slots.concat(), extras.concat()].concat());
 
     key.block(600).await;
     let stored = key.hex("");
-    assert_eq!(stored[2 * 43..2 * 59], [hex(START + 600), hex(600)].concat());
+    assert_eq!(stored[2 * 103..2 * 127], [hex(START + 600), hex(600), zero].concat());
 
     let wide = Key::new(Algorithm::SlidingWindow, &[Limit::per_minute(1 << 40)]);
     let _ = wide.acquire(1 << 39).await;
     let stored = wide.bytes("");
-    assert_eq!((stored[1], stored.len()), (1, 83 + 20 + 21));
-    assert_eq!(stored[103..], [&[0; 14][..], &[0, 0, 0, 0, 0x80, 0, 0][..]].concat());
+    assert_eq!((stored[1], stored.len()), (1, 43 + 21));
+    let cost = [0, 0, 0, 0, 0x80, 0, 0];
+    assert_eq!(stored[43..], [&START.to_le_bytes()[..7], &[0; 7], &cost].concat());
 }
 
 #[tokio::test]
 async fn a_ring_that_grows_around_its_end() {
     let mut key = Key::new(Algorithm::SlidingWindow, &[Limit::per_minute(5_000)]);
     key.store = key.store.mode(RedisMode::ScriptsWith(LogLayout::Ring));
-    for (count, micros) in [(300, MINUTE / 2), (500, MINUTE / 2), (506, 1)] {
+    for (count, micros) in [(300, MINUTE / 2), (500, MINUTE / 2), (762, 1)] {
         for _ in 0..count {
             let _ = key.acquire(1).await;
         }
         key.pass(micros);
     }
-    // Version, slots, the first entry's, entries; how many of them are before the gap, and how long
+    // Flags, slots, the first entry's, entries; how many of them are before the gap, and how long
     // that is.
     let state = || {
         let bytes = key.bytes("");
         let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
-        let gap = 103 + number(3) as usize * 12 + number(3) as usize / 256 * 24;
-        let gap = if bytes[0] == 2 { Some((number(gap), number(gap + 4))) } else { None };
-        (bytes[0], number(3), number(7), number(11), gap, bytes.len())
+        let gap = 43 + number(3) as usize * 12 + number(3) as usize / 256 * 24 + 24;
+        let gap = if bytes[1] & 2 > 0 { Some((number(gap), number(gap + 4))) } else { None };
+        (bytes[1], number(3), number(19), number(23), gap, bytes.len())
     };
-    assert_eq!(state(), (1, 1024, 300, 1006, None, 103 + 1024 * 12 + 4 * 24));
-    let length = 103 + 1536 * 12 + 6 * 24 + 8;
+    // Behind it is what was left by the growth before.
+    assert_eq!(state(), (8, 1280, 300, 1262, None, 43 + 1280 * 12 + 5 * 24 + 40));
+    let length = 43 + 2048 * 12 + 8 * 24 + 40;
     let _ = key.acquire(1).await;
-    assert_eq!(state(), (2, 1536, 300, 1007, Some((1024 - 300, 512)), length));
+    assert_eq!(state(), (14, 2048, 300, 1263, Some((1280 - 300, 768)), length));
     let _ = key.acquire(1).await;
-    assert_eq!(state(), (2, 1536, 300 + 512, 1008, Some((0, 0)), length));
+    assert_eq!(state(), (14, 2048, 300 + 768, 1264, Some((0, 0)), length));
     let _ = key.acquire(1).await;
-    assert_eq!(state(), (1, 1536, 300 + 512, 1009, None, length));
+    assert_eq!(state(), (8, 2048, 300 + 768, 1265, None, length));
 }
 
 #[allow(clippy::cast_precision_loss, reason = "below 2^53")]
@@ -182,61 +184,52 @@ fn hex(number: u64) -> String {
     (number as f64).to_le_bytes().iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"))
 }
 
-const NONE: u64 = 1 << 52;
-
 #[tokio::test]
 async fn windows() {
-    for (algorithm, horizon) in [(Algorithm::FixedWindow, MINUTE), (Algorithm::SlidingCounter, 2 * MINUTE)] {
+    for (algorithm, state) in
+        [(Algorithm::FixedWindow, vec![5, START + MINUTE]), (Algorithm::SlidingCounter, vec![5, 0, START])]
+    {
         let key = Key::new(algorithm, &[Limit::per_minute(10)]);
         let _ = key.acquire(3).await;
         key.pass(7);
         let _ = key.acquire(2).await;
-        let header = [START + 7, 0, 0, START + horizon, START, START + 7];
-        assert_eq!(key.numbers(), [&header[..], &[START, 5, 0]].concat(), "{algorithm:?}");
+        assert_eq!(key.numbers(), state, "{algorithm:?}");
         key.block(600).await;
-        let header = [START + 7, START + 607, 600, START + horizon, START, START + 7];
-        assert_eq!(key.numbers(), [&header[..], &[START, 5, 0]].concat(), "{algorithm:?}");
+        assert_eq!(key.numbers(), [&state[..], &[START + 607, 600, 0]].concat(), "{algorithm:?}");
+        assert!(key.store.unblock(key.request(1)).await.unwrap());
+        assert_eq!(key.numbers(), state, "{algorithm:?}");
     }
     // The window before last is forgotten, the last one is not.
     let key = Key::new(Algorithm::SlidingCounter, &[Limit::per_minute(10), Limit::per_hour(20)]);
     let _ = key.acquire(3).await;
     key.pass(MINUTE + 1);
     let _ = key.acquire(2).await;
-    let now = START + MINUTE + 1;
-    let header = [now, 0, 0, START + 120 * MINUTE, START, now];
-    assert_eq!(key.numbers(), [&header[..], &[START + MINUTE, 2, 3, START, 5, 0]].concat());
+    assert_eq!(key.numbers(), [2, 3, START + MINUTE, 5, 0, START]);
 }
 
 #[tokio::test]
 async fn buckets() {
-    // A token takes 6 seconds; in 7 microseconds, 70 of 60,000,000 parts of one come.
+    // A token takes 6 seconds; in 7 microseconds, 7 of 6,000,000 parts of one come.
     let key = Key::new(Algorithm::TokenBucket, &[Limit::per_minute(10)]);
     let _ = key.acquire(3).await;
     key.pass(7);
     let _ = key.acquire(2).await;
-    let header = [START + 7, 0, 0, START + 30_000_000, START, START + 7];
-    let state = [4, MINUTE - 70, START + 7];
-    let low_water = [START, 2, MINUTE - 70, START, 2, MINUTE - 70];
-    assert_eq!(key.numbers(), [&header[..], &state, &low_water].concat());
+    assert_eq!(key.numbers(), [START + 7, 4, MINUTE / 10 - 7, 10, 0, START]);
 
     let key = Key::new(Algorithm::LeakyBucket, &[Limit::per_minute(7)]);
     let _ = key.acquire(3).await;
     key.pass(7);
     let _ = key.acquire(2).await;
-    // 3 and 5 times 60,000,000 / 7.
-    let header = [START + 7, 0, 0, START + 42_857_143, START, START + 7];
-    let state = [START + 42_857_142, 6, 7];
-    let low_water = [START, 25_714_285 - 7, 5, START, 25_714_285 - 7, 5];
-    assert_eq!(key.numbers(), [&header[..], &state, &low_water].concat());
-    // A window later, there is a newer mark.
-    key.pass(40_000_000);
-    let _ = key.acquire(5).await;
-    key.pass(MINUTE / 3);
+    // 5 times 60,000,000 / 7.
+    assert_eq!(key.numbers(), [START + 7, START + 42_857_142, 6, 7, 0, START]);
+    // An offence, which is the first.
+    let _ = key.store.acquire(key.request(7).with_block(Duration::from_micros(600))).await.unwrap();
+    assert_eq!(key.numbers()[6..], [START + 607, 600, 1]);
+
+    let key = Key::new(Algorithm::LeakyBucket, &[Limit::per_minute(7), Limit::per_hour(14)]);
     let _ = key.acquire(1).await;
-    let now = START + 60_000_007;
-    assert_eq!(key.numbers()[9..], [START, 2_857_135, 6, now, NONE, 0]);
-    // 11 times 60,000,000 / 7.
-    assert_eq!(key.numbers()[6..9], [START + 94_285_714, 2, 7]);
+    let levels = [START + 8_571_428, 4, START + 257_142_857, 1];
+    assert_eq!(key.numbers(), [&[START], &levels[..], &[7, 14, 0, START]].concat());
 }
 
 #[tokio::test]
@@ -246,18 +239,17 @@ async fn reservations_beside_counters() {
     key.pass(MINUTE / 2);
     let _ = key.reserve(2).await;
     let now = START + MINUTE / 2;
-    let header = [now, 0, 0, now + MINUTE, START, 0];
-    assert_eq!(key.numbers(), [&header[..], &[now, 0, 0], &[5, START, 0, START, now]].concat());
+    assert_eq!(key.numbers(), [0, now + MINUTE, 5, START, 0, START, now + MINUTE]);
     key.pass(MINUTE / 2);
     let newest = key.reserve(1).await;
     let then = START + MINUTE;
-    let header = [then, 0, 0, then + MINUTE, START, 0];
-    assert_eq!(key.numbers(), [&header[..], &[then, 0, 0], &[1, then, 5, START, then]].concat());
+    assert_eq!(key.numbers(), [0, then + MINUTE, 1, then, 5, START, then + MINUTE]);
     assert!(key.store.commit(key.request(1).reserving(), newest).await.unwrap());
-    let header = [then, 0, 0, then + MINUTE, START, then];
-    assert_eq!(key.numbers(), [&header[..], &[then, 1, 0], &[0, then, 5, START, then]].concat());
+    assert_eq!(key.numbers(), [1, then + MINUTE, 0, then, 5, START, then + MINUTE]);
+    key.block(600).await;
+    assert_eq!(key.numbers()[2..6], [then + 600, 600, 0, 0]);
     assert!(key.store.release(key.request(5).reserving(), now).await.unwrap());
-    assert_eq!(key.numbers(), [&header[..], &[then, 1, 0]].concat());
+    assert_eq!(key.numbers(), [1, then + MINUTE, then + 600, 600, 0]);
 }
 
 #[tokio::test]
@@ -267,7 +259,7 @@ async fn a_counter_without_scripts() {
     let ticket = key.acquire(3).await;
     let stored = key.bytes("%plain");
     assert_eq!(stored, [3_u64.to_be_bytes(), ticket.to_be_bytes()].concat());
-    assert!(0 < ticket && ticket < NONE);
+    assert!(0 < ticket && ticket < 1 << 52);
 }
 
 /// What the first admission under a limit of five a minute stores, of every algorithm that there
@@ -276,15 +268,12 @@ async fn a_counter_without_scripts() {
 async fn the_first_admission_of_every_algorithm_is_stored_as_it_always_was() {
     const REFILL: u64 = MINUTE / 5;
     let at = START;
-    let counter = |lasts, rest: &[u64]| [&[at, 0, 0, at + lasts, at, at], rest].concat();
-    let unused = 1 << 52;
-    let low_water = [at, unused, 0, at, unused, 0];
     let golden = [
         ("sliding_window", vec![at, at]),
-        ("sliding_counter", counter(2 * MINUTE, &[at, 1, 0])),
-        ("fixed_window", counter(MINUTE, &[at, 1, 0])),
-        ("token_bucket", counter(REFILL, &[[1, 0, at].as_slice(), &low_water].concat())),
-        ("leaky_bucket", counter(REFILL, &[[at + REFILL, 0, 5].as_slice(), &low_water].concat())),
+        ("sliding_counter", vec![1, 0, at]),
+        ("fixed_window", vec![1, at + MINUTE]),
+        ("token_bucket", vec![at, 1, 0, 5, 0, at]),
+        ("leaky_bucket", vec![at, at + REFILL, 0, 5, 0, at]),
     ];
     for &algorithm in Algorithm::ALL {
         let name = algorithm.to_string();

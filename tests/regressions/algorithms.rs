@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
+mod batches;
 mod blocks;
 mod clocks;
+mod damaged;
 mod minted_keys;
 mod overflow;
 mod redis_cell;

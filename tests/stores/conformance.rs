@@ -180,7 +180,9 @@ async fn every_write_on_redis_expires_within_its_horizon() {
         let store = RedisStore::new(&server.url()).unwrap().mode(RedisMode::ScriptsWith(layout));
         let key = unique("expires");
         let request = Request::new(key.as_bytes(), algorithm, &limits);
-        let mut longest = request.horizon();
+        // One that is asked again lives longer, so that its expiry need not be written each time.
+        let is_renewed = algorithm.has_burst() || algorithm == Algorithm::SlidingWindow;
+        let mut longest = request.horizon() * if is_renewed { 2 } else { 1 };
         let expires = |longest: Duration, what: &str| {
             for stored in server.cli(&["KEYS", &format!("{key}*")]).lines().filter(|key| !key.is_empty()) {
                 let life: i64 = server.cli(&["PTTL", stored]).parse().unwrap();

@@ -12,6 +12,9 @@ pub(crate) trait AlgorithmState: Default {
     /// everything to that moment.
     const KEEPS_TIMES: bool;
 
+    /// Whether it is over when it has drained, and so sooner when something was given back.
+    const DRAINS: bool;
+
     /// What the limits say to the call.
     fn standing(&mut self, demand: &Demand<'_>, now: u64) -> Standing;
 

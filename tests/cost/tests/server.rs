@@ -15,10 +15,10 @@ fn most(side: Side) -> Option<[u64; COLUMNS.len()]> {
     Some(match side {
         Side::Ours(Algorithm::SlidingWindow, Some(LogLayout::Zset)) => [41_400, 67_500, 52_300, 83_300, 7_500, 92_400],
         Side::Ours(Algorithm::SlidingWindow, Some(LogLayout::Ring)) => [50_700, 63_400, 34_400, 81_800, 4_400, 90_500],
-        Side::Ours(Algorithm::FixedWindow, None) => [43_700, 48_500, 27_100, 57_700, 1_000, 75_300],
-        Side::Ours(Algorithm::SlidingCounter, None) => [45_000, 50_400, 29_100, 62_100, 1_000, 77_400],
-        Side::Ours(Algorithm::TokenBucket, None) => [49_500, 56_900, 31_400, 81_600, 1_000, 83_400],
-        Side::Ours(Algorithm::LeakyBucket, None) => [49_200, 56_900, 30_800, 82_200, 1_000, 84_300],
+        Side::Ours(Algorithm::FixedWindow, None) => [25_800, 21_700, 14_400, 41_200, 1_000, 59_500],
+        Side::Ours(Algorithm::SlidingCounter, None) => [27_300, 22_900, 15_900, 44_500, 1_000, 58_800],
+        Side::Ours(Algorithm::TokenBucket, None) => [29_800, 28_100, 17_000, 57_000, 1_000, 67_100],
+        Side::Ours(Algorithm::LeakyBucket, None) => [30_900, 28_000, 16_600, 57_400, 1_000, 66_800],
         _ => return None,
     })
 }

@@ -77,7 +77,7 @@ fn question(operation: u8, algorithm: u8) -> Vec<u8> {
 }
 
 /// The first argument of a call: the number, and the client's time.
-fn head(now: u64) -> Vec<u8> {
+pub(super) fn head(now: u64) -> Vec<u8> {
     let [seconds, micros] = [now / 1_000_000, now % 1_000_000].map(|part| f64::from(u32::try_from(part).unwrap()));
     [NUMBER, (seconds * 1e6 + micros).to_le_bytes().as_slice()].concat()
 }
@@ -119,18 +119,18 @@ fn an_operation_that_a_script_does_not_know_is_an_error_and_never_a_charge() {
 }
 
 /// What a call carries and its reply repeats.
-const NUMBER: &[u8] = b"\0\r\n\xff5678";
+pub(super) const NUMBER: &[u8] = b"\0\r\n\xff5678";
 
 /// What is asked of one key: the time that has passed, the operation, how many calls, the cost, and
 /// the block.
-type Asked = (u64, u8, u16, u64, u64);
+pub(super) type Asked = (u64, u8, u16, u64, u64);
 
 /// What each call is told (flags, limit, remaining, retry after, ticket), and the last one's time
 /// of reset.
 type Told = (Vec<(u8, u8, u64, u64, u64)>, u64);
 
 /// `algorithm` is the second byte: the number, and the layout of a log.
-fn asked(algorithm: u8, (_, operation, calls, cost, block): Asked, limits: &[(u32, u32)]) -> Vec<u8> {
+pub(super) fn asked(algorithm: u8, (_, operation, calls, cost, block): Asked, limits: &[(u32, u32)]) -> Vec<u8> {
     let double = |number: u64| f64::from(u32::try_from(number).unwrap()).to_le_bytes();
     let [low, high] = calls.to_le_bytes();
     let mut question = vec![operation, algorithm, low, high, 1, 0, u8::try_from(limits.len()).unwrap()];
@@ -143,7 +143,7 @@ fn asked(algorithm: u8, (_, operation, calls, cost, block): Asked, limits: &[(u3
 }
 
 /// Loads a script that answers in hexadecimal.
-fn loaded(source: &str) -> String {
+pub(super) fn loaded(source: &str) -> String {
     let hex = "return (string.gsub(run(), '.', function(c) return string.format('%02x', string.byte(c)) end))";
     let source = format!("local function run()\n{source}\nend\n{hex}");
     let sha1 = crate::support::redis::shared().cli(&["SCRIPT", "LOAD", &source]);

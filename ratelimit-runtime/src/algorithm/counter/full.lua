@@ -1,246 +1,295 @@
--- Algorithms that keep a few numbers per limit, as one string of doubles:
+-- Algorithms that keep a few numbers per limit, as one string of doubles. The head is
 --
---   newest         the time of the newest admission, or of what was settled or refunded since
---   blocked_until  when the block ends, or 0
---   block          how long it was given
---   expires        when what was admitted is void; a block may last longer, and the key itself
---                  lives a little longer
---   first          the first ticket: whatever was admitted before is gone
---   charged        the time of the newest charge
---   then three numbers x, y, z per limit, whose meaning is the algorithm's, and for buckets six
---   more, the low water:
---     since some moment, the lowest level that a charge has found, and its rest; and the same since
---     a later moment
---   then, while something is reserved, what is reserved since some moment, that moment; what was
---   reserved before that
---     since another moment, that moment; and when something was last reserved
+--   of buckets, the time of the newest charge; then for each limit two numbers; and behind the head
+--   the max of each limit's newest charge, until when the expiry is written (0 by a client's
+--   clock), and the first ticket that can be refunded
+--   of the others, for each limit two or three numbers
 --
--- An algorithm is a table of functions of the three numbers:
+-- Extras follow, while there are any; the length says which:
 --
+--   block          its end, how long it was given, and how many there have been in a row
+--   reservations   what is reserved since some moment, that moment; what was reserved before that
+--                  since another moment, that moment; when all of it lapses
+--
+-- An algorithm is a table of functions of the numbers x, y, z of a limit. Buckets are given `per`
+-- and `micros`, which are max and window in lowest terms, for these two, and the newest time as z:
+--
+--   each                                                  how many numbers are stored
 --   at(x, y, z, max, window, now)                         x, y, z at `now`
 --   status(x, y, z, max, window, capacity, cost, now)     wait, left, reset
 --   charge(x, y, z, max, window, cost)                    x, y, z
 --   refund(x, y, z, max, window, cost, ticket, now)       x, y, z, whether anything was given back
---   life(x, y, z, max, window, now)                       how long the numbers matter
---   horizon(max, window, capacity)                        how long they may at most
+--   ends(x, y, z, max, window)                            until when the stored numbers matter
+--   begin(x, y, z, window)                                when they cannot have been stored before
+--   horizon(max, window, capacity)                        how long they may matter at most
 --
 -- Buckets have no refund, but these:
 --
---   level(x, y, z, max, now)                  how much is in it, and a rest in parts; -1 if nothing
---                                             before this moment can be given back
---   with_level(x, y, z, now, level, rest)     x, y, z with this level
---   weight(z, max, window, cost)              what the cost has been charged at; parts of a whole
+--   under(x, y)                           x, y under another max
+--   level(x, y, z, now)                   how much is in it at `now`, and a rest
+--   weight(cost, per, micros)             what the cost has been charged at, as a level
+--   drained(lasts, per, micros)           what drains meanwhile, as a level; parts of a whole
 --
 -- The arithmetic is that of the functions of the same names in `src/algorithm`, which say why.
 
--- What `first` is before anything is admitted, and a low water that no charge has found.
-local NONE = 4503599627370496
-
--- The level without `amount`, at least 0; a whole has so many `parts`.
-local function less(level, rest, amount, amount_rest, parts)
-  if amount > level or amount == level and amount_rest >= rest then
-    return 0, 0
-  elseif amount_rest > rest then
-    return level - amount - 1, rest + parts - amount_rest
+local function gcd(a, b)
+  while b > 0 do
+    a, b = b, a % b
   end
-  return level - amount, rest - amount_rest
+  return a
 end
 
-local function lesser(level, rest, other, other_rest)
-  if other < level or other == level and other_rest < rest then
+-- An amount without `other`, at least 0; a whole has so many `parts`.
+local function less(amount, rest, other, other_rest, parts)
+  if other > amount or other == amount and other_rest >= rest then
+    return 0, 0
+  elseif other_rest > rest then
+    return amount - other - 1, rest + parts - other_rest
+  end
+  return amount - other, rest - other_rest
+end
+
+local function lesser(amount, rest, other, other_rest)
+  if other < amount or other == amount and other_rest < rest then
     return other, other_rest
   end
-  return level, rest
+  return amount, rest
 end
 
+local FOREIGN = failed('WRONGTYPE the key does not hold counters of these limits')
+
 local function counters(algorithm)
-  -- In the header, for each limit, and of reservations.
-  local HEADER, EACH, RESERVED = 6, algorithm.level and 9 or 3, 5
+  local is_bucket, each = algorithm.level, algorithm.each
+  -- How many numbers there are before those of the limits, and in extras.
+  local before = is_bucket and 1 or 0
+  local BLOCK, RESERVED = 3, 5
 
   return function(key, request)
     local operation, n, cost = request.operation, request.n, request.cost
     local max, window, capacity = request.max, request.window, request.capacity
-    local fixed = HEADER + EACH * n
-    local count = fixed
-    local numbers
-    local state = call('GET', key)
-    if state then
-      count = #state / 8
-      if count ~= fixed and count ~= fixed + RESERVED then
-        return failed('WRONGTYPE the key does not hold counters of these limits')
+    local a, b = max, window
+    if is_bucket then
+      a, b = {}, {}
+      for i = 1, n do
+        a[i], b[i] = max[i] / request.divisor[i], window[i] / request.divisor[i]
       end
-      numbers = { struct.unpack('<' .. string.rep('d', count), state) }
     end
-    -- What is void is forgotten; but not by the end of a block, after which the clock may still
-    -- step back.
-    if not state or now >= numbers[4] and operation ~= 'unblock' then
-      local block = state and left_of_block(numbers[2], numbers[3]) > 0
-      numbers = { 0, block and numbers[2] or 0, block and numbers[3] or 0, 0, NONE, 0 }
-      for i = HEADER + 1, fixed do
-        numbers[i] = 0
-      end
-      count = fixed
-    end
-    local newest, blocked_until, block, expires, first, charged = unpack(numbers, 1, HEADER)
-    -- A clock that has stepped back is read as standing still, so that nothing is admitted twice.
-    local at = math.max(now, newest)
+    local fixed = is_bucket and 3 * n + 3 or each * n
 
-    local function save()
-      numbers[1], numbers[2], numbers[3] = newest, blocked_until, block
-      numbers[4], numbers[5], numbers[6] = expires, first, charged
-      local lasts = math.max(expires, blocked_until) - now
-      set(key, struct.pack('<' .. string.rep('d', count), unpack(numbers, 1, count)), lasts)
-    end
-
-    -- How long anything that is written for this request may live.
     local function horizon()
       local longest = 0
       for i = 1, n do
-        longest = math.max(longest, algorithm.horizon(max[i], window[i], capacity[i]))
+        longest = math.max(longest, algorithm.horizon(a[i], b[i], capacity[i]))
       end
       return longest
     end
-
-    -- Where the clock has stepped back, nothing lives longer than if it had been written now.
-    local blocked_for = left_of_block(blocked_until, block)
-    if newest > now and expires > now + horizon() or blocked_until - now > blocked_for then
-      if newest > now then
-        expires = math.min(expires, now + horizon())
-      end
-      if blocked_until > 0 then
-        blocked_until = now + blocked_for
-      end
-      save()
-    end
-
-    if operation == 'block' then
-      blocked_until, block = now + request.block, request.block
-      save()
-      return { 1 }
-    end
-    if operation == 'unblock' then
-      local blocked = blocked_for > 0
-      if blocked then
-        blocked_until, block = 0, 0
-        save()
-      end
-      return { blocked and 1 or 0 }
-    end
-
-    -- The counters and reservations at this time. Only what is written keeps them: a refusal
-    -- changes nothing.
-    local x, y, z = {}, {}, {}
-    for i = 1, n do
-      local k = HEADER + EACH * (i - 1)
-      x[i], y[i], z[i] = algorithm.at(numbers[k + 1], numbers[k + 2], numbers[k + 3], max[i], window[i], at)
-    end
-    local current, current_since, previous, previous_since, reserved_at = 0, 0, 0, 0, 0
     -- What is forgotten has not drained, so a reservation counts at least for a window.
     local function reservation_span()
       return math.max(horizon(), request.longest)
     end
 
-    if count > fixed then
-      local span = reservation_span()
-      if at < numbers[fixed + 5] + span then
-        current, current_since, previous, previous_since, reserved_at = unpack(numbers, fixed + 1, count)
-        if at >= current_since + span then
-          current, current_since, previous, previous_since = 0, at, current, current_since
+    local state = call('GET', key)
+    local numbers, extras = {}, 0
+    local blocked_until, given, strikes = 0, 0, 0
+    local current, current_since, previous, previous_since, lapses = 0, 0, 0, 0, 0
+    if state then
+      extras = #state / 8 - fixed
+      if extras ~= 0 and extras ~= BLOCK and extras ~= RESERVED and extras ~= BLOCK + RESERVED then
+        return FOREIGN
+      end
+      numbers = { parse('<' .. string.rep('d', fixed + extras), state) }
+      for i = 1, fixed + extras do
+        if not (numbers[i] >= 0 and numbers[i] < 9007199254740992) then
+          return FOREIGN
         end
+      end
+      if extras % RESERVED == BLOCK then
+        blocked_until, given, strikes = unpack(numbers, fixed + 1)
+      end
+      if extras >= RESERVED then
+        current, current_since, previous, previous_since, lapses = unpack(numbers, fixed + extras - RESERVED + 1)
       end
     end
 
-    local function keep()
-      newest = at
-      for i = 1, n do
-        local k = HEADER + EACH * (i - 1)
-        numbers[k + 1], numbers[k + 2], numbers[k + 3] = x[i], y[i], z[i]
+    -- What is stored, and when all of it is void. What drains does so at the rate of the newest
+    -- charge.
+    local stored = { x = {}, y = {}, z = {}, max = {} }
+    local newest, first, expires, at, is_other = 0, now, lapses, now, false
+    if state and is_bucket then
+      newest, first = numbers[1], numbers[fixed]
+    end
+    local x, y, z = {}, {}, {}
+    for i = 1, n do
+      local k = before + each * (i - 1)
+      x[i], y[i], z[i] = numbers[k + 1] or 0, numbers[k + 2] or 0, each == 3 and numbers[k + 3] or newest
+      stored.x[i], stored.y[i], stored.z[i] = x[i], y[i], z[i]
+      local its, own, other = is_bucket and numbers[1 + 2 * n + i] or max[i], a[i], b[i]
+      if its ~= max[i] then
+        local divisor = gcd(its, window[i])
+        own, other = its / divisor, window[i] / divisor
+        is_other = true
       end
-      count = fixed
+      stored.max[i] = its
+      expires = math.max(expires, algorithm.ends(x[i], y[i], z[i], own, other))
+      at = math.max(at, algorithm.begin(x[i], y[i], z[i], window[i]))
+      if its ~= max[i] then
+        x[i], y[i] = algorithm.under(x[i], y[i])
+      end
+    end
+    if expires >= 9007199254740992 then
+      return FOREIGN
+    end
+    -- A clock that has stepped back is read as standing still, so that nothing is admitted twice.
+    at = math.max(at, current_since)
+    local blocked_for = left_of_block(blocked_until, given)
+
+    local function save()
+      for i = 1, n do
+        local k = before + each * (i - 1)
+        numbers[k + 1], numbers[k + 2] = stored.x[i], stored.y[i]
+        if is_bucket then
+          numbers[1 + 2 * n + i] = stored.max[i]
+        elseif each == 3 then
+          numbers[k + 3] = stored.z[i]
+        end
+      end
+      local lasts = expires
+      if blocked_until > 0 then
+        local remembered = request.longest_block > request.block and request.longest_block or 0
+        lasts = math.max(lasts, blocked_until + remembered)
+      end
+      lasts = lasts - now
+      if is_bucket then
+        numbers[1], numbers[fixed - 1], numbers[fixed] = newest, time and now + math.max(lasts, 0) or 0, first
+      end
+      local count = fixed
+      if blocked_until > 0 then
+        numbers[count + 1], numbers[count + 2], numbers[count + 3] = blocked_until, given, strikes
+        count = count + BLOCK
+      end
       if current + previous > 0 then
-        count = fixed + RESERVED
-        numbers[fixed + 1], numbers[fixed + 2], numbers[fixed + 3] = current, current_since, previous
-        numbers[fixed + 4], numbers[fixed + 5] = previous_since, reserved_at
+        numbers[count + 1], numbers[count + 2], numbers[count + 3] = current, current_since, previous
+        numbers[count + 4], numbers[count + 5] = previous_since, lapses
+        count = count + RESERVED
+      end
+      set(key, pack('<' .. string.rep('d', count), unpack(numbers, 1, count)), lasts)
+    end
+
+    -- Where the clock has stepped back, nothing lives longer than if it had been written now.
+    local is_cut = blocked_until - now > blocked_for and blocked_for > 0
+    if is_cut then
+      blocked_until = now + blocked_for
+    end
+    if at > now and state then
+      local span = current + previous > 0 and reservation_span() or horizon()
+      local left = call('PTTL', key)
+      if expires > now + span then
+        is_cut = is_cut or left < 0 or left > lasting_millis(math.max(span, blocked_for))
+        expires = now + span
+      end
+      if left >= 0 and not is_cut then
+        expires = math.min(expires, now + (left + 1) * 1000)
+      end
+    end
+    if is_cut then
+      save()
+    end
+
+    -- What is void is forgotten; but not by the end of a block, after which the clock may still
+    -- step back.
+    if now >= expires and operation ~= 'unblock' then
+      newest, first, is_other, at, expires = 0, now, false, now, 0
+      current, current_since, previous, previous_since, lapses = 0, 0, 0, 0, 0
+      for i = 1, n do
+        x[i], y[i], z[i] = 0, 0, 0
+        stored.x[i], stored.y[i], stored.z[i], stored.max[i] = 0, 0, 0, max[i]
+      end
+    end
+
+    if operation == 'block' then
+      blocked_until, given = now + request.block, request.block
+      save()
+      return { 1 }
+    end
+    if operation == 'unblock' then
+      if blocked_for > 0 then
+        blocked_until = 0
+        save()
+      end
+      return { blocked_for > 0 and 1 or 0 }
+    end
+
+    -- The counters and reservations at this time. Only what is written keeps them: a refusal
+    -- changes nothing.
+    if current + previous > 0 then
+      local span = reservation_span()
+      if at >= lapses then
+        current, previous = 0, 0
+      elseif at >= current_since + span then
+        current, current_since, previous, previous_since = 0, at, current, current_since
+      end
+    end
+    local drained_x, drained_y = x, y
+    x, y = {}, {}
+    for i = 1, n do
+      x[i], y[i], z[i] = algorithm.at(drained_x[i], drained_y[i], z[i], a[i], b[i], at)
+    end
+
+    -- Writes what has changed; where `charges`, the cost as well. What drains is stored as it was
+    -- at the time of the newest charge.
+    local function written(charges)
+      if is_other then
+        -- What was charged at one rate is not given back at another.
+        first = math.max(first, newest + 1)
+      end
+      if charges then
+        newest = at
+        for i = 1, n do
+          x[i], y[i], z[i] = algorithm.charge(x[i], y[i], z[i], a[i], b[i], cost)
+        end
+      end
+      local ends = current + previous > 0 and lapses or 0
+      for i = 1, n do
+        ends = math.max(ends, algorithm.ends(x[i], y[i], is_bucket and at or z[i], a[i], b[i]))
+      end
+      expires = now + math.max(ends - at, 0)
+      stored.x, stored.y, stored.z, stored.max = x, y, z, max
+      if is_bucket and not charges then
+        stored.x, stored.y = drained_x, drained_y
       end
       save()
     end
 
-    local function charge()
-      charged = at
-      for i = 1, n do
-        if algorithm.level then
-          local older = HEADER + EACH * (i - 1) + 4
-          local newer = older + 3
-          local level, rest = algorithm.level(x[i], y[i], z[i], max[i], at)
-          if level < 0 then
-            numbers[older], numbers[older + 1], numbers[older + 2] = at, NONE, 0
-            numbers[newer], numbers[newer + 1], numbers[newer + 2] = at, NONE, 0
-          else
-            for mark = older, newer, 3 do
-              numbers[mark + 1], numbers[mark + 2] = lesser(numbers[mark + 1], numbers[mark + 2], level, rest)
-            end
-            if at >= numbers[newer] + window[i] then
-              numbers[older], numbers[older + 1], numbers[older + 2] =
-                numbers[newer], numbers[newer + 1], numbers[newer + 2]
-              numbers[newer], numbers[newer + 1], numbers[newer + 2] = at, NONE, 0
-            end
-          end
-        end
-        x[i], y[i], z[i] = algorithm.charge(x[i], y[i], z[i], max[i], window[i], cost)
-      end
-    end
-
-    -- Notes that something was admitted or committed.
-    local function written()
-      local lasts = 0
-      for i = 1, n do
-        lasts = math.max(lasts, algorithm.life(x[i], y[i], z[i], max[i], window[i], at))
-      end
-      if current + previous > 0 then
-        lasts = math.max(lasts, reserved_at + reservation_span() - at)
-      end
-      expires = now + lasts
-      keep()
-    end
-
-    -- Takes out of a bucket the least of what was charged, of its lowest level since, and of what
-    -- is in it.
+    -- Takes out of a bucket the least of what the charge may give back and of what is in it.
     local function refund_bucket(i)
-      local older = HEADER + EACH * (i - 1) + 4
-      local newer = older + 3
-      local mark = request.ticket >= numbers[newer] and newer or request.ticket >= numbers[older] and older
-      local amount, amount_rest, parts = algorithm.weight(z[i], max[i], window[i], cost)
-      if request.ticket < charged then
-        local low, low_rest = 0, 0
-        if mark then
-          low, low_rest = numbers[mark + 1], numbers[mark + 2]
-        end
-        amount, amount_rest = lesser(amount, amount_rest, low, low_rest)
+      local amount, rest = algorithm.weight(cost, a[i], b[i])
+      local drained, over, parts = algorithm.drained(math.max(at - request.ticket, 0), a[i], b[i])
+      if request.ticket > newest then
+        -- Of an earlier life of the key, by a clock that has stepped back since.
+        return false
+      elseif request.ticket < newest then
+        -- The bucket may have stood empty meanwhile: what has drained since is withheld.
+        amount, rest = less(amount, rest, drained, over, parts)
       end
-      local level, rest = algorithm.level(x[i], y[i], z[i], z[i], at)
-      amount, amount_rest = lesser(amount, amount_rest, math.max(level, 0), rest)
-      level, rest = less(math.max(level, 0), rest, amount, amount_rest, parts)
-      x[i], y[i], z[i] = algorithm.with_level(x[i], y[i], z[i], at, level, rest)
-      -- Had it not come, later charges would have found so much less; none has found the newest.
-      for mark = older, newer, 3 do
-        if request.ticket < charged and numbers[mark + 1] < NONE then
-          numbers[mark + 1], numbers[mark + 2] =
-            less(numbers[mark + 1], numbers[mark + 2], amount, amount_rest, parts)
-        end
-      end
-      return amount > 0 or amount_rest > 0
+      amount, rest = lesser(amount, rest, algorithm.level(x[i], y[i], at))
+      drained_x[i], drained_y[i] = less(drained_x[i], drained_y[i], amount, rest, parts)
+      x[i], y[i] = less(x[i], y[i], amount, rest, parts)
+      return amount > 0 or rest > 0
     end
 
     local function refund()
+      if is_bucket and (is_other or request.ticket < first) then
+        return false
+      end
       local any = false
       for i = 1, n do
-        local given
-        if algorithm.level then
-          given = refund_bucket(i)
+        local done
+        if is_bucket then
+          done = refund_bucket(i)
         else
-          x[i], y[i], z[i], given = algorithm.refund(x[i], y[i], z[i], max[i], window[i], cost, request.ticket, at)
+          x[i], y[i], z[i], done = algorithm.refund(x[i], y[i], z[i], max[i], window[i], cost, request.ticket, at)
         end
-        any = any or given
+        any = any or done
       end
       return any
     end
@@ -258,20 +307,14 @@ local function counters(algorithm)
     end
 
     if operation == 'refund' or operation == 'release' or operation == 'commit' then
-      if request.ticket < first then
-        return { 0 }
-      end
       local done
       if operation == 'refund' then
         done = refund()
       else
         done = take()
       end
-      if done and operation == 'commit' then
-        charge()
-        written()
-      elseif done then
-        keep()
+      if done then
+        written(operation == 'commit')
       end
       return { done and 1 or 0 }
     end
@@ -282,21 +325,21 @@ local function counters(algorithm)
       local reserved = current + previous
       local refused, exceeded = false, false
       for i = 1, n do
-        local a, b, c = x[i], y[i], z[i]
+        local p, q, r = x[i], y[i], z[i]
         local own
-        own, left[i], reset[i] = algorithm.status(a, b, c, max[i], window[i], capacity[i], cost, at)
+        own, left[i], reset[i] = algorithm.status(p, q, r, a[i], b[i], capacity[i], cost, at)
         wait[i] = own
         if reserved > 0 then
           local with = math.huge
-          if cost + reserved <= (algorithm.level and capacity or max)[i] then
-            with = algorithm.status(a, b, c, max[i], window[i], capacity[i], cost + reserved, at)
+          if cost + reserved <= (is_bucket and capacity or max)[i] then
+            with = algorithm.status(p, q, r, a[i], b[i], capacity[i], cost + reserved, at)
           end
           wait[i] = math.min(with, math.max(own, RESERVED_WAIT))
           left[i] = math.max(left[i] - reserved, 0)
           -- The limit is whole again when it would be if all reservations were committed now.
-          a, b, c = algorithm.charge(a, b, c, max[i], window[i], reserved)
+          p, q, r = algorithm.charge(p, q, r, a[i], b[i], reserved)
           local _
-          _, _, reset[i] = algorithm.status(a, b, c, max[i], window[i], capacity[i], 0, at)
+          _, _, reset[i] = algorithm.status(p, q, r, a[i], b[i], capacity[i], 0, at)
         end
         refused = refused or wait[i] > 0
         exceeded = exceeded or own > 0
@@ -309,25 +352,28 @@ local function counters(algorithm)
     end
     local refused, exceeded = status(cost)
     if exceeded and blocked_for == 0 and request.block > 0 and operation ~= 'peek' then
-      blocked_until, block = now + request.block, request.block
-      blocked_for = block
+      -- An offence: twice as long as the last one, if that is still remembered.
+      if now >= blocked_until + request.longest_block then
+        strikes = 0
+      end
+      given = math.min(request.block * 2 ^ strikes, request.longest_block)
+      blocked_until, strikes, blocked_for = now + given, strikes + 1, given
       save()
     end
     if refused or blocked_for > 0 or cost == 0 or operation == 'peek' then
       local open = refused and current + previous > 0 and -1 or 0
       return verdict(wait, left, reset, at, blocked_for, expires - now, open)
     end
-    if operation == 'acquire' then
-      charge()
-    else
+    if not (request.longest_block > request.block and now < blocked_until + request.longest_block) then
+      blocked_until = 0
+    end
+    if operation == 'reserve' then
       if current + previous == 0 then
         current_since, previous_since = at, at
       end
-      current, reserved_at = current + cost, at
+      current, lapses = current + cost, at + reservation_span()
     end
-    first = math.min(first, at)
-    blocked_until, block = 0, 0
-    written()
+    written(operation == 'acquire')
     status(0)
     return verdict(wait, left, reset, at, 0, expires - now, at)
   end

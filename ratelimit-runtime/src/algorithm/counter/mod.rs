@@ -18,13 +18,22 @@ use crate::rule::Limit;
 #[cfg(feature = "redis")]
 pub(super) const ARITHMETIC: &str = include_str!("arithmetic.lua");
 
-/// What is here, for scripts.
+/// What is here, for scripts: what most calls ask, and everything.
+#[cfg(feature = "redis")]
+pub(super) const QUICK: &str = include_str!("quick.lua");
 #[cfg(feature = "redis")]
 pub(super) const FULL: &str = include_str!("full.lua");
+
+/// What buckets share of [`QUICK`].
+#[cfg(feature = "redis")]
+pub(super) const BUCKET: &str = include_str!("bucket.lua");
 
 /// The numbers of one limit, as a value: bringing them to a later time makes another, and only what
 /// is written keeps it. So a refusal changes nothing, in memory as in Redis.
 pub(crate) trait Counter: Copy + Default {
+    /// Whether the numbers are over when they have drained.
+    const DRAINS: bool = false;
+
     /// The numbers at `now`.
     fn at(self, limit: &Limit, now: u64) -> Self;
 
@@ -147,6 +156,7 @@ impl<C: Counter> Counters<C> {
 
 impl<C: Counter> AlgorithmState for Counters<C> {
     const KEEPS_TIMES: bool = false;
+    const DRAINS: bool = C::DRAINS;
 
     #[inline]
     fn standing(&mut self, demand: &Demand<'_>, now: u64) -> Standing {
@@ -204,7 +214,7 @@ impl<C: Counter> AlgorithmState for Counters<C> {
 
     fn reserve(&mut self, demand: &Demand<'_>, now: u64) -> u64 {
         let mut reserved = self.reserved(demand, now);
-        reserved.add(demand.cost, now);
+        reserved.add(demand.cost, now, span(demand));
         self.keep(demand, reserved, now, |_, _| {});
         now
     }
@@ -218,7 +228,7 @@ impl<C: Counter> AlgorithmState for Counters<C> {
                 lives.max().unwrap_or(0)
             }
         };
-        let reserved = self.reservations.as_ref().map_or(0, |reserved| reserved.life(now, span(demand)));
+        let reserved = self.reservations.as_ref().map_or(0, |reserved| reserved.life(now));
         own.max(reserved)
     }
 

@@ -12,18 +12,18 @@ pub(crate) struct ReservedCost {
     current_since: u64,
     previous: u64,
     previous_since: u64,
-    /// When something was last reserved.
-    newest: u64,
+    /// When all of it lapses: a span after the newest reservation.
+    lapses: u64,
 }
 
 impl ReservedCost {
     /// The reservations at `now`.
     pub(crate) fn at(self, now: u64, span: u64) -> Self {
-        if self.open() == 0 || now >= self.newest + span {
+        if self.open() == 0 || now >= self.lapses {
             Self::default()
         } else if now >= self.current_since + span {
             let (previous, previous_since) = (self.current, self.current_since);
-            Self { current: 0, current_since: now, previous, previous_since, newest: self.newest }
+            Self { current: 0, current_since: now, previous, previous_since, lapses: self.lapses }
         } else {
             self
         }
@@ -33,12 +33,12 @@ impl ReservedCost {
         self.current + self.previous
     }
 
-    pub(crate) fn add(&mut self, cost: u64, now: u64) {
+    pub(crate) fn add(&mut self, cost: u64, now: u64, span: u64) {
         if self.open() == 0 {
             *self = Self { current_since: now, previous_since: now, ..Self::default() };
         }
         self.current += cost;
-        self.newest = now;
+        self.lapses = now.saturating_add(span);
     }
 
     /// Takes out a reservation made at `ticket`; says whether it was there.
@@ -58,7 +58,7 @@ impl ReservedCost {
     }
 
     /// How long until all of them are forgotten.
-    pub(crate) fn life(&self, now: u64, span: u64) -> u64 {
-        if self.open() == 0 { 0 } else { (self.newest + span).saturating_sub(now) }
+    pub(crate) fn life(&self, now: u64) -> u64 {
+        if self.open() == 0 { 0 } else { self.lapses.saturating_sub(now) }
     }
 }

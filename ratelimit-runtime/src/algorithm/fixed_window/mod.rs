@@ -9,8 +9,10 @@ use super::status::LimitStatus;
 use crate::rule::Limit;
 
 #[cfg(feature = "redis")]
-pub(crate) const LUA: super::Lua =
-    super::Lua { quick: &[include_str!("quick.lua")], full: &[super::counter::FULL, include_str!("full.lua")] };
+pub(crate) const LUA: super::Lua = super::Lua {
+    quick: &[include_str!("quick.lua"), super::counter::QUICK],
+    full: &[super::counter::FULL, include_str!("full.lua")],
+};
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct FixedWindow {

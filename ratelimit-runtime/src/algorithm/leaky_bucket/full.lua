@@ -1,55 +1,49 @@
--- x: the theoretical arrival time, y: and this many z-ths of a microsecond, z: the max of the
--- newest charge
-local function under(x, y, z, max)
-  -- Another rate counts in other parts: the next whole microsecond never admits more.
-  if z ~= max then
-    return y > 0 and x + 1 or x, 0
-  end
-  return x, y
-end
-
+-- x: the theoretical arrival time, when the bucket runs empty; y: and this many per-ths of a
+-- microsecond more
 local leaky_bucket = counters {
-  at = function(x, y, z, max, window, now)
+  each = 2,
+  at = function(x, y, z, per, micros, now)
     if x < now then
       return now, 0, z
     end
     return x, y, z
   end,
-  status = function(x, y, z, max, window, capacity, cost, now)
-    x, y = under(x, y, z, max)
+  status = function(x, y, z, per, micros, capacity, cost, now)
     local backlog = x - now
-    local time, rest = mul_div(math.max(capacity - cost, 0), window, max)
+    local time, rest = mul_div(math.max(capacity - cost, 0), micros, per)
     local wait = math.max(backlog - time + (y > rest and 1 or 0), 0)
     -- The backlog in tokens, rounded up.
-    local tokens, units = mul_div(backlog, max, window)
-    tokens = tokens + math.ceil((units + y) / window)
+    local tokens, units = mul_div(backlog, per, micros)
+    tokens = tokens + math.ceil((units + y) / micros)
     return wait, math.max(capacity - tokens, 0), backlog + (y > 0 and 1 or 0)
   end,
-  charge = function(x, y, z, max, window, cost)
-    x, y = under(x, y, z, max)
-    local time, rest = mul_div(cost, window, max)
+  charge = function(x, y, z, per, micros, cost)
+    local time, rest = mul_div(cost, micros, per)
     local sum = y + rest
-    local over = sum % max
-    return x + time + (sum - over) / max, over, max
+    local over = sum % per
+    return x + time + (sum - over) / per, over, z
   end,
-  life = function(x, y, z, max, window, now)
-    return x - now + (y > 0 and 1 or 0)
+  ends = function(x, y, z, per, micros)
+    return x + (y > 0 and 1 or 0)
   end,
-  horizon = function(max, window, capacity)
-    return refill(capacity, 0, max, window)
+  begin = function(x, y, z, window)
+    return z
   end,
-  level = function(x, y, z, max, now)
-    return (z ~= max or x == now and y == 0) and -1 or x - now, y
+  horizon = function(per, micros, capacity)
+    return refill(capacity, 0, per, micros)
   end,
-  with_level = function(x, y, z, now, level, rest)
-    return now + level, rest, z
+  -- Another rate counts in other parts: the next whole microsecond never admits more.
+  under = function(x, y)
+    return y > 0 and x + 1 or x, 0
   end,
-  -- Charges before another `max` are behind the low water, so these are the parts that it was
-  -- charged in.
-  weight = function(z, max, window, cost)
-    local parts = math.max(z, 1)
-    local time, rest = mul_div(cost, window, parts)
-    return time, rest, parts
+  level = function(x, y, now)
+    return x - now, y
+  end,
+  weight = function(cost, per, micros)
+    return mul_div(cost, micros, per)
+  end,
+  drained = function(lasts, per, micros)
+    return lasts, 0, per
   end,
 }
 

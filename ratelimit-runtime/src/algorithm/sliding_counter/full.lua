@@ -1,4 +1,4 @@
--- x: the start of the current window, y: what is used in it, z: what was used in the one before
+-- x: what is used, y: what was used in the window before, z: the start of the window
 local function sunk_to(room, previous, window)
   if previous <= room then
     return 0
@@ -7,51 +7,52 @@ local function sunk_to(room, previous, window)
 end
 
 local sliding_counter = counters {
+  each = 3,
   at = function(x, y, z, max, window, now)
-    local passed = math.floor((now - x) / window)
+    local passed = math.floor((now - z) / window)
     if passed <= 0 then
       return x, y, z
     elseif passed == 1 then
-      return x + window, 0, y
+      return 0, x, z + window
     end
-    return now, 0, 0
+    return 0, 0, now
   end,
   status = function(x, y, z, max, window, capacity, cost, now)
-    local elapsed = now - x
-    local whole, rest = mul_div(z, window - elapsed, window)
-    local used = whole + (rest > 0 and 1 or 0) + y
+    local elapsed = now - z
+    local whole, rest = mul_div(y, window - elapsed, window)
+    local used = whole + (rest > 0 and 1 or 0) + x
     local wait = 0
     if used + cost > max then
-      if y + cost <= max then
-        wait = sunk_to(max - y - cost, z, window) - elapsed
+      if x + cost <= max then
+        wait = sunk_to(max - x - cost, y, window) - elapsed
       else
-        wait = window - elapsed + sunk_to(math.max(max - cost, 0), y, window)
+        wait = window - elapsed + sunk_to(math.max(max - cost, 0), x, window)
       end
     end
     local reset = 0
-    if y > 0 then
+    if x > 0 then
       reset = 2 * window - elapsed
-    elseif z > 0 then
+    elseif y > 0 then
       reset = window - elapsed
     end
     return wait, math.max(max - used, 0), reset
   end,
   charge = function(x, y, z, max, window, cost)
-    return x, y + cost, z
+    return x + cost, y, z
   end,
   refund = function(x, y, z, max, window, cost, ticket, now)
-    if ticket >= x then
+    if ticket >= z then
+      return math.max(x - cost, 0), y, z, x > 0
+    elseif ticket + window >= z then
       return x, math.max(y - cost, 0), z, y > 0
-    elseif ticket + window >= x then
-      return x, y, math.max(z - cost, 0), z > 0
     end
     return x, y, z, false
   end,
-  life = function(x, y, z, max, window, now)
-    if y > 0 then
-      return 2 * window - (now - x)
-    end
-    return z > 0 and window - (now - x) or 0
+  ends = function(x, y, z, max, window)
+    return z + 2 * window
+  end,
+  begin = function(x, y, z, window)
+    return z
   end,
   horizon = function(max, window, capacity)
     return 2 * window

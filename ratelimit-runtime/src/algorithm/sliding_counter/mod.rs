@@ -11,7 +11,7 @@ use crate::rule::Limit;
 
 #[cfg(feature = "redis")]
 pub(crate) const LUA: super::Lua = super::Lua {
-    quick: &[include_str!("quick.lua")],
+    quick: &[include_str!("quick.lua"), super::counter::QUICK],
     full: &[super::counter::ARITHMETIC, super::counter::FULL, include_str!("full.lua")],
 };
 

@@ -3,48 +3,41 @@
 
 local function convert(key, request)
   local members = call('ZRANGE', key, 0, -1, 'WITHSCORES')
-  local newest, ticket = 0, 0
-  local times, tickets = {}, {}
+  local log = ring_new(key, request.n, request.widest)
+  local times, tickets, newest = {}, {}, 0
   for i = 1, #members, 2 do
-    local time, number = zset_entry(members[i], members[i + 1])
+    local time, ticket = zset_entry(members[i], members[i + 1])
     if time then
-      times[#times + 1], tickets[#tickets + 1] = time, number
-      newest, ticket = time, number
+      times[#times + 1], tickets[#tickets + 1] = time, ticket
+      newest, log.ticket = time, ticket
+      if ticket - time >= NARROW.largest_lead then
+        log.slot = WIDE
+      end
     else
-      -- What remembers the newest ticket, if that has been refunded. The block, if there was one,
-      -- is over.
-      local _, remembered = zset_meta(members[i], members[i + 1])
-      if not remembered then
+      -- What remembers the newest ticket, if that has been refunded, and strikes. The block, if
+      -- there was one, is over.
+      local given, remembered, ends, strikes = zset_meta(members[i], members[i + 1])
+      if not given then
         return WRONG_LOG
       end
-      ticket = math.max(ticket, remembered)
+      log.ticket = math.max(log.ticket, remembered)
+      if strikes > 0 then
+        log.blocked_until, log.block, log.strikes = ends, given, strikes
+      end
     end
   end
 
-  local n = #times
-  local first = tickets[1] or 0
-  local slot = NARROW
-  for i = 1, n do
-    if tickets[i] - times[i] >= NARROW.largest_lead or tickets[i] - first >= NARROW.largest_ticket then
-      slot = WIDE
-    end
+  local slots = {}
+  for i = 1, #times do
+    slots[i] = ring_slot(log.slot, times[i], tickets[i], 1, false)
   end
-  local slots, skip, used, reserved = {}, {}, {}, {}
-  for i = 1, n do
-    slots[i] = ring_slot(slot, first, times[i], tickets[i], 1, false)
-  end
+  log.cap, log.n = #times, #times
   for i = 1, request.n do
-    skip[i], used[i], reserved[i] = 0, n, 0
+    log.used[i] = log.n
   end
-  if n == BLOCK then
-    slots[n + 1] = struct.pack(SUMS.format, newest, n, 0)
-  end
-  local header = ring_header {
-    slot = slot, limits = request.n, cap = n, head = 0, n = n, refunds = 0, newest = newest, last = newest,
-    ticket = ticket, blocked_until = 0, block = 0, base = first, open = 0, open_reserved = 0,
-    skip = skip, used = used, reserved = reserved,
-  }
-  set(key, header .. table.concat(slots), request.longest)
+  log.ends = EXPIRE == 'PEXPIRE' and 0 or now + request.longest
+  local extras = ring_has_extras(log) and ring_extras(log) or ''
+  set(key, ring_head(log) .. table.concat(slots) .. extras, request.longest)
 end
 
 -- The log of a sliding window: a sorted set or a ring, whichever the key holds.

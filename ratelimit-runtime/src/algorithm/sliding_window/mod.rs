@@ -245,6 +245,7 @@ impl Log {
 
 impl AlgorithmState for Log {
     const KEEPS_TIMES: bool = true;
+    const DRAINS: bool = false;
 
     #[inline]
     fn standing(&mut self, demand: &Demand<'_>, now: u64) -> Standing {

@@ -1,35 +1,44 @@
--- x: tokens missing, y: and this many window-ths of one, z: at this time
+-- x: tokens missing at the time z, y: and this many micros-ths of one more
 local token_bucket = counters {
-  at = function(x, y, z, max, window, now)
-    local whole, rest = mul_div(math.max(now - z, 0), max, window)
-    x, y = less(x, y, whole, rest, window)
+  each = 2,
+  at = function(x, y, z, per, micros, now)
+    local whole, rest = mul_div(math.max(now - z, 0), per, micros)
+    x, y = less(x, y, whole, rest, micros)
     return x, y, now
   end,
-  status = function(x, y, z, max, window, capacity, cost, now)
+  status = function(x, y, z, per, micros, capacity, cost, now)
     local needed = x + (y > 0 and 1 or 0)
     local wait = 0
     if needed + cost > capacity then
-      wait = refill(x + cost - capacity, y, max, window)
+      wait = refill(x + cost - capacity, y, per, micros)
     end
-    return wait, math.max(capacity - needed, 0), refill(x, y, max, window)
+    return wait, math.max(capacity - needed, 0), refill(x, y, per, micros)
   end,
-  charge = function(x, y, z, max, window, cost)
+  charge = function(x, y, z, per, micros, cost)
     return x + cost, y, z
   end,
-  life = function(x, y, z, max, window, now)
-    return refill(x, y, max, window)
+  ends = function(x, y, z, per, micros)
+    return z + refill(x, y, per, micros)
   end,
-  horizon = function(max, window, capacity)
-    return refill(capacity, 0, max, window)
+  begin = function(x, y, z, window)
+    return z
   end,
-  level = function(x, y, z, max, now)
-    return x == 0 and y == 0 and -1 or x, y
+  horizon = function(per, micros, capacity)
+    return refill(capacity, 0, per, micros)
   end,
-  with_level = function(x, y, z, now, level, rest)
-    return level, rest, z
+  -- As for the leaky bucket: the next whole token.
+  under = function(x, y)
+    return y > 0 and x + 1 or x, 0
   end,
-  weight = function(z, max, window, cost)
-    return cost, 0, window
+  level = function(x, y, now)
+    return x, y
+  end,
+  weight = function(cost, per, micros)
+    return cost, 0
+  end,
+  drained = function(lasts, per, micros)
+    local whole, rest = mul_div(lasts, per, micros)
+    return whole, rest, micros
   end,
 }
 

@@ -12,7 +12,7 @@ use crate::rule::Limit;
 
 #[cfg(feature = "redis")]
 pub(crate) const LUA: super::Lua = super::Lua {
-    quick: &[include_str!("quick.lua")],
+    quick: &[include_str!("quick.lua"), super::counter::BUCKET, super::counter::QUICK],
     full: &[super::counter::ARITHMETIC, super::counter::FULL, include_str!("full.lua")],
 };
 
@@ -27,6 +27,8 @@ pub(crate) struct TokenBucket {
 }
 
 impl Counter for TokenBucket {
+    const DRAINS: bool = true;
+
     #[inline]
     fn at(self, limit: &Limit, now: u64) -> Self {
         let refilled = mul_div_rem(now.saturating_sub(self.at), limit.max(), limit.window_us());

@@ -134,7 +134,7 @@ impl<S: AlgorithmState> Kept<S> {
         Verdict { limit_index: standing.limit, remaining, reset_after_us, ticket, ..Verdict::admitted() }
     }
 
-    /// Notes that something was committed.
+    /// Notes that something was committed or given back: counters have been brought to this time.
     fn written(&mut self, request: &Request<'_>, at: u64, now: u64) {
         self.newest = at;
         self.expires_at = now.saturating_add(self.state.life(&request.demand(), at));
@@ -164,7 +164,11 @@ impl<S: AlgorithmState> Kept<S> {
         }
         if done && !S::KEEPS_TIMES {
             // The counters have been brought to this time.
-            self.newest = at;
+            if S::DRAINS {
+                self.written(request, at, now);
+            } else {
+                self.newest = at;
+            }
         }
         done
     }

@@ -20,42 +20,56 @@ local function ring_span(log, start, size, first, count, of, lower, gap)
   return bytes
 end
 
--- Writes a log that is short anew, with other room: half as many slots again as there are entries,
--- or `most` if that is enough. `swept`, it is without the dead, and with slots of the form `form`.
-local function ring_rewrite(log, swept, form, most, lasts)
+-- The sum of the block of slots that ends before `place`, from what it holds.
+local function ring_sum(log, place)
+  local slot = log.slot
+  local first = log.start + (place - BLOCK) * slot.size
+  local bytes = call('GETRANGE', log.key, first, first + BLOCK * slot.size - 1)
+  local before, size = string.rep('x', slot.before_cost), slot.size - slot.before_cost
+  local costs = { struct.unpack('<' .. string.rep(before .. 'I' .. size, BLOCK), bytes) }
+  local cost, reserved = 0, 0
+  for i = 1, BLOCK do
+    local its = costs[i]
+    if its >= slot.reserved then
+      its = its - slot.reserved
+      reserved = reserved + its
+    end
+    cost = cost + its
+  end
+  return cost, reserved
+end
+
+-- Writes a log that is short anew, with other room: half as many slots again as it needs, or `most`
+-- if that is enough. Its slots have the form `form`, and the dead are left out where they are many.
+local function ring_rewrite(log, form, most, lasts)
   work = work + 12
   local function capacity(needed)
-    local cap = math.floor(log.n * 1.5)
-    if most > log.n and most < cap then
+    if log.n == 0 then
+      return 1
+    end
+    local cap = math.ceil(needed * 1.5 / 4) * 4
+    if most >= needed and most < cap then
       cap = most
     end
-    cap = math.max(cap, needed, SMALL + 1)
     if cap > LARGE then
-      cap = cap + ring_spare(cap)
+      cap = math.ceil((cap + ring_spare(cap)) / BLOCK) * BLOCK
     end
-    return cap < BLOCK and cap or math.ceil(cap / BLOCK) * BLOCK
+    return cap
   end
 
   -- Where there are sums, the entries keep their places within the blocks, so that nothing has to
   -- be added up again.
   local function moved()
-    local offset = 0
-    local cap = capacity(log.n + 1)
-    if log.cap >= BLOCK and cap >= BLOCK then
+    local cap, offset, sums = capacity(log.n + 1), 0, ''
+    local has_sums = log.cap > LARGE and cap > LARGE
+    if has_sums then
       offset = log.head % BLOCK
       cap = capacity(log.n + offset + 1)
     end
     local first = log.head - offset
     local lower, gap = offset + log.lower, log.gap
     local slots = ring_span(log, log.start, log.slot.size, first, offset + log.n, log.cap, lower, gap)
-    local sums = ''
-    if log.cap < BLOCK then
-      -- All of it will be in the first block.
-      log.open, log.open_reserved = 0, 0
-      for i = 1, log.limits do
-        log.open, log.open_reserved = math.max(log.open, log.used[i]), math.max(log.open_reserved, log.reserved[i])
-      end
-    elseif cap >= BLOCK then
+    if has_sums then
       local blocks = math.floor((offset + log.n) / BLOCK)
       sums = ring_span(log, ring_sums(log, 0), SUMS.size, first / BLOCK, blocks, log.cap / BLOCK, lower / BLOCK, gap / BLOCK)
     end
@@ -64,11 +78,9 @@ local function ring_rewrite(log, swept, form, most, lasts)
   end
 
   local function sweep()
-    local slots, sums, skip = {}, {}, {}
-    local cost, reserved, n = 0, 0, 0
-    for view = 1, log.limits do
-      skip[view] = 0
-    end
+    local slots, sums = {}, {}
+    local skip, used, reserved = ring_zeros(log.limits), ring_zeros(log.limits), ring_zeros(log.limits)
+    local cost, its_reserved, n = 0, 0, 0
     for i = 0, log.n - 1 do
       local at, c, h, ticket = ring_entry(log, i, BLOCK)
       if c > 0 then
@@ -77,121 +89,114 @@ local function ring_rewrite(log, swept, form, most, lasts)
           local offset = log.shift + (ring_place(log, i) - log.from) * form.size
           slots[n] = string.sub(log.bytes, offset + 1, offset + form.size)
         else
-          slots[n] = ring_slot(form, log.base, at, ticket, c, h > 0)
+          slots[n] = ring_slot(form, at, ticket, c, h > 0)
         end
-        cost, reserved = cost + c, reserved + h
+        cost, its_reserved = cost + c, its_reserved + h
         if n % BLOCK == 0 then
-          sums[n / BLOCK] = struct.pack(SUMS.format, at, cost, reserved)
-          cost, reserved = 0, 0
+          sums[n / BLOCK] = struct.pack(SUMS.format, at, cost, its_reserved)
+          cost, its_reserved = 0, 0
         end
         for view = 1, log.limits do
           if i < log.skip[view] then
             skip[view] = skip[view] + 1
+          else
+            used[view], reserved[view] = used[view] + c, reserved[view] + h
           end
         end
       end
     end
-    log.slot = form
-    log.head, log.n, log.refunds, log.skip, log.open, log.open_reserved = 0, n, 0, skip, cost, reserved
-    return capacity(n + 1), table.concat(slots), table.concat(sums)
+    log.slot, log.head, log.n, log.refunds = form, 0, n, 0
+    log.skip, log.used, log.reserved = skip, used, reserved
+    local cap = capacity(n + 1)
+    return cap, table.concat(slots), cap > LARGE and table.concat(sums) or ''
   end
 
+  local has_new_sums = log.cap <= LARGE and capacity(log.n + 1) > LARGE
   local cap, slots, sums
-  if swept then
+  if form ~= log.slot or has_new_sums or log.n <= LARGE and log.refunds * 2 >= log.n then
     cap, slots, sums = sweep()
   else
     cap, slots, sums = moved()
   end
   log.cap, log.moving, log.lower, log.gap = cap, false, 0, 0
   local function padded(bytes, size)
-    local zeros = '\0'
-    while #zeros < size - #bytes do
-      zeros = zeros .. zeros
-    end
-    return bytes .. string.sub(zeros, 1, size - #bytes)
+    return bytes .. string.rep('\0', size - #bytes)
   end
-  slots, sums = padded(slots, cap * log.slot.size), padded(sums, math.floor(cap / BLOCK) * SUMS.size)
-  set(log.key, ring_header(log) .. slots .. sums, lasts)
+  slots = padded(slots, cap * log.slot.size)
+  sums = padded(sums, cap > LARGE and cap / BLOCK * SUMS.size or 0)
+  set(log.key, ring_head(log) .. slots .. sums .. (ring_has_extras(log) and ring_extras(log) or ''), lasts)
   log.from, log.to = 0, 0
 end
 
--- Adds an entry. `most` is how many there may be if each costs 1.
-local function ring_append(log, at, cost, reserved, most, lasts)
-  local skip = log.skip
-  local gone = skip[1]
-  for i = 2, log.limits do
-    gone = math.min(gone, skip[i])
-  end
+-- Lets go of what has left the longest window.
+local function ring_drop(log)
+  local gone = log.skip[log.widest]
   if gone > 0 then
-    local first = ring_place(log, gone)
+    log.head, log.n = ring_place(log, gone), log.n - gone
     if gone >= log.lower then
       log.lower, log.gap = 0, 0
     else
       log.lower = log.lower - gone
     end
-    log.n, log.head = log.n - gone, first
     for i = 1, log.limits do
-      skip[i] = skip[i] - gone
+      log.skip[i] = math.max(log.skip[i] - gone, 0)
     end
   end
+  return gone
+end
 
-  local ticket = math.max(at, log.ticket + 1)
-  if log.n == 0 then
-    log.slot, log.base = NARROW, ticket
+-- Notes that the expiry is written: `lasts` from now on, which is returned.
+local function ring_lasts(log, lasts)
+  log.ends = EXPIRE == 'PEXPIREAT' and now + lasts or 0
+  return lasts
+end
+
+-- Adds an entry. `most` is how many there may be if each costs 1; `gone` have just been let go of.
+local function ring_append(log, at, cost, reserved, most, longest, gone)
+  local ticket, n = math.max(at, log.ticket + 1), log.n
+  local form = n == 0 and NARROW or log.slot
+  if cost >= form.reserved or ticket - at >= form.largest_lead then
+    form = WIDE
   end
-  local slot = log.slot
-  if cost >= slot.reserved or ticket - at >= slot.largest_lead or ticket - log.base >= slot.largest_ticket then
-    if log.n > 0 then
-      ring_rewrite(log, true, WIDE, most, lasts)
-    else
-      log.slot = WIDE
-    end
+  log.ticket = ticket
+  -- The expiry is written rarely, from the second time on; exactly where the clock was set back.
+  local counts, blocked = at > now and longest or ticket + longest - now, 0
+  if log.strikes > 0 then
+    blocked = log.blocked_until + log.range - now
   end
+  local is_covered = EXPIRE == 'PEXPIREAT' and at <= now and now + math.max(counts, blocked) <= log.ends
+  if not is_covered then
+    local further = log.exists and EXPIRE == 'PEXPIREAT' and at <= now and longest or 0
+    ring_lasts(log, math.max(counts + further, blocked))
+  end
+  local lasts = log.ends > 0 and log.ends - now or math.max(counts, blocked)
   -- A call that has come past many entries has done enough.
-  local few = log.n <= LARGE
-  local is_sparse = log.n <= SHRINKING and log.n * 4 <= log.cap and gone < BLOCK
-  if log.n >= SMALL and (few and log.n == log.cap or is_sparse) then
-    ring_rewrite(log, few and log.refunds * 2 >= log.n, log.slot, most, lasts)
-  elseif log.n >= SMALL and log.cap > LARGE then
+  local is_sparse = n <= SHRINKING and log.cap > IN_HAND and n * 4 <= log.cap and gone < BLOCK
+  if form ~= log.slot or log.cap == 0 or n <= LARGE and n == log.cap or is_sparse then
+    ring_rewrite(log, form, most, lasts)
+    is_covered = true
+  elseif log.cap > LARGE then
     ring_room(log, most)
   end
+  n = log.n
 
-  local n, key, start, size = log.n, log.key, log.start, log.slot.size
-  log.n, log.newest, log.last, log.ticket = n + 1, at, at, ticket
-  log.blocked_until, log.block = 0, 0
+  log.n = n + 1
   for i = 1, log.limits do
     log.used[i], log.reserved[i] = log.used[i] + cost, log.reserved[i] + reserved
   end
-  local bytes = ring_slot(log.slot, log.base, at, ticket, cost, reserved > 0)
-  if n < SMALL then
-    if n > 0 then
-      local head = log.head
-      local slots
-      if log.gap == 0 and head + n <= log.to and log.from == 0 then
-        slots = string.sub(log.bytes, log.shift + head * size + 1, log.shift + (head + n) * size)
-      else
-        slots = ring_span(log, start, size, head, n, log.cap, log.lower, log.gap)
-      end
-      bytes = slots .. bytes
-    end
-    log.cap, log.head, log.moving, log.lower, log.gap = n + 1, 0, false, 0, 0
-    set(key, ring_header(log) .. bytes, lasts)
-    return ticket
-  end
   local place = ring_place(log, n)
-  call('SETRANGE', key, start + place * size, bytes)
-  log.open, log.open_reserved = log.open + cost, log.open_reserved + reserved
+  call('SETRANGE', log.key, log.start + place * log.slot.size, ring_slot(log.slot, at, ticket, cost, reserved > 0))
   place = place + 1
-  if place % BLOCK == 0 then
-    local sums = struct.pack(SUMS.format, at, log.open, log.open_reserved)
-    call('SETRANGE', key, ring_sums(log, place / BLOCK - 1), sums)
-    log.open, log.open_reserved = 0, 0
+  if log.cap > LARGE and place % BLOCK == 0 then
+    call('SETRANGE', log.key, ring_sums(log, place / BLOCK - 1), struct.pack(SUMS.format, at, ring_sum(log, place)))
   end
   ring_keep(log)
-  expire(key, lasts)
+  -- Only a script's first write is refused for lack of memory, and this one never is.
+  if not is_covered or log.is_copied then
+    expire(log.key, lasts)
+  end
   return ticket
 end
-
 
 -- The operations on a ring. `log.lua` describes its format.
 
@@ -226,14 +231,11 @@ local function ring_change(log, operation, ticket, amount)
         log.used[view], log.reserved[view] = log.used[view] - cost, log.reserved[view] - reserved
       end
     end
-    if log.cap >= BLOCK then
-      if log.n - i <= (log.head + log.n) % log.cap % BLOCK then
-        log.open, log.open_reserved = log.open - cost, log.open_reserved - reserved
-      else
-        local block = math.floor(ring_place(log, i) / BLOCK)
-        local last, all, all_reserved = sums_of(block)
-        call('SETRANGE', log.key, ring_sums(log, block), struct.pack(SUMS.format, last, all - cost, all_reserved - reserved))
-      end
+    -- The block that is being written has no sums yet.
+    if log.cap > LARGE and log.n - i > (log.head + log.n) % log.cap % BLOCK then
+      local block = math.floor(ring_place(log, i) / BLOCK)
+      local last, all, all_reserved = sums_of(block)
+      call('SETRANGE', log.key, ring_sums(log, block), struct.pack(SUMS.format, last, all - cost, all_reserved - reserved))
     end
   end
 
@@ -249,10 +251,10 @@ local function ring_change(log, operation, ticket, amount)
         log.lower, log.gap = 0, 0
       end
       local tail = ring_place(log, log.n - 1) + 1
-      local all, all_reserved
-      if log.cap >= BLOCK and tail % BLOCK == 0 then
+      local all
+      if log.cap > LARGE and tail % BLOCK == 0 then
         sums = sums or call('GETRANGE', log.key, ring_sums(log, 0), ring_sums(log, log.cap / BLOCK) - 1)
-        all, all_reserved = struct.unpack('<dd', sums, (tail / BLOCK - 1) * SUMS.size + 9)
+        all = struct.unpack('<d', sums, (tail / BLOCK - 1) * SUMS.size + 9)
       end
       if all == 0 and log.n >= BLOCK then
         log.n = log.n - BLOCK
@@ -263,18 +265,13 @@ local function ring_change(log, operation, ticket, amount)
         end
         local offset = (tail - first) * size
         if string.sub(slots, offset - size + before + 1, offset) ~= dead then
-          log.last = ring_entry(log, log.n - 1, 1)
           break
-        end
-        if all then
-          log.open, log.open_reserved = all, all_reserved
         end
         log.n = log.n - 1
       end
     end
     if log.n == 0 then
-      log.head, log.last, log.open, log.open_reserved = 0, 0, 0, 0
-      log.moving, log.lower, log.gap = false, 0, 0
+      log.head, log.refunds, log.moving, log.lower, log.gap = 0, 0, false, 0, 0
     end
     for view = 1, log.limits do
       log.skip[view] = math.min(log.skip[view], log.n)
@@ -287,7 +284,7 @@ local function ring_change(log, operation, ticket, amount)
   end
   local function write(i, at, cost, reserved, ticket, kept)
     local slot = ring_place(log, i)
-    call('SETRANGE', log.key, log.start + slot * log.slot.size, ring_slot(log.slot, log.base, at, ticket, kept, false))
+    call('SETRANGE', log.key, log.start + slot * log.slot.size, ring_slot(log.slot, at, ticket, kept, false))
     lessen(i, cost - kept, reserved)
   end
 
@@ -316,53 +313,74 @@ local function ring_change(log, operation, ticket, amount)
   return { 1 }
 end
 
-local function ring_block(log, blocked_until, block, longest)
-  log.blocked_until, log.block = blocked_until, block
-  local lasts = math.max(left_of_block(blocked_until, block), math.min(log.newest + longest - now, longest))
+-- Notes a block, and lets the key live as long as that and its entries.
+local function ring_block(log, blocked_until, block, strikes, longest)
+  log.blocked_until, log.block, log.strikes = blocked_until, block, strikes
+  local range = strikes > 0 and log.range or 0
+  local lasts = math.max(left_of_block(blocked_until, block) + range, math.min(log.newest + longest - now, longest))
+  ring_lasts(log, lasts)
   if log.exists then
-    call('SETRANGE', log.key, 0, ring_header(log))
+    ring_keep(log)
     expire(log.key, lasts)
   else
-    set(log.key, ring_header(log), lasts)
+    set(log.key, ring_head(log) .. ring_extras(log), lasts)
   end
+end
+
+-- A refusal blocks the key, each time twice as long as before, up to the longest block.
+local function ring_offence(log, request)
+  local block = math.min(request.block * 2 ^ log.strikes, request.block + log.range)
+  ring_block(log, now + block, block, log.strikes + 1, request.longest)
+  return block
 end
 
 local function ring(key, request)
   local operation, n, cost, longest = request.operation, request.n, request.cost, request.longest
-  local log = ring_load(key, request.n)
+  local log = ring_load(key, n, request.widest)
   if not log then
     return failed('WRONGTYPE the key does not hold a rate limiter log of these limits')
   end
 
   -- A clock that has stepped back is read as standing still, so that nothing is admitted twice.
+  log.newest = log.n > 0 and ring_entry(log, log.n - 1, 1) or 0
   local at = math.max(now, log.newest)
   local life = math.huge
   local blocked_for = left_of_block(log.blocked_until, log.block)
+  local charges = operation == 'acquire' or operation == 'reserve'
+  log.range = math.max(request.longest_block - request.block, 0)
   if log.blocked_until - now > blocked_for then
-    ring_block(log, now + log.block, log.block, longest)
+    ring_block(log, now + log.block, log.block, log.strikes, longest)
+  elseif charges and now >= log.blocked_until + log.range then
+    log.blocked_until, log.block, log.strikes = 0, 0, 0
   end
   if log.newest > now then
-    life = life_of(key, math.max(longest, blocked_for))
+    local lasts, is_cut = math.max(longest, blocked_for), false
+    life, is_cut = life_of(key, lasts)
+    if is_cut then
+      ring_lasts(log, lasts)
+      call('SETRANGE', key, 11, struct.pack('<d', log.ends))
+    end
   end
   if operation == 'block' then
-    ring_block(log, now + request.block, request.block, longest)
+    ring_block(log, now + request.block, request.block, log.strikes, longest)
     return { 1 }
   end
   if operation == 'unblock' then
     if blocked_for > 0 then
-      log.blocked_until, log.block = 0, 0
-      call('SETRANGE', key, 0, ring_header(log))
+      log.blocked_until, log.block, log.strikes = 0, 0, 0
       if call('PTTL', key) > lasting_millis(longest) then
-        expire(key, longest)
+        expire(key, ring_lasts(log, longest))
       end
+      ring_keep(log)
     end
     return { blocked_for > 0 and 1 or 0 }
   end
 
   local skip, used, reserved = log.skip, log.used, log.reserved
-  if log.last + longest <= at then
+  local gone = 0
+  if log.newest + longest <= at then
     -- All of it has expired.
-    log.head, log.n, log.refunds, log.last, log.open, log.open_reserved = 0, 0, 0, 0, 0, 0
+    log.head, log.n, log.refunds = 0, 0, 0
     log.moving, log.lower, log.gap = false, 0, 0
     for i = 1, n do
       skip[i], used[i], reserved[i] = 0, 0, 0
@@ -372,11 +390,12 @@ local function ring(key, request)
       local first, c, h = ring_walk(log, skip[i], at - request.window[i], math.huge)
       skip[i], used[i], reserved[i] = first, used[i] - c, reserved[i] - h
     end
+    gone = ring_drop(log)
   end
   if operation == 'refund' or operation == 'release' or operation == 'commit' then
     return ring_change(log, operation, request.ticket, request.cost)
   end
-  if operation ~= 'acquire' and operation ~= 'reserve' and operation ~= 'peek' then
+  if not charges and operation ~= 'peek' then
     return unknown(request)
   end
 
@@ -385,11 +404,12 @@ local function ring(key, request)
   for i = 1, n do
     local max, window = request.max[i], request.window[i]
     local over = used[i] + cost - max
-    wait[i], left[i] = 0, math.max(max - used[i], 0)
-    reset[i] = log.n > 0 and math.max(log.last + window - at, 0) or 0
-    if over > 0 then
+    wait[i], left[i] = 0, used[i] < max and max - used[i] or 0
+    reset[i] = log.n > 0 and math.max(log.newest + window - at, 0) or 0
+    -- Also where it is no number.
+    if not (over <= 0) then
       local _, _, _, frees = ring_walk(log, skip[i], math.huge, over)
-      wait[i] = frees + window - at
+      wait[i] = (frees or at) + window - at
       refused = true
     end
   end
@@ -401,17 +421,16 @@ local function ring(key, request)
         open = -1
       end
       local over = used[i] + cost - request.max[i]
-      local unreserved = over > 0 and reserved[i] == 0 and wait[i] or 0
+      local unreserved = not (over <= 0) and reserved[i] == 0 and wait[i] or 0
       if over > reserved[i] and reserved[i] > 0 then
         local _, _, _, frees = ring_walk(log, skip[i], math.huge, over - reserved[i], true)
-        unreserved = frees + request.window[i] - at
+        unreserved = (frees or at) + request.window[i] - at
       end
       exceeded = exceeded or unreserved > 0
       wait[i] = math.min(wait[i], math.max(unreserved, RESERVED_WAIT))
     end
     if exceeded and operation ~= 'peek' and request.block > 0 and blocked_for == 0 then
-      ring_block(log, now + request.block, request.block, longest)
-      blocked_for = request.block
+      blocked_for = ring_offence(log, request)
     end
     return verdict(wait, left, reset, at, blocked_for, life, open)
   end
@@ -419,13 +438,10 @@ local function ring(key, request)
     return verdict(wait, left, reset, at, blocked_for, life, 0)
   end
 
-  local most = 0
   for i = 1, n do
-    if request.window[i] == longest then
-      most = math.max(most, request.max[i])
-    end
     left[i], reset[i] = left[i] - cost, request.window[i]
   end
-  local ticket = ring_append(log, at, cost, operation == 'reserve' and cost or 0, most, longest)
+  local most = request.max[log.widest]
+  local ticket = ring_append(log, at, cost, operation == 'reserve' and cost or 0, most, longest, gone)
   return verdict(wait, left, reset, at, 0, longest, ticket)
 end

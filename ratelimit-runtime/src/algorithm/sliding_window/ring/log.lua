@@ -1,96 +1,146 @@
--- An exact sliding window of calls of any weight, as one string: a header, slots in a ring, and
--- sums of blocks of them.
+-- An exact sliding window of calls of any weight, as one string.
 --
---   header   format (1, or 2 while a gap moves), whether the slots are wide, how many limits; slots
---            in the ring, the slot of the first entry, how many entries, refunds since the dead
---            were swept out; newest time, time of the last entry that counts, newest ticket, end of
---            the block of the key and how long it was given, first ticket, cost and reservations in
---            the open block of slots, which is the one that is being written
---   views    per limit: how many of the first entries have left its window; cost and reservations
---            of all others
---   slots    ticket (from the first ticket on), how far it is ahead of the entry's time, cost (and
---            a bit if reserved); wide once there is a number that narrow ones do not hold
---   sums     per 256 slots, once all of them are written: last time, cost and reservations
---   gap      only in format 2: how many of the first entries are before a gap, and how many slots
---            it has (see below)
+--   head      version, flags (1 wide slots, 2 a gap moves, 4 extras, 8 sums), how many limits;
+--             slots in the ring; refunds since the dead were swept out; until when the expiry is
+--             written, 0 if it is written each time; the slot of the first entry, how many entries;
+--             the newest ticket; the cost that counts in the longest window
+--   views     for each limit but the first of the longest window: how many of the first entries
+--             have left its window; the cost of all others
+--   slots     ticket, how far it is ahead of the entry's time, cost (and a bit if reserved); wide
+--             once there is a number that narrow ones do not hold
+--   sums      above 512 slots, for each 256 of them, once all are written: last time, cost and
+--             reserved cost
+--   extras    end of the block of the key, how long it was given, blocks in a row; how many of the
+--             first entries are before a gap, and how many slots that has (see below); for each
+--             limit the reserved cost that counts
+--
+-- An admission changes the head from the slot of the first entry on, and a slot. It leaves no entry
+-- in front that has left the longest window.
 --
 -- A ticket is the entry's time, or one more than the last ticket; none is given twice while the key
 -- lives. A refunded entry stays where it is with a cost of 0, unless it is the last.
 --
--- Up to 16 entries fill their slots from the first on, and are read and written whole. The sums
--- keep every other call short as well: where many entries have to be passed, they are taken by 256.
+-- The sums keep every call short: where many entries have to be passed, they are taken by 256.
 --
 -- A call runs the whole file, and Lua makes every function anew: what few calls need is made inside
 -- of what needs it.
 
-local SMALL, BLOCK, LARGE = 16, 256, 512
-local HEADER = { format = '<BBBI4I4I4I4dddddddd', size = 83 }
-local VIEW = { format = '<I4dd', size = 20 }
+local IN_HAND, BLOCK, LARGE = 16, 256, 512
+local HEAD = { format = '<BBBI4I4dI4I4dd', size = 43 }
+local VIEW = { format = '<I4d', size = 12 }
 local SUMS = { format = '<ddd', size = 24 }
-local GAP = { format = '<I4I4', size = 8 }
-local NARROW = {
-  wide = 0, format = '<I6I2I4', size = 12, reserved = 2 ^ 31, largest_lead = 2 ^ 16, largest_ticket = 2 ^ 48,
-  before_cost = 8,
-}
-local WIDE = {
-  wide = 1, format = '<I7I7I7', size = 21, reserved = 2 ^ 52, largest_lead = 2 ^ 56, largest_ticket = 2 ^ 56,
-  before_cost = 14,
-}
+local EXTRAS = { format = '<dddI4I4', size = 32 }
+local WIDE_SLOTS, MOVING, WITH_EXTRAS, WITH_SUMS = 1, 2, 4, 8
+local NARROW = { flag = 0, format = '<I7I2I3', size = 12, reserved = 2 ^ 23, largest_lead = 2 ^ 16, before_cost = 9 }
+local WIDE = { flag = WIDE_SLOTS, format = '<I7I7I7', size = 21, reserved = 2 ^ 52, largest_lead = 2 ^ 56, before_cost = 14 }
 
--- Nil if the key holds something else.
-local function ring_load(key, limits)
-  local start = HEADER.size + limits * VIEW.size
-  local bytes = call('GETRANGE', key, 0, start + SMALL * NARROW.size - 1)
-  local skip, used, reserved = {}, {}, {}
-  if bytes == '' then
-    for i = 1, limits do
-      skip[i], used[i], reserved[i] = 0, 0, 0
-    end
-    return {
-      key = key, limits = limits, start = start, exists = false, slot = NARROW,
-      cap = 0, head = 0, n = 0, refunds = 0, newest = 0, last = 0, ticket = 0, blocked_until = 0, block = 0,
-      base = 0, open = 0, open_reserved = 0, skip = skip, used = used, reserved = reserved,
-      moving = false, lower = 0, gap = 0, bytes = '', shift = 0, from = 0, to = 0,
-    }
-  end
-  local version = string.byte(bytes)
-  if #bytes < start or version ~= 1 and version ~= 2 or string.byte(bytes, 3) ~= limits then
-    return nil
-  end
-  local _, wide, _, cap, head, n, refunds, newest, last, ticket, blocked_until, block, base, open, open_reserved, at =
-    struct.unpack(HEADER.format, bytes)
+local function ring_zeros(limits)
+  local zeros = {}
   for i = 1, limits do
-    skip[i], used[i], reserved[i], at = struct.unpack(VIEW.format, bytes, at)
+    zeros[i] = 0
   end
-  local slot = wide == 1 and WIDE or NARROW
-  local lower, gap = 0, 0
-  if version == 2 then
-    local place = start + cap * slot.size + cap / BLOCK * SUMS.size
-    lower, gap = struct.unpack(GAP.format, call('GETRANGE', key, place, place + GAP.size - 1))
-  end
+  return zeros
+end
+
+-- Of one that is not there yet. `widest` is the first limit of the longest window.
+local function ring_new(key, limits, widest)
   return {
-    key = key, limits = limits, start = start, exists = true, slot = slot,
-    cap = cap, head = head, n = n, refunds = refunds, newest = newest, last = last, ticket = ticket,
-    blocked_until = blocked_until, block = block,
-    base = base, open = open, open_reserved = open_reserved, skip = skip, used = used, reserved = reserved,
+    key = key, limits = limits, widest = widest, start = HEAD.size + (limits - 1) * VIEW.size, exists = false,
+    slot = NARROW, cap = 0, refunds = 0, ends = 0, head = 0, n = 0, ticket = 0,
+    skip = ring_zeros(limits), used = ring_zeros(limits), reserved = ring_zeros(limits),
+    blocked_until = 0, block = 0, strikes = 0,
     -- The first `lower` entries are before a gap of `gap` slots.
-    moving = version == 2, lower = lower, gap = gap,
+    moving = false, lower = 0, gap = 0,
     -- The slots from `from` to before `to` are in `bytes`, after `shift` others.
-    bytes = bytes, shift = start, from = 0, to = math.min(math.floor((#bytes - start) / slot.size), cap),
+    bytes = '', shift = 0, from = 0, to = 0,
   }
 end
 
-local function ring_header(log)
-  local bytes = struct.pack(HEADER.format, log.moving and 2 or 1, log.slot.wide, log.limits, log.cap, log.head, log.n,
-    log.refunds, log.newest, log.last, log.ticket, log.blocked_until, log.block, log.base, log.open, log.open_reserved)
+-- Where the extras are: behind slots and sums.
+local function ring_end(log)
+  local sums = log.cap > LARGE and math.floor(log.cap / BLOCK) * SUMS.size or 0
+  return log.start + log.cap * log.slot.size + sums
+end
+
+-- Nil if the key holds something else.
+local function ring_load(key, limits, widest)
+  local log = ring_new(key, limits, widest)
+  local bytes = call('GETRANGE', key, 0, log.start + IN_HAND * NARROW.size - 1)
+  if bytes == '' then
+    return log
+  elseif #bytes < log.start then
+    return nil
+  end
+  local version, flags, stored, cap, refunds, ends, head, n, ticket, used, at = struct.unpack(HEAD.format, bytes)
+  log.slot = flags % 2 == 1 and WIDE or NARROW
+  log.cap, log.refunds, log.ends, log.head, log.n, log.ticket = cap, refunds, ends, head, n, ticket
+  local is_known = version == 1 and flags < 16 and stored == limits and (flags >= WITH_SUMS) == (cap > LARGE)
+  local is_possible = n <= cap and (head < cap or cap == 0) and ticket >= 0 and ticket < 2 ^ 53
+    and (cap <= LARGE or cap % BLOCK == 0)
+  if not is_known or not is_possible or call('STRLEN', key) < ring_end(log) then
+    return nil
+  end
+  for i = 1, limits do
+    if i == widest then
+      log.used[i] = used
+    else
+      log.skip[i], log.used[i], at = struct.unpack(VIEW.format, bytes, at)
+      if log.skip[i] > n then
+        return nil
+      end
+    end
+  end
+  log.moving = flags % (2 * MOVING) >= MOVING
+  if flags % (2 * WITH_EXTRAS) >= WITH_EXTRAS then
+    local place = ring_end(log)
+    local extras = call('GETRANGE', key, place, place + EXTRAS.size + 8 * limits - 1)
+    if #extras < EXTRAS.size + 8 * limits then
+      return nil
+    end
+    log.blocked_until, log.block, log.strikes, log.lower, log.gap, at = struct.unpack(EXTRAS.format, extras)
+    for i = 1, limits do
+      log.reserved[i], at = struct.unpack('<d', extras, at)
+    end
+    if log.lower > n or log.gap > cap - n or not (log.block >= 0 and log.blocked_until >= 0) then
+      return nil
+    end
+  end
+  log.exists, log.bytes, log.shift = true, bytes, log.start
+  log.to = math.min(math.floor((#bytes - log.start) / log.slot.size), cap)
+  return log
+end
+
+local function ring_has_extras(log)
+  local is_rare = log.blocked_until > 0 or log.strikes > 0 or log.moving
   for i = 1, log.limits do
-    bytes = bytes .. struct.pack(VIEW.format, log.skip[i], log.used[i], log.reserved[i])
+    is_rare = is_rare or log.reserved[i] > 0
+  end
+  return is_rare
+end
+
+local function ring_extras(log)
+  local bytes = struct.pack(EXTRAS.format, log.blocked_until, log.block, log.strikes, log.lower, log.gap)
+  for i = 1, log.limits do
+    bytes = bytes .. struct.pack('<d', log.reserved[i])
   end
   return bytes
 end
 
-local function ring_slot(slot, base, at, ticket, cost, is_reserved)
-  return struct.pack(slot.format, ticket - base, ticket - at, is_reserved and cost + slot.reserved or cost)
+local function ring_head(log)
+  local flags = log.slot.flag + (log.moving and MOVING or 0) + (ring_has_extras(log) and WITH_EXTRAS or 0)
+    + (log.cap > LARGE and WITH_SUMS or 0)
+  local bytes = struct.pack(HEAD.format, 1, flags, log.limits, log.cap, log.refunds, log.ends, log.head, log.n,
+    log.ticket, log.used[log.widest])
+  for i = 1, log.limits do
+    if i ~= log.widest then
+      bytes = bytes .. struct.pack(VIEW.format, log.skip[i], log.used[i])
+    end
+  end
+  return bytes
+end
+
+local function ring_slot(slot, at, ticket, cost, is_reserved)
+  return struct.pack(slot.format, ticket, ticket - at, is_reserved and cost + slot.reserved or cost)
 end
 
 local function ring_place(log, i)
@@ -107,17 +157,16 @@ end
 
 -- Writes all but slots and sums.
 local function ring_keep(log)
-  if log.moving then
-    call('SETRANGE', log.key, ring_sums(log, log.cap / BLOCK), struct.pack(GAP.format, log.lower, log.gap))
+  if ring_has_extras(log) then
+    call('SETRANGE', log.key, ring_end(log), ring_extras(log))
   end
-  call('SETRANGE', log.key, 0, ring_header(log))
+  call('SETRANGE', log.key, 0, ring_head(log))
 end
 
 -- Time, cost, reserved cost and ticket of an entry. If it has to be read, so are up to `ahead` from
 -- it on.
 local function ring_entry(log, i, ahead)
-  local size = log.slot.size
-  local slot = ring_place(log, i)
+  local size, slot = log.slot.size, ring_place(log, i)
   local from = log.from
   if slot < from or slot >= log.to then
     local to = math.min(slot + ahead, log.cap)
@@ -126,7 +175,6 @@ local function ring_entry(log, i, ahead)
     from = slot
   end
   local ticket, lead, cost = struct.unpack(log.slot.format, log.bytes, log.shift + (slot - from) * size + 1)
-  ticket = ticket + log.base
   if cost >= log.slot.reserved then
     cost = cost - log.slot.reserved
     return ticket - lead, cost, cost, ticket
@@ -149,7 +197,7 @@ local function ring_walk(log, i, cut, enough, unreserved)
     end
     local slot = ring_place(log, i)
     local straight = math.min((i < log.lower and log.lower or n) - i, log.cap - slot)
-    if i >= stop and slot % BLOCK == 0 and straight >= BLOCK then
+    if i >= stop and slot % BLOCK == 0 and straight >= BLOCK and log.cap > LARGE then
       local blocks = math.floor(straight / BLOCK)
       local first = ring_sums(log, slot / BLOCK)
       local sums = call('GETRANGE', log.key, first, first + blocks * SUMS.size - 1)
@@ -169,7 +217,6 @@ local function ring_walk(log, i, cut, enough, unreserved)
   return i, cost, reserved
 end
 
-
 -- Making room in a long ring, a bounded piece of work per call.
 --
 -- New slots are added at the physical end. If the log is wrapped around it, they are a gap in the
@@ -188,11 +235,12 @@ local function ring_has_dead(log)
   return log.refunds * 4 >= log.n
 end
 
--- Begins to grow: by half, or by a step, or to `most` if that is enough.
+-- Begins to grow: to half as many slots again as there are living entries, by a step, or to `most`
+-- if that is enough.
 local function ring_grow(log, most)
   work = work + 12
   local old, sums = log.cap, ring_sums(log, 0)
-  local cap = old + (log.refunds * 2 >= log.n and LARGE or math.min(math.floor(old / 2), STEP))
+  local cap = math.max(old + LARGE, math.min((log.n - log.refunds) * 1.5, old + STEP))
   local enough = most + ring_spare(most)
   if enough > old and enough < cap then
     cap = enough
@@ -222,6 +270,8 @@ local function ring_moved(log)
     -- A copy without the room that Redis has added on its own account, for a string that might go
     -- on growing.
     redis.pcall('BITOP', 'OR', log.key, log.key)
+    -- It has no expiry.
+    log.is_copied = true
   end
 end
 

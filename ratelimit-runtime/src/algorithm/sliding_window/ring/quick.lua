@@ -1,191 +1,274 @@
--- The log as a ring, or nothing yet: nothing reserved, no block, and a clock that goes forward.
--- `full.lua` has the rest, `log.lua` the format.
+-- The log as a ring, or nothing yet: no extras, and a clock that goes forward. It grows up to 512
+-- slots here. `full.lua` has the rest, `log.lua` the format.
+
+-- SECTION question
+local HEAD, FIXED, CHANGING, VIEW = '<I3I4xxxxdI4I4dd', '<I3I4I4d', '<I4I4dd', '<I4d'
+local SLOT, SIZE, START, BLOCK, LARGE = '<I7I2I3', 12, 31 + 12 * limits, 256, 512
+-- Version 1, and how many limits; the same with sums.
+local FORM, SUMMED = 1 + 65536 * limits, 1 + 65536 * limits + 2048
+-- The first 16 slots are read with the head.
+local IN_HAND = limits == 1 and '234' or START + 16 * SIZE - 1
+local in_ring = asks and cost < 8388608
+local slot_of_now = in_ring and pack(SLOT, now, 0, cost)
+-- The last expiry that was written, as a text, and what a new key was given.
+local expiry, expires, fresh, fresh_expiry, fresh_record
+
+-- SECTION quick
 repeat
-  if not asks or record then
+  if record or failure or not in_ring or work >= most_work then
     break
   end
-  local ZSET = 1
-  local bytes = redis.pcall('GETRANGE', key, '0', limits == 1 and '294' or 274 + 20 * limits)
-  if bytes == '' and layout == ZSET or bytes.err then
+  local bytes = try('GETRANGE', key, '0', IN_HAND)
+  local form, cap, ends, head, entries, ticket, used = FORM, 0, 0, 0, 0, 0, 0
+  local is_new = bytes == ''
+  if is_new then
+    if layout == ZSET then
+      break
+    elseif fresh and not peeks then
+      -- As the one before.
+      local reply = try('SET', key, fresh, EXPIRY, fresh_expiry)
+      if reply.err then
+        failure = reply.err
+      else
+        record, answered = fresh_record, left
+      end
+      break
+    end
+  elseif bytes.err or #bytes < START then
     break
-  end
-  local HEADER, VIEW, START, SLOT, SIZE = '<I3I4I4I4I4ddddddddI4dd', '<I4dd', 83 + 20 * limits, '<I6I2I4', 12
-  local SMALL, BLOCK, RESERVED = 16, 256, 2147483648
-  -- The format, that slots are narrow, and how many limits.
-  local FORM = 1 + 65536 * limits
-  local cap, head, count, refunds, last, ticket, first = 0, 0, 0, 0, 0, 0, 0
-  local open, open_reserved, used, skipped, reserved = 0, 0, 0, 0, 0
-  if bytes ~= '' then
-    if #bytes < START then
+  else
+    form, cap, ends, head, entries, ticket, used = parse(HEAD, bytes)
+    if form ~= FORM and form ~= SUMMED or (form == SUMMED) ~= (cap > LARGE) or entries > cap or head >= cap
+      or not (ticket < 9007199254740992) or cap > 15 and #bytes < START + 16 * SIZE
+      or cap < 16 and #bytes < START + cap * SIZE then
       break
-    end
-    local form, newest, blocked_until, _
-    form, cap, head, count, refunds, newest, last, ticket, blocked_until, _, first, open, open_reserved,
-      skipped, used, reserved = parse(HEADER, bytes)
-    if form ~= FORM or newest > now or blocked_until > 0 then
-      break
-    end
-    if last + longest <= now then
-      -- All of it has expired.
-      head, count, refunds, skipped, used, reserved, open, open_reserved = 0, 0, 0, 0, 0, 0, 0, 0
     end
   end
 
-  -- How many calls each limit has room for; else how long it waits. `verdict` in `common.lua` says
+  -- The slots from `from` to before `to` are in `slots`, after `shift` bytes.
+  local slots, from, to, shift = bytes, 0, cap < 16 and cap or 16, START
+  if ticket <= cut then
+    head, entries, used = 0, 0, 0
+  end
+
+  -- How many calls each limit has room for; else how long they wait. `verdict` in `common.lua` says
   -- which one decides.
-  local admitted, gone = calls, nil
-  local decides, wait, left, span = 0, 0, nil, window
-  local views = limits > 1 and {}
-  local in_hand = (#bytes - START) / SIZE
-  in_hand = in_hand - in_hand % 1
-  local slots, from, to, shift = bytes, 0, in_hand < cap and in_hand or cap, START
-  for view = 1, limits do
-    if view > 1 then
-      max, window = parse('<dd', question, 32 * view)
-      if count > 0 then
-        skipped, used, reserved = parse(VIEW, bytes, 64 + 20 * view)
+  local admitted, gone = left, entries
+  local decides, rest, wait, span = 0, math.huge, 0, window
+  local views, view_at = terms and {}, 44
+  for n = 1, limits do
+    local its_max, its_window, at, sum = max, window, 0, used
+    if terms then
+      its_max, its_window = terms[2 * n - 1], terms[2 * n]
+      if n ~= widest then
+        sum = 0
+        if entries > 0 then
+          at, sum = parse(VIEW, bytes, view_at)
+        end
+        view_at = view_at + 12
       end
     end
-    -- Past what has left the window; if that is not enough, on to the entry that frees the next
-    -- slot.
-    local i, over, frees = skipped, 1, 0
-    gone = nil
-    while i < count and over > 0 do
-      local slot = (head + i) % cap
-      if slot < from or slot >= to then
-        from = slot
-        to = slot + (i > skipped and 64 or 2)
+    -- Past what has left the window; if that is not enough, on to what has to leave.
+    local its_cut, first, time_of, over = now - its_window, nil, 0, sum + cost - its_max
+    local start, stop = at, at + BLOCK
+    while at < entries do
+      local place = head + at
+      if place >= cap then
+        place = place - cap
+      end
+      if place < from or place >= to then
+        from, to, shift = place, place + (at == 0 and 4 or 64), 0
         if to > cap then
           to = cap
         end
-        slots, shift = call('GETRANGE', key, START + from * SIZE, START + to * SIZE - 1), 0
+        slots = call('GETRANGE', key, START + from * SIZE, START + to * SIZE - 1)
+        if #slots ~= (to - from) * SIZE then
+          stop = at
+        end
       end
-      local number, lead, weight = parse(SLOT, slots, shift + (slot - from) * SIZE + 1)
-      if weight >= RESERVED or i > skipped + BLOCK then
-        reserved = 1
+      if at >= stop then
         break
       end
-      frees = first + number - lead + window
-      if not gone and frees > now then
-        gone, over = i, used + cost - max
+      local its, lead, weight = parse(SLOT, slots, shift + (place - from) * SIZE + 1)
+      time_of = its - lead
+      if not first and time_of > its_cut then
+        first, over = at, sum + cost - its_max
       end
-      if gone then
+      if first then
         over = over - weight
+        if over <= 0 then
+          break
+        end
       else
-        used = used - weight
+        sum = sum - weight
       end
-      i = i + 1
+      at = at + 1
     end
-    gone = gone or count
-    local room, waits = max - used, 0
-    local fits = (room - room % cost) / cost
-    if fits <= 0 then
-      fits, waits, room = 0, frees - now, room > 0 and room or 0
-      if over > 0 then
-        reserved = 1
-      end
+    if at > start + 16 then
+      work = work + (at - start) / BLOCK
     end
-    if reserved > 0 then
+    if at >= stop and at < entries then
+      -- Many have to be passed.
+      admitted = nil
       break
     end
-    if not left or waits > wait or waits == wait and room < left then
-      decides, wait, left, span = view - 1, waits, room, window
+    first = first or entries
+    local room, waits = its_max - sum, 0
+    if not (room >= cost) then
+      if first == entries or over > 0 then
+        admitted = nil
+        break
+      end
+      waits, room = time_of + its_window - now, room > 0 and room or 0
+    elseif admitted * cost > room then
+      admitted = (room - room % cost) / cost
     end
-    if fits < admitted then
-      admitted = fits
+    if waits > wait or waits == wait and room < rest then
+      decides, rest, wait, span = n - 1, room, waits, its_window
+    end
+    if n == widest then
+      gone, used = first, sum
     end
     if views then
-      views[2 * view - 1], views[2 * view] = gone, used
+      views[2 * n - 1], views[2 * n] = first, sum
     end
   end
-  if reserved > 0 then
+  if not admitted then
     break
   end
-  if admitted == 0 or peeks then
-    if peeks or block == 0 then
-      local reset = count > 0 and last + span > now and last + span - now or 0
-      record, answered = pack(RECORD, wait == 0 and 1 or 0, decides, calls, left, wait, reset, 0), calls
+  local newest
+  if ticket >= now or entries > 0 and (wait > 0 or peeks) then
+    local place = head + entries - 1
+    place = START + (place < cap and place or place - cap) * SIZE
+    local slot = place + SIZE <= #bytes and string.sub(bytes, place + 1, place + SIZE)
+      or call('GETRANGE', key, place, place + SIZE - 1)
+    if entries == 0 or #slot < SIZE then
+      break
     end
-    break
-  end
-  if views then
-    gone, used = views[1], views[2]
-    for view = 2, limits do
-      local its = views[2 * view - 1]
-      gone = its < gone and its or gone
+    local its, lead = parse(SLOT, slot)
+    newest = its - lead
+    if newest > now or ticket - now + left > 60000 then
+      -- A clock that was set back, or that stands still.
+      break
     end
-    skipped = views[1] - gone
-  else
-    skipped = 0
-  end
-  count, head = count - gone, (head + gone) % (cap > 0 and cap or 1)
-  ticket = ticket < now and now or ticket + 1
-  if count == 0 then
-    first = ticket
   end
 
-  -- As many as fit in a row.
-  local place, room = 0, nil
-  if count < SMALL then
-    room = SMALL - count
-    if count > 0 and head + count > in_hand then
+  if wait > 0 or peeks then
+    if wait > 0 and block > 0 and not peeks then
       break
     end
-  else
-    -- A long one has to grow before it is full.
-    room = (cap > 512 and cap - 16 - (cap - cap % 512) / 512 or cap) - count
-    if count * 4 <= cap and count <= 2048 or room <= 0 then
-      break
-    end
-    place = (head + count) % cap
-    if room > cap - place then
-      room = cap - place
-    end
-    if room > BLOCK - place % BLOCK then
-      room = BLOCK - place % BLOCK
-    end
-  end
-  if admitted > room then
-    admitted = room
-  end
-  local lead = ticket - now
-  if admitted == 0 or cost >= RESERVED or lead + admitted > 65535 or ticket + admitted - first > 281474976710655 then
+    local reset = newest and newest + span > now and newest + span - now or 0
+    record, answered = pack(RECORD, wait == 0 and 1 or 0, decides, left, rest, wait, reset, 0), left
     break
   end
-  local added = pack(SLOT, ticket - first, lead, cost)
-  if admitted > 1 then
-    local entries = { added }
-    for entry = 1, admitted - 1 do
-      entries[entry + 1] = pack(SLOT, ticket + entry - first, lead + entry, cost)
-    end
-    added = table.concat(entries)
+
+  entries, head = entries - gone, head + gone
+  head = entries > 0 and (head < cap and head or head - cap) or 0
+  ticket = ticket < now and now or ticket + 1
+  local place = head + entries
+  if place >= cap then
+    place = place - cap
   end
-  local weight, further = admitted * cost, ''
-  for view = 2, limits do
-    further = further .. pack(VIEW, views[2 * view - 1] - gone, views[2 * view] + weight, 0)
+  local needed = entries + admitted
+  if form == SUMMED then
+    -- A long one grows before it is full; the last slot of a block is written with its sum.
+    local free = cap - 16 - (cap - cap % LARGE) / LARGE - entries
+    local straight = BLOCK - 1 - place % BLOCK
+    free = free < straight and free or straight
+    if free < 1 or entries * 4 <= cap and entries <= 2048 then
+      break
+    elseif free < admitted then
+      admitted, needed = free, entries + free
+    end
+  elseif needed > 340 and needed > cap then
+    break
+  end
+  local lead, weight, newest_added = ticket - now, admitted * cost, ticket + admitted - 1
+  local added = lead == 0 and slot_of_now or pack(SLOT, ticket, lead, cost)
+  if admitted > 1 then
+    local list = { added }
+    for at = 1, admitted - 1 do
+      list[at + 1] = pack(SLOT, ticket + at, lead + at, cost)
+    end
+    added = table.concat(list)
   end
   used = used + weight
-
-  local kept = base + (longest < shortest and shortest or longest)
-  kept = (kept - kept % 1000) / 1000
-  if count < SMALL then
-    -- A few entries are written whole.
-    if count > 0 then
-      added = string.sub(bytes, START + head * SIZE + 1, START + (head + count) * SIZE) .. added
+  local further = ''
+  for n = 1, terms and limits or 0 do
+    if n ~= widest then
+      further = further .. pack(VIEW, views[2 * n - 1] - gone, views[2 * n] + weight)
     end
-    count = count + admitted
-    call('SET', key, pack(HEADER, FORM, count, 0, count, refunds, now, now, ticket + admitted - 1, 0, 0, first, open,
-      open_reserved, skipped, used, 0) .. further .. added, EXPIRY, kept)
-  else
-    call('SETRANGE', key, START + place * SIZE, added)
-    open, place = open + weight, place + admitted
-    if place % BLOCK == 0 then
-      call('SETRANGE', key, START + cap * SIZE + (place / BLOCK - 1) * 24, pack('<ddd', now, open, open_reserved))
-      open, open_reserved = 0, 0
-    end
-    call('SETRANGE', key, '0', pack(HEADER, FORM, cap, head, count + admitted, refunds, now, now,
-      ticket + admitted - 1, 0, 0, first, open, open_reserved, skipped, used, 0) .. further)
-    call(EXPIRE, key, kept)
   end
-  record, answered = pack(RECORD, 1, decides, admitted, left - weight, 0, span, ticket), admitted
+
+  local is_anew = needed > cap or cap > 16 and needed * 4 <= cap and form == FORM
+  local lasts = newest_added + horizon
+  local is_covered = time and lasts <= ends and not is_anew
+  if not is_covered then
+    -- The expiry is written rarely, from the second time on.
+    local written = (time and not is_new) and lasts + horizon or lasts
+    ends = time and written or 0
+    if written ~= expires then
+      expires = written
+      local kept = written - now
+      expiry = string.format('%d', (base + (kept < shortest and shortest or kept)) / 1000)
+    end
+  end
+  local reply
+  if is_anew then
+    local room, enough = needed, terms and terms[2 * widest - 1] or max
+    if not is_new then
+      room = needed * 1.5
+      room = room + (4 - room % 4) % 4
+      room = enough >= needed and enough < room and enough or room
+    end
+    local old = ''
+    if entries > 0 then
+      old = START + cap * SIZE <= #bytes and string.sub(bytes, START + 1)
+        or call('GETRANGE', key, START, START + cap * SIZE - 1)
+      if #old < cap * SIZE then
+        break
+      end
+      if head > 0 then
+        old = string.sub(old, head * SIZE + 1, cap * SIZE) .. string.sub(old, 1, head * SIZE)
+      end
+      old = string.sub(old, 1, entries * SIZE)
+    end
+    local refunds = is_new and 0 or parse('<I4', bytes, 8)
+    local value = pack(FIXED, FORM, room, refunds, ends) .. pack(CHANGING, 0, needed, newest_added, used)
+      .. further .. old .. added .. string.rep('\0', (room - needed) * SIZE)
+    reply = try('SET', key, value, EXPIRY, expiry)
+    if is_new and lead == 0 and admitted == left then
+      fresh, fresh_expiry = value, expiry
+    end
+  else
+    local changed = pack(CHANGING, head, needed, newest_added, used) .. further
+    local from_byte = '19'
+    if not is_covered then
+      from_byte, changed = '11', pack('<d', ends) .. changed
+    end
+    if place + admitted > cap then
+      -- Around the end.
+      local straight = (cap - place) * SIZE
+      reply = try('SETRANGE', key, START + place * SIZE, string.sub(added, 1, straight))
+      changed = changed .. string.sub(added, straight + 1)
+    elseif place < 16 then
+      -- One write of all up to there is cheaper than two.
+      changed = changed .. string.sub(bytes, START + 1, START + place * SIZE) .. added
+    else
+      reply = try('SETRANGE', key, START + place * SIZE, added)
+    end
+    if type(reply) ~= 'table' then
+      reply = try('SETRANGE', key, from_byte, changed)
+    end
+    -- Only a script's first write is refused for lack of memory, and this one never is.
+    if not is_covered and type(reply) ~= 'table' then
+      reply = try(EXPIRE, key, expiry)
+    end
+  end
+  if type(reply) == 'table' and reply.err then
+    failure = reply.err
+    break
+  end
+  record, answered = pack(RECORD, 1, decides, admitted, rest - weight, 0, span, ticket), admitted
+  fresh_record = fresh and (fresh_record or record)
 until true

@@ -4,10 +4,16 @@
 -- sixteen digits that are unique and ascending: the time, or one more than the last. (A call of
 -- cost c is c members.)
 --
--- One more member may stand above them, `meta:<how long the block was given>:<the newest ticket>`,
--- of sixteen digits each, with a score of 5,000,000,000,000,000 and the end of the block, or 0. It
--- is there while there is a block, or the newest entry has been refunded: its ticket is never given
--- again. An admission ends it.
+-- One more member may stand above them,
+-- `meta:<how long the block was given>:<the newest ticket>:<blocks in a row>`, of sixteen, sixteen
+-- and four digits, with a score of 5,000,000,000,000,000 and the end of the block, or 0. It is
+-- there while there is a block, or strikes are remembered, the newest entry has been refunded (its
+-- ticket is never given again), or the clock is behind the newest entry. An admission after that
+-- ends it.
+--
+-- The first admission of a key lets it live for a window. Every later one makes sure that it lives
+-- to the end of the cell after that of its newest ticket: cells are as long as the longest window,
+-- from 1970 on. With `meta`, and by a client's clock, the expiry is exact and written each time.
 
 local META = 5000000000000000
 local WRONG_LOG = failed('WRONGTYPE the key does not hold a rate limiter log')
@@ -20,13 +26,13 @@ local function zset_entry(member, score)
   end
 end
 
--- How long the block was given, the newest ticket, and when the block ends; nothing if it is
--- something else.
+-- How long the block was given, the newest ticket, when the block ends, and how many there were in
+-- a row; nothing if it is something else.
 local function zset_meta(member, score)
-  local given, ticket = string.match(member, '^meta:(%d+):(%d+)$')
+  local given, ticket, strikes = string.match(member, '^meta:(%d+):(%d+):(%d+)$')
   local ends = tonumber(score)
-  if given and #member == 38 and #given == 16 and ends and ends >= META and ends < 2 * META then
-    return tonumber(given), tonumber(ticket), ends - META
+  if given and #member == 43 and #given == 16 and #ticket == 16 and ends and ends >= META and ends < 2 * META then
+    return tonumber(given), tonumber(ticket), ends - META, tonumber(strikes)
   end
 end
 
@@ -38,11 +44,11 @@ local function zset(key, request)
     return string.format('%016.0f', ticket)
   end
 
-  local meta, blocked_until, block, remembered = nil, 0, 0, 0
+  local meta, blocked_until, block, remembered, strikes = nil, 0, 0, 0, 0
   local top = call('ZREVRANGE', key, 0, 0, 'WITHSCORES')
   if top[1] and string.sub(top[1], 1, 5) == 'meta:' then
     meta = top[1]
-    block, remembered, blocked_until = zset_meta(top[1], top[2])
+    block, remembered, blocked_until, strikes = zset_meta(top[1], top[2])
     if not block then
       return wrong_type
     end
@@ -56,30 +62,44 @@ local function zset(key, request)
     end
   end
 
-  local function note(new_until, new_block, new_ticket)
-    local new = 'meta:' .. name(new_block) .. ':' .. name(new_ticket)
+  -- The end of the cell after that of a ticket.
+  local function cell_end(ticket)
+    return ticket - ticket % longest + 2 * longest
+  end
+
+  local function note(new_until, new_block, new_ticket, new_strikes)
+    local new = 'meta:' .. name(new_block) .. ':' .. name(new_ticket) .. string.format(':%04d', math.min(new_strikes, 9999))
     call('ZADD', key, digits(META + new_until), new)
     if meta and meta ~= new then
       call('ZREM', key, meta)
     end
-    meta, blocked_until, block, remembered = new, new_until, new_block, new_ticket
+    meta, blocked_until, block, remembered, strikes = new, new_until, new_block, new_ticket, new_strikes
   end
 
   -- A clock that has stepped back is read as standing still, so that nothing is admitted twice.
   local at = now
   local life = math.huge
   local blocked_for = left_of_block(blocked_until, block)
+  local range = math.max(request.longest_block - request.block, 0)
   if blocked_until - now > blocked_for then
-    note(now + block, block, remembered)
+    note(now + block, block, remembered, strikes)
+  elseif (operation == 'acquire' or operation == 'reserve') and now >= blocked_until + range then
+    -- The next block is the first again.
+    blocked_until, block, strikes = 0, 0, 0
   end
   if last and last > now then
     at = last
-    life = life_of(key, math.max(longest, blocked_for))
+    local is_cut
+    life, is_cut = life_of(key, math.max(longest, blocked_for))
+    if is_cut and not meta then
+      -- What the cells promise does not hold any more.
+      note(0, 0, 0, 0)
+    end
   end
 
   if operation == 'block' then
     local rest = call('PTTL', key)
-    note(now + request.block, request.block, remembered)
+    note(now + request.block, request.block, remembered, strikes)
     expire(key, math.max(rest * 1000, request.block))
     return { 1 }
   end
@@ -88,11 +108,13 @@ local function zset(key, request)
       return { 0 }
     end
     if remembered > 0 then
-      note(0, 0, remembered)
+      note(0, 0, remembered, 0)
     else
       call('ZREM', key, meta)
     end
-    if call('PTTL', key) > lasting_millis(longest) then
+    if ticket and remembered == 0 and EXPIRE == 'PEXPIREAT' then
+      expire(key, cell_end(ticket) - now)
+    elseif call('PTTL', key) > lasting_millis(longest) then
       expire(key, longest)
     end
     return { 1 }
@@ -111,7 +133,7 @@ local function zset(key, request)
     end
     if ticket and ticket < request.ticket + cost then
       -- First, because a set without members loses its expiry.
-      note(blocked_until, block, math.max(remembered, ticket))
+      note(blocked_until, block, math.max(remembered, ticket), strikes)
     end
     for refunded = request.ticket, request.ticket + cost - 1 do
       if call('ZREM', key, name(refunded)) == 0 then
@@ -164,14 +186,15 @@ local function zset(key, request)
   end
 
   if refused and operation == 'acquire' and request.block > 0 and blocked_for == 0 then
-    note(now + request.block, request.block, remembered)
-    expire(key, math.max(request.block, last + longest - now))
-    blocked_for, life = request.block, math.huge
+    blocked_for = math.min(request.block * 2 ^ strikes, request.block + range)
+    note(now + blocked_for, blocked_for, remembered, strikes + 1)
+    expire(key, math.max(blocked_for + range, math.min(last + longest - now, longest)))
   end
   if refused or operation == 'peek' or blocked_for > 0 or cost == 0 then
     return verdict(wait, left, reset, at, blocked_for, life, 0)
   end
 
+  local had_meta = meta
   local first = math.max(at, (ticket or 0) + 1, remembered + 1)
   if logged == 0 and (last or meta) then
     -- All of it has expired.
@@ -189,17 +212,28 @@ local function zset(key, request)
     end
     call('ZADD', key, unpack(entries))
   end
-  if meta then
+  if at > now or strikes > 0 then
+    -- The ordinary path keeps out until its clock is past it.
+    note(blocked_until, block, at > now and first + cost - 1 or 0, strikes)
+  elseif meta then
     call('ZREM', key, meta)
+    meta = nil
   end
   if expired > 0 then
-    -- A bounded piece of work per call, yet never less than what was added.
-    call('ZREMRANGEBYRANK', key, 0, math.min(expired, math.max(64, cost)) - 1)
+    -- Of a large set a bounded piece of work per call, yet never less than what was added.
+    call('ZREMRANGEBYRANK', key, 0, math.min(expired, logged > 256 and math.max(64, cost) or expired) - 1)
   end
-  expire(key, longest)
+  local newest = first + cost - 1
+  if meta then
+    expire(key, math.max(longest, blocked_until + range - now))
+  elseif EXPIRE == 'PEXPIRE' or logged == 0 and cost == 1 then
+    expire(key, longest)
+  elseif logged - expired < 2 or had_meta or cell_end(ticket) < cell_end(newest) then
+    expire(key, cell_end(newest) - now)
+  end
   for i = 1, n do
     left[i] = left[i] - cost
     reset[i] = at + request.window[i] - at
   end
-  return verdict(wait, left, reset, at, 0, math.huge, first)
+  return verdict(wait, left, reset, at, 0, longest, first)
 end

@@ -1,98 +1,158 @@
--- The log as a sorted set, or nothing yet: a cost of 1, no block, and a clock that goes forward.
+-- The log as a sorted set, or nothing yet: a cost of 1, no `meta`, and a clock that goes forward.
 -- `full.lua` has the rest, and the format.
+--
+-- Each admission removes what has left the window, so that in a short set of one limit the number
+-- of members is the number that counts.
+
+-- SECTION question
+local LARGEST_ZSET, SHORT = 126, 256
+local in_set = asks and cost == 1 and layout ~= RING and (most <= LARGEST_ZSET or layout == ZSET)
+-- Of one limit, the entry that has to leave is so far from the end. Texts are made when needed.
+local from_end, cut_text, score, cell_expiry, short_expiry
+local cell = now - now % horizon
+if in_set then
+  score = time and #time[2] == 6 and time[1] .. time[2] or string.format('%016.0f', now)
+end
+
+-- SECTION quick
 repeat
-  local ZSET, RING, LARGEST_ZSET = 1, 2, 126
-  if not asks or cost > 1 or layout == RING or most > LARGEST_ZSET and layout ~= ZSET then
+  if not in_set then
     break
   end
-  local newest = redis.pcall('ZRANGE', key, '-1', '-1', 'WITHSCORES')
-  if newest.err then
+  local top = try('ZRANGE', key, '-1', '-1')
+  if top.err then
     break
   end
-  local count, ticket, last = 0, now, now
-  if newest[1] then
-    last = newest[2] + 0
-    ticket = newest[1] == newest[2] and last or tonumber(newest[1])
-    if #newest[1] ~= 16 or not ticket or last > now or last > ticket then
+  local name, newest, ticket, live = top[1], 0, now, 0
+  if name then
+    newest = #name == 16 and tonumber(name)
+    if not newest then
       break
     end
-    ticket = ticket < now and now or ticket + 1
-    if last + longest > now then
-      count = call('ZCARD', key)
-    end
-  end
-
-  -- How many calls each limit has room for; else how long it waits. `verdict` in `common.lua` says
-  -- which one decides.
-  local admitted, stays = calls < 1000 and calls or 1000, 0
-  local decides, wait, left, reset = 0, 0, math.huge, 0
-  for i = 1, limits do
-    if limits > 1 then
-      max, window = parse('<dd', question, 32 * i)
-    end
-    local live, waits = 0, 0
-    if count >= max then
-      -- The entry that would have to leave tells.
-      local rank = count > max and count - max or '0'
-      local leaves = call('ZRANGE', key, rank, rank, 'WITHSCORES')
-      if #leaves[1] ~= 16 then
-        admitted = nil
+    if newest >= now then
+      -- Ahead of its time, or a clock that was set back.
+      if call('ZSCORE', key, name) + 0 > now then
         break
       end
-      waits, live = leaves[2] + window - now, max
+      ticket = newest + 1
     end
-    if waits <= 0 and count > 0 then
-      waits, live = 0, call('ZCOUNT', key, now - window + 1, '+inf')
+    live = call('ZCARD', key)
+  end
+
+  -- How many calls are admitted, and how many entries count beside them; else how long they wait.
+  local admitted, counted, is_short = left, live, not terms and live <= SHORT
+  local decides, rest, wait, span, last = 0, max, 0, window, 0
+  if is_short then
+    if live >= max then
+      -- All count, unless something has left the window since the last admission.
+      from_end = from_end or string.format('%d', -max)
+      last = call('ZRANGE', key, from_end, from_end, 'WITHSCORES')[2] + 0
+      wait = last > cut and last + window - now or 0
+      rest = 0
     end
-    local room = max - live
-    if waits > wait or waits == wait and room < left then
-      decides, wait, left = i - 1, waits, room
-      reset = live > 0 and last + window - now or 0
+    if wait == 0 then
+      if live > 0 and (peeks or left > 1) then
+        counted = call('ZCOUNT', key, cut + 1, '+inf')
+      elseif live >= max then
+        counted = max - 1
+      end
+      rest = max - counted
+      admitted = rest < left and rest or left
     end
-    if room < admitted then
-      admitted = room
+  else
+    if live > SHORT and newest <= cut and not peeks then
+      -- All of it has expired.
+      call('UNLINK', key)
+      name, live = nil, 0
     end
-    if live > stays then
-      stays = live
+    counted, rest = 0, math.huge
+    for n = 1, limits do
+      local its_max, its_window = max, window
+      if terms then
+        its_max, its_window = terms[2 * n - 1], terms[2 * n]
+      end
+      local its_count, its_wait = its_max, 0
+      if live >= its_max then
+        local rank = live - its_max
+        its_wait = call('ZRANGE', key, rank, rank, 'WITHSCORES')[2] + its_window - now
+      end
+      if its_wait <= 0 then
+        its_wait, its_count = 0, live > 0 and call('ZCOUNT', key, now - its_window + 1, '+inf') or 0
+      end
+      local room = its_max - its_count
+      if its_wait > wait or its_wait == wait and room < rest then
+        decides, rest, wait, span = n - 1, room, its_wait, its_window
+      end
+      admitted = room < admitted and room or admitted
+      counted = its_count > counted and its_count or counted
     end
   end
-  if not admitted then
-    break
-  end
-  if admitted == 0 or peeks then
-    if peeks or block == 0 then
-      record, answered = pack(RECORD, wait == 0 and 1 or 0, decides, calls, left, wait, reset, 0), calls
+
+  if wait > 0 or peeks then
+    if wait > 0 and block > 0 and not peeks then
+      break
+    end
+    local reset = 0
+    if counted > 0 then
+      last = max == 1 and is_short and wait > 0 and last or call('ZSCORE', key, name) + 0
+      reset = last + span > now and last + span - now or 0
+    end
+    -- Not in the future, which no entry is.
+    if wait <= span and reset <= span then
+      record, answered = pack(RECORD, wait == 0 and 1 or 0, decides, left, rest, wait, reset, 0), left
     end
     break
   end
 
-  if stays < count then
-    -- A bounded piece of work per call, yet never less than what is added.
-    local expired, most = count - stays, admitted > 64 and admitted or 64
-    call('ZREMRANGEBYRANK', key, '0', (expired < most and expired or most) - 1)
-  elseif count == 0 and newest[1] then
-    call('UNLINK', key)
-  end
-  local score = time and #time[2] == 6 and time[1] .. time[2] or string.format('%016.0f', now)
+  local done
   if admitted == 1 then
-    call('ZADD', key, score, ticket == now and score or string.format('%016.0f', ticket))
+    done = try('ZADD', key, score, ticket == now and score or string.format('%016.0f', ticket))
   else
     -- Most differ in the last digit only. The newest comes first, because Redis looks for the place
     -- of each from below.
+    admitted = admitted < 1000 and admitted or 1000
     local entries, char, tens = {}, string.char, nil
-    local last = ticket + admitted - 1
-    for i = 1, 2 * admitted, 2 do
-      local digit = last % 10
-      tens = tens or string.format('%08d%07d', last / 100000000, last / 10 % 10000000)
-      entries[i], entries[i + 1] = score, tens .. char(48 + digit)
-      tens, last = digit > 0 and tens or nil, last - 1
+    local its_ticket = ticket + admitted - 1
+    for at = 1, 2 * admitted, 2 do
+      local digit = its_ticket % 10
+      tens = tens or string.format('%08d%07d', its_ticket / 100000000, its_ticket / 10 % 10000000)
+      entries[at], entries[at + 1] = score, tens .. char(48 + digit)
+      tens, its_ticket = digit > 0 and tens or nil, its_ticket - 1
     end
-    call('ZADD', key, unpack(entries))
+    done = try('ZADD', key, unpack(entries))
   end
-  local kept = base + (longest < shortest and shortest or longest)
-  call(EXPIRE, key, (kept - kept % 1000) / 1000)
-  if limits > 1 then
-    window = parse('<d', question, 32 * decides + 40)
+  if done ~= admitted then
+    failure = type(done) == 'table' and done.err or 'WRONGTYPE the key does not hold a rate limiter log'
+    break
   end
-  record, answered = pack(RECORD, 1, decides, admitted, left - admitted, 0, window, ticket), admitted
+
+  if is_short and name then
+    cut_text = cut_text or string.format('%d', cut)
+    local removed = call('ZREMRANGEBYSCORE', key, '-inf', cut_text)
+    if left == 1 then
+      counted = live - removed
+      rest = max - counted
+    end
+  elseif counted < live then
+    -- Of a large set a bounded piece of work per call, yet never less than what is added.
+    local expired, most_removed = live - counted, admitted > 64 and admitted or 64
+    call('ZREMRANGEBYRANK', key, '0', (live > SHORT and expired > most_removed and most_removed or expired) - 1)
+  end
+  -- By the rule of cells, as `full.lua` has it.
+  local newest_added = ticket + admitted - 1
+  if not time or not name and admitted == 1 then
+    short_expiry = short_expiry
+      or string.format('%d', (base + (horizon < shortest and shortest or horizon)) / 1000)
+    call(EXPIRE, key, short_expiry)
+  elseif newest_added >= cell + horizon then
+    local lasts = newest_added - newest_added % horizon + 2 * horizon - now
+    call(EXPIRE, key, string.format('%d', (base + (lasts < shortest and shortest or lasts)) / 1000))
+  elseif counted < 2 or newest < cell then
+    if not cell_expiry then
+      local lasts = cell + 2 * horizon - now
+      cell_expiry = string.format('%d', (base + (lasts < shortest and shortest or lasts)) / 1000)
+    end
+    call(EXPIRE, key, cell_expiry)
+  end
+  record, answered = pack(RECORD, 1, decides, admitted, rest - admitted, 0, span, ticket), admitted
 until true

@@ -3,25 +3,28 @@
 local OPERATIONS = { 'acquire', 'reserve', 'peek', 'refund', 'release', 'commit', 'block', 'unblock' }
 
 local function read(question)
-  local operation, layout, _, _, n, cost, block = parse('<BBI2I2Bdd', question)
+  local operation, layout, _, _, n, cost, block, longest_block = parse('<BBI2I2Bddd', question)
   local request = {
     operation = OPERATIONS[operation] or 'do ' .. operation,
     layout = layout % 16,
     cost = cost,
     block = block,
+    longest_block = longest_block,
     ticket = #question >= 39 + 32 * n and parse('<d', question, 32 + 32 * n) or 0,
     n = n,
     max = {},
     window = {},
     capacity = {},
+    divisor = {},
     longest = 0,
+    widest = 1,
   }
   for i = 1, n do
     local window
-    request.max[i], window, request.capacity[i] = parse('<ddd', question, 32 * i)
+    request.max[i], window, request.capacity[i], request.divisor[i] = parse('<dddd', question, 32 * i)
     request.window[i] = window
     if window > request.longest then
-      request.longest = window
+      request.longest, request.widest = window, i
     end
   end
   return request
@@ -93,14 +96,15 @@ local function set(key, value, lasts)
 end
 
 -- What is left of the key's life, in microseconds. A clock that has stepped back must not have
--- lengthened it: it is cut to what it would be had the key been written now.
+-- lengthened it: it is cut to what it would be had the key been written now. Says whether it was.
 local function life_of(key, longest)
   local left = call('PTTL', key)
-  if left > lasting_millis(longest) or left == -1 then
+  local is_cut = left > lasting_millis(longest) or left == -1
+  if is_cut then
     expire(key, longest)
     left = math.ceil(longest / 1000)
   end
-  return (left + 1) * 1000
+  return (left + 1) * 1000, is_cut
 end
 
 local function record(verdict, calls)

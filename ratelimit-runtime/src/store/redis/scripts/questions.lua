@@ -1,4 +1,4 @@
--- Answers the questions of a call, in `records`.
+-- Answers the questions of a call.
 --
 -- In the place of `-- INSERT name` stands what the algorithm has under that name:
 --
@@ -41,8 +41,7 @@ for q = 2, #ARGV do
             local done
             done, record, answered = pcall(full, key, question, left)
             if not done then
-              -- Up to Redis 6.2 an error is a text that begins with the place.
-              failure = type(record) == 'table' and record.err or 'ERR ' .. tostring(record)
+              failure = type(record) == 'table' and record.err or tostring(record)
             elseif type(record) == 'table' then
               failure = record.err
             end
@@ -53,7 +52,8 @@ for q = 2, #ARGV do
       end
       if failure then
         if is_alone then
-          return { err = failure }
+          -- Up to Redis 6.2 an error is a text that begins with the place.
+          return { err = string.find(failure, '^%u+ ') and failure or 'ERR ' .. failure }
         end
         -- A key that cannot be decided fails alone, for all who ask.
         while count > before do
@@ -62,6 +62,9 @@ for q = 2, #ARGV do
         record, answered = pack('<BBI2', 128, 0, #failure) .. failure, left
       end
       if record then
+        if is_alone and count == 0 and answered == left then
+          return number .. record
+        end
         count = count + 1
         records[count] = record
         left = left - answered
@@ -70,3 +73,4 @@ for q = 2, #ARGV do
   end
   covered = covered + covers
 end
+return number .. table.concat(records)

@@ -68,8 +68,8 @@ pub(crate) static ALL_OR_NONE: LazyLock<Script> = LazyLock::new(|| {
         let questions = parts.questions();
         let _ = write!(
             answers,
-            "do\nlocal full\nanswers[{number}] = function(KEYS, ARGV)\n{questions}\
-             return table.concat(records)\nend\nend\n",
+            "do\nlocal full\nanswers[{number}] = function(KEYS, ARGV)\n\
+             local number = ''\n{questions}end\nend\n",
         );
         answers
     });
@@ -103,8 +103,7 @@ impl Parts {
 
     /// The script with these parts, which answers questions on keys one by one.
     pub(crate) fn script(&self) -> String {
-        let reply = "return count == 1 and number .. records[1] or number .. table.concat(records)\n";
-        [text!("head.lua"), "local full\n", &self.questions(), reply].concat()
+        [text!("head.lua"), "local full\n", &self.questions()].concat()
     }
 
     fn questions(&self) -> String {
@@ -114,13 +113,11 @@ impl Parts {
     /// The text with a section in the place of each line that names one.
     fn insert(&self, text: &str) -> String {
         text.lines().fold(String::new(), |mut whole, line| {
-            match line.trim_start().strip_prefix("-- INSERT ") {
-                Some(name) => whole += &self.insert(&self.section(name)),
-                None => {
-                    whole += line;
-                    whole.push('\n');
-                }
+            if let Some(name) = line.trim_start().strip_prefix("-- INSERT ") {
+                return whole + &self.insert(&self.section(name));
             }
+            whole += line;
+            whole.push('\n');
             whole
         })
     }
