@@ -133,6 +133,51 @@ async fn keys_of_one_slot_are_decided_together_also_when_some_of_them_have_moved
     assert!(store.acquire_all(&requests).await.unwrap().iter().all(|verdict| verdict.remaining == 2));
 }
 
+/// Of the keys of one slot that moves, some are here and some there: a call of both would be
+/// refused.
+#[tokio::test]
+async fn groups_share_calls_with_groups_of_the_same_keys_alone() {
+    const CALLERS: usize = 256;
+    let cluster = RedisCluster::start(2, 0);
+    let store = Arc::new(on(&cluster).await);
+    let tag = key_on(&cluster, 0);
+    let slot = cluster.slot(tag.as_bytes());
+    let pair = |number: usize| ["a", "b"].map(|rule| format!("{{{tag}}}{number}{rule}"));
+    let burst = async |pairs: &[usize]| {
+        let mut running = tokio::task::JoinSet::new();
+        for caller in 0..CALLERS {
+            let (store, [a, b]) = (Arc::clone(&store), pair(pairs[caller % pairs.len()]));
+            running.spawn(async move {
+                let limit = [Limit::new(1_000_000, HOUR)];
+                let verdicts = store.acquire_all(&[request(&a, &limit), request(&b, &limit)]).await.unwrap();
+                assert!(verdicts.iter().all(|verdict| verdict.allowed));
+            });
+        }
+        running.join_all().await;
+    };
+    let before = scripts(&cluster, 0).0;
+    burst(&[0]).await;
+    let sent = scripts(&cluster, 0).0 - before;
+    assert!(sent <= 64, "{sent} calls for {CALLERS} groups");
+
+    burst(&[0, 1, 2, 3, 4, 5, 6, 7]).await;
+    cluster.begin_to_move(slot, 0, 1);
+    assert_eq!(cluster.move_keys(slot, 0, 1, 8), 8);
+    let here = |key: &String| cluster.node(0).cli(&["EXISTS", key]) == "1";
+    let whole: Vec<usize> = (0..8)
+        .filter(|number| {
+            let [a, b] = pair(*number);
+            here(&a) == here(&b)
+        })
+        .collect();
+    let stayed = whole.iter().filter(|number| here(&pair(**number)[0])).count();
+    assert!(0 < stayed && stayed < whole.len(), "{stayed} of {whole:?} have stayed");
+    burst(&whole).await;
+    while cluster.move_keys(slot, 0, 1, 10) > 0 {}
+    cluster.end_move(slot, 0, 1);
+    burst(&whole).await;
+}
+
 /// Many callers while all slots of a node go to another one and back: each is decided, and no limit
 /// is passed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -24,6 +24,7 @@ mod sentinel;
 mod sentinel_views;
 mod settings;
 mod shared_calls;
+mod stacked_groups;
 mod stored_bytes;
 mod tls;
 mod workers;

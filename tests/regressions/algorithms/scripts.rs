@@ -83,14 +83,17 @@ pub(super) fn head(now: u64) -> Vec<u8> {
 }
 
 /// Whether the script answers.
-fn answers(source: &str, key: &str, question: &[u8]) -> bool {
-    let (key, head) = (key.as_bytes(), head(1_700_000_000_000_000));
-    let command: [&[u8]; 6] = [b"EVAL", source.as_bytes(), b"1", key, &head, question];
+fn answers(source: &str, key: &str, arguments: &[&[u8]]) -> bool {
+    let head = head(1_700_000_000_000_000);
+    let mut command: Vec<&[u8]> = vec![b"EVAL", source.as_bytes(), b"1", key.as_bytes(), &head];
+    command.extend(arguments);
     let reply = crate::support::redis::shared().cli(&command);
     assert!(!reply.contains("compil"), "{reply}");
     !reply.starts_with('-')
 }
 
+/// What stands before the questions to a group, of which there are one and one.
+const LIST: &[u8] = &[1, 0, 1, 0];
 const ACQUIRE: u8 = 1;
 const RESERVE: u8 = 2;
 const KNOWN: std::ops::RangeInclusive<u8> = 1..=8;
@@ -107,7 +110,9 @@ fn an_operation_that_a_script_does_not_know_is_an_error_and_never_a_charge() {
                 (together, [ACQUIRE, RESERVE].contains(&operation), "together"),
             ] {
                 let key = crate::support::unique("operation");
-                let answered = answers(source, &key, &question(operation, number));
+                let question = question(operation, number);
+                let arguments: &[&[u8]] = if what == "alone" { &[&question] } else { &[LIST, &question] };
+                let answered = answers(source, &key, arguments);
                 assert_eq!(answered, is_known, "{algorithm}, {operation}, {what}");
                 if !is_known {
                     assert_eq!(server.cli(&["EXISTS", &key]), "0", "{algorithm}, {operation}, {what}");
@@ -115,7 +120,7 @@ fn an_operation_that_a_script_does_not_know_is_an_error_and_never_a_charge() {
             }
         }
     }
-    assert!(!answers(together, &crate::support::unique("algorithm"), &question(ACQUIRE, 15)));
+    assert!(!answers(together, &crate::support::unique("algorithm"), &[LIST, &question(ACQUIRE, 15)]));
 }
 
 /// What a call carries and its reply repeats.

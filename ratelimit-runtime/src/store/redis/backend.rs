@@ -8,10 +8,10 @@ use redis::Value;
 use super::batching::charge::{ChargeTerms, KeyCharge};
 use super::errors::{self, unexpected_reply, unsupported};
 use super::route::{GroupRoute, Route, Settings};
+use super::scripts::group::Group;
 use super::scripts::operation::Operation;
 use super::scripts::protocol;
-use super::scripts::script::{self, Script};
-use super::scripts::script_call::ScriptCall;
+use super::scripts::script;
 use super::topology::{Calls, Connections};
 use super::wire::slot::Slot;
 use super::{redis_cell, transactions};
@@ -98,12 +98,13 @@ impl Backend {
 
     /// Decides several requests in one step.
     pub(super) async fn decide_scripts(&self, requests: &[Request<'_>]) -> Result<Vec<Verdict>, StoreError> {
-        let now = self.now()?;
         let calls = self.calls_of_all(requests);
-        let question =
-            |request| protocol::question(Operation::charging(request), request, self.settings.mode.log_layout());
-        let questions: Vec<_> = requests.iter().map(|request| (request.key(), question(request))).collect();
-        let reply = run(calls, &script::ALL_OR_NONE, now, &questions, protocol::are_verdicts).await?;
+        let questions = requests.iter().map(|request| {
+            let operation = Operation::charging(request);
+            (request.key(), protocol::question(operation, request, self.settings.mode.log_layout()))
+        });
+        let group = Group::new(self.now()?, questions);
+        let reply = calls.ask_group(&group).await?.map_err(|error| errors::from_server(&error))?;
         let verdicts = protocol::verdicts(&reply).unwrap_or_default();
         let fit = verdicts.iter().zip(requests).all(|(verdict, request)| protocol::fits(verdict, request));
         if verdicts.len() == requests.len() && fit { Ok(verdicts) } else { Err(distrust(calls)) }
@@ -162,34 +163,6 @@ impl Backend {
             _ => Err(StoreError::misconfigured("the clock of the Redis store is more than 284 years past its start")),
         }
     }
-}
-
-/// Runs a script on questions and their keys; a server that does not know it is given its text in
-/// the same call.
-async fn run(
-    calls: Calls<'_>,
-    script: &Script,
-    now: Option<u64>,
-    questions: &[(&[u8], protocol::Question)],
-    is_like: fn(&Value) -> bool,
-) -> Result<Value, StoreError> {
-    let call = |in_full, number| {
-        let mut packed = Vec::new();
-        let mut call = ScriptCall::begin(&mut packed, script, in_full, questions.len(), questions.len());
-        for (key, _) in questions {
-            call.argument(key);
-        }
-        call.head(number, now);
-        for (_, question) in questions {
-            call.argument(question);
-        }
-        packed
-    };
-    let answer = match calls.send_script(|number| call(false, number), is_like).await? {
-        Err(error) if script::is_unknown(&error) => calls.send_script(|number| call(true, number), is_like).await?,
-        answer => answer,
-    };
-    answer.map_err(|error| errors::from_server(&error))
 }
 
 /// A reply that cannot answer its question: nothing else on that connection can be trusted either.

@@ -159,7 +159,9 @@ impl RedisStore {
     /// command of its own either way. While it is on its way, those who come wait in this process,
     /// in order, and the next command carries them: for one key a single question for all who ask
     /// the same, and up to 64 keys at once, but in a cluster one. Redis decides each of them as if
-    /// it had come alone.
+    /// it had come alone. Peeks, refunds, releases, commits and blocks share commands with the
+    /// calls on their key, in the order in which they came. Stacked rules share commands with each
+    /// other: up to 32 keys at once, but in a cluster only those of the same keys.
     ///
     /// Without it, each call is a command, however many there are.
     #[must_use]

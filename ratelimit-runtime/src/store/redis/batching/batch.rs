@@ -20,6 +20,8 @@ use crate::store::redis::wire::commands::CallError;
 /// 250 µs.
 pub(crate) const MAX_SECTIONS: usize = 64;
 pub(super) const MAX_CALLERS: usize = 512;
+/// Calls of fewer sections or groups are never split in two.
+pub(crate) const MIN_SHARE: usize = 8;
 
 /// A key, with the charges that wait for it. Where callers do not share, several may have the same
 /// bytes.

@@ -60,7 +60,7 @@ struct Lane {
 
 /// Whether the server has a script in its cache, as far as this process knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ScriptCache {
+pub(crate) enum ScriptCache {
     Loaded,
     Missing,
     /// The script is in flight; all other calls of it wait.

@@ -9,7 +9,16 @@ pub(super) mod charge;
 pub(super) mod fuzzing;
 pub(super) mod in_flight_limit;
 pub(super) mod members;
-mod records;
+pub(super) mod records;
+
+/// Which charges and groups share calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    None,
+    /// Those of one key, or of the same keys.
+    Keys,
+    All,
+}
 
 /// An empty slab keeps capacity for this many values; more is given back after a flood.
 const KEPT: usize = 1024;

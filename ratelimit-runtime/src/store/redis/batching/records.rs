@@ -54,6 +54,32 @@ pub(crate) fn skip(reply: &mut &[u8], callers: usize) -> Option<()> {
     Some(())
 }
 
+/// What is said to a group of questions that are charged together.
+#[derive(Debug)]
+pub(crate) enum GroupRecord<'a> {
+    /// The records of its questions.
+    Verdicts(&'a [u8]),
+    /// It was not decided, and asks again.
+    Later,
+    /// It failed alone.
+    Error(&'a [u8]),
+}
+
+/// Takes the records off that answer a group of so many questions; `None` if no script writes such
+/// a thing.
+pub(crate) fn group<'a>(reply: &mut &'a [u8], questions: usize) -> Option<GroupRecord<'a>> {
+    let all = *reply;
+    for question in 0..questions {
+        match next(reply)? {
+            BatchRecord::Verdict(_, 1) => {}
+            BatchRecord::Later(later) if question == 0 && later == questions => return Some(GroupRecord::Later),
+            BatchRecord::Error(message) if question == 0 => return Some(GroupRecord::Error(message)),
+            _ => return None,
+        }
+    }
+    all.get(..all.len() - reply.len()).map(GroupRecord::Verdicts)
+}
+
 /// The error that a record holds.
 pub(crate) fn error(message: &[u8]) -> Option<ServerError> {
     // As a reply it is one line, whatever it holds.

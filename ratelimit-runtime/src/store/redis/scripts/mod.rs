@@ -1,6 +1,7 @@
 //! What the scripts are asked and answer, as bytes, and the scripts themselves, which stand beside
 //! this file.
 
+pub(super) mod group;
 pub(super) mod layout;
 pub(super) mod number;
 pub(super) mod operation;

@@ -31,6 +31,11 @@ impl ScriptCall<'_> {
         argument(self.to, bytes)
     }
 
+    /// Writes arguments that [`argument`] has written.
+    pub(super) fn arguments(&mut self, written: &[u8]) {
+        self.to.extend_from_slice(written);
+    }
+
     /// The number that the reply repeats; and the caller's time, or `None` for the server's.
     pub(crate) fn head(&mut self, number: Number, now: Option<u64>) {
         match now {
@@ -46,7 +51,8 @@ fn head(to: &mut Vec<u8>, sort: u8, length: usize) {
     to.extend_from_slice(b"\r\n");
 }
 
-fn argument<'a>(to: &'a mut Vec<u8>, bytes: &[u8]) -> &'a mut [u8] {
+/// Writes one argument of a call, and gives the place where it is.
+pub(super) fn argument<'a>(to: &'a mut Vec<u8>, bytes: &[u8]) -> &'a mut [u8] {
     head(to, b'$', bytes.len());
     let start = to.len();
     to.extend_from_slice(bytes);

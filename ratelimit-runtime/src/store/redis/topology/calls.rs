@@ -9,7 +9,7 @@ use crate::error::StoreError;
 use crate::store::Verdict;
 use crate::store::redis::batching::charge::KeyCharge;
 use crate::store::redis::errors::{self, unexpected_reply};
-use crate::store::redis::scripts::number::Number;
+use crate::store::redis::scripts::group::Group;
 use crate::store::redis::wire::commands::{Commands, ServerResult};
 use crate::store::redis::wire::slot::Slot;
 
@@ -31,13 +31,9 @@ impl<'a> Calls<'a> {
         self.answer(|| Commands::one(command, is_like).until(self.timeout_at)).await
     }
 
-    /// Sends the call of a script, written by `call` with the number it is given.
-    pub(crate) async fn send_script(
-        &self,
-        call: impl Fn(Number) -> Vec<u8>,
-        is_like: fn(&Value) -> bool,
-    ) -> ServerResult<Value> {
-        self.answer(|| Commands::script(&call, is_like).until(self.timeout_at)).await
+    /// Asks a group of questions, and gives its records. The group may share a call with others.
+    pub(crate) async fn ask_group(&self, group: &Group) -> ServerResult<Value> {
+        self.answer(|| Commands::group(group.clone()).until(self.timeout_at)).await
     }
 
     /// Sends commands of which all are carried out, or none, and gives their replies.

@@ -10,7 +10,9 @@ use std::time::Instant;
 use redis::{Cmd, Pipeline, ServerError, Value};
 
 use crate::error::StoreError;
+use crate::store::redis::scripts::group::Group;
 use crate::store::redis::scripts::number::Number;
+use crate::store::redis::scripts::protocol;
 
 /// Why a call has no answer.
 #[derive(Debug)]
@@ -71,18 +73,25 @@ pub(crate) struct Commands {
     pub(crate) packed: Vec<u8>,
     /// A reply for each command, in order.
     pub(crate) expected: Vec<Expected>,
+    /// In the place of all this, a group of questions, which may share a call with others.
+    pub(crate) group: Option<Group>,
     pub(crate) timeout_at: Option<Instant>,
 }
 
 impl Commands {
     fn new() -> Self {
-        Self { packed: Vec::new(), expected: Vec::new(), timeout_at: None }
+        Self { packed: Vec::new(), expected: Vec::new(), group: None, timeout_at: None }
     }
 
     /// The call of a script, written by `call` with the number it is given.
     pub(crate) fn script(call: impl FnOnce(Number) -> Vec<u8>, is_like: fn(&Value) -> bool) -> Self {
         let number = Number::next();
-        Self { packed: call(number), expected: vec![Expected::Script(number, is_like)], timeout_at: None }
+        Self { packed: call(number), expected: vec![Expected::Script(number, is_like)], ..Self::new() }
+    }
+
+    /// A group of questions, which may share a call with others; the answer is its records.
+    pub(crate) fn group(group: Group) -> Self {
+        Self { group: Some(group), ..Self::new() }
     }
 
     /// One command, whose reply is like this.
@@ -134,6 +143,11 @@ impl Commands {
     /// The same behind an `ASKING`, which lets a node of a cluster answer for a slot that is moving
     /// to it.
     pub(crate) fn asking(mut self) -> Self {
+        if let Some(group) = self.group.take() {
+            // `ASKING` is for the next command alone. The node may not know the script yet.
+            let timeout_at = self.timeout_at;
+            self = Self::script(|number| group.call(number), protocol::are_verdicts).until(timeout_at);
+        }
         let mut packed = redis::cmd("ASKING").get_packed_command();
         packed.append(&mut self.packed);
         self.packed = packed;

@@ -12,13 +12,13 @@
 //! tasks that are ready to run go first, before it sends what has been gathered.
 
 use std::future::{Future, poll_fn};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use self::state::{Ended, ExchangeState, Gathering};
+use self::state::{Ended, ExchangeState, Gathering, Inner};
 use self::task::Task;
 use super::queue::Sharing;
 use super::queue::deliveries::Deliveries;
@@ -68,19 +68,16 @@ impl Exchange {
             let _ = caller.send(Err(CallError::NotSent));
         } else {
             inner.was_used |= is_use;
-            let was_idle = inner.queue.is_idle();
+            let was_idle = inner.is_idle();
             let is_to_be_sent = inner.queue.send(commands, caller, now);
             let is_fresh = now.saturating_duration_since(inner.last_byte_at) < IDLE;
             if !was_idle {
                 if is_to_be_sent {
                     inner.wake();
                 }
-                if inner.is_starved(now) {
-                    drop(inner);
-                    self.shared.work();
-                }
+                self.left_to_task(inner, now);
             } else if is_fresh || self.shared.socket.is_quiet() {
-                inner.write_at_once();
+                move_up_at_once(inner, now);
             } else {
                 drop(inner);
                 self.close(closed_by_server(), true);
@@ -112,7 +109,7 @@ impl Exchange {
         if inner.is_over() {
             return Err(CallError::NotSent);
         }
-        let was_idle = inner.queue.is_idle() && inner.gathering == Gathering::No;
+        let was_idle = inner.is_idle();
         let is_fresh = now.saturating_duration_since(inner.last_byte_at) < IDLE;
         if was_idle && !is_fresh && !self.shared.socket.is_quiet() {
             drop(inner);
@@ -123,13 +120,15 @@ impl Exchange {
         let member = inner.queue.charge(charge, waker, now)?;
         let pending = PendingCharge { shared: Arc::clone(&self.shared), member: Some(member) };
         if was_idle {
-            let mut deliveries = Deliveries::default();
-            inner.queue.move_up(now, &mut deliveries);
-            inner.write_at_once();
-            drop(inner);
-            deliveries.deliver();
-            return Ok(pending);
+            move_up_at_once(inner, now);
+        } else {
+            self.left_to_task(inner, now);
         }
+        Ok(pending)
+    }
+
+    /// Lets the task send what a caller has left to it; where that is starved, does its work.
+    fn left_to_task(&self, mut inner: MutexGuard<'_, Inner>, now: Instant) {
         if inner.gathering == Gathering::No && inner.queue.has_turn() {
             inner.gathering = Gathering::Wanted;
             inner.wake();
@@ -141,7 +140,6 @@ impl Exchange {
             drop(inner);
             self.shared.work();
         }
-        Ok(pending)
     }
 
     /// Sends a `PING` ahead of all that waits.
@@ -238,6 +236,15 @@ impl Drop for PendingCharge {
             drop(waker);
         }
     }
+}
+
+/// Sends what waits, on an idle connection.
+fn move_up_at_once(mut inner: MutexGuard<'_, Inner>, now: Instant) {
+    let mut deliveries = Deliveries::default();
+    inner.queue.move_up(now, &mut deliveries);
+    inner.write_at_once();
+    drop(inner);
+    deliveries.deliver();
 }
 
 fn closed_by_server() -> StoreError {

@@ -140,6 +140,11 @@ impl Inner {
         }
     }
 
+    /// Whether nothing is in flight, nor waits, nor is about to be sent.
+    pub(super) fn is_idle(&self) -> bool {
+        self.queue.is_idle() && self.gathering == Gathering::No
+    }
+
     /// Whether nothing more can be sent.
     pub(super) fn is_over(&self) -> bool {
         self.ended || self.retired

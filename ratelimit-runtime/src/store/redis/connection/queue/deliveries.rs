@@ -18,11 +18,15 @@ pub(in super::super) struct Deliveries {
 
 impl Deliveries {
     pub(super) fn answer(&mut self, caller: oneshot::Sender<CallResult>, answer: Value) {
-        self.results.push((caller, Ok(answer)));
+        self.tell(caller, Ok(answer));
+    }
+
+    pub(super) fn tell(&mut self, caller: oneshot::Sender<CallResult>, result: CallResult) {
+        self.results.push((caller, result));
     }
 
     pub(super) fn fail(&mut self, caller: oneshot::Sender<CallResult>, why: CallError) {
-        self.results.push((caller, Err(why)));
+        self.tell(caller, Err(why));
     }
 
     /// Tells all of it. Runs foreign code, so no lock may be held that callers wait for: of a

@@ -1,5 +1,5 @@
-//! [`InFlightQueue`]: the queue of one connection: commands and batches of charges that are in
-//! flight, in order, and those that wait until the limit lets them go.
+//! [`InFlightQueue`]: the queue of one connection: commands, batches of charges and groups that are
+//! in flight, in order, and those that wait until the limit lets them go.
 //!
 //! Nothing here is sent or received: [`sending`] fills a buffer, and [`receiving`] is handed the
 //! replies. A caller that is cancelled while it waits has sent nothing.
@@ -12,8 +12,10 @@ use redis::ServerError;
 use tokio::sync::oneshot;
 
 use self::deliveries::Deliveries;
+use self::groups::{GroupBatch, Groups};
 use self::replies::Replies;
 use crate::error::StoreError;
+pub(crate) use crate::store::redis::batching::Sharing;
 use crate::store::redis::batching::batch::{self, Batch};
 use crate::store::redis::batching::batches::Batches;
 use crate::store::redis::batching::charge::KeyCharge;
@@ -22,6 +24,7 @@ use crate::store::redis::batching::members::VerdictResult;
 use crate::store::redis::wire::commands::{CallError, CallResult, Commands};
 
 pub(super) mod deliveries;
+mod groups;
 mod receiving;
 pub(crate) mod replies;
 mod sending;
@@ -34,11 +37,12 @@ mod tests;
 pub(super) struct InFlightQueue {
     waiting: VecDeque<Waiting>,
     batches: Batches,
+    groups: Groups,
     in_flight: VecDeque<InFlight>,
     /// Replies that wait for a later one that has a number.
     unproven: Vec<Unproven>,
-    /// How many commands and charges are in flight; of the charges, in how many batches and
-    /// sections.
+    /// How many commands, charges and questions of groups are in flight; of the charges and groups,
+    /// in how many batches, and of the charges, in how many sections.
     callers_in_flight: usize,
     batches_in_flight: usize,
     sections_in_flight: usize,
@@ -72,6 +76,7 @@ struct InFlight {
 enum InFlightCall {
     Commands(PendingCommands),
     Batch(Batch),
+    Groups(GroupBatch),
     /// A `PING`, whose reply a caller may wait for.
     Marker(Option<oneshot::Sender<CallResult>>, Replies),
 }
@@ -87,15 +92,7 @@ struct PendingCommands {
 enum Unproven {
     Commands(PendingCommands),
     Batch(Batch, ServerError),
-}
-
-/// Which charges share calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sharing {
-    None,
-    /// Those of one key.
-    Keys,
-    All,
+    Groups(GroupBatch, ServerError),
 }
 
 impl InFlightQueue {
@@ -103,6 +100,7 @@ impl InFlightQueue {
         Self {
             waiting: VecDeque::new(),
             batches: Batches::new(sharing != Sharing::None),
+            groups: Groups::new(sharing),
             in_flight: VecDeque::new(),
             unproven: Vec::new(),
             callers_in_flight: 0,
@@ -122,16 +120,21 @@ impl InFlightQueue {
     /// in flight. A key that is ready waits for a reply too, or for the task, which was woken.
     pub(super) fn is_idle(&self) -> bool {
         debug_assert!(self.unproven.is_empty() || !self.in_flight.is_empty(), "what is unproven would stay so");
-        self.in_flight.is_empty() && self.waiting.is_empty() && self.batches.is_empty()
+        self.in_flight.is_empty() && self.waiting.is_empty() && self.batches.is_empty() && self.groups.is_empty()
     }
 
-    /// Takes commands in; says whether there is something to be sent.
+    /// Takes commands in; says whether there is something to be sent. A group waits for
+    /// [`move_up`](Self::move_up).
     pub(super) fn send(&mut self, commands: Commands, caller: oneshot::Sender<CallResult>, now: Instant) -> bool {
         if let Some(error) = &self.unready {
             let _ = caller.send(Err(CallError::Unready(error.clone())));
             return false;
         }
         self.limit.note_timeout(commands.timeout_at, now);
+        if let Some(group) = commands.group {
+            self.groups.enter(group, commands.timeout_at, caller);
+            return false;
+        }
         if self.waiting.is_empty() && self.limit.admits(self.callers_in_flight) {
             self.write_commands(commands, caller, now);
             return true;
@@ -178,6 +181,7 @@ impl InFlightQueue {
         for waiting in self.waiting.drain(..) {
             deliveries.fail(waiting.caller, why());
         }
+        self.groups.fail_waiting(&why, deliveries);
         self.batches.fail_waiting(why, &mut deliveries.wakers);
     }
 
@@ -188,6 +192,7 @@ impl InFlightQueue {
             match unproven {
                 Unproven::Commands(commands) => deliveries.fail(commands.caller, lost()),
                 Unproven::Batch(batch, _) => self.batches.fail(batch, lost, &mut deliveries.wakers),
+                Unproven::Groups(batch, _) => self.groups.end(batch, || Err(lost()), deliveries),
             }
         }
         for InFlight { call, starts_at, .. } in self.in_flight.drain(..) {
@@ -199,6 +204,7 @@ impl InFlightQueue {
                 }
                 InFlightCall::Marker(None, _) => {}
                 InFlightCall::Batch(batch) => self.batches.fail(batch, why, &mut deliveries.wakers),
+                InFlightCall::Groups(batch) => self.groups.end(batch, || Err(why()), deliveries),
             }
         }
         self.hand_back(deliveries);

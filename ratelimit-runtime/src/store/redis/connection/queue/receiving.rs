@@ -24,8 +24,15 @@ impl InFlightQueue {
     ) -> Result<usize, OutOfStep> {
         let InFlight { call, .. } = self.in_flight.front_mut().ok_or(OutOfStep)?;
         let records = match call {
-            InFlightCall::Batch(batch) => match &reply {
-                Reply::Bulk(bytes) => Some(self.batches.records(batch, bytes).ok_or(OutOfStep)?),
+            InFlightCall::Batch(_) | InFlightCall::Groups(_) => match &reply {
+                Reply::Bulk(bytes) => Some(
+                    match call {
+                        InFlightCall::Batch(batch) => self.batches.records(batch, bytes),
+                        InFlightCall::Groups(batch) => batch.records(bytes),
+                        _ => None,
+                    }
+                    .ok_or(OutOfStep)?,
+                ),
                 Reply::Other(Value::ServerError(_)) => None,
                 Reply::Other(_) => return Err(OutOfStep),
             },
@@ -52,13 +59,15 @@ impl InFlightQueue {
         deliveries: &mut Deliveries,
     ) -> usize {
         let Some(InFlight { call, since, .. }) = self.in_flight.pop_front() else { return 0 };
-        let callers = if let InFlightCall::Batch(batch) = &call { batch.callers } else { 1 };
+        let (callers, sections, batches) = match &call {
+            InFlightCall::Batch(batch) => (batch.callers, batch.sections(), 1),
+            InFlightCall::Groups(batch) => (batch.questions, 0, 1),
+            InFlightCall::Commands(_) | InFlightCall::Marker(..) => (1, 0, 0),
+        };
         self.callers_in_flight -= callers;
+        self.sections_in_flight -= sections;
+        self.batches_in_flight -= batches;
         self.limit.note_answer(now.saturating_duration_since(since), callers);
-        if let InFlightCall::Batch(batch) = &call {
-            self.sections_in_flight -= batch.sections();
-            self.batches_in_flight -= 1;
-        }
         let mut answered = 0;
         match (call, records) {
             (InFlightCall::Batch(batch), Some(Ok(records))) => {
@@ -67,6 +76,12 @@ impl InFlightQueue {
             }
             (InFlightCall::Batch(batch), Some(Err(error))) => self.unproven.push(Unproven::Batch(batch, error)),
             (InFlightCall::Batch(batch), None) => self.batches.fail(batch, batch::unreadable, &mut deliveries.wakers),
+            (InFlightCall::Groups(batch), Some(Ok(records))) => {
+                answered += self.trust(deliveries) + callers;
+                self.groups.answer(batch, records, deliveries);
+            }
+            (InFlightCall::Groups(batch), Some(Err(error))) => self.unproven.push(Unproven::Groups(batch, error)),
+            (InFlightCall::Groups(batch), None) => self.groups.end(batch, || Err(batch::unreadable()), deliveries),
             (InFlightCall::Commands(commands), _) if commands.replies.are_proven() => {
                 answered += self.trust(deliveries);
                 deliveries.answer(commands.caller, commands.replies.into_answer());
@@ -108,12 +123,17 @@ impl InFlightQueue {
                 Unproven::Batch(batch, error) => {
                     answered += batch.callers;
                     self.batches.answer_error(batch, &error, &mut deliveries.wakers);
-                    if let Some(error) = &self.unready {
-                        // No charge is sent again.
-                        self.batches.fail_waiting(|| CallError::Unready(error.clone()), &mut deliveries.wakers);
-                    }
+                }
+                Unproven::Groups(batch, error) => {
+                    answered += batch.questions;
+                    self.groups.answer_error(batch, &error, deliveries);
                 }
             }
+        }
+        if let Some(error) = &self.unready {
+            // No charge is sent again.
+            self.batches.fail_waiting(|| CallError::Unready(error.clone()), &mut deliveries.wakers);
+            self.groups.fail_waiting(|| CallError::Unready(error.clone()), deliveries);
         }
         answered
     }

@@ -7,19 +7,22 @@ use tokio::sync::oneshot;
 use super::deliveries::Deliveries;
 use super::replies::Replies;
 use super::{InFlight, InFlightCall, InFlightQueue, PendingCommands, Waiting};
+use crate::store::redis::batching::batch::MIN_SHARE;
 use crate::store::redis::wire::commands::{CallError, CallResult, Commands};
 
 /// The list of waiting commands keeps capacity for this many; more is given back after a flood.
 const KEPT: usize = 1024;
 /// The buffer keeps capacity for this many bytes.
 const KEPT_BYTES: usize = 64 * 1024;
-/// Batches of fewer sections are never split in two.
-const MIN_SHARE: usize = 8;
 
 impl InFlightQueue {
-    /// Whether charges that wait may be sent.
+    /// Whether charges or groups that wait may be sent.
     pub(crate) fn has_turn(&self) -> bool {
-        let ready = self.batches.ready();
+        self.may_send(self.batches.ready()) || self.may_send(self.groups.ready())
+    }
+
+    /// Whether a batch may be sent of so many sections, or groups, that are ready.
+    fn may_send(&self, ready: usize) -> bool {
         ready > 0
             && self.limit.admits(self.callers_in_flight)
             && (self.batches_in_flight < self.limit.batches() || ready >= self.full)
@@ -27,7 +30,8 @@ impl InFlightQueue {
 
     /// Whether so many wait that they should not wait for others.
     pub(crate) fn has_share(&self) -> bool {
-        self.has_turn() && self.batches.ready() >= self.share()
+        let ready = self.batches.ready().max(self.groups.ready());
+        self.may_send(ready) && ready >= self.share()
     }
 
     /// How many sections a batch should have: about half of all there are. Then one half is decided
@@ -61,13 +65,14 @@ impl InFlightQueue {
         self.sent + count(&self.outgoing)
     }
 
-    /// Writes what waits, as far as the limit admits: commands and batches in turn.
+    /// Writes what waits, as far as the limit admits: commands, batches and groups in turn.
     pub(crate) fn move_up(&mut self, now: Instant, deliveries: &mut Deliveries) {
-        let waits = !self.waiting.is_empty() || !self.batches.is_empty();
+        let waits = !self.waiting.is_empty() || !self.batches.is_empty() || !self.groups.is_empty();
         self.limit.adapt(self.in_flight.is_empty(), waits);
         loop {
             let has_moved = self.move_commands_up(now, deliveries);
-            if !self.send_batch(now, deliveries) && !has_moved {
+            let has_sent = self.send_batch(now, deliveries);
+            if !self.send_groups(now, deliveries) && !has_sent && !has_moved {
                 return;
             }
         }
@@ -99,22 +104,43 @@ impl InFlightQueue {
     }
 
     fn send_batch(&mut self, now: Instant, deliveries: &mut Deliveries) -> bool {
-        if !self.has_turn() {
-            if !self.batches.is_empty() && !self.limit.admits(self.callers_in_flight) {
-                self.limit.note_full();
-            }
+        if !self.may_send(self.batches.ready()) {
+            self.note_full(!self.batches.is_empty());
             return false;
         }
         let (share, in_time) = (self.share(), self.answer_at(now));
         let starts_at = self.end();
         let batch = self.batches.next(&mut self.outgoing, share, in_time, &mut deliveries.wakers);
         let Some(batch) = batch else { return false };
-        deliveries.batches.add(batch.callers);
-        self.callers_in_flight += batch.callers;
         self.sections_in_flight += batch.sections();
-        self.batches_in_flight += 1;
-        self.in_flight.push_back(InFlight { call: InFlightCall::Batch(batch), starts_at, since: now });
+        let (questions, call) = (batch.callers, InFlightCall::Batch(batch));
+        self.note_batch(questions, InFlight { call, starts_at, since: now }, deliveries);
         true
+    }
+
+    fn send_groups(&mut self, now: Instant, deliveries: &mut Deliveries) -> bool {
+        if !self.may_send(self.groups.ready()) {
+            self.note_full(!self.groups.is_empty());
+            return false;
+        }
+        let (starts_at, in_time) = (self.end(), self.answer_at(now));
+        let Some(batch) = self.groups.next(&mut self.outgoing, in_time, deliveries) else { return false };
+        let (questions, call) = (batch.questions, InFlightCall::Groups(batch));
+        self.note_batch(questions, InFlight { call, starts_at, since: now }, deliveries);
+        true
+    }
+
+    fn note_full(&mut self, waits: bool) {
+        if waits && !self.limit.admits(self.callers_in_flight) {
+            self.limit.note_full();
+        }
+    }
+
+    fn note_batch(&mut self, questions: usize, in_flight: InFlight, deliveries: &mut Deliveries) {
+        deliveries.batches.add(questions);
+        self.callers_in_flight += questions;
+        self.batches_in_flight += 1;
+        self.in_flight.push_back(in_flight);
     }
 
     /// Notes how much of [`outgoing`](Self::outgoing) the system has taken.

@@ -9,11 +9,13 @@ use super::*;
 use crate::store::redis::scripts::number::Number;
 use crate::store::redis::wire::commands::{Expected, Reply};
 
+mod groups;
+
 /// A question of so many bytes, whose reply is a number.
 fn commands(bytes: &[u8]) -> Commands {
     let is_int = |value: &Value| matches!(value, Value::Int(_));
     let Commands { expected, .. } = Commands::one(&redis::cmd("x"), is_int);
-    Commands { packed: bytes.to_vec(), expected, timeout_at: None }
+    Commands { packed: bytes.to_vec(), expected, group: None, timeout_at: None }
 }
 
 fn error(code: &str) -> Value {
@@ -66,7 +68,7 @@ impl Fixture {
     fn said(&self, to_command: &Value) -> Vec<Value> {
         let replies = self.queue.in_flight.iter().filter_map(|in_flight| match &in_flight.call {
             InFlightCall::Commands(PendingCommands { replies, .. }) | InFlightCall::Marker(_, replies) => Some(replies),
-            InFlightCall::Batch(_) => None,
+            InFlightCall::Batch(_) | InFlightCall::Groups(_) => None,
         });
         replies.flat_map(Replies::expected).map(|expected| said(&expected, to_command)).collect()
     }

@@ -1,0 +1,204 @@
+//! [`Groups`]: which groups of questions share a call. Each is decided as a whole, all or none.
+//!
+//! They are sent in the order in which they came, and decided so, but that a group that is put off
+//! may be overtaken by one that was on its way. Between a group and other questions on its keys no
+//! order is kept: a caller who wants one waits for the first answer.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use redis::{ServerError, Value};
+use tokio::sync::oneshot;
+
+use super::deliveries::Deliveries;
+use crate::store::redis::batching::Sharing;
+use crate::store::redis::batching::batch::{MAX_SECTIONS, MIN_SHARE, unreadable};
+use crate::store::redis::batching::batches::ScriptCache;
+use crate::store::redis::batching::records::{self, GroupRecord};
+use crate::store::redis::scripts::group::Group;
+use crate::store::redis::scripts::number::Number;
+use crate::store::redis::scripts::script;
+use crate::store::redis::wire::commands::{CallError, CallResult};
+
+/// How many questions the groups of one call have at most. Most are looked at before one is
+/// charged, so that a call keeps the server about as long as a full batch.
+const MAX_QUESTIONS: usize = MAX_SECTIONS / 2;
+
+#[derive(Debug)]
+pub(super) struct Groups {
+    sharing: Sharing,
+    /// In order of arrival.
+    waiting: VecDeque<WaitingGroup>,
+    arrived: u64,
+    in_flight: usize,
+    cache: ScriptCache,
+}
+
+#[derive(Debug)]
+struct WaitingGroup {
+    /// How many came before it.
+    arrival: u64,
+    group: Group,
+    timeout_at: Option<Instant>,
+    caller: oneshot::Sender<CallResult>,
+}
+
+/// A call that is filled, or in flight.
+#[derive(Debug)]
+pub(super) struct GroupBatch {
+    pub(super) number: Number,
+    /// Whether the script is sent along.
+    in_full: bool,
+    groups: Vec<WaitingGroup>,
+    pub(super) questions: usize,
+}
+
+impl Groups {
+    pub(super) fn new(sharing: Sharing) -> Self {
+        Self { sharing, waiting: VecDeque::new(), arrived: 0, in_flight: 0, cache: ScriptCache::Loaded }
+    }
+
+    pub(super) fn enter(&mut self, group: Group, timeout_at: Option<Instant>, caller: oneshot::Sender<CallResult>) {
+        self.waiting.push_back(WaitingGroup { arrival: self.arrived, group, timeout_at, caller });
+        self.arrived += 1;
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// How many groups could be sent now.
+    pub(super) fn ready(&self) -> usize {
+        if self.cache == ScriptCache::Loading { 0 } else { self.waiting.len() }
+    }
+
+    /// Writes the next call to `outgoing`, of about half of all groups that there are: as
+    /// with the sections of a batch, one half is decided while the callers of the
+    /// other run. Callers whose timeout is before `in_time` are told that it is too
+    /// late.
+    pub(super) fn next(
+        &mut self,
+        outgoing: &mut Vec<u8>,
+        in_time: Instant,
+        deliveries: &mut Deliveries,
+    ) -> Option<GroupBatch> {
+        if self.cache == ScriptCache::Loading {
+            return None;
+        }
+        let share = self.in_flight.midpoint(self.waiting.len());
+        let mut batch = GroupBatch { number: Number::next(), in_full: false, groups: Vec::new(), questions: 0 };
+        while let Some(next) = self.waiting.front() {
+            let is_late = next.timeout_at.is_some_and(|timeout_at| timeout_at < in_time);
+            let is_over = is_late || next.caller.is_closed();
+            if !is_over && !batch.admits(&next.group, share, self.sharing) {
+                break;
+            }
+            let Some(next) = self.waiting.pop_front() else { break };
+            if !is_over {
+                batch.questions += next.group.len();
+                batch.groups.push(next);
+            } else if is_late {
+                deliveries.fail(next.caller, CallError::TooLate);
+            }
+        }
+        if batch.groups.is_empty() {
+            return None;
+        }
+        if self.cache == ScriptCache::Missing {
+            (batch.in_full, self.cache) = (true, ScriptCache::Loading);
+        }
+        let groups: Vec<&Group> = batch.groups.iter().map(|waiting| &waiting.group).collect();
+        Group::write(&groups, batch.in_full, batch.number, outgoing);
+        self.in_flight += batch.groups.len();
+        Some(batch)
+    }
+
+    /// Hands [records](GroupBatch::records) to the callers. Groups that were put off wait again,
+    /// ahead of those that came later.
+    pub(super) fn answer(&mut self, batch: GroupBatch, mut records: &[u8], deliveries: &mut Deliveries) {
+        self.note_end(&batch);
+        let mut later = Vec::new();
+        for waiting in batch.groups {
+            let answer = match records::group(&mut records, waiting.group.len()) {
+                Some(GroupRecord::Verdicts(records)) => Ok(Value::BulkString(records.to_vec())),
+                Some(GroupRecord::Error(message)) => {
+                    records::error(message).map(Value::ServerError).ok_or_else(unreadable)
+                }
+                Some(GroupRecord::Later) => {
+                    later.push(waiting);
+                    continue;
+                }
+                None => Err(unreadable()),
+            };
+            deliveries.tell(waiting.caller, answer);
+        }
+        self.wait_again(later);
+    }
+
+    /// The whole call was answered with an error. If the server did not know the script, it is sent
+    /// again, with the script; else all callers are given the error.
+    pub(super) fn answer_error(&mut self, batch: GroupBatch, error: &ServerError, deliveries: &mut Deliveries) {
+        if !script::is_unknown(error) || batch.in_full {
+            return self.end(batch, || Ok(Value::ServerError(error.clone())), deliveries);
+        }
+        self.note_end(&batch);
+        if self.cache == ScriptCache::Loaded {
+            self.cache = ScriptCache::Missing;
+        }
+        self.wait_again(batch.groups);
+    }
+
+    /// Gives all callers of a call this answer.
+    pub(super) fn end(&mut self, batch: GroupBatch, answer: impl Fn() -> CallResult, deliveries: &mut Deliveries) {
+        self.note_end(&batch);
+        for waiting in batch.groups {
+            deliveries.tell(waiting.caller, answer());
+        }
+    }
+
+    /// Gives all that wait an error.
+    pub(super) fn fail_waiting(&mut self, why: impl Fn() -> CallError, deliveries: &mut Deliveries) {
+        for waiting in self.waiting.drain(..) {
+            deliveries.fail(waiting.caller, why());
+        }
+    }
+
+    fn wait_again(&mut self, groups: Vec<WaitingGroup>) {
+        for group in groups {
+            // Several calls may have been turned away.
+            let place = self.waiting.partition_point(|other| other.arrival < group.arrival);
+            self.waiting.insert(place, group);
+        }
+    }
+
+    fn note_end(&mut self, batch: &GroupBatch) {
+        self.in_flight = self.in_flight.saturating_sub(batch.groups.len());
+        if batch.in_full {
+            self.cache = ScriptCache::Loaded;
+        }
+    }
+}
+
+impl GroupBatch {
+    fn admits(&self, group: &Group, share: usize, sharing: Sharing) -> bool {
+        let Some(WaitingGroup { group: first, .. }) = self.groups.first() else { return true };
+        let can_share = match sharing {
+            Sharing::None => false,
+            // While a slot moves, other keys may be elsewhere.
+            Sharing::Keys => group.has_keys_of(first),
+            Sharing::All => true,
+        };
+        can_share
+            && group.is_of_one_time_with(first)
+            && self.groups.len() < share.max(MIN_SHARE)
+            && self.questions + group.len() <= MAX_QUESTIONS
+    }
+
+    /// The records in a reply that answers exactly what was asked; `None` if it does not.
+    pub(super) fn records<'a>(&self, reply: &'a [u8]) -> Option<&'a [u8]> {
+        let all = self.number.strip(reply)?;
+        let mut rest = all;
+        let fit = self.groups.iter().all(|waiting| records::group(&mut rest, waiting.group.len()).is_some());
+        (fit && rest.is_empty()).then_some(all)
+    }
+}

@@ -1,0 +1,181 @@
+//! Stacked groups of callers that come at the same time share calls: few are sent, and each group
+//! is decided as if it had come alone, all or none.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+use std::future::Future as _;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use super::shared_calls::{CALLERS, calls, on};
+use super::{MINUTE, PATIENCE};
+use crate::support::redis::RedisServer;
+use ratelimit_runtime::store::{Answer, Request, StoreError, StoreErrorKind, Verdict};
+use ratelimit_runtime::testkit::FakeClock;
+use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+/// Polls once: the group is on its way, or waits for the next call.
+fn poll_once(answer: &mut Answer<'_, Vec<Verdict>>) {
+    assert!(Pin::new(answer).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+}
+
+type Verdicts = Result<Vec<Verdict>, StoreError>;
+
+/// What so many callers of two rules are told who come at once; the `index`-th asks these keys.
+async fn stacks(
+    store: &Arc<RedisStore>,
+    callers: usize,
+    limits: [Limit; 2],
+    keys: impl Fn(usize) -> [String; 2],
+) -> Vec<Verdicts> {
+    let mut running = JoinSet::new();
+    for index in 0..callers {
+        let (store, keys) = (Arc::clone(store), keys(index));
+        running.spawn(async move {
+            let algorithms = [Algorithm::LeakyBucket, Algorithm::SlidingWindow];
+            let requests =
+                [0, 1].map(|at| Request::new(keys[at].as_bytes(), algorithms[at], std::slice::from_ref(&limits[at])));
+            (index, store.acquire_all(&requests).await)
+        });
+    }
+    let mut verdicts = running.join_all().await;
+    verdicts.sort_by_key(|(index, _)| *index);
+    verdicts.into_iter().map(|(_, verdicts)| verdicts).collect()
+}
+
+fn is_admitted(verdicts: &[Verdict]) -> bool {
+    verdicts.len() == 2 && verdicts.iter().all(|verdict| verdict.allowed)
+}
+
+#[tokio::test]
+async fn stacked_groups_that_come_at_once_share_calls() {
+    let server = RedisServer::start();
+    let store = on(&server).await;
+    let limits = [Limit::new(5, MINUTE), Limit::new(3, MINUTE)];
+    for round in 1..=4 {
+        let before = calls(&server);
+        let told = stacks(&store, CALLERS, limits, |index| [format!("a{index}"), format!("b{index}")]).await;
+        for verdicts in told {
+            let verdicts = verdicts.unwrap();
+            assert_eq!(is_admitted(&verdicts), round <= 3);
+            assert_eq!(verdicts[1].remaining, 3_u64.saturating_sub(round));
+            // A group that is refused has not charged the rule that would have admitted it.
+            assert_eq!(verdicts[0].remaining, 5 - round.min(3));
+        }
+        let sent = calls(&server) - before;
+        assert!(sent <= 64, "{sent} calls for {CALLERS} groups");
+    }
+}
+
+#[tokio::test]
+async fn groups_on_one_key_are_all_or_none_however_they_share() {
+    let server = RedisServer::start();
+    let store = on(&server).await;
+    // Half of them have a second key that admits no more than one.
+    let limits = [Limit::per_hour(100), Limit::per_hour(1)];
+    let keys = |index: usize| ["hot".to_owned(), if index % 2 == 0 { format!("own{index}") } else { "one".to_owned() }];
+    let told = stacks(&store, CALLERS, limits, keys).await;
+    let admitted: Vec<usize> = told
+        .iter()
+        .enumerate()
+        .filter(|(_, told)| is_admitted(told.as_ref().unwrap()))
+        .map(|(index, _)| index)
+        .collect();
+    assert_eq!(admitted.len(), 100);
+    assert_eq!(admitted.iter().filter(|index| *index % 2 == 1).count(), 1, "{admitted:?}");
+    // First come, first served.
+    assert!(admitted.is_sorted() && admitted.iter().all(|index| *index < 200), "{admitted:?}");
+    let request = Request::new(b"hot", Algorithm::LeakyBucket, &limits[..1]);
+    assert_eq!(store.peek(request).await.unwrap().remaining, 0);
+}
+
+#[tokio::test]
+async fn a_group_that_cannot_be_decided_fails_alone_and_charges_nothing() {
+    let server = RedisServer::start();
+    let store = on(&server).await;
+    let limits = [Limit::new(100, MINUTE), Limit::new(100, MINUTE)];
+    server.cli(&["RPUSH", "list", "x"]);
+    for round in 1..=3 {
+        for foreign in 0..2 {
+            let keys = |index: usize| {
+                let mut keys = [format!("a{foreign}{index}"), format!("b{foreign}{index}")];
+                if index % 7 == 3 {
+                    keys[foreign] = "list".to_owned();
+                }
+                keys
+            };
+            let before = calls(&server);
+            for (index, told) in stacks(&store, 200, limits, keys).await.into_iter().enumerate() {
+                match told {
+                    Err(error) if index % 7 == 3 => assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}"),
+                    Ok(verdicts) if index % 7 != 3 => {
+                        assert!(verdicts.iter().all(|verdict| verdict.allowed && verdict.remaining == 100 - round));
+                    }
+                    other => panic!("{index}: {other:?}"),
+                }
+            }
+            let sent = calls(&server) - before;
+            assert!(sent <= 32, "{sent} calls for 200 groups");
+        }
+    }
+    // The other key of a group that failed has not been charged.
+    for (key, algorithm) in [("a13", Algorithm::LeakyBucket), ("b03", Algorithm::SlidingWindow)] {
+        let request = Request::new(key.as_bytes(), algorithm, &limits[..1]);
+        assert_eq!(store.peek(request).await.unwrap().remaining, 100, "{key}");
+    }
+    assert_eq!(server.number(&["LLEN", "list"]), 1);
+}
+
+#[tokio::test]
+async fn groups_survive_a_cold_script_cache_and_callers_who_give_up() {
+    let server = RedisServer::start();
+    let store = on(&server).await;
+    let limits = [Limit::new(126, MINUTE)];
+    let keys = ["a", "b"];
+    let requests = keys.map(|key| Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits));
+    for dropped in 0..4 {
+        assert_eq!(server.cli(&["SCRIPT", "FLUSH"]), "OK");
+        let before = server.number(&["ZCARD", "a"]);
+        // The first is sent at once; the others wait for it.
+        let mut answers: Vec<_> = (0..25).map(|_| Some(store.acquire_all(&requests))).collect();
+        for answer in answers.iter_mut().flatten() {
+            poll_once(answer);
+        }
+        answers[dropped] = None;
+        for answer in answers.into_iter().flatten() {
+            assert!(is_admitted(&timeout(PATIENCE, answer).await.unwrap().unwrap()));
+        }
+        // The server did not know the script, so that even the first one was not decided.
+        let asked = server.number(&["ZCARD", "a"]) - before;
+        assert!((24..=25).contains(&asked), "{asked}: number {dropped} gave up");
+        assert_eq!(server.number(&["ZCARD", "a"]), server.number(&["ZCARD", "b"]));
+    }
+}
+
+#[tokio::test]
+async fn groups_with_clocks_of_their_own_are_decided_at_their_own_time() {
+    let server = RedisServer::start();
+    let clock = FakeClock::new();
+    let store = RedisStore::new(&server.url()).unwrap().with_clock(clock.clone());
+    store.ready().await.unwrap();
+    let limits = [Limit::new(2, Duration::from_secs(10))];
+    let requests = ["a", "b"].map(|key| Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits));
+    let mut answers = Vec::new();
+    for _ in 0..12 {
+        let mut answer = store.acquire_all(&requests);
+        poll_once(&mut answer);
+        answers.push(answer);
+        clock.advance(Duration::from_secs(2));
+    }
+    let mut admitted = Vec::new();
+    for answer in answers {
+        admitted.push(is_admitted(&answer.await.unwrap()));
+    }
+    // At 0 and 2, at 10 and 12, at 20 and 22 seconds.
+    let expected: Vec<bool> = (0..12).map(|index| index % 5 < 2).collect();
+    assert_eq!(admitted, expected);
+}
