@@ -128,8 +128,8 @@ impl RateLimiter {
             engine::decide(&self.engine, check)
         });
         match by_hand {
-            Decided::Now(Ok(decision)) => Ok(decision),
-            Decided::Now(Err(error)) => {
+            Decided::Admitted(decision) => Ok(decision),
+            Decided::Refused(error) => {
                 poll_fn(engine::poll_cooperative).await;
                 Err(error)
             }
