@@ -10,21 +10,12 @@ use tokio::task::coop;
 
 use super::call::OwnedCall;
 use super::check::Check;
-use super::outcome::Admission;
+use super::outcome::{Admission, Decided};
 use super::shared::Engine;
 use super::waiting;
 use crate::decision::Decision;
 use crate::error::{RateLimitError, StoreError};
 use crate::store::{Lookup, Store as _};
-
-/// What becomes of a check.
-#[allow(clippy::large_enum_variant, reason = "a call by hand keeps it in its future, and allocates nothing")]
-pub(crate) enum Decided<T> {
-    /// It is over.
-    Now(Result<T, RateLimitError>),
-    /// It takes waiting, by [`finish`]. Nothing has been charged yet.
-    Later(OwnedCall, Lookup),
-}
 
 /// Decides a check, as far as that takes no waiting.
 #[allow(clippy::inline_always, reason = "a call to it would cost more than what most checks need of it")]
@@ -37,11 +28,11 @@ pub(crate) fn decide<T: Admission>(engine: &Arc<Engine>, check: &Check<'_>) -> D
     if (!engine.can_be_asked(check, &request) || engine.fallback.is_in_use())
         && let Some(outcome) = outcome_before_asking(engine, check)
     {
-        return Decided::Now(outcome);
+        return outcome.into();
     }
     match engine.store.acquire_now(request) {
-        Ok(Ok(verdict)) => Decided::Now(check.conclude_verdict(&verdict)),
-        Ok(Err(error)) => Decided::Now(outcome_without_store(engine, check, error)),
+        Ok(Ok(verdict)) => check.conclude_verdict(&verdict),
+        Ok(Err(error)) => outcome_without_store(engine, check, error).into(),
         Err(lookup) => later(engine, check, lookup),
     }
 }

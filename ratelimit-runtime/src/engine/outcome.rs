@@ -1,12 +1,34 @@
 //! What an answer means for the call. Every outcome of a check passes here once, and is observed
 //! here and nowhere else.
 
+use super::call::OwnedCall;
 use super::check::Check;
 use crate::decision::{Decision, Source, Status};
 use crate::error::RateLimitError;
 use crate::observe;
 use crate::rule::Limit;
-use crate::store::Verdict;
+use crate::store::{Lookup, Verdict};
+
+/// What becomes of a check.
+#[allow(clippy::large_enum_variant, reason = "a call by hand keeps it in its future, and allocates nothing")]
+pub(crate) enum Decided<T> {
+    /// The call may go on.
+    Admitted(T),
+    /// It may not: it is refused, or the check failed.
+    Refused(RateLimitError),
+    /// It takes waiting, by [`finish`](super::finish). Nothing has been charged yet.
+    Later(OwnedCall, Lookup),
+}
+
+impl<T> From<Result<T, RateLimitError>> for Decided<T> {
+    #[inline]
+    fn from(outcome: Result<T, RateLimitError>) -> Self {
+        match outcome {
+            Ok(admitted) => Self::Admitted(admitted),
+            Err(error) => Self::Refused(error),
+        }
+    }
+}
 
 /// What a caller gets of an admission. A decision is made only for those who look at it.
 pub(crate) trait Admission {
@@ -29,16 +51,16 @@ impl Check<'_> {
     /// The outcome of a check that the store has decided.
     #[allow(clippy::inline_always, reason = "as that of `decide`")]
     #[inline(always)]
-    pub(super) fn conclude_verdict<T: Admission>(&self, verdict: &Verdict) -> Result<T, RateLimitError> {
+    pub(super) fn conclude_verdict<T: Admission>(&self, verdict: &Verdict) -> Decided<T> {
         if observe::listens(verdict.allowed, self.shadow) {
-            return self.conclude(Ok(self.decision(verdict)));
+            return self.conclude(Ok(self.decision(verdict))).into();
         }
         // Most often only counted; without the feature `metrics` not even that.
         observe::count(|| self.decision(verdict), self.shadow);
         if verdict.allowed || self.shadow {
-            Ok(T::of(|| self.decision(verdict)))
+            Decided::Admitted(T::of(|| self.decision(verdict)))
         } else {
-            Err(RateLimitError::Exceeded(self.decision(verdict)))
+            Decided::Refused(RateLimitError::Exceeded(self.decision(verdict)))
         }
     }
 

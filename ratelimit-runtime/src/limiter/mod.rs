@@ -123,8 +123,8 @@ impl RateLimiter {
     /// Every [`RateLimitError`]. A refused call is charged nothing.
     pub async fn acquire(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
         match engine::with_check_by_hand(rule, &self.engine, key, |check| engine::decide(&self.engine, check)) {
-            Decided::Now(Ok(decision)) => Ok(decision),
-            Decided::Now(Err(error)) => {
+            Decided::Admitted(decision) => Ok(decision),
+            Decided::Refused(error) => {
                 poll_fn(engine::poll_cooperative).await;
                 Err(error)
             }
