@@ -17,8 +17,8 @@ impl Demand<'_> {
         self.limits.iter().map(|limit| self.algorithm.horizon_us(limit)).max().unwrap_or(0)
     }
 
-    /// How much of a limit may be used where a call did cost more than it was admitted for: twice what
-    /// is admitted at once, and no more than can be counted.
+    /// How much of a limit may be used where a call did cost more than it was admitted for: twice
+    /// what is admitted at once, and no more than can be counted.
     pub(crate) fn most_used(&self, limit: &Limit) -> u64 {
         (2 * self.algorithm.capacity(limit)).min(Limit::MAX_COUNT)
     }

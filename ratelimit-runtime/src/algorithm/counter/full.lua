@@ -235,8 +235,8 @@ local function counters(algorithm)
       x[i], y[i], z[i] = algorithm.at(drained_x[i], drained_y[i], z[i], a[i], b[i], at)
     end
 
-    -- Writes what has changed; where `charges`, an amount of each limit as well. What drains is stored as it was
-    -- at the time of the newest charge.
+    -- Writes what has changed; where `charges`, an amount of each limit as well. What drains is
+    -- stored as it was at the time of the newest charge.
     local function written(charges)
       if is_other then
         -- What was charged at one rate is not given back at another.

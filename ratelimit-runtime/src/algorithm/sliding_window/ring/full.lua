@@ -327,8 +327,8 @@ local function ring_change(log, operation, ticket, amount, staying)
   return { 1, stays }
 end
 
--- Commits a reservation at what the call did cost. What is less lowers its entry, what is more is an
--- entry of its own; where it has left a window, all of it is one.
+-- Commits a reservation at what the call did cost. What is less lowers its entry, what is more is
+-- an entry of its own; where it has left a window, all of it is one.
 local function ring_commit_actual(log, request, at, gone)
   local changed = ring_change(log, 'commit_actual', request.ticket, request.cost, function(time, cost)
     for i = 1, request.n do

@@ -22,10 +22,10 @@
 --           longest    what a block that doubles with each offence grows to
 --           max, window in microseconds, capacity, and what max and window can be divided by: for
 --                      each limit
---           ticket     only to refund, release, commit, commit_actual, block or unblock; of the last
---                      two 0
---           actual     what the call did cost, only to commit_actual; the ticket of the reply is how
---                      much of it is not charged
+--           ticket     only to refund, release, commit, commit_actual, block or unblock; of the
+--                      last two 0
+--           actual     what the call did cost, only to commit_actual; the ticket of the reply is
+--                      how much of it is not charged
 --
 -- Reply   one string: the eight bytes; then for each question and key, in this order, one or more
 --         records, each of which answers some of its calls in order:
