@@ -3,10 +3,10 @@
 use ratelimit_runtime::Algorithm;
 
 use crate::bytes::Bytes;
-use crate::compile::Compile;
 use crate::in_process::{self, Asking, InProcess};
 use crate::instructions::Instructions;
 use crate::peer::Kind;
+use crate::printed::Printed;
 use crate::server_time::{Bucket, ServerTime};
 use crate::table::{Table, number, ratio};
 use crate::throughput::Throughput;
@@ -22,7 +22,7 @@ pub struct Measured<'a> {
     pub in_process: &'a InProcess,
     pub instructions: &'a Instructions,
     pub bytes: &'a Bytes,
-    pub compile: &'a Compile,
+    pub compile: &'a Printed,
 }
 
 /// What a figure has to be.

@@ -9,6 +9,7 @@ use ratelimit_runtime::{Algorithm, Limit};
 use crate::Failure;
 use crate::histogram::median;
 use crate::peer::{Kind, Peer, ours};
+use crate::progress;
 use crate::server::Server;
 use crate::table::{Table, number, ratio};
 use crate::work::WINDOW;
@@ -153,11 +154,11 @@ impl ServerTime {
     pub async fn measure(server: &Server, cases: Vec<Case>, rounds: usize, keys: u64) -> Self {
         let mut runs: Vec<(Case, Vec<f64>)> = cases.into_iter().map(|case| (case, Vec::new())).collect();
         for round in 0..rounds {
-            eprintln!("server time: round {} of {rounds}", round + 1);
+            progress(format_args!("server time: round {} of {rounds}", round + 1));
             for (case, runs) in &mut runs {
                 match case.measure(server, keys).await {
                     Ok(figure) => runs.push(figure),
-                    Err(error) => eprintln!("a round is missing: {}: {error}", case.name()),
+                    Err(error) => progress(format_args!("a round is missing: {}: {error}", case.name())),
                 }
             }
         }
