@@ -19,35 +19,26 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 
-mod budgets;
-mod bytes;
-mod chart;
-mod growth;
-mod headline;
 mod histogram;
-mod in_process;
-mod instructions;
-mod log;
-mod machine;
 mod measure;
+mod page;
+mod parts;
 mod peer;
-mod printed;
 mod server;
-mod server_time;
 mod table;
-mod throughput;
 mod work;
 
-use self::budgets::Measured;
-use self::bytes::Bytes;
-use self::growth::Extent;
-use self::in_process::InProcess;
-use self::instructions::Instructions;
+use self::page::budgets::{self, Measured};
+use self::page::printed::Printed;
+use self::page::{chart, headline, machine};
+use self::parts::bytes::Bytes;
+use self::parts::growth::{self, Extent};
+use self::parts::in_process::{self, InProcess};
+use self::parts::instructions::Instructions;
+use self::parts::server_time::{self, Bucket, Case, ServerTime};
+use self::parts::throughput::Throughput;
 use self::peer::Kind;
-use self::printed::Printed;
 use self::server::Server;
-use self::server_time::{Bucket, Case, ServerTime};
-use self::throughput::Throughput;
 
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 

@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use crate::Failure;
-use crate::in_process::{ALL, Asking};
+use crate::parts::in_process::{ALL, Asking};
 use crate::progress;
 use crate::table::{Table, number, ratio};
 

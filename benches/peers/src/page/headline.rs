@@ -2,8 +2,8 @@
 
 use ratelimit_runtime::Algorithm;
 
+use crate::parts::throughput::Throughput;
 use crate::peer::Kind;
-use crate::throughput::Throughput;
 use crate::work::{DISTINCT, HOT, Keys};
 
 /// A line in English and one in Chinese; nothing where a side is missing.

@@ -5,12 +5,12 @@ use std::time::Duration;
 use ratelimit_runtime::Algorithm;
 
 use crate::Failure;
-use crate::log::{ArticleLog, Log};
 use crate::measure::{Figures, measure};
+use crate::parts::log::{ArticleLog, Log};
+use crate::parts::server_time::{Bucket, Case, ServerTime};
 use crate::peer::Kind;
 use crate::progress;
 use crate::server::{Server, Slow};
-use crate::server_time::{Bucket, Case, ServerTime};
 use crate::table::{Table, number, ratio};
 use crate::work::{DISTINCT, Keys, Work};
 

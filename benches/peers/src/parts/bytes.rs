@@ -5,10 +5,10 @@ use std::sync::Arc;
 use ratelimit_runtime::Algorithm;
 
 use crate::Failure;
+use crate::measure::fill;
 use crate::peer::{self, Kind, Peer};
 use crate::progress;
 use crate::server::Server;
-use crate::server_time::fill;
 use crate::table::{Table, number, ratio};
 
 /// Those that are asked for all keys.

@@ -8,6 +8,7 @@ use ratelimit_runtime::{Algorithm, Limit};
 
 use crate::Failure;
 use crate::histogram::median;
+use crate::measure::fill;
 use crate::peer::{Kind, Peer, ours};
 use crate::progress;
 use crate::server::Server;
@@ -16,9 +17,6 @@ use crate::work::WINDOW;
 
 /// Admissions measured on each key.
 const ADMISSIONS: u32 = 5;
-
-/// Callers that fill the keys beforehand.
-const FILLERS: u64 = 64;
 
 /// What the server keeps, and how it is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -124,27 +122,6 @@ impl Case {
         let work = server.work()?;
         Ok(work.microseconds as f64 / (keys * u64::from(asks)) as f64)
     }
-}
-
-/// Admits so many calls on each key.
-pub async fn fill(filler: Arc<Peer>, keys: u64, entries: u32) -> Result<(), Failure> {
-    let callers: Vec<_> = (0..FILLERS)
-        .map(|caller| {
-            let filler = Arc::clone(&filler);
-            tokio::spawn(async move {
-                for n in (caller..keys * u64::from(entries)).step_by(FILLERS as usize) {
-                    if !filler.admits(&format!("user{}", n % keys)).await? {
-                        return Err("refused while filling".into());
-                    }
-                }
-                Ok::<_, Failure>(())
-            })
-        })
-        .collect();
-    for caller in callers {
-        caller.await??;
-    }
-    Ok(())
 }
 
 /// Medians, in the order of the cases.
