@@ -1,5 +1,5 @@
-//! All peers, all works, in rounds: a moment when the machine is busy meets one round of a work, and
-//! not its median.
+//! All peers, all works, in rounds: a moment when the machine is busy meets one round of a work,
+//! and not its median.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
