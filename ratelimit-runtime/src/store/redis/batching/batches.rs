@@ -125,6 +125,11 @@ impl Batches {
         self.members.poll(member, waker)
     }
 
+    /// Hands out wakers of members that are overdue; see [`Members::take_overdue`].
+    pub(crate) fn take_overdue(&mut self, now: Instant, wakers: &mut Vec<Waker>) -> Option<Instant> {
+        self.members.take_overdue(now, wakers)
+    }
+
     /// Cancels a member. One that was not sent leaves nothing behind.
     pub(crate) fn cancel(&mut self, member: usize) -> Option<Waker> {
         match self.members.waits_at(member) {
