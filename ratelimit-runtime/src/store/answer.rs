@@ -50,6 +50,15 @@ impl<'a, T> Answer<'a, T> {
         Self(Repr::Queued(QueuedRequest::new(queue, request, lookup)))
     }
 
+    /// The result if it is known already. It can be taken once.
+    #[inline]
+    pub(crate) fn take_known(&mut self) -> Option<Result<T, StoreError>> {
+        match &mut self.0 {
+            Repr::Known(result) => result.take(),
+            _ => None,
+        }
+    }
+
     /// The result, if it is found in a queue of the store that wakes its caller by `until`, or that
     /// none came by then. `None` if it is to be awaited otherwise, under a timer.
     pub(crate) async fn in_queue(&mut self, until: Instant) -> Option<Result<Result<T, StoreError>, Elapsed>> {

@@ -199,7 +199,7 @@ impl RequestQueue<Verdict> for DenyCache<Backend> {
             Some(charge) => match ready!(charge.poll(cx.waker())) {
                 Ok(verdict) => Some(trust(backend.calls(&request), &request, verdict)),
                 Err(CallError::NotSent) => None,
-                Err(why) => Some(Err(backend.connections.no_verdict(charge.exchange(), why))),
+                Err(why) => Some(Err(backend.connections.no_verdict(charge, why))),
             },
         };
         queued.charge = None;

@@ -344,5 +344,5 @@ impl<S: fmt::Debug> fmt::Debug for DenyCache<S> {
 }
 
 fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+    duration.as_secs().saturating_mul(1_000_000).saturating_add(u64::from(duration.subsec_micros()))
 }

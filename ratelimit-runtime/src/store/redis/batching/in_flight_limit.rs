@@ -67,8 +67,7 @@ impl InFlightLimit {
         let Some(timeout_at) = timeout_at else { return };
         let left = timeout_at.saturating_duration_since(now).clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT);
         // The average of about the last 16, in few instructions: this is done for every call.
-        let nanos = self.timeout.as_nanos() - self.timeout.as_nanos() / 16 + left.as_nanos() / 16;
-        self.timeout = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+        self.timeout = self.timeout - self.timeout / 16 + left / 16;
     }
 
     /// Notes that a caller waits because the limit is reached.

@@ -10,6 +10,7 @@ use self::cluster::Walk;
 use self::router::Router;
 use self::scan::{Scan, ScanPosition};
 use super::connection::exchange::Exchange;
+use super::connection::exchange::pending::PendingCharge;
 use super::connection::node::registry::ConnectionCount;
 use super::wire::commands::CallError;
 use super::wire::server::Server;
@@ -105,10 +106,11 @@ impl Connections {
         }
     }
 
-    /// Why a charge on [`exchange`](Self::exchange) has no verdict. Draws conclusions from it.
-    pub(super) fn no_verdict(&self, exchange: &Exchange, why: CallError) -> StoreError {
+    /// Why a charge that was queued on [`exchange`](Self::exchange) has no verdict. Draws
+    /// conclusions from it.
+    pub(super) fn no_verdict(&self, charge: &PendingCharge, why: CallError) -> StoreError {
         match &self.router {
-            Router::One(nodes) => nodes.no_answer(exchange, why),
+            Router::One(nodes) => nodes.no_answer(&Exchange::of(charge), why),
             Router::Cluster(_) => why.into_store_error(),
         }
     }

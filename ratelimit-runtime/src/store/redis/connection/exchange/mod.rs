@@ -18,10 +18,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
+use self::overdue::wake_overdue;
 use self::pending::PendingCharge;
 use self::state::{Ended, ExchangeState, Gathering};
 use self::task::Task;
-use self::timeouts::wake_overdue;
+
 use super::abort_on_drop::AbortOnDrop;
 use super::queue::Sharing;
 use super::queue::deliveries::Deliveries;
@@ -31,6 +32,7 @@ use crate::store::redis::batching::members::VerdictResult;
 use crate::store::redis::wire::commands::{CallError, CallResult, Commands};
 use crate::store::redis::wire::stream::Stream;
 
+mod overdue;
 pub(crate) mod pending;
 pub(super) mod state;
 mod task;
@@ -58,6 +60,11 @@ impl Exchange {
             poll_fn(|cx| task.poll(cx)).await;
         };
         (Self { shared }, run)
+    }
+
+    /// The connection that a charge was queued for.
+    pub(crate) fn of(charge: &PendingCharge) -> Self {
+        Self { shared: Arc::clone(&charge.shared) }
     }
 
     /// Queues commands at once, unlike [`charge`](Self::charge), which does so when it is polled.
@@ -127,8 +134,7 @@ impl Exchange {
             return Err(CallError::NotSent);
         }
         let was_idle = inner.queue.is_idle() && inner.gathering == Gathering::No;
-        let is_fresh = now.saturating_duration_since(inner.last_byte_at) < IDLE;
-        if was_idle && !is_fresh && !self.shared.socket.is_quiet() {
+        if was_idle && now > inner.last_byte_at + IDLE && !self.shared.socket.is_quiet() {
             drop(inner);
             self.close(closed_by_server(), true);
             return Err(CallError::NotSent);
@@ -142,7 +148,7 @@ impl Exchange {
             inner.write_at_once();
             drop(inner);
             deliveries.deliver();
-            return Ok(PendingCharge::new(self, member, now));
+            return Ok(PendingCharge::new(self.shared, member, now));
         }
         if inner.gathering == Gathering::No && inner.queue.has_turn() {
             inner.gathering = Gathering::Wanted;
@@ -156,7 +162,7 @@ impl Exchange {
         if is_starved {
             self.shared.work();
         }
-        Ok(PendingCharge::new(self, member, now))
+        Ok(PendingCharge::new(self.shared, member, now))
     }
 
     /// Sends a `PING` ahead of all that waits.

@@ -1,23 +1,24 @@
 //! [`PendingCharge`]: a charge that has entered the queue of a connection.
 
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
-use super::Exchange;
+use super::state::ExchangeState;
 use crate::store::redis::batching::members::VerdictResult;
 use crate::store::redis::wire::commands::CallError;
 
 /// A charge that waits for its verdict. Dropping it cancels what has not been sent.
 pub(crate) struct PendingCharge {
-    exchange: Exchange,
+    pub(super) shared: Arc<ExchangeState>,
     /// Its number in the queue, until the verdict has been taken.
     member: Option<usize>,
     since: Instant,
 }
 
 impl PendingCharge {
-    pub(super) fn new(exchange: Exchange, member: usize, since: Instant) -> Self {
-        Self { exchange, member: Some(member), since }
+    pub(super) fn new(shared: Arc<ExchangeState>, member: usize, since: Instant) -> Self {
+        Self { shared, member: Some(member), since }
     }
 
     /// When it entered.
@@ -25,15 +26,10 @@ impl PendingCharge {
         self.since
     }
 
-    /// The connection whose queue it is in.
-    pub(crate) fn exchange(&self) -> &Exchange {
-        &self.exchange
-    }
-
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<VerdictResult> {
         let Some(member) = self.member else { return Poll::Ready(Err(CallError::NotSent)) };
         // The former waker is dropped after the lock: that runs foreign code.
-        let polled = self.exchange.shared.lock().queue.poll(member, waker);
+        let polled = self.shared.lock().queue.poll(member, waker);
         match polled {
             Ok(result) => {
                 self.member = None;
@@ -47,7 +43,7 @@ impl PendingCharge {
 impl Drop for PendingCharge {
     fn drop(&mut self) {
         if let Some(member) = self.member.take() {
-            let waker = self.exchange.shared.lock().queue.cancel(member);
+            let waker = self.shared.lock().queue.cancel(member);
             drop(waker);
         }
     }

@@ -5,7 +5,8 @@
 //!
 //! `inner` is never held while callers' wakers, answers or anything else that is foreign runs. `io`
 //! is, which is safe because callers only `try_lock` it: one that a waker runs at once goes on
-//! without it. Under `inner` only the two tasks are woken, whose wakers are tokio's and run nothing.
+//! without it. Under `inner` only the two tasks are woken, whose wakers are tokio's and run
+//! nothing.
 
 use std::future::Future;
 use std::io;
