@@ -27,7 +27,7 @@ mod waiting;
 
 pub(crate) use self::call::OwnedCall;
 pub use self::check::CheckBuilder;
-pub(crate) use self::check::{key_by_hand, plain_check_by_hand, with_check_by_hand};
+pub(crate) use self::check::{plain_check_by_hand, with_check_by_hand};
 pub(crate) use self::decide::{Decided, acquire_all, decide, decide_now, finish, poll_cooperative};
 pub use self::reservations::Reservations;
 pub(crate) use self::reservations::refund;

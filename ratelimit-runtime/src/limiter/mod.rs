@@ -17,7 +17,7 @@ pub use self::keys::Keys;
 use crate::decision::Decision;
 use crate::engine::{self, Decided, Engine, OwnedCall};
 use crate::error::RateLimitError;
-use crate::key::Key;
+use crate::key::{Key, KeyBuf};
 use crate::rule::{Limit, Policy, Rule};
 use crate::store::memory::MemoryStore;
 use crate::store::{Feature, Store};
@@ -122,8 +122,8 @@ impl RateLimiter {
     ///
     /// Every [`RateLimitError`]. A refused call is charged nothing.
     pub async fn acquire(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
-        let mut whole = engine::key_by_hand(rule, key);
-        let outcome = match engine::plain_check_by_hand(rule, &self.engine, &mut whole) {
+        let mut whole = KeyBuf::new();
+        let outcome = match engine::plain_check_by_hand(rule, &self.engine, key, &mut whole) {
             // Not kept, but borrowed while it waits.
             Some(check) => match engine::decide_now(&self.engine, &check) {
                 Ok(outcome) => outcome,

@@ -82,6 +82,7 @@ impl<'a, T> Answer<'a, T> {
     /// # Errors
     ///
     /// The answer itself, where it is not known yet.
+    #[allow(clippy::result_large_err, reason = "the error is the answer, which is not boxed to be small")]
     pub fn known(self) -> Result<Result<T, StoreError>, Self> {
         match self.0 {
             Repr::Known(Some(result)) => Ok(result),

@@ -14,6 +14,9 @@ use crate::real_time::Elapsed;
 /// A future in a box.
 pub(in crate::store) type BoxedAnswer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
+/// The result, or the future to wait for instead where that takes more than the queue.
+pub(in crate::store) type QueueAnswer<'a, T> = Result<Result<T, StoreError>, BoxedAnswer<'a, T>>;
+
 /// A request, and what its store knows of it so far.
 pub(in crate::store) struct QueuedRequest<'a, T> {
     queue: &'a dyn RequestQueue<T>,
@@ -25,15 +28,9 @@ pub(in crate::store) struct QueuedRequest<'a, T> {
 
 /// A store that queues requests, and wakes their callers.
 pub(in crate::store) trait RequestQueue<T>: Sync {
-    /// The result, or the future to wait for instead where that takes more than the queue.
-    ///
-    /// As long as it is pending, the caller is woken once there is a result, and once the timeout
+    /// Goes on with a request. As long as that is pending, the caller is woken once there is a result, and once the timeout
     /// of the request has come.
-    fn poll<'a>(
-        &'a self,
-        queued: &mut QueuedRequest<'a, T>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Result<T, StoreError>, BoxedAnswer<'a, T>>>;
+    fn poll<'a>(&'a self, queued: &mut QueuedRequest<'a, T>, cx: &mut Context<'_>) -> Poll<QueueAnswer<'a, T>>;
 }
 
 impl<'a, T> QueuedRequest<'a, T> {
@@ -41,7 +38,7 @@ impl<'a, T> QueuedRequest<'a, T> {
         Self { queue, request, lookup, charge: None }
     }
 
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Result<T, StoreError>, BoxedAnswer<'a, T>>> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<QueueAnswer<'a, T>> {
         self.queue.poll(self, cx)
     }
 
@@ -50,7 +47,7 @@ impl<'a, T> QueuedRequest<'a, T> {
         &mut self,
         until: Instant,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Result<Result<T, StoreError>, BoxedAnswer<'a, T>>, Elapsed>> {
+    ) -> Poll<Result<QueueAnswer<'a, T>, Elapsed>> {
         let since = self.charge.as_ref().map(PendingCharge::since);
         match self.poll(cx) {
             Poll::Ready(answer) => Poll::Ready(Ok(answer)),

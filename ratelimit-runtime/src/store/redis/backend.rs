@@ -20,7 +20,7 @@ use super::{redis_cell, transactions};
 use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::rule::Limit;
-use crate::store::queued::{BoxedAnswer, QueuedRequest, RequestQueue};
+use crate::store::queued::{QueueAnswer, QueuedRequest, RequestQueue};
 use crate::store::{DenyCache, Request, Verdict};
 
 pub(super) struct Backend {
@@ -52,6 +52,7 @@ impl Backend {
         trust(calls, &request, verdict)
     }
 
+    #[inline]
     fn key_charge<'a>(&self, request: &Request<'a>) -> Result<KeyCharge<'a>, StoreError> {
         let operation = Operation::charging(request);
         Ok(KeyCharge {
@@ -68,6 +69,7 @@ impl Backend {
     }
 
     /// Queues a charge, if the server that it goes to is one that is connected and serves.
+    #[inline]
     fn enqueue(&self, request: &Request<'_>, waker: &Waker) -> Option<PendingCharge> {
         if !matches!(self.route(request), Ok(Route::Script)) {
             return None;
@@ -186,7 +188,7 @@ impl RequestQueue<Verdict> for DenyCache<Backend> {
         &'a self,
         queued: &mut QueuedRequest<'a, Verdict>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Result<Verdict, StoreError>, BoxedAnswer<'a, Verdict>>> {
+    ) -> Poll<QueueAnswer<'a, Verdict>> {
         let (backend, request) = (self.inner(), queued.request);
         if queued.charge.is_none()
             && let Some(charge) = backend.enqueue(&request, cx.waker())

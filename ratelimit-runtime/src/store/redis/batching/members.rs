@@ -133,10 +133,8 @@ impl Members {
             State::Waiting(known) | State::Sent(known) => return Err(Some(std::mem::replace(known, waker.clone()))),
             State::Abandoned | State::Answered(_) => {}
         }
-        let state = std::mem::replace(&mut self.all[member].state, State::Abandoned);
-        super::remove(&mut self.all, member);
-        match state {
-            State::Answered(result) => Ok(result),
+        match super::remove(&mut self.all, member) {
+            Some(Member { state: State::Answered(result), .. }) => Ok(result),
             _ => Ok(Err(CallError::NotSent)),
         }
     }
@@ -152,9 +150,8 @@ impl Members {
             let (State::Waiting(waker) | State::Sent(waker)) = &member.state else { continue };
             match member.timeout_at {
                 Some(timeout_at) if timeout_at <= now => {
-                    if !std::mem::replace(&mut member.is_overdue, true) {
-                        wakers.push(waker.clone());
-                    }
+                    let was_woken = std::mem::replace(&mut member.is_overdue, true);
+                    wakers.extend((!was_woken).then(|| waker.clone()));
                 }
                 Some(timeout_at) => earliest = Some(earliest.map_or(timeout_at, |earliest| earliest.min(timeout_at))),
                 None => {}
@@ -167,10 +164,8 @@ impl Members {
     /// Removes a member that waits: it was never sent.
     pub(crate) fn leave(&mut self, list: &mut MemberList, member: usize) -> Option<Waker> {
         self.unlink(list, member);
-        let state = std::mem::replace(&mut self.all[member].state, State::Abandoned);
-        super::remove(&mut self.all, member);
-        match state {
-            State::Waiting(waker) => Some(waker),
+        match super::remove(&mut self.all, member) {
+            Some(Member { state: State::Waiting(waker), .. }) => Some(waker),
             _ => None,
         }
     }
