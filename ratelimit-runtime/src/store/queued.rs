@@ -28,8 +28,8 @@ pub(in crate::store) struct QueuedRequest<'a, T> {
 
 /// A store that queues requests, and wakes their callers.
 pub(in crate::store) trait RequestQueue<T>: Sync {
-    /// Goes on with a request. As long as that is pending, the caller is woken once there is a result, and once the timeout
-    /// of the request has come.
+    /// Goes on with a request. As long as that is pending, the caller is woken once there is a
+    /// result, and once the timeout of the request has come.
     fn poll<'a>(&'a self, queued: &mut QueuedRequest<'a, T>, cx: &mut Context<'_>) -> Poll<QueueAnswer<'a, T>>;
 }
 

@@ -59,8 +59,8 @@ const COUNTED: [(Work, [u64; 3]); 3] = [
 /// What a decision on Redis costs this process, key and all, what the system and the server do left
 /// out; what it is meant to cost; how many are made; and how much their counts differ.
 const ON_REDIS: [(Load, u64, Option<u64>, u64, f64); 5] = [
-    (Load::One, 10_560, Some(9_000), 500, SLACK_ALONE),
-    (Load::OnePrefixed, 10_560, None, 500, SLACK_ALONE),
+    (Load::One, 10_800, Some(9_000), 500, SLACK_ALONE),
+    (Load::OnePrefixed, 11_000, None, 500, SLACK_ALONE),
     (Load::Some, 5_830, None, 3_200, SLACK),
     (Load::Many, 5_930, Some(5_000), 12_800, SLACK),
     (Load::Hot, 4_680, Some(4_000), 12_800, SLACK),
