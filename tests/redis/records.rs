@@ -57,7 +57,7 @@ async fn the_servers_clock_frees_a_slot_at_the_promised_microsecond() {
 }
 
 #[tokio::test]
-async fn the_log_never_outgrows_max_or_outlives_the_window() {
+async fn the_log_never_outgrows_max_or_outlives_two_windows() {
     let server = shared();
     let (store, clock) = store_with_fake_clock().await;
     let (key, max) = (unique("bounds"), 100);
@@ -70,7 +70,7 @@ async fn the_log_never_outgrows_max_or_outlives_the_window() {
         let card = server.number(&["ZCARD", &key]);
         assert!(card <= i64::try_from(max).unwrap(), "{card} entries after call {call}, {verdict:?}");
         let ttl = server.number(&["PTTL", &key]);
-        assert!((1..=60_000).contains(&ttl), "{ttl} ms left after call {call}");
+        assert!((1..=120_000).contains(&ttl), "{ttl} ms left after call {call}");
         // On average a little less than `max` calls come in a minute, at times in the same
         // microsecond.
         clock.advance(Duration::from_micros(call * 7_919_993 % 1_100_000 * (call % 3)));

@@ -5,6 +5,7 @@
 mod conformance;
 mod deaths;
 mod fixed_window;
+mod lifetimes;
 mod sharing;
 mod unsupported;
 

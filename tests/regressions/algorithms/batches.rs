@@ -1,5 +1,7 @@
 //! Calls of a script with several keys and questions: each key is decided as if it stood alone.
 
+#![allow(clippy::float_cmp, reason = "whole numbers")]
+
 use ratelimit_runtime::Algorithm;
 use ratelimit_runtime::testkit::scripts;
 

@@ -329,7 +329,7 @@ end
 
 -- A refusal blocks the key, each time twice as long as before, up to the longest block.
 local function ring_offence(log, request)
-  local block = math.min(request.block * 2 ^ log.strikes, request.block + log.range)
+  local block = math.min(request.block * 2 ^ log.strikes, math.max(request.block, log.range))
   ring_block(log, now + block, block, log.strikes + 1, request.longest)
   return block
 end
@@ -347,7 +347,8 @@ local function ring(key, request)
   local life = math.huge
   local blocked_for = left_of_block(log.blocked_until, log.block)
   local charges = operation == 'acquire' or operation == 'reserve'
-  log.range = math.max(request.longest_block - request.block, 0)
+  -- How long strikes are remembered after a block.
+  log.range = request.longest_block > request.block and request.longest_block or 0
   if log.blocked_until - now > blocked_for then
     ring_block(log, now + log.block, log.block, log.strikes, longest)
   elseif charges and now >= log.blocked_until + log.range then

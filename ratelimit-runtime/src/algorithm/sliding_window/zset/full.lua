@@ -13,7 +13,7 @@
 --
 -- The first admission of a key lets it live for a window. Every later one makes sure that it lives
 -- to the end of the cell after that of its newest ticket: cells are as long as the longest window,
--- from 1970 on. With `meta`, and by a client's clock, the expiry is exact and written each time.
+-- from 1970 on. By a client's clock it writes that each time, and with `meta` its exact expiry.
 
 local META = 5000000000000000
 local WRONG_LOG = failed('WRONGTYPE the key does not hold a rate limiter log')
@@ -80,7 +80,8 @@ local function zset(key, request)
   local at = now
   local life = math.huge
   local blocked_for = left_of_block(blocked_until, block)
-  local range = math.max(request.longest_block - request.block, 0)
+  -- How long strikes are remembered after a block.
+  local range = request.longest_block > request.block and request.longest_block or 0
   if blocked_until - now > blocked_for then
     note(now + block, block, remembered, strikes)
   elseif (operation == 'acquire' or operation == 'reserve') and now >= blocked_until + range then
@@ -107,12 +108,13 @@ local function zset(key, request)
     if blocked_for == 0 then
       return { 0 }
     end
-    if remembered > 0 then
+    if remembered > 0 or at > now then
       note(0, 0, remembered, 0)
     else
       call('ZREM', key, meta)
+      meta = nil
     end
-    if ticket and remembered == 0 and EXPIRE == 'PEXPIREAT' then
+    if ticket and not meta then
       expire(key, cell_end(ticket) - now)
     elseif call('PTTL', key) > lasting_millis(longest) then
       expire(key, longest)
@@ -186,7 +188,7 @@ local function zset(key, request)
   end
 
   if refused and operation == 'acquire' and request.block > 0 and blocked_for == 0 then
-    blocked_for = math.min(request.block * 2 ^ strikes, request.block + range)
+    blocked_for = math.min(request.block * 2 ^ strikes, math.max(request.block, range))
     note(now + blocked_for, blocked_for, remembered, strikes + 1)
     expire(key, math.max(blocked_for + range, math.min(last + longest - now, longest)))
   end
@@ -226,9 +228,9 @@ local function zset(key, request)
   local newest = first + cost - 1
   if meta then
     expire(key, math.max(longest, blocked_until + range - now))
-  elseif EXPIRE == 'PEXPIRE' or logged == 0 and cost == 1 then
+  elseif logged == 0 and cost == 1 then
     expire(key, longest)
-  elseif logged - expired < 2 or had_meta or cell_end(ticket) < cell_end(newest) then
+  elseif not time or logged - expired < 2 or had_meta or cell_end(ticket) < cell_end(newest) then
     expire(key, cell_end(newest) - now)
   end
   for i = 1, n do

@@ -140,14 +140,14 @@ repeat
   end
   -- By the rule of cells, as `full.lua` has it.
   local newest_added = ticket + admitted - 1
-  if not time or not name and admitted == 1 then
+  if not name and admitted == 1 then
     short_expiry = short_expiry
       or string.format('%d', (base + (horizon < shortest and shortest or horizon)) / 1000)
     call(EXPIRE, key, short_expiry)
   elseif newest_added >= cell + horizon then
     local lasts = newest_added - newest_added % horizon + 2 * horizon - now
     call(EXPIRE, key, string.format('%d', (base + (lasts < shortest and shortest or lasts)) / 1000))
-  elseif counted < 2 or newest < cell then
+  elseif not time or counted < 2 or newest < cell then
     if not cell_expiry then
       local lasts = cell + 2 * horizon - now
       cell_expiry = string.format('%d', (base + (lasts < shortest and shortest or lasts)) / 1000)

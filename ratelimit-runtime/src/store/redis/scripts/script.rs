@@ -131,43 +131,20 @@ impl Parts {
         if name == "full" {
             return self.full.iter().fold(section, |full, text| full + text + "\n");
         }
-        let mut whole = String::new();
         for text in self.quick {
             let mut current = "";
             for line in text.lines() {
-                match line.strip_prefix("-- SECTION ") {
-                    Some(named) => current = named,
-                    None if current == name => {
-                        section += line;
-                        section.push('\n');
-                    }
-                    None if current.is_empty() => {
-                        whole += line;
-                        whole.push('\n');
-                    }
-                    None => {}
+                if let Some(named) = line.strip_prefix("-- SECTION ") {
+                    current = named;
+                } else if current == name {
+                    section += line;
+                    section.push('\n');
                 }
             }
-        }
-        if name == "quick" && section.is_empty() && !whole.is_empty() {
-            section = [RAISING, &whole, RAISED].concat();
         }
         section
     }
 }
-
-/// Around a quick part that raises errors: it becomes a function.
-const RAISING: &str = "local done
-done, record, answered = pcall(function()
-local record, answered
-local calls, layout, max, window, capacity = left, algorithm % 16, max, window, capacity
-";
-const RAISED: &str = "return record, answered
-end)
-if not done then
-record, failure = nil, type(record) == 'table' and record.err or 'ERR ' .. tostring(record)
-end
-";
 
 /// Whether the server does not know the script.
 pub(crate) fn is_unknown(error: &ServerError) -> bool {

@@ -73,7 +73,8 @@ fn value(input: &mut Input<'_>, depth: u8) -> Value {
         4 => Value::BulkString(input.number().to_string().into_bytes()),
         5 => Value::BulkString(format!("{:016}", input.number() % Limit::MAX_COUNT).into_bytes()),
         6 => Value::BulkString(
-            format!("meta:{:016}:{:016}", input.byte(), input.number() % Limit::MAX_COUNT).into_bytes(),
+            format!("meta:{:016}:{:016}:{:04}", input.byte(), input.number() % Limit::MAX_COUNT, input.byte())
+                .into_bytes(),
         ),
         _ => Value::Array((0..input.below(5)).map(|_| value(input, depth + 1)).collect()),
     }

@@ -24,13 +24,16 @@ pub(super) fn member(ticket: u64) -> String {
 }
 
 /// What a log remembers beside its entries: a block, and the newest ticket where its entry has been
-/// refunded.
+/// refunded. While it is there, or the clock is behind the newest entry, the key has its exact
+/// expiry; else the one that its cells give it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Meta {
     pub(super) blocked_until: u64,
     /// How long the block was given.
     pub(super) block: u64,
     pub(super) ticket: u64,
+    /// How many blocks in a row.
+    pub(super) strikes: u64,
 }
 
 impl Meta {
@@ -40,14 +43,15 @@ impl Meta {
 
     /// `None` if the member is not one of ours.
     pub(super) fn of((member, score): (&[u8], u64)) -> Option<Self> {
-        let (block, ticket) = member.strip_prefix(b"meta:")?.split_at_checked(16)?;
-        let ticket = ticket.strip_prefix(b":").filter(|ticket| ticket.len() == 16)?;
+        let (block, rest) = member.strip_prefix(b"meta:")?.split_at_checked(16)?;
+        let (ticket, rest) = rest.strip_prefix(b":")?.split_at_checked(16)?;
+        let strikes = rest.strip_prefix(b":").filter(|strikes| strikes.len() == 4)?;
         let blocked_until = score.checked_sub(META_SCORE)?;
-        Some(Self { blocked_until, block: digits(block)?, ticket: digits(ticket)? })
+        Some(Self { blocked_until, block: digits(block)?, ticket: digits(ticket)?, strikes: digits(strikes)? })
     }
 
     pub(super) fn member(&self) -> String {
-        format!("meta:{:016}:{:016}", self.block, self.ticket)
+        format!("meta:{:016}:{:016}:{:04}", self.block, self.ticket, self.strikes)
     }
 
     pub(super) fn score(&self) -> u64 {
@@ -80,9 +84,17 @@ mod tests {
         {
             assert_eq!(Entry::of((foreign.as_bytes(), score)), None, "{foreign}");
         }
-        let meta = Meta { blocked_until: 7, block: 600, ticket };
+        let meta = Meta { blocked_until: 7, block: 600, ticket, strikes: 12 };
+        assert_eq!(meta.member(), "meta:0000000000000600:1700000000000123:0012");
         assert_eq!(Meta::of((meta.member().as_bytes(), meta.score())), Some(meta));
-        for foreign in ["meta:", "meta:1:2", "meta:0000000000000600:170000000000012", "ban"] {
+        for foreign in [
+            "meta:",
+            "meta:1:2:3",
+            "meta:0000000000000600:170000000000012:0001",
+            "meta:0000000000000600:1700000000000123",
+            "meta:0000000000000600:1700000000000123:00001",
+            "ban",
+        ] {
             assert_eq!(Meta::of((foreign.as_bytes(), META_SCORE)), None, "{foreign}");
         }
     }

@@ -3,16 +3,21 @@
 
 use redis::{Cmd, Value, cmd};
 
+mod open_decision;
+
+pub(super) use self::open_decision::OpenDecision;
 use super::lifetime::Time;
 use super::log_format::{Entry, Meta, member};
 use super::reply;
 use super::transaction::Plan;
 use crate::rule::Limit;
+use crate::store::Request;
 use crate::store::redis::scripts::operation::Operation;
-use crate::store::{Request, Verdict};
 
 /// How many entries that have left all windows one admission removes, at least.
 const TRIM: u64 = 64;
+/// A set of so many entries is rid of all that have left at once.
+const SHORT: u64 = 256;
 
 /// The commands that read what [`LogState::of`] needs.
 pub(super) fn read(request: &Request<'_>, operation: Operation, commands: &mut Vec<Cmd>) {
@@ -169,23 +174,31 @@ impl<'a> LogState<'a> {
         if charge && self.request.cost() > 0 {
             let last = self.newest.map_or(0, |newest| newest.ticket).max(self.meta.unwrap_or_default().ticket);
             ticket = self.at.max(last + 1);
-            self.charge(ticket, writes);
-            (life, has_meta) = (u64::MAX, false);
+            has_meta = self.charge(ticket, writes);
+            life = u64::MAX;
         } else if blocks && self.is_refused() && blocked_for == 0 && self.request.block_us() > 0 {
             blocked_for = self.request.block_us();
             let last = self.newest.map_or(0, |newest| newest.time);
-            let counts = (last + self.request.horizon_us()).saturating_sub(self.now);
-            self.block(blocked_for, writes);
+            let counts = (last + self.request.horizon_us()).saturating_sub(self.now).min(self.request.horizon_us());
+            // Without a range, strikes are forgotten with their block.
+            self.block(blocked_for, 1, writes);
             writes.push(self.expire(blocked_for.max(counts)));
             (life, has_meta) = (u64::MAX, true);
         } else {
             self.mend_block(writes);
-            writes.extend(cut);
+            if let Some(cut) = cut {
+                writes.push(cut);
+                if !has_meta {
+                    self.note(Meta::default(), writes);
+                    has_meta = true;
+                }
+            }
         }
         OpenDecision { state: self, life, blocked_for, has_meta, ticket }
     }
 
-    fn charge(&self, ticket: u64, writes: &mut Vec<Cmd>) {
+    /// Says whether a meta member stays.
+    fn charge(&self, ticket: u64, writes: &mut Vec<Cmd>) -> bool {
         if self.logged == 0 && (self.newest.is_some() || self.meta.is_some()) {
             // All of it has expired.
             writes.push(self.command("UNLINK"));
@@ -195,11 +208,17 @@ impl<'a> LogState<'a> {
             add.arg(self.at).arg(member(ticket + offset));
         }
         writes.push(add);
-        if self.logged > 0 {
+        let newest = ticket + self.request.cost() - 1;
+        let is_behind = self.at > self.now;
+        if is_behind {
+            self.note(Meta { ticket: newest, ..Meta::default() }, writes);
+        } else if self.logged > 0 {
             writes.extend(self.without_meta());
+        }
+        if self.logged > 0 {
             // A bounded piece of work per call, yet never less than what was added.
             let mut remove;
-            if self.trims_all {
+            if self.trims_all && self.logged > SHORT {
                 remove = self.command("ZREMRANGEBYRANK");
                 remove.arg(0).arg(trim(&self.request) - 1);
             } else {
@@ -208,7 +227,21 @@ impl<'a> LogState<'a> {
             }
             writes.push(remove);
         }
-        writes.push(self.expire(self.request.horizon_us()));
+        let is_first = self.logged == 0 && self.request.cost() == 1;
+        writes.push(if is_behind || is_first {
+            self.expire(self.request.horizon_us())
+        } else {
+            self.expire_by_cell(newest)
+        });
+        is_behind
+    }
+
+    /// Lets the key live to the end of the cell after that of its newest ticket; a cell is as long
+    /// as the longest window. The scripts write that once in a cell: where two entries count and
+    /// the newest is of this cell, they take it for written.
+    fn expire_by_cell(&self, newest: u64) -> Cmd {
+        let cell = self.request.horizon_us().max(1);
+        self.expire((newest - newest % cell + 2 * cell).saturating_sub(self.now))
     }
 
     fn expire(&self, lasts: u64) -> Cmd {
@@ -231,16 +264,20 @@ impl<'a> LogState<'a> {
         }
     }
 
-    fn block(&self, block: u64, writes: &mut Vec<Cmd>) {
+    fn block(&self, block: u64, strikes: u64, writes: &mut Vec<Cmd>) {
         let ticket = self.meta.unwrap_or_default().ticket;
-        self.note(Meta { blocked_until: self.now + block, block, ticket }, writes);
+        self.note(Meta { blocked_until: self.now + block, block, ticket, strikes }, writes);
+    }
+
+    fn strikes(&self) -> u64 {
+        self.meta.unwrap_or_default().strikes
     }
 
     /// A block lasts no longer than it was given, also where the clock has stepped back.
     fn mend_block(&self, writes: &mut Vec<Cmd>) {
         let blocked_for = self.blocked_for();
         if self.meta.is_some_and(|meta| meta.blocked_until > self.now + blocked_for) {
-            self.block(blocked_for, writes);
+            self.block(blocked_for, self.strikes(), writes);
         }
     }
 
@@ -253,16 +290,19 @@ impl<'a> LogState<'a> {
             Operation::Block(duration) => {
                 let block = self.request.with_block(duration).block_us();
                 let left = u64::try_from(self.left_millis).unwrap_or(0);
-                self.block(block, &mut commands);
+                self.block(block, self.strikes(), &mut commands);
                 commands.push(self.expire(block.max(left.saturating_mul(1000).min(Limit::MAX_COUNT))));
                 true
             }
             Operation::Unblock if self.blocked_for() > 0 => {
-                match self.meta.map_or(0, |meta| meta.ticket) {
-                    0 => commands.extend(self.without_meta()),
-                    ticket => self.note(Meta { ticket, ..Meta::default() }, &mut commands),
+                let ticket = self.meta.unwrap_or_default().ticket;
+                if ticket > 0 || self.at > self.now {
+                    self.note(Meta { ticket, ..Meta::default() }, &mut commands);
+                    commands.push(self.expire(self.request.horizon_us()));
+                } else {
+                    commands.extend(self.without_meta());
+                    commands.extend(self.newest.map(|newest| self.expire_by_cell(newest.ticket)));
                 }
-                commands.push(self.expire(self.request.horizon_us()));
                 true
             }
             _ => false,
@@ -286,67 +326,5 @@ impl<'a> LogState<'a> {
             writes.push(remove);
         }
         counts
-    }
-}
-
-/// A decision that lacks only how much of each limit is used, which [`Self::counts`] asks in the
-/// same transaction.
-pub(super) struct OpenDecision<'a> {
-    state: LogState<'a>,
-    life: u64,
-    blocked_for: u64,
-    has_meta: bool,
-    ticket: u64,
-}
-
-impl OpenDecision<'_> {
-    /// Whether the counts are needed. Where a limit refuses a call of 1, nothing is left of it.
-    pub(super) fn is_open(&self) -> bool {
-        !self.state.is_refused() || self.state.request.cost() > 1
-    }
-
-    /// The commands whose replies [`verdict`](Self::verdict) takes, one for each limit.
-    pub(super) fn counts(&self, commands: &mut Vec<Cmd>) {
-        for limit in self.state.request.limits() {
-            let mut count = self.state.command("ZCOUNT");
-            count.arg(format!("({}", self.state.at.saturating_sub(limit.window_us()))).arg("+inf");
-            commands.push(count);
-        }
-    }
-
-    pub(super) fn verdict(&self, counts: &[Value]) -> Option<Verdict> {
-        let LogState { request, now, at, wait, newest, logged, .. } = &self.state;
-        let charged = self.ticket > 0;
-        let last = if charged { *at } else { newest.map_or(0, |newest| newest.time) };
-        let mut decisive: Option<(u64, u64, u64, usize)> = None;
-        for (index, (limit, &wait)) in request.limits().iter().zip(wait).enumerate() {
-            let live = match counts.get(index) {
-                _ if *logged == 0 && !charged => 0,
-                Some(count) => reply::count(count)?.saturating_sub(u64::from(self.has_meta)),
-                None => max(limit),
-            };
-            let left = max(limit).saturating_sub(live);
-            let reset = if live > 0 { (last + limit.window_us()).saturating_sub(*at) } else { 0 };
-            let worse = decisive.is_none_or(|(longest, least, ..)| wait > longest || wait == longest && left < least);
-            if worse {
-                decisive = Some((wait, left, reset.max(wait), index));
-            }
-        }
-        let (wait, left, reset, index) = decisive?;
-        let by_the_clock = |span: u64| if span == 0 { 0 } else { (span + at - now).min(self.life) };
-        let (retry, whole) = (by_the_clock(wait), by_the_clock(reset));
-        let verdict = Verdict {
-            allowed: wait == 0,
-            limit_index: index,
-            remaining: left,
-            retry_after_us: retry.max(self.blocked_for),
-            reset_after_us: whole.max(self.blocked_for),
-            ..Verdict::admitted()
-        };
-        Some(if self.blocked_for > 0 {
-            Verdict { allowed: false, ..verdict }.by_block_for(self.blocked_for)
-        } else {
-            verdict.with_ticket(self.ticket)
-        })
     }
 }

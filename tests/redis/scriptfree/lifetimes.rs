@@ -1,0 +1,100 @@
+//! A set lives for as long as an entry of it counts, and not much longer, whichever store has
+//! written it last.
+
+use std::time::{Duration, Instant};
+
+use ratelimit_runtime::clock::SystemClock;
+use ratelimit_runtime::store::Request;
+use ratelimit_runtime::{Algorithm, Limit, LogLayout, RedisMode, RedisStore, Store};
+
+use super::unique;
+use crate::support::clock::ServerClock;
+use crate::support::random::{Random, seed};
+use crate::support::redis::RedisServer;
+
+/// Above the second that a key lives at least by a client's clock.
+const WINDOW: Duration = Duration::from_millis(1_200);
+
+/// Some stores use one key in turn; the server's clock is set meanwhile, if it can be.
+async fn used_by(stores: &[RedisStore], server: &RedisServer, clock: Option<&ServerClock>) {
+    let (mut random, key) = (Random::new(seed()), unique("lifetime"));
+    let limits = [Limit::new(12, WINDOW)];
+    let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
+    let (mut tickets, mut admitted) = (Vec::new(), 0);
+    for step in 0..200 {
+        let which = usize::try_from(random.below(stores.len() as u64)).unwrap();
+        let store = &stores[which];
+        let asked = Instant::now();
+        let context = match random.below(16) {
+            0 => {
+                let ticket = tickets.pop().unwrap_or(1);
+                format!("refund: {}", store.refund(request, ticket).await.unwrap())
+            }
+            1 => {
+                store.block(request, WINDOW / 8).await.unwrap();
+                format!("unblock: {}", store.unblock(request).await.unwrap())
+            }
+            2 => format!("{:?}", store.acquire(request.with_block(WINDOW / 8)).await.unwrap()),
+            3 if clock.is_some() => {
+                clock.unwrap().set_ms(i64::try_from(random.below(1_600)).unwrap() - 800);
+                "the clock is set".to_owned()
+            }
+            _ => {
+                let cost = 1 + random.below(8) / 6;
+                let verdict = store.acquire(request.with_cost(cost)).await.unwrap();
+                let context = format!("step {step} by store {which}: {verdict:?}");
+                if verdict.allowed {
+                    admitted += 1;
+                    tickets.extend((cost == 1).then_some(verdict.ticket));
+                    let left = server.number(&["PTTL", &key]);
+                    let passed = i64::try_from(asked.elapsed().as_millis()).unwrap();
+                    let window = i64::try_from(WINDOW.as_millis()).unwrap();
+                    assert!(left + passed + 1 >= window, "{left} ms are left, {passed} after {context}");
+                }
+                context
+            }
+        };
+        let left = server.number(&["PTTL", &key]);
+        assert_ne!(left, -1, "{context}");
+        if !context.starts_with("step") && clock.is_some() {
+            // A clock that was set back is noticed by the next decision.
+            continue;
+        }
+        // A millisecond is the unit; a ticket ahead of its time may be of a later cell.
+        let most = 2 * i64::try_from(WINDOW.as_millis()).unwrap() + 2;
+        assert!(left <= most, "{left} ms are left after step {step} by store {which}: {context}");
+        if random.below(3) == 0 {
+            tokio::time::sleep(Duration::from_millis(random.below(160))).await;
+        }
+    }
+    assert!(admitted > 20, "{admitted}");
+}
+
+fn stores(server: &RedisServer) -> Vec<RedisStore> {
+    let store = |mode| RedisStore::new(&server.url()).unwrap().mode(mode).deny_cache(false);
+    vec![store(RedisMode::Transactions), store(RedisMode::ScriptsWith(LogLayout::Zset))]
+}
+
+#[tokio::test]
+async fn with_scripts_and_without() {
+    let server = RedisServer::start();
+    used_by(&stores(&server), &server, None).await;
+}
+
+#[tokio::test]
+async fn with_the_servers_clock_and_with_clients() {
+    let server = RedisServer::start();
+    let mut stores = stores(&server);
+    for mode in [RedisMode::Transactions, RedisMode::ScriptsWith(LogLayout::Zset)] {
+        let store = RedisStore::new(&server.url()).unwrap().mode(mode).deny_cache(false);
+        stores.push(store.with_clock(SystemClock));
+    }
+    used_by(&stores, &server, None).await;
+}
+
+#[tokio::test]
+async fn while_the_servers_clock_is_set() {
+    let Ok(clock) = ServerClock::new() else { return };
+    let server = clock.server(&[]);
+    used_by(&stores(&server), &server, Some(&clock)).await;
+}
