@@ -67,7 +67,8 @@ impl Clock for TokioClock {
         const HEAD_START: Duration = Duration::from_secs(1 << 32);
         let now = tokio::time::Instant::now();
         match now.checked_duration_since(self.anchor) {
-            Some(since) => HEAD_START + since,
+            // Not `+`, which would look twice at what is in bounds.
+            Some(since) => Duration::new(HEAD_START.as_secs() + since.as_secs(), since.subsec_nanos()),
             None => HEAD_START.saturating_sub(self.anchor.saturating_duration_since(now)),
         }
     }

@@ -13,6 +13,7 @@ pub use crate::engine::{CheckBuilder, Reservations};
 pub use crate::key::KeyBuilder;
 use crate::limiter::find;
 pub use crate::rule::{Algorithm, Limit, OnUnavailable, Rule};
+use crate::store::Lookup;
 pub use crate::{FromRateLimitError, Key, KeyPart, KeyWriter, RateLimitError, RateLimiter};
 
 impl CheckBuilder {
@@ -31,7 +32,7 @@ impl CheckBuilder {
 
     /// Decides the check by the limiter that the attribute names, or else by the one in force.
     #[inline]
-    fn decide(&mut self) -> Decided<()> {
+    fn decide(&mut self) -> Guard<()> {
         self.begin();
         match self.take_engine() {
             Some(named) => self.decide_by_named(&named),
@@ -40,21 +41,21 @@ impl CheckBuilder {
     }
 
     #[inline(never)]
-    fn decide_by_named(&mut self, engine: &Arc<Engine>) -> Decided<()> {
+    fn decide_by_named(&mut self, engine: &Arc<Engine>) -> Guard<()> {
         self.decide_by(engine)
     }
 
     #[inline]
-    fn decide_by(&mut self, engine: &Arc<Engine>) -> Decided<()> {
+    fn decide_by(&mut self, engine: &Arc<Engine>) -> Guard<()> {
         match self.plain_check(engine) {
-            Some(check) => engine::decide(engine, &check),
+            Some(check) => Guard::of(engine::decide(engine, &check)),
             None => self.decide_changed(engine),
         }
     }
 
     #[inline(never)]
-    fn decide_changed(&mut self, engine: &Arc<Engine>) -> Decided<()> {
-        self.with_check(engine, |check| engine::decide(engine, check))
+    fn decide_changed(&mut self, engine: &Arc<Engine>) -> Guard<()> {
+        Guard::of(self.with_check(engine, |check| engine::decide(engine, check)))
     }
 
     /// The check as a call that is decided with others.
@@ -86,16 +87,24 @@ impl<T> UnwindSafe for Guard<T> {}
 impl<T> RefUnwindSafe for Guard<T> {}
 
 impl<T> Guard<T> {
+    fn waiting(outcome: impl Future<Output = Result<T, RateLimitError>> + Send + 'static) -> Self {
+        Self(Repr::Waiting(Mutex::new(Box::pin(outcome))))
+    }
+}
+
+impl Guard<()> {
     #[inline]
-    fn ready(outcome: Result<T, RateLimitError>) -> Self {
-        match outcome {
-            Ok(admitted) => Self(Repr::Admitted(Some(admitted))),
-            Err(error) => Self(Repr::Refused(Some(error))),
+    fn of(decided: Decided<(), (OwnedCall, Lookup)>) -> Self {
+        match decided {
+            Decided::Admitted(()) => Self(Repr::Admitted(Some(()))),
+            Decided::Refused(error) => Self(Repr::Refused(Some(error))),
+            Decided::Later((call, lookup)) => Self::waiting_for(call, lookup),
         }
     }
 
-    fn waiting(outcome: impl Future<Output = Result<T, RateLimitError>> + Send + 'static) -> Self {
-        Self(Repr::Waiting(Mutex::new(Box::pin(outcome))))
+    #[inline(never)]
+    fn waiting_for(call: OwnedCall, lookup: Lookup) -> Self {
+        Self::waiting(async move { engine::finish(call.engine(), &call.check(), lookup).await.map(drop) })
     }
 }
 
@@ -124,21 +133,16 @@ impl<T> fmt::Debug for Guard<T> {
 }
 
 /// The guard of a function with one attribute.
-pub fn run(mut check: CheckBuilder) -> Guard<()> {
-    match check.decide() {
-        Decided::Now(outcome) => Guard::ready(outcome),
-        Decided::Later(call, lookup) => {
-            Guard::waiting(async move { engine::finish(call.engine(), &call.check(), lookup).await.map(drop) })
-        }
-    }
+pub fn run(check: &mut CheckBuilder) -> Guard<()> {
+    check.decide()
 }
 
 /// The guard of a function with several attributes, in written order; `None` where `when` was
 /// false.
 pub fn run_all<const N: usize>(checks: [Option<CheckBuilder>; N]) -> Guard<()> {
     let mut checks = checks.into_iter().flatten();
-    let Some(first) = checks.next() else { return Guard::ready(Ok(())) };
-    let Some(second) = checks.next() else { return run(first) };
+    let Some(mut first) = checks.next() else { return Guard(Repr::Admitted(Some(()))) };
+    let Some(second) = checks.next() else { return run(&mut first) };
     let group: Vec<OwnedCall> = [first, second].into_iter().chain(checks).map(CheckBuilder::into_call).collect();
     Guard::waiting(async move { engine::acquire_all(&group).await.map(drop) })
 }

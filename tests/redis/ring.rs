@@ -13,6 +13,7 @@ use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, LogLayout, MemoryStore, RedisMode, RedisStore, Store};
 use tokio::task::JoinSet;
 
+mod foreign;
 mod random_runs;
 
 const MINUTE: u64 = 60_000_000;

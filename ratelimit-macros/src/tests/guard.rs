@@ -14,7 +14,7 @@ fn the_guard_stands_before_the_untouched_body() {
         pub async fn f(email: &str, a: A) -> Result<(), E> {
             {
                 use ::ratelimit_runtime::__private as __ratelimit;
-                let __ratelimit_run = __ratelimit::run({
+                let __ratelimit_run = {
                     let __ratelimit_rule = {
                         struct __RatelimitHere;
                         static __RATELIMIT_RULE: __ratelimit::Rule =
@@ -28,8 +28,8 @@ fn the_guard_stands_before_the_untouched_body() {
                     __ratelimit::CheckBuilder::part(&mut __ratelimit_check, &email);
                     __ratelimit::CheckBuilder::text(&mut __ratelimit_check, ":");
                     __ratelimit::CheckBuilder::part(&mut __ratelimit_check, &a.0);
-                    __ratelimit_check
-                });
+                    __ratelimit::run(&mut __ratelimit_check)
+                };
                 if let ::core::result::Result::Err(__ratelimit_error) = __ratelimit_run.await {
                     return __ratelimit::refuse::<Result<(), E> >(__ratelimit_error);
                 }

@@ -54,7 +54,10 @@ fn what_is_asked_for_is_there() {
         (
             r#"window = "1s", max = 1, count = "all""#,
             "async fn f() -> R { body }",
-            vec!["__ratelimit::run({", "(__ratelimit_error);}}body}"],
+            vec![
+                "__ratelimit::run(&mut__ratelimit::CheckBuilder::new(__ratelimit_rule))",
+                "(__ratelimit_error);}}body}",
+            ],
         ),
     ] {
         let actual = expanded(arguments, function);

@@ -3,6 +3,7 @@
 //! check that has to be kept meanwhile.
 
 use std::cell::Cell;
+use std::convert::Infallible;
 use std::future::poll_fn;
 use std::slice;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use tokio::task::coop;
 
 use super::call::OwnedCall;
 use super::check::Check;
-use super::outcome::Admission;
+use super::outcome::{Admission, Decided};
 use super::shared::Engine;
 use super::time_limit::TimeLimit;
 use super::waiting;
@@ -20,55 +21,41 @@ use crate::decision::Decision;
 use crate::error::{RateLimitError, StoreError};
 use crate::store::{Lookup, Store as _};
 
-/// What becomes of a check.
-#[allow(clippy::large_enum_variant, reason = "a call by hand keeps it in its future, and allocates nothing")]
-pub(crate) enum Decided<T> {
-    /// It is over.
-    Now(Result<T, RateLimitError>),
-    /// It takes waiting, by [`finish`]. Nothing has been charged yet.
-    Later(OwnedCall, Lookup),
-}
-
 /// Decides a check, as far as that takes no waiting, and keeps it where it does.
 #[allow(clippy::inline_always, reason = "a call to it would cost more than what most checks need of it")]
 #[inline(always)]
-pub(crate) fn decide<T: Admission>(engine: &Arc<Engine>, check: &Check<'_>) -> Decided<T> {
+pub(crate) fn decide<T: Admission>(engine: &Arc<Engine>, check: &Check<'_>) -> Decided<T, (OwnedCall, Lookup)> {
     match decide_now(engine, check) {
-        Ok(outcome) => Decided::Now(outcome),
-        Err(lookup) => later(engine, check, lookup),
+        Decided::Admitted(admitted) => Decided::Admitted(admitted),
+        Decided::Refused(error) => Decided::Refused(error),
+        Decided::Later(lookup) => later(engine, check, lookup),
     }
 }
 
-/// The outcome of a check, as far as that takes no waiting.
-///
-/// # Errors
-///
-/// What was learned where it does, by [`finish`]. Nothing has been charged yet.
+/// Decides a check, as far as that takes no waiting.
 #[allow(clippy::inline_always, reason = "as that of `decide`")]
 #[inline(always)]
-pub(crate) fn decide_now<T: Admission>(
-    engine: &Engine,
-    check: &Check<'_>,
-) -> Result<Result<T, RateLimitError>, Lookup> {
+pub(crate) fn decide_now<T: Admission>(engine: &Engine, check: &Check<'_>) -> Decided<T, Lookup> {
     if check.may_queue() {
-        return Err(Lookup::default());
+        return Decided::Later(Lookup::default());
     }
     let request = check.as_request();
     if (!engine.can_be_asked(check, &request) || engine.fallback.is_in_use())
         && let Some(outcome) = outcome_before_asking(engine, check)
     {
-        return Ok(outcome);
+        return outcome.into();
     }
-    match engine.store.acquire_now(request)? {
-        Ok(verdict) => Ok(check.conclude_verdict(&verdict)),
-        Err(error) => Ok(outcome_without_store(engine, check, error)),
+    match engine.store.acquire_now(request) {
+        Ok(Ok(verdict)) => check.conclude_verdict(&verdict),
+        Ok(Err(error)) => outcome_without_store(engine, check, error).into(),
+        Err(lookup) => Decided::Later(lookup),
     }
 }
 
 /// Not in line, so that what a check that waits needs does not slow down one that does not.
 #[inline(never)]
-fn later<T>(engine: &Arc<Engine>, check: &Check<'_>, lookup: Lookup) -> Decided<T> {
-    Decided::Later(OwnedCall::new(Arc::clone(engine), check), lookup)
+fn later<T>(engine: &Arc<Engine>, check: &Check<'_>, lookup: Lookup) -> Decided<T, (OwnedCall, Lookup)> {
+    Decided::Later((OwnedCall::new(Arc::clone(engine), check), lookup))
 }
 
 /// The outcome of a check that the store is not asked for.
@@ -111,7 +98,11 @@ pub(crate) async fn finish(
     // What it knew of the store is given up before something else answers.
     drop(answer);
     let outcome = match verdict {
-        Ok(verdict) => check.conclude_verdict(&verdict),
+        Ok(verdict) => match check.conclude_verdict::<_, Infallible>(&verdict) {
+            Decided::Admitted(decision) => Ok(decision),
+            Decided::Refused(error) => Err(error),
+            Decided::Later(never) => match never {},
+        },
         Err(error) => outcome_without_store(engine, check, error),
     };
     cooperate(outcome).await

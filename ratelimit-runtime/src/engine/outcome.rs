@@ -8,6 +8,28 @@ use crate::observe;
 use crate::rule::Limit;
 use crate::store::Verdict;
 
+/// What becomes of a check.
+#[allow(clippy::large_enum_variant, reason = "a call by hand keeps it in its future, and allocates nothing")]
+pub(crate) enum Decided<T, W> {
+    /// The call may go on.
+    Admitted(T),
+    /// It may not: it is refused, or the check failed.
+    Refused(RateLimitError),
+    /// It takes waiting, by [`finish`](super::finish), which needs this. Nothing has been charged
+    /// yet.
+    Later(W),
+}
+
+impl<T, W> From<Result<T, RateLimitError>> for Decided<T, W> {
+    #[inline]
+    fn from(outcome: Result<T, RateLimitError>) -> Self {
+        match outcome {
+            Ok(admitted) => Self::Admitted(admitted),
+            Err(error) => Self::Refused(error),
+        }
+    }
+}
+
 /// What a caller gets of an admission. A decision is made only for those who look at it.
 pub(crate) trait Admission {
     fn of(decision: impl FnOnce() -> Decision) -> Self;
@@ -29,16 +51,16 @@ impl Check<'_> {
     /// The outcome of a check that the store has decided.
     #[allow(clippy::inline_always, reason = "as that of `decide`")]
     #[inline(always)]
-    pub(super) fn conclude_verdict<T: Admission>(&self, verdict: &Verdict) -> Result<T, RateLimitError> {
+    pub(super) fn conclude_verdict<T: Admission, W>(&self, verdict: &Verdict) -> Decided<T, W> {
         if observe::listens(verdict.allowed, self.shadow) {
-            return self.conclude(Ok(self.decision(verdict)));
+            return self.conclude(Ok(self.decision(verdict))).into();
         }
         // Most often only counted; without the feature `metrics` not even that.
         observe::count(|| self.decision(verdict), self.shadow);
         if verdict.allowed || self.shadow {
-            Ok(T::of(|| self.decision(verdict)))
+            Decided::Admitted(T::of(|| self.decision(verdict)))
         } else {
-            Err(RateLimitError::Exceeded(self.decision(verdict)))
+            Decided::Refused(RateLimitError::Exceeded(self.decision(verdict)))
         }
     }
 

@@ -123,23 +123,23 @@ impl RateLimiter {
     /// Every [`RateLimitError`]. A refused call is charged nothing.
     pub async fn acquire(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
         let mut whole = KeyBuf::new();
-        let outcome = match engine::plain_check_by_hand(rule, &self.engine, key, &mut whole) {
+        let refused = match engine::plain_check_by_hand(rule, &self.engine, key, &mut whole) {
             // Not kept, but borrowed while it waits.
             Some(check) => match engine::decide_now(&self.engine, &check) {
-                Ok(outcome) => outcome,
-                Err(lookup) => return engine::finish(&self.engine, &check, lookup).await,
+                Decided::Admitted(decision) => return Ok(decision),
+                Decided::Refused(error) => error,
+                Decided::Later(lookup) => return engine::finish(&self.engine, &check, lookup).await,
             },
             None => {
                 match engine::with_check_by_hand(rule, &self.engine, key, |check| engine::decide(&self.engine, check)) {
-                    Decided::Now(outcome) => outcome,
-                    Decided::Later(call, lookup) => return engine::finish(&self.engine, &call.check(), lookup).await,
+                    Decided::Admitted(decision) => return Ok(decision),
+                    Decided::Refused(error) => error,
+                    Decided::Later((call, lookup)) => return engine::finish(&self.engine, &call.check(), lookup).await,
                 }
             }
         };
-        if outcome.is_err() {
-            poll_fn(engine::poll_cooperative).await;
-        }
-        outcome
+        poll_fn(engine::poll_cooperative).await;
+        Err(refused)
     }
 
     /// Decides as [`acquire`](Self::acquire) would, without charging, waiting or blocking: the

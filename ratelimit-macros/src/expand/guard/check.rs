@@ -21,7 +21,7 @@ use crate::plan::check::Check;
 /// An expression: the check, or `None` where `when` is false.
 pub(crate) fn optional(check: &Check, context: &Context) -> TokenStream {
     let mixed = Span::mixed_site();
-    let made = expand(check, context);
+    let made = expand(check, context, |made| made);
     let Some(when) = &check.call.when else {
         return quote_spanned!(mixed=> ::core::option::Option::Some(#made));
     };
@@ -38,9 +38,10 @@ pub(crate) fn optional(check: &Check, context: &Context) -> TokenStream {
     }
 }
 
-/// An expression: the check, which borrows nothing. User expressions stand in the order in which
-/// they are documented to run: limiter, max, cost, shadow, key.
-pub(crate) fn expand(check: &Check, context: &Context) -> TokenStream {
+/// An expression: what `with` makes of the check, which borrows nothing, and which is not moved
+/// before it is handed over. User expressions stand in the order in which they are documented to
+/// run: limiter, max, cost, shadow, key.
+pub(crate) fn expand(check: &Check, context: &Context, with: impl FnOnce(TokenStream) -> TokenStream) -> TokenStream {
     let Check { rule, max, reserves, call: Call { when: _, limiter, cost, shadow, key } } = check;
     let mixed = Span::mixed_site();
     let runtime = &context.runtime;
@@ -81,14 +82,16 @@ pub(crate) fn expand(check: &Check, context: &Context) -> TokenStream {
         }
     }
     if steps.is_empty() {
-        return quote_spanned!(mixed=> { let __ratelimit_rule = #rule; #new });
+        let made = with(new);
+        return quote_spanned!(mixed=> { let __ratelimit_rule = #rule; #made });
     }
+    let made = with(quote_spanned!(mixed=> __ratelimit_check));
     quote_spanned! {mixed=>
         {
             let __ratelimit_rule = #rule;
             let mut __ratelimit_check = #new;
             #(#steps)*
-            __ratelimit_check
+            #made
         }
     }
 }

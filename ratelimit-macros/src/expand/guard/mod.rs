@@ -15,8 +15,8 @@ use crate::plan::check::Check;
 pub(crate) fn one(only: &Check, refusal: Option<&TokenStream>, context: &Context) -> TokenStream {
     let mixed = Span::mixed_site();
     let run = context.runtime.run(mixed);
-    let check = check::expand(only, context);
-    awaited(&quote_spanned!(mixed=> #run(#check)), refusal, context)
+    let run = check::expand(only, context, |check| quote_spanned!(mixed=> #run(&mut #check)));
+    awaited(&run, refusal, context)
 }
 
 /// Several checks, each of which `when` may leave out.

@@ -1,11 +1,13 @@
 //! Algorithms that keep a few numbers per limit: what they have in common.
 
 pub(super) mod arithmetic;
+mod per_limit;
 pub(super) mod refund;
 mod reservations;
 
 use smallvec::SmallVec;
 
+use self::per_limit::PerLimit;
 use self::reservations::ReservedCost;
 use super::demand::Demand;
 use super::state::AlgorithmState;
@@ -57,20 +59,15 @@ pub(crate) trait Counter: Copy + Default {
 }
 
 /// The numbers of all limits, in their order, and what is reserved.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Counters<C> {
-    each: SmallVec<[C; 1]>,
+    each: PerLimit<C>,
     /// The time of the newest charge.
     charged: u64,
     /// The first ticket that can be refunded: charges before were made at another rate.
     first: u64,
-    reservations: ReservedCost,
-}
-
-impl<C> Default for Counters<C> {
-    fn default() -> Self {
-        Self { each: SmallVec::new(), charged: 0, first: 0, reservations: ReservedCost::default() }
-    }
+    /// Most keys have none.
+    reservations: Option<Box<ReservedCost>>,
 }
 
 /// How long a reservation counts at least. What is forgotten has not drained, so this is never less
@@ -84,7 +81,7 @@ impl<C: Counter> Counters<C> {
     /// The numbers of one limit at `now`.
     #[inline]
     fn brought_to(&self, index: usize, limit: &Limit, now: u64) -> C {
-        self.each.get(index).copied().unwrap_or_default().at(limit, now)
+        self.each.get(index).at(limit, now)
     }
 
     fn brought<'a>(&'a self, limits: &'a [Limit], now: u64) -> impl Iterator<Item = (&'a Limit, C)> {
@@ -105,7 +102,7 @@ impl<C: Counter> Counters<C> {
         demand: &'a Demand<'_>,
         now: u64,
     ) -> impl Iterator<Item = LimitStatus> + 'a {
-        let reserved = self.reservations(demand, now).open();
+        let reserved = self.reserved(demand, now).open();
         self.brought(demand.limits, now).map(move |(limit, counter)| {
             let mut status = counter.status(limit, demand.cost, now);
             if reserved > 0 {
@@ -119,41 +116,40 @@ impl<C: Counter> Counters<C> {
         })
     }
 
-    /// Most keys have none, and a span takes a division.
-    #[inline]
-    fn reservations(&self, demand: &Demand<'_>, now: u64) -> ReservedCost {
-        if self.reservations.open() == 0 {
-            return ReservedCost::default();
-        }
-        self.reservations.at(now, span(demand))
+    /// What is reserved at `now`.
+    fn reserved(&self, demand: &Demand<'_>, now: u64) -> ReservedCost {
+        // A span takes a division.
+        self.reservations.as_ref().map_or_else(ReservedCost::default, |reserved| reserved.at(now, span(demand)))
     }
 
     /// Brings everything to `now` and keeps it.
-    fn keep(&mut self, demand: &Demand<'_>, reservations: ReservedCost, now: u64, change: impl Fn(&mut C, &Limit)) {
-        self.reservations = reservations;
+    fn keep(&mut self, demand: &Demand<'_>, reserved: ReservedCost, now: u64, change: impl Fn(&mut C, &Limit)) {
+        self.keep_reserved(reserved);
         self.change(demand, now, change);
+    }
+
+    fn keep_reserved(&mut self, reserved: ReservedCost) {
+        self.reservations = (reserved.open() > 0).then(|| Box::new(reserved));
     }
 
     /// Brings the numbers to `now` and changes them.
     #[inline]
     fn change(&mut self, demand: &Demand<'_>, now: u64, change: impl Fn(&mut C, &Limit)) {
-        if let ([limit], [counter]) = (demand.limits, self.each.as_mut_slice()) {
-            if counter.is_at_another_rate(limit) {
-                self.first = self.charged + 1;
-            }
+        let change = |counter: &mut C, limit| {
+            let is_at_another_rate = counter.is_at_another_rate(limit);
             *counter = counter.at(limit, now);
             change(counter, limit);
-            return;
-        }
-        if self.each.len() != demand.limits.len() {
-            self.each.resize(demand.limits.len(), C::default());
-        }
-        for (counter, limit) in self.each.iter_mut().zip(demand.limits) {
-            if counter.is_at_another_rate(limit) {
-                self.first = self.charged + 1;
+            is_at_another_rate
+        };
+        let is_any_at_another_rate = match demand.limits {
+            [limit] => change(&mut self.each.first, limit),
+            limits => {
+                let each = self.each.iter_mut(limits.len()).zip(limits);
+                each.fold(false, |any, (counter, limit)| change(counter, limit) | any)
             }
-            *counter = counter.at(limit, now);
-            change(counter, limit);
+        };
+        if is_any_at_another_rate {
+            self.first = self.charged + 1;
         }
     }
 }
@@ -164,12 +160,12 @@ impl<C: Counter> AlgorithmState for Counters<C> {
 
     #[inline]
     fn standing(&mut self, demand: &Demand<'_>, now: u64) -> Standing {
-        if self.reservations.open() > 0 {
+        if self.reservations.is_some() {
             return self.standing_behind_reservations(demand, now);
         }
         match demand.limits {
             [limit] => {
-                let status = self.brought_to(0, limit, now).status(limit, demand.cost, now);
+                let status = self.each.first.at(limit, now).status(limit, demand.cost, now);
                 Standing { limit: 0, status, exceeded: status.exceeded }
             }
             limits => {
@@ -188,13 +184,13 @@ impl<C: Counter> AlgorithmState for Counters<C> {
 
     #[cold]
     fn reserves(&self, demand: &Demand<'_>, now: u64) -> bool {
-        self.reservations(demand, now).open() > 0
+        self.reserved(demand, now).open() > 0
     }
 
     #[allow(clippy::inline_always, reason = "a call to it would cost as much as what it does for one limit")]
     #[inline(always)]
     fn reset(&self, demand: &Demand<'_>, limit: usize, now: u64) -> u64 {
-        let reserved = self.reservations(demand, now).open();
+        let reserved = self.reserved(demand, now).open();
         let Some((limit, mut counter)) = demand.limits.get(limit).map(|of| (of, self.brought_to(limit, of, now)))
         else {
             return 0;
@@ -208,8 +204,8 @@ impl<C: Counter> AlgorithmState for Counters<C> {
 
     #[inline]
     fn charge(&mut self, demand: &Demand<'_>, now: u64) -> u64 {
-        if self.reservations.open() > 0 {
-            self.reservations = self.reservations(demand, now);
+        if self.reservations.is_some() {
+            self.keep_reserved(self.reserved(demand, now));
         }
         self.change(demand, now, |counter, limit| counter.charge(limit, demand.cost, now));
         self.charged = now;
@@ -217,59 +213,65 @@ impl<C: Counter> AlgorithmState for Counters<C> {
     }
 
     fn reserve(&mut self, demand: &Demand<'_>, now: u64) -> u64 {
-        let mut reservations = self.reservations(demand, now);
-        reservations.add(demand.cost, now, span(demand));
-        self.keep(demand, reservations, now, |_, _| {});
+        let mut reserved = self.reserved(demand, now);
+        reserved.add(demand.cost, now, span(demand));
+        self.keep(demand, reserved, now, |_, _| {});
         now
     }
 
     #[inline]
     fn life(&self, demand: &Demand<'_>, now: u64) -> u64 {
-        let own = demand.limits.iter().zip(&self.each).map(|(limit, counter)| counter.life(limit, now)).max();
-        let reserved = if self.reservations.open() == 0 { 0 } else { self.reservations.life(now) };
-        own.unwrap_or(0).max(reserved)
+        let own = match demand.limits {
+            [limit] => self.each.first.life(limit, now),
+            limits => {
+                let lives = limits.iter().zip(self.each.iter()).map(|(limit, counter)| counter.life(limit, now));
+                lives.max().unwrap_or(0)
+            }
+        };
+        let reserved = self.reservations.as_ref().map_or(0, |reserved| reserved.life(now));
+        own.max(reserved)
     }
 
     #[inline]
     fn life_and_reset(&self, demand: &Demand<'_>, limit: usize, now: u64) -> (u64, u64) {
         let life = self.life(demand, now);
-        let is_reset = demand.limits.len() == 1 && self.reservations.open() == 0;
+        let is_reset = demand.limits.len() == 1 && self.reservations.is_none();
         (life, if is_reset { life } else { self.reset(demand, limit, now) })
     }
 
     fn refund(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {
-        let mut limits = demand.limits.iter().zip(&self.each);
-        if ticket < self.first || limits.any(|(limit, counter)| counter.is_at_another_rate(limit)) {
+        let is_at_another_rate =
+            demand.limits.iter().zip(self.each.iter()).any(|(limit, counter)| counter.is_at_another_rate(limit));
+        if is_at_another_rate || ticket < self.first {
             return false;
         }
-        let mut any = false;
-        let refunded = self.brought(demand.limits, now).map(|(limit, mut counter)| {
+        let (mut any, mut refunded) = (false, self.each.clone());
+        for (counter, limit) in refunded.iter_mut(demand.limits.len()).zip(demand.limits) {
+            *counter = counter.at(limit, now);
             any |= counter.refund(limit, demand.cost, ticket, self.charged, now);
-            counter
-        });
-        let refunded = refunded.collect();
+        }
         if any {
-            self.reservations = self.reservations(demand, now);
+            self.keep_reserved(self.reserved(demand, now));
             self.each = refunded;
         }
         any
     }
 
     fn commit(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {
-        let mut reservations = self.reservations(demand, now);
-        let there = reservations.take(demand.cost, ticket);
+        let mut reserved = self.reserved(demand, now);
+        let there = reserved.take(demand.cost, ticket);
         if there {
-            self.keep(demand, reservations, now, |counter, limit| counter.charge(limit, demand.cost, now));
+            self.keep(demand, reserved, now, |counter, limit| counter.charge(limit, demand.cost, now));
             self.charged = now;
         }
         there
     }
 
     fn release(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {
-        let mut reservations = self.reservations(demand, now);
-        let there = reservations.take(demand.cost, ticket);
+        let mut reserved = self.reserved(demand, now);
+        let there = reserved.take(demand.cost, ticket);
         if there {
-            self.keep(demand, reservations, now, |_, _| {});
+            self.keep(demand, reserved, now, |_, _| {});
         }
         there
     }

@@ -33,7 +33,7 @@ pub(crate) struct Log {
     total: Sums,
     /// One per limit, in the order of the limits; none for a single limit, which sees all of the
     /// log.
-    views: SmallVec<[View; 2]>,
+    views: Vec<View>,
     /// The newest ticket. It outlives its entry, so that a ticket of something refunded never names
     /// something else.
     ticket: u64,

@@ -46,8 +46,17 @@ macro_rules! with {
 }
 
 impl Bucket {
+    #[allow(clippy::inline_always, reason = "it is what a store does")]
+    #[inline(always)]
     pub(super) fn acquire(&mut self, request: &Request<'_>, now: u64) -> Verdict {
         with!(self, kept => kept.acquire(request, now))
+    }
+
+    /// [`acquire`](Self::acquire) of a bucket that is not a known key's, out of line.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn acquire_first(&mut self, request: &Request<'_>, now: u64) -> Verdict {
+        self.acquire(request, now)
     }
 
     /// What [`acquire`](Self::acquire) would say.

@@ -20,7 +20,7 @@ pub(super) struct Kept<S> {
     /// The first ticket of this state: what has an earlier one is gone, with the state before.
     first_ticket: u64,
     /// Of a state that was copied from a shared one.
-    copied: Option<Copied>,
+    copied: Option<Box<Copied>>,
 }
 
 /// What is known of a copied state, apart from what strangers used.
@@ -69,7 +69,7 @@ impl<S: AlgorithmState> Kept<S> {
             expires_at: self.expires_at,
             block: Block::default(),
             first_ticket,
-            copied: Some(Copied { until: self.expires_at, own: 0 }),
+            copied: Some(Box::new(Copied { until: self.expires_at, own: 0 })),
         }
     }
 
@@ -156,7 +156,7 @@ impl<S: AlgorithmState> Kept<S> {
         work: impl FnOnce(&mut S, u64) -> bool,
     ) -> bool {
         let Time { at, is_live, .. } = self.advance(request, now);
-        let own = self.copied.map_or(u64::MAX, |copied| copied.own);
+        let own = self.copied.as_ref().map_or(u64::MAX, |copied| copied.own);
         let there = is_live && ticket >= self.first_ticket && request.cost() <= own;
         let done = there && work(&mut self.state, at);
         if let Some(copied) = self.copied.as_mut().filter(|_| done) {
@@ -249,7 +249,7 @@ impl<S: AlgorithmState> Kept<S> {
         if !self.is_live(now) {
             return Time { now, at: now, is_live: false };
         }
-        if self.copied.is_some_and(|copied| now >= copied.until) {
+        if self.copied.as_ref().is_some_and(|copied| now >= copied.until) {
             self.copied = None;
         }
         if now < self.newest {

@@ -27,7 +27,8 @@ impl Keyed {
         Self { hash, rule, key: request.key().into(), first, others: others.into(), bucket }
     }
 
-    #[inline]
+    #[allow(clippy::inline_always, reason = "it is what a store does")]
+    #[inline(always)]
     pub(super) fn acquire(&mut self, request: &Request<'_>, now: u64) -> Verdict {
         if let [limit] = request.limits() {
             self.first = Some(*limit);

@@ -105,21 +105,34 @@ impl MemoryStore {
         index
     }
 
-    /// Runs `work` on the key's shard, under its lock. The clock is read under the lock too, so
-    /// that calls on one key see times in the order in which they are decided.
-    #[inline]
-    fn with<T>(&self, request: &Request<'_>, work: impl FnOnce(&mut Shard, u64, u64) -> T) -> T {
+    /// Locks the key's shard. The clock is read under the lock too, so that calls on one key see
+    /// times in the order in which they are decided.
+    #[allow(clippy::inline_always, reason = "every decision begins with it")]
+    #[inline(always)]
+    fn locked(&self, request: &Request<'_>) -> Locked<'_> {
         let hash = self.hash(request.key());
         #[allow(clippy::indexing_slicing, reason = "there is at least one shard, and the index is below their number")]
-        let mut shard = lock(&self.shards[self.shard_index(hash)]);
-        let now = self.now();
-        work(&mut shard, hash, now)
+        let shard = lock(&self.shards[self.shard_index(hash)]);
+        Locked { shard, hash, now: self.now() }
     }
 
-    #[inline]
     fn decide(&self, request: &Request<'_>) -> Verdict {
-        self.with(request, |shard, hash, now| shard.acquire(request, hash, now))
+        let Locked { mut shard, hash, now } = self.locked(request);
+        shard.acquire(request, hash, now)
     }
+
+    /// Runs `work` on the key's shard, under its lock.
+    fn with<T>(&self, request: &Request<'_>, work: impl FnOnce(&mut Shard, u64, u64) -> T) -> T {
+        let Locked { mut shard, hash, now } = self.locked(request);
+        work(&mut shard, hash, now)
+    }
+}
+
+/// The shard of a key, its hash, and the time.
+struct Locked<'a> {
+    shard: MutexGuard<'a, Shard>,
+    hash: u64,
+    now: u64,
 }
 
 impl Store for MemoryStore {
@@ -128,7 +141,9 @@ impl Store for MemoryStore {
     }
 
     fn acquire_now(&self, request: Request<'_>) -> Result<Result<Verdict, StoreError>, Lookup> {
-        Ok(Ok(self.decide(&request)))
+        // In line: a call to anything here would cost more than what is around it.
+        let Locked { mut shard, hash, now } = self.locked(&request);
+        Ok(Ok(shard.acquire_in_line(&request, hash, now)))
     }
 
     fn decides_together(&self, _: &[Request<'_>]) -> bool {

@@ -53,9 +53,13 @@ impl Shard {
         self.table.len() + self.overflow.len()
     }
 
+    pub(super) fn acquire(&mut self, request: &Request<'_>, hash: u64, now: u64) -> Verdict {
+        self.acquire_in_line(request, hash, now)
+    }
+
     #[allow(clippy::inline_always, reason = "it is what a store does")]
     #[inline(always)]
-    pub(super) fn acquire(&mut self, request: &Request<'_>, hash: u64, now: u64) -> Verdict {
+    pub(super) fn acquire_in_line(&mut self, request: &Request<'_>, hash: u64, now: u64) -> Verdict {
         match self.find(request, hash) {
             Some(keyed) => keyed.acquire(request, now),
             None => self.acquire_as_newcomer(request, hash, now),
@@ -72,10 +76,10 @@ impl Shard {
                 .overflow
                 .entry(shared)
                 .or_insert_with(|| Bucket::new(request.algorithm()))
-                .acquire(&request, now);
+                .acquire_first(&request, now);
         };
         let mut bucket = self.newcomer(request, hash, now);
-        let verdict = bucket.acquire(request, now);
+        let verdict = bucket.acquire_first(request, now);
         // A newcomer that is refused is answered alike the next time, and takes no room.
         if !bucket.is_void(now) && (verdict.ticket != 0 || verdict.blocked) {
             self.insert(request, hash, bucket, place);

@@ -20,23 +20,27 @@ local function ring_span(log, start, size, first, count, of, lower, gap)
   return bytes
 end
 
--- The sum of the block of slots that ends before `place`, from what it holds.
-local function ring_sum(log, place)
-  local slot = log.slot
-  local first = log.start + (place - BLOCK) * slot.size
-  local bytes = call('GETRANGE', log.key, first, first + BLOCK * slot.size - 1)
-  local before, size = string.rep('x', slot.before_cost), slot.size - slot.before_cost
-  local costs = { struct.unpack('<' .. string.rep(before .. 'I' .. size, BLOCK), bytes) }
-  local cost, reserved = 0, 0
-  for i = 1, BLOCK do
-    local its = costs[i]
-    if its >= slot.reserved then
-      its = its - slot.reserved
+-- The sums of a block, from its slots: `bytes` from `at` on.
+local function ring_sum(slot, bytes, at)
+  -- As few numbers as a slot can be read in: of a narrow one, the last four bytes are a byte of
+  -- something else and the cost.
+  local format, count, scale = 'dI4', 2, 256
+  if slot == WIDE then
+    format, count, scale = 'I7I7I7', 3, 1
+  end
+  local numbers = { struct.unpack('<' .. string.rep(format, BLOCK), bytes, at) }
+  local cost, reserved, mark = 0, 0, slot.reserved
+  for i = count, count * BLOCK, count do
+    local its = numbers[i]
+    its = (its - its % scale) / scale
+    if its >= mark then
+      its = its - mark
       reserved = reserved + its
     end
     cost = cost + its
   end
-  return cost, reserved
+  local ticket, lead = struct.unpack(slot.format, bytes, at + (BLOCK - 1) * slot.size)
+  return struct.pack(SUMS.format, ticket - lead, cost, reserved)
 end
 
 -- Writes a log that is short anew, with other room: half as many slots again as it needs, or `most`
@@ -72,6 +76,11 @@ local function ring_rewrite(log, form, most, lasts)
     if has_sums then
       local blocks = math.floor((offset + log.n) / BLOCK)
       sums = ring_span(log, ring_sums(log, 0), SUMS.size, first / BLOCK, blocks, log.cap / BLOCK, lower / BLOCK, gap / BLOCK)
+    end
+    if cap > LARGE and not has_sums then
+      for block = 0, math.floor(log.n / BLOCK) - 1 do
+        sums = sums .. ring_sum(log.slot, slots, block * BLOCK * log.slot.size + 1)
+      end
     end
     log.head = offset
     return cap, slots, sums
@@ -111,9 +120,9 @@ local function ring_rewrite(log, form, most, lasts)
     return cap, table.concat(slots), cap > LARGE and table.concat(sums) or ''
   end
 
-  local has_new_sums = log.cap <= LARGE and capacity(log.n + 1) > LARGE
   local cap, slots, sums
-  if form ~= log.slot or has_new_sums or log.n <= LARGE and log.refunds * 2 >= log.n then
+  local has_new_sums = log.cap <= LARGE and capacity(log.n + 1) > LARGE
+  if form ~= log.slot or log.n <= LARGE and log.refunds * (has_new_sums and log.n or 2) >= log.n then
     cap, slots, sums = sweep()
   else
     cap, slots, sums = moved()
@@ -188,7 +197,9 @@ local function ring_append(log, at, cost, reserved, most, longest, gone)
   call('SETRANGE', log.key, log.start + place * log.slot.size, ring_slot(log.slot, at, ticket, cost, reserved > 0))
   place = place + 1
   if log.cap > LARGE and place % BLOCK == 0 then
-    call('SETRANGE', log.key, ring_sums(log, place / BLOCK - 1), struct.pack(SUMS.format, at, ring_sum(log, place)))
+    local first = log.start + (place - BLOCK) * log.slot.size
+    local block = call('GETRANGE', log.key, first, first + BLOCK * log.slot.size - 1)
+    call('SETRANGE', log.key, ring_sums(log, place / BLOCK - 1), ring_sum(log.slot, block, 1))
   end
   ring_keep(log)
   -- Only a script's first write is refused for lack of memory, and this one never is.
