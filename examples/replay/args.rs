@@ -11,8 +11,10 @@ use crate::time::Unit;
 /// would have refused.
 ///
 /// The log holds one request a line, with its time, its key (what requests are counted by: a user,
-/// an address) and, where requests differ in weight, its cost. Every rule sees the whole log, on a
-/// clock that moves as the log says. Requests that are refused are not tried again.
+/// an address) and, where requests differ in weight, its cost, as it was estimated and as it was.
+/// What was admitted and did cost more is a debt, which later requests wait for. Every rule sees
+/// the whole log, on a clock that moves as the log says. Requests that are refused are not tried
+/// again.
 #[derive(Parser)]
 #[command(name = "replay", after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Args {
@@ -63,6 +65,10 @@ pub(crate) struct Input {
     /// The field with the cost; a request without one costs 1
     #[arg(long, value_name = "NAME", default_value = "cost")]
     pub(crate) cost_field: String,
+
+    /// The field with what a request did cost; where there is one, its cost is the estimate
+    #[arg(long, value_name = "NAME", default_value = "actual_cost")]
+    pub(crate) actual_cost_field: String,
 
     /// What a time that is a number counts; unless given, its size tells, as it does for all
     /// moments from 1973 to 5138

@@ -56,8 +56,13 @@ impl Candidate {
             if rule.cost() != request.cost {
                 rule = RULE.with_cost(request.cost);
             }
-            match limiter.acquire(&rule, &Key::of(&*log.keys()[request.key])).await {
-                Ok(_) => continue,
+            let key = Key::of(&*log.keys()[request.key]);
+            let admitted = match request.actual_cost {
+                None => limiter.acquire(&rule, &key).await.map(drop),
+                Some(cost) => limiter.reserve(&rule, &key).await.map(|reservation| reservation.commit(cost)),
+            };
+            match admitted {
+                Ok(()) => continue,
                 Err(RateLimitError::Exceeded(decision)) => {
                     outcome.longest_wait = outcome.longest_wait.max(decision.retry_after().unwrap_or_default());
                 }

@@ -19,12 +19,14 @@ pub(crate) struct Request {
     /// Its place among the keys.
     pub(crate) key: usize,
     pub(crate) cost: u64,
+    /// What it did cost, where that is another number: `cost` is the estimate then.
+    pub(crate) actual_cost: Option<u64>,
 }
 
 impl Log {
-    pub(crate) fn push(&mut self, at: u64, key: &str, cost: u64) {
+    pub(crate) fn push(&mut self, at: u64, key: &str, cost: u64, actual_cost: Option<u64>) {
         let key = self.keys.get_index_of(key).unwrap_or_else(|| self.keys.insert_full(key.into()).0);
-        self.requests.push(Request { at, key, cost });
+        self.requests.push(Request { at, key, cost, actual_cost });
     }
 
     /// Puts them in order. Servers write a request down when it is done, or write to several files:

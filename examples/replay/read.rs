@@ -102,6 +102,7 @@ struct Fields<'a> {
     time: Cow<'a, str>,
     key: Cow<'a, str>,
     cost: Option<Cow<'a, str>>,
+    actual_cost: Option<Cow<'a, str>>,
 }
 
 impl<'a> Fields<'a> {
@@ -113,7 +114,12 @@ impl<'a> Fields<'a> {
             Some(_) => Err(format!("`{name}` is neither text nor a number")),
         };
         let needed = |name: &str| text(name)?.ok_or_else(|| format!("it has no `{name}`"));
-        Ok(Self { time: needed(&input.time_field)?, key: needed(&input.key_field)?, cost: text(&input.cost_field)? })
+        Ok(Self {
+            time: needed(&input.time_field)?,
+            key: needed(&input.key_field)?,
+            cost: text(&input.cost_field)?,
+            actual_cost: text(&input.actual_cost_field)?,
+        })
     }
 
     fn push_to(self, log: &mut Log, input: &Input) -> Result<(), String> {
@@ -121,11 +127,10 @@ impl<'a> Fields<'a> {
         if self.key.is_empty() {
             return Err("the key is empty".to_owned());
         }
-        let cost = match self.cost.as_deref() {
-            None | Some("") => 1,
-            Some(cost) => cost.parse().map_err(|_| format!("the cost `{cost}` is not a whole number"))?,
-        };
-        log.push(at, &self.key, cost);
+        let number = |text: &str| text.parse().map_err(|_| format!("the cost `{text}` is not a whole number"));
+        let given =
+            |cost: Option<Cow<'_, str>>| cost.filter(|cost| !cost.is_empty()).map(|cost| number(&cost)).transpose();
+        log.push(at, &self.key, given(self.cost)?.unwrap_or(1), given(self.actual_cost)?);
         Ok(())
     }
 }
@@ -135,6 +140,7 @@ struct Columns {
     time: usize,
     key: usize,
     cost: Option<usize>,
+    actual_cost: Option<usize>,
     /// Whether the first line says so, and is no request.
     in_header: bool,
 }
@@ -145,10 +151,11 @@ impl Columns {
         if let Some(time) = place(&input.time_field) {
             let key =
                 place(&input.key_field).ok_or_else(|| format!("the header has no column `{}`", input.key_field))?;
-            return Ok(Self { time, key, cost: place(&input.cost_field), in_header: true });
+            let (cost, actual_cost) = (place(&input.cost_field), place(&input.actual_cost_field));
+            return Ok(Self { time, key, cost, actual_cost, in_header: true });
         }
         match first.get(0).map(|time| time::micros(time, input.time_unit)) {
-            Some(Ok(_)) => Ok(Self { time: 0, key: 1, cost: Some(2), in_header: false }),
+            Some(Ok(_)) => Ok(Self { time: 0, key: 1, cost: Some(2), actual_cost: None, in_header: false }),
             _ => Err(format!("it is no header with a column `{}`, nor does it begin with a time", input.time_field)),
         }
     }
@@ -156,7 +163,9 @@ impl Columns {
     fn fields<'a>(&self, record: &'a StringRecord) -> Result<Fields<'a>, String> {
         let text = |column| record.get(column).map(Cow::Borrowed);
         match (text(self.time), text(self.key)) {
-            (Some(time), Some(key)) => Ok(Fields { time, key, cost: self.cost.and_then(text) }),
+            (Some(time), Some(key)) => {
+                Ok(Fields { time, key, cost: self.cost.and_then(text), actual_cost: self.actual_cost.and_then(text) })
+            }
             _ => Err("it has too few columns".to_owned()),
         }
     }

@@ -40,10 +40,11 @@ use proc_macro::TokenStream;
 #[doc = include_str!("arguments.md")]
 ///
 /// Expressions are evaluated at each call before its first `.await`, in the order `when`,
-/// `limiter`, `max`, `cost`, `shadow`, `key`; `on_refused` only for a refused call, `count` once
-/// the body has returned. They see the function's arguments, and cannot `.await`, `return` or
-/// `break` outside of closures and async blocks of their own. An error may leave the function: in
-/// all but `on_refused` and `count`, `?` returns it before anything is charged and before the body.
+/// `limiter`, `max`, `cost`, `shadow`, `key`; `on_refused` only for a refused call, `count` and
+/// `actual_cost` once the body has returned. They see the function's arguments, and cannot
+/// `.await`, `return` or `break` outside of closures and async blocks of their own. An error may
+/// leave the function: in all but `on_refused`, `count` and `actual_cost`, `?` returns it before
+/// anything is charged and before the body.
 ///
 /// A `max` or `cost` that is negative at run time means 0: a `max` of 0 admits nothing, a `cost` of
 /// 0 charges nothing. A cost above what the limits admit at once is
@@ -67,6 +68,23 @@ use proc_macro::TokenStream;
 /// `count` sees of them only what is `Copy` or what the body leaves alone. They are dropped in the
 /// order in which they always are, but those that the closure names, or that the body does not,
 /// come after the others.
+///
+/// # Costs that are known afterwards
+///
+/// ```text
+/// #[rate_limit(key = "<user.id>", window = "1m", max = 100_000, cost = estimate(&prompt),
+///              actual_cost = |answer| answer.as_ref().map_or(0, |answer| answer.tokens))]
+/// async fn complete(user: &User, prompt: Prompt) -> Result<Answer, Error> { … }
+/// ```
+///
+/// The estimate, at least 1, is charged before the body, and what the result says in place of it.
+/// Less frees the rest. More is charged on top, also beyond `max`: nothing is left then, and later
+/// calls are refused until it has left. After that at most twice of what a limit admits at once is
+/// used of it; what would be more is not charged. A body that takes longer than the window is
+/// charged at its end. A call that is cancelled or panics is charged the estimate. So what is
+/// *admitted* by estimates stays within `max`, and what calls did cost beyond them adds to it.
+///
+/// What is said of the body under `count` holds here as well.
 ///
 /// # Key templates
 ///

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use crate::engine::{self, Decided, Engine, OwnedCall};
-pub use crate::engine::{CheckBuilder, Reservations};
+pub use crate::engine::{CheckBuilder, Completion, Reservations};
 pub use crate::key::KeyBuilder;
 use crate::limiter::find;
 pub use crate::rule::{Algorithm, Limit, OnUnavailable, Rule};
@@ -147,28 +147,36 @@ pub fn run_all<const N: usize>(checks: [Option<CheckBuilder>; N]) -> Guard<()> {
     Guard::waiting(async move { engine::acquire_all(&group).await.map(drop) })
 }
 
-/// The guard of a function whose outcome counts.
+/// The guard of a function whose outcome counts, or says what the call costs.
 pub fn run_reserved<const N: usize>(checks: [Option<CheckBuilder>; N]) -> Guard<Reservations<N>> {
-    let mut places = [false; N];
-    let mut group = Vec::with_capacity(N);
-    for (place, check) in places.iter_mut().zip(checks) {
-        *place = check.is_some();
-        group.extend(check.map(CheckBuilder::into_call));
-    }
-    Guard::waiting(async move {
-        let decisions = engine::acquire_all(&group).await?;
-        let mut charged = group.into_iter().zip(decisions);
-        Ok(Reservations::new(places.map(|is_checked| {
-            let (call, decision) = if is_checked { charged.next()? } else { return None };
-            call.reserves().then(|| (Box::new(call), decision.charge()))
-        })))
-    })
+    let calls = checks.map(|check| check.map(CheckBuilder::into_call));
+    Guard::waiting(engine::reserve(calls))
 }
 
-/// Whether an outcome counts, as `count` says it by a closure.
-pub fn counts<R, F: FnOnce(&R) -> bool>(outcome: &R, counts: F) -> bool {
-    counts(outcome)
+fn counting(counts: bool) -> Completion {
+    if counts { Completion::Commit } else { Completion::Release }
 }
+
+/// What becomes of the reservation, as `count` says by a closure whether the outcome counts.
+pub fn counts<R, F: FnOnce(&R) -> bool>(outcome: &R, counts: F) -> Completion {
+    counting(counts(outcome))
+}
+
+/// What becomes of the reservation, as `actual_cost` says by a closure what the call did cost.
+pub fn actual_cost<R, C: ActualCost, F: FnOnce(&R) -> C>(outcome: &R, cost: F) -> Completion {
+    Completion::CommitActual(cost(outcome).count())
+}
+
+/// What the closure of `actual_cost` gives.
+#[diagnostic::on_unimplemented(
+    message = "`actual_cost` gives a whole number, not `{Self}`",
+    label = "expected a closure that gives an integer of any type",
+    note = "say what each outcome costs, a failure too: `actual_cost = |result| result.as_ref().map_or(0, |r| r.cost)`"
+)]
+pub trait ActualCost: Count {}
+
+#[diagnostic::do_not_recommend]
+impl<C: Count> ActualCost for C {}
 
 /// A return type of which `count = "ok"` and `count = "err"` know what is which.
 #[diagnostic::on_unimplemented(
@@ -187,13 +195,13 @@ impl<T, E> Outcome for Result<T, E> {
 }
 
 /// `count = "ok"`.
-pub fn counts_ok<R: Outcome>(outcome: &R) -> bool {
-    outcome.is_success()
+pub fn counts_ok<R: Outcome>(outcome: &R) -> Completion {
+    counting(outcome.is_success())
 }
 
 /// `count = "err"`.
-pub fn counts_err<R: Outcome>(outcome: &R) -> bool {
-    !outcome.is_success()
+pub fn counts_err<R: Outcome>(outcome: &R) -> Completion {
+    counting(!outcome.is_success())
 }
 
 /// The value that a refused call returns.

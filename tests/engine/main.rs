@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 #![allow(clippy::unused_async, reason = "the attribute awaits")]
 
+mod actual_cost;
 mod capabilities;
 mod endless;
 mod log;

@@ -27,6 +27,8 @@ async fn every_metric_is_emitted_as_it_is_documented() {
         drop(limiter.acquire(&rule, &Key::of("bob")).await);
     }
     drop(RateLimiter::memory().acquire(&rule.with_cost(3), &Key::of("alice")).await);
+    let costly = RateLimiter::memory().reserve(&rule, &Key::of("alice")).await.unwrap();
+    costly.commit(5);
     let losses = || Samples::now().sum("ratelimit_connection_losses_total", &[("server", &server.address())]);
     crate::redis_server::until("the loss is seen", || losses() > 0.0).await;
 

@@ -233,6 +233,40 @@ async fn buckets() {
 }
 
 #[tokio::test]
+async fn a_bucket_under_another_max() {
+    let mut key = Key::new(Algorithm::LeakyBucket, &[Limit::per_minute(7)]);
+    let _ = key.acquire(3).await;
+    key.pass(7);
+    let _ = key.acquire(2).await;
+    assert_eq!(key.numbers(), [START + 7, START + 42_857_142, 6, 7, 0, START]);
+    // A rest is one whole, and earlier charges are not refunded.
+    key.limits = vec![Limit::per_minute(10)];
+    key.pass(1);
+    let _ = key.acquire(1).await;
+    assert_eq!(key.numbers(), [START + 8, START + 42_857_143 + 6_000_000, 0, 10, 0, START + 8]);
+}
+
+/// By the server's clock, a bucket notes until when its expiry is written; what is written in
+/// between leaves it.
+#[tokio::test]
+async fn the_expiry_of_a_bucket() {
+    let mut key = Key::new(Algorithm::LeakyBucket, &[Limit::per_minute(60)]);
+    key.store = RedisStore::new(&shared().url()).unwrap();
+    let _ = key.acquire(1).await;
+    let first = key.numbers();
+    assert!((first[1]..=first[1] + 1).contains(&first[4]), "until it is empty: {first:?}");
+    let _ = key.acquire(1).await;
+    let second = key.numbers();
+    assert_eq!(second[4], second[0] + 2 * MINUTE, "two windows");
+    let left = shared().number(&["PTTL", &key.name]);
+    assert!((110_000..=120_000).contains(&left), "{left}");
+    let _ = key.acquire(1).await;
+    let third = key.numbers();
+    assert_eq!(third[3..], second[3..]);
+    assert!(third[0] > second[0]);
+}
+
+#[tokio::test]
 async fn reservations_beside_counters() {
     let key = Key::new(Algorithm::FixedWindow, &[Limit::per_minute(10)]);
     let _ = key.reserve(3).await;

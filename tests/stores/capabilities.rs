@@ -19,7 +19,7 @@ const PAGE: &str = include_str!("../../ratelimit-runtime/src/guide/reference/alg
 
 /// The columns of the table: what a rule writes to ask for something, and the feature that a store
 /// declares for it. What has none goes with the algorithm.
-const COLUMNS: [(&str, Option<Feature>); 8] = [
+const COLUMNS: [(&str, Option<Feature>); 9] = [
     ("cost", None),
     ("limits", Some(Feature::Limits)),
     ("peek", None),
@@ -28,6 +28,7 @@ const COLUMNS: [(&str, Option<Feature>); 8] = [
     ("wait", None),
     ("block", Some(Feature::Block)),
     ("count", Some(Feature::Reserve)),
+    ("actual_cost", Some(Feature::ActualCost)),
 ];
 
 /// The stores of the table, by the names it gives them.
@@ -189,6 +190,14 @@ async fn try_out(store_name: &str, algorithm: Algorithm, feature: &str) -> Resul
             assert!(store.commit(one.reserving(), first.ticket).await?);
             assert!(store.release(one.reserving(), second.ticket).await?);
             assert_eq!(store.peek(one).await?.remaining, 4);
+        }
+        "actual_cost" => {
+            let estimate = one.with_cost(2).reserving_estimate();
+            let [first, second] = [store.acquire(estimate).await?, store.acquire(estimate).await?];
+            assert_eq!(store.commit_actual(estimate, first.ticket, 1).await?, 0);
+            assert_eq!(store.peek(one).await?.remaining, 2);
+            assert_eq!(store.commit_actual(estimate, second.ticket, 20).await?, 11);
+            assert!(!store.acquire(one).await?.allowed);
         }
         other => panic!("nobody knows how to try {other}"),
     }

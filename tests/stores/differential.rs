@@ -21,6 +21,7 @@ enum Step {
     Peek { cost: u64, max: usize },
     Refund { which: usize },
     Settle { which: usize, commit: bool },
+    Correct { which: usize, actual: u64 },
     Block { micros: u64 },
     Unblock,
     Reset,
@@ -63,6 +64,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => (cost, 0_usize..3).prop_map(|(cost, max)| Step::Peek { cost, max }),
         2 => (0_usize..20).prop_map(|which| Step::Refund { which }),
         2 => (0_usize..20, any::<bool>()).prop_map(|(which, commit)| Step::Settle { which, commit }),
+        2 => (0_usize..20, prop_oneof![4 => 0_u64..9, 2 => 0_u64..3_000, 1 => Just(Limit::MAX_COUNT)])
+            .prop_map(|(which, actual)| Step::Correct { which, actual }),
         1 => (1_u64..3_000_000).prop_map(|micros| Step::Block { micros }),
         1 => Just(Step::Unblock),
         1 => Just(Step::Reset),
@@ -136,6 +139,17 @@ async fn play(redis: &RedisStore, clock: &FakeClock, kind: Kind, shape: &Shape, 
                 } else {
                     (memory.release(request, ours).await.unwrap(), redis.release(request, theirs).await.unwrap())
                 };
+                assert_eq!(ours, theirs, "{context}");
+            }
+            Step::Correct { which, actual } => {
+                let limits = shape.limits(0);
+                let Some(&(ours, theirs, cost, true)) = admitted.get(which) else { continue };
+                admitted.remove(which);
+                let request = kind.request(key, &limits).with_cost(cost).reserving_estimate();
+                let (ours, theirs) = (
+                    memory.commit_actual(request, ours, actual).await.unwrap(),
+                    redis.commit_actual(request, theirs, actual).await.unwrap(),
+                );
                 assert_eq!(ours, theirs, "{context}");
             }
             Step::Block { micros } => {

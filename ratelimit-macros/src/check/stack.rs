@@ -39,10 +39,18 @@ pub(crate) fn must_have_unique_names(attributes: &[Arguments], diagnostics: &mut
 /// A function that returns nothing has no outcomes to tell apart.
 pub(crate) fn must_count_all(attributes: &[Arguments], rules: &[Option<Rule>], diagnostics: &mut Diagnostics) {
     for (arguments, rule) in attributes.iter().zip(rules) {
-        let counts_all = rule.as_ref().is_none_or(|rule| matches!(rule.count, Count::All));
-        if let (Some(count), false) = (&arguments.count, counts_all) {
-            let message = "this function returns nothing, so all its outcomes are the same: leave `count` out";
-            diagnostics.error(&count.name, message);
+        let (argument, message) = match rule.as_ref().map_or(&Count::All, |rule| &rule.count) {
+            Count::All => continue,
+            Count::Ok | Count::Err | Count::By(_) => {
+                (&arguments.count, "this function returns nothing, so all its outcomes are the same: leave `count` out")
+            }
+            Count::ByCost(_) => (
+                &arguments.actual_cost,
+                "this function returns nothing that could tell its cost: return it, or leave `actual_cost` out",
+            ),
+        };
+        if let Some(argument) = argument {
+            diagnostics.error(&argument.name, message);
         }
     }
 }

@@ -24,7 +24,7 @@ pub(crate) fn expand(plan: Plan) -> TokenStream {
         Guard::All(checks) => body::guarded(&shape, &function.body, &guard::all(&checks, refusal, &context), None),
         Guard::Reserve(checks, counts) => {
             let guard = reservation::before(&checks, refusal, &context);
-            let any_type = counts.iter().all(|count| matches!(count, Count::All | Count::By(_)));
+            let any_type = counts.iter().all(|count| matches!(count, Count::All | Count::By(_) | Count::ByCost(_)));
             let yields_future = matches!(shape, Shape::AsyncFn) && any_type && context.output.may_be_future;
             let around = Around { taken, counts, refuses: refusal.is_some(), yields_future };
             let wrap = |body, place| reservation::around(&body, place, &around, &context);

@@ -82,7 +82,9 @@ paths! {
     // Outcomes
     counts_ok => counts_ok;
     counts_err => counts_err;
+    counts_all => Completion::Commit;
     counts_by => counts;
+    counts_by_cost => actual_cost;
     // Keys
     key_part => KeyPart;
     write_key => KeyPart::write_key;

@@ -54,6 +54,7 @@ arguments! {
     algorithm: "algorithm", "algorithm = \"token_bucket\"", synonyms ["strategy"];
     burst: "burst", "burst = 10", synonyms ["capacity"];
     cost: "cost", "cost = 5", synonyms ["weight"];
+    actual_cost: "actual_cost", "actual_cost = |result| …", synonyms [];
     count: "count", "count = \"err\"", synonyms ["outcome"];
     block: "block", "block = \"10m\"", synonyms ["ban", "penalty"];
     wait: "wait", "wait = \"2s\"", synonyms ["max_wait"];

@@ -12,8 +12,10 @@ pub(crate) struct Check {
     pub(crate) rule: RuleStatic,
     /// The `max` that replaces the static one at each call.
     pub(crate) max: Option<Expr>,
-    /// Whether the outcome decides if the call counts.
+    /// Whether the outcome decides if the call counts, or what it costs.
     pub(crate) reserves: bool,
+    /// Whether the outcome decides what it costs.
+    pub(crate) estimates: bool,
     pub(crate) call: Call,
 }
 
@@ -24,6 +26,6 @@ pub(crate) fn plan(rule: Rule) -> (Check, Count) {
         Limits::One { max: Number::Computed(max), .. } => Some(max.clone()),
         _ => None,
     };
-    let reserves = !matches!(count, Count::All);
-    (Check { rule: rule_static::plan(name, limits, settings), max, reserves, call }, count)
+    let (reserves, estimates) = (!matches!(count, Count::All), matches!(count, Count::ByCost(_)));
+    (Check { rule: rule_static::plan(name, limits, settings), max, reserves, estimates, call }, count)
 }

@@ -21,7 +21,7 @@ pub(crate) struct Plan {
     /// The runtime crate, if not the usual one.
     pub(crate) krate: Option<Path>,
     pub(crate) guard: Guard,
-    /// The arguments that go into the block that `count` makes, if it does.
+    /// The arguments that go into the block that `count` or `actual_cost` makes, if it does.
     pub(crate) taken: Vec<Ident>,
     pub(crate) refusal: Refusal,
 }

@@ -10,7 +10,7 @@ pub(crate) enum Guard {
     One(Box<Check>),
     /// Several, or one that `when` may leave out.
     All(Vec<Check>),
-    /// Checks that reserve, and which outcomes count for each of them.
+    /// Checks that reserve, and which outcomes count, or what they cost, for each of them.
     Reserve(Vec<Check>, Vec<Count>),
 }
 

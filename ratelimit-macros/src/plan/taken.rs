@@ -1,4 +1,4 @@
-//! The arguments that a body under `count` takes with it into its block.
+//! The arguments that a body under `count` or `actual_cost` takes with it into its block.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens as _;
@@ -12,7 +12,7 @@ use crate::parse::function::Function;
 
 /// They are dropped in this order, the last one first, as they are without the block. One that the
 /// body does not name stays where it is, because lints would take it for used, and so does one that
-/// `count` looks at.
+/// `count` or `actual_cost` looks at.
 pub(crate) fn plan(function: &Function, body: &Body, counts: &[Count]) -> Vec<Ident> {
     if let Shape::Future(_) = body.shape {
         // There, what the body names first is dropped first, with a block around it and without.
@@ -23,8 +23,10 @@ pub(crate) fn plan(function: &Function, body: &Body, counts: &[Count]) -> Vec<Id
         Shape::AsyncFn | Shape::Future(_) => None,
     };
     let used = used.unwrap_or_else(|| function.body.stream());
-    let looked_at =
-        |name: &str| counts.iter().any(|count| matches!(count, Count::By(expr) if names(expr.to_token_stream(), name)));
+    let looked_at = |name: &str| {
+        let names = |count: &Count| matches!(count, Count::By(expr) | Count::ByCost(expr) if names(expr.to_token_stream(), name));
+        counts.iter().any(names)
+    };
     let taken = body.scope.bindings.iter().rev().filter(|binding| {
         let name = binding.text();
         names(used.clone(), &name) && !binding.conditional && !looked_at(&name)

@@ -1,4 +1,4 @@
-//! The guard where `count` is given.
+//! The guard where `count` or `actual_cost` is given.
 
 use super::support::expanded;
 
@@ -38,9 +38,17 @@ fn what_is_asked_for_is_there() {
             vec![
                 "complete(__ratelimit_reservation,[\
                  __ratelimit::counts(&__ratelimit_outcome,|r|judge(r)),\
-                 true,\
+                 __ratelimit::Completion::Commit,\
                  __ratelimit::counts_ok(&__ratelimit_outcome)]);",
                 "let__ratelimit_outcome:Result<_,E>=asyncmove{",
+            ],
+        ),
+        (
+            r#"window = "1s", max = 9, cost = n, actual_cost = |r| r.n"#,
+            "async fn f(n: u8) -> R {}",
+            vec![
+                "CheckBuilder::reserve_estimate(&mut__ratelimit_check);",
+                "complete(__ratelimit_reservation,[__ratelimit::actual_cost(&__ratelimit_outcome,|r|r.n)]);",
             ],
         ),
         (

@@ -24,7 +24,7 @@ pub(crate) use self::counter::Counters;
 pub(crate) use self::demand::Demand;
 #[cfg(feature = "redis")]
 pub(crate) use self::lua::Lua;
-pub(crate) use self::state::AlgorithmState;
+pub(crate) use self::state::{AlgorithmState, Committed};
 pub(crate) use self::status::{RESERVED_WAIT, Standing};
 
 /// The table of algorithms: hands its rows to the macro `$then`, behind `$with`. Nothing else in

@@ -5,6 +5,15 @@ use smallvec::SmallVec;
 use super::demand::Demand;
 use super::status::{LimitStatus, Standing};
 
+/// What became of a reservation that was committed at what it did cost.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Committed {
+    /// How much is too much to be charged.
+    pub(crate) dropped: u64,
+    /// Whether anything was charged at the time of the commit.
+    pub(crate) charged_now: bool,
+}
+
 /// The state of one key, for all limits of the demand. `now` never steps back, and the state has
 /// not expired.
 pub(crate) trait AlgorithmState: Default {
@@ -52,6 +61,14 @@ pub(crate) trait AlgorithmState: Default {
 
     /// Makes a reservation a charge; says whether it was there.
     fn commit(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool;
+
+    /// Makes a reservation a charge of what it did cost, beyond the limits if need be; `None` if it
+    /// was not there.
+    fn commit_actual(&mut self, demand: &Demand<'_>, ticket: u64, actual: u64, now: u64) -> Option<Committed>;
+
+    /// Charges `cost` whether the limits admit it or not, until twice what each admits at once is
+    /// used; gives what is more.
+    fn charge_beyond(&mut self, demand: &Demand<'_>, cost: u64, now: u64) -> u64;
 
     /// Gives a reservation back; says whether it was there.
     fn release(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool;

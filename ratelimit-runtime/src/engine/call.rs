@@ -12,7 +12,7 @@ use super::time_limit::TimeLimit;
 use crate::decision::{Decision, Receipt};
 use crate::error::{RateLimitError, StoreError};
 use crate::observe;
-use crate::store::{Answer, Feature, Request, Store};
+use crate::store::{Answer, Feature, Request, Reserves, Store};
 
 /// A check with its engine.
 #[derive(Debug, Clone)]
@@ -47,7 +47,7 @@ impl OwnedCall {
 
     /// Whether the charge is a reservation.
     pub(crate) fn reserves(&self) -> bool {
-        self.check().reservation
+        self.check().reserves != Reserves::Nothing
     }
 
     /// The request, if the engine's store can keep it.

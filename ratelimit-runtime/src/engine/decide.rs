@@ -8,12 +8,14 @@ use std::future::poll_fn;
 use std::slice;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use tokio::task::coop;
 
 use super::call::OwnedCall;
 use super::check::Check;
 use super::outcome::{Admission, Decided};
+use super::reservations::Reservations;
 use super::shared::Engine;
 use super::time_limit::TimeLimit;
 use super::waiting;
@@ -121,6 +123,16 @@ pub(crate) async fn acquire_all(group: &[OwnedCall]) -> Result<Vec<Decision>, Ra
         },
     };
     cooperate(outcome).await
+}
+
+/// Decides several checks together, and keeps what they have reserved, each in its place.
+pub(crate) async fn reserve<const N: usize>(calls: [Option<OwnedCall>; N]) -> Result<Reservations<N>, RateLimitError> {
+    let since = Instant::now();
+    let places = calls.each_ref().map(Option::is_some);
+    let group: Vec<OwnedCall> = calls.into_iter().flatten().collect();
+    let decisions = acquire_all(&group).await?;
+    let mut decided = group.into_iter().zip(decisions);
+    Ok(Reservations::new(places.map(|is_checked| if is_checked { decided.next() } else { None }), since))
 }
 
 /// The outcome, and where that is no admission, a part of the task's cooperation budget: a caller

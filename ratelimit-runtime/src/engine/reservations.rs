@@ -26,16 +26,22 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
-#[derive(Debug, Clone, Copy)]
-enum Completion {
+/// How a charge ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Completion {
+    /// A reservation becomes a charge of its cost.
     Commit,
+    /// A reservation becomes a charge of this, which the call did cost.
+    CommitActual(u64),
+    /// A reservation is given back.
     Release,
+    /// A charge is given back.
     Refund,
 }
 
 /// Gives back what was charged.
 pub(super) fn give_back(call: &OwnedCall, charge: Receipt) {
-    complete(call, charge, if call.reserves() { Completion::Release } else { Completion::Refund });
+    complete(call, charge, if call.reserves() { Completion::Release } else { Completion::Refund }, Instant::now());
 }
 
 /// Gives back a charge by hand; says whether anything of it was left.
@@ -51,28 +57,53 @@ pub(crate) async fn refund(call: &OwnedCall, admission: &Decision) -> Result<boo
     call.engine.await_within(limit, &requests, &mut answer).await.map_err(Into::into)
 }
 
+/// A charge that is reserved.
+#[derive(Debug)]
+struct Reserved {
+    call: OwnedCall,
+    decision: Decision,
+    /// When the store was first asked for it.
+    since: Instant,
+}
+
 /// Reservations of one call, to be committed or released by what it returns.
 ///
 /// If they are dropped before, because the call was cancelled or panicked, they count.
 #[derive(Debug)]
 #[must_use = "dropping it counts the call"]
 pub struct Reservations<const N: usize> {
-    reserved: [Option<(Box<OwnedCall>, Receipt)>; N],
+    reserved: [Option<Box<Reserved>>; N],
 }
 
 impl<const N: usize> Reservations<N> {
-    pub(crate) fn new(reserved: [Option<(Box<OwnedCall>, Receipt)>; N]) -> Self {
-        Self { reserved }
+    /// Those of these calls that have reserved something, each in its place.
+    pub(super) fn new(decided: [Option<(OwnedCall, Decision)>; N], since: Instant) -> Self {
+        Self {
+            reserved: decided.map(|decided| {
+                let (call, decision) = decided?;
+                call.reserves().then(|| Box::new(Reserved { call, decision, since }))
+            }),
+        }
     }
 
-    /// Commits or releases them: `counts` says for each attribute, in written order, whether the
-    /// call counts.
-    pub fn complete(mut self, counts: [bool; N]) {
-        for (reserved, counts) in self.reserved.iter_mut().zip(counts) {
-            if let Some((call, charge)) = reserved.take() {
-                complete(&call, charge, if counts { Completion::Commit } else { Completion::Release });
+    /// The decisions on those that have reserved something.
+    pub(crate) fn decisions(&self) -> impl Iterator<Item = &Decision> {
+        self.reserved.iter().flatten().map(|reserved| &reserved.decision)
+    }
+
+    /// Ends them, each as it is said in its place.
+    pub fn complete(mut self, completions: [Completion; N]) {
+        for (reserved, completion) in self.reserved.iter_mut().zip(completions) {
+            if let Some(reserved) = reserved.take() {
+                reserved.complete(completion);
             }
         }
+    }
+}
+
+impl Reserved {
+    fn complete(&self, completion: Completion) {
+        complete(&self.call, self.decision.charge(), completion, self.since);
     }
 }
 
@@ -82,27 +113,28 @@ impl<const N: usize> RefUnwindSafe for Reservations<N> {}
 
 impl<const N: usize> Drop for Reservations<N> {
     fn drop(&mut self) {
-        for (call, charge) in self.reserved.iter_mut().filter_map(Option::take) {
-            complete(&call, charge, Completion::Commit);
+        for reserved in self.reserved.iter_mut().filter_map(Option::take) {
+            reserved.complete(Completion::Commit);
         }
     }
 }
 
-fn complete(call: &OwnedCall, charge: Receipt, completion: Completion) {
+/// Completes a charge that is no older than `since`.
+fn complete(call: &OwnedCall, charge: Receipt, completion: Completion, since: Instant) {
     let Ok(Some(answer)) = ask(call, charge, completion) else { return };
     match answer.known() {
         Ok(Ok(_)) => {}
-        Ok(Err(error)) if error.kind() == StoreErrorKind::Unavailable => later(call, charge, completion),
+        Ok(Err(error)) if error.kind() == StoreErrorKind::Unavailable => later(call, charge, completion, since),
         Ok(Err(error)) => report(call, completion, &error),
         // An answer that was not polled has done nothing: see `Answer`.
         Err(unknown) => {
             drop(unknown);
-            later(call, charge, completion);
+            later(call, charge, completion, since);
         }
     }
 }
 
-fn later(call: &OwnedCall, charge: Receipt, completion: Completion) {
+fn later(call: &OwnedCall, charge: Receipt, completion: Completion, since: Instant) {
     let Ok(runtime) = tokio::runtime::Handle::try_current() else {
         return report(call, completion, &StoreError::unavailable("there is no tokio runtime to settle it on"));
     };
@@ -111,7 +143,7 @@ fn later(call: &OwnedCall, charge: Receipt, completion: Completion) {
     };
     let call = call.clone();
     runtime.spawn(async move {
-        if let Err(error) = complete_while_it_counts(&call, charge, completion).await {
+        if let Err(error) = complete_while_it_counts(&call, charge, completion, since).await {
             report(&call, completion, &error);
         }
         drop(open);
@@ -121,8 +153,15 @@ fn later(call: &OwnedCall, charge: Receipt, completion: Completion) {
 /// Waits until the store serves, and completes the charge, unless it has expired by then.
 ///
 /// Without an answer it is not known whether that was done. Then it is done again only where the
-/// ticket names an entry, which cannot be completed twice: in the log of a sliding window.
-async fn complete_while_it_counts(call: &OwnedCall, charge: Receipt, completion: Completion) -> Result<(), StoreError> {
+/// ticket names an entry, which cannot be completed twice: in the log of a sliding window. Of what
+/// it did cost this holds only until the entry is older than the window: after that, an actual cost
+/// is charged whenever it is sent.
+async fn complete_while_it_counts(
+    call: &OwnedCall,
+    charge: Receipt,
+    completion: Completion,
+    since: Instant,
+) -> Result<(), StoreError> {
     let (start, mut pause) = (Instant::now(), FIRST_PAUSE);
     let terms = call.check().terms;
     let counts = terms.limits().iter().map(Limit::window).max().unwrap_or_default();
@@ -138,7 +177,12 @@ async fn complete_while_it_counts(call: &OwnedCall, charge: Receipt, completion:
         let Err(error) = answer.within(TimeLimit::new(call.timeout()), drop).await else { return Ok(()) };
         let may_pass =
             matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::TimedOut | StoreErrorKind::Full);
-        if !may_pass || !names_an_entry || start.elapsed() + pause >= counts {
+        let expires = if let Completion::CommitActual(_) = completion {
+            since.elapsed() + call.timeout()
+        } else {
+            start.elapsed()
+        };
+        if !may_pass || !names_an_entry || expires + pause >= counts {
             return Err(error);
         }
         real_time::sleep(pause).await;
@@ -149,6 +193,13 @@ async fn complete_while_it_counts(call: &OwnedCall, charge: Receipt, completion:
 fn ask(call: &OwnedCall, charge: Receipt, completion: Completion) -> Result<Option<Answer<'_, bool>>, RateLimitError> {
     call.charged_by(charge, |store, request, ticket| match completion {
         Completion::Commit => store.commit(request, ticket),
+        Completion::CommitActual(cost) => {
+            let name = call.check().name;
+            store.commit_actual(request, ticket, cost).map(move |dropped| {
+                observe::cost_dropped(name, dropped);
+                true
+            })
+        }
         Completion::Release => store.release(request, ticket),
         Completion::Refund => store.refund(request, ticket),
     })

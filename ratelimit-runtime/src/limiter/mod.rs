@@ -4,6 +4,7 @@ mod builder;
 pub(crate) mod find;
 mod keys;
 mod policies;
+mod reservation;
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -14,13 +15,14 @@ use std::time::Duration;
 pub use self::builder::RateLimiterBuilder;
 pub use self::find::{DefaultGuard, Scoped};
 pub use self::keys::Keys;
+pub use self::reservation::Reservation;
 use crate::decision::Decision;
 use crate::engine::{self, Decided, Engine, OwnedCall};
 use crate::error::RateLimitError;
 use crate::key::{Key, KeyBuf};
 use crate::rule::{Limit, Policy, Rule};
 use crate::store::memory::MemoryStore;
-use crate::store::{Feature, Store};
+use crate::store::{Feature, Reserves, Store};
 
 /// Decides which calls may go on. Cheap to clone; clones are the same limiter.
 ///
@@ -131,7 +133,10 @@ impl RateLimiter {
                 Decided::Later(lookup) => return engine::finish(&self.engine, &check, lookup).await,
             },
             None => {
-                match engine::with_check_by_hand(rule, &self.engine, key, |check| engine::decide(&self.engine, check)) {
+                let decided = engine::with_check_by_hand(rule, &self.engine, key, Reserves::Nothing, |check| {
+                    engine::decide(&self.engine, check)
+                });
+                match decided {
                     Decided::Admitted(decision) => return Ok(decision),
                     Decided::Refused(error) => error,
                     Decided::Later((call, lookup)) => return engine::finish(&self.engine, &call.check(), lookup).await,
@@ -140,6 +145,41 @@ impl RateLimiter {
         };
         poll_fn(engine::poll_cooperative).await;
         Err(refused)
+    }
+
+    /// Charges the rule's cost to the key as an estimate, if all its limits admit it: for work
+    /// whose cost is known when it is done. The [`Reservation`] is told then. An estimate of 0
+    /// means 1.
+    ///
+    /// What is admitted by estimates stays within the limits; what calls did cost beyond their
+    /// estimates adds to it, and is paid by those that come later.
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Key, Limit, RateLimiter, Rule};
+    ///
+    /// static TOKENS: Rule = Rule::new("tokens", Limit::per_minute(10_000));
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), ratelimit_runtime::RateLimitError> {
+    /// # async fn complete(prompt: &str) -> (String, u64) { (prompt.to_owned(), 2_400) }
+    /// let limiter = RateLimiter::memory();
+    /// let (key, prompt) = (Key::of("alice"), "Tell me of ships.");
+    ///
+    /// let reservation = limiter.reserve(&TOKENS.with_cost(1_000), &key).await?;
+    /// let (answer, tokens) = complete(prompt).await;
+    /// reservation.commit(tokens);
+    /// # let _ = answer;
+    /// assert_eq!(limiter.peek(&TOKENS, &key).await?.remaining(), 7_600);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Every [`RateLimitError`]; `Misconfigured` also where the store cannot charge what is known
+    /// afterwards. A refused call is charged nothing.
+    pub async fn reserve(&self, rule: &Rule, key: &Key) -> Result<Reservation, RateLimitError> {
+        Reservation::acquire(self.call_reserving(rule, key, Reserves::Estimate)).await
     }
 
     /// Decides as [`acquire`](Self::acquire) would, without charging, waiting or blocking: the
@@ -271,7 +311,13 @@ impl RateLimiter {
     }
 
     fn call(&self, rule: &Rule, key: &Key) -> OwnedCall {
-        engine::with_check_by_hand(rule, &self.engine, key, |check| OwnedCall::new(Arc::clone(&self.engine), check))
+        self.call_reserving(rule, key, Reserves::Nothing)
+    }
+
+    fn call_reserving(&self, rule: &Rule, key: &Key, reserves: Reserves) -> OwnedCall {
+        engine::with_check_by_hand(rule, &self.engine, key, reserves, |check| {
+            OwnedCall::new(Arc::clone(&self.engine), check)
+        })
     }
 }
 

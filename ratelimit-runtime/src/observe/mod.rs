@@ -38,6 +38,14 @@ pub(crate) fn count(decision: impl FnOnce() -> Decision, shadow: bool) {
     });
 }
 
+/// Counts what a call did cost and was not charged, because it is more than limits keep as a debt.
+#[inline]
+pub(crate) fn cost_dropped(rule: Name, dropped: u64) {
+    if dropped > 0 {
+        metrics::cost_dropped(rule, dropped);
+    }
+}
+
 /// Whether the log or a collector takes such decisions.
 #[inline]
 pub(crate) fn listens(allowed: bool, shadow: bool) -> bool {

@@ -13,6 +13,9 @@ pub(super) fn decision(_: impl FnOnce() -> (Name, OutcomeLabel, Source)) {}
 pub(super) fn failure(_: impl FnOnce() -> (Name, OutcomeLabel)) {}
 
 #[inline]
+pub(super) fn cost_dropped(_: Name, _: u64) {}
+
+#[inline]
 pub(crate) fn timed<'a, F>(_: impl FnOnce() -> &'a str, asked: F) -> F {
     asked
 }

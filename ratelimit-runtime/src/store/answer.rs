@@ -44,6 +44,17 @@ impl<'a, T> Answer<'a, T> {
         Self(Repr::Later(Box::pin(future)))
     }
 
+    /// The answer with what `change` makes of its result.
+    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U + Send + 'a) -> Answer<'a, U>
+    where
+        T: Unpin + Send + 'a,
+    {
+        match self.known() {
+            Ok(result) => Answer::ready(result.map(change)),
+            Err(unknown) => Answer::later(async move { unknown.await.map(change) }),
+        }
+    }
+
     /// An answer that the queue of its store has. It takes no memory of its own.
     #[cfg(feature = "redis")]
     pub(super) fn queued(queue: &'a dyn RequestQueue<T>, request: Request<'a>, lookup: Lookup) -> Self {

@@ -1,6 +1,6 @@
 //! [`Capabilities`]: what a store can do, as it says itself.
 
-use super::request::Request;
+use super::request::{Request, Reserves};
 use crate::error::StoreError;
 use crate::rule::Algorithm;
 
@@ -15,6 +15,9 @@ pub enum Feature {
     /// Reservations: [`Request::reserving`], [`Store::commit`](super::Store::commit) and
     /// [`Store::release`](super::Store::release).
     Reserve,
+    /// Costs that are known afterwards: [`Request::reserving_estimate`] and
+    /// [`Store::commit_actual`](super::Store::commit_actual). It takes [`Reserve`](Self::Reserve).
+    ActualCost,
     /// Blocks: [`Request::with_block`], [`Store::block`](super::Store::block) and
     /// [`Store::unblock`](super::Store::unblock).
     Block,
@@ -28,7 +31,7 @@ pub enum Feature {
 impl Feature {
     /// All of them.
     pub const ALL: &'static [Self] =
-        &[Self::Limits, Self::Refund, Self::Reserve, Self::Block, Self::Together, Self::Keys];
+        &[Self::Limits, Self::Refund, Self::Reserve, Self::ActualCost, Self::Block, Self::Together, Self::Keys];
 
     const fn bit(self) -> u8 {
         1 << self as u8
@@ -40,6 +43,7 @@ impl Feature {
             Self::Limits => "several limits on one key",
             Self::Refund => "refunds",
             Self::Reserve => "reservations (`count`)",
+            Self::ActualCost => "costs that are known afterwards (`actual_cost`)",
             Self::Block => "blocks (`block`)",
             Self::Together => "deciding several keys in one step",
             Self::Keys => "lists of keys",
@@ -154,7 +158,7 @@ impl Capabilities {
     fn missing(&self, request: &Request<'_>) -> u8 {
         let needed = KEPT
             | if request.limits().len() > 1 { Feature::Limits.bit() } else { 0 }
-            | if request.is_reservation() { Feature::Reserve.bit() } else { 0 }
+            | (request.reserves() as u8 * Feature::Reserve.bit())
             | if request.block_us() > 0 { Feature::Block.bit() } else { 0 };
         needed & !self.by_algorithm[request.algorithm() as usize]
     }
@@ -164,6 +168,10 @@ impl Capabilities {
         if self.supports_feature(algorithm, feature) { Ok(()) } else { Err(unsupported_feature(algorithm, feature)) }
     }
 }
+
+/// A reservation's bits are those of the features that it needs.
+const _: () =
+    assert!(Reserves::Estimate as u8 * Feature::Reserve.bit() == Feature::Reserve.bit() | Feature::ActualCost.bit());
 
 #[cold]
 fn unsupported(algorithm: Algorithm, missing: u8) -> StoreError {
@@ -197,6 +205,7 @@ mod tests {
             (Request::new(b"key", Algorithm::TokenBucket, &limits[..1]), "token_bucket"),
             (Request::new(b"key", Algorithm::SlidingWindow, &limits), "several limits"),
             (one.reserving(), "reservations"),
+            (one.reserving_estimate(), "reservations"),
             (one.with_block(Duration::from_secs(1)), "blocks"),
         ];
         for (request, word) in cases {
@@ -205,5 +214,8 @@ mod tests {
             assert!(Capabilities::all().supports(&request).is_ok());
         }
         assert!(default.require(Algorithm::SlidingWindow, Feature::Refund).is_err());
+        let reserves = default.with(Algorithm::SlidingWindow, &[Feature::Reserve]);
+        assert!(reserves.supports(&one.reserving()).is_ok());
+        assert!(reserves.supports(&one.reserving_estimate()).unwrap_err().message().contains("`actual_cost`"));
     }
 }

@@ -25,6 +25,7 @@ pub use self::health::Health;
 pub use self::layer::DenyCache;
 pub use self::lookup::Lookup;
 pub use self::page::{Cursor, Page};
+pub(crate) use self::request::Reserves;
 pub use self::request::{OwnedRequest, Request};
 pub use self::verdict::Verdict;
 pub use crate::error::{StoreError, StoreErrorKind};
@@ -164,6 +165,25 @@ pub trait Store: Send + Sync + 'static {
         match self.inner() {
             Some(inner) => inner.commit(request, ticket),
             None => unsupported("this store has no reservations"),
+        }
+    }
+
+    /// Makes a [reservation](Request::is_reservation) a charge of what the call did cost; the
+    /// request's cost was an [estimate](Request::is_estimate). Gives how much of it is too much to
+    /// be charged, which is 0 but for huge costs.
+    ///
+    /// - What is less than the estimate frees the rest of it. What is more is charged on top, now,
+    ///   also beyond the limits: they refuse until it has drained or left.
+    /// - Where the reservation has left a limit's window meanwhile, all of it is charged now.
+    /// - After that at most twice of what a limit admits at once is used of it; what would be more
+    ///   is not charged.
+    /// - All of this is one step. A reservation that was committed, released or reset changes
+    ///   nothing any more, unless it is older than the longest window: from then on nothing is
+    ///   known of it, and what is sent twice is charged twice.
+    fn commit_actual<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, u64> {
+        match self.inner() {
+            Some(inner) => inner.commit_actual(request, ticket, actual_cost),
+            None => unsupported("this store has no costs that are known afterwards"),
         }
     }
 
@@ -332,6 +352,10 @@ macro_rules! leaves_rest_to {
 
         fn commit<'a>(&'a $self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
             $to.commit(request, ticket)
+        }
+
+        fn commit_actual<'a>(&'a $self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, u64> {
+            $to.commit_actual(request, ticket, actual_cost)
         }
 
         fn release<'a>(&'a $self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {

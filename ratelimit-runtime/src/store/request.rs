@@ -9,6 +9,19 @@ use crate::algorithm::Demand;
 use crate::rule::Algorithm;
 use crate::rule::Limit;
 
+/// What an admission reserves: a bit for a reservation, and one for an estimate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub(crate) enum Reserves {
+    /// Nothing: it is charged at once.
+    #[default]
+    Nothing = 0,
+    /// The cost.
+    Cost = 0b01,
+    /// An estimate of the cost.
+    Estimate = 0b11,
+}
+
 /// One question to a store: a key, the limits that hold for it, and what the call weighs.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
@@ -19,7 +32,7 @@ pub struct Request<'a> {
     limits: &'a [Limit],
     cost: u64,
     block_us: u64,
-    reservation: bool,
+    reserves: Reserves,
     timeout_at: Option<Instant>,
 }
 
@@ -28,7 +41,8 @@ impl<'a> Request<'a> {
     #[must_use]
     #[inline]
     pub fn new(key: &'a [u8], algorithm: Algorithm, limits: &'a [Limit]) -> Self {
-        Self { key, rule_len: 0, algorithm, limits, cost: 1, block_us: 0, reservation: false, timeout_at: None }
+        let (cost, block_us, reserves) = (1, 0, Reserves::Nothing);
+        Self { key, rule_len: 0, algorithm, limits, cost, block_us, reserves, timeout_at: None }
     }
 
     /// The same request with another cost.
@@ -54,7 +68,22 @@ impl<'a> Request<'a> {
     #[must_use]
     #[inline]
     pub fn reserving(mut self) -> Self {
-        self.reservation = true;
+        self.reserves = Reserves::Cost;
+        self
+    }
+
+    /// The same request as a reservation whose cost is an estimate, to be settled by
+    /// [`Store::commit_actual`](super::Store::commit_actual) as well.
+    #[must_use]
+    #[inline]
+    pub fn reserving_estimate(mut self) -> Self {
+        self.reserves = Reserves::Estimate;
+        self
+    }
+
+    #[inline]
+    pub(crate) fn with_reserves(mut self, reserves: Reserves) -> Self {
+        self.reserves = reserves;
         self
     }
 
@@ -125,7 +154,20 @@ impl<'a> Request<'a> {
     #[must_use]
     #[inline]
     pub fn is_reservation(&self) -> bool {
-        self.reservation
+        self.reserves != Reserves::Nothing
+    }
+
+    /// Whether the cost of a reservation is an estimate: what the call did cost is said by
+    /// [`Store::commit_actual`](super::Store::commit_actual).
+    #[must_use]
+    #[inline]
+    pub fn is_estimate(&self) -> bool {
+        self.reserves == Reserves::Estimate
+    }
+
+    #[inline]
+    pub(crate) fn reserves(&self) -> Reserves {
+        self.reserves
     }
 
     /// When the caller stops waiting; `None` where it waits as long as it takes. A store need not

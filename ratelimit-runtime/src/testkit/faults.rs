@@ -194,6 +194,10 @@ impl<S: Store> Store for FaultyStore<S> {
         self.call(|inner| inner.commit(request, ticket))
     }
 
+    fn commit_actual<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, u64> {
+        self.call(|inner| inner.commit_actual(request, ticket, actual_cost))
+    }
+
     fn release<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
         self.call(|inner| inner.release(request, ticket))
     }

@@ -63,6 +63,24 @@ impl Reference {
         self.capacity(limit).saturating_sub(self.used(now, limit))
     }
 
+    /// What a log counts of an admission of `cost` at `at` from now on: 0 takes it back. The other
+    /// algorithms keep no times.
+    pub(super) fn lower(&mut self, at: u64, cost: u64, to: u64) {
+        if let Model::SlidingWindow(log) = &mut self.model
+            && let Some(place) = log.admitted.iter().position(|admitted| *admitted == (at, cost))
+        {
+            log.admitted.remove(place);
+            log.admitted.push((at, to));
+        }
+    }
+
+    /// Notes that the key was written at `now`, which is when the windows of counters begin.
+    pub(super) fn bring_to(&mut self, now: u64, limit: Limit) {
+        if let Model::SlidingCounter(counters) = &mut self.model {
+            *counters = counters.at(now, limit);
+        }
+    }
+
     /// How long after `now` the limit is whole again if no other call arrives.
     #[must_use]
     pub fn reset_after(&self, now: u64, limit: Limit) -> u64 {
@@ -115,7 +133,7 @@ impl Reference {
     }
 
     /// What is used of the limit, rounded up.
-    fn used(&self, now: u64, limit: Limit) -> u64 {
+    pub(super) fn used(&self, now: u64, limit: Limit) -> u64 {
         let window = u128::from(limit.window_us());
         let whole = |parts: u128| u64::try_from(parts.div_ceil(window)).unwrap_or(u64::MAX);
         match &self.model {

@@ -60,6 +60,7 @@ macro_rules! pass {
 }
 
 pass! {
+    actual_cost
     algorithm
     aliased_result
     associated_function

@@ -9,7 +9,7 @@ use crate::parse::arguments::Arguments;
 
 /// Reports every argument that another one rules out.
 pub(crate) fn report(arguments: &Arguments, shadow: &Shadow, diagnostics: &mut Diagnostics) {
-    let Arguments { window, max, limits, policy, algorithm, burst, block, wait, .. } = arguments;
+    let Arguments { window, max, limits, policy, algorithm, burst, block, wait, count, actual_cost, .. } = arguments;
     if policy.is_some() {
         let numbers = given([window, max, limits, burst]);
         let all = given([window, max, limits, algorithm, burst, block]);
@@ -33,6 +33,13 @@ pub(crate) fn report(arguments: &Arguments, shadow: &Shadow, diagnostics: &mut D
     if block.is_some() {
         leave_out(&given([wait]), diagnostics, |_| {
             "a call either waits or is blocked: leave `wait` out, or `block`".to_owned()
+        });
+    }
+    if actual_cost.is_some() {
+        leave_out(&given([count]), diagnostics, |_| {
+            "an outcome either counts or has a cost of its own: leave `count` out, and give a cost of 0 to what does not \
+             count"
+                .to_owned()
         });
     }
     if matches!(shadow, Shadow::On) {

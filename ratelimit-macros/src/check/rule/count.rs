@@ -15,6 +15,8 @@ pub(crate) enum Count {
     Err,
     /// Those of which this function says so.
     By(Expr),
+    /// All, each by the cost that this function gives.
+    ByCost(Expr),
 }
 
 #[derive(Clone, Copy)]

@@ -1,5 +1,6 @@
 //! One rule: the arguments of one attribute, judged one by one and against each other.
 
+pub(crate) mod actual_cost;
 pub(crate) mod conflicts;
 pub(crate) mod count;
 pub(crate) mod limiter;
@@ -61,7 +62,8 @@ pub(crate) fn check(arguments: &Arguments, nth: u8, scope: &Scope, diagnostics: 
         limiter::check(&limiter.value, diagnostics);
     }
     let expressions = [&arguments.when, &arguments.limiter, &arguments.max, &arguments.cost, &arguments.shadow];
-    for argument in expressions.into_iter().chain([&arguments.key, &arguments.count]).flatten() {
+    for argument in expressions.into_iter().chain([&arguments.key, &arguments.count, &arguments.actual_cost]).flatten()
+    {
         scope.must_not_hide(argument.value.to_token_stream(), diagnostics);
     }
     let shadow = shadow::read(arguments.shadow.as_ref());
@@ -79,6 +81,10 @@ pub(crate) fn check(arguments: &Arguments, nth: u8, scope: &Scope, diagnostics: 
     let limits = limits::read(arguments, algorithm, diagnostics);
     let cost = arguments.cost.as_ref().and_then(|argument| number::cost(argument, diagnostics));
     let count = arguments.count.as_ref().and_then(|argument| count::read(argument, diagnostics));
+    let actual_cost = arguments.actual_cost.as_ref().and_then(|argument| actual_cost::read(argument, diagnostics));
+    if actual_cost.is_some() {
+        actual_cost::must_have_an_estimate(arguments, diagnostics);
+    }
     let key = key::read(arguments.key.as_ref(), scope, diagnostics);
     let settings = settings::read(arguments, algorithm, diagnostics);
     let (name, limits, key) = (name?, limits?, key?);
@@ -92,7 +98,8 @@ pub(crate) fn check(arguments: &Arguments, nth: u8, scope: &Scope, diagnostics: 
         shadow,
         key,
     };
-    Some(Rule { name, limits, settings, count: count.unwrap_or(Count::All), call })
+    let count = actual_cost.map(Count::ByCost).or(count).unwrap_or(Count::All);
+    Some(Rule { name, limits, settings, count, call })
 }
 
 #[cfg(test)]
@@ -227,6 +234,9 @@ mod tests {
         assert!(matches!(rule.count, Count::By(_)));
         assert_eq!(setting(&rule, "wait").as_deref(), Some("3600000000"));
         let rule =
+            checked(r#"policy = "tokens", cost = estimate(email), actual_cost = |r| r.tokens"#, SIGNATURE).unwrap();
+        assert!(matches!(rule.count, Count::ByCost(_)));
+        let rule =
             checked(r#"window = "1s", max = 3, burst = 10, algorithm = "token_bucket", cost = 10"#, SIGNATURE).unwrap();
         assert!(matches!(rule.limits, Limits::One { burst: Some(10), .. }));
     }
@@ -256,6 +266,11 @@ mod tests {
             (&format!("{ONE}, burst = 3, algorithm = \"gcra\""), "did you mean \"leaky_bucket\""),
             (&format!("{ONE}, block = \"1m\", wait = \"1s\""), "a call either waits or is blocked"),
             (&format!("{ONE}, shadow, wait = \"1s\""), "`wait` is never used"),
+            (&format!("{ONE}, actual_cost = |r| r.n"), "`actual_cost` needs an estimate"),
+            (
+                &format!("{ONE}, cost = n, actual_cost = |r| r.n, count = \"ok\""),
+                "an outcome either counts or has a cost of its own: leave `count` out",
+            ),
         ] {
             let errors = checked(arguments, SIGNATURE).err().unwrap();
             let parts: Vec<_> = part.split("; ").collect();

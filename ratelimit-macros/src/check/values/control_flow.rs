@@ -181,7 +181,7 @@ mod tests {
             for name in BEFORE_THE_LIMIT {
                 assert!(errors_in(name, text).is_empty(), "{name} = {text}");
             }
-            for name in ["count", "on_refused"] {
+            for name in ["count", "actual_cost", "on_refused"] {
                 assert!(
                     errors_in(name, text).iter().all(|e| e.contains("cannot leave the function")),
                     "{name} = {text}"

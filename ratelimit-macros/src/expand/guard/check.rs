@@ -42,7 +42,7 @@ pub(crate) fn optional(check: &Check, context: &Context) -> TokenStream {
 /// before it is handed over. User expressions stand in the order in which they are documented to
 /// run: limiter, max, cost, shadow, key.
 pub(crate) fn expand(check: &Check, context: &Context, with: impl FnOnce(TokenStream) -> TokenStream) -> TokenStream {
-    let Check { rule, max, reserves, call: Call { when: _, limiter, cost, shadow, key } } = check;
+    let Check { rule, max, reserves, estimates, call: Call { when: _, limiter, cost, shadow, key } } = check;
     let mixed = Span::mixed_site();
     let runtime = &context.runtime;
     let rule = rule_static::expand(rule, runtime);
@@ -67,7 +67,7 @@ pub(crate) fn expand(check: &Check, context: &Context, with: impl FnOnce(TokenSt
         }
     }
     if *reserves {
-        let reserve = Runtime::check_builder("reserve", mixed);
+        let reserve = Runtime::check_builder(if *estimates { "reserve_estimate" } else { "reserve" }, mixed);
         steps.push(quote_spanned!(mixed=> #reserve(&mut __ratelimit_check);));
     }
     match key {

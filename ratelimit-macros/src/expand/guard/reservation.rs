@@ -1,5 +1,5 @@
-//! The guard where `count` is given: it reserves, and the outcome decides what is committed and
-//! what released.
+//! The guard where `count` or `actual_cost` is given: it reserves, and the outcome decides what is
+//! committed, at which cost, and what released.
 //!
 //! This is the one case in which the body does not stay where it is: it becomes an async block, so
 //! that `?` and `return` end there. Nothing but the reservation lives while it runs. If that is
@@ -44,7 +44,7 @@ pub(crate) fn before(checks: &[Check], refusal: Option<&TokenStream>, context: &
 pub(crate) struct Around {
     /// The arguments that go into its block, in the order in which they are dropped.
     pub(crate) taken: Vec<Ident>,
-    /// Which outcomes count, for each attribute.
+    /// Which outcomes count, or what they cost, for each attribute.
     pub(crate) counts: Vec<Count>,
     pub(crate) refuses: bool,
     /// Whether an async function may return a future. A block must not end with one:
@@ -108,13 +108,13 @@ fn returned(body: &TokenStream, place: Span, ty: &TokenStream) -> TokenStream {
     }
 }
 
-/// An expression: whether the outcome counts.
+/// An expression: what the outcome makes of the reservation.
 fn counted(count: &Count, context: &Context) -> TokenStream {
     let Context { runtime, receiver, output } = context;
     let mixed = Span::mixed_site();
     let span = output.span;
     match count {
-        Count::All => quote_spanned!(mixed=> true),
+        Count::All => runtime.counts_all(mixed),
         Count::Ok => {
             let counts_ok = runtime.counts_ok(span);
             quote_spanned!(span=> #counts_ok(&__ratelimit_outcome))
@@ -123,11 +123,11 @@ fn counted(count: &Count, context: &Context) -> TokenStream {
             let counts_err = runtime.counts_err(span);
             quote_spanned!(span=> #counts_err(&__ratelimit_outcome))
         }
-        Count::By(expr) => {
+        Count::By(expr) | Count::ByCost(expr) => {
             let span = expr.span().resolved_at(mixed);
+            let by = if let Count::By(_) = count { runtime.counts_by(span) } else { runtime.counts_by_cost(span) };
             let expr = receiver.expression(expr);
-            let counts_by = runtime.counts_by(span);
-            quote_spanned!(span=> #counts_by(&__ratelimit_outcome, #expr))
+            quote_spanned!(span=> #by(&__ratelimit_outcome, #expr))
         }
     }
 }

@@ -235,7 +235,7 @@ local function counters(algorithm)
       x[i], y[i], z[i] = algorithm.at(drained_x[i], drained_y[i], z[i], a[i], b[i], at)
     end
 
-    -- Writes what has changed; where `charges`, the cost as well. What drains is stored as it was
+    -- Writes what has changed; where `charges`, an amount of each limit as well. What drains is stored as it was
     -- at the time of the newest charge.
     local function written(charges)
       if is_other then
@@ -245,7 +245,7 @@ local function counters(algorithm)
       if charges then
         newest = at
         for i = 1, n do
-          x[i], y[i], z[i] = algorithm.charge(x[i], y[i], z[i], a[i], b[i], cost)
+          x[i], y[i], z[i] = algorithm.charge(x[i], y[i], z[i], a[i], b[i], charges[i])
         end
       end
       local ends = current + previous > 0 and lapses or 0
@@ -306,6 +306,37 @@ local function counters(algorithm)
       return false
     end
 
+    -- The cost, of each limit.
+    local function costs()
+      local all = {}
+      for i = 1, n do
+        all[i] = cost
+      end
+      return all
+    end
+
+    if operation == 'commit_actual' then
+      local actual = request.actual
+      local stays = math.min(actual, cost)
+      if not take() then
+        if actual == 0 or at < request.ticket + reservation_span() then
+          return { 0 }
+        end
+        -- Nothing is known of it any more, so nothing of it is charged.
+        stays = 0
+      end
+      -- What is more is charged until twice the capacity is used.
+      local debt, dropped, charges = actual - stays, 0, {}
+      for i = 1, n do
+        local most = math.min(2 * (is_bucket and capacity or max)[i], MOST_COUNTED)
+        local _, free = algorithm.status(x[i], y[i], z[i], is_bucket and a[i] or most, b[i], most, 0, at)
+        free = math.max(free - current - previous - stays, 0)
+        charges[i] = stays + math.min(debt, free)
+        dropped = math.max(dropped, debt - free)
+      end
+      written(charges)
+      return { 1, 0, 0, 0, 0, dropped, 0 }
+    end
     if operation == 'refund' or operation == 'release' or operation == 'commit' then
       local done
       if operation == 'refund' then
@@ -314,7 +345,7 @@ local function counters(algorithm)
         done = take()
       end
       if done then
-        written(operation == 'commit')
+        written(operation == 'commit' and costs())
       end
       return { done and 1 or 0 }
     end
@@ -373,7 +404,7 @@ local function counters(algorithm)
       end
       current, lapses = current + cost, at + reservation_span()
     end
-    written(operation == 'acquire')
+    written(operation == 'acquire' and costs())
     status(0)
     return verdict(wait, left, reset, at, 0, expires - now, at)
   end

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use self::per_limit::PerLimit;
 use self::reservations::ReservedCost;
 use super::demand::Demand;
-use super::state::AlgorithmState;
+use super::state::{AlgorithmState, Committed};
 use super::status::{LimitStatus, Standing};
 use crate::rule::Limit;
 
@@ -40,6 +40,9 @@ pub(crate) trait Counter: Copy + Default {
     /// Where the limit stands; the numbers are at `now`.
     fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus;
 
+    /// How much of the limit is used, rounded up; the numbers are at `now`.
+    fn used(&self, limit: &Limit, now: u64) -> u64;
+
     /// Charges; the numbers are at `now`.
     fn charge(&mut self, limit: &Limit, cost: u64, now: u64);
 
@@ -68,13 +71,6 @@ pub(crate) struct Counters<C> {
     first: u64,
     /// Most keys have none.
     reservations: Option<Box<ReservedCost>>,
-}
-
-/// How long a reservation counts at least. What is forgotten has not drained, so this is never less
-/// than a window.
-fn span(demand: &Demand<'_>) -> u64 {
-    let windows = demand.limits.iter().map(Limit::window_us);
-    windows.fold(demand.horizon_us(), u64::max)
 }
 
 impl<C: Counter> Counters<C> {
@@ -119,11 +115,11 @@ impl<C: Counter> Counters<C> {
     /// What is reserved at `now`.
     fn reserved(&self, demand: &Demand<'_>, now: u64) -> ReservedCost {
         // A span takes a division.
-        self.reservations.as_ref().map_or_else(ReservedCost::default, |reserved| reserved.at(now, span(demand)))
+        self.reservations.as_ref().map_or_else(ReservedCost::default, |reserved| reserved.at(now, demand.span()))
     }
 
     /// Brings everything to `now` and keeps it.
-    fn keep(&mut self, demand: &Demand<'_>, reserved: ReservedCost, now: u64, change: impl Fn(&mut C, &Limit)) {
+    fn keep(&mut self, demand: &Demand<'_>, reserved: ReservedCost, now: u64, change: impl FnMut(&mut C, &Limit)) {
         self.keep_reserved(reserved);
         self.change(demand, now, change);
     }
@@ -132,10 +128,30 @@ impl<C: Counter> Counters<C> {
         self.reservations = (reserved.open() > 0).then(|| Box::new(reserved));
     }
 
+    /// Charges `cost`, and of `debt` as much as twice the capacity of each limit allows; gives the
+    /// most that was left out.
+    fn charge_with_debt(
+        &mut self,
+        demand: &Demand<'_>,
+        reserved: ReservedCost,
+        (cost, debt): (u64, u64),
+        now: u64,
+    ) -> u64 {
+        let (open, mut dropped) = (reserved.open(), 0);
+        self.keep(demand, reserved, now, |counter, limit| {
+            let used = counter.used(limit, now) + open + cost;
+            let free = demand.most_used(limit).saturating_sub(used);
+            counter.charge(limit, cost + debt.min(free), now);
+            dropped = dropped.max(debt.saturating_sub(free));
+        });
+        self.charged = now;
+        dropped
+    }
+
     /// Brings the numbers to `now` and changes them.
     #[inline]
-    fn change(&mut self, demand: &Demand<'_>, now: u64, change: impl Fn(&mut C, &Limit)) {
-        let change = |counter: &mut C, limit| {
+    fn change(&mut self, demand: &Demand<'_>, now: u64, mut change: impl FnMut(&mut C, &Limit)) {
+        let mut change = |counter: &mut C, limit| {
             let is_at_another_rate = counter.is_at_another_rate(limit);
             *counter = counter.at(limit, now);
             change(counter, limit);
@@ -214,7 +230,7 @@ impl<C: Counter> AlgorithmState for Counters<C> {
 
     fn reserve(&mut self, demand: &Demand<'_>, now: u64) -> u64 {
         let mut reserved = self.reserved(demand, now);
-        reserved.add(demand.cost, now, span(demand));
+        reserved.add(demand.cost, now, demand.span());
         self.keep(demand, reserved, now, |_, _| {});
         now
     }
@@ -265,6 +281,21 @@ impl<C: Counter> AlgorithmState for Counters<C> {
             self.charged = now;
         }
         there
+    }
+
+    fn commit_actual(&mut self, demand: &Demand<'_>, ticket: u64, actual: u64, now: u64) -> Option<Committed> {
+        let mut reserved = self.reserved(demand, now);
+        if !reserved.take(demand.cost, ticket) {
+            return None;
+        }
+        let cost = actual.min(demand.cost);
+        let dropped = self.charge_with_debt(demand, reserved, (cost, actual - cost), now);
+        Some(Committed { dropped, charged_now: true })
+    }
+
+    fn charge_beyond(&mut self, demand: &Demand<'_>, cost: u64, now: u64) -> u64 {
+        let reserved = self.reserved(demand, now);
+        self.charge_with_debt(demand, reserved, (0, cost), now)
     }
 
     fn release(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {

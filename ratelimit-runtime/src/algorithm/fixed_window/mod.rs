@@ -38,6 +38,10 @@ impl Counter for FixedWindow {
         }
     }
 
+    fn used(&self, _: &Limit, _: u64) -> u64 {
+        self.used
+    }
+
     #[inline]
     fn charge(&mut self, _: &Limit, cost: u64, _: u64) {
         self.used += cost;

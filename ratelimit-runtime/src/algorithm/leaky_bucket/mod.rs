@@ -26,6 +26,13 @@ pub(crate) struct LeakyBucket {
     max: u64,
 }
 
+/// A backlog in tokens, rounded up.
+#[inline]
+fn tokens(backlog: u64, rest: u64, limit: &Limit) -> u64 {
+    let (tokens, units) = mul_div_rem(backlog, limit.max(), limit.window_us());
+    tokens.saturating_add((units + rest).div_ceil(limit.window_us()))
+}
+
 impl Counter for LeakyBucket {
     const DRAINS: bool = true;
 
@@ -47,11 +54,13 @@ impl Counter for LeakyBucket {
     fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus {
         let backlog = self.arrival - now;
         let (time, rest) = mul_div_rem(limit.capacity().saturating_sub(cost), limit.window_us(), limit.max());
-        // The backlog in tokens, rounded up.
-        let (tokens, units) = mul_div_rem(backlog, limit.max(), limit.window_us());
-        let tokens = tokens.saturating_add((units + self.rest).div_ceil(limit.window_us()));
+        let tokens = tokens(backlog, self.rest, limit);
         let wait = (backlog + u64::from(self.rest > rest)).saturating_sub(time);
         LimitStatus { wait, exceeded: wait > 0, remaining: limit.capacity().saturating_sub(tokens) }
+    }
+
+    fn used(&self, limit: &Limit, now: u64) -> u64 {
+        tokens(self.arrival - now, self.rest, limit)
     }
 
     #[inline]

@@ -25,7 +25,7 @@ pub(crate) struct SlidingCounter {
 
 impl SlidingCounter {
     /// What counts at `elapsed` into the window.
-    fn used(&self, window: u64, elapsed: u64) -> u64 {
+    fn weighted(&self, window: u64, elapsed: u64) -> u64 {
         mul_div_up(self.previous, window - elapsed, window) + self.current
     }
 }
@@ -51,7 +51,7 @@ impl Counter for SlidingCounter {
     fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus {
         let window = limit.window_us();
         let elapsed = now - self.start;
-        let used = self.used(window, elapsed);
+        let used = self.weighted(window, elapsed);
         let wait = if used + cost <= limit.max() {
             0
         } else if let Some(free) = limit.max().checked_sub(self.current + cost) {
@@ -62,6 +62,10 @@ impl Counter for SlidingCounter {
             window - elapsed + sunk_to(limit.max().saturating_sub(cost), self.current, window)
         };
         LimitStatus { wait, exceeded: wait > 0, remaining: limit.max().saturating_sub(used) }
+    }
+
+    fn used(&self, limit: &Limit, now: u64) -> u64 {
+        self.weighted(limit.window_us(), now - self.start)
     }
 
     #[inline]

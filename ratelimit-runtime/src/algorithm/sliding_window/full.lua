@@ -21,7 +21,7 @@ local function convert(key, request)
         return WRONG_LOG
       end
       log.ticket = math.max(log.ticket, remembered)
-      if strikes > 0 then
+      if strikes > 0 or ends > now then
         log.blocked_until, log.block, log.strikes = ends, given, strikes
       end
     end
@@ -58,7 +58,21 @@ local function log(key, request)
   end
 
   local operation = request.operation
-  if operation == 'commit' or operation == 'release' then
+  if operation == 'commit_actual' then
+    -- What the reservation was for is an entry of a ring, if it has left since.
+    if request.actual == 0 or now < request.ticket + request.longest then
+      return { 0 }
+    elseif kept == 'zset' then
+      if call('ZCARD', key) > LARGEST_CONVERTED then
+        return failed('ERR a sorted set of more than ' .. LARGEST_CONVERTED .. ' members takes no costs that are known afterwards')
+      end
+      local wrong = convert(key, request)
+      if wrong then
+        return wrong
+      end
+    end
+    return ring(key, request)
+  elseif operation == 'commit' or operation == 'release' then
     -- Reservations are only in rings.
     return { 0 }
   end

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use smallvec::SmallVec;
 
 use super::demand::Demand;
-use super::state::AlgorithmState;
+use super::state::{AlgorithmState, Committed};
 use super::status::{LimitStatus, Standing};
 use crate::rule::Limit;
 
@@ -234,6 +234,15 @@ impl Log {
         self.sums(position + 1).since(self.sums(position))
     }
 
+    /// Takes an entry out, which no limit counts from then on.
+    fn remove(&mut self, position: usize) {
+        self.lower(position, self.weight(position));
+        self.entries.remove(position);
+        for view in self.views.iter_mut().filter(|view| position < view.skip) {
+            view.skip -= 1;
+        }
+    }
+
     /// Takes this out of the sums of an entry and all after it.
     fn lower(&mut self, position: usize, by: Sums) {
         for entry in self.entries.range_mut(position..) {
@@ -305,11 +314,7 @@ impl AlgorithmState for Log {
     fn refund(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {
         self.advance(demand.limits, now);
         let Some(position) = self.position(ticket) else { return false };
-        self.lower(position, self.weight(position));
-        self.entries.remove(position);
-        for view in self.views.iter_mut().filter(|view| position < view.skip) {
-            view.skip -= 1;
-        }
+        self.remove(position);
         true
     }
 
@@ -319,6 +324,36 @@ impl AlgorithmState for Log {
         let reserved = self.weight(position).reserved;
         self.lower(position, Sums { cost: 0, reserved });
         reserved > 0
+    }
+
+    fn commit_actual(&mut self, demand: &Demand<'_>, ticket: u64, actual: u64, now: u64) -> Option<Committed> {
+        self.advance(demand.limits, now);
+        let position = self.position(ticket).filter(|position| self.weight(*position).reserved > 0)?;
+        let Sums { cost: estimate, reserved } = self.weight(position);
+        let at = self.entries.get(position)?.at;
+        let has_left = demand.limits.iter().any(|limit| at + limit.window_us() <= now);
+        // One entry counts for all windows: where it has left one of them, it begins anew in all.
+        let stays = if has_left { 0 } else { actual.min(estimate) };
+        if stays > 0 {
+            self.lower(position, Sums { cost: estimate - stays, reserved });
+        } else {
+            self.remove(position);
+        }
+        let dropped = self.charge_beyond(demand, actual - stays, now);
+        Some(Committed { dropped, charged_now: actual > stays + dropped })
+    }
+
+    fn charge_beyond(&mut self, demand: &Demand<'_>, cost: u64, now: u64) -> u64 {
+        self.advance(demand.limits, now);
+        let free = demand.limits.iter().enumerate().map(|(index, limit)| {
+            let skip = self.views.get(index).map_or(0, |view| view.skip);
+            demand.most_used(limit).saturating_sub(self.total.since(self.sums(skip)).cost)
+        });
+        let charged = cost.min(free.min().unwrap_or(0));
+        if charged > 0 {
+            self.push(Sums { cost: charged, reserved: 0 }, now);
+        }
+        cost - charged
     }
 
     fn release(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {

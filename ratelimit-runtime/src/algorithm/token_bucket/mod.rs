@@ -53,6 +53,10 @@ impl Counter for TokenBucket {
         LimitStatus { wait, exceeded: wait > 0, remaining: limit.capacity().saturating_sub(needed) }
     }
 
+    fn used(&self, _: &Limit, _: u64) -> u64 {
+        self.missing + u64::from(self.rest > 0)
+    }
+
     #[inline]
     fn charge(&mut self, _: &Limit, cost: u64, _: u64) {
         self.missing += cost;

@@ -10,6 +10,7 @@ use crate::error::RateLimitError;
 use crate::key::{self, Key, KeyBuf, KeyPart};
 use crate::observe;
 use crate::rule::{self, Rule, Terms};
+use crate::store::Reserves;
 
 /// A check in the making: what one call says to a rule. It is small, because it moves from hand to
 /// hand.
@@ -28,7 +29,15 @@ struct Call {
     max: Option<u64>,
     cost: Option<u64>,
     shadow: Option<bool>,
-    reservation: bool,
+    reserves: Reserves,
+}
+
+impl Call {
+    /// Reserves the cost as an estimate, which is at least 1: there is something to commit then.
+    fn estimate(&mut self, rule: &Rule) {
+        self.reserves = Reserves::Estimate;
+        self.cost = Some(self.cost.unwrap_or(rule.cost()).max(1));
+    }
 }
 
 impl CheckBuilder {
@@ -54,7 +63,12 @@ impl CheckBuilder {
 
     /// Only reserve: what the function returns decides whether the call counts.
     pub fn reserve(&mut self) {
-        self.call.reservation = true;
+        self.call.reserves = Reserves::Cost;
+    }
+
+    /// Only reserve, at an estimate: what the function returns says what the call costs.
+    pub fn reserve_estimate(&mut self) {
+        self.call.estimate(self.rule);
     }
 
     /// Text of the template.
@@ -111,10 +125,20 @@ impl CheckBuilder {
 
 /// Makes the check of a key by hand.
 #[inline]
-pub(crate) fn with_check_by_hand<T>(rule: &Rule, engine: &Engine, key: &Key, work: impl FnOnce(&Check<'_>) -> T) -> T {
+pub(crate) fn with_check_by_hand<T>(
+    rule: &Rule,
+    engine: &Engine,
+    key: &Key,
+    reserves: Reserves,
+    work: impl FnOnce(&Check<'_>) -> T,
+) -> T {
     let mut whole = KeyBuf::new();
     begin_by_hand(rule, key, &mut whole);
-    with_check(rule, Call::default(), engine, &mut whole, work)
+    let mut call = Call { reserves, ..Call::default() };
+    if reserves == Reserves::Estimate {
+        call.estimate(rule);
+    }
+    with_check(rule, call, engine, &mut whole, work)
 }
 
 /// The check of a key by hand, which is written to `whole`, if it is just what the rule says.
@@ -202,7 +226,7 @@ fn check_as_ruled<'a>(rule: &'a Rule, call: Call, key: &'a [u8], prefix_len: usi
         name: resolved.name,
         terms,
         cost: call.cost.unwrap_or(terms.cost),
-        reservation: call.reservation,
+        reserves: call.reserves,
         shadow: call.shadow.unwrap_or(terms.shadow),
         key,
         rule_len: prefix_len + resolved.head.len(),

@@ -14,7 +14,7 @@ pub(super) use self::registry::Registry;
 use crate::error::RateLimitError;
 use crate::key::KeyBuf;
 use crate::rule::{Name, Terms};
-use crate::store::Request;
+use crate::store::{Request, Reserves};
 
 /// One check. It borrows what is large: most checks are over before anything would have to be
 /// owned.
@@ -23,7 +23,7 @@ pub(crate) struct Check<'a> {
     pub(in crate::engine) name: Name,
     pub(in crate::engine) terms: &'a Terms,
     cost: u64,
-    pub(in crate::engine) reservation: bool,
+    pub(in crate::engine) reserves: Reserves,
     pub(in crate::engine) shadow: bool,
     pub(in crate::engine) key: &'a [u8],
     /// The length of the part of the key that all keys of the rule share.
@@ -49,11 +49,11 @@ impl<'a> Check<'a> {
     /// The request, as it is.
     #[inline]
     pub(in crate::engine) fn as_request(&self) -> Request<'a> {
-        let request = Request::new(self.key, self.terms.algorithm(), self.terms.limits())
+        Request::new(self.key, self.terms.algorithm(), self.terms.limits())
             .with_cost(self.cost)
             .with_block(if self.shadow { Duration::ZERO } else { self.terms.block })
-            .with_rule_len(self.rule_len);
-        if self.reservation { request.reserving() } else { request }
+            .with_rule_len(self.rule_len)
+            .with_reserves(self.reserves)
     }
 
     /// Whether a store may be asked to decide on it; why not, says [`problem`](Self::problem).
@@ -98,7 +98,7 @@ pub(in crate::engine) struct OwnedCheck {
     name: Name,
     terms: Terms,
     cost: u64,
-    reservation: bool,
+    reserves: Reserves,
     shadow: bool,
     key: KeyBuf,
     rule_len: usize,
@@ -112,7 +112,7 @@ impl OwnedCheck {
             name: check.name,
             terms: *check.terms,
             cost: check.cost,
-            reservation: check.reservation,
+            reserves: check.reserves,
             shadow: check.shadow,
             key: KeyBuf::from_slice(check.key),
             rule_len: check.rule_len,
@@ -125,7 +125,7 @@ impl OwnedCheck {
             name: self.name,
             terms: &self.terms,
             cost: self.cost,
-            reservation: self.reservation,
+            reserves: self.reserves,
             shadow: self.shadow,
             key: &self.key,
             rule_len: self.rule_len,

@@ -4,7 +4,7 @@ use ::metrics::{Key, Label, with_recorder};
 use once_cell::sync::OnceCell;
 
 use super::super::labels::{self, OutcomeLabel};
-use super::{DECISIONS, METADATA};
+use super::{COST_DROPPED, DECISIONS, METADATA};
 use crate::decision::Source;
 use crate::rule::Name;
 
@@ -22,6 +22,13 @@ pub(crate) fn decision(decided: impl FnOnce() -> (Name, OutcomeLabel, Source)) {
 pub(crate) fn failure(failed: impl FnOnce() -> (Name, OutcomeLabel)) {
     let (rule, outcome) = failed();
     add(rule, outcome as usize * SOURCES, outcome, || "none");
+}
+
+/// What a call did cost and was not charged.
+#[cold]
+pub(crate) fn cost_dropped(rule: Name, dropped: u64) {
+    let key = Key::from_parts(COST_DROPPED, vec![Label::from_static_parts("rule", rule.as_str())]);
+    with_recorder(|recorder| recorder.register_counter(&key, &METADATA).increment(dropped));
 }
 
 #[inline]

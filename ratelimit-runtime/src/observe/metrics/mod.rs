@@ -24,10 +24,11 @@ use smallvec::SmallVec;
 
 #[cfg(feature = "redis")]
 pub(super) use self::connections::{connected, lost, moved, outage};
-pub(super) use self::decisions::{decision, failure};
+pub(super) use self::decisions::{cost_dropped, decision, failure};
 use crate::error::StoreError;
 
 const DECISIONS: &str = "ratelimit_decisions_total";
+const COST_DROPPED: &str = "ratelimit_cost_dropped_total";
 const STORE: &str = "ratelimit_store_seconds";
 #[cfg(feature = "redis")]
 const COMMANDS: &str = "ratelimit_command_decisions";
@@ -52,6 +53,7 @@ pub(crate) fn describe() {
             recorder.describe_histogram(name.into(), Some(unit), text.into());
         };
         counter(DECISIONS, "Checks, by rule, by what became of them, and by who answered.");
+        counter(COST_DROPPED, "What calls did cost and were not charged, because debts are bounded, by rule.");
         histogram(STORE, Unit::Seconds, "How long checks waited for the store, by its server.");
         #[cfg(feature = "redis")]
         {

@@ -76,6 +76,10 @@ impl Bucket {
         with!(self, kept => kept.commit(request, ticket, now))
     }
 
+    pub(super) fn commit_actual(&mut self, request: &Request<'_>, ticket: u64, actual: u64, now: u64) -> u64 {
+        with!(self, kept => kept.commit_actual(request, ticket, actual, now))
+    }
+
     pub(super) fn block(&mut self, request: &Request<'_>, duration: u64, now: u64) {
         with!(self, kept => kept.block(request, duration, now));
     }

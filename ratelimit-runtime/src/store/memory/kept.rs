@@ -2,7 +2,7 @@
 //! a clock that never steps back, the expiry, and the block.
 
 use super::block::Block;
-use crate::algorithm::{AlgorithmState, RESERVED_WAIT, Standing};
+use crate::algorithm::{AlgorithmState, Committed, RESERVED_WAIT, Standing};
 use crate::store::request::Request;
 use crate::store::verdict::Verdict;
 
@@ -182,6 +182,35 @@ impl<S: AlgorithmState> Kept<S> {
             self.written(request, at, now);
         }
         done
+    }
+
+    /// Commits a reservation at what it did cost; gives what is too much to be charged.
+    pub(super) fn commit_actual(&mut self, request: &Request<'_>, ticket: u64, actual: u64, now: u64) -> u64 {
+        let Time { at, is_live, .. } = self.advance(request, now);
+        let demand = request.demand();
+        let is_own = is_live && ticket >= self.first_ticket;
+        let committed = if is_own { self.state.commit_actual(&demand, ticket, actual, at) } else { None };
+        let reserved = if committed.is_some() { request.cost() } else { 0 };
+        let Committed { dropped, charged_now } = match committed {
+            Some(committed) => committed,
+            // It was settled or reset, unless it is so old that nothing can be known of it.
+            None if actual == 0 || at < ticket.saturating_add(demand.span()) => return 0,
+            None => {
+                if !is_live {
+                    self.begin_anew();
+                }
+                self.first_ticket = self.first_ticket.min(at);
+                let dropped = self.state.charge_beyond(&demand, actual, at);
+                Committed { dropped, charged_now: actual > dropped }
+            }
+        };
+        if let Some(copied) = &mut self.copied {
+            copied.own = copied.own.saturating_sub(reserved).saturating_add(actual - dropped);
+        }
+        if charged_now {
+            self.written(request, at, now);
+        }
+        dropped
     }
 
     pub(super) fn block(&mut self, request: &Request<'_>, duration: u64, now: u64) {

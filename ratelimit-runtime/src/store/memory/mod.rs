@@ -11,6 +11,7 @@ use self::group::Member;
 use self::shard::Shard;
 use super::{Answer, Capabilities, Cursor, Lookup, Page, Request, Store, StoreError, StoreErrorKind, Verdict};
 use crate::clock::{Clock, TokioClock};
+use crate::rule::Limit;
 
 mod block;
 mod bucket;
@@ -184,6 +185,13 @@ impl Store for MemoryStore {
 
     fn commit<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
         Answer::ready(Ok(self.with(&request, |shard, hash, now| shard.commit(&request, hash, ticket, now))))
+    }
+
+    fn commit_actual<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, u64> {
+        let commit = |shard: &mut Shard, hash, now| {
+            shard.commit_actual(&request, hash, ticket, actual_cost.min(Limit::MAX_COUNT), now)
+        };
+        Answer::ready(Ok(self.with(&request, commit)))
     }
 
     fn release<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {

@@ -121,6 +121,34 @@ impl Shard {
         self.on_known(request, hash, now, |bucket| bucket.commit(request, ticket, now)).unwrap_or(false)
     }
 
+    /// Commits a reservation at what it did cost; gives what is too much to be charged.
+    pub(super) fn commit_actual(
+        &mut self,
+        request: &Request<'_>,
+        hash: u64,
+        ticket: u64,
+        actual: u64,
+        now: u64,
+    ) -> u64 {
+        let known = self.on_known(request, hash, now, |bucket| bucket.commit_actual(request, ticket, actual, now));
+        if let Some(dropped) = known {
+            return dropped;
+        }
+        // Nothing of the key is left. What its reservation was for is charged to a new one.
+        let mut bucket = Bucket::new(request.algorithm());
+        let dropped = bucket.commit_actual(request, ticket, actual, now);
+        if !bucket.is_void(now) {
+            if let Some(place) = self.place(now) {
+                self.insert(request, hash, bucket, place);
+            } else {
+                let shared = self.overflow_key(request, hash, now);
+                let shared = self.overflow.entry(shared).or_insert_with(|| Bucket::new(request.algorithm()));
+                return shared.commit_actual(request, ticket, actual, now);
+            }
+        }
+        dropped
+    }
+
     pub(super) fn unblock(&mut self, request: &Request<'_>, hash: u64, now: u64) -> bool {
         self.find(request, hash).is_some_and(|keyed| keyed.bucket.unblock(request, now))
     }

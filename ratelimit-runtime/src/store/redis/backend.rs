@@ -100,6 +100,22 @@ impl Backend {
         }
     }
 
+    /// Commits a reservation at what the call did cost; gives what is too much to be charged.
+    pub(super) async fn commit_at(
+        &self,
+        request: Request<'_>,
+        ticket: u64,
+        actual_cost: u64,
+    ) -> Result<u64, StoreError> {
+        let calls = self.calls(&request);
+        if self.route(&request)? != Route::Script {
+            return unsupported("without scripts no cost can be known afterwards: choose RedisMode::Scripts");
+        }
+        let operation = Operation::CommitActual(ticket, actual_cost.min(Limit::MAX_COUNT));
+        let verdict = calls.charge(&self.question(operation, &request)?).await?;
+        Ok(verdict.ticket)
+    }
+
     /// Decides several requests in one step.
     pub(super) async fn decide_scripts(&self, requests: &[Request<'_>]) -> Result<Vec<Verdict>, StoreError> {
         let calls = self.calls_of_all(requests);

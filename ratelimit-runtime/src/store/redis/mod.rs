@@ -251,6 +251,10 @@ impl Store for Backend {
         Answer::later(self.change(Operation::Commit(ticket), request))
     }
 
+    fn commit_actual<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, u64> {
+        Answer::later(self.commit_at(request, ticket, actual_cost))
+    }
+
     fn release<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
         Answer::later(self.change(Operation::Release(ticket), request))
     }

@@ -71,7 +71,7 @@ impl Route {
 
 impl Settings {
     pub(super) fn capabilities(self) -> Capabilities {
-        use Feature::{Block, Keys, Limits, Refund, Reserve, Together};
+        use Feature::{ActualCost, Block, Keys, Limits, Refund, Reserve, Together};
         let mut all = Capabilities::none();
         for &algorithm in Algorithm::ALL {
             let row = algorithm.row();
@@ -92,7 +92,7 @@ impl Settings {
             };
             all = all.with(algorithm, features);
             if row.is_log && self.mode.log_layout() == Some(LogLayout::Zset) {
-                all = all.without(algorithm, Reserve);
+                all = all.without(algorithm, Reserve).without(algorithm, ActualCost);
             }
         }
         all

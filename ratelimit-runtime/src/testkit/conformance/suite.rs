@@ -7,11 +7,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::bench::{Bench, answered, not_tried};
-use super::declared::{blocks, keys, limits, refunds, reservations, together};
+use super::declared::{actual_costs, blocks, keys, limits, refunds, reservations, together};
 use super::every::{agreement, answers, clocks, costs, counting, waits};
 use super::undeclared::Need::{self, Costs, Has};
 use crate::rule::{Algorithm, Limit};
-use crate::store::Feature::{Block, Keys, Limits, Refund, Reserve, Together};
+use crate::store::Feature::{ActualCost, Block, Keys, Limits, Refund, Reserve, Together};
 use crate::store::Store;
 use crate::testkit::FakeClock;
 
@@ -66,6 +66,12 @@ macro_rules! __conformance_cases {
                 reservations::a_release_gives_back_all_that_was_reserved [Has(Reserve), Costs(5)]
                 reservations::a_commit_of_nothing_is_false [Has(Reserve)]
                 reservations::an_open_reservation_expires [Has(Reserve)]
+                actual_costs::an_actual_cost_replaces_the_estimate [Has(ActualCost), Costs(5)]
+                actual_costs::a_debt_is_waited_for [Has(ActualCost), Costs(10)]
+                actual_costs::a_debt_is_bounded [Has(ActualCost), Costs(10)]
+                actual_costs::a_long_call_is_not_free [Has(ActualCost), Costs(5)]
+                actual_costs::what_is_over_stays_over [Has(ActualCost), Costs(2)]
+                actual_costs::random_actual_costs_agree_with_the_model [Has(ActualCost), Costs(60)]
                 blocks::a_blocked_key_is_refused_until_the_block_is_over [Has(Block)]
                 blocks::a_block_outlives_the_window_and_is_not_extended [Has(Block)]
                 blocks::peek_blocks_no_key [Has(Block)]

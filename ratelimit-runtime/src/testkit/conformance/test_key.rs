@@ -87,6 +87,15 @@ impl TestKey<'_> {
         answered(self.bench.store.commit(self.request(cost).reserving(), ticket).await)
     }
 
+    pub(super) async fn reserve_estimate(&self, cost: u64) -> Verdict {
+        answered(self.bench.store.acquire(self.request(cost).reserving_estimate()).await)
+    }
+
+    /// Gives what is not charged of the cost.
+    pub(super) async fn commit_actual(&self, cost: u64, ticket: u64, actual: u64) -> u64 {
+        answered(self.bench.store.commit_actual(self.request(cost).reserving_estimate(), ticket, actual).await)
+    }
+
     pub(super) async fn release(&self, cost: u64, ticket: u64) -> bool {
         answered(self.bench.store.release(self.request(cost).reserving(), ticket).await)
     }

@@ -61,6 +61,7 @@ impl Need {
                 let request = Request::new(b"", algorithm, &limits).reserving();
                 assert_unsupported(self, &bench.store.capabilities().supports(&request));
             }
+            Self::Has(Feature::ActualCost) => assert_misconfigured(self, &limiter.reserve(&rule, &key).await),
             // A limiter does without, and asks for one key after the other.
             Self::Has(Feature::Together) => {
                 let (one, other) = (bench.bucket("one", algorithm, 5), bench.bucket("other", algorithm, 5));

@@ -37,6 +37,14 @@ impl Mailer {
         cost = 2,
         wait = "1ms",
     )]
+    #[rate_limit(
+        window = "1s",
+        max = 30,
+        name = "bytes",
+        limiter = self.limiter,
+        cost = email.len(),
+        actual_cost = |sent| sent.as_ref().map_or(0, |()| 20),
+    )]
     #[rate_limit(policy = "plan", name = "planned", limiter = self.limiter)]
     async fn send(&self, tenant: u32, email: &str, quota: i32) -> Result<(), RateLimitError> {
         Ok(())

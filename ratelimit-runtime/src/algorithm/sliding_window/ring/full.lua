@@ -211,8 +211,9 @@ end
 
 -- The operations on a ring. `log.lua` describes its format.
 
--- Refunds the entry with this ticket, or makes it an ordinary one.
-local function ring_change(log, operation, ticket, amount)
+-- Refunds the entry with this ticket, or makes it an ordinary one: of what did cost something else,
+-- `staying` gives what is left in it. Returns whether it was there, and what has stayed.
+local function ring_change(log, operation, ticket, amount, staying)
   local function sums_of(block)
     return struct.unpack(SUMS.format, call('GETRANGE', log.key, ring_sums(log, block), ring_sums(log, block + 1) - 1))
   end
@@ -290,7 +291,7 @@ local function ring_change(log, operation, ticket, amount)
   end
 
   local i, at, cost, reserved = find()
-  if not i or cost == 0 or operation == 'commit' and reserved == 0 then
+  if not i or cost == 0 or (operation == 'commit' or staying) and reserved == 0 then
     return { 0 }
   end
   local function write(i, at, cost, reserved, ticket, kept)
@@ -299,8 +300,9 @@ local function ring_change(log, operation, ticket, amount)
     lessen(i, cost - kept, reserved)
   end
 
-  if operation == 'commit' then
-    write(i, at, cost, reserved, ticket, cost)
+  local stays = staying and staying(at, cost) or operation == 'commit' and cost or 0
+  if stays > 0 then
+    write(i, at, cost, reserved, ticket, stays)
   else
     -- What was admitted while the log was a sorted set has an entry for each unit of its cost,
     -- under tickets in a row.
@@ -320,8 +322,34 @@ local function ring_change(log, operation, ticket, amount)
       pop()
     end
   end
+  log.from, log.to = 0, 0
   ring_keep(log)
-  return { 1 }
+  return { 1, stays }
+end
+
+-- Commits a reservation at what the call did cost. What is less lowers its entry, what is more is an
+-- entry of its own; where it has left a window, all of it is one.
+local function ring_commit_actual(log, request, at, gone)
+  local changed = ring_change(log, 'commit_actual', request.ticket, request.cost, function(time, cost)
+    for i = 1, request.n do
+      if time + request.window[i] <= at then
+        return 0
+      end
+    end
+    return math.min(request.actual, cost)
+  end)
+  if changed[1] == 0 and (request.actual == 0 or at < request.ticket + request.longest) then
+    return { 0 }
+  end
+  local debt, free = request.actual - (changed[2] or 0), math.huge
+  for i = 1, request.n do
+    free = math.min(free, math.max(math.min(2 * request.max[i], MOST_COUNTED) - log.used[i], 0))
+  end
+  local charged = math.min(debt, free)
+  if charged > 0 then
+    ring_append(log, at, charged, 0, request.max[log.widest], request.longest, gone)
+  end
+  return { 1, 0, 0, 0, 0, debt - charged, 0 }
 end
 
 -- Notes a block, and lets the key live as long as that and its entries.
@@ -405,7 +433,9 @@ local function ring(key, request)
     gone = ring_drop(log)
   end
   if operation == 'refund' or operation == 'release' or operation == 'commit' then
-    return ring_change(log, operation, request.ticket, request.cost)
+    return { ring_change(log, operation, request.ticket, request.cost)[1] }
+  elseif operation == 'commit_actual' then
+    return ring_commit_actual(log, request, at, gone)
   end
   if not charges and operation ~= 'peek' then
     return unknown(request)

@@ -321,6 +321,10 @@ impl<S: Store> Store for DenyCache<S> {
         self.changing(request, self.inner.commit(request, ticket))
     }
 
+    fn commit_actual<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, u64> {
+        self.changing(request, self.inner.commit_actual(request, ticket, actual_cost))
+    }
+
     fn release<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
         self.changing(request, self.inner.release(request, ticket))
     }

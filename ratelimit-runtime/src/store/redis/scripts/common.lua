@@ -1,6 +1,6 @@
 -- What the algorithms share when they answer whatever may be asked.
 
-local OPERATIONS = { 'acquire', 'reserve', 'peek', 'refund', 'release', 'commit', 'block', 'unblock' }
+local OPERATIONS = { 'acquire', 'reserve', 'peek', 'refund', 'release', 'commit', 'block', 'unblock', 'commit_actual' }
 
 local function read(question)
   local operation, layout, _, _, n, cost, block, longest_block = parse('<BBI2I2Bddd', question)
@@ -11,6 +11,7 @@ local function read(question)
     block = block,
     longest_block = longest_block,
     ticket = #question >= 39 + 32 * n and parse('<d', question, 32 + 32 * n) or 0,
+    actual = #question >= 47 + 32 * n and parse('<d', question, 40 + 32 * n) or 0,
     n = n,
     max = {},
     window = {},
@@ -34,6 +35,9 @@ end
 local function digits(number)
   return string.format('%.0f', number)
 end
+
+-- The largest count, which is the most that a limit may owe as well.
+local MOST_COUNTED = 4503599627370495
 
 -- The longest wait for a call that is refused only because of open reservations.
 local RESERVED_WAIT = 50000

@@ -6,8 +6,8 @@
 --         which cover the keys in order. A question is packed, little-endian, counts and times as
 --         doubles:
 --           operation  a byte: 1 acquire, 2 reserve, 3 peek, 4 refund, 5 release, 6 commit,
---                      7 block, 8 unblock (release gives a reservation back, commit makes it a
---                      charge)
+--                      7 block, 8 unblock, 9 commit_actual (release gives a reservation back,
+--                      commit makes it a charge, commit_actual one of what the call did cost)
 --           algorithm and layout, a byte: 16 times the number of the algorithm, and how a log is to
 --                      be kept: 0 as what is stored suggests, 1 always as a sorted set, 2 as a ring
 --                      where nothing is stored yet. 0 for what is no log
@@ -22,7 +22,10 @@
 --           longest    what a block that doubles with each offence grows to
 --           max, window in microseconds, capacity, and what max and window can be divided by: for
 --                      each limit
---           ticket     only to refund, release, commit, block or unblock; of the last two 0
+--           ticket     only to refund, release, commit, commit_actual, block or unblock; of the last
+--                      two 0
+--           actual     what the call did cost, only to commit_actual; the ticket of the reply is how
+--                      much of it is not charged
 --
 -- Reply   one string: the eight bytes; then for each question and key, in this order, one or more
 --         records, each of which answers some of its calls in order:

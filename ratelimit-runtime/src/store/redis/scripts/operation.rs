@@ -12,6 +12,8 @@ pub(crate) enum Operation {
     Refund(u64),
     Release(u64),
     Commit(u64),
+    /// At what the call did cost, beside the ticket.
+    CommitActual(u64, u64),
     Block(Duration),
     Unblock,
 }
@@ -25,7 +27,9 @@ impl Operation {
     /// The ticket of the admission that it concerns; 0 if it concerns none.
     pub(crate) fn ticket(self) -> u64 {
         match self {
-            Self::Refund(ticket) | Self::Release(ticket) | Self::Commit(ticket) => ticket,
+            Self::Refund(ticket) | Self::Release(ticket) | Self::Commit(ticket) | Self::CommitActual(ticket, _) => {
+                ticket
+            }
             _ => 0,
         }
     }

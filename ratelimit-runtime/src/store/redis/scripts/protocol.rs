@@ -18,6 +18,7 @@ fn operation_number(operation: Operation) -> u8 {
         Operation::Commit(_) => 6,
         Operation::Block(_) => 7,
         Operation::Unblock => 8,
+        Operation::CommitActual(..) => 9,
     }
 }
 
@@ -55,6 +56,9 @@ pub(crate) fn question(operation: Operation, request: &Request<'_>, log: Option<
     }
     if !matches!(operation, Operation::Acquire | Operation::Reserve | Operation::Peek) {
         question.extend_from_slice(doubles([operation.ticket()]).as_flattened());
+    }
+    if let Operation::CommitActual(_, actual_cost) = operation {
+        question.extend_from_slice(doubles([actual_cost]).as_flattened());
     }
     question
 }

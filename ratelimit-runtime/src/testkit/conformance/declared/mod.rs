@@ -1,5 +1,6 @@
 //! Cases for what a store declares: a feature each.
 
+pub(super) mod actual_costs;
 pub(super) mod blocks;
 pub(super) mod keys;
 pub(super) mod limits;

@@ -1,0 +1,95 @@
+//! `actual_cost`: what a call did weigh, by its result.
+
+use syn::{Expr, ExprClosure, Lit};
+
+use crate::check::values::{constant, control_flow};
+use crate::diagnostics::Diagnostics;
+use crate::literal::bare;
+use crate::parse::argument::Argument;
+use crate::parse::arguments::Arguments;
+
+const EXAMPLE: &str = "`actual_cost = |result| …`";
+
+/// A closure or path that is given the result, and says what the call weighs.
+pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<Expr> {
+    let value = bare(&argument.value);
+    let fault = match value {
+        Expr::Lit(literal) => Some(match &literal.lit {
+            Lit::Int(number) => known_before(number.base10_digits()),
+            _ => format!("`actual_cost` says what a call did weigh, by its result: write {EXAMPLE}"),
+        }),
+        Expr::Closure(closure) => fault(closure),
+        _ => constant::integer(value).map(|number| known_before(&number.to_string())),
+    };
+    if let Some(message) = fault {
+        diagnostics.error(value, message);
+        return None;
+    }
+    control_flow::check("actual_cost", value, diagnostics);
+    Some(argument.value.clone())
+}
+
+fn known_before(number: &str) -> String {
+    format!("this is known before the call: write `cost = {number}`, and leave `actual_cost` out")
+}
+
+/// What is wrong with a closure whatever the result is.
+fn fault(closure: &ExprClosure) -> Option<String> {
+    if closure.inputs.len() != 1 {
+        return Some(format!("the closure is given the result, and nothing else: write {EXAMPLE}"));
+    }
+    if closure.asyncness.is_some() || matches!(bare(&closure.body), Expr::Async(_)) {
+        return Some(format!("the cost is told without waiting: write {EXAMPLE}, without `async`"));
+    }
+    match constant::integer(&closure.body)? {
+        ..0 => Some("a cost cannot be negative: a call gives back at most its estimate, by a cost of 0".to_owned()),
+        0 => Some("no call is ever charged: say what one weighs, or leave the attribute out".to_owned()),
+        number => Some(format!("every call weighs the same: write `cost = {number}`, and leave `actual_cost` out")),
+    }
+}
+
+/// Reports one without an estimate, which is what is reserved before the body.
+pub(crate) fn must_have_an_estimate(arguments: &Arguments, diagnostics: &mut Diagnostics) {
+    if let (Some(actual_cost), None) = (&arguments.actual_cost, &arguments.cost) {
+        let message = "`actual_cost` needs an estimate, which is charged before the body: write it as `cost`, or \
+                       `cost = 1` where nothing is known";
+        diagnostics.error(&actual_cost.name, message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::values::keywords::tests::said;
+
+    #[test]
+    fn accepted() {
+        for text in
+            ["|out| out.tokens", "|out: &R| cost(out)", "Answer::tokens", "|_| TOKENS", "tokens(7)", "|r| { -r }"]
+        {
+            assert!(said(read, text).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn refused() {
+        for (text, part) in [
+            ("5", "write `cost = 5`"),
+            ("2 + 3", "write `cost = 5`"),
+            ("\"err\"", "write `actual_cost = |result| …`"),
+            ("true", "write `actual_cost = |result| …`"),
+            ("1.5", "write `actual_cost = |result| …`"),
+            ("|| 5", "is given the result, and nothing else"),
+            ("|a, b| a", "is given the result, and nothing else"),
+            ("|_| 5", "every call weighs the same: write `cost = 5`"),
+            ("|_| { 0 }", "no call is ever charged"),
+            ("|_| -1", "cannot be negative"),
+            ("|out| async { 1 }", "without waiting"),
+            ("async |out| 1", "without waiting"),
+            ("judge?", "`?` cannot be used in `actual_cost`"),
+        ] {
+            let error = said(read, text).err().unwrap_or_default();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

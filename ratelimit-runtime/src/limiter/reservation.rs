@@ -1,0 +1,60 @@
+//! [`Reservation`]: a cost that is charged as an estimate, until what it was is known.
+
+use std::fmt;
+
+use crate::decision::Decision;
+use crate::engine::{self, Completion, OwnedCall, Reservations};
+use crate::error::RateLimitError;
+use crate::rule::Limit;
+
+/// An estimate that is charged to a key; made by
+/// [`RateLimiter::reserve`](crate::RateLimiter::reserve).
+///
+/// It ends by [`commit`](Self::commit) or [`release`](Self::release). One that is dropped is
+/// committed as estimated: a call that is cancelled is not free. Both return at once: a store in
+/// memory is told at once as well, any other by a task of the current tokio runtime, again where it
+/// does not answer, for as long as the longest window. What cannot be told is in the log
+/// (`unsettled`), and stays charged as estimated until it expires.
+#[must_use = "dropping it commits the estimate"]
+pub struct Reservation {
+    decision: Decision,
+    reserved: Reservations<1>,
+}
+
+impl Reservation {
+    pub(super) async fn acquire(call: OwnedCall) -> Result<Self, RateLimitError> {
+        let reserved = engine::reserve([Some(call)]).await?;
+        let decision = reserved.decisions().next().copied();
+        let decision = decision.ok_or_else(|| RateLimitError::misconfigured("nothing was reserved"))?;
+        Ok(Self { decision, reserved })
+    }
+
+    /// The decision that admitted the estimate. In [shadow mode](crate::Rule::with_shadow) it may
+    /// be a refusal; then nothing is reserved, and nothing will be charged.
+    pub fn decision(&self) -> &Decision {
+        &self.decision
+    }
+
+    /// Charges what the call did cost in place of the estimate; more than
+    /// [`Limit::MAX_COUNT`] means that.
+    ///
+    /// What is less than the estimate frees the rest of it. What is more is charged on top, also
+    /// beyond the limits: they refuse until it has left or drained. After that at most twice of
+    /// what a limit admits at once is used of it; what would be more is not charged, and counted by
+    /// the metric `ratelimit_cost_dropped_total`. Where the estimate has left a window meanwhile,
+    /// all of the cost is charged now.
+    pub fn commit(self, actual_cost: u64) {
+        self.reserved.complete([Completion::CommitActual(actual_cost.min(Limit::MAX_COUNT))]);
+    }
+
+    /// Gives the estimate back: the call costs nothing.
+    pub fn release(self) {
+        self.reserved.complete([Completion::Release]);
+    }
+}
+
+impl fmt::Debug for Reservation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reservation").field("decision", &self.decision).finish_non_exhaustive()
+    }
+}

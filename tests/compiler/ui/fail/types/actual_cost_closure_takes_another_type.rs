@@ -1,0 +1,10 @@
+use ratelimit_runtime::{RateLimitError, rate_limit};
+
+#[rate_limit(key = "<email>", window = "60s", max = 30, cost = 5, actual_cost = |sent: &u64| *sent)]
+async fn send(email: &str) -> Result<u64, RateLimitError> {
+    Ok(email.len() as u64)
+}
+
+fn main() {
+    let _ = send("a");
+}

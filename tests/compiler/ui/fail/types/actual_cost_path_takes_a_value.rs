@@ -1,0 +1,14 @@
+use ratelimit_runtime::{RateLimitError, rate_limit};
+
+fn tokens(sent: Result<u64, RateLimitError>) -> u64 {
+    sent.unwrap_or(0)
+}
+
+#[rate_limit(key = "<email>", window = "60s", max = 30, cost = 5, actual_cost = tokens)]
+async fn send(email: &str) -> Result<u64, RateLimitError> {
+    Ok(email.len() as u64)
+}
+
+fn main() {
+    let _ = send("a");
+}
