@@ -127,7 +127,9 @@ impl<T> fmt::Debug for Guard<T> {
 pub fn run(mut check: CheckBuilder) -> Guard<()> {
     match check.decide() {
         Decided::Now(outcome) => Guard::ready(outcome),
-        Decided::Later(call, lookup) => Guard::waiting(async move { engine::finish(&call, lookup).await.map(drop) }),
+        Decided::Later(call, lookup) => {
+            Guard::waiting(async move { engine::finish(call.engine(), &call.check(), lookup).await.map(drop) })
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 use std::task::Waker;
 
 use slab::Slab;
+use smallvec::SmallVec;
 
 use super::charge::ChargeTerms;
 use super::members::{MemberList, Members};
@@ -25,7 +26,8 @@ pub(super) const MAX_CALLERS: usize = 512;
 /// bytes.
 #[derive(Debug)]
 pub(super) struct ChargedKey {
-    pub(super) bytes: Box<[u8]>,
+    /// In line, so that no memory is taken for an ordinary key.
+    pub(super) bytes: SmallVec<[u8; 88]>,
     /// Of the bytes.
     pub(super) hash: u64,
     pub(super) waiting: MemberList,
