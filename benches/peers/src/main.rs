@@ -137,7 +137,7 @@ async fn all(server: &Arc<Server>, quick: bool, folder: &Path) -> Result<String,
 /// On a runtime of so many workers. Two share their cores with the server where there are no more,
 /// and pay for what they have in common: that is how services run.
 async fn throughput(server: &Arc<Server>, quick: bool, workers: usize) -> Result<Throughput, Failure> {
-    let (rounds, time) = if quick { (1, Duration::from_millis(200)) } else { (5, Duration::from_millis(250)) };
+    let (rounds, time) = if quick { (1, Duration::from_millis(200)) } else { (5, Duration::from_millis(200)) };
     let (runtime, server) = (runtime(workers)?, Arc::clone(server));
     let measured = runtime.spawn(async move { Throughput::measure(&server, workers, rounds, time).await }).await;
     // Connections of peers may still have tasks; nothing of them is waited for.
@@ -156,7 +156,7 @@ fn in_process(quick: bool) -> InProcess {
 }
 
 async fn bytes(server: &Server, quick: bool) -> Bytes {
-    Bytes::measure(server, if quick { 20_000 } else { 1_000_000 }).await
+    Bytes::measure(server, if quick { 20_000 } else { 250_000 }).await
 }
 
 fn extent(quick: bool) -> Extent {

@@ -28,7 +28,7 @@ pub fn sentences(throughput: &Throughput) -> String {
          {hot_cell:.1} times. What Redis has refused is refused again {refused:.1} million times per second, without asking it.\n\
          在同一台机器上的同一次运行中，512 个调用方各用不同的键时，精确窗口每秒的判定次数是文章里有序集合 Lua 脚本的 {zset:.1} 倍、\
          redis-cell 的 {cell:.1} 倍；同用一个键时是 {hot_zset:.1} 倍和 {hot_cell:.1} 倍。Redis 拒绝过的调用再次被拒绝时不询问 Redis，\
-         每秒 {:.0} 万次。\n",
-        refused * 100.0
+         每秒 {:.0}0 万次。\n",
+        refused * 10.0
     )
 }

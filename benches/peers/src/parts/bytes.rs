@@ -11,9 +11,6 @@ use crate::progress;
 use crate::server::Server;
 use crate::table::{Table, number, ratio};
 
-/// Those that are asked for all keys.
-const LARGEST: [Kind; 2] = [Kind::ArticleZset, Kind::OnRedis(Algorithm::SlidingWindow)];
-
 /// What one more request adds to a log.
 #[derive(Debug, Clone, Copy)]
 pub struct PerRequest {
@@ -38,9 +35,6 @@ impl Bytes {
                 continue;
             }
             progress(format_args!("bytes: {}", kind.name()));
-            // A quarter fills the server's table of keys to the same share, and so gives the same
-            // figure sooner.
-            let keys = if LARGEST.contains(&kind) { keys } else { keys / 4 };
             match bytes_per_key(kind, server, keys).await {
                 Ok(bytes) => per_key.push((kind, keys, bytes)),
                 Err(error) => progress(format_args!("{}: {error}", kind.name())),

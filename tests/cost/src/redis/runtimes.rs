@@ -18,7 +18,7 @@ const KEYS: u64 = 8_192;
 /// Decisions that are timed, and that are counted, which takes a hundred times as long.
 const TIMED: u64 = 8 * KEYS;
 const COUNTED: u64 = KEYS;
-const ROUNDS: usize = 7;
+const ROUNDS: usize = 5;
 
 /// Over how many current-thread runtimes callers are spread, and how many keys they ask for.
 #[derive(Debug, Clone, Copy)]
