@@ -32,6 +32,14 @@ struct Call {
     reserves: Reserves,
 }
 
+impl Call {
+    /// Reserves the cost as an estimate, which is at least 1: there is something to commit then.
+    fn estimate(&mut self, rule: &Rule) {
+        self.reserves = Reserves::Estimate;
+        self.cost = Some(self.cost.unwrap_or(rule.cost()).max(1));
+    }
+}
+
 impl CheckBuilder {
     #[inline]
     pub(crate) fn of(rule: &'static Rule, engine: Option<Arc<Engine>>) -> Self {
@@ -60,7 +68,7 @@ impl CheckBuilder {
 
     /// Only reserve, at an estimate: what the function returns says what the call costs.
     pub fn reserve_estimate(&mut self) {
-        self.call.reserves = Reserves::Estimate;
+        self.call.estimate(self.rule);
     }
 
     /// Text of the template.
@@ -126,7 +134,11 @@ pub(crate) fn with_check_by_hand<T>(
 ) -> T {
     let mut whole = KeyBuf::new();
     begin_by_hand(rule, key, &mut whole);
-    with_check(rule, Call { reserves, ..Call::default() }, engine, &mut whole, work)
+    let mut call = Call { reserves, ..Call::default() };
+    if reserves == Reserves::Estimate {
+        call.estimate(rule);
+    }
+    with_check(rule, call, engine, &mut whole, work)
 }
 
 /// The check of a key by hand, which is written to `whole`, if it is just what the rule says.
@@ -213,20 +225,13 @@ fn check_as_ruled<'a>(rule: &'a Rule, call: Call, key: &'a [u8], prefix_len: usi
     Check {
         name: resolved.name,
         terms,
-        cost: cost(call, terms),
+        cost: call.cost.unwrap_or(terms.cost),
         reserves: call.reserves,
         shadow: call.shadow.unwrap_or(terms.shadow),
         key,
         rule_len: prefix_len + resolved.head.len(),
         broken: None,
     }
-}
-
-/// What the call weighs. An estimate is at least 1: there is something to commit then.
-#[inline]
-fn cost(call: Call, terms: &Terms) -> u64 {
-    let cost = call.cost.unwrap_or(terms.cost);
-    if call.reserves == Reserves::Estimate { cost.max(1) } else { cost }
 }
 
 /// The key as the store gets it.
