@@ -158,7 +158,7 @@ impl Capabilities {
     fn missing(&self, request: &Request<'_>) -> u8 {
         let needed = KEPT
             | if request.limits().len() > 1 { Feature::Limits.bit() } else { 0 }
-            | reserved_by(request.reserves())
+            | (request.reserves() as u8 * Feature::Reserve.bit())
             | if request.block_us() > 0 { Feature::Block.bit() } else { 0 };
         needed & !self.by_algorithm[request.algorithm() as usize]
     }
@@ -169,15 +169,9 @@ impl Capabilities {
     }
 }
 
-/// The bits that a reservation needs.
-#[inline]
-fn reserved_by(reserves: Reserves) -> u8 {
-    match reserves {
-        Reserves::Nothing => 0,
-        Reserves::Cost => Feature::Reserve.bit(),
-        Reserves::Estimate => Feature::Reserve.bit() | Feature::ActualCost.bit(),
-    }
-}
+/// A reservation's bits are those of the features that it needs.
+const _: () =
+    assert!(Reserves::Estimate as u8 * Feature::Reserve.bit() == Feature::Reserve.bit() | Feature::ActualCost.bit());
 
 #[cold]
 fn unsupported(algorithm: Algorithm, missing: u8) -> StoreError {

@@ -9,16 +9,17 @@ use crate::algorithm::Demand;
 use crate::rule::Algorithm;
 use crate::rule::Limit;
 
-/// What an admission reserves.
+/// What an admission reserves: a bit for a reservation, and one for an estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
 pub(crate) enum Reserves {
     /// Nothing: it is charged at once.
     #[default]
-    Nothing,
+    Nothing = 0,
     /// The cost.
-    Cost,
+    Cost = 0b01,
     /// An estimate of the cost.
-    Estimate,
+    Estimate = 0b11,
 }
 
 /// One question to a store: a key, the limits that hold for it, and what the call weighs.
