@@ -117,7 +117,7 @@ fn a_block_and_a_cost_above_the_limit_are_part_of_it() {
 #[test]
 fn what_requests_did_cost_is_paid_by_later_ones() {
     let log = "time,key,cost,actual_cost\n0,alice,2,15\n5,alice,1,\n10,alice,9,1\n11,alice,9,9\n12,alice,1,1\n";
-    // 5 waits for the debt to leave at 10; what 10 did not cost is free, and 12 waits for 1 until 20.
+    // 5 waits for the debt to leave at 10. What 10 did not cost is free, and 12 waits until 20.
     assert_eq!(row(&printed(&["--rule", "10/10s"], log), "10/10s")[..2], ["2", "40.00 %"]);
     let json = "{\"time\": 0, \"key\": \"a\", \"spent\": 20}\n{\"time\": 9, \"key\": \"a\"}\n";
     let renamed = printed(&["--rule", "10/10s", "--actual-cost-field", "spent"], json);
