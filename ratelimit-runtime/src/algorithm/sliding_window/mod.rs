@@ -19,6 +19,8 @@ pub(crate) const LUA: super::Lua = super::Lua {
     full: &[
         include_str!("zset/full.lua"),
         include_str!("ring/log.lua"),
+        include_str!("ring/room.lua"),
+        include_str!("ring/append.lua"),
         include_str!("ring/full.lua"),
         include_str!("full.lua"),
     ],

@@ -1,0 +1,210 @@
+-- Adding to a ring.
+
+local SHRINKING = 2048
+
+-- `count` pieces of `size` bytes from number `first` on, in a ring of `of` that starts at byte
+-- `start`; the first `lower` of them before a gap of `gap`.
+local function ring_span(log, start, size, first, count, of, lower, gap)
+  if gap > 0 and lower < count then
+    local upper = (first + lower + gap) % of
+    return ring_span(log, start, size, first, lower, of, 0, 0) .. ring_span(log, start, size, upper, count - lower, of, 0, 0)
+  end
+  local straight = math.min(count, of - first)
+  if straight <= 0 then
+    return ''
+  end
+  local bytes = call('GETRANGE', log.key, start + first * size, start + (first + straight) * size - 1)
+  if straight < count then
+    bytes = bytes .. call('GETRANGE', log.key, start, start + (count - straight) * size - 1)
+  end
+  return bytes
+end
+
+-- The sums of a block, from its slots: `bytes` from `at` on.
+local function ring_sum(slot, bytes, at)
+  -- As few numbers as a slot can be read in: of a narrow one, the last four bytes are a byte of
+  -- something else and the cost.
+  local format, count, scale = 'dI4', 2, 256
+  if slot == WIDE then
+    format, count, scale = 'I7I7I7', 3, 1
+  end
+  local numbers = { struct.unpack('<' .. string.rep(format, BLOCK), bytes, at) }
+  local cost, reserved, mark = 0, 0, slot.reserved
+  for i = count, count * BLOCK, count do
+    local its = numbers[i]
+    its = (its - its % scale) / scale
+    if its >= mark then
+      its = its - mark
+      reserved = reserved + its
+    end
+    cost = cost + its
+  end
+  local ticket, lead = struct.unpack(slot.format, bytes, at + (BLOCK - 1) * slot.size)
+  return struct.pack(SUMS.format, ticket - lead, cost, reserved)
+end
+
+-- Writes a log that is short anew, with other room: half as many slots again as it needs, or `most`
+-- if that is enough. Its slots have the form `form`, and the dead are left out where they are many.
+local function ring_rewrite(log, form, most, lasts)
+  work = work + 12
+  local function capacity(needed)
+    if log.n == 0 then
+      return 1
+    end
+    local cap = math.ceil(needed * 1.5 / 4) * 4
+    if most >= needed and most < cap then
+      cap = most
+    end
+    if cap > LARGE then
+      cap = math.ceil((cap + ring_spare(cap)) / BLOCK) * BLOCK
+    end
+    return cap
+  end
+
+  -- Where there are sums, the entries keep their places within the blocks, so that nothing has to
+  -- be added up again.
+  local function moved()
+    local cap, offset, sums = capacity(log.n + 1), 0, ''
+    local has_sums = log.cap > LARGE and cap > LARGE
+    if has_sums then
+      offset = log.head % BLOCK
+      cap = capacity(log.n + offset + 1)
+    end
+    local first = log.head - offset
+    local lower, gap = offset + log.lower, log.gap
+    local slots = ring_span(log, log.start, log.slot.size, first, offset + log.n, log.cap, lower, gap)
+    if has_sums then
+      local blocks = math.floor((offset + log.n) / BLOCK)
+      sums = ring_span(log, ring_sums(log, 0), SUMS.size, first / BLOCK, blocks, log.cap / BLOCK, lower / BLOCK, gap / BLOCK)
+    end
+    if cap > LARGE and not has_sums then
+      for block = 0, math.floor(log.n / BLOCK) - 1 do
+        sums = sums .. ring_sum(log.slot, slots, block * BLOCK * log.slot.size + 1)
+      end
+    end
+    log.head = offset
+    return cap, slots, sums
+  end
+
+  local function sweep()
+    local slots, sums = {}, {}
+    local skip, used, reserved = ring_zeros(log.limits), ring_zeros(log.limits), ring_zeros(log.limits)
+    local cost, its_reserved, n = 0, 0, 0
+    for i = 0, log.n - 1 do
+      local at, c, h, ticket = ring_entry(log, i, BLOCK)
+      if c > 0 then
+        n = n + 1
+        if form == log.slot then
+          local offset = log.shift + (ring_place(log, i) - log.from) * form.size
+          slots[n] = string.sub(log.bytes, offset + 1, offset + form.size)
+        else
+          slots[n] = ring_slot(form, at, ticket, c, h > 0)
+        end
+        cost, its_reserved = cost + c, its_reserved + h
+        if n % BLOCK == 0 then
+          sums[n / BLOCK] = struct.pack(SUMS.format, at, cost, its_reserved)
+          cost, its_reserved = 0, 0
+        end
+        for view = 1, log.limits do
+          if i < log.skip[view] then
+            skip[view] = skip[view] + 1
+          else
+            used[view], reserved[view] = used[view] + c, reserved[view] + h
+          end
+        end
+      end
+    end
+    log.slot, log.head, log.n, log.refunds = form, 0, n, 0
+    log.skip, log.used, log.reserved = skip, used, reserved
+    local cap = capacity(n + 1)
+    return cap, table.concat(slots), cap > LARGE and table.concat(sums) or ''
+  end
+
+  local cap, slots, sums
+  local has_new_sums = log.cap <= LARGE and capacity(log.n + 1) > LARGE
+  if form ~= log.slot or log.n <= LARGE and log.refunds * (has_new_sums and log.n or 2) >= log.n then
+    cap, slots, sums = sweep()
+  else
+    cap, slots, sums = moved()
+  end
+  log.cap, log.moving, log.lower, log.gap = cap, false, 0, 0
+  local function padded(bytes, size)
+    return bytes .. string.rep('\0', size - #bytes)
+  end
+  slots = padded(slots, cap * log.slot.size)
+  sums = padded(sums, cap > LARGE and cap / BLOCK * SUMS.size or 0)
+  set(log.key, ring_head(log) .. slots .. sums .. (ring_has_extras(log) and ring_extras(log) or ''), lasts)
+  log.from, log.to = 0, 0
+end
+
+-- Lets go of what has left the longest window.
+local function ring_drop(log)
+  local gone = log.skip[log.widest]
+  if gone > 0 then
+    log.head, log.n = ring_place(log, gone), log.n - gone
+    if gone >= log.lower then
+      log.lower, log.gap = 0, 0
+    else
+      log.lower = log.lower - gone
+    end
+    for i = 1, log.limits do
+      log.skip[i] = math.max(log.skip[i] - gone, 0)
+    end
+  end
+  return gone
+end
+
+-- Notes that the expiry is written: `lasts` from now on, which is returned.
+local function ring_lasts(log, lasts)
+  log.ends = EXPIRE == 'PEXPIREAT' and now + lasts or 0
+  return lasts
+end
+
+-- Adds an entry. `most` is how many there may be if each costs 1; `gone` have just been let go of.
+local function ring_append(log, at, cost, reserved, most, longest, gone)
+  local ticket, n = math.max(at, log.ticket + 1), log.n
+  local form = n == 0 and NARROW or log.slot
+  if cost >= form.reserved or ticket - at >= form.largest_lead then
+    form = WIDE
+  end
+  log.ticket = ticket
+  -- The expiry is written rarely, from the second time on; exactly where the clock was set back.
+  local counts, blocked = at > now and longest or ticket + longest - now, 0
+  if log.strikes > 0 then
+    blocked = log.blocked_until + log.range - now
+  end
+  local is_covered = EXPIRE == 'PEXPIREAT' and at <= now and now + math.max(counts, blocked) <= log.ends
+  if not is_covered then
+    local further = log.exists and EXPIRE == 'PEXPIREAT' and at <= now and longest or 0
+    ring_lasts(log, math.max(counts + further, blocked))
+  end
+  local lasts = log.ends > 0 and log.ends - now or math.max(counts, blocked)
+  -- A call that has come past many entries has done enough.
+  local is_sparse = n <= SHRINKING and log.cap > IN_HAND and n * 4 <= log.cap and gone < BLOCK
+  if form ~= log.slot or log.cap == 0 or n <= LARGE and n == log.cap or is_sparse then
+    ring_rewrite(log, form, most, lasts)
+    is_covered = true
+  elseif log.cap > LARGE then
+    ring_room(log, most)
+  end
+  n = log.n
+
+  log.n = n + 1
+  for i = 1, log.limits do
+    log.used[i], log.reserved[i] = log.used[i] + cost, log.reserved[i] + reserved
+  end
+  local place = ring_place(log, n)
+  call('SETRANGE', log.key, log.start + place * log.slot.size, ring_slot(log.slot, at, ticket, cost, reserved > 0))
+  place = place + 1
+  if log.cap > LARGE and place % BLOCK == 0 then
+    local first = log.start + (place - BLOCK) * log.slot.size
+    local block = call('GETRANGE', log.key, first, first + BLOCK * log.slot.size - 1)
+    call('SETRANGE', log.key, ring_sums(log, place / BLOCK - 1), ring_sum(log.slot, block, 1))
+  end
+  ring_keep(log)
+  -- Only a script's first write is refused for lack of memory, and this one never is.
+  if not is_covered or log.is_copied then
+    expire(log.key, lasts)
+  end
+  return ticket
+end
