@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Measures this crate beside its peers, in one run on this machine, and writes the figures into
-# guide/reference/performance.md and its chart. It takes a quarter of an hour on two cores once everything is built. No time
-# here gates anything. All sides run with one worker and with two.
+# guide/reference/performance.md, its chart, and a sentence into each README. It takes some ten minutes on two idle cores once
+# everything is built, which takes five. No time here gates anything. All sides run with one worker and with two.
 #
 #   scripts/bench.sh            all of it
-#   scripts/bench.sh --quick    all of it in three minutes, with figures to match; printed, not written
+#   scripts/bench.sh --quick    all but the runtimes in four minutes, with figures to match; printed, not written
+#   scripts/bench.sh --build    builds what it needs
 #   scripts/bench.sh [--quick] throughput | server-time | in-process | instructions | bytes | growth    one part, printed
 #
 # It needs redis-server (another one is named by RATELIMIT_TEST_REDIS_BIN), and valgrind to count instructions.
@@ -13,13 +14,14 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # Compilers that are asked about themselves read standard input, whatever that happens to be.
 exec </dev/null
 
-page=ratelimit-runtime/src/guide/reference/performance.md chart=docs/performance.svg
-mkdir -p target
+page=ratelimit-runtime/src/guide/reference/performance.md
+results=target/bench
+mkdir -p "$results"
 
 # A module that does not build leaves its row out, and says why.
-if ! RATELIMIT_REDIS_CELL=$(scripts/redis-cell.sh target/redis-cell 2>target/redis-cell.log); then
+if ! RATELIMIT_REDIS_CELL=$(scripts/redis-cell.sh target/redis-cell 2>"$results/redis-cell.log"); then
     printf 'redis-cell does not build:\n' >&2
-    cat target/redis-cell.log >&2
+    cat "$results/redis-cell.log" >&2
 fi
 export RATELIMIT_REDIS_CELL
 
@@ -27,17 +29,41 @@ export RATELIMIT_REDIS_CELL
 CARGO_TARGET_DIR=$PWD/target/peers cargo build --quiet --release --manifest-path benches/peers/Cargo.toml
 peers=$PWD/target/peers/release/ratelimit-peers
 
+
+# written FILE TEXT: the lines below the mark, up to an empty one, become this text.
+written() {
+    [ -n "$2" ] || return 0
+    TEXT=$2 awk '
+        old && NF { next }
+        { old = 0; print }
+        /^<!-- written by scripts\/bench.sh -->$/ { print ENVIRON["TEXT"]; old = 1 }' "$1" >"$results/readme"
+    cat "$results/readme" >"$1"
+}
+
 case "$*" in
 '')
-    scripts/compile-cost.sh 1000 3 >target/compile-cost.txt
-    "$peers" all "$chart" target/compile-cost.txt >target/performance.md
+    cargo build --quiet --release --locked -p ratelimit-cost
+    scripts/compile-cost.sh 500 3 >"$results/compile-cost"
+    target/release/ratelimit-cost runtimes >"$results/runtimes"
+    "$peers" all "$results" >"$results/performance.md"
     # Above the mark is what people wrote.
-    { sed '/^<!-- generated/q' "$page"; printf '\n'; cat target/performance.md; } >target/performance.page
-    mv target/performance.page "$page"
+    { sed '/^<!-- generated/q' "$page"; printf '\n'; cat "$results/performance.md"; } >"$results/page"
+    cat "$results/page" >"$page"
+    cp "$results/performance.svg" docs/performance.svg
+    { read -r english && read -r chinese; } <"$results/headlines" || english='' chinese=''
+    english=$(fold -s -w 118 <<<"$english" | sed 's/ *$//')
+    written README.md "$english"
+    written ratelimit-runtime/README.md "$english"
+    written README.zh-CN.md "$chinese"
     ;;
 --quick)
-    scripts/compile-cost.sh 200 1 >target/compile-cost.txt
-    "$peers" --quick all target/performance.svg target/compile-cost.txt
+    scripts/compile-cost.sh 200 1 >"$results/compile-cost"
+    : >"$results/runtimes"
+    "$peers" --quick all "$results"
+    ;;
+--build)
+    cargo build --quiet --release --locked -p ratelimit-cost
+    scripts/compile-cost.sh 1 1 >/dev/null
     ;;
 *) "$peers" "$@" ;;
 esac

@@ -94,17 +94,17 @@ impl<T> Guard<T> {
 
 impl Guard<()> {
     #[inline]
-    fn of(decided: Decided<()>) -> Self {
+    fn of(decided: Decided<(), (OwnedCall, Lookup)>) -> Self {
         match decided {
             Decided::Admitted(()) => Self(Repr::Admitted(Some(()))),
             Decided::Refused(error) => Self(Repr::Refused(Some(error))),
-            Decided::Later(call, lookup) => Self::waiting_for(call, lookup),
+            Decided::Later((call, lookup)) => Self::waiting_for(call, lookup),
         }
     }
 
     #[inline(never)]
     fn waiting_for(call: OwnedCall, lookup: Lookup) -> Self {
-        Self::waiting(async move { engine::finish(&call, lookup).await.map(drop) })
+        Self::waiting(async move { engine::finish(call.engine(), &call.check(), lookup).await.map(drop) })
     }
 }
 

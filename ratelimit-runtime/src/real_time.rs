@@ -58,16 +58,23 @@ async fn sleep_until(at: Instant, now: Instant) {
     }
     // On a paused clock, tokio's timers fire as soon as nothing else is to be done. Then threads
     // wait. While one does, that clock is not advanced, so nobody may rely on it.
-    loop {
-        let left = at.saturating_duration_since(Instant::now());
-        // Timers are a millisecond coarse.
-        if left < Duration::from_millis(1) {
-            return;
-        }
-        if tokio::task::spawn_blocking(move || thread::sleep(left.min(NAP))).await.is_err() {
-            return;
-        }
+    while nap(at).await {}
+}
+
+/// Waits until `at`; on a clock that stands still for [`NAP`] at most, so that it may go on once
+/// that wait is not needed any more.
+pub(crate) async fn doze_until(at: Instant) {
+    if !are_apart(Instant::now(), tokio::time::Instant::now()) {
+        tokio::time::sleep_until(at.into()).await;
     }
+    nap(at).await;
+}
+
+/// Sleeps in a thread for [`NAP`] at most, unless it is `at` already.
+async fn nap(at: Instant) -> bool {
+    let left = at.saturating_duration_since(Instant::now());
+    // Timers are a millisecond coarse.
+    left >= Duration::from_millis(1) && tokio::task::spawn_blocking(move || thread::sleep(left.min(NAP))).await.is_ok()
 }
 
 /// Whether the clock of tokio stands still, or has. In its first millisecond nobody can tell.

@@ -3,13 +3,14 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::{MINUTE, acquire, number_of};
 use crate::support::eventually;
 use crate::support::redis::{RedisServer, shared};
 use crate::support::unique;
 use ratelimit_runtime::store::{Request, StoreErrorKind};
-use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Store};
 
 #[tokio::test]
 async fn a_flushed_script_cache_costs_one_more_command_and_no_error() {
@@ -62,6 +63,63 @@ fn each_runtime_has_its_connection_and_takes_it_along() {
     drop(store);
     assert!(eventually(|| clients() == 0), "the store closes its connections");
     assert_eq!(server.number(&["ZCARD", &key]), 7);
+}
+
+/// They share one timer, which the first of them has set.
+#[test]
+fn each_caller_of_a_silent_server_waits_for_its_own_timeout() {
+    let runtimes = [
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap(),
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap(),
+    ];
+    for runtime in runtimes {
+        let server = RedisServer::start();
+        let store = RedisStore::new(&server.url()).unwrap();
+        // Longer than any call, so that the connection stays what it is.
+        let limiter = RateLimiter::builder().store(store).timeout(MINUTE).on_unavailable(OnUnavailable::Deny);
+        let limiter = limiter.build().unwrap();
+        runtime.block_on(async {
+            limiter.ready().await.unwrap();
+            let rule = |timeout| Rule::new("silent", Limit::per_hour(100)).with_timeout(timeout);
+            assert!(limiter.acquire(&rule(MINUTE), &Key::of("first")).await.is_ok());
+            server.freeze();
+            // Later ones are earlier, and later again; one key waits for its turn, others are sent.
+            let callers = [300, 150, 50, 100, 200, 50, 50].map(Duration::from_millis).into_iter().enumerate();
+            let callers = callers.map(|(at, timeout)| {
+                let (limiter, rule) = (limiter.clone(), rule(timeout));
+                tokio::spawn(async move {
+                    let start = Instant::now();
+                    let outcome = limiter.acquire(&rule, &Key::of(&(at % 3).to_string())).await;
+                    (timeout, start.elapsed(), outcome)
+                })
+            });
+            for caller in callers.collect::<Vec<_>>() {
+                let (timeout, took, outcome) = caller.await.unwrap();
+                assert!(matches!(outcome, Err(RateLimitError::Unavailable(_))), "{outcome:?}");
+                assert!(took >= timeout && took < timeout + Duration::from_millis(80), "{timeout:?}: {took:?}");
+            }
+            server.thaw();
+            assert!(limiter.acquire(&rule(MINUTE), &Key::of("last")).await.is_ok());
+        });
+    }
+}
+
+/// The timer of a connection lasts longer than a call. On a clock that stands still it would keep
+/// that from moving on.
+#[tokio::test(start_paused = true)]
+async fn a_paused_clock_moves_on_once_no_caller_waits() {
+    let store = RedisStore::new(&shared().url()).unwrap();
+    let limiter = RateLimiter::builder().store(store).timeout(MINUTE).build().unwrap();
+    assert!(
+        !limiter
+            .acquire(&Rule::new("paused", Limit::per_hour(9)), &Key::of(&unique("paused")))
+            .await
+            .unwrap()
+            .is_degraded()
+    );
+    let start = Instant::now();
+    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    assert!(start.elapsed() < MINUTE / 6, "{:?}", start.elapsed());
 }
 
 #[test]

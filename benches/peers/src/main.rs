@@ -2,48 +2,43 @@
 //!
 //! ```text
 //! ratelimit-peers [--quick] [throughput | server-time | in-process | instructions | bytes | growth]
-//! ratelimit-peers [--quick] all CHART COMPILE-COST
+//! ratelimit-peers [--quick] all FOLDER
 //! ```
 //!
-//! prints one part, or all of it: then the chart is written to the one file, and what
-//! `scripts/compile-cost.sh` printed is read from the other.
+//! prints one part, or all of it. Then the folder is given the chart and the sentences of the
+//! READMEs, and has in files what other programs printed: `compile-cost` and `runtimes`.
 
 #![forbid(unsafe_code)]
 
+use std::fmt::Display;
+use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 
-mod budgets;
-mod bytes;
-mod chart;
-mod compile;
-mod growth;
 mod histogram;
-mod in_process;
-mod instructions;
-mod log;
-mod machine;
 mod measure;
+mod page;
+mod parts;
 mod peer;
 mod server;
-mod server_time;
 mod table;
-mod throughput;
 mod work;
 
-use self::budgets::Measured;
-use self::bytes::Bytes;
-use self::compile::Compile;
-use self::growth::Extent;
-use self::in_process::InProcess;
-use self::instructions::Instructions;
+use self::page::budgets::{self, Measured};
+use self::page::printed::Printed;
+use self::page::{chart, headline, machine};
+use self::parts::bytes::Bytes;
+use self::parts::growth::{self, Extent};
+use self::parts::in_process::{self, InProcess};
+use self::parts::instructions::Instructions;
+use self::parts::server_time::{self, Bucket, Case, ServerTime};
+use self::parts::throughput::Throughput;
 use self::peer::Kind;
 use self::server::Server;
-use self::server_time::{Bucket, Case, ServerTime};
-use self::throughput::Throughput;
 
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -72,6 +67,12 @@ fn exit(done: Result<(), Failure>) -> ExitCode {
     }
 }
 
+/// Says on the standard error what is being done, and how many seconds after the start.
+fn progress(what: impl Display) {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    eprintln!("{:>4} s  {what}", START.elapsed().as_secs());
+}
+
 async fn run() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let quick = arguments.iter().any(|argument| argument == "--quick");
@@ -89,20 +90,20 @@ async fn run() -> Result<(), Failure> {
         ["instructions"] => print!("{}", Instructions::measure().report()),
         ["bytes"] => print!("{}", bytes(&server, quick).await.report()),
         ["growth"] => print!("{}", growth::report(&server, extent(quick), None).await),
-        ["all", chart, compile_cost] => {
-            let compile = Compile(std::fs::read_to_string(compile_cost)?);
-            print!("{}", all(&server, quick, chart, &compile).await?);
-        }
+        ["all", folder] => print!("{}", all(&server, quick, folder.as_ref()).await?),
         other => return Err(format!("this is not known: {other:?}").into()),
     }
     Ok(())
 }
 
-async fn all(server: &Arc<Server>, quick: bool, chart: &str, compile: &Compile) -> Result<String, Failure> {
+async fn all(server: &Arc<Server>, quick: bool, folder: &Path) -> Result<String, Failure> {
+    let compile = Printed(fs::read_to_string(folder.join("compile-cost"))?);
+    let runtimes = Printed(fs::read_to_string(folder.join("runtimes"))?);
     let machine = machine::report(server)?;
     let two_workers = throughput(server, quick, 2).await?.rates();
     let throughput = throughput(server, quick, 1).await?;
-    std::fs::write(chart, chart::draw(&throughput))?;
+    fs::write(folder.join("performance.svg"), chart::draw(&throughput))?;
+    fs::write(folder.join("headlines"), headline::sentences(&throughput))?;
     let server_time = server_time(server, quick).await;
     let in_process = in_process(quick);
     let instructions = Instructions::measure();
@@ -116,12 +117,13 @@ async fn all(server: &Arc<Server>, quick: bool, chart: &str, compile: &Compile) 
         in_process: &in_process,
         instructions: &instructions,
         bytes: &bytes,
-        compile,
+        compile: &compile,
     });
     let rounds = if quick { " This was a quick run: one short round of most." } else { "" };
     let sections = [
         ("Budgets", budgets),
         ("Beside its peers", format!("{}\n{two_workers}", throughput.report())),
+        ("Many runtimes", runtimes.report()),
         ("Server time of one decision", server_time.report()),
         ("In the process", format!("{}\n{}", in_process.report(), instructions.report())),
         ("Bytes", bytes.report()),
@@ -135,7 +137,7 @@ async fn all(server: &Arc<Server>, quick: bool, chart: &str, compile: &Compile) 
 /// On a runtime of so many workers. Two share their cores with the server where there are no more,
 /// and pay for what they have in common: that is how services run.
 async fn throughput(server: &Arc<Server>, quick: bool, workers: usize) -> Result<Throughput, Failure> {
-    let (rounds, time) = if quick { (1, Duration::from_millis(200)) } else { (3, Duration::from_millis(600)) };
+    let (rounds, time) = if quick { (1, Duration::from_millis(200)) } else { (5, Duration::from_millis(200)) };
     let (runtime, server) = (runtime(workers)?, Arc::clone(server));
     let measured = runtime.spawn(async move { Throughput::measure(&server, workers, rounds, time).await }).await;
     // Connections of peers may still have tasks; nothing of them is waited for.
@@ -154,7 +156,7 @@ fn in_process(quick: bool) -> InProcess {
 }
 
 async fn bytes(server: &Server, quick: bool) -> Bytes {
-    Bytes::measure(server, if quick { 20_000 } else { 1_000_000 }).await
+    Bytes::measure(server, if quick { 20_000 } else { 250_000 }).await
 }
 
 fn extent(quick: bool) -> Extent {

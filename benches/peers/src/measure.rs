@@ -7,12 +7,14 @@ use crate::Failure;
 use crate::histogram::{Histogram, median};
 use crate::peer::{Kind, Peer};
 use crate::server::Server;
-use crate::server_time::fill;
 use crate::work::Work;
 
 /// The clock is read, and others are let run, once in so many calls of a peer that answers in the
 /// process.
 const BATCH: u64 = 64;
+
+/// Callers that fill the keys beforehand.
+const FILLERS: u64 = 64;
 
 /// What one run gave.
 #[derive(Debug, Clone, Copy)]
@@ -77,6 +79,27 @@ pub async fn measure(kind: Kind, work: Work, server: &Server, time: Duration) ->
         server: server_work.microseconds as f64 / decided,
         calls: server_work.calls as f64 / decided,
     })
+}
+
+/// Admits so many calls on each key.
+pub async fn fill(filler: Arc<Peer>, keys: u64, entries: u32) -> Result<(), Failure> {
+    let callers: Vec<_> = (0..FILLERS)
+        .map(|caller| {
+            let filler = Arc::clone(&filler);
+            tokio::spawn(async move {
+                for n in (caller..keys * u64::from(entries)).step_by(FILLERS as usize) {
+                    if !filler.admits(&format!("user{}", n % keys)).await? {
+                        return Err("refused while filling".into());
+                    }
+                }
+                Ok::<_, Failure>(())
+            })
+        })
+        .collect();
+    for caller in callers {
+        caller.await??;
+    }
+    Ok(())
 }
 
 /// What callers did.

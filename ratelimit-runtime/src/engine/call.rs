@@ -1,6 +1,7 @@
 //! [`OwnedCall`]: a check with its engine, to be kept across an `.await`. It asks the store, within
 //! the timeout of the check.
 
+use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use super::time_limit::TimeLimit;
 use crate::decision::{Decision, Receipt};
 use crate::error::{RateLimitError, StoreError};
 use crate::observe;
-use crate::store::{Answer, Feature, Lookup, Request, Reserves, Store};
+use crate::store::{Answer, Feature, Request, Reserves, Store};
 
 /// A check with its engine.
 #[derive(Debug, Clone)]
@@ -26,13 +27,17 @@ impl OwnedCall {
         Self { engine, check: OwnedCheck::new(check) }
     }
 
-    pub(super) fn check(&self) -> Check<'_> {
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    pub(crate) fn check(&self) -> Check<'_> {
         self.check.as_check()
     }
 
     /// How long the check may take.
     pub(super) fn timeout(&self) -> Duration {
-        self.check().terms.timeout.unwrap_or(self.engine.timeout)
+        self.engine.timeout_of(&self.check())
     }
 
     /// The time limit of the check if it began at `start`.
@@ -61,29 +66,14 @@ impl OwnedCall {
         Ok(self.engine.capabilities.require(self.check().terms.algorithm(), feature)?)
     }
 
-    /// Decides and charges, going on from the look that gave this lookup. A refusal is a decision.
-    pub(super) async fn acquire_after(&self, lookup: Lookup) -> Result<Decision, RateLimitError> {
-        let limit = TimeLimit::new(self.timeout());
-        let request = self.check().as_request().with_timeout_at(limit.at());
-        self.decided(request, self.engine.store.acquire_after(request, lookup), limit).await
-    }
-
     /// Decides and charges, from the beginning. A refusal is a decision.
     pub(super) async fn acquire(&self, limit: TimeLimit) -> Result<Decision, RateLimitError> {
         let request = self.request()?.with_timeout_at(limit.at());
         if let Some(blocked) = self.engine.fallback.blocked(&self.check()) {
             return Ok(self.check().fallback_decision(&blocked));
         }
-        self.decided(request, self.engine.store.acquire(request), limit).await
-    }
-
-    async fn decided(
-        &self,
-        request: Request<'_>,
-        answer: Answer<'_, crate::store::Verdict>,
-        limit: TimeLimit,
-    ) -> Result<Decision, RateLimitError> {
-        match self.await_within(limit, &[request], answer).await {
+        let mut answer = self.engine.store.acquire(request);
+        match self.engine.await_within(limit, slice::from_ref(&request), &mut answer).await {
             Ok(verdict) => Ok(self.check().decision(&verdict)),
             Err(error) => self.engine.decide_without_store(&self.check(), error),
         }
@@ -96,8 +86,8 @@ impl OwnedCall {
         if let Some(blocked) = engine.fallback.blocked(&check) {
             return Ok(check.fallback_decision(&blocked));
         }
-        let answer = engine.store.peek(request);
-        match self.await_within(limit, &[request], answer).await {
+        let mut answer = engine.store.peek(request);
+        match engine.await_within(limit, slice::from_ref(&request), &mut answer).await {
             Ok(verdict) => Ok(check.decision(&verdict)),
             Err(error) => match (engine.known_refusal(&check, &error), engine.outage_answer(&check, &error)) {
                 (Some(refusal), _) => Ok(refusal),
@@ -121,28 +111,8 @@ impl OwnedCall {
     ) -> Result<T, RateLimitError> {
         let limit = TimeLimit::new(self.timeout());
         let request = self.key_request()?.with_timeout_at(limit.at());
-        let answer = change(&*self.engine.store, request);
-        self.await_within(limit, &[request], answer).await.map_err(Into::into)
-    }
-
-    /// Waits for an answer. If none came within the limiter's full timeout, tells the store that it
-    /// is overdue.
-    pub(super) async fn await_within<T: Unpin>(
-        &self,
-        limit: TimeLimit,
-        requests: &[Request<'_>],
-        answer: Answer<'_, T>,
-    ) -> Result<T, StoreError> {
-        let overdue = |waited| {
-            // Some of the time went by before the answer was waited for.
-            let all = self.engine.timeout;
-            if limit.timeout() >= all && waited >= all / 8 * 7 {
-                for request in requests {
-                    self.engine.store.overdue(request, self.engine.timeout);
-                }
-            }
-        };
-        observe::timed(|| self.engine.store.server(), answer.within(limit, overdue)).await
+        let mut answer = change(&*self.engine.store, request);
+        self.engine.await_within(limit, slice::from_ref(&request), &mut answer).await.map_err(Into::into)
     }
 
     /// Calls `what` on the store that made the charge, be it the engine's or the fallback; `None`
@@ -158,5 +128,32 @@ impl OwnedCall {
             Receipt::Fallback(ticket) => (self.engine.fallback.store(), ticket),
         };
         Ok(Some(what(store, self.check().key_request()?, ticket)))
+    }
+}
+
+impl Engine {
+    /// How long a check may take.
+    pub(super) fn timeout_of(&self, check: &Check<'_>) -> Duration {
+        check.terms.timeout.unwrap_or(self.timeout)
+    }
+
+    /// Waits for an answer. If none came within the limiter's full timeout, tells the store that it
+    /// is overdue.
+    pub(super) async fn await_within<T: Unpin>(
+        &self,
+        limit: TimeLimit,
+        requests: &[Request<'_>],
+        answer: &mut Answer<'_, T>,
+    ) -> Result<T, StoreError> {
+        let overdue = |waited| {
+            // Some of the time went by before the answer was waited for.
+            let all = self.timeout;
+            if limit.timeout() >= all && waited >= all / 8 * 7 {
+                for request in requests {
+                    self.store.overdue(request, self.timeout);
+                }
+            }
+        };
+        observe::timed(|| self.store.server(), answer.within(limit, overdue)).await
     }
 }

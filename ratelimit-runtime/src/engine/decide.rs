@@ -1,8 +1,11 @@
-//! The road of a check. [`decide`] looks at it once, and gives its outcome, or the call that waits
-//! for one together with what was learned on the way; [`finish`] awaits that.
+//! The road of a check. [`decide_now`] looks at it once, and gives its outcome, or what was learned
+//! on the way; [`finish`] goes on with that, and awaits the outcome. [`decide`] does the same for a
+//! check that has to be kept meanwhile.
 
 use std::cell::Cell;
+use std::convert::Infallible;
 use std::future::poll_fn;
+use std::slice;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -14,17 +17,29 @@ use super::check::Check;
 use super::outcome::{Admission, Decided};
 use super::reservations::Reservations;
 use super::shared::Engine;
+use super::time_limit::TimeLimit;
 use super::waiting;
 use crate::decision::Decision;
 use crate::error::{RateLimitError, StoreError};
 use crate::store::{Lookup, Store as _};
 
-/// Decides a check, as far as that takes no waiting.
+/// Decides a check, as far as that takes no waiting, and keeps it where it does.
 #[allow(clippy::inline_always, reason = "a call to it would cost more than what most checks need of it")]
 #[inline(always)]
-pub(crate) fn decide<T: Admission>(engine: &Arc<Engine>, check: &Check<'_>) -> Decided<T> {
+pub(crate) fn decide<T: Admission>(engine: &Arc<Engine>, check: &Check<'_>) -> Decided<T, (OwnedCall, Lookup)> {
+    match decide_now(engine, check) {
+        Decided::Admitted(admitted) => Decided::Admitted(admitted),
+        Decided::Refused(error) => Decided::Refused(error),
+        Decided::Later(lookup) => later(engine, check, lookup),
+    }
+}
+
+/// Decides a check, as far as that takes no waiting.
+#[allow(clippy::inline_always, reason = "as that of `decide`")]
+#[inline(always)]
+pub(crate) fn decide_now<T: Admission>(engine: &Engine, check: &Check<'_>) -> Decided<T, Lookup> {
     if check.may_queue() {
-        return later(engine, check, Lookup::default());
+        return Decided::Later(Lookup::default());
     }
     let request = check.as_request();
     if (!engine.can_be_asked(check, &request) || engine.fallback.is_in_use())
@@ -35,14 +50,14 @@ pub(crate) fn decide<T: Admission>(engine: &Arc<Engine>, check: &Check<'_>) -> D
     match engine.store.acquire_now(request) {
         Ok(Ok(verdict)) => check.conclude_verdict(&verdict),
         Ok(Err(error)) => outcome_without_store(engine, check, error).into(),
-        Err(lookup) => later(engine, check, lookup),
+        Err(lookup) => Decided::Later(lookup),
     }
 }
 
 /// Not in line, so that what a check that waits needs does not slow down one that does not.
 #[inline(never)]
-fn later<T>(engine: &Arc<Engine>, check: &Check<'_>, lookup: Lookup) -> Decided<T> {
-    Decided::Later(OwnedCall::new(Arc::clone(engine), check), lookup)
+fn later<T>(engine: &Arc<Engine>, check: &Check<'_>, lookup: Lookup) -> Decided<T, (OwnedCall, Lookup)> {
+    Decided::Later((OwnedCall::new(Arc::clone(engine), check), lookup))
 }
 
 /// The outcome of a check that the store is not asked for.
@@ -65,15 +80,34 @@ fn outcome_without_store<T: Admission>(
     check.conclude(engine.decide_without_store(check, error))
 }
 
-/// Waits for the outcome of a call that [`decide`] could not give at once; for a slot, too, if its
-/// rule says so.
-pub(crate) async fn finish(call: &OwnedCall, lookup: Lookup) -> Result<Decision, RateLimitError> {
-    if call.check().may_queue() {
+/// Waits for the outcome of a check that could not be decided at once; for a slot, too, if its rule
+/// says so.
+pub(crate) async fn finish(
+    engine: &Arc<Engine>,
+    check: &Check<'_>,
+    lookup: Lookup,
+) -> Result<Decision, RateLimitError> {
+    if check.may_queue() {
         // Boxed, so that rules that do not wait have a small future.
-        let mut decisions = Box::pin(acquire_all(std::slice::from_ref(call))).await?;
+        let group = [OwnedCall::new(Arc::clone(engine), check)];
+        let mut decisions = Box::pin(async move { acquire_all(&group).await }).await?;
         return decisions.pop().ok_or_else(|| RateLimitError::misconfigured("nothing was asked"));
     }
-    cooperate(call.check().conclude(call.acquire_after(lookup).await)).await
+    let limit = TimeLimit::new(engine.timeout_of(check));
+    let request = check.as_request().with_timeout_at(limit.at());
+    let mut answer = engine.store.acquire_after(request, lookup);
+    let verdict = engine.await_within(limit, slice::from_ref(&request), &mut answer).await;
+    // What it knew of the store is given up before something else answers.
+    drop(answer);
+    let outcome = match verdict {
+        Ok(verdict) => match check.conclude_verdict::<_, Infallible>(&verdict) {
+            Decided::Admitted(decision) => Ok(decision),
+            Decided::Refused(error) => Err(error),
+            Decided::Later(never) => match never {},
+        },
+        Err(error) => outcome_without_store(engine, check, error),
+    };
+    cooperate(outcome).await
 }
 
 /// Decides several checks together, and waits for slots for as long as the rules that refuse allow.

@@ -27,8 +27,8 @@ mod waiting;
 
 pub(crate) use self::call::OwnedCall;
 pub use self::check::CheckBuilder;
-pub(crate) use self::check::with_check_by_hand;
-pub(crate) use self::decide::{acquire_all, decide, finish, poll_cooperative, reserve};
+pub(crate) use self::check::{plain_check_by_hand, with_check_by_hand};
+pub(crate) use self::decide::{acquire_all, decide, decide_now, finish, poll_cooperative, reserve};
 pub(crate) use self::outcome::Decided;
 pub(crate) use self::reservations::refund;
 pub use self::reservations::{Completion, Reservations};

@@ -1,26 +1,26 @@
 //! What an answer means for the call. Every outcome of a check passes here once, and is observed
 //! here and nowhere else.
 
-use super::call::OwnedCall;
 use super::check::Check;
 use crate::decision::{Decision, Source, Status};
 use crate::error::RateLimitError;
 use crate::observe;
 use crate::rule::Limit;
-use crate::store::{Lookup, Verdict};
+use crate::store::Verdict;
 
 /// What becomes of a check.
 #[allow(clippy::large_enum_variant, reason = "a call by hand keeps it in its future, and allocates nothing")]
-pub(crate) enum Decided<T> {
+pub(crate) enum Decided<T, W> {
     /// The call may go on.
     Admitted(T),
     /// It may not: it is refused, or the check failed.
     Refused(RateLimitError),
-    /// It takes waiting, by [`finish`](super::finish). Nothing has been charged yet.
-    Later(OwnedCall, Lookup),
+    /// It takes waiting, by [`finish`](super::finish), which needs this. Nothing has been charged
+    /// yet.
+    Later(W),
 }
 
-impl<T> From<Result<T, RateLimitError>> for Decided<T> {
+impl<T, W> From<Result<T, RateLimitError>> for Decided<T, W> {
     #[inline]
     fn from(outcome: Result<T, RateLimitError>) -> Self {
         match outcome {
@@ -51,7 +51,7 @@ impl Check<'_> {
     /// The outcome of a check that the store has decided.
     #[allow(clippy::inline_always, reason = "as that of `decide`")]
     #[inline(always)]
-    pub(super) fn conclude_verdict<T: Admission>(&self, verdict: &Verdict) -> Decided<T> {
+    pub(super) fn conclude_verdict<T: Admission, W>(&self, verdict: &Verdict) -> Decided<T, W> {
         if observe::listens(verdict.allowed, self.shadow) {
             return self.conclude(Ok(self.decision(verdict))).into();
         }

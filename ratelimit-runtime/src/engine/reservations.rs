@@ -47,12 +47,14 @@ pub(super) fn give_back(call: &OwnedCall, charge: Receipt) {
 /// Gives back a charge by hand; says whether anything of it was left.
 pub(crate) async fn refund(call: &OwnedCall, admission: &Decision) -> Result<bool, RateLimitError> {
     call.engine.capabilities.require(call.check().terms.algorithm(), Feature::Refund)?;
-    let Some(answer) = call.charged_by(admission.charge(), |store, request, ticket| store.refund(request, ticket))?
+    let Some(mut answer) =
+        call.charged_by(admission.charge(), |store, request, ticket| store.refund(request, ticket))?
     else {
         return Ok(false);
     };
     let limit = TimeLimit::new(call.timeout());
-    call.await_within(limit, &[call.check().key_request()?], answer).await.map_err(Into::into)
+    let requests = [call.check().key_request()?];
+    call.engine.await_within(limit, &requests, &mut answer).await.map_err(Into::into)
 }
 
 /// A charge that is reserved.
@@ -168,9 +170,10 @@ async fn complete_while_it_counts(
         let Ok(request) = call.check().key_request() else { return Ok(()) };
         if call.engine.store.health(&request) != Health::Up {
             // Only for the part of the store that has the key: another one may be away for long.
-            call.engine.store.ready_for(request).within(TimeLimit::after(start, counts), drop).await?;
+            let mut ready = call.engine.store.ready_for(request);
+            ready.within(TimeLimit::after(start, counts), drop).await?;
         }
-        let Ok(Some(answer)) = ask(call, charge, completion) else { return Ok(()) };
+        let Ok(Some(mut answer)) = ask(call, charge, completion) else { return Ok(()) };
         let Err(error) = answer.within(TimeLimit::new(call.timeout()), drop).await else { return Ok(()) };
         let may_pass =
             matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::TimedOut | StoreErrorKind::Full);

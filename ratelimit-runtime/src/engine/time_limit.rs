@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use crate::error::StoreError;
-use crate::real_time;
+use crate::real_time::{self, Elapsed};
 use crate::rule::Limit;
 use crate::store::Answer;
 
@@ -44,20 +44,25 @@ impl TimeLimit {
 impl<T: Unpin> Answer<'_, T> {
     /// The result, or an error once the time limit is reached, whatever the store does meanwhile.
     /// Then `overdue` is told for how long the answer was waited for.
-    pub(super) async fn within(self, limit: TimeLimit, overdue: impl FnOnce(Duration)) -> Result<T, StoreError> {
-        let answer = match self.known() {
-            Ok(result) => return result,
-            Err(answer) => answer,
-        };
-        if let Err(why) = real_time::timers() {
-            return Err(StoreError::misconfigured(format!("a check on this store cannot be made here: {why}")));
+    pub(super) async fn within(&mut self, limit: TimeLimit, overdue: impl FnOnce(Duration)) -> Result<T, StoreError> {
+        if let Some(result) = self.take_known() {
+            return result;
         }
-        match real_time::timeout_at(limit.at, answer).await {
-            Ok(result) => result,
-            Err(real_time::Elapsed { since }) => {
-                overdue(since.elapsed());
-                Err(StoreError::timed_out(format!("no answer from the store within {:?}", limit.timeout)))
+        // A queue wakes its callers by their timeouts. All else takes a timer.
+        let since = match self.in_queue(limit.at).await {
+            Some(Ok(result)) => return result,
+            Some(Err(Elapsed { since })) => since,
+            None => {
+                if let Err(why) = real_time::timers() {
+                    return Err(StoreError::misconfigured(format!("a check on this store cannot be made here: {why}")));
+                }
+                match real_time::timeout_at(limit.at, &mut *self).await {
+                    Ok(result) => return result,
+                    Err(Elapsed { since }) => since,
+                }
             }
-        }
+        };
+        overdue(since.elapsed());
+        Err(StoreError::timed_out(format!("no answer from the store within {:?}", limit.timeout)))
     }
 }

@@ -19,7 +19,7 @@ pub use self::reservation::Reservation;
 use crate::decision::Decision;
 use crate::engine::{self, Decided, Engine, OwnedCall};
 use crate::error::RateLimitError;
-use crate::key::Key;
+use crate::key::{Key, KeyBuf};
 use crate::rule::{Limit, Policy, Rule};
 use crate::store::memory::MemoryStore;
 use crate::store::{Feature, Reserves, Store};
@@ -124,17 +124,27 @@ impl RateLimiter {
     ///
     /// Every [`RateLimitError`]. A refused call is charged nothing.
     pub async fn acquire(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
-        let by_hand = engine::with_check_by_hand(rule, &self.engine, key, Reserves::Nothing, |check| {
-            engine::decide(&self.engine, check)
-        });
-        match by_hand {
-            Decided::Admitted(decision) => Ok(decision),
-            Decided::Refused(error) => {
-                poll_fn(engine::poll_cooperative).await;
-                Err(error)
+        let mut whole = KeyBuf::new();
+        let refused = match engine::plain_check_by_hand(rule, &self.engine, key, &mut whole) {
+            // Not kept, but borrowed while it waits.
+            Some(check) => match engine::decide_now(&self.engine, &check) {
+                Decided::Admitted(decision) => return Ok(decision),
+                Decided::Refused(error) => error,
+                Decided::Later(lookup) => return engine::finish(&self.engine, &check, lookup).await,
+            },
+            None => {
+                let decided = engine::with_check_by_hand(rule, &self.engine, key, Reserves::Nothing, |check| {
+                    engine::decide(&self.engine, check)
+                });
+                match decided {
+                    Decided::Admitted(decision) => return Ok(decision),
+                    Decided::Refused(error) => error,
+                    Decided::Later((call, lookup)) => return engine::finish(&self.engine, &call.check(), lookup).await,
+                }
             }
-            Decided::Later(call, lookup) => engine::finish(&call, lookup).await,
-        }
+        };
+        poll_fn(engine::poll_cooperative).await;
+        Err(refused)
     }
 
     /// Charges the rule's cost to the key as an estimate, if all its limits admit it: for work

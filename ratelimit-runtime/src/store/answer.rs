@@ -2,10 +2,22 @@
 
 use std::fmt;
 use std::future::Future;
+#[cfg(feature = "redis")]
+use std::future::poll_fn;
 use std::pin::Pin;
+#[cfg(feature = "redis")]
+use std::task::ready;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
+#[cfg(feature = "redis")]
+use super::lookup::Lookup;
+#[cfg(feature = "redis")]
+use super::queued::{QueuedRequest, RequestQueue};
+#[cfg(feature = "redis")]
+use super::request::Request;
 use crate::error::StoreError;
+use crate::real_time::Elapsed;
 
 /// A store's answer: at once, or as a future. A store in memory never allocates for it.
 ///
@@ -17,6 +29,8 @@ pub struct Answer<'a, T>(Repr<'a, T>);
 enum Repr<'a, T> {
     Known(Option<Result<T, StoreError>>),
     Later(Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>),
+    #[cfg(feature = "redis")]
+    Queued(QueuedRequest<'a, T>),
 }
 
 impl<'a, T> Answer<'a, T> {
@@ -33,12 +47,45 @@ impl<'a, T> Answer<'a, T> {
     /// The answer with what `change` makes of its result.
     pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U + Send + 'a) -> Answer<'a, U>
     where
-        T: 'a,
+        T: Unpin + Send + 'a,
     {
-        match self.0 {
-            Repr::Known(result) => Answer(Repr::Known(result.map(|result| result.map(change)))),
-            Repr::Later(future) => Answer::later(async move { future.await.map(change) }),
+        match self.known() {
+            Ok(result) => Answer::ready(result.map(change)),
+            Err(unknown) => Answer::later(async move { unknown.await.map(change) }),
         }
+    }
+
+    /// An answer that the queue of its store has. It takes no memory of its own.
+    #[cfg(feature = "redis")]
+    pub(super) fn queued(queue: &'a dyn RequestQueue<T>, request: Request<'a>, lookup: Lookup) -> Self {
+        Self(Repr::Queued(QueuedRequest::new(queue, request, lookup)))
+    }
+
+    /// The result if it is known already. It can be taken once.
+    #[inline]
+    pub(crate) fn take_known(&mut self) -> Option<Result<T, StoreError>> {
+        match &mut self.0 {
+            Repr::Known(result) => result.take(),
+            _ => None,
+        }
+    }
+
+    /// The result, if it is found in a queue of the store that wakes its caller by `until`, or that
+    /// none came by then. `None` if it is to be awaited otherwise, under a timer.
+    pub(crate) async fn in_queue(&mut self, until: Instant) -> Option<Result<Result<T, StoreError>, Elapsed>> {
+        #[cfg(feature = "redis")]
+        if let Repr::Queued(queued) = &mut self.0
+            && queued.request.timeout_at().is_some_and(|timeout_at| timeout_at <= until)
+        {
+            match poll_fn(|cx| queued.poll_until(until, cx)).await {
+                Ok(Ok(result)) => return Some(Ok(result)),
+                Ok(Err(later)) => self.0 = Repr::Later(later),
+                Err(elapsed) => return Some(Err(elapsed)),
+            }
+        }
+        #[cfg(not(feature = "redis"))]
+        let _ = until;
+        None
     }
 
     /// The result if it is known already, else the answer to wait for.
@@ -46,6 +93,7 @@ impl<'a, T> Answer<'a, T> {
     /// # Errors
     ///
     /// The answer itself, where it is not known yet.
+    #[allow(clippy::result_large_err, reason = "the error is the answer, which is not boxed to be small")]
     pub fn known(self) -> Result<Result<T, StoreError>, Self> {
         match self.0 {
             Repr::Known(Some(result)) => Ok(result),
@@ -63,9 +111,22 @@ impl<T: Unpin> Future for Answer<'_, T> {
 
     #[allow(clippy::expect_used, reason = "the contract of a future: not to be polled once it is ready")]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut self.get_mut().0 {
+        let answer = self.get_mut();
+        match &mut answer.0 {
             Repr::Known(result) => Poll::Ready(result.take().expect("`Answer` polled after completion")),
             Repr::Later(future) => future.as_mut().poll(cx),
+            #[cfg(feature = "redis")]
+            Repr::Queued(queued) => match ready!(queued.poll(cx)) {
+                Ok(result) => {
+                    answer.0 = Repr::Known(None);
+                    Poll::Ready(result)
+                }
+                Err(mut later) => {
+                    let polled = later.as_mut().poll(cx);
+                    answer.0 = Repr::Later(later);
+                    polled
+                }
+            },
         }
     }
 }
@@ -74,7 +135,7 @@ impl<T> fmt::Debug for Answer<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
             Repr::Known(_) => "Answer::ready",
-            Repr::Later(_) => "Answer::later",
+            _ => "Answer::later",
         })
     }
 }

@@ -11,17 +11,16 @@ use super::layer::Miss;
 #[derive(Debug, Default)]
 #[must_use = "`acquire_after` takes it"]
 pub struct Lookup {
-    /// Boxed, so that an answer at once, which is what most calls get, stays small.
-    miss: Option<Box<Miss>>,
+    miss: Option<Miss>,
 }
 
 impl Lookup {
     /// The lookup of a [`DenyCache`](super::DenyCache) that does not know the answer.
     pub(super) fn of(miss: Miss) -> Self {
-        Self { miss: Some(Box::new(miss)) }
+        Self { miss: Some(miss) }
     }
 
-    pub(super) fn into_miss(self) -> Option<Box<Miss>> {
-        self.miss
+    pub(super) fn miss(&self) -> Option<&Miss> {
+        self.miss.as_ref()
     }
 }

@@ -13,6 +13,8 @@ mod lookup;
 pub(crate) mod memory;
 mod page;
 #[cfg(feature = "redis")]
+mod queued;
+#[cfg(feature = "redis")]
 pub(crate) mod redis;
 mod request;
 mod verdict;

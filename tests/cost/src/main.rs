@@ -3,12 +3,13 @@
 //! ```text
 //! ratelimit-cost WORK CHECKS [RECORDER]   checks in memory or on Redis; with the feature `metrics` counted by RECORDER
 //! ratelimit-cost server                   what decisions cost a redis-server
+//! ratelimit-cost runtimes                 what decisions cost whose callers are spread over many runtimes
 //! ratelimit-cost threads                  what a second thread adds
 //! ```
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a measurement that cannot go on fails")]
 
-use ratelimit_cost::{CountedServer, Load, OnRedis, Ready, Recording, Side, Table, Work, scaling};
+use ratelimit_cost::{CountedServer, Load, OnRedis, Ready, Recording, Side, Spread, Table, Work, scaling};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -18,13 +19,14 @@ fn main() {
             let (store, attribute) = scaling();
             println!("two threads on distinct keys: {store:.2} x one for the store, {attribute:.2} x by the attribute");
         }
+        ["runtimes"] => println!("{}", Spread::measure()),
         ["server"] => println!("{}", Table::measure(&mut CountedServer::start(), Side::all())),
         [work, checks] => count(work, checks.parse().unwrap()),
         [work, checks, recorder] => {
             Recording::named(recorder).unwrap().install();
             count(work, checks.parse().unwrap());
         }
-        _ => panic!("WORK CHECKS [RECORDER], server or threads"),
+        _ => panic!("WORK CHECKS [RECORDER], server, runtimes or threads"),
     }
 }
 

@@ -51,25 +51,25 @@ const MOST: [Row; 13] = [
 /// What a check costs that is counted: where there is no recorder, by plain counters, and by the
 /// exporter for Prometheus.
 const COUNTED: [(Work, [u64; 3]); 3] = [
-    (Work::Sliding, [1_297, 3_089, 2_285]),
-    (Work::SlidingRefused, [1_357, 3_148, 2_344]),
+    (Work::Sliding, [1_307, 3_099, 2_295]),
+    (Work::SlidingRefused, [1_362, 3_153, 2_349]),
     (Work::RefusedAgain, [1_200, 2_991, 2_187]),
 ];
 
 /// What a decision on Redis costs this process, key and all, what the system and the server do left
-/// out; what it is meant to cost; and how many are made.
-const ON_REDIS: [(Load, u64, Option<u64>, u64); 5] = [
-    (Load::One, 14_000, Some(9_000), 500),
-    (Load::OnePrefixed, 14_150, None, 500),
-    (Load::Some, 9_150, None, 3_200),
-    (Load::Many, 9_250, Some(5_000), 12_800),
-    (Load::Hot, 7_720, Some(4_000), 12_800),
+/// out; what it is meant to cost; how many are made; and how much their counts differ.
+const ON_REDIS: [(Load, u64, Option<u64>, u64, f64); 5] = [
+    (Load::One, 10_800, Some(9_000), 500, SLACK_ALONE),
+    (Load::OnePrefixed, 11_000, None, 500, SLACK_ALONE),
+    (Load::Some, 5_830, None, 3_200, SLACK),
+    (Load::Many, 5_930, Some(5_000), 12_800, SLACK),
+    (Load::Hot, 4_680, Some(4_000), 12_800, SLACK),
 ];
 
 /// Counts differ a little between versions of libc.
 const SLACK: f64 = 1.03;
-/// How many calls share a command, and how often this process waits, is not the same in every run.
-const SLACK_ON_REDIS: f64 = 1.2;
+/// How often a process waits whose caller is alone is not the same in every run.
+const SLACK_ALONE: f64 = 1.2;
 
 const CHECKS: u64 = 2_000;
 
@@ -137,11 +137,11 @@ fn a_check_on_redis_costs_no_more_than_this() {
     let program = build();
     println!("{:<20} {:>12} {:>6}", "on Redis", "instructions", "budget");
     let mut failures = Vec::new();
-    for (load, most, budget, checks) in ON_REDIS {
+    for (load, most, budget, checks, slack) in ON_REDIS {
         let count = instructions(&program, load, checks);
         let budget = budget.map_or(String::new(), |budget| budget.to_string());
         println!("{:<20} {count:>12} {budget:>6}", format!("{load:?}"));
-        if to_f64(count) > to_f64(most) * SLACK_ON_REDIS {
+        if to_f64(count) > to_f64(most) * slack {
             failures.push(format!("{load:?}: {count} instructions, at most {most}"));
         }
     }

@@ -132,13 +132,32 @@ pub(crate) fn with_check_by_hand<T>(
     reserves: Reserves,
     work: impl FnOnce(&Check<'_>) -> T,
 ) -> T {
-    let mut whole = KeyBuf::from_slice(head(rule));
-    whole.extend_from_slice(key.as_bytes());
+    let mut whole = KeyBuf::new();
+    begin_by_hand(rule, key, &mut whole);
     let mut call = Call { reserves, ..Call::default() };
     if reserves == Reserves::Estimate {
         call.estimate(rule);
     }
     with_check(rule, call, engine, &mut whole, work)
+}
+
+/// The check of a key by hand, which is written to `whole`, if it is just what the rule says.
+#[inline]
+pub(crate) fn plain_check_by_hand<'a>(
+    rule: &'a Rule,
+    engine: &Engine,
+    key: &Key,
+    whole: &'a mut KeyBuf,
+) -> Option<Check<'a>> {
+    begin_by_hand(rule, key, whole);
+    plain_check(rule, Call::default(), engine, whole)
+}
+
+/// Writes a key by hand, after what all keys of the rule begin with.
+#[inline]
+fn begin_by_hand(rule: &Rule, key: &Key, whole: &mut KeyBuf) {
+    whole.extend_from_slice(head(rule));
+    whole.extend_from_slice(key.as_bytes());
 }
 
 /// What all keys of the rule begin with, after the prefix.

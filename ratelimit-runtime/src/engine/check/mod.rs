@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 pub use self::builder::CheckBuilder;
-pub(crate) use self::builder::with_check_by_hand;
+pub(crate) use self::builder::{plain_check_by_hand, with_check_by_hand};
 pub(super) use self::policies::PolicySet;
 pub(super) use self::registry::Registry;
 use crate::error::RateLimitError;

@@ -1,11 +1,12 @@
 //! [`Backend`]: carries out a request by the route it takes (script, plain commands or redis-cell),
 //! and returns the result.
 
-use std::future::Future;
+use std::task::{Context, Poll, Waker, ready};
 
 use redis::Value;
 
 use super::batching::charge::{ChargeTerms, KeyCharge};
+use super::connection::exchange::pending::PendingCharge;
 use super::errors::{self, unexpected_reply, unsupported};
 use super::route::{GroupRoute, Route, Settings};
 use super::scripts::group::Group;
@@ -13,12 +14,14 @@ use super::scripts::operation::Operation;
 use super::scripts::protocol;
 use super::scripts::script;
 use super::topology::{Calls, Connections};
+use super::wire::commands::CallError;
 use super::wire::slot::Slot;
 use super::{redis_cell, transactions};
 use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::rule::Limit;
-use crate::store::{Request, Verdict};
+use crate::store::queued::{QueueAnswer, QueuedRequest, RequestQueue};
+use crate::store::{DenyCache, Request, Verdict};
 
 pub(super) struct Backend {
     pub(super) connections: Connections,
@@ -40,22 +43,23 @@ impl Backend {
     }
 
     /// Decides, and charges the request if it is admitted.
-    ///
-    /// The future is small: memory is taken for it each time.
-    #[allow(clippy::manual_async_fn, reason = "an async function keeps its arguments twice")]
-    pub(super) fn charge<'a>(
-        &'a self,
-        request: Request<'a>,
-    ) -> impl Future<Output = Result<Verdict, StoreError>> + Send + 'a {
-        async move {
-            let calls = self.calls(&request);
-            if self.route(&request)? != Route::Script {
-                return Box::pin(self.decide(Operation::charging(&request), request)).await;
-            }
-            let charge = self.question(Operation::charging(&request), &request)?;
-            let verdict = calls.charge(&charge).await?;
-            if protocol::fits(&verdict, &request) { Ok(verdict) } else { Err(distrust(calls)) }
+    pub(super) async fn charge(&self, request: Request<'_>) -> Result<Verdict, StoreError> {
+        if self.route(&request)? != Route::Script {
+            return self.decide(Operation::charging(&request), request).await;
         }
+        let calls = self.calls(&request);
+        let verdict = calls.charge(&self.question(Operation::charging(&request), &request)?).await?;
+        trust(calls, &request, verdict)
+    }
+
+    /// Queues a charge, if the server that it goes to is one that is connected and serves.
+    #[inline]
+    fn enqueue(&self, request: &Request<'_>, waker: &Waker) -> Option<PendingCharge> {
+        if !matches!(self.route(request), Ok(Route::Script)) {
+            return None;
+        }
+        let exchange = self.connections.exchange()?;
+        exchange.enter(&self.question(Operation::charging(request), request).ok()?, waker).ok()
     }
 
     pub(super) async fn decide(&self, operation: Operation, request: Request<'_>) -> Result<Verdict, StoreError> {
@@ -179,6 +183,45 @@ impl Backend {
             _ => Err(StoreError::misconfigured("the clock of the Redis store is more than 284 years past its start")),
         }
     }
+}
+
+impl RequestQueue<Verdict> for DenyCache<Backend> {
+    fn poll<'a>(
+        &'a self,
+        queued: &mut QueuedRequest<'a, Verdict>,
+        cx: &mut Context<'_>,
+    ) -> Poll<QueueAnswer<'a, Verdict>> {
+        let (backend, request) = (self.inner(), queued.request);
+        if queued.charge.is_none()
+            && let Some(charge) = backend.enqueue(&request, cx.waker())
+        {
+            queued.charge = Some(charge);
+            return Poll::Pending;
+        }
+        let answer = match &mut queued.charge {
+            None => None,
+            Some(charge) => match ready!(charge.poll(cx.waker())) {
+                Ok(verdict) => Some(trust(backend.calls(&request), &request, verdict)),
+                Err(CallError::NotSent) => None,
+                Err(why) => Some(Err(backend.connections.no_verdict(charge, why))),
+            },
+        };
+        queued.charge = None;
+        let lookup = std::mem::take(&mut queued.lookup);
+        Poll::Ready(match answer {
+            Some(answer) => Ok(self.learn(&request, &lookup, answer)),
+            None => Err(Box::pin(async move {
+                let answer = backend.charge(request).await;
+                // The miss is dropped with this future, and with it the turn to ask again.
+                self.learn(&request, &lookup, answer)
+            })),
+        })
+    }
+}
+
+/// The verdict, if it can be the one on this request.
+fn trust(calls: Calls<'_>, request: &Request<'_>, verdict: Verdict) -> Result<Verdict, StoreError> {
+    if protocol::fits(&verdict, request) { Ok(verdict) } else { Err(distrust(calls)) }
 }
 
 /// A reply that cannot answer its question: nothing else on that connection can be trusted either.

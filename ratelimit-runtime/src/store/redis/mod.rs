@@ -44,6 +44,7 @@ mod topology;
 mod transactions;
 mod wire;
 
+pub(super) use self::connection::exchange::pending::PendingCharge;
 pub use self::mode::RedisMode;
 pub use self::scripts::layout::LogLayout;
 pub use self::wire::credentials::RedisCredentials;
@@ -199,11 +200,14 @@ impl RedisStore {
 
 impl Store for RedisStore {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.cache.acquire_by(request, Lookup::default(), Backend::charge)
+        self.acquire_after(request, Lookup::default())
     }
 
     fn acquire_after<'a>(&'a self, request: Request<'a>, lookup: Lookup) -> Answer<'a, Verdict> {
-        self.cache.acquire_by(request, lookup, Backend::charge)
+        match self.cache.look(&request, lookup) {
+            Ok(refusal) => Answer::ready(Ok(refusal)),
+            Err(lookup) => Answer::queued(&self.cache, request, lookup),
+        }
     }
 
     leaves_rest_to!(self => self.cache);
@@ -321,14 +325,11 @@ mod tests {
 
     use super::*;
 
-    /// Memory is taken for it at every call.
+    /// It is part of the future of every call.
     #[test]
     fn what_a_call_waits_with_is_small() {
-        let store = RedisStore::new("redis://h").unwrap();
-        let limits = [crate::rule::Limit::per_minute(1)];
-        let request = Request::new(b"key", crate::rule::Algorithm::SlidingWindow, &limits);
-        let size = size_of_val(&store.cache.inner().charge(request));
-        assert!(size <= 704, "{size}");
+        let size = size_of::<Answer<'_, Verdict>>();
+        assert!(size <= 208, "{size}");
     }
 
     #[test]

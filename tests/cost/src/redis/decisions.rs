@@ -18,12 +18,7 @@ pub(super) struct Callers {
 impl Callers {
     pub(super) fn on(store: RedisStore, prefix: Option<&str>) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let builder = RateLimiter::builder().store(store).timeout(TIMEOUT).on_unavailable(OnUnavailable::Deny);
-        let builder = match prefix {
-            Some(prefix) => builder.prefix(prefix),
-            None => builder,
-        };
-        let limiter = builder.build().unwrap();
+        let limiter = limiter(store, prefix);
         runtime.block_on(limiter.ready()).unwrap();
         Self { limiter, runtime }
     }
@@ -49,7 +44,17 @@ impl Callers {
     }
 }
 
-async fn call(limiter: RateLimiter, rule: Arc<Rule>, users: impl Iterator<Item = u64>) -> u64 {
+pub(super) fn limiter(store: RedisStore, prefix: Option<&str>) -> RateLimiter {
+    let builder = RateLimiter::builder().store(store).timeout(TIMEOUT).on_unavailable(OnUnavailable::Deny);
+    let builder = match prefix {
+        Some(prefix) => builder.prefix(prefix),
+        None => builder,
+    };
+    builder.build().unwrap()
+}
+
+/// Asks for each of these users in turn. Returns how many calls were admitted.
+pub(super) async fn call(limiter: RateLimiter, rule: Arc<Rule>, users: impl Iterator<Item = u64>) -> u64 {
     let mut admitted = 0;
     for user in users {
         let user = format!("user{user}");

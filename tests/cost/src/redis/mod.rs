@@ -3,10 +3,12 @@
 mod client;
 mod decisions;
 mod peer;
+mod runtimes;
 mod server;
 mod table;
 
 pub use self::client::{Load, OnRedis};
 pub use self::peer::Peer;
+pub use self::runtimes::Spread;
 pub use self::server::CountedServer;
 pub use self::table::{COLUMNS, Figures, Side, Table};

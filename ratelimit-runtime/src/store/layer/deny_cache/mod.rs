@@ -1,8 +1,6 @@
 //! [`DenyCache`]: answers a request again that was refused, without asking the store.
 
 use std::fmt;
-#[cfg(feature = "redis")]
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -154,40 +152,38 @@ impl<S: Store> DenyCache<S> {
             Err(miss) => miss,
         };
         match self.inner.acquire_now(request) {
-            Ok(answer) => Ok(self.learn(&request, &miss, answer)),
+            Ok(answer) => Ok(self.learn(&request, &Lookup::of(miss), answer)),
             // A lookup of a cache inside of this one is dropped: that cache looks again.
             Err(_inner) => Err(Lookup::of(miss)),
         }
     }
 
-    /// The miss of an earlier look, or of a look now.
+    /// The refusal that holds, by an earlier look or by a look now.
     ///
     /// # Errors
     ///
-    /// The miss: the store has to be asked. `None` where nothing is kept. `Ok` is a hit.
-    fn missed(&self, request: &Request<'_>, lookup: Lookup) -> Result<Verdict, Option<Box<Miss>>> {
-        match lookup.into_miss() {
-            Some(miss) => Err(Some(miss)),
-            None if self.is_on() => {
-                let found = self.refusals.find(request, self.now(request));
-                self.refusal(found, request).map_err(|miss| Some(Box::new(miss)))
-            }
-            None => Err(None),
+    /// What was looked up: the store has to be asked. It has no miss where nothing is kept.
+    pub(in crate::store) fn look(&self, request: &Request<'_>, lookup: Lookup) -> Result<Verdict, Lookup> {
+        if lookup.miss().is_some() || !self.is_on() {
+            return Err(lookup);
         }
+        let found = self.refusals.find(request, self.now(request));
+        self.refusal(found, request).map_err(Lookup::of)
     }
 
     /// Keeps or forgets what the store's answer says, and gives the answer of the call.
     ///
     /// A timeout that arrives here is the store's own. The limiter's drops the future that would
     /// come here, and asks for the [`known_refusal`](Store::known_refusal).
-    fn learn(
+    pub(in crate::store) fn learn(
         &self,
         request: &Request<'_>,
-        miss: &Miss,
+        lookup: &Lookup,
         answer: Result<Verdict, StoreError>,
     ) -> Result<Verdict, StoreError> {
-        match (&answer, miss.block) {
-            (Ok(verdict), _) if verdict.allowed => self.refusals.forget(request.key()),
+        let Some(miss) = lookup.miss() else { return answer };
+        match (&answer, miss.block()) {
+            (Ok(verdict), _) if verdict.allowed => self.refusals.forget_missed(miss, request.key()),
             (Ok(verdict), _)
                 if !verdict.rounded
                     && verdict.retry_after_us != Verdict::NEVER
@@ -241,32 +237,6 @@ impl Drop for ForgetOnDrop<'_> {
     }
 }
 
-#[cfg(feature = "redis")]
-impl<S: Store> DenyCache<S> {
-    /// [`acquire_after`](Store::acquire_after) of a store that never answers at once, in one block
-    /// of memory instead of two.
-    pub(crate) fn acquire_by<'a, F>(
-        &'a self,
-        request: Request<'a>,
-        lookup: Lookup,
-        ask: impl FnOnce(&'a S, Request<'a>) -> F,
-    ) -> Answer<'a, Verdict>
-    where
-        F: Future<Output = Result<Verdict, StoreError>> + Send + 'a,
-    {
-        let miss = match self.missed(&request, lookup) {
-            Ok(refusal) => return Answer::ready(Ok(refusal)),
-            Err(None) => return Answer::later(ask(&self.inner, request)),
-            Err(Some(miss)) => miss,
-        };
-        let answer = ask(&self.inner, request);
-        Answer::later(async move {
-            let answer = answer.await;
-            self.learn(&request, &miss, answer)
-        })
-    }
-}
-
 impl<S: Store> Store for DenyCache<S> {
     fn inner(&self) -> Option<&dyn Store> {
         Some(&self.inner)
@@ -287,17 +257,17 @@ impl<S: Store> Store for DenyCache<S> {
     }
 
     fn acquire_after<'a>(&'a self, request: Request<'a>, lookup: Lookup) -> Answer<'a, Verdict> {
-        let miss = match self.missed(&request, lookup) {
+        let lookup = match self.look(&request, lookup) {
             Ok(refusal) => return Answer::ready(Ok(refusal)),
-            Err(None) => return self.inner.acquire(request),
-            Err(Some(miss)) => miss,
+            Err(lookup) => lookup,
         };
         match self.inner.acquire(request).known() {
-            Ok(answer) => Answer::ready(self.learn(&request, &miss, answer)),
+            Ok(answer) => Answer::ready(self.learn(&request, &lookup, answer)),
+            Err(answer) if lookup.miss().is_none() => answer,
             Err(answer) => Answer::later(async move {
                 let answer = answer.await;
                 // The miss is dropped with this future, and with it the turn to ask again.
-                self.learn(&request, &miss, answer)
+                self.learn(&request, &lookup, answer)
             }),
         }
     }
@@ -378,5 +348,5 @@ impl<S: fmt::Debug> fmt::Debug for DenyCache<S> {
 }
 
 fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+    duration.as_secs().saturating_mul(1_000_000).saturating_add(u64::from(duration.subsec_micros()))
 }

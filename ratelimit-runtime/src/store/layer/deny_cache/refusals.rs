@@ -48,7 +48,8 @@ pub(super) enum CacheAnswer {
     Miss(Miss),
 }
 
-/// A request that the store has to be asked, and what was found out about it on the way.
+/// A request that the store has to be asked, and what was found out about it on the way. It is no
+/// larger than a verdict: an answer at once, which is what most calls get, may be in its place.
 #[derive(Debug)]
 pub(in crate::store) struct Miss {
     hash: u64,
@@ -57,10 +58,16 @@ pub(in crate::store) struct Miss {
     /// When it was looked up. The request was sent later, so that what holds counted from here
     /// holds counted from there.
     looked_up: Moment,
+    /// Of a request that was refused before.
+    refused: Option<Box<RefusedBefore>>,
+}
+
+#[derive(Debug)]
+struct RefusedBefore {
     /// What is answered if the store turns out to be away.
-    pub(super) block: Option<Verdict>,
+    block: Option<Verdict>,
     /// Ends with the miss, where others are answered from the cache meanwhile.
-    _refresh: Option<Box<Refresh>>,
+    _refresh: Option<Refresh>,
 }
 
 /// One caller asks the store again while others are answered from the cache. However that ends,
@@ -102,16 +109,16 @@ impl Refusals {
         match refusal.freshness(now, self.staleness) {
             Freshness::Over => CacheAnswer::Miss(Miss::new(hash, kept.change(hash), now)),
             Freshness::Due | Freshness::OldBlock if refusal.begin_refresh() => {
-                let request = request.into_owned();
-                CacheAnswer::Miss(Miss {
+                let refused = RefusedBefore {
                     block: refusal.is_blocked_until(0).then(|| refusal.verdict(now)),
-                    _refresh: Some(Box::new(Refresh { refusals: Arc::clone(self), hash, request })),
-                    ..Miss::new(hash, kept.change(hash), now)
-                })
+                    _refresh: Some(Refresh { refusals: Arc::clone(self), hash, request: request.into_owned() }),
+                };
+                CacheAnswer::Miss(Miss { refused: Some(Box::new(refused)), ..Miss::new(hash, kept.change(hash), now) })
             }
             Freshness::OldBlock => {
                 let block = refusal.verdict(now);
-                let miss = Miss { block: Some(block), ..Miss::new(hash, kept.change(hash), now) };
+                let refused = RefusedBefore { block: Some(block), _refresh: None };
+                let miss = Miss { refused: Some(Box::new(refused)), ..Miss::new(hash, kept.change(hash), now) };
                 CacheAnswer::OldBlock(block, miss)
             }
             Freshness::Fresh | Freshness::Due => {
@@ -166,10 +173,17 @@ impl Refusals {
 
     /// Forgets a key, and what is on its way about it.
     pub(super) fn forget(&self, key: &[u8]) {
-        if self.sets.is_empty() {
-            return;
+        if !self.sets.is_empty() {
+            self.forget_at(self.hasher.hash_one(key), key);
         }
-        let hash = self.hasher.hash_one(key);
+    }
+
+    /// The same for the key of a miss.
+    pub(super) fn forget_missed(&self, miss: &Miss, key: &[u8]) {
+        self.forget_at(miss.hash, key);
+    }
+
+    fn forget_at(&self, hash: u64, key: &[u8]) {
         if let Some(mut kept) = self.write(hash) {
             if let Some(change) = kept.changes.get_mut(slot(hash)) {
                 *change = change.wrapping_add(1);
@@ -202,7 +216,12 @@ impl Refusals {
 
 impl Miss {
     fn new(hash: u64, change: u32, looked_up: Moment) -> Self {
-        Self { hash, change, looked_up, block: None, _refresh: None }
+        Self { hash, change, looked_up, refused: None }
+    }
+
+    /// What is answered if the store turns out to be away.
+    pub(super) fn block(&self) -> Option<Verdict> {
+        self.refused.as_ref()?.block
     }
 
     /// The store's epoch when the request was looked up.
@@ -244,6 +263,7 @@ mod tests {
     #[test]
     fn what_it_takes_is_what_the_documentation_says() {
         assert_eq!(size_of::<Set>(), 64);
+        assert!(size_of::<Miss>() <= size_of::<Verdict>(), "{}", size_of::<Miss>());
         assert!(size_of::<CachedRefusal>() <= 184, "{}", size_of::<CachedRefusal>());
     }
 }

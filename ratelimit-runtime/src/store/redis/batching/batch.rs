@@ -4,6 +4,7 @@
 use std::task::Waker;
 
 use slab::Slab;
+use smallvec::SmallVec;
 
 use super::charge::{ChargeTerms, SectionSharing};
 use super::members::{MemberList, Members};
@@ -27,7 +28,8 @@ pub(crate) const MIN_SHARE: usize = 8;
 /// bytes.
 #[derive(Debug)]
 pub(super) struct ChargedKey {
-    pub(super) bytes: Box<[u8]>,
+    /// In line, so that no memory is taken for an ordinary key.
+    pub(super) bytes: SmallVec<[u8; 88]>,
     /// Of the bytes.
     pub(super) hash: u64,
     pub(super) waiting: MemberList,

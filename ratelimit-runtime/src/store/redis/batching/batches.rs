@@ -26,6 +26,7 @@ use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 use redis::ServerError;
 use slab::Slab;
+use smallvec::SmallVec;
 
 use super::batch::{Batch, ChargedKey, MAX_CALLERS, Section};
 use super::charge::KeyCharge;
@@ -112,7 +113,8 @@ impl Batches {
 
     fn add_key(&mut self, lane: usize, bytes: &[u8], hash: u64) -> usize {
         let waiting = MemberList::default();
-        let key = ChargedKey { bytes: bytes.into(), hash, waiting, is_in_flight: false, is_ready: false };
+        let key =
+            ChargedKey { bytes: SmallVec::from_slice(bytes), hash, waiting, is_in_flight: false, is_ready: false };
         let key = self.keys.insert(key);
         if let (true, Some(lane)) = (self.shares, self.lanes.get_mut(lane)) {
             lane.keys.insert_unique(hash, key, |&other| self.keys[other].hash);
@@ -123,6 +125,11 @@ impl Batches {
     /// The verdict on a member, which can be taken once; see [`Members::poll`].
     pub(crate) fn poll(&mut self, member: usize, waker: &Waker) -> Result<VerdictResult, Option<Waker>> {
         self.members.poll(member, waker)
+    }
+
+    /// Hands out wakers of members that are overdue; see [`Members::take_overdue`].
+    pub(crate) fn take_overdue(&mut self, now: Instant, wakers: &mut Vec<Waker>) -> Option<Instant> {
+        self.members.take_overdue(now, wakers)
     }
 
     /// Cancels a member. One that was not sent leaves nothing behind.

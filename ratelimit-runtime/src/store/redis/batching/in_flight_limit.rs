@@ -18,6 +18,9 @@ const TIMEOUT: Duration = Duration::from_millis(100);
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(4);
 
+/// Of so many callers the timeout of one is noted. It is odd, because callers often come in pairs.
+const NOTED: u8 = 5;
+
 /// Batches that are not full begin no more often than this, once [`MIN_BATCHES`] are in flight:
 /// charges that come meanwhile share the next one.
 const BATCH_EVERY: Duration = Duration::from_micros(64);
@@ -30,6 +33,8 @@ pub(crate) struct InFlightLimit {
     max: usize,
     /// The timeout of callers, on average.
     timeout: Duration,
+    /// How many callers have come since the timeout of one was noted.
+    unnoted: u8,
     /// How long an answer takes when nothing is in flight before it.
     alone: Duration,
     /// How long answers took in the last round.
@@ -48,7 +53,14 @@ struct Round {
 
 impl InFlightLimit {
     pub(crate) fn new() -> Self {
-        Self { max: FIRST, timeout: TIMEOUT, alone: Duration::MAX, takes: Duration::ZERO, round: Round::default() }
+        Self {
+            max: FIRST,
+            timeout: TIMEOUT,
+            unnoted: 0,
+            alone: Duration::MAX,
+            takes: Duration::ZERO,
+            round: Round::default(),
+        }
     }
 
     pub(crate) fn admits(&self, in_flight: usize) -> bool {
@@ -62,13 +74,17 @@ impl InFlightLimit {
         usize::try_from(batches).unwrap_or(MAX_BATCHES).clamp(MIN_BATCHES, MAX_BATCHES)
     }
 
-    /// Notes the timeout of a new caller.
+    /// Notes the timeout of a new caller, of one in [`NOTED`]: this is done for every call.
     pub(crate) fn note_timeout(&mut self, timeout_at: Option<Instant>, now: Instant) {
         let Some(timeout_at) = timeout_at else { return };
+        self.unnoted += 1;
+        if self.unnoted < NOTED {
+            return;
+        }
+        self.unnoted = 0;
         let left = timeout_at.saturating_duration_since(now).clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT);
-        // The average of about the last 16, in few instructions: this is done for every call.
-        let nanos = self.timeout.as_nanos() - self.timeout.as_nanos() / 16 + left.as_nanos() / 16;
-        self.timeout = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+        // The average of about the last 16.
+        self.timeout = self.timeout.saturating_sub(self.timeout / 16) + left / 16;
     }
 
     /// Notes that a caller waits because the limit is reached.

@@ -5,7 +5,7 @@
 #![allow(clippy::indexing_slicing, reason = "an index into a slab is held by what removes its value")]
 
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use slab::Slab;
 
@@ -19,6 +19,8 @@ pub(crate) type VerdictResult = Result<Verdict, CallError>;
 struct Member {
     terms: ChargeTerms,
     timeout_at: Option<Instant>,
+    /// Whether it was woken because its timeout has come.
+    is_overdue: bool,
     /// Index of the key that it waits for, as long as it does.
     key: usize,
     state: State,
@@ -63,7 +65,8 @@ impl Members {
         waker: Waker,
     ) -> usize {
         let state = State::Waiting(waker);
-        let member = self.all.insert(Member { terms, timeout_at, key, state, before: None, after: None });
+        let member =
+            self.all.insert(Member { terms, timeout_at, is_overdue: false, key, state, before: None, after: None });
         self.append(list, member);
         member
     }
@@ -130,21 +133,39 @@ impl Members {
             State::Waiting(known) | State::Sent(known) => return Err(Some(std::mem::replace(known, waker.clone()))),
             State::Abandoned | State::Answered(_) => {}
         }
-        let state = std::mem::replace(&mut self.all[member].state, State::Abandoned);
-        super::remove(&mut self.all, member);
-        match state {
-            State::Answered(result) => Ok(result),
+        match super::remove(&mut self.all, member) {
+            Some(Member { state: State::Answered(result), .. }) => Ok(result),
             _ => Ok(Err(CallError::NotSent)),
         }
+    }
+
+    /// Hands out the wakers of those who wait for an answer and whose timeout has come, each once:
+    /// they cancel themselves. Gives the time to look again, by which the next timeout has come;
+    /// `None` if there is none. All are looked at, so that is put off in proportion to how many
+    /// there are.
+    pub(super) fn take_overdue(&mut self, now: Instant, wakers: &mut Vec<Waker>) -> Option<Instant> {
+        const PAUSE: Duration = Duration::from_nanos(100);
+        let mut earliest: Option<Instant> = None;
+        for (_, member) in &mut self.all {
+            let (State::Waiting(waker) | State::Sent(waker)) = &member.state else { continue };
+            match member.timeout_at {
+                Some(timeout_at) if timeout_at <= now => {
+                    let was_woken = std::mem::replace(&mut member.is_overdue, true);
+                    wakers.extend((!was_woken).then(|| waker.clone()));
+                }
+                Some(timeout_at) => earliest = Some(earliest.map_or(timeout_at, |earliest| earliest.min(timeout_at))),
+                None => {}
+            }
+        }
+        let all = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
+        earliest.map(|earliest| earliest.max(now + PAUSE * all))
     }
 
     /// Removes a member that waits: it was never sent.
     pub(crate) fn leave(&mut self, list: &mut MemberList, member: usize) -> Option<Waker> {
         self.unlink(list, member);
-        let state = std::mem::replace(&mut self.all[member].state, State::Abandoned);
-        super::remove(&mut self.all, member);
-        match state {
-            State::Waiting(waker) => Some(waker),
+        match super::remove(&mut self.all, member) {
+            Some(Member { state: State::Waiting(waker), .. }) => Some(waker),
             _ => None,
         }
     }

@@ -23,12 +23,14 @@ pub(crate) enum Sharing {
 /// An empty slab keeps capacity for this many values; more is given back after a flood.
 const KEPT: usize = 1024;
 
-/// Drops the value at an index, if there is one.
-fn remove<T>(slab: &mut Slab<T>, index: usize) {
-    drop(slab.try_remove(index));
+/// Takes out the value at an index, if there is one.
+#[inline]
+fn remove<T>(slab: &mut Slab<T>, index: usize) -> Option<T> {
+    let value = slab.try_remove(index);
     if slab.is_empty() && slab.capacity() > KEPT {
         *slab = Slab::new();
     }
+    value
 }
 
 #[cfg(test)]

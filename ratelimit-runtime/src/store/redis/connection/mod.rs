@@ -5,6 +5,7 @@
 //! into the [`queue`] of the [`exchange`], which is one open connection. Transactions take
 //! connections of their own from the [`pool`], which opens them when they are first needed.
 
+mod abort_on_drop;
 pub(super) mod attempt;
 pub(super) mod exchange;
 pub(super) mod node;

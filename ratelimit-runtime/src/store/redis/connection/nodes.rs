@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::runtime::Handle;
 
+use super::exchange::Exchange;
 use super::node::Node;
 use super::node::registry::{ConnectionCount, NodeRegistry, end_with_runtime};
 use super::queue::Sharing;
@@ -11,6 +12,7 @@ use super::resolve::Resolver;
 use super::supervisor;
 use crate::error::StoreError;
 use crate::real_time;
+use crate::store::redis::wire::commands::CallError;
 
 pub(crate) struct Nodes {
     resolver: Resolver,
@@ -40,6 +42,19 @@ impl Nodes {
     /// The node of this runtime, if there is one.
     pub(crate) fn known(&self) -> Option<Arc<Node>> {
         self.registry.find(Handle::try_current().ok()?.id())
+    }
+
+    /// The connection of this runtime, if there is one and the server serves.
+    pub(crate) fn exchange(&self) -> Option<Exchange> {
+        self.registry.exchange(Handle::try_current().ok()?.id())
+    }
+
+    /// Why a charge on a connection has no verdict. Draws conclusions from it.
+    pub(crate) fn no_answer(&self, exchange: &Exchange, why: CallError) -> StoreError {
+        match self.known() {
+            Some(node) => node.store_error(exchange, why),
+            None => why.into_store_error(),
+        }
     }
 
     fn add_node(&self, runtime: &Handle) -> Arc<Node> {

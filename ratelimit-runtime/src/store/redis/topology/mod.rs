@@ -9,7 +9,10 @@ use std::time::{Duration, Instant};
 use self::cluster::Walk;
 use self::router::Router;
 use self::scan::{Scan, ScanPosition};
+use super::connection::exchange::Exchange;
+use super::connection::exchange::pending::PendingCharge;
 use super::connection::node::registry::ConnectionCount;
+use super::wire::commands::CallError;
 use super::wire::server::Server;
 use super::wire::slot::Slot;
 use crate::error::{StoreError, StoreErrorKind};
@@ -92,6 +95,24 @@ impl Connections {
     /// Calls for keys of a slot, until a timeout.
     pub(super) fn calls(&self, slot: Slot, timeout_at: Option<Instant>) -> Calls<'_> {
         Calls { router: &self.router, slot, timeout_at }
+    }
+
+    /// The connection that all charges of this runtime share, if there is one, it is open and the
+    /// server serves.
+    pub(super) fn exchange(&self) -> Option<Exchange> {
+        match &self.router {
+            Router::One(nodes) => nodes.exchange(),
+            Router::Cluster(_) => None,
+        }
+    }
+
+    /// Why a charge that was queued on [`exchange`](Self::exchange) has no verdict. Draws
+    /// conclusions from it.
+    pub(super) fn no_verdict(&self, charge: &PendingCharge, why: CallError) -> StoreError {
+        match &self.router {
+            Router::One(nodes) => nodes.no_answer(&Exchange::of(charge), why),
+            Router::Cluster(_) => why.into_store_error(),
+        }
     }
 
     pub(super) fn health(&self, slot: Slot) -> Health {

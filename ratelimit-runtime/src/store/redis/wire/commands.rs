@@ -9,7 +9,8 @@ use std::time::Instant;
 
 use redis::{Cmd, Pipeline, ServerError, Value};
 
-use crate::error::StoreError;
+use crate::error::{StoreError, StoreErrorKind};
+use crate::store::redis::errors;
 use crate::store::redis::scripts::group::Group;
 use crate::store::redis::scripts::number::Number;
 use crate::store::redis::scripts::protocol;
@@ -27,6 +28,20 @@ pub(crate) enum CallError {
     Unready(StoreError),
     /// The server answered with an error.
     Server(ServerError),
+}
+
+impl CallError {
+    pub(crate) fn into_store_error(self) -> StoreError {
+        match self {
+            Self::NotSent => StoreError::unavailable("the connection to Redis is closed"),
+            Self::Lost(error) | Self::Unready(error) => error,
+            Self::TooLate => {
+                let text = "too many calls are waiting for Redis to be answered in time";
+                StoreError::new(StoreErrorKind::TimedOut, text)
+            }
+            Self::Server(error) => errors::from_server(&error),
+        }
+    }
 }
 
 pub(crate) type CallResult = Result<Value, CallError>;

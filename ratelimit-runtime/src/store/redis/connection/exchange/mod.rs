@@ -18,8 +18,12 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
+use self::overdue::wake_overdue;
+use self::pending::PendingCharge;
 use self::state::{Ended, ExchangeState, Gathering, Inner};
 use self::task::Task;
+
+use super::abort_on_drop::AbortOnDrop;
 use super::queue::Sharing;
 use super::queue::deliveries::Deliveries;
 use crate::error::StoreError;
@@ -28,8 +32,11 @@ use crate::store::redis::batching::members::VerdictResult;
 use crate::store::redis::wire::commands::{CallError, CallResult, Commands};
 use crate::store::redis::wire::stream::Stream;
 
+mod overdue;
+pub(crate) mod pending;
 pub(super) mod state;
 mod task;
+mod timeouts;
 
 /// After this long without traffic, the socket is looked at before the connection is used.
 const IDLE: Duration = Duration::from_millis(100);
@@ -42,10 +49,22 @@ pub(crate) struct Exchange {
 impl Exchange {
     /// Starts on a stream on which everything that was sent has been answered. The connection lasts
     /// as long as the future runs, which is its task.
+    ///
+    /// A second task, which this spawns, wakes callers whose timeout has come. It lasts as long.
     pub(super) fn start(stream: Stream, sharing: Sharing) -> (Self, impl Future<Output = ()> + Send + use<>) {
         let shared = Arc::new(ExchangeState::new(stream, sharing));
+        let timeouts = AbortOnDrop::spawn(wake_overdue(Arc::clone(&shared)));
         let task = Task::new(Arc::clone(&shared));
-        (Self { shared }, async move { poll_fn(|cx| task.poll(cx)).await })
+        let run = async move {
+            let _timeouts = timeouts;
+            poll_fn(|cx| task.poll(cx)).await;
+        };
+        (Self { shared }, run)
+    }
+
+    /// The connection that a charge was queued for.
+    pub(crate) fn of(charge: &PendingCharge) -> Self {
+        Self { shared: Arc::clone(&charge.shared) }
     }
 
     /// Queues commands at once, unlike [`charge`](Self::charge), which does so when it is polled.
@@ -91,7 +110,7 @@ impl Exchange {
     pub(crate) async fn charge(&self, charge: &KeyCharge<'_>) -> VerdictResult {
         let mut pending = None;
         poll_fn(|cx| match &mut pending {
-            None => match self.enter(charge, cx.waker()) {
+            None => match self.clone().enter(charge, cx.waker()) {
                 Ok(entered) => {
                     pending = Some(entered);
                     Poll::Pending
@@ -103,28 +122,29 @@ impl Exchange {
         .await
     }
 
-    fn enter(&self, charge: &KeyCharge<'_>, waker: &Waker) -> Result<PendingCharge, CallError> {
+    /// Queues a charge, whose caller is woken once there is a verdict, and once its timeout has
+    /// come.
+    pub(crate) fn enter(self, charge: &KeyCharge<'_>, waker: &Waker) -> Result<PendingCharge, CallError> {
         let now = Instant::now();
         let mut inner = self.shared.lock();
         if inner.is_over() {
             return Err(CallError::NotSent);
         }
         let was_idle = inner.is_idle();
-        let is_fresh = now.saturating_duration_since(inner.last_byte_at) < IDLE;
-        if was_idle && !is_fresh && !self.shared.socket.is_quiet() {
+        if was_idle && now > inner.last_byte_at + IDLE && !self.shared.socket.is_quiet() {
             drop(inner);
             self.close(closed_by_server(), true);
             return Err(CallError::NotSent);
         }
         inner.was_used = true;
         let member = inner.queue.charge(charge, waker, now)?;
-        let pending = PendingCharge { shared: Arc::clone(&self.shared), member: Some(member) };
+        inner.timeouts.note(charge.timeout_at);
         if was_idle {
             move_up_at_once(inner, now);
         } else {
             self.left_to_task(inner, now);
         }
-        Ok(pending)
+        Ok(PendingCharge::new(self.shared, member, now))
     }
 
     /// Lets the task send what a caller has left to it; where that is starved, does its work.
@@ -136,8 +156,9 @@ impl Exchange {
             // In a flood of callers the runtime may not tell the task that a reply is there.
             inner.wake();
         }
-        if inner.is_starved(now) {
-            drop(inner);
+        let is_starved = inner.is_starved(now);
+        drop(inner);
+        if is_starved {
             self.shared.work();
         }
     }
@@ -205,37 +226,6 @@ pub(super) struct ReadProgress {
     pub(super) last_byte_at: Instant,
     /// How often everything that had come was read.
     pub(super) reads: u64,
-}
-
-/// A charge that has entered the queue.
-struct PendingCharge {
-    shared: Arc<ExchangeState>,
-    /// Its number in the queue, until the verdict has been taken.
-    member: Option<usize>,
-}
-
-impl PendingCharge {
-    fn poll(&mut self, waker: &Waker) -> Poll<VerdictResult> {
-        let Some(member) = self.member else { return Poll::Ready(Err(CallError::NotSent)) };
-        // The former waker is dropped after the lock: that runs foreign code.
-        let polled = self.shared.lock().queue.poll(member, waker);
-        match polled {
-            Ok(result) => {
-                self.member = None;
-                Poll::Ready(result)
-            }
-            Err(_former_waker) => Poll::Pending,
-        }
-    }
-}
-
-impl Drop for PendingCharge {
-    fn drop(&mut self) {
-        if let Some(member) = self.member.take() {
-            let waker = self.shared.lock().queue.cancel(member);
-            drop(waker);
-        }
-    }
 }
 
 /// Sends what waits, on an idle connection.

@@ -5,7 +5,8 @@
 //!
 //! `inner` is never held while callers' wakers, answers or anything else that is foreign runs. `io`
 //! is, which is safe because callers only `try_lock` it: one that a waker runs at once goes on
-//! without it. Under `inner` only the task is woken, whose waker is tokio's and runs nothing.
+//! without it. Under `inner` only the two tasks are woken, whose wakers are tokio's and run
+//! nothing.
 
 use std::future::Future;
 use std::io;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use super::timeouts::Timeouts;
 use crate::error::StoreError;
 use crate::store::redis::connection::queue::deliveries::Deliveries;
 use crate::store::redis::connection::queue::{InFlightQueue, Sharing};
@@ -49,6 +51,7 @@ pub(super) struct Io {
 
 pub(super) struct Inner {
     pub(super) queue: InFlightQueue,
+    pub(super) timeouts: Timeouts,
     writer: WriteHalf,
     /// The waker of the task while that waits; `None` if it was woken and has not run yet.
     pub(super) task: Option<Waker>,
@@ -83,6 +86,7 @@ impl ExchangeState {
         let Stream { reader, writer, socket } = stream;
         let inner = Inner {
             queue: InFlightQueue::new(sharing),
+            timeouts: Timeouts::default(),
             writer,
             task: None,
             task_due_at: now + STARVED,

@@ -113,7 +113,7 @@ impl Node {
         self.wait(|status| !matches!(status, NodeStatus::Connecting)).await
     }
 
-    fn exchange(&self) -> Option<Exchange> {
+    pub(super) fn exchange(&self) -> Option<Exchange> {
         match &*self.status.borrow() {
             NodeStatus::Up(connected) => Some(connected.exchange.clone()),
             _ => None,
@@ -187,19 +187,12 @@ impl Node {
         }
     }
 
-    fn store_error(&self, exchange: &Exchange, why: CallError) -> StoreError {
-        match why {
-            CallError::Lost(error) | CallError::Unready(error) => error,
-            CallError::NotSent => StoreError::unavailable("the connection to Redis is closed"),
-            CallError::TooLate => {
-                let text = "too many calls are waiting for Redis to be answered in time";
-                StoreError::new(StoreErrorKind::TimedOut, text)
-            }
-            CallError::Server(error) => {
-                self.note_error(exchange, &error);
-                errors::from_server(&error)
-            }
+    /// The error that a caller is given. Draws conclusions from it.
+    pub(crate) fn store_error(&self, exchange: &Exchange, why: CallError) -> StoreError {
+        if let CallError::Server(error) = &why {
+            self.note_error(exchange, error);
         }
+        why.into_store_error()
     }
 
     /// Waits until callers are not given this connection any more.

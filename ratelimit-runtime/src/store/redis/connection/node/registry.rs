@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock, Weak};
 use tokio::runtime::Id;
 
 use super::Node;
+use crate::store::redis::connection::exchange::Exchange;
 
 /// How many connections a store has had, to all of its servers.
 pub(crate) type ConnectionCount = Arc<AtomicU64>;
@@ -25,6 +26,12 @@ impl NodeRegistry {
 
     pub(crate) fn find(&self, runtime: Id) -> Option<Arc<Node>> {
         find(&self.all.read().unwrap_or_else(PoisonError::into_inner), runtime)
+    }
+
+    /// The connection of a runtime's node, if the server serves.
+    pub(crate) fn exchange(&self, runtime: Id) -> Option<Exchange> {
+        let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
+        all.iter().find(|known| known.0 == runtime)?.1.exchange()
     }
 
     /// The node of a runtime; `start` is called with it if it is a new one.

@@ -158,6 +158,11 @@ impl InFlightQueue {
         self.batches.poll(member, waker)
     }
 
+    /// Hands out wakers of members whose timeout has come, each once. Gives the time to look again.
+    pub(super) fn take_overdue(&mut self, now: Instant, wakers: &mut Vec<Waker>) -> Option<Instant> {
+        self.batches.take_overdue(now, wakers)
+    }
+
     /// Cancels a member. The waker is to be dropped outside of a lock.
     pub(super) fn cancel(&mut self, member: usize) -> Option<Waker> {
         self.batches.cancel(member)

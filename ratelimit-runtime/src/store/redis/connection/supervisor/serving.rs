@@ -14,6 +14,7 @@ use super::renewal::{renewal_of, renewed};
 use super::{Stability, Stopped, Supervisor};
 use crate::error::StoreError;
 use crate::real_time;
+use crate::store::redis::connection::abort_on_drop::AbortOnDrop;
 use crate::store::redis::connection::exchange::Exchange;
 use crate::store::redis::connection::exchange::state::Ended;
 use crate::store::redis::connection::node::{Connected, NodeStatus, Report};
@@ -60,13 +61,13 @@ impl Supervisor {
         let Session { stream, server, unready, renew_after } = session;
         let start = Instant::now();
         let (exchange, task) = Exchange::start(stream, self.sharing);
-        let task = AbortOnDrop(tokio::spawn(task).abort_handle());
+        let task = AbortOnDrop::spawn(task);
         let renewal = renew_after.map(|after| tokio::spawn(renewed(Arc::clone(&self.resolver), after)));
-        let _renewal = renewal.as_ref().map(|task| AbortOnDrop(task.abort_handle()));
+        let _renewal = renewal.as_ref().map(|task| AbortOnDrop::new(task.abort_handle()));
         let mut renewal = pin!(renewal_of(renewal));
         let mut moved = Arc::clone(&self.resolver).moved_from(Arc::clone(&server));
         let warning = eviction::warn_if_evicting(exchange.clone(), Arc::clone(&server), self.registry.clone());
-        let _warning = AbortOnDrop(tokio::spawn(warning).abort_handle());
+        let _warning = AbortOnDrop::spawn(warning);
         self.server = self.resolver.describe(&server);
         let connected = Connected {
             exchange: exchange.clone(),
@@ -242,14 +243,6 @@ fn replace(exchange: Exchange, task: AbortOnDrop) {
         }
         drop(task);
     });
-}
-
-struct AbortOnDrop(tokio::task::AbortHandle);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 fn silent() -> StoreError {

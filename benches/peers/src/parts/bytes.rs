@@ -5,13 +5,11 @@ use std::sync::Arc;
 use ratelimit_runtime::Algorithm;
 
 use crate::Failure;
+use crate::measure::fill;
 use crate::peer::{self, Kind, Peer};
+use crate::progress;
 use crate::server::Server;
-use crate::server_time::fill;
 use crate::table::{Table, number, ratio};
-
-/// Those that are asked for all keys.
-const LARGEST: [Kind; 2] = [Kind::ArticleZset, Kind::OnRedis(Algorithm::SlidingWindow)];
 
 /// What one more request adds to a log.
 #[derive(Debug, Clone, Copy)]
@@ -36,13 +34,10 @@ impl Bytes {
             if kind == Kind::Ping || kind == Kind::ActixLimitation || kind.is_in_process() {
                 continue;
             }
-            eprintln!("bytes: {}", kind.name());
-            // A quarter fills the server's table of keys to the same share, and so gives the same
-            // figure sooner.
-            let keys = if LARGEST.contains(&kind) { keys } else { keys / 4 };
+            progress(format_args!("bytes: {}", kind.name()));
             match bytes_per_key(kind, server, keys).await {
                 Ok(bytes) => per_key.push((kind, keys, bytes)),
-                Err(error) => eprintln!("{}: {error}", kind.name()),
+                Err(error) => progress(format_args!("{}: {error}", kind.name())),
             }
         }
         let ours = |max| (Kind::OnRedis(Algorithm::SlidingWindow), max);
@@ -87,7 +82,7 @@ async fn bytes_per_key(kind: Kind, server: &Server, keys: u64) -> Result<f64, Fa
 /// Bytes per request between two numbers of requests on one key; not a number if that failed.
 async fn per_request(server: &Server, peer: (Kind, u32), from: u32, to: u32) -> f64 {
     slope(server, peer, from, to).await.unwrap_or_else(|error| {
-        eprintln!("bytes per request: {error}");
+        progress(format_args!("bytes per request: {error}"));
         f64::NAN
     })
 }

@@ -4,7 +4,8 @@
 use std::process::Command;
 
 use crate::Failure;
-use crate::in_process::{ALL, Asking};
+use crate::parts::in_process::{ALL, Asking};
+use crate::progress;
 use crate::table::{Table, number, ratio};
 
 /// Far enough from the start for everything to have its size.
@@ -32,7 +33,7 @@ impl Instructions {
     /// Nothing but a reason where there is no valgrind.
     pub fn measure() -> Self {
         let each = |asking: Asking| {
-            eprintln!("instructions: {}", asking.name());
+            progress(format_args!("instructions: {}", asking.name()));
             per_call(asking).map(|figures| (asking, figures))
         };
         Self(ALL.into_iter().map(each).collect::<Result<_, _>>().map_err(|error| error.to_string()))

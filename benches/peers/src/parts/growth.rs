@@ -5,11 +5,12 @@ use std::time::Duration;
 use ratelimit_runtime::Algorithm;
 
 use crate::Failure;
-use crate::log::{ArticleLog, Log};
 use crate::measure::{Figures, measure};
+use crate::parts::log::{ArticleLog, Log};
+use crate::parts::server_time::{Bucket, Case, ServerTime};
 use crate::peer::Kind;
+use crate::progress;
 use crate::server::{Server, Slow};
-use crate::server_time::{Bucket, Case, ServerTime};
 use crate::table::{Table, number, ratio};
 use crate::work::{DISTINCT, Keys, Work};
 
@@ -60,7 +61,7 @@ async fn with_max(server: &Server, max: u32) -> String {
         "after refunds of half",
     ]);
     for max in std::iter::once(3).chain(powers(10, max)) {
-        eprintln!("growth: max {max}");
+        progress(format_args!("growth: max {max}"));
         let logs =
             async { Ok::<_, Failure>((Log::measure(server, max).await?, ArticleLog::measure(server, max).await?)) };
         let (ours, article) = match logs.await {
@@ -124,7 +125,7 @@ impl Rows {
 
     async fn measure(&mut self, server: &Server, extent: Extent, works: Vec<Work>, name: fn(&Work) -> String) {
         for work in works {
-            eprintln!("growth: {} {}", name(&work), work.name);
+            progress(format_args!("growth: {} {}", name(&work), work.name));
             let mut cells = vec![name(&work)];
             for kind in SIDES {
                 match measure(kind, work, server, extent.time).await {

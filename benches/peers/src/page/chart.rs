@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use ratelimit_runtime::Algorithm;
 
+use crate::parts::throughput::Throughput;
 use crate::peer::Kind;
 use crate::table::number;
-use crate::throughput::Throughput;
 use crate::work::{DISTINCT, HOT, Keys};
 
 const SIDES: [(Kind, &str); 6] = [

@@ -1,10 +1,12 @@
-//! All peers, all works, in rounds: what ran a moment earlier and later ran on the same machine.
+//! All peers, all works, in rounds: a moment when the machine is busy meets one round of a work,
+//! and not its median.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::measure::{Figures, measure};
 use crate::peer::{self, Kind};
+use crate::progress;
 use crate::server::Server;
 use crate::table::{Table, number, ratio};
 use crate::work::{self, Work};
@@ -19,28 +21,25 @@ pub struct Throughput {
 impl Throughput {
     pub async fn measure(server: &Server, workers: usize, rounds: usize, time: Duration) -> Self {
         let mut failures = BTreeSet::new();
-        let mut measured = Vec::new();
-        for work in work::ALL {
-            let mut runs: Vec<(Kind, Vec<Figures>)> = peer::ALL.map(|kind| (kind, Vec::new())).into();
-            for round in 0..rounds {
-                eprintln!("{workers} workers, {}: round {} of {rounds}", work.name, round + 1);
-                for (kind, runs) in &mut runs {
-                    // One caller in the process is the same as many, on one worker.
-                    if work.callers == 1 && kind.is_in_process() {
-                        continue;
-                    }
-                    match measure(*kind, work, server, time).await {
-                        Ok(figures) => runs.push(figures),
-                        Err(error) => {
-                            eprintln!("{}: {error}", kind.name());
-                            failures.insert(format!("{}, {}: {error}", kind.name(), work.name));
-                        }
+        let pairs = work::ALL.into_iter().flat_map(|work| peer::ALL.map(|kind| (kind, work)));
+        // One caller in the process is the same as many, on one worker.
+        let pairs = pairs.filter(|(kind, work)| work.callers > 1 || !kind.is_in_process());
+        let mut runs: Vec<(Kind, Work, Vec<Figures>)> = pairs.map(|(kind, work)| (kind, work, Vec::new())).collect();
+        for round in 0..rounds {
+            progress(format_args!("decisions per second, workers: {workers}, round {} of {rounds}", round + 1));
+            for (kind, work, runs) in &mut runs {
+                match measure(*kind, *work, server, time).await {
+                    Ok(figures) => runs.push(figures),
+                    Err(error) => {
+                        let failure = format!("{}, {}: {error}", kind.name(), work.name);
+                        progress(&failure);
+                        failures.insert(failure);
                     }
                 }
             }
-            let medians = runs.into_iter().filter(|(_, runs)| !runs.is_empty());
-            measured.extend(medians.map(|(kind, runs)| (kind, work, Figures::median(&runs))));
         }
+        let medians = runs.into_iter().filter(|(.., runs)| !runs.is_empty());
+        let measured = medians.map(|(kind, work, runs)| (kind, work, Figures::median(&runs))).collect();
         Self { workers, measured, failures }
     }
 

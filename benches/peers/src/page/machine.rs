@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::Failure;
 use crate::server::Server;
 
-const LOCK: &str = include_str!("../Cargo.lock");
+const LOCK: &str = include_str!("../../Cargo.lock");
 
 /// One paragraph.
 pub fn report(server: &Server) -> Result<String, Failure> {

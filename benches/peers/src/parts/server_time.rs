@@ -8,16 +8,15 @@ use ratelimit_runtime::{Algorithm, Limit};
 
 use crate::Failure;
 use crate::histogram::median;
+use crate::measure::fill;
 use crate::peer::{Kind, Peer, ours};
+use crate::progress;
 use crate::server::Server;
 use crate::table::{Table, number, ratio};
 use crate::work::WINDOW;
 
 /// Admissions measured on each key.
 const ADMISSIONS: u32 = 5;
-
-/// Callers that fill the keys beforehand.
-const FILLERS: u64 = 64;
 
 /// What the server keeps, and how it is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -125,27 +124,6 @@ impl Case {
     }
 }
 
-/// Admits so many calls on each key.
-pub async fn fill(filler: Arc<Peer>, keys: u64, entries: u32) -> Result<(), Failure> {
-    let callers: Vec<_> = (0..FILLERS)
-        .map(|caller| {
-            let filler = Arc::clone(&filler);
-            tokio::spawn(async move {
-                for n in (caller..keys * u64::from(entries)).step_by(FILLERS as usize) {
-                    if !filler.admits(&format!("user{}", n % keys)).await? {
-                        return Err("refused while filling".into());
-                    }
-                }
-                Ok::<_, Failure>(())
-            })
-        })
-        .collect();
-    for caller in callers {
-        caller.await??;
-    }
-    Ok(())
-}
-
 /// Medians, in the order of the cases.
 pub struct ServerTime(Vec<(Case, f64)>);
 
@@ -153,11 +131,11 @@ impl ServerTime {
     pub async fn measure(server: &Server, cases: Vec<Case>, rounds: usize, keys: u64) -> Self {
         let mut runs: Vec<(Case, Vec<f64>)> = cases.into_iter().map(|case| (case, Vec::new())).collect();
         for round in 0..rounds {
-            eprintln!("server time: round {} of {rounds}", round + 1);
+            progress(format_args!("server time: round {} of {rounds}", round + 1));
             for (case, runs) in &mut runs {
                 match case.measure(server, keys).await {
                     Ok(figure) => runs.push(figure),
-                    Err(error) => eprintln!("a round is missing: {}: {error}", case.name()),
+                    Err(error) => progress(format_args!("a round is missing: {}: {error}", case.name())),
                 }
             }
         }

@@ -2,14 +2,14 @@
 
 use ratelimit_runtime::Algorithm;
 
-use crate::bytes::Bytes;
-use crate::compile::Compile;
-use crate::in_process::{self, Asking, InProcess};
-use crate::instructions::Instructions;
+use crate::page::printed::Printed;
+use crate::parts::bytes::Bytes;
+use crate::parts::in_process::{self, Asking, InProcess};
+use crate::parts::instructions::Instructions;
+use crate::parts::server_time::{Bucket, ServerTime};
+use crate::parts::throughput::Throughput;
 use crate::peer::Kind;
-use crate::server_time::{Bucket, ServerTime};
 use crate::table::{Table, number, ratio};
-use crate::throughput::Throughput;
 use crate::work::{DISTINCT, HOT, Keys};
 
 const COUNTERS: [Algorithm; 4] =
@@ -22,7 +22,7 @@ pub struct Measured<'a> {
     pub in_process: &'a InProcess,
     pub instructions: &'a Instructions,
     pub bytes: &'a Bytes,
-    pub compile: &'a Compile,
+    pub compile: &'a Printed,
 }
 
 /// What a figure has to be.

@@ -1,0 +1,7 @@
+//! What is said of all parts together, and where they were measured.
+
+pub mod budgets;
+pub mod chart;
+pub mod headline;
+pub mod machine;
+pub mod printed;

@@ -1,0 +1,9 @@
+//! What is measured, each with the tables that it becomes.
+
+pub mod bytes;
+pub mod growth;
+pub mod in_process;
+pub mod instructions;
+mod log;
+pub mod server_time;
+pub mod throughput;
