@@ -92,11 +92,13 @@ impl Parts {
     }
 
     /// Without what answers everything.
+    #[cfg(feature = "testkit")]
     pub(crate) fn quick_alone(self) -> Self {
         Self { full: &[], ..self }
     }
 
     /// Without what answers most calls.
+    #[cfg(feature = "testkit")]
     pub(crate) fn full_alone(self) -> Self {
         Self { quick: &[], ..self }
     }
