@@ -82,6 +82,11 @@ pub(crate) fn expand(check: &Check, context: &Context, with: impl FnOnce(TokenSt
         }
     }
     if steps.is_empty() {
+        // What a limiter is made of is dropped before it is asked.
+        let new = match limiter {
+            Some(_) => quote_spanned!(mixed=> { let __ratelimit_check = #new; __ratelimit_check }),
+            None => new,
+        };
         let made = with(new);
         return quote_spanned!(mixed=> { let __ratelimit_rule = #rule; #made });
     }
