@@ -153,7 +153,7 @@ async fn a_ring() {
 async fn a_ring_that_grows_around_its_end() {
     let mut key = Key::new(Algorithm::SlidingWindow, &[Limit::per_minute(5_000)]);
     key.store = key.store.mode(RedisMode::ScriptsWith(LogLayout::Ring));
-    for (count, micros) in [(300, MINUTE / 2), (500, MINUTE / 2), (762, 1)] {
+    for (count, micros) in [(300, MINUTE / 2), (500, MINUTE / 2), (1_017, 1)] {
         for _ in 0..count {
             let _ = key.acquire(1).await;
         }
@@ -169,14 +169,14 @@ async fn a_ring_that_grows_around_its_end() {
         (bytes[1], number(3), number(19), number(23), gap, bytes.len())
     };
     // Behind it is what was left by the growth before.
-    assert_eq!(state(), (8, 1280, 300, 1262, None, 43 + 1280 * 12 + 5 * 24 + 40));
-    let length = 43 + 2048 * 12 + 8 * 24 + 40;
+    assert_eq!(state(), (8, 1536, 812, 1517, None, 43 + 1536 * 12 + 6 * 24 + 40));
+    let length = 43 + 2304 * 12 + 9 * 24 + 40;
     let _ = key.acquire(1).await;
-    assert_eq!(state(), (14, 2048, 300, 1263, Some((1280 - 300, 768)), length));
+    assert_eq!(state(), (14, 2304, 812, 1518, Some((1536 - 812, 768)), length));
     let _ = key.acquire(1).await;
-    assert_eq!(state(), (14, 2048, 300 + 768, 1264, Some((0, 0)), length));
+    assert_eq!(state(), (14, 2304, 812 + 768, 1519, Some((0, 0)), length));
     let _ = key.acquire(1).await;
-    assert_eq!(state(), (8, 2048, 300 + 768, 1265, None, length));
+    assert_eq!(state(), (8, 2304, 812 + 768, 1520, None, length));
 }
 
 #[allow(clippy::cast_precision_loss, reason = "below 2^53")]

@@ -349,11 +349,20 @@ fn frame(bytes: &[u8]) -> Option<usize> {
     }
 }
 
+/// Where the last reply begins that holds decisions: a number of 8 bytes, and 36 for each of them.
+fn last_decisions(bytes: &[u8]) -> Option<usize> {
+    (0..bytes.len()).rev().find(|&start| {
+        let digits = bytes[start..].strip_prefix(b"$").and_then(|rest| rest.split(|byte| *byte == b'\r').next());
+        let length = digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<usize>().ok());
+        length.is_some_and(|length| length > 8 && (length - 8) % 36 == 0)
+    })
+}
+
 impl Weather {
     /// What becomes of a reply. Whether the connection ends with it.
     fn distort(&self, bytes: &mut Vec<u8>) -> bool {
         // In between two decisions, so that somebody waits for the second.
-        if let Some(at) = bytes.windows(5).rposition(|start| start == b"$44\r\n")
+        if let Some(at) = last_decisions(bytes)
             && let Some(stray) = self.stray.lock().unwrap().take()
         {
             bytes.splice(at..at, stray);

@@ -88,7 +88,8 @@ async fn no_refill_job_is_needed_and_a_full_bucket_is_no_key() {
         let rule = rule.with_algorithm(algorithm);
         while admits(&limiter, &rule, &Key::global()).await {}
         let (key, life) = lives(server, &prefix).into_iter().find(|(key, _)| key.contains("refill")).unwrap();
-        assert!((1..=250).contains(&life), "{key} lives {life} ms, and is full in 200 ms");
+        // The key of one in use lives for up to twice the time that it takes from empty to full.
+        assert!((1..=450).contains(&life), "{key} lives {life} ms, and is full in 200 ms");
         // Nothing but time: the key goes by itself, and what is left is whole.
         let start = std::time::Instant::now();
         while !lives(server, &prefix).is_empty() {

@@ -132,7 +132,8 @@ async fn every_write_leaves_a_key_that_expires() {
     for call in 0..40_u32 {
         let _ = limiter.acquire(&rule, &Key::global()).await;
         let ttl = server.number(&["PTTL", &stored]);
-        assert!((1..=60_000).contains(&ttl), "{ttl} ms are left after call {call}");
+        // That of a log in use is written rarely, for up to two windows.
+        assert!((1..=120_000).contains(&ttl), "{ttl} ms are left after call {call}");
         // A refusal, an admission beside others, one that trims, and one that starts the log anew.
         clock.advance(MINUTE / 7 * (call % 9));
     }
@@ -142,5 +143,5 @@ async fn every_write_leaves_a_key_that_expires() {
     assert!(admits(&limiter, &rule, &Key::global()).await);
     assert_eq!(server.number(&["PERSIST", &stored]), 1);
     assert!(admits(&limiter, &rule, &Key::global()).await);
-    assert!((1..=60_000).contains(&server.number(&["PTTL", &stored])));
+    assert!((1..=120_000).contains(&server.number(&["PTTL", &stored])));
 }

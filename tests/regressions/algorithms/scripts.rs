@@ -96,7 +96,7 @@ fn answers(source: &str, key: &str, arguments: &[&[u8]]) -> bool {
 const LIST: &[u8] = &[1, 0, 1, 0];
 const ACQUIRE: u8 = 1;
 const RESERVE: u8 = 2;
-const KNOWN: std::ops::RangeInclusive<u8> = 1..=8;
+const KNOWN: std::ops::RangeInclusive<u8> = 1..=9;
 
 #[test]
 fn an_operation_that_a_script_does_not_know_is_an_error_and_never_a_charge() {
@@ -104,7 +104,7 @@ fn an_operation_that_a_script_does_not_know_is_an_error_and_never_a_charge() {
     let together = scripts::all_or_none();
     for &algorithm in Algorithm::ALL {
         let (number, alone) = (scripts::number(algorithm), scripts::whole(algorithm));
-        for operation in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 17, 255] {
+        for operation in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 17, 255] {
             for (source, is_known, what) in [
                 (alone, KNOWN.contains(&operation), "alone"),
                 (together, [ACQUIRE, RESERVE].contains(&operation), "together"),

@@ -180,8 +180,12 @@ repeat
     elseif free < admitted then
       admitted, needed = free, entries + free
     end
-  elseif needed > 340 and needed > cap then
-    break
+  elseif needed > LARGE then
+    -- What is left makes it a long one.
+    if entries >= LARGE then
+      break
+    end
+    admitted, needed = LARGE - entries, LARGE
   end
   local lead, weight, newest_added = ticket - now, admitted * cost, ticket + admitted - 1
   local added = lead == 0 and slot_of_now or pack(SLOT, ticket, lead, cost)
@@ -219,6 +223,7 @@ repeat
     if not is_new then
       room = needed * 1.5
       room = room + (4 - room % 4) % 4
+      room = room < LARGE and room or LARGE
       room = enough >= needed and enough < room and enough or room
     end
     local old = ''
