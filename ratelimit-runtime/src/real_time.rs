@@ -63,6 +63,7 @@ async fn sleep_until(at: Instant, now: Instant) {
 
 /// Waits until `at`; on a clock that stands still for [`NAP`] at most, so that it may go on once
 /// that wait is not needed any more.
+#[cfg(feature = "redis")]
 pub(crate) async fn doze_until(at: Instant) {
     if !are_apart(Instant::now(), tokio::time::Instant::now()) {
         tokio::time::sleep_until(at.into()).await;

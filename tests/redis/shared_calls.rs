@@ -31,6 +31,9 @@ pub(super) async fn on(server: &RedisServer) -> Arc<RedisStore> {
     store
 }
 
+/// A question that waits: whether it was allowed, or changed something, and what is left.
+type Asked<'a> = Pin<Box<dyn Future<Output = (bool, u64)> + 'a>>;
+
 #[tokio::test]
 async fn peeks_that_come_at_once_share_calls() {
     let server = RedisServer::start();
@@ -70,7 +73,7 @@ async fn what_is_asked_of_a_key_is_done_in_the_order_in_which_it_came() {
         let told = |verdict: Verdict| (verdict.allowed, verdict.remaining);
         let peek = || async { told(store.peek(request).await.unwrap()) };
         let other = Request::new(noise.as_bytes(), algorithm, &limits);
-        let mut asked: Vec<Pin<Box<dyn Future<Output = (bool, u64)>>>> = vec![
+        let mut asked: Vec<Asked<'_>> = vec![
             Box::pin(async { told(store.acquire(other).await.unwrap()) }),
             Box::pin(peek()),
             Box::pin(async { (store.release(request.reserving(), reserved).await.unwrap(), 0) }),

@@ -77,7 +77,9 @@ async fn groups_on_one_key_are_all_or_none_however_they_share() {
     let store = on(&server).await;
     // Half of them have a second key that admits no more than one.
     let limits = [Limit::per_hour(100), Limit::per_hour(1)];
-    let keys = |index: usize| ["hot".to_owned(), if index % 2 == 0 { format!("own{index}") } else { "one".to_owned() }];
+    let keys = |index: usize| {
+        ["hot".to_owned(), if index.is_multiple_of(2) { format!("own{index}") } else { "one".to_owned() }]
+    };
     let told = stacks(&store, CALLERS, limits, keys).await;
     let admitted: Vec<usize> = told
         .iter()

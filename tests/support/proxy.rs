@@ -351,11 +351,12 @@ fn frame(bytes: &[u8]) -> Option<usize> {
 
 /// Where the last reply begins that holds decisions: a number of 8 bytes, and 36 for each of them.
 fn last_decisions(bytes: &[u8]) -> Option<usize> {
-    (0..bytes.len()).rev().find(|&start| {
-        let digits = bytes[start..].strip_prefix(b"$").and_then(|rest| rest.split(|byte| *byte == b'\r').next());
+    let holds_decisions = |reply: &[u8]| {
+        let digits = reply.strip_prefix(b"$").and_then(|rest| rest.split(|byte| *byte == b'\r').next());
         let length = digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<usize>().ok());
-        length.is_some_and(|length| length > 8 && (length - 8) % 36 == 0)
-    })
+        length.is_some_and(|length| length > 8 && (length - 8).is_multiple_of(36))
+    };
+    (0..bytes.len()).rev().find(|&start| bytes.get(start..).is_some_and(holds_decisions))
 }
 
 impl Weather {

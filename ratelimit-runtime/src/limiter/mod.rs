@@ -125,22 +125,22 @@ impl RateLimiter {
     /// Every [`RateLimitError`]. A refused call is charged nothing.
     pub async fn acquire(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
         let mut whole = KeyBuf::new();
-        let refused = match engine::plain_check_by_hand(rule, &self.engine, key, &mut whole) {
-            // Not kept, but borrowed while it waits.
-            Some(check) => match engine::decide_now(&self.engine, &check) {
+        // Most are borrowed while they wait; what more than the rule decides on is kept.
+        let plain = engine::plain_check_by_hand(rule, &self.engine, key, &mut whole);
+        let refused = if let Some(check) = plain {
+            match engine::decide_now(&self.engine, &check) {
                 Decided::Admitted(decision) => return Ok(decision),
                 Decided::Refused(error) => error,
                 Decided::Later(lookup) => return engine::finish(&self.engine, &check, lookup).await,
-            },
-            None => {
-                let decided = engine::with_check_by_hand(rule, &self.engine, key, Reserves::Nothing, |check| {
-                    engine::decide(&self.engine, check)
-                });
-                match decided {
-                    Decided::Admitted(decision) => return Ok(decision),
-                    Decided::Refused(error) => error,
-                    Decided::Later((call, lookup)) => return engine::finish(&self.engine, &call.check(), lookup).await,
-                }
+            }
+        } else {
+            let decided = engine::with_check_by_hand(rule, &self.engine, key, Reserves::Nothing, |check| {
+                engine::decide(&self.engine, check)
+            });
+            match decided {
+                Decided::Admitted(decision) => return Ok(decision),
+                Decided::Refused(error) => error,
+                Decided::Later((call, lookup)) => return engine::finish(&self.engine, &call.check(), lookup).await,
             }
         };
         poll_fn(engine::poll_cooperative).await;

@@ -66,12 +66,15 @@ impl<'a, T> Answer<'a, T> {
     pub(crate) fn take_known(&mut self) -> Option<Result<T, StoreError>> {
         match &mut self.0 {
             Repr::Known(result) => result.take(),
-            _ => None,
+            Repr::Later(_) => None,
+            #[cfg(feature = "redis")]
+            Repr::Queued(_) => None,
         }
     }
 
     /// The result, if it is found in a queue of the store that wakes its caller by `until`, or that
     /// none came by then. `None` if it is to be awaited otherwise, under a timer.
+    #[cfg_attr(not(feature = "redis"), allow(clippy::unused_async, reason = "no other store has a queue"))]
     pub(crate) async fn in_queue(&mut self, until: Instant) -> Option<Result<Result<T, StoreError>, Elapsed>> {
         #[cfg(feature = "redis")]
         if let Repr::Queued(queued) = &mut self.0
@@ -135,7 +138,9 @@ impl<T> fmt::Debug for Answer<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
             Repr::Known(_) => "Answer::ready",
-            _ => "Answer::later",
+            Repr::Later(_) => "Answer::later",
+            #[cfg(feature = "redis")]
+            Repr::Queued(_) => "Answer::later",
         })
     }
 }

@@ -55,7 +55,8 @@ fn dump(key: &str) -> String {
 }
 
 fn write(key: &str, at: usize, bytes: &[u8]) {
-    let bytes: String = bytes.iter().map(|byte| format!("\\{byte}")).collect();
+    let bytes: Vec<String> = bytes.iter().map(|byte| format!("\\{byte}")).collect();
+    let bytes = bytes.concat();
     let script = format!("redis.call('SETRANGE', KEYS[1], ARGV[1], '{bytes}')");
     shared().cli(&["EVAL", &script, "1", key, &at.to_string()]);
 }
