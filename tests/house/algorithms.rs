@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use ratelimit_runtime::Algorithm;
+use ratelimit_runtime::testkit::scripts;
 
 fn text(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)).unwrap()
@@ -31,4 +32,27 @@ fn the_playground_has_all_algorithms() {
     let lanes: BTreeSet<_> = page.lines().filter_map(|line| line.strip_prefix("  ")?.strip_suffix(": {")).collect();
     let all: BTreeSet<_> = Algorithm::ALL.iter().map(ToString::to_string).collect();
     assert_eq!(lanes, all.iter().map(String::as_str).collect());
+}
+
+/// A user who may do what the pages say can run every script to its end.
+#[test]
+fn the_commands_of_the_scripts_are_those_that_a_user_is_told_to_allow() {
+    let mut commands = BTreeSet::new();
+    let whole = Algorithm::ALL.iter().map(|&algorithm| scripts::whole(algorithm));
+    for script in whole.chain([scripts::all_or_none()]) {
+        for function in ["call('", "try('"] {
+            commands
+                .extend(script.split(function).skip(1).filter_map(|rest| rest.split_once('\'')).map(|(name, _)| name));
+        }
+    }
+    assert!(commands.len() > 10, "{commands:?}");
+    let format = text("ratelimit-runtime/src/guide/reference/redis_format.md");
+    let store = text("ratelimit-runtime/src/store/redis/mod.rs");
+    let store = store.split_once("/// The user needs").and_then(|(_, rest)| rest.split_once("pub struct")).unwrap().0;
+    for command in commands {
+        let allowed = format!("+{}", command.to_lowercase());
+        let words = format.split(|sign: char| sign.is_whitespace() || "`,".contains(sign));
+        assert!(words.into_iter().any(|word| word == allowed), "the page on the format lacks {allowed}");
+        assert!(store.contains(&format!("`{command}`")), "`RedisStore` lacks {command}");
+    }
 }

@@ -59,10 +59,11 @@ pub use self::wire::credentials::RedisCredentials;
 /// store admits no call that it has not charged.
 ///
 /// The user needs `EVAL`, `EVALSHA`, `UNLINK`, `PING`, and inside of scripts `TIME`, `PEXPIREAT`,
-/// `PEXPIRE`, `PTTL`, `TYPE`, `GET`, `SET`, `UNLINK`, `GETRANGE`, `SETRANGE`, `ZADD`, `ZCARD`,
-/// `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZREVRANGE`, `ZREM` and `ZREMRANGEBYRANK`, and `BITOP` for long
-/// logs to give memory back; `MGET` is used where it is allowed. Without scripts, it needs what
-/// [`RedisMode::Transactions`] says. Lists of keys take `SCAN`.
+/// `PEXPIRE`, `PTTL`, `TYPE`, `GET`, `SET`, `UNLINK`, `GETRANGE`, `SETRANGE`, `STRLEN`,
+/// `ZADD`, `ZCARD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZREVRANGE`, `ZREM`, `ZREMRANGEBYRANK` and
+/// `ZREMRANGEBYSCORE`, and `BITOP` for long logs to give memory back; `MGET` is used where it is
+/// allowed. Without scripts, it needs what [`RedisMode::Transactions`] says. Lists of keys take
+/// `SCAN`.
 pub struct RedisStore {
     cache: DenyCache<Backend>,
 }
