@@ -6,7 +6,7 @@ use std::fmt;
 pub(crate) const UNITS: &str = "`us`, `ms`, `s`, `m`, `h`, `d`, `w`";
 
 pub(crate) const MILLISECOND: u64 = 1_000;
-const SECOND: u64 = 1_000 * MILLISECOND;
+pub(crate) const SECOND: u64 = 1_000 * MILLISECOND;
 pub(crate) const MINUTE: u64 = 60 * SECOND;
 pub(crate) const HOUR: u64 = 60 * MINUTE;
 pub(crate) const DAY: u64 = 24 * HOUR;

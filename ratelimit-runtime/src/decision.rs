@@ -29,6 +29,8 @@ pub struct Decision {
     pub(crate) status: Status,
     /// Whether `limit` is a burst, and not the `max` of the limit.
     pub(crate) bursts: bool,
+    /// Whether `limit` is one of calls in flight.
+    pub(crate) in_flight: bool,
 }
 
 /// What a decision says to the call.
@@ -82,6 +84,14 @@ impl Decision {
         self.rule.as_str()
     }
 
+    /// Whether the in-flight limit decided: how many calls there may be at a time, whatever time
+    /// they take. Such a decision has no [`window`](Self::window), and no time is known after which
+    /// its refusal ends.
+    #[must_use]
+    pub fn is_in_flight_limit(&self) -> bool {
+        self.in_flight
+    }
+
     /// What the deciding limit admits at most while nothing of it is used: its `max`, or the burst
     /// of a bucket.
     #[must_use]
@@ -95,7 +105,8 @@ impl Decision {
         Duration::from_micros(self.window_us)
     }
 
-    /// Which of the rule's limits decided, counted from 0 in written order.
+    /// Which of the rule's limits decided, counted from 0 in written order; the in-flight limit
+    /// comes after all others.
     #[must_use]
     pub fn limit_index(&self) -> usize {
         usize::from(self.limit_index)
@@ -177,6 +188,7 @@ impl Decision {
             source: Source::Nobody,
             status: Status::Allowed,
             bursts: false,
+            in_flight: false,
         }
     }
 }
@@ -194,6 +206,7 @@ impl fmt::Debug for Decision {
             .field("reset_after", &self.reset_after())
             .field("source", &self.source)
             .field("blocked", &self.is_blocked())
+            .field("in_flight_limit", &self.in_flight)
             .finish_non_exhaustive()
     }
 }

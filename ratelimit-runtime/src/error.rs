@@ -79,6 +79,7 @@ impl RateLimitError {
 impl fmt::Display for RateLimitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Exceeded(decision) if decision.is_in_flight_limit() => f.write_str("too many calls in flight"),
             Self::Exceeded(_) => match self.retry_after_seconds() {
                 Some(seconds) => write!(f, "too many requests, try again in {seconds}s"),
                 None => f.write_str("too many requests"),

@@ -79,7 +79,7 @@ pub use client_ip::{ClientIp, ClientIpRejection, InvalidProxy, TrustedProxies};
 pub use decision::{Decision, Source};
 pub use error::RateLimitError;
 pub use key::{ExactIp, InvalidKey, Key, KeyPart, KeyWriter};
-pub use limiter::{DefaultGuard, Keys, RateLimiter, RateLimiterBuilder, Reservation, Scoped};
+pub use limiter::{DefaultGuard, Keys, Permit, RateLimiter, RateLimiterBuilder, Reservation, Scoped};
 #[cfg(feature = "http")]
 pub use response::{Refusal, Responses};
 pub use rule::{Algorithm, InvalidLimit, Limit, OnUnavailable, ParseError, Policy, Rule};

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use crate::engine::{self, Decided, Engine, OwnedCall};
-pub use crate::engine::{CheckBuilder, Completion, Reservations};
+pub use crate::engine::{CheckBuilder, Completion, Permits, Reservations};
 pub use crate::key::KeyBuilder;
 use crate::limiter::find;
 pub use crate::rule::{Algorithm, Limit, OnUnavailable, Rule};
@@ -56,6 +56,15 @@ impl CheckBuilder {
     #[inline(never)]
     fn decide_changed(&mut self, engine: &Arc<Engine>) -> Guard<()> {
         Guard::of(self.with_check(engine, |check| engine::decide(engine, check)))
+    }
+
+    /// The check as a call that takes a place, if its rule limits calls in flight; to as many as
+    /// this, where the call says so.
+    fn into_placed_call(mut self, max: Option<u64>) -> OwnedCall {
+        self.begin();
+        let engine = self.take_engine().unwrap_or_else(find::current);
+        let place = self.place(&engine, max);
+        self.with_check(&engine, |check| OwnedCall::new(Arc::clone(&engine), check)).with_place(place)
     }
 
     /// The check as a call that is decided with others.
@@ -150,6 +159,21 @@ pub fn run_all<const N: usize>(checks: [Option<CheckBuilder>; N]) -> Guard<()> {
 /// The guard of a function whose outcome counts, or says what the call costs.
 pub fn run_reserved<const N: usize>(checks: [Option<CheckBuilder>; N]) -> Guard<Reservations<N>> {
     let calls = checks.map(|check| check.map(CheckBuilder::into_call));
+    Guard::waiting(async move { engine::reserve(calls).await.map(|(reservations, _no_permits)| reservations) })
+}
+
+/// A check, and how many calls of its key may be in flight, where the call says so.
+pub type Entering = (CheckBuilder, Option<u64>);
+
+/// The guard of a function whose calls in flight are limited. The permits live as long as the body.
+pub fn enter<const N: usize>(checks: [Option<Entering>; N]) -> Guard<Permits> {
+    let group: Vec<OwnedCall> = checks.into_iter().flatten().map(|(check, max)| check.into_placed_call(max)).collect();
+    Guard::waiting(async move { engine::acquire_all(&group).await.map(|(_, permits)| permits) })
+}
+
+/// The same, where the outcome counts, or says what the call costs.
+pub fn enter_reserved<const N: usize>(checks: [Option<Entering>; N]) -> Guard<(Reservations<N>, Permits)> {
+    let calls = checks.map(|check| check.map(|(check, max)| check.into_placed_call(max)));
     Guard::waiting(engine::reserve(calls))
 }
 
@@ -278,10 +302,10 @@ pub fn limiter<T: AsLimiter + ?Sized>(limiter: &T) -> RateLimiter {
     limiter.as_limiter().clone()
 }
 
-/// What may stand behind `max = …` and `cost = …`: every integer. A negative one means 0, one above
-/// [`Limit::MAX_COUNT`] means that.
+/// What may stand behind `max = …`, `cost = …` and `concurrent = …`: every integer. A negative one
+/// means 0, one above [`Limit::MAX_COUNT`] means that.
 #[diagnostic::on_unimplemented(
-    message = "`max` and `cost` are whole numbers, not `{Self}`",
+    message = "`max`, `cost` and `concurrent` are whole numbers, not `{Self}`",
     label = "expected an integer of any type"
 )]
 pub trait Count: Copy {
@@ -320,7 +344,7 @@ macro_rules! non_zero_counts {
 
 non_zero_counts!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize);
 
-/// The number of `max = …` or `cost = …` as the store counts it.
+/// The number of `max = …`, `cost = …` or `concurrent = …` as the store counts it.
 pub fn count<T: Count>(number: T) -> u64 {
     number.count()
 }

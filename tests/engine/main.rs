@@ -7,6 +7,7 @@
 mod actual_cost;
 mod capabilities;
 mod endless;
+mod in_flight;
 mod log;
 mod observed;
 mod outages;
@@ -20,7 +21,7 @@ mod waiting;
 
 use std::future::pending;
 
-use ratelimit_runtime::store::{Answer, Capabilities, Health, Request, Verdict};
+use ratelimit_runtime::store::{Answer, Capabilities, Entry, Health, PlaceRequest, Request, Verdict};
 use ratelimit_runtime::{RateLimitError, Store};
 
 type Outcome = Result<(), RateLimitError>;
@@ -38,6 +39,10 @@ impl Store for Flooded {
     }
 
     fn reset<'a>(&'a self, _: Request<'a>) -> Answer<'a, bool> {
+        Answer::later(pending())
+    }
+
+    fn enter<'a>(&'a self, _: PlaceRequest<'a>, _: &'a [Request<'a>]) -> Answer<'a, Entry> {
         Answer::later(pending())
     }
 

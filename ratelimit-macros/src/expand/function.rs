@@ -22,6 +22,7 @@ pub(crate) fn expand(plan: Plan) -> TokenStream {
     let body = match guard {
         Guard::One(check) => body::guarded(&shape, &function.body, &guard::one(&check, refusal, &context), None),
         Guard::All(checks) => body::guarded(&shape, &function.body, &guard::all(&checks, refusal, &context), None),
+        Guard::Enter(checks) => body::guarded(&shape, &function.body, &guard::enter(&checks, refusal, &context), None),
         Guard::Reserve(checks, counts) => {
             let guard = reservation::before(&checks, refusal, &context);
             let any_type = counts.iter().all(|count| matches!(count, Count::All | Count::By(_) | Count::ByCost(_)));

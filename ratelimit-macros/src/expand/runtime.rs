@@ -67,6 +67,8 @@ paths! {
     rule_named => Rule::new;
     rule_derived => Rule::derived;
     rule_derived_nth => Rule::derived_nth;
+    rule_in_flight => Rule::in_flight;
+    rule_in_flight_derived => Rule::in_flight_derived;
     limit => Limit::new;
     // Checks
     limiter => limiter;
@@ -75,6 +77,8 @@ paths! {
     run => run;
     run_all => run_all;
     reserve => run_reserved;
+    enter => enter;
+    enter_reserved => enter_reserved;
     finish => Reservations::complete;
     refuse => refuse;
     refuse_text => refuse_text;

@@ -55,6 +55,8 @@ arguments! {
     burst: "burst", "burst = 10", synonyms ["capacity"];
     cost: "cost", "cost = 5", synonyms ["weight"];
     actual_cost: "actual_cost", "actual_cost = |result| …", synonyms [];
+    concurrent: "concurrent", "concurrent = 5", synonyms ["concurrency", "max_concurrent", "in_flight", "parallel"];
+    lease: "lease", "lease = \"30s\"", synonyms ["ttl"];
     count: "count", "count = \"err\"", synonyms ["outcome"];
     block: "block", "block = \"10m\"", synonyms ["ban", "penalty"];
     wait: "wait", "wait = \"2s\"", synonyms ["max_wait"];

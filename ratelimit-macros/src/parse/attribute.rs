@@ -139,6 +139,7 @@ impl Reader<'_> {
             return;
         }
         let message = match (missing("window"), missing("max")) {
+            (true, true) if !missing("concurrent") => return,
             (true, true) => {
                 "how much in how long? write `window` and `max`, as in `#[rate_limit(key = \"<email>\", window = \"60s\", max = 3)]`"
             }
@@ -228,6 +229,8 @@ mod tests {
             ("banana = 1", "the arguments are `key`"),
             ("weight = 2", "did you mean `cost`"),
             ("algoritm = \"token_bucket\"", "did you mean `algorithm`"),
+            ("concurrency = 2", "did you mean `concurrent`"),
+            ("leese = \"30s\"", "did you mean `lease`"),
             ("brust = 2", "did you mean `burst`"),
             ("burst", "write `burst = 10`"),
             ("wiat = \"2s\"", "did you mean `wait`"),
@@ -280,7 +283,9 @@ mod tests {
         ] {
             assert_eq!(parse(text).1.len(), 1, "{text}");
         }
-        for text in ["limits = []", "policy = \"p\"", "policy = \"p\", max = 3"] {
+        assert!(parse("lease = \"30s\"").1.iter().all(|e| e.contains("`window` and `max`")));
+        assert!(parse("concurrent = 5, max = 3").1.iter().all(|e| e.contains("`window` is missing")));
+        for text in ["concurrent = 5", "limits = []", "policy = \"p\"", "policy = \"p\", max = 3"] {
             assert!(parse(text).1.is_empty(), "{text}");
         }
     }

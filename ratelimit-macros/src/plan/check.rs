@@ -12,6 +12,10 @@ pub(crate) struct Check {
     pub(crate) rule: RuleStatic,
     /// The `max` that replaces the static one at each call.
     pub(crate) max: Option<Expr>,
+    /// Whether calls in flight are limited.
+    pub(crate) enters: bool,
+    /// How many there may be, where each call says so.
+    pub(crate) concurrent: Option<Expr>,
     /// Whether the outcome decides if the call counts, or what it costs.
     pub(crate) reserves: bool,
     /// Whether the outcome decides what it costs.
@@ -21,11 +25,17 @@ pub(crate) struct Check {
 
 /// The check of `rule`, and which of its outcomes count.
 pub(crate) fn plan(rule: Rule) -> (Check, Count) {
-    let Rule { name, limits, settings, count, call } = rule;
+    let Rule { name, limits, settings, concurrent, count, call } = rule;
     let max = match &limits {
         Limits::One { max: Number::Computed(max), .. } => Some(max.clone()),
         _ => None,
     };
+    let rule = rule_static::plan(name, limits, settings, concurrent.as_ref());
+    let (enters, concurrent) = match concurrent {
+        None => (false, None),
+        Some(Number::Fixed(_)) => (true, None),
+        Some(Number::Computed(concurrent)) => (true, Some(concurrent)),
+    };
     let (reserves, estimates) = (!matches!(count, Count::All), matches!(count, Count::ByCost(_)));
-    (Check { rule: rule_static::plan(name, limits, settings), max, reserves, estimates, call }, count)
+    (Check { rule, max, enters, concurrent, reserves, estimates, call }, count)
 }

@@ -31,7 +31,7 @@ pub(crate) fn plan(checked: Checked) -> Plan {
     let guard = guard::plan(rules);
     let taken = match &guard {
         Guard::Reserve(_, counts) => taken::plan(&function, &body, counts),
-        Guard::One(_) | Guard::All(_) => Vec::new(),
+        Guard::One(_) | Guard::All(_) | Guard::Enter(_) => Vec::new(),
     };
     let Body { shape, output, scope } = body;
     Plan { function, shape, output, receiver: scope.receiver, krate, guard, taken, refusal }

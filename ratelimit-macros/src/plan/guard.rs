@@ -10,7 +10,10 @@ pub(crate) enum Guard {
     One(Box<Check>),
     /// Several, or one that `when` may leave out.
     All(Vec<Check>),
-    /// Checks that reserve, and which outcomes count, or what they cost, for each of them.
+    /// Checks some of which take places for as long as the body runs.
+    Enter(Vec<Check>),
+    /// Checks that reserve, and may take places; and which outcomes count, or what they cost, for
+    /// each of them.
     Reserve(Vec<Check>, Vec<Count>),
 }
 
@@ -18,6 +21,9 @@ pub(crate) fn plan(rules: Vec<Rule>) -> Guard {
     let (mut checks, counts): (Vec<_>, Vec<_>) = rules.into_iter().map(check::plan).unzip();
     if checks.iter().any(|check| check.reserves) {
         return Guard::Reserve(checks, counts);
+    }
+    if checks.iter().any(|check| check.enters) {
+        return Guard::Enter(checks);
     }
     match checks.pop() {
         Some(only) if checks.is_empty() && only.call.when.is_none() => Guard::One(Box::new(only)),

@@ -8,15 +8,26 @@ use crate::check::values::number::Number;
 
 pub(crate) struct RuleStatic {
     pub(crate) name: RuleName,
-    /// At least one.
+    /// None where nothing but the calls in flight is limited.
     pub(crate) limits: Vec<Limit>,
+    /// How many calls may be in flight, if there is no other limit.
+    pub(crate) concurrent: Option<u64>,
     /// Of the first limit.
     pub(crate) burst: Option<u64>,
     pub(crate) settings: Vec<Setting>,
 }
 
 /// Where only the call or the policy tells the limit, a limit of 1 stands for it.
-pub(crate) fn plan(name: RuleName, limits: Limits, mut settings: Vec<Setting>) -> RuleStatic {
+pub(crate) fn plan(
+    name: RuleName,
+    limits: Limits,
+    mut settings: Vec<Setting>,
+    concurrent: Option<&Number>,
+) -> RuleStatic {
+    let mut concurrent = concurrent.map(|concurrent| match concurrent {
+        Number::Fixed(concurrent) => *concurrent,
+        Number::Computed(_) => 1,
+    });
     let (limits, burst) = match limits {
         Limits::One { window_micros, max, burst } => {
             let max = match max {
@@ -30,6 +41,12 @@ pub(crate) fn plan(name: RuleName, limits: Limits, mut settings: Vec<Setting>) -
             settings.insert(0, Setting { name: "policy", value: SettingValue::Text(policy) });
             (vec![Limit { max: 1, window_micros: 1_000_000 }], None)
         }
+        Limits::None => (Vec::new(), None),
     };
-    RuleStatic { name, limits, burst, settings }
+    if !limits.is_empty()
+        && let Some(concurrent) = concurrent.take()
+    {
+        settings.insert(0, Setting { name: "concurrent", value: SettingValue::Number(concurrent) });
+    }
+    RuleStatic { name, limits, concurrent, burst, settings }
 }

@@ -5,7 +5,7 @@ use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::check::{Check, OwnedCheck};
+use super::check::{Check, OwnedCheck, PlaceCheck};
 use super::outage::OutageAnswer;
 use super::shared::Engine;
 use super::time_limit::TimeLimit;
@@ -19,12 +19,34 @@ use crate::store::{Answer, Feature, Request, Reserves, Store};
 pub(crate) struct OwnedCall {
     pub(super) engine: Arc<Engine>,
     check: OwnedCheck,
+    /// Where calls in flight are limited.
+    place: Option<Arc<PlaceCheck>>,
 }
 
 impl OwnedCall {
     #[inline]
     pub(crate) fn new(engine: Arc<Engine>, check: &Check<'_>) -> Self {
-        Self { engine, check: OwnedCheck::new(check) }
+        Self { engine, check: OwnedCheck::new(check), place: None }
+    }
+
+    /// The same, which takes this place as well.
+    pub(crate) fn with_place(self, place: Option<PlaceCheck>) -> Self {
+        let limits = self.check().terms.limits().len();
+        Self { place: place.map(|place| Arc::new(place.after_limits(limits))), ..self }
+    }
+
+    pub(super) fn place(&self) -> Option<&Arc<PlaceCheck>> {
+        self.place.as_ref()
+    }
+
+    /// Whether it takes a place.
+    pub(crate) fn takes_place(&self) -> bool {
+        self.place.is_some()
+    }
+
+    /// Whether it has limits, and not only a place to take.
+    pub(crate) fn is_limited(&self) -> bool {
+        !self.check().terms.limits().is_empty()
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {

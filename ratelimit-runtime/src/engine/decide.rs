@@ -15,6 +15,7 @@ use tokio::task::coop;
 use super::call::OwnedCall;
 use super::check::Check;
 use super::outcome::{Admission, Decided};
+use super::permits::Permits;
 use super::reservations::Reservations;
 use super::shared::Engine;
 use super::time_limit::TimeLimit;
@@ -90,7 +91,7 @@ pub(crate) async fn finish(
     if check.may_queue() {
         // Boxed, so that rules that do not wait have a small future.
         let group = [OwnedCall::new(Arc::clone(engine), check)];
-        let mut decisions = Box::pin(async move { acquire_all(&group).await }).await?;
+        let (mut decisions, _no_permits) = Box::pin(async move { acquire_all(&group).await }).await?;
         return decisions.pop().ok_or_else(|| RateLimitError::misconfigured("nothing was asked"));
     }
     let limit = TimeLimit::new(engine.timeout_of(check));
@@ -110,15 +111,17 @@ pub(crate) async fn finish(
     cooperate(outcome).await
 }
 
-/// Decides several checks together, and waits for slots for as long as the rules that refuse allow.
-pub(crate) async fn acquire_all(group: &[OwnedCall]) -> Result<Vec<Decision>, RateLimitError> {
+/// Decides several checks together, and waits for slots and places for as long as the rules that
+/// refuse allow. With the decisions come the permits of those that take places.
+pub(crate) async fn acquire_all(group: &[OwnedCall]) -> Result<(Vec<Decision>, Permits), RateLimitError> {
     let outcome = match waiting::acquire(group).await {
-        Ok(decided) => {
+        Ok((decided, permits)) => {
             let decided = group.iter().zip(decided);
-            decided.map(|(call, decided)| call.check().conclude(decided)).collect()
+            let decisions: Result<_, _> = decided.map(|(call, decided)| call.check().conclude(decided)).collect();
+            decisions.map(|decisions| (decisions, permits))
         }
         Err(refused) => match group.get(refused.by) {
-            Some(call) => call.check().conclude(Err(refused.error)).map(|_: Decision| Vec::new()),
+            Some(call) => call.check().conclude(Err(refused.error)).map(|_: Decision| Default::default()),
             None => Err(refused.error),
         },
     };
@@ -126,13 +129,16 @@ pub(crate) async fn acquire_all(group: &[OwnedCall]) -> Result<Vec<Decision>, Ra
 }
 
 /// Decides several checks together, and keeps what they have reserved, each in its place.
-pub(crate) async fn reserve<const N: usize>(calls: [Option<OwnedCall>; N]) -> Result<Reservations<N>, RateLimitError> {
+pub(crate) async fn reserve<const N: usize>(
+    calls: [Option<OwnedCall>; N],
+) -> Result<(Reservations<N>, Permits), RateLimitError> {
     let since = Instant::now();
     let places = calls.each_ref().map(Option::is_some);
     let group: Vec<OwnedCall> = calls.into_iter().flatten().collect();
-    let decisions = acquire_all(&group).await?;
+    let (decisions, permits) = acquire_all(&group).await?;
     let mut decided = group.into_iter().zip(decisions);
-    Ok(Reservations::new(places.map(|is_checked| if is_checked { decided.next() } else { None }), since))
+    let reserved = places.map(|is_checked| if is_checked { decided.next() } else { None });
+    Ok((Reservations::new(reserved, since), permits))
 }
 
 /// The outcome, and where that is no admission, a part of the task's cooperation budget: a caller

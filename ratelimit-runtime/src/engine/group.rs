@@ -1,5 +1,6 @@
 //! Several checks together: all are charged, or none.
 
+use std::borrow::Borrow;
 use std::time::Instant;
 
 use super::call::OwnedCall;
@@ -28,8 +29,9 @@ pub(super) type Admitted = Vec<Result<Decision, RateLimitError>>;
 /// All steps share the time of the check.
 ///
 /// A check in shadow mode has no say. It is asked once the others have admitted the call.
-pub(super) async fn acquire(group: &[OwnedCall], start: Instant) -> Result<Admitted, Refused> {
+pub(super) async fn acquire<C: Borrow<OwnedCall> + Sync>(group: &[C], start: Instant) -> Result<Admitted, Refused> {
     if let [call] = group {
+        let call = call.borrow();
         let decided = call.acquire(call.limit_after(start)).await;
         return if call.check().shadow { Ok(vec![decided]) } else { Ok(vec![Ok(admitted(0, decided)?)]) };
     }
@@ -63,7 +65,7 @@ pub(super) async fn acquire(group: &[OwnedCall], start: Instant) -> Result<Admit
         }
     }
     let mut all = Vec::with_capacity(group.len());
-    for (call, decision) in group.iter().zip(decisions) {
+    for (call, decision) in group.iter().map(Borrow::borrow).zip(decisions) {
         all.push(match decision {
             Some(decision) => Ok(decision),
             // In shadow mode.
@@ -100,9 +102,10 @@ type Step<'a> = Vec<(usize, &'a OwnedCall)>;
 
 /// The checks that have a say, as the steps in which they are asked; checks that one store can
 /// decide together are one step.
-fn steps(group: &[OwnedCall]) -> Vec<Step<'_>> {
+fn steps<C: Borrow<OwnedCall>>(group: &[C]) -> Vec<Step<'_>> {
     let mut by_engine: Vec<Step<'_>> = Vec::new();
-    for (at, call) in group.iter().enumerate().filter(|(_, call)| !call.check().shadow) {
+    let calls = group.iter().map(Borrow::borrow).enumerate();
+    for (at, call) in calls.filter(|(_, call): &(usize, &OwnedCall)| !call.check().shadow) {
         let same = |step: &&mut Step<'_>| step.first().is_some_and(|(_, first)| first.engine.id == call.engine.id);
         match by_engine.iter_mut().find(same) {
             Some(step) => step.push((at, call)),
@@ -153,7 +156,11 @@ async fn together(step: &Step<'_>, start: Instant) -> Result<Vec<Decision>, Refu
 
 /// The answers for a step whose store gave none. Those that the fallback decides are charged
 /// together: all or none.
-fn without_store(step: &Step<'_>, requests: &[Request<'_>], error: StoreError) -> Result<Vec<Decision>, Refused> {
+pub(super) fn without_store(
+    step: &[(usize, &OwnedCall)],
+    requests: &[Request<'_>],
+    error: StoreError,
+) -> Result<Vec<Decision>, Refused> {
     let known = step.iter().filter_map(|&(at, call)| Some((at, call.engine.known_refusal(&call.check(), &error)?)));
     all_or_longest(known.collect())?;
     let mut answers = Vec::with_capacity(step.len());
@@ -163,7 +170,7 @@ fn without_store(step: &Step<'_>, requests: &[Request<'_>], error: StoreError) -
             answer => answers.push(answer),
         }
     }
-    let [(by, first), ..] = step.as_slice() else { return Ok(Vec::new()) };
+    let [(by, first), ..] = step else { return Ok(Vec::new()) };
     let by_fallback = requests.iter().zip(&answers).filter(|(_, answer)| **answer == OutageAnswer::Fallback);
     let by_fallback: Vec<Request<'_>> = by_fallback.map(|(request, _)| *request).collect();
     let verdicts = first.engine.fallback.acquire_all(&by_fallback).map_err(|error| Refused { by: *by, error })?;
@@ -176,7 +183,7 @@ fn without_store(step: &Step<'_>, requests: &[Request<'_>], error: StoreError) -
 }
 
 /// All decisions if all admit; else the refusal that takes longest to end.
-fn all_or_longest(decided: Vec<(usize, Decision)>) -> Result<Vec<Decision>, Refused> {
+pub(super) fn all_or_longest(decided: Vec<(usize, Decision)>) -> Result<Vec<Decision>, Refused> {
     let refusals = decided.iter().filter(|(_, decision)| !decision.is_allowed());
     // The first of several that last equally long.
     let longest = refusals.reduce(|a, b| if b.1.retry_after_us > a.1.retry_after_us { b } else { a });

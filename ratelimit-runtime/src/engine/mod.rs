@@ -9,6 +9,7 @@
 //! outage        what answers where the store gives no answer
 //! fallback      the memory in which limits go on meanwhile
 //! outcome       what an answer means for the call; observes it
+//! permits/      the places of calls in flight: taken, handed over, left
 //! reservations  commits, releases and refunds after the call
 //! shared        what an engine is made of
 //! ```
@@ -20,6 +21,7 @@ mod fallback;
 mod group;
 mod outage;
 mod outcome;
+mod permits;
 mod reservations;
 mod shared;
 mod time_limit;
@@ -27,9 +29,11 @@ mod waiting;
 
 pub(crate) use self::call::OwnedCall;
 pub use self::check::CheckBuilder;
-pub(crate) use self::check::{plain_check_by_hand, with_check_by_hand};
+pub(crate) use self::check::{place_by_hand, plain_check_by_hand, with_check_by_hand};
 pub(crate) use self::decide::{acquire_all, decide, decide_now, finish, poll_cooperative, reserve};
 pub(crate) use self::outcome::Decided;
+pub use self::permits::Permits;
+pub(crate) use self::permits::{in_flight, no_in_flight_limit, peek};
 pub(crate) use self::reservations::refund;
 pub use self::reservations::{Completion, Reservations};
 pub(crate) use self::shared::{Engine, is_in_memory};

@@ -126,6 +126,7 @@ impl Check<'_> {
                 (false, true) => Status::Blocked,
             },
             bursts: limit.is_some_and(|limit| limit.max() != capacity),
+            in_flight: false,
         }
     }
 }

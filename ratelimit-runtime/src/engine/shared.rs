@@ -9,6 +9,7 @@ use arc_swap::ArcSwap;
 
 use super::check::{Check, PolicySet, Registry};
 use super::fallback::Fallback;
+use super::permits::PermitCounts;
 use super::waiting::queue::WaitQueues;
 use crate::error::{RateLimitError, StoreError};
 use crate::key::KeyHasher;
@@ -35,6 +36,7 @@ pub(crate) struct Engine {
     pub(crate) policies: ArcSwap<PolicySet>,
     pub(super) registry: Registry,
     pub(super) queues: WaitQueues,
+    pub(super) permits: PermitCounts,
     pub(crate) fallback: Fallback,
     #[cfg(feature = "http")]
     pub(crate) responses: crate::response::Responses,
@@ -63,6 +65,7 @@ impl Engine {
             policies: ArcSwap::default(),
             registry: Registry::default(),
             queues: WaitQueues::default(),
+            permits: PermitCounts::default(),
             fallback: Fallback::default(),
             #[cfg(feature = "http")]
             responses: crate::response::Responses::default(),

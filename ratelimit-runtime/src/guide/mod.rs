@@ -7,14 +7,15 @@
 //!   be somebody else.
 //! 4. [Web services](web_services): layers, proxies, browsers, 400 and 401, what a refused client
 //!   reads.
-//! 5. [When the store fails](when_the_store_fails): who answers meanwhile, and how long a call
+//! 5. [Calls in flight](calls_in_flight): how many there are at a time, and work that is spawned.
+//! 6. [When the store fails](when_the_store_fails): who answers meanwhile, and how long a call
 //!   waits.
-//! 6. [Testing your limits](testing): a clock that stands still, a limiter per test, a store that
+//! 7. [Testing your limits](testing): a clock that stands still, a limiter per test, a store that
 //!   fails.
-//! 7. [Redis, Sentinel, Cluster](redis): URLs, settings, what a cluster changes.
-//! 8. [Observing](observing): the log, decisions, metrics.
-//! 9. [Migrating](migrating): from the scripts of articles, from other libraries.
-//! 10. [Questions](questions): the traps that limiters have, and where they are here.
+//! 8. [Redis, Sentinel, Cluster](redis): URLs, settings, what a cluster changes.
+//! 9. [Observing](observing): the log, decisions, metrics.
+//! 10. [Migrating](migrating): from the scripts of articles, from other libraries.
+//! 11. [Questions](questions): the traps that limiters have, and where they are here.
 //!
 //! And for looking things up, the [reference](mod@reference).
 //!
@@ -30,6 +31,9 @@ macro_rules! repository {
 pub mod reference;
 
 // Programs are tested where their features are on; the text is there in any case.
+
+#[cfg_attr(any(not(doctest), feature = "macros"), doc = include_str!("calls_in_flight.md"))]
+pub mod calls_in_flight {}
 
 #[doc = include_str!("choosing_an_algorithm.md")]
 pub mod choosing_an_algorithm {}

@@ -3,6 +3,7 @@
 mod builder;
 pub(crate) mod find;
 mod keys;
+mod permit;
 mod policies;
 mod reservation;
 
@@ -15,6 +16,7 @@ use std::time::Duration;
 pub use self::builder::RateLimiterBuilder;
 pub use self::find::{DefaultGuard, Scoped};
 pub use self::keys::Keys;
+pub use self::permit::Permit;
 pub use self::reservation::Reservation;
 use crate::decision::Decision;
 use crate::engine::{self, Decided, Engine, OwnedCall};
@@ -134,6 +136,7 @@ impl RateLimiter {
                 Decided::Later(lookup) => return engine::finish(&self.engine, &check, lookup).await,
             }
         } else {
+            must_not_limit_calls_in_flight(rule)?;
             let decided = engine::with_check_by_hand(rule, &self.engine, key, Reserves::Nothing, |check| {
                 engine::decide(&self.engine, check)
             });
@@ -179,28 +182,80 @@ impl RateLimiter {
     /// Every [`RateLimitError`]; `Misconfigured` also where the store cannot charge what is known
     /// afterwards. A refused call is charged nothing.
     pub async fn reserve(&self, rule: &Rule, key: &Key) -> Result<Reservation, RateLimitError> {
+        must_not_limit_calls_in_flight(rule)?;
         Reservation::acquire(self.call_reserving(rule, key, Reserves::Estimate)).await
     }
 
-    /// Decides as [`acquire`](Self::acquire) would, without charging, waiting or blocking: the
+    /// Decides as [`acquire`](Self::acquire) or [`enter`](Self::enter) would, without charging,
+    /// taking a place, waiting or blocking: the
     /// answer is the decision, also when it is a refusal.
     ///
     /// # Errors
     ///
     /// Those of [`acquire`](Self::acquire), except `Exceeded`.
     pub async fn peek(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
-        self.call(rule, key).peek().await
+        engine::peek(&self.placed_call(rule, key)).await
     }
 
-    /// Forgets what was charged to the key and whether it is blocked, for everyone on the same
-    /// store; says whether there was anything.
+    /// Takes a place for a call in flight, if fewer than [`concurrent`](Rule::concurrent) calls of
+    /// the key are in flight, over all processes that share the store, and charges the rule's cost
+    /// to its other limits: all of it, or nothing. The call ends when the [`Permit`] is dropped: it
+    /// can be moved to a task, or into a response that is streamed.
+    ///
+    /// A rule with [`wait`](Rule::wait) waits for a place. It is not re-entrant: a call that enters
+    /// the same key once more before it drops its permit may wait for itself, until its wait is
+    /// over.
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Key, RateLimiter, Rule};
+    ///
+    /// static EXPORT: Rule = Rule::in_flight("export", 2);
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), ratelimit_runtime::RateLimitError> {
+    /// let limiter = RateLimiter::memory();
+    /// let key = Key::of("alice");
+    /// let [first, second] = [limiter.enter(&EXPORT, &key).await?, limiter.enter(&EXPORT, &key).await?];
+    /// assert!(limiter.enter(&EXPORT, &key).await.is_err());
+    ///
+    /// let task = tokio::spawn(async move {
+    ///     // … the work
+    ///     drop(first);
+    /// });
+    /// # task.await.ok();
+    /// assert_eq!(limiter.in_flight(&EXPORT, &key).await?, 1);
+    /// # drop(second);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// `Unavailable` or `Misconfigured`: the policy for outages does not apply, because nothing was
+    /// Every [`RateLimitError`]; `Misconfigured` also where the rule does not limit calls in
+    /// flight, or the store cannot.
+    pub async fn enter(&self, rule: &Rule, key: &Key) -> Result<Permit, RateLimitError> {
+        Permit::enter(self.placed_call(rule, key)).await
+    }
+
+    /// How many calls of the key are in flight, over all processes that share the store.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` or `Misconfigured`, also where the rule does not limit calls in flight.
+    pub async fn in_flight(&self, rule: &Rule, key: &Key) -> Result<u64, RateLimitError> {
+        engine::in_flight(&self.placed_call(rule, key)).await
+    }
+
+    /// Forgets what was charged to the key and whether it is blocked, for everyone on the same
+    /// store; says whether there was anything. Calls in flight keep their places.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` or `Misconfigured`, also where the rule has no limits but that of calls in
+    /// flight: the policy for outages does not apply, because nothing was
     /// reset.
     pub async fn reset(&self, rule: &Rule, key: &Key) -> Result<bool, RateLimitError> {
-        let call = self.call(rule, key);
+        let call = self.limited_call(rule, key)?;
         let here = self.engine.fallback.reset(call.key_request()?);
         Ok(call.change(Store::reset).await? || here)
     }
@@ -214,7 +269,7 @@ impl RateLimiter {
     ///
     /// `Unavailable` or `Misconfigured`; then it may or may not have been given back.
     pub async fn refund(&self, rule: &Rule, key: &Key, admission: &Decision) -> Result<bool, RateLimitError> {
-        engine::refund(&self.call(rule, key), admission).await
+        engine::refund(&self.limited_call(rule, key)?, admission).await
     }
 
     /// Refuses the key for everyone on the same store until `duration` has passed, in place of an
@@ -228,7 +283,7 @@ impl RateLimiter {
         if duration.is_zero() || duration > Limit::MAX_WINDOW {
             return Err(RateLimitError::misconfigured("a block lasts more than 0 and at most 366 days"));
         }
-        let call = self.call(rule, key);
+        let call = self.limited_call(rule, key)?;
         call.require(Feature::Block)?;
         let outcome = call.change(|store, request| store.block(request, duration)).await;
         match &outcome {
@@ -247,7 +302,7 @@ impl RateLimiter {
     ///
     /// `Unavailable` or `Misconfigured`.
     pub async fn unblock(&self, rule: &Rule, key: &Key) -> Result<bool, RateLimitError> {
-        let call = self.call(rule, key);
+        let call = self.limited_call(rule, key)?;
         call.require(Feature::Block)?;
         let here = self.engine.fallback.unblock(call.key_request()?);
         Ok(call.change(Store::unblock).await? || here)
@@ -314,10 +369,40 @@ impl RateLimiter {
         self.call_reserving(rule, key, Reserves::Nothing)
     }
 
+    /// A call about the limits of the rule.
+    fn limited_call(&self, rule: &Rule, key: &Key) -> Result<OwnedCall, RateLimitError> {
+        let call = self.call(rule, key);
+        if call.is_limited() {
+            return Ok(call);
+        }
+        let rule = rule.name();
+        Err(RateLimitError::misconfigured(format!(
+            "the rule `{rule}` limits nothing but calls in flight, which leave their places when they end"
+        )))
+    }
+
+    /// A call that takes a place where the rule limits calls in flight.
+    fn placed_call(&self, rule: &Rule, key: &Key) -> OwnedCall {
+        self.call(rule, key).with_place(engine::place_by_hand(rule, &self.engine, key))
+    }
+
     fn call_reserving(&self, rule: &Rule, key: &Key, reserves: Reserves) -> OwnedCall {
         engine::with_check_by_hand(rule, &self.engine, key, reserves, |check| {
             OwnedCall::new(Arc::clone(&self.engine), check)
         })
+    }
+}
+
+/// # Errors
+///
+/// `Misconfigured` for a rule whose calls have an end, which only a permit tells.
+fn must_not_limit_calls_in_flight(rule: &Rule) -> Result<(), RateLimitError> {
+    match rule.concurrent() {
+        None => Ok(()),
+        Some(_) => Err(RateLimitError::misconfigured(format!(
+            "the rule `{}` limits calls in flight: call `enter`, and keep the permit until the call ends",
+            rule.name()
+        ))),
     }
 }
 

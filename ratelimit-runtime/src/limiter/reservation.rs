@@ -23,7 +23,7 @@ pub struct Reservation {
 
 impl Reservation {
     pub(super) async fn acquire(call: OwnedCall) -> Result<Self, RateLimitError> {
-        let reserved = engine::reserve([Some(call)]).await?;
+        let (reserved, _no_permits) = engine::reserve([Some(call)]).await?;
         let decision = reserved.decisions().next().copied();
         let decision = decision.ok_or_else(|| RateLimitError::misconfigured("nothing was reserved"))?;
         Ok(Self { decision, reserved })

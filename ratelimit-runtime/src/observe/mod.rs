@@ -46,6 +46,18 @@ pub(crate) fn cost_dropped(rule: Name, dropped: u64) {
     }
 }
 
+/// A call of this rule is in flight from now on.
+#[inline]
+pub(crate) fn call_began(rule: Name) {
+    metrics::in_flight(rule, 1.0);
+}
+
+/// A call of this rule is not in flight any more.
+#[inline]
+pub(crate) fn call_ended(rule: Name) {
+    metrics::in_flight(rule, -1.0);
+}
+
 /// Whether the log or a collector takes such decisions.
 #[inline]
 pub(crate) fn listens(allowed: bool, shadow: bool) -> bool {

@@ -16,6 +16,9 @@ pub(super) fn failure(_: impl FnOnce() -> (Name, OutcomeLabel)) {}
 pub(super) fn cost_dropped(_: Name, _: u64) {}
 
 #[inline]
+pub(super) fn in_flight(_: Name, _: f64) {}
+
+#[inline]
 pub(crate) fn timed<'a, F>(_: impl FnOnce() -> &'a str, asked: F) -> F {
     asked
 }

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
-use sfv::{Integer, KeyRef, ListSerializer, StringRef, key_ref};
+use sfv::{Integer, KeyRef, ListSerializer, StringRef, key_ref, string_ref};
 use smallvec::SmallVec;
 
 use crate::decision::{Decision, Source, whole_seconds};
@@ -25,6 +25,8 @@ struct Quota {
     seconds: u64,
     /// What is admitted at once, where it is not `max`.
     burst: Option<u64>,
+    /// Whether it is of calls in flight, over no time.
+    in_flight: bool,
 }
 
 /// A rule that took part, and how it decided.
@@ -39,7 +41,7 @@ impl<'a> Item<'a> {
         let mut quotas = SmallVec::new();
         if !decision.bursts {
             let (index, seconds) = (decision.limit_index(), whole_seconds(decision.window()));
-            quotas.push(Quota { index, max: decision.limit(), seconds, burst: None });
+            quotas.push(Quota { index, max: decision.limit(), seconds, burst: None, in_flight: decision.in_flight });
         }
         Self { decision, quotas }
     }
@@ -49,9 +51,14 @@ impl<'a> Item<'a> {
         let quota = |(index, limit): (usize, &crate::rule::Limit)| {
             let capacity = observation.algorithm().capacity(limit);
             let burst = (capacity != limit.max()).then_some(capacity);
-            Quota { index, max: limit.max(), seconds: whole_seconds(limit.window()), burst }
+            Quota { index, max: limit.max(), seconds: whole_seconds(limit.window()), burst, in_flight: false }
         };
-        Self { decision: observation.decision(), quotas: observation.limits().iter().enumerate().map(quota).collect() }
+        let decision = observation.decision();
+        let mut quotas: SmallVec<[Quota; 2]> = observation.limits().iter().enumerate().map(quota).collect();
+        if decision.in_flight {
+            quotas.extend(Self::of_decision(decision).quotas);
+        }
+        Self { decision, quotas }
     }
 
     /// Whether this one is closer to a refusal.
@@ -111,15 +118,22 @@ impl<'a> Standings<'a> {
     pub(crate) fn fields(&self) -> Vec<Field> {
         const Q: &KeyRef = key_ref("q");
         const W: &KeyRef = key_ref("w");
+        const QU: &KeyRef = key_ref("qu");
+        const IN_FLIGHT: &StringRef = string_ref("concurrent-requests");
         const BURST: &KeyRef = key_ref("burst");
         const R: &KeyRef = key_ref("r");
         const T: &KeyRef = key_ref("t");
         let (mut policies, mut standings) = (ListSerializer::new(), ListSerializer::new());
         for Item { decision, quotas } in &self.0 {
-            for Quota { index, max, seconds, burst } in quotas {
+            for Quota { index, max, seconds, burst, in_flight } in quotas {
                 let name = name(decision.rule(), *index);
                 let Ok(name) = StringRef::from_str(&name) else { continue };
-                let policy = policies.bare_item(name).parameter(Q, integer(*max)).parameter(W, integer(*seconds));
+                let policy = policies.bare_item(name).parameter(Q, integer(*max));
+                if *in_flight {
+                    let _ = policy.parameter(QU, IN_FLIGHT);
+                    continue;
+                }
+                let policy = policy.parameter(W, integer(*seconds));
                 if let Some(burst) = burst {
                     let _ = policy.parameter(BURST, integer(*burst));
                 }
@@ -162,7 +176,8 @@ pub(crate) fn legacy_fields(decision: &Decision) -> impl Iterator<Item = Field> 
 /// it has them.
 pub(crate) fn reset(decision: &Decision) -> Option<u64> {
     let reset = if decision.is_allowed() { Some(decision.reset_after()) } else { decision.retry_after() };
-    reset.map(whole_seconds)
+    // When a call in flight ends is not known.
+    reset.filter(|_| !decision.in_flight).map(whole_seconds)
 }
 
 /// A structured string holds printable ASCII, and two names must not become one.

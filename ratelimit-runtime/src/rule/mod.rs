@@ -1,6 +1,7 @@
 //! [`Rule`]: a named limit, and how its checks behave.
 
 mod algorithm;
+mod in_flight;
 mod known_by;
 mod limit;
 mod name;
@@ -17,9 +18,10 @@ use once_cell::sync::OnceCell;
 pub use self::algorithm::Algorithm;
 #[cfg(feature = "redis")]
 pub(crate) use self::algorithm::PlainCommands;
+pub(crate) use self::in_flight::CallsInFlight;
 pub(crate) use self::known_by::KnownBy;
 pub use self::limit::{InvalidLimit, Limit};
-pub(crate) use self::name::{FORMATS, Name, escape, from_type_path, push_head};
+pub(crate) use self::name::{FORMATS, Name, escape, from_type_path, push_head, push_in_flight_head};
 pub use self::on_unavailable::OnUnavailable;
 pub use self::policy::Policy;
 pub(crate) use self::policy::{Policies, checked};
@@ -44,6 +46,9 @@ pub struct Rule {
     name: RuleName,
     terms: Terms,
     policy: Option<&'static str>,
+    in_flight: Option<CallsInFlight>,
+    /// Whether its checks need nothing but its terms: it has no policy, and no in-flight limit.
+    is_plain: bool,
     /// How often windows or algorithm have been changed.
     revision: u32,
     resolved: OnceCell<Resolved>,
@@ -98,6 +103,31 @@ impl Rule {
         Self::with_name(RuleName::Given(Cow::Owned(name)), limit)
     }
 
+    /// A rule of at most so many calls in flight per key, over all processes that share the store,
+    /// and no other limit. Its calls are made by [`RateLimiter::enter`](crate::RateLimiter::enter).
+    ///
+    /// ```
+    /// use ratelimit_runtime::Rule;
+    ///
+    /// static EXPORT: Rule = Rule::in_flight("export", 5);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the name is empty; in a constant, at compile time.
+    #[must_use]
+    pub const fn in_flight(name: &'static str, max: u64) -> Self {
+        assert!(!name.is_empty(), "the name of a rule has at least one character");
+        Self::with_terms(RuleName::Given(Cow::Borrowed(name)), Terms::without_limits()).with_concurrent(max)
+    }
+
+    /// The same for the `nth` attribute of the function whose path `path` gives.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn in_flight_derived(path: fn() -> &'static str, nth: u8, max: u64) -> Self {
+        Self::with_terms(RuleName::Derived(path, nth), Terms::without_limits()).with_concurrent(max)
+    }
+
     /// The rule of the `nth` attribute (counted from 1) of the function whose path `path` gives.
     #[doc(hidden)]
     #[must_use]
@@ -113,10 +143,16 @@ impl Rule {
     }
 
     const fn with_name(name: RuleName, limit: Limit) -> Self {
+        Self::with_terms(name, Terms::new(limit))
+    }
+
+    const fn with_terms(name: RuleName, terms: Terms) -> Self {
         Self {
             name,
-            terms: Terms::new(limit),
+            terms,
             policy: None,
+            in_flight: None,
+            is_plain: true,
             revision: 0,
             resolved: OnceCell::new(),
             known_by: KnownBy::none(),
@@ -172,6 +208,35 @@ impl Rule {
     #[must_use]
     pub const fn with_policy(mut self, policy: &'static str) -> Self {
         self.policy = Some(policy);
+        self.is_plain = false;
+        self
+    }
+
+    /// Admits at most so many calls at a time per key, over all processes that share the store,
+    /// beside the other limits. Its calls are made by
+    /// [`RateLimiter::enter`](crate::RateLimiter::enter).
+    #[must_use]
+    pub const fn with_concurrent(mut self, max: u64) -> Self {
+        let lease = match self.in_flight {
+            Some(limit) => limit.lease,
+            None => CallsInFlight::DEFAULT_LEASE,
+        };
+        self.in_flight = Some(CallsInFlight::new(max).with_lease(lease));
+        self.is_plain = false;
+        self
+    }
+
+    /// For how long the places of calls in flight stay taken when their process dies; 30 seconds
+    /// unless set. Without effect on a rule that does not limit calls in flight.
+    ///
+    /// # Panics
+    ///
+    /// If it is shorter than 5 seconds or longer than an hour; in a constant, at compile time.
+    #[must_use]
+    pub const fn with_lease(mut self, lease: Duration) -> Self {
+        if let Some(limit) = self.in_flight {
+            self.in_flight = Some(limit.with_lease(lease));
+        }
         self
     }
 
@@ -257,6 +322,24 @@ impl Rule {
         self.policy
     }
 
+    /// How many calls of a key may be in flight at a time; `None` for any number.
+    #[must_use]
+    pub const fn concurrent(&self) -> Option<u64> {
+        match self.in_flight {
+            Some(limit) => Some(limit.max),
+            None => None,
+        }
+    }
+
+    /// For how long the places of calls in flight stay taken when their process dies.
+    #[must_use]
+    pub const fn lease(&self) -> Duration {
+        match self.in_flight {
+            Some(limit) => limit.lease,
+            None => CallsInFlight::DEFAULT_LEASE,
+        }
+    }
+
     /// How long a check may take; `None` for the limiter's setting.
     #[must_use]
     pub const fn timeout(&self) -> Option<Duration> {
@@ -279,6 +362,18 @@ impl Rule {
     #[inline]
     pub(crate) const fn terms(&self) -> &Terms {
         &self.terms
+    }
+
+    /// How many calls may be in flight, if that is limited.
+    #[inline]
+    pub(crate) const fn in_flight_limit(&self) -> Option<CallsInFlight> {
+        self.in_flight
+    }
+
+    /// Whether its checks need nothing but its terms.
+    #[inline]
+    pub(crate) const fn is_plain(&self) -> bool {
+        self.is_plain
     }
 
     /// The limiters that have met the rule as it is.
@@ -322,7 +417,11 @@ impl Rule {
 
     fn head_with(&self, escaped: &str) -> String {
         let mut head = String::with_capacity(escaped.len() + 24);
-        push_head(&mut head, self.terms.algorithm(), self.limits(), escaped);
+        if self.limits().is_empty() {
+            push_in_flight_head(&mut head, escaped);
+        } else {
+            push_head(&mut head, self.terms.algorithm(), self.limits(), escaped);
+        }
         head
     }
 }

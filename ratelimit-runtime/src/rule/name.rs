@@ -83,6 +83,14 @@ pub(crate) fn push_head(out: &mut String, algorithm: Algorithm, limits: &[Limit]
     out.push(':');
 }
 
+/// What the stored keys of the calls in flight of a rule start with, after the prefix.
+pub(crate) fn push_in_flight_head(out: &mut String, escaped_name: &str) {
+    out.push_str(FORMAT);
+    out.push_str(":cc:");
+    out.push_str(escaped_name);
+    out.push(':');
+}
+
 /// A window in microseconds, written in the largest of `s`, `ms`, `us` that holds it whole, so that
 /// `60s` and `1m` are one key.
 pub(super) struct Window(pub(super) u64);

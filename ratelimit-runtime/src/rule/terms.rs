@@ -47,6 +47,13 @@ impl Terms {
         terms.worked_out()
     }
 
+    /// Those of a rule that limits nothing but calls in flight.
+    pub(super) const fn without_limits() -> Self {
+        let mut terms = Self::new(Limit::per_second(1));
+        terms.len = 0;
+        terms.worked_out()
+    }
+
     /// The same with one more limit.
     pub(super) const fn and(mut self, limit: Limit) -> Self {
         assert!(self.len < MAX_LIMITS, "a rule has at most 8 limits");

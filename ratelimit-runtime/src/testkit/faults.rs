@@ -7,12 +7,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use crate::store::{Answer, Cursor, Health, Lookup, Page, Request, Store, StoreError, StoreErrorKind, Verdict};
+use crate::store::{
+    Answer, Cursor, Entry, Health, Lookup, Page, PlaceRequest, Request, Store, StoreError, StoreErrorKind, Verdict,
+};
 
 /// A store around another one, which works, fails or hangs as the test tells it. Clones are the
 /// same store: one goes to the limiter, the other stays with the test.
 ///
-/// A call that fails or hangs does not reach the inner store: nothing is charged.
+/// A call that fails or hangs does not reach the inner store: nothing is charged. What cannot fail
+/// does: the permit of a call in flight [leaves](Store::leave) in any case.
 ///
 /// ```
 /// use ratelimit_runtime::testkit::FaultyStore;
@@ -208,6 +211,18 @@ impl<S: Store> Store for FaultyStore<S> {
 
     fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
         self.call(|inner| inner.unblock(request))
+    }
+
+    fn enter<'a>(&'a self, place: PlaceRequest<'a>, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
+        self.call(|inner| inner.enter(place, requests))
+    }
+
+    fn enters_together(&self, place: &PlaceRequest<'_>, requests: &[Request<'_>]) -> bool {
+        self.shared.inner.enters_together(place, requests)
+    }
+
+    fn in_flight<'a>(&'a self, place: PlaceRequest<'a>) -> Answer<'a, u64> {
+        self.call(|inner| inner.in_flight(place))
     }
 
     fn keys<'a>(&'a self, request: Request<'a>, from: Option<Cursor>) -> Answer<'a, Page> {

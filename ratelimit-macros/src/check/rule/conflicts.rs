@@ -2,6 +2,7 @@
 
 use syn::Ident;
 
+use crate::check::rule::limits;
 use crate::check::rule::shadow::Shadow;
 use crate::diagnostics::Diagnostics;
 use crate::parse::argument::Argument;
@@ -9,12 +10,13 @@ use crate::parse::arguments::Arguments;
 
 /// Reports every argument that another one rules out.
 pub(crate) fn report(arguments: &Arguments, shadow: &Shadow, diagnostics: &mut Diagnostics) {
-    let Arguments { window, max, limits, policy, algorithm, burst, block, wait, count, actual_cost, .. } = arguments;
+    let Arguments { window, max, limits, policy, algorithm, burst, .. } = arguments;
+    let Arguments { block, wait, cost, count, actual_cost, concurrent, lease, .. } = arguments;
     if policy.is_some() {
         let numbers = given([window, max, limits, burst]);
         let all = given([window, max, limits, algorithm, burst, block]);
-        let limits = (!numbers.is_empty()).then_some("limits");
-        let own: Vec<_> = [limits, algorithm.is_some().then_some("algorithm"), block.is_some().then_some("block")]
+        let own_limits = (!numbers.is_empty()).then_some("limits");
+        let own: Vec<_> = [own_limits, algorithm.is_some().then_some("algorithm"), block.is_some().then_some("block")]
             .into_iter()
             .flatten()
             .map(str::to_owned)
@@ -28,6 +30,21 @@ pub(crate) fn report(arguments: &Arguments, shadow: &Shadow, diagnostics: &mut D
         });
         leave_out(&given([burst]), diagnostics, |_| {
             "`burst` goes with `window` and `max`: write an attribute of its own for this limit".to_owned()
+        });
+    }
+    if limits::is_nothing_but_concurrent(arguments) {
+        leave_out(&given([algorithm, block, cost, actual_cost, count]), diagnostics, |names| {
+            format!(
+                "`concurrent` alone limits how many calls are in flight, not how many there are: leave {names} out, or \
+                 write `window` and `max` as well"
+            )
+        });
+    }
+    if concurrent.is_none() {
+        leave_out(&given([lease]), diagnostics, |_| {
+            "`lease` is how long a process that dies keeps the places of its calls in flight: write `concurrent` as well, \
+             or leave it out"
+                .to_owned()
         });
     }
     if block.is_some() {

@@ -27,12 +27,14 @@ pub(crate) struct Rule {
     pub(crate) name: RuleName,
     pub(crate) limits: Limits,
     pub(crate) settings: Vec<Setting>,
+    /// How many calls may be in flight, if that is limited.
+    pub(crate) concurrent: Option<Number>,
     pub(crate) count: Count,
     pub(crate) call: Call,
 }
 
 /// What each call decides anew. The fields stand in the order in which the expressions in them run;
-/// that of `max`, which belongs to the limits, runs before `cost`.
+/// those of `max` and `concurrent`, which are limits, run before `cost`.
 pub(crate) struct Call {
     pub(crate) when: Option<Expr>,
     pub(crate) limiter: Option<Expr>,
@@ -62,8 +64,8 @@ pub(crate) fn check(arguments: &Arguments, nth: u8, scope: &Scope, diagnostics: 
         limiter::check(&limiter.value, diagnostics);
     }
     let expressions = [&arguments.when, &arguments.limiter, &arguments.max, &arguments.cost, &arguments.shadow];
-    for argument in expressions.into_iter().chain([&arguments.key, &arguments.count, &arguments.actual_cost]).flatten()
-    {
+    let others = [&arguments.key, &arguments.count, &arguments.actual_cost, &arguments.concurrent];
+    for argument in expressions.into_iter().chain(others).flatten() {
         scope.must_not_hide(argument.value.to_token_stream(), diagnostics);
     }
     let shadow = shadow::read(arguments.shadow.as_ref());
@@ -79,6 +81,7 @@ pub(crate) fn check(arguments: &Arguments, nth: u8, scope: &Scope, diagnostics: 
     };
     let algorithm = arguments.algorithm.as_ref().and_then(|argument| algorithm::read(argument, diagnostics));
     let limits = limits::read(arguments, algorithm, diagnostics);
+    let concurrent = arguments.concurrent.as_ref().and_then(|argument| number::concurrent(argument, diagnostics));
     let cost = arguments.cost.as_ref().and_then(|argument| number::cost(argument, diagnostics));
     let count = arguments.count.as_ref().and_then(|argument| count::read(argument, diagnostics));
     let actual_cost = arguments.actual_cost.as_ref().and_then(|argument| actual_cost::read(argument, diagnostics));
@@ -99,7 +102,7 @@ pub(crate) fn check(arguments: &Arguments, nth: u8, scope: &Scope, diagnostics: 
         key,
     };
     let count = actual_cost.map(Count::ByCost).or(count).unwrap_or(Count::All);
-    Some(Rule { name, limits, settings, count, call })
+    Some(Rule { name, limits, settings, concurrent, count, call })
 }
 
 #[cfg(test)]
@@ -125,7 +128,7 @@ mod tests {
     fn setting(rule: &Rule, name: &str) -> Option<String> {
         let setting = rule.settings.iter().find(|setting| setting.name == name)?;
         Some(match &setting.value {
-            SettingValue::Micros(micros) => micros.to_string(),
+            SettingValue::Micros(number) | SettingValue::Number(number) => number.to_string(),
             SettingValue::Variant(of, variant) => format!("{of}::{variant}"),
             SettingValue::Text(text) => text.value(),
         })
@@ -185,6 +188,14 @@ mod tests {
             ("wait = \"61m\"", "too long: the longest is 1h"),
             ("wait = \"0s\"", "no time at all"),
             ("wait = 2s", "write \"2s\""),
+            ("concurrent = 0", "a limit of 0 refuses every call: write `concurrent = 1` or more"),
+            ("concurrent = -1", "cannot be negative"),
+            ("concurrent = 2.5", "whole number"),
+            ("concurrent = \"5\"", "without the quotes"),
+            ("concurrent = 5, lease = \"4s\"", "too short: the shortest is 5s"),
+            ("concurrent = 5, lease = \"2h\"", "too long: the longest is 1h"),
+            ("concurrent = 5, lease = 30", "write \"30s\""),
+            ("lease = \"30s\"", "write `concurrent` as well"),
             ("algorithm = \"gcra\"", "did you mean \"leaky_bucket\""),
             ("count = \"error\"", "did you mean \"err\""),
             ("cost = 0", "charges nothing"),

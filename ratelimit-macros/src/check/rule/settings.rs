@@ -6,7 +6,7 @@ use crate::check::rule::limits::algorithm::Algorithm;
 use crate::check::values::duration;
 use crate::check::values::keywords::Keywords;
 use crate::diagnostics::Diagnostics;
-use crate::duration::{Bounds, HOUR, MILLISECOND, MINUTE, WINDOW};
+use crate::duration::{Bounds, HOUR, MILLISECOND, MINUTE, SECOND, WINDOW};
 use crate::parse::arguments::Arguments;
 
 /// A setting of the rule. The method of the runtime's `Rule` that takes it is called `with_` and
@@ -18,6 +18,7 @@ pub(crate) struct Setting {
 
 pub(crate) enum SettingValue {
     Micros(u64),
+    Number(u64),
     /// A variant of an enum of the runtime.
     Variant(&'static str, &'static str),
     Text(LitStr),
@@ -32,6 +33,9 @@ pub(crate) const WAIT: Bounds = Bounds { shortest: MILLISECOND, longest: HOUR, u
 /// 1 ms to 60 s.
 pub(crate) const TIMEOUT: Bounds = Bounds { shortest: MILLISECOND, longest: MINUTE, usual: "ms" };
 
+/// 5 s to 1 h.
+const LEASE: Bounds = Bounds { shortest: 5 * SECOND, longest: HOUR, usual: "s" };
+
 /// The answers to a call while the store gives none.
 const ANSWERS: Keywords<&str> = Keywords {
     argument: "on_unavailable",
@@ -44,17 +48,19 @@ const ANSWERS: Keywords<&str> = Keywords {
 /// The settings that are given, in the order in which expansions show them. A wrong one is reported
 /// and left out.
 pub(crate) fn read(arguments: &Arguments, algorithm: Option<Algorithm>, diagnostics: &mut Diagnostics) -> Vec<Setting> {
-    let Arguments { block, wait, timeout, on_unavailable, .. } = arguments;
+    let Arguments { block, wait, lease, timeout, on_unavailable, .. } = arguments;
     let algorithm = algorithm.map(|algorithm| SettingValue::Variant("Algorithm", algorithm.variant));
     let mut duration = |argument: &Option<_>, bounds| {
         argument.as_ref().and_then(|argument| duration::read(argument, bounds, diagnostics)).map(SettingValue::Micros)
     };
     let (block, wait, timeout) = (duration(block, &BLOCK), duration(wait, &WAIT), duration(timeout, &TIMEOUT));
+    let lease = duration(lease, &LEASE);
     let on_unavailable = on_unavailable.as_ref().and_then(|argument| ANSWERS.read(argument, diagnostics));
     let settings = [
         ("algorithm", algorithm),
         ("block", block),
         ("wait", wait),
+        ("lease", lease),
         ("timeout", timeout),
         ("on_unavailable", on_unavailable.map(|answer| SettingValue::Variant("OnUnavailable", answer))),
     ];

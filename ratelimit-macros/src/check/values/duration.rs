@@ -1,4 +1,4 @@
-//! The value of an argument that is a duration: `window`, `block`, `wait`, `timeout`.
+//! The value of an argument that is a duration: `window`, `block`, `wait`, `lease`, `timeout`.
 
 use syn::Error;
 

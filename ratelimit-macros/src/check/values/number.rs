@@ -1,4 +1,4 @@
-//! Numbers: the values of `max`, `cost` and `burst`.
+//! Numbers: the values of `max`, `cost`, `burst` and `concurrent`.
 
 use syn::{Expr, Lit, UnOp};
 
@@ -51,6 +51,14 @@ const BURST: Wording = Wording {
     zero: "a burst of 0 refuses every call: write `burst = 1` or more",
 };
 
+const CONCURRENT: Wording = Wording {
+    name: "concurrent",
+    noun: "limit",
+    of: "number of calls",
+    example: 5,
+    zero: "a limit of 0 refuses every call: write `concurrent = 1` or more",
+};
+
 pub(crate) fn max(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<Number> {
     number(argument, &MAX, diagnostics)
 }
@@ -61,6 +69,10 @@ pub(crate) fn cost(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
 
 pub(crate) fn burst(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<Number> {
     number(argument, &BURST, diagnostics)
+}
+
+pub(crate) fn concurrent(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<Number> {
+    number(argument, &CONCURRENT, diagnostics)
 }
 
 /// What is wrong with a number that is written out, if anything.

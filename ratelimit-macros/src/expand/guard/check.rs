@@ -20,8 +20,22 @@ use crate::plan::check::Check;
 
 /// An expression: the check, or `None` where `when` is false.
 pub(crate) fn optional(check: &Check, context: &Context) -> TokenStream {
+    optional_with(check, context, |made| made)
+}
+
+/// The same with how many calls may be in flight, where the call says so.
+pub(crate) fn entering(check: &Check, context: &Context) -> TokenStream {
     let mixed = Span::mixed_site();
-    let made = expand(check, context, |made| made);
+    let concurrent = match &check.concurrent {
+        Some(_) => quote_spanned!(mixed=> ::core::option::Option::Some(__ratelimit_concurrent)),
+        None => quote_spanned!(mixed=> ::core::option::Option::None),
+    };
+    optional_with(check, context, |made| quote_spanned!(mixed=> (#made, #concurrent)))
+}
+
+fn optional_with(check: &Check, context: &Context, with: impl FnOnce(TokenStream) -> TokenStream) -> TokenStream {
+    let mixed = Span::mixed_site();
+    let made = expand(check, context, with);
     let Some(when) = &check.call.when else {
         return quote_spanned!(mixed=> ::core::option::Option::Some(#made));
     };
@@ -40,9 +54,17 @@ pub(crate) fn optional(check: &Check, context: &Context) -> TokenStream {
 
 /// An expression: what `with` makes of the check, which borrows nothing, and which is not moved
 /// before it is handed over. User expressions stand in the order in which they are documented to
-/// run: limiter, max, cost, shadow, key.
+/// run: limiter, max, concurrent, cost, shadow, key.
 pub(crate) fn expand(check: &Check, context: &Context, with: impl FnOnce(TokenStream) -> TokenStream) -> TokenStream {
-    let Check { rule, max, reserves, estimates, call: Call { when: _, limiter, cost, shadow, key } } = check;
+    let Check {
+        rule,
+        max,
+        enters: _,
+        concurrent,
+        reserves,
+        estimates,
+        call: Call { when: _, limiter, cost, shadow, key },
+    } = check;
     let mixed = Span::mixed_site();
     let runtime = &context.runtime;
     let rule = rule_static::expand(rule, runtime);
@@ -53,6 +75,10 @@ pub(crate) fn expand(check: &Check, context: &Context, with: impl FnOnce(TokenSt
         quote_spanned!(mixed=> #method(&mut __ratelimit_check, #value);)
     };
     steps.extend(max.as_ref().map(|max| set("max", number(max, context))));
+    steps.extend(concurrent.as_ref().map(|concurrent| {
+        let concurrent = number(concurrent, context);
+        quote_spanned!(mixed=> let __ratelimit_concurrent = #concurrent;)
+    }));
     steps.extend(cost.as_ref().map(|cost| match cost {
         Number::Fixed(cost) => set("cost", quote_spanned!(mixed=> #cost)),
         Number::Computed(cost) => set("cost", number(cost, context)),

@@ -2,8 +2,8 @@
 //! committed, at which cost, and what released.
 //!
 //! This is the one case in which the body does not stay where it is: it becomes an async block, so
-//! that `?` and `return` end there. Nothing but the reservation lives while it runs. If that is
-//! dropped, because the call is cancelled or panics, the call counts.
+//! that `?` and `return` end there. Nothing but the reservation and permits live while it runs. If it
+//! is dropped, because the call is cancelled or panics, the call counts.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::quote_spanned;
@@ -19,8 +19,17 @@ use crate::plan::check::Check;
 pub(crate) fn before(checks: &[Check], refusal: Option<&TokenStream>, context: &Context) -> TokenStream {
     let mixed = Span::mixed_site();
     let import = context.runtime.import();
-    let reserve = context.runtime.reserve(mixed);
-    let checks = checks.iter().map(|check| check::optional(check, context));
+    let enters = checks.iter().any(|check| check.enters);
+    let reserve = if enters { context.runtime.enter_reserved(mixed) } else { context.runtime.reserve(mixed) };
+    let checks = checks
+        .iter()
+        .map(|check| if enters { check::entering(check, context) } else { check::optional(check, context) });
+    // Permits are kept until all else is over.
+    let reserved = if enters {
+        quote_spanned!(mixed=> (__ratelimit_reservation, __ratelimit_permits))
+    } else {
+        quote_spanned!(mixed=> __ratelimit_reservation)
+    };
     let reservation = if let Some(refusal) = refusal {
         quote_spanned! {mixed=>
             match __ratelimit_run.await {
@@ -29,11 +38,12 @@ pub(crate) fn before(checks: &[Check], refusal: Option<&TokenStream>, context: &
             }
         }
     } else {
-        quote_spanned!(mixed=> ::core::result::Result::ok(__ratelimit_run.await))
+        let reserved = quote_spanned!(mixed=> ::core::result::Result::ok(__ratelimit_run.await));
+        if enters { quote_spanned!(mixed=> ::core::option::Option::unzip(#reserved)) } else { reserved }
     };
     quote_spanned! {mixed=>
         #import
-        let __ratelimit_reservation = {
+        let #reserved = {
             let __ratelimit_run = #reserve([#(#checks),*]);
             #reservation
         };

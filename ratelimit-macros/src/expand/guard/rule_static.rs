@@ -19,11 +19,18 @@ pub(crate) fn expand(rule: &RuleStatic, runtime: &Runtime) -> TokenStream {
     // of a generic function.
     let here = quote_spanned!(mixed=> struct __RatelimitHere;);
     let path = quote_spanned!(mixed=> || ::core::any::type_name::<__RatelimitHere>());
-    let (here, new, name) = match &rule.name {
-        RuleName::Given(name) => (None, runtime.rule_named(mixed), quote_spanned!(mixed=> #name)),
-        RuleName::Derived(1) => (Some(here), runtime.rule_derived(mixed), path),
-        RuleName::Derived(nth) => (Some(here), runtime.rule_derived_nth(mixed), quote_spanned!(mixed=> #path, #nth)),
+    let (here, new, name) = match (&rule.name, rule.concurrent) {
+        (RuleName::Given(name), None) => (None, runtime.rule_named(mixed), quote_spanned!(mixed=> #name)),
+        (RuleName::Given(name), Some(_)) => (None, runtime.rule_in_flight(mixed), quote_spanned!(mixed=> #name)),
+        (RuleName::Derived(1), None) => (Some(here), runtime.rule_derived(mixed), path),
+        (RuleName::Derived(nth), None) => {
+            (Some(here), runtime.rule_derived_nth(mixed), quote_spanned!(mixed=> #path, #nth))
+        }
+        (RuleName::Derived(nth), Some(_)) => {
+            (Some(here), runtime.rule_in_flight_derived(mixed), quote_spanned!(mixed=> #path, #nth))
+        }
     };
+    let first = first.or_else(|| rule.concurrent.map(|concurrent| quote_spanned!(mixed=> #concurrent)));
     let more = limits.map(|limit| quote_spanned!(mixed=> .and(#limit)));
     let settings = rule.settings.iter().map(setting);
     let rule = runtime.rule(mixed);
@@ -51,6 +58,7 @@ fn setting(setting: &Setting) -> TokenStream {
     let method = format_ident!("with_{name}", span = mixed);
     let value = match value {
         SettingValue::Micros(micros) => duration(*micros),
+        SettingValue::Number(number) => quote_spanned!(mixed=> #number),
         SettingValue::Variant(of, name) => Runtime::variant(of, name),
         SettingValue::Text(text) => quote_spanned!(mixed=> #text),
     };

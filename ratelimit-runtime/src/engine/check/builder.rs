@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use super::Check;
+use super::{Check, PlaceCheck};
 use crate::engine::shared::Engine;
 use crate::error::RateLimitError;
 use crate::key::{self, Key, KeyBuf, KeyPart};
@@ -117,6 +117,12 @@ impl CheckBuilder {
         plain_check(self.rule, self.call, engine, &mut self.key)
     }
 
+    /// The place that the call asks for; `max` is how many there are, where the call says so.
+    pub(crate) fn place(&self, engine: &Engine, max: Option<u64>) -> Option<PlaceCheck> {
+        let rendered = self.key.get(head(self.rule).len()..).unwrap_or_default();
+        place(self.rule, engine, rendered, max)
+    }
+
     /// Makes the check for this engine.
     pub(crate) fn with_check<T>(&mut self, engine: &Engine, work: impl FnOnce(&Check<'_>) -> T) -> T {
         with_check(self.rule, self.call, engine, &mut self.key, work)
@@ -139,6 +145,26 @@ pub(crate) fn with_check_by_hand<T>(
         call.estimate(rule);
     }
     with_check(rule, call, engine, &mut whole, work)
+}
+
+/// The place of a key by hand.
+pub(crate) fn place_by_hand(rule: &Rule, engine: &Engine, key: &Key) -> Option<PlaceCheck> {
+    place(rule, engine, key.as_bytes(), None)
+}
+
+/// The place of a rendered key, if the rule limits calls in flight.
+fn place(rule: &Rule, engine: &Engine, rendered: &[u8], max: Option<u64>) -> Option<PlaceCheck> {
+    let limit = rule.in_flight_limit()?;
+    let mut head = String::new();
+    rule::push_in_flight_head(&mut head, &rule.resolved().escaped);
+    Some(PlaceCheck {
+        name: rule.resolved().name,
+        key: stored_key(engine, &head, rendered),
+        rule_len: engine.prefix.len() + head.len(),
+        max: max.unwrap_or(limit.max),
+        lease: limit.lease,
+        index: 0,
+    })
 }
 
 /// The check of a key by hand, which is written to `whole`, if it is just what the rule says.
@@ -212,7 +238,7 @@ fn plain_check<'a>(rule: &'a Rule, call: Call, engine: &Engine, key: &'a mut Key
 
 #[inline]
 fn is_as_ruled(rule: &Rule, call: Call, engine: &Engine) -> bool {
-    rule.policy().is_none() && call.max.is_none() && rule.known_by().contains(engine.id)
+    rule.is_plain() && call.max.is_none() && rule.known_by().contains(engine.id)
 }
 
 #[inline]

@@ -1,6 +1,7 @@
 //! [`Check`]: everything that one check asks, apart from the engine that answers it.
 
 mod builder;
+mod place;
 mod policies;
 mod registry;
 
@@ -8,7 +9,8 @@ use std::fmt;
 use std::time::Duration;
 
 pub use self::builder::CheckBuilder;
-pub(crate) use self::builder::{plain_check_by_hand, with_check_by_hand};
+pub(crate) use self::builder::{place_by_hand, plain_check_by_hand, with_check_by_hand};
+pub(in crate::engine) use self::place::PlaceCheck;
 pub(super) use self::policies::PolicySet;
 pub(super) use self::registry::Registry;
 use crate::error::RateLimitError;

@@ -12,10 +12,15 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::queue::{QueuePlace, WaitQueues};
+use crate::engine::permits::StorePermit;
 
 /// A key that may refuse an attempt, and how long its rule waits for a slot; zero for not at all.
 #[derive(Clone, Copy)]
 pub(super) struct Waiter<'a> {
+    /// Which of the checks has the key.
+    pub(super) check: usize,
+    /// Whether it is places that are waited for. They may be handed over.
+    pub(super) takes_place: bool,
     pub(super) queues: &'a WaitQueues,
     pub(super) key: &'a [u8],
     pub(super) wait: Duration,
@@ -27,7 +32,8 @@ pub(super) struct Waiter<'a> {
 pub(super) trait Attempts: Sync {
     type Outcome: Send;
 
-    fn attempt(&self) -> impl Future<Output = Attempt<Self::Outcome>> + Send;
+    /// Tries once, with the permit whose place was handed over to this caller.
+    fn attempt(&self, handed: Option<StorePermit>) -> impl Future<Output = Attempt<Self::Outcome>> + Send;
 }
 
 /// What became of an attempt.
@@ -36,6 +42,9 @@ pub(super) enum Attempt<T> {
     Done(T),
     /// The waiter with this index refuses, for this long.
     Refused { by: usize, retry_after: Duration, outcome: T },
+    /// The waiter with this index has no place. It is not known when there will be one: after so
+    /// long it is tried again, unless one is handed over before.
+    Full { by: usize, pause: Duration, outcome: T },
 }
 
 /// How the wait ended.
@@ -62,7 +71,7 @@ pub(super) async fn wait<A: Attempts>(waiters: &[Waiter<'_>], attempts: &A) -> W
             // The old place is left first, so that no caller waits for one key while keeping the
             // turn of another.
             drop(place.take());
-            let in_time = match waiter.queues.join(waiter.key, waiter.attempt) {
+            let in_time = match waiter.queues.join(waiter.key, waiter.attempt, waiter.takes_place) {
                 Some(joined) => place.insert((by, joined)).1.turn(retry_at, start + waiter.wait).await,
                 None => false,
             };
@@ -70,25 +79,39 @@ pub(super) async fn wait<A: Attempts>(waiters: &[Waiter<'_>], attempts: &A) -> W
                 return out_of_time(by, waiter, last);
             }
         }
-        match attempts.attempt().await {
+        let handed = place.as_ref().and_then(|(_, place)| place.take_handed());
+        let attempt = attempts.attempt(handed).await;
+        let now = Instant::now();
+        let wait_of = |by: usize| waiters.get(by).map_or(Duration::ZERO, |waiter| waiter.wait);
+        let by = match attempt {
             Attempt::Done(outcome) => return Waited::Attempted(outcome),
             Attempt::Refused { by, retry_after, outcome } => {
-                let now = Instant::now();
-                let wait = waiters.get(by).map_or(Duration::ZERO, |waiter| waiter.wait);
+                let wait = wait_of(by);
                 if wait.is_zero() || now + retry_after > start + wait {
                     return Waited::Attempted(outcome);
                 }
                 retry_at = now + retry_after;
                 last = Some((outcome, now));
-                match (&mut place, waiters.get(by)) {
-                    (Some((at, place)), Some(waiter)) if *at == by => {
-                        if !place.turn(retry_at, start + wait).await {
-                            return out_of_time(by, waiter, last);
-                        }
-                    }
-                    _ => next = Some(by),
+                by
+            }
+            Attempt::Full { by, pause, outcome } => {
+                let until = start + wait_of(by);
+                if now >= until {
+                    return Waited::Attempted(outcome);
+                }
+                // The last one is made when the time is up.
+                retry_at = until.min(now + pause);
+                last = Some((outcome, now));
+                by
+            }
+        };
+        match (&mut place, waiters.get(by)) {
+            (Some((at, place)), Some(waiter)) if *at == by => {
+                if !place.turn(retry_at, start + waiter.wait).await {
+                    return out_of_time(by, waiter, last);
                 }
             }
+            _ => next = Some(by),
         }
     }
 }

@@ -4,51 +4,100 @@
 mod attempts;
 pub(super) mod queue;
 
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use self::attempts::{Attempt, Attempts, Waited, Waiter, wait};
 use super::call::OwnedCall;
-use super::group::{self, Admitted, Refused};
+use super::group::{Admitted, Refused};
+use super::permits::{self, Permits, StorePermit};
 use crate::decision::{Decision, Source, Status};
 use crate::error::RateLimitError;
 use crate::real_time;
 use crate::rule::Limit;
 use crate::store::{Health, Store as _};
 
-type Outcome = Result<Admitted, Refused>;
+type Outcome = Result<(Admitted, Permits), Refused>;
+
+/// Between two looks whether another process has left a place.
+const PAUSES_MS: RangeInclusive<u64> = 50..=250;
 
 /// Asks several checks together, and again for as long as the rules that refuse wait.
 pub(super) async fn acquire(group: &[OwnedCall]) -> Outcome {
     let waits = |call: &OwnedCall| if call.check().may_queue() { call.check().terms.wait } else { Duration::ZERO };
     let longest = group.iter().map(waits).max().unwrap_or_default();
     if longest.is_zero() {
-        return group::acquire(group, Instant::now()).await;
+        return permits::acquire(group, Instant::now(), None).await;
     }
     if let Err(why) = real_time::timers() {
         let by = group.iter().position(|call| call.check().may_queue()).unwrap_or(0);
         return Err(Refused { by, error: RateLimitError::misconfigured(format!("`wait` cannot be kept here: {why}")) });
     }
     let attempt = group.iter().map(OwnedCall::timeout).max().unwrap_or_default().min(Limit::MAX_WINDOW);
-    let waiters: Vec<Waiter<'_>> = group
-        .iter()
-        .map(|call| Waiter { queues: &call.engine.queues, key: call.check().key, wait: waits(call), attempt })
-        .collect();
-    match wait(&waiters, &Group(group)).await {
+    let mut waiters: Vec<Waiter<'_>> = Vec::with_capacity(group.len());
+    for (check, call) in group.iter().enumerate() {
+        let waiter = |takes_place, key| Waiter {
+            check,
+            takes_place,
+            queues: &call.engine.queues,
+            key,
+            wait: waits(call),
+            attempt,
+        };
+        waiters.extend(call.is_limited().then(|| waiter(false, call.check().key)));
+        waiters.extend(call.place().map(|place| waiter(true, place.key())));
+    }
+    match wait(&waiters, &Group { calls: group, waiters: &waiters, has_asked: AtomicBool::new(false) }).await {
         Waited::Attempted(outcome) => outcome,
-        Waited::OutOfTime { by, refused, front } => out_of_time(group, by, refused, front).await,
+        Waited::OutOfTime { by, refused, front } => match waiters.get(by) {
+            Some(waiter) => out_of_time(group, waiter, refused, front).await,
+            None => permits::acquire(group, Instant::now(), None).await,
+        },
     }
 }
 
 /// Checks that wait for their slots.
-struct Group<'a>(&'a [OwnedCall]);
+struct Group<'a> {
+    calls: &'a [OwnedCall],
+    waiters: &'a [Waiter<'a>],
+    /// Whether places have been asked for.
+    has_asked: AtomicBool,
+}
+
+impl Group<'_> {
+    /// The waiter of a check that refuses, for a slot or for a place.
+    fn waiter(&self, check: usize, takes_place: bool) -> usize {
+        let is_it = |waiter: &Waiter<'_>| waiter.check == check && waiter.takes_place == takes_place;
+        self.waiters.iter().position(is_it).unwrap_or(self.waiters.len())
+    }
+
+    /// How long to pause before a place is asked for again. In a memory of this process a place may
+    /// have been left before this caller was in the queue, and is not handed over: so the first
+    /// time it asks at once.
+    fn pause(&self, check: usize) -> Duration {
+        let in_memory = self.calls.get(check).is_some_and(|call| call.engine.in_memory);
+        if !self.has_asked.swap(true, Ordering::Relaxed) && in_memory {
+            return Duration::ZERO;
+        }
+        let spread = RandomState::new().hash_one(check) % (PAUSES_MS.end() - PAUSES_MS.start() + 1);
+        Duration::from_millis(PAUSES_MS.start() + spread)
+    }
+}
 
 impl Attempts for Group<'_> {
     type Outcome = Outcome;
 
-    async fn attempt(&self) -> Attempt<Self::Outcome> {
-        match group::acquire(self.0, Instant::now()).await {
-            Err(Refused { by, error: RateLimitError::Exceeded(refusal) }) => {
-                let outcome = Err(Refused { by, error: RateLimitError::Exceeded(refusal) });
+    async fn attempt(&self, handed: Option<StorePermit>) -> Attempt<Self::Outcome> {
+        match permits::acquire(self.calls, Instant::now(), handed).await {
+            Err(Refused { by: check, error: RateLimitError::Exceeded(refusal) }) => {
+                let outcome = Err(Refused { by: check, error: RateLimitError::Exceeded(refusal) });
+                let by = self.waiter(check, refusal.is_in_flight_limit());
+                if refusal.is_in_flight_limit() {
+                    return Attempt::Full { by, pause: self.pause(check), outcome };
+                }
                 match refusal.retry_after() {
                     Some(retry_after) => Attempt::Refused { by, retry_after, outcome },
                     None => Attempt::Done(outcome),
@@ -63,15 +112,19 @@ impl Attempts for Group<'_> {
 /// the queue.
 async fn out_of_time(
     group: &[OwnedCall],
-    by: usize,
+    waiter: &Waiter<'_>,
     refused: Option<(Outcome, Duration)>,
     front: Option<Duration>,
 ) -> Outcome {
-    let Some(call) = group.get(by) else { return group::acquire(group, Instant::now()).await };
+    let by = waiter.check;
+    let Some(call) = group.get(by) else { return permits::acquire(group, Instant::now(), None).await };
     let serves = call.key_request().is_ok_and(|request| call.engine.store.health(&request) == Health::Up);
     if !serves {
         // There are no slots to wait for: the policy answers.
-        return group::acquire(group, Instant::now()).await;
+        return permits::acquire(group, Instant::now(), None).await;
+    }
+    if let Some(place) = call.place().filter(|_| waiter.takes_place) {
+        return Err(Refused { by, error: RateLimitError::Exceeded(place.refused(Source::Store)) });
     }
     // Not asked again: a slot that comes free now belongs to the first in the queue, and all who
     // give up at this moment would ask at once.
@@ -80,7 +133,7 @@ async fn out_of_time(
     } else {
         let decision = call.peek().await.map_err(|error| Refused { by, error })?;
         if decision.source() == Source::Nobody {
-            return group::acquire(group, Instant::now()).await;
+            return permits::acquire(group, Instant::now(), None).await;
         }
         decision
     };

@@ -4,6 +4,10 @@
 //! dropped makes room for the next. So does one whose runtime is not driven: its turn lapses, and
 //! with it the places of all who wait on that runtime, so that those behind them wait for it once.
 //!
+//! In a queue for places of calls in flight the first does not only wait for a moment: a call that
+//! ends hands its place over, with its permit. Few are handed over in a row; then one is left to
+//! other processes.
+//!
 //! One lock guards all queues of a limiter, and is never kept across an `.await`. A turn that comes
 //! between two looks at the queue is not lost: [`Notify`] keeps one notification until it is
 //! awaited, and a caller that wakes looks at the queue again, so that one notification too many
@@ -18,11 +22,17 @@ use tokio::runtime::{Handle, Id};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::engine::permits::StorePermit;
+
 /// How many callers of one limiter may wait; further ones are refused at once.
 const MAX_WAITERS: usize = 10_000;
 /// How late a runtime may run the first in a queue. After that, and the time of an attempt, the
 /// turn is the next one's.
 const LATE: Duration = Duration::from_secs(1);
+/// How many places of a key are handed over in a row, if there are other processes. Then one is
+/// left to them, for as long as they take to look.
+const MOST_IN_A_ROW: u8 = 8;
+const YIELD: Duration = Duration::from_millis(250);
 
 /// The queues of one limiter, one per key that is waited for.
 #[derive(Debug, Default)]
@@ -48,6 +58,11 @@ struct Queue {
     retry_at: Instant,
     /// When the turn is the next one's, unless the first has done something by then.
     lapses_at: Instant,
+    /// Permits whose places were handed over, and not taken yet: at most one for each waiter.
+    handed: Vec<StorePermit>,
+    in_a_row: u8,
+    /// Until when a place is left to other processes.
+    yields_until: Instant,
 }
 
 /// What a place is told, where that is heard, and how long it may take over an attempt.
@@ -56,6 +71,8 @@ struct Turn {
     comes: Arc<Notify>,
     runtime: Option<Id>,
     attempt: Duration,
+    /// Whether places are handed over to it.
+    takes_place: bool,
 }
 
 impl WaitQueues {
@@ -74,16 +91,43 @@ impl WaitQueues {
 
     /// A place at the end of the queue of a key, for attempts that take at most so long; `None` if
     /// too many callers wait already.
-    pub(super) fn join(&self, key: &[u8], attempt: Duration) -> Option<QueuePlace<'_>> {
+    pub(super) fn join(&self, key: &[u8], attempt: Duration, takes_place: bool) -> Option<QueuePlace<'_>> {
         let mut queues = self.lock();
         if self.waiting.load(Ordering::Relaxed) >= MAX_WAITERS {
             return None;
         }
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        let turn = Turn { comes: Arc::new(Notify::new()), runtime: runtime(), attempt };
+        let turn = Turn { comes: Arc::new(Notify::new()), runtime: runtime(), attempt, takes_place };
         let key: Box<[u8]> = key.into();
         let number = queues.join(&key, &turn);
         Some(QueuePlace { queues: self, key, number, turn })
+    }
+
+    /// Hands the place of a permit over to the first that waits for one of its key. Where none
+    /// does, it is left; so it is after some in a row, if it is `shared` with other processes.
+    pub(in crate::engine) fn hand_over(&self, permit: StorePermit, shared: bool) {
+        // One that joins at this moment asks once more before it waits.
+        if self.waiting.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let mut queues = self.lock();
+        let Some(queue) = queues.by_key.get_mut(permit.key()) else {
+            drop(queues);
+            return drop(permit);
+        };
+        let yields = shared && queue.in_a_row >= MOST_IN_A_ROW;
+        if yields {
+            (queue.in_a_row, queue.yields_until) = (0, Instant::now() + YIELD);
+        }
+        if yields || queue.handed.len() >= queue.places.len() {
+            drop(queues);
+            return drop(permit);
+        }
+        queue.in_a_row = queue.in_a_row.saturating_add(1);
+        queue.handed.push(permit);
+        if let Some(first) = queue.places.values().next() {
+            first.comes.notify_one();
+        }
     }
 }
 
@@ -96,7 +140,10 @@ impl Queues {
             queue.places.insert(number, turn.clone());
         } else {
             let (now, places) = (Instant::now(), BTreeMap::from([(number, turn.clone())]));
-            self.by_key.insert(key.into(), Queue { places, retry_at: now, lapses_at: now + turn.attempt + LATE });
+            self.by_key.insert(
+                key.into(),
+                Queue { places, retry_at: now, lapses_at: now + turn.attempt + LATE, handed: Vec::new(), in_a_row: 0 },
+            );
         }
         number
     }
@@ -153,7 +200,13 @@ impl QueuePlace<'_> {
     /// time.
     pub(super) async fn turn(&mut self, retry_at: Instant, until: Instant) -> bool {
         if self.keeps_turn_until(retry_at) {
-            tokio::time::sleep_until(retry_at).await;
+            if self.turn.takes_place {
+                while let Some(at) = self.asks_at(retry_at, until) {
+                    let _ = tokio::time::timeout_at(at, self.turn.comes.notified()).await;
+                }
+            } else {
+                tokio::time::sleep_until(retry_at).await;
+            }
         }
         loop {
             match self.stand() {
@@ -166,6 +219,25 @@ impl QueuePlace<'_> {
                 }
             }
         }
+    }
+
+    /// When it asks for a place, but not before `retry_at`, unless one is handed over; `None` if
+    /// that is now. It does not ask while a place is left to others, if its time allows that.
+    fn asks_at(&self, retry_at: Instant, until: Instant) -> Option<Instant> {
+        let queues = self.queues.lock();
+        let queue = queues.by_key.get(&self.key).filter(|queue| queue.is_first(self.number))?;
+        let at = retry_at.max(queue.yields_until.min(until));
+        (queue.handed.is_empty() && Instant::now() < at).then_some(at)
+    }
+
+    /// The permit whose place was handed over, if this has the turn.
+    pub(super) fn take_handed(&self) -> Option<StorePermit> {
+        if !self.turn.takes_place {
+            return None;
+        }
+        let mut queues = self.queues.lock();
+        let queue = queues.by_key.get_mut(&self.key).filter(|queue| queue.is_first(self.number))?;
+        queue.handed.pop()
     }
 
     /// Says that the next attempt is made at this moment, if it is this one's turn.
@@ -202,11 +274,15 @@ impl Drop for QueuePlace<'_> {
     fn drop(&mut self) {
         let mut queues = self.queues.lock();
         self.queues.waiting.fetch_sub(1, Ordering::Relaxed);
-        if let Some(queue) = queues.by_key.get_mut(&self.key)
-            && !queue.leave(self.number, Instant::now())
-        {
+        let Some(queue) = queues.by_key.get_mut(&self.key) else { return };
+        let is_left = !queue.leave(self.number, Instant::now());
+        // What is handed over to none that waits is left, after the lock: the store may be foreign.
+        let excess = queue.handed.split_off(queue.places.len().min(queue.handed.len()));
+        if is_left {
             queues.by_key.remove(&self.key);
         }
+        drop(queues);
+        drop(excess);
     }
 }
 

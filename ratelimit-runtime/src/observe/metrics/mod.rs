@@ -9,6 +9,7 @@
 #[cfg(feature = "redis")]
 mod connections;
 mod decisions;
+mod in_flight;
 mod latency;
 
 use std::future::{Future, poll_fn};
@@ -25,10 +26,12 @@ use smallvec::SmallVec;
 #[cfg(feature = "redis")]
 pub(super) use self::connections::{connected, lost, moved, outage};
 pub(super) use self::decisions::{cost_dropped, decision, failure};
+pub(super) use self::in_flight::in_flight;
 use crate::error::StoreError;
 
 const DECISIONS: &str = "ratelimit_decisions_total";
 const COST_DROPPED: &str = "ratelimit_cost_dropped_total";
+const IN_FLIGHT: &str = "ratelimit_in_flight";
 const STORE: &str = "ratelimit_store_seconds";
 #[cfg(feature = "redis")]
 const COMMANDS: &str = "ratelimit_command_decisions";
@@ -54,6 +57,11 @@ pub(crate) fn describe() {
         };
         counter(DECISIONS, "Checks, by rule, by what became of them, and by who answered.");
         counter(COST_DROPPED, "What calls did cost and were not charged, because debts are bounded, by rule.");
+        recorder.describe_gauge(
+            IN_FLIGHT.into(),
+            Some(Unit::Count),
+            "Calls in flight of this process, by rule.".into(),
+        );
         histogram(STORE, Unit::Seconds, "How long checks waited for the store, by its server.");
         #[cfg(feature = "redis")]
         {

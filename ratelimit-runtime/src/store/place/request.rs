@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use super::permit_id::PermitId;
-use crate::rule::{Algorithm, Name};
+use crate::rule::{Algorithm, CallsInFlight, Name};
 use crate::store::Request;
 
 /// A place for a call in flight: the key, how many calls of it there may be at a time, and the
@@ -24,11 +24,11 @@ pub struct PlaceRequest<'a> {
 
 impl<'a> PlaceRequest<'a> {
     /// The shortest lease.
-    pub const MIN_LEASE: Duration = Duration::from_secs(5);
+    pub const MIN_LEASE: Duration = CallsInFlight::MIN_LEASE;
     /// The longest lease.
-    pub const MAX_LEASE: Duration = Duration::from_secs(3600);
+    pub const MAX_LEASE: Duration = CallsInFlight::MAX_LEASE;
     /// The lease unless another is said.
-    pub const DEFAULT_LEASE: Duration = Duration::from_secs(30);
+    pub const DEFAULT_LEASE: Duration = CallsInFlight::DEFAULT_LEASE;
 
     /// A request by hand, as tests of a store make it.
     #[must_use]
@@ -66,7 +66,6 @@ impl<'a> PlaceRequest<'a> {
         self
     }
 
-    #[allow(dead_code, reason = "the engine makes such requests, in the next step")]
     pub(crate) fn of_rule(mut self, name: Name, rule_len: usize) -> Self {
         (self.name, self.rule_len) = (Some(name), rule_len);
         self

@@ -7,11 +7,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::bench::{Bench, answered, not_tried};
-use super::declared::{actual_costs, blocks, keys, limits, refunds, reservations, together};
+use super::declared::{actual_costs, blocks, in_flight, keys, limits, refunds, reservations, together};
 use super::every::{agreement, answers, clocks, costs, counting, waits};
 use super::undeclared::Need::{self, Costs, Has};
 use crate::rule::{Algorithm, Limit};
-use crate::store::Feature::{ActualCost, Block, Keys, Limits, Refund, Reserve, Together};
+use crate::store::Feature::{ActualCost, Block, Concurrent, Keys, Limits, Refund, Reserve, Together};
 use crate::store::Store;
 use crate::testkit::FakeClock;
 
@@ -85,6 +85,10 @@ macro_rules! __conformance_cases {
                 together::one_key_twice_is_charged_twice_or_not_at_all [Has(Together)]
                 together::parallel_groups_pass_no_limit [Has(Together)]
                 together::only_those_that_refuse_block [Has(Together), Has(Block)]
+                in_flight::so_many_places_are_taken_and_no_more [Has(Concurrent)]
+                in_flight::a_place_is_handed_over [Has(Concurrent)]
+                in_flight::a_place_and_limits_are_had_together [Has(Concurrent)]
+                in_flight::random_calls_in_flight_agree_with_the_model [Has(Concurrent)]
                 keys::a_list_has_the_keys_of_its_rule [Has(Keys)]
                 answers::an_answer_that_is_not_polled_has_done_nothing []
                 answers::an_answer_at_once_is_that_of_acquire []

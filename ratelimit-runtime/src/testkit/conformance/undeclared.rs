@@ -13,7 +13,7 @@ use crate::error::{RateLimitError, StoreErrorKind};
 use crate::key::Key;
 use crate::limiter::RateLimiter;
 use crate::rule::{Algorithm, Limit, OnUnavailable, Rule};
-use crate::store::{Feature, PermitId, PlaceRequest, Request, StoreError};
+use crate::store::{Feature, Request, StoreError};
 
 /// What a case needs of a store.
 #[derive(Debug, Clone, Copy)]
@@ -70,9 +70,7 @@ impl Need {
             }
             Self::Has(Feature::Keys) => assert_misconfigured(self, &limiter.keys(&rule).next_page().await),
             Self::Has(Feature::Concurrent) => {
-                let key = bench.key(b"undeclared");
-                let place = PlaceRequest::new(&key, 1, PermitId::next());
-                assert_unsupported(self, &bench.store.enter(place, &[]).await);
+                assert_misconfigured(self, &limiter.enter(&rule.with_concurrent(1), &key).await);
             }
             Self::Costs(cost) => {
                 let bucket = bench.bucket("", algorithm, cost);

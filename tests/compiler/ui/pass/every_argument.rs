@@ -45,6 +45,7 @@ impl Mailer {
         cost = email.len(),
         actual_cost = |sent| sent.as_ref().map_or(0, |()| 20),
     )]
+    #[rate_limit(concurrent = quota.max(1), lease = "5s", key = "<tenant>", name = "in_flight", limiter = self.limiter)]
     #[rate_limit(policy = "plan", name = "planned", limiter = self.limiter)]
     async fn send(&self, tenant: u32, email: &str, quota: i32) -> Result<(), RateLimitError> {
         Ok(())

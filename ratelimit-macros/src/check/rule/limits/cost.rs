@@ -12,7 +12,7 @@ pub(crate) fn must_fit(cost: &Number, argument: &Argument, limits: &Limits, diag
         Limits::One { burst: Some(burst), .. } => (Some(*burst), "burst"),
         Limits::One { max: Number::Fixed(max), .. } => (Some(*max), "limit"),
         Limits::Several(limits) => (limits.iter().map(|limit| limit.max).min(), "limit"),
-        Limits::One { .. } | Limits::Policy(_) => (None, ""),
+        Limits::One { .. } | Limits::Policy(_) | Limits::None => (None, ""),
     };
     if let Some(most) = most.filter(|most| cost > most) {
         let message = format!("a cost of {cost} is above the {what} of {most}: no call would ever be admitted");

@@ -1,4 +1,4 @@
-//! How much in how long: `window` and `max`, `limits`, or `policy`.
+//! How much in how long: `window` and `max`, `limits`, or `policy`; nothing beside `concurrent`.
 
 pub(crate) mod algorithm;
 pub(crate) mod burst;
@@ -22,6 +22,8 @@ pub(crate) enum Limits {
     Several(Vec<Limit>),
     /// What the limiter's policy of this name says.
     Policy(LitStr),
+    /// None: nothing but the calls in flight is limited.
+    None,
 }
 
 /// Reads all of these arguments, also where two of them conflict.
@@ -43,5 +45,14 @@ pub(crate) fn read(
         let burst_is_wrong = arguments.burst.is_some() && burst.is_none();
         (!burst_is_wrong).then_some(Limits::One { window_micros: window_micros?, max: max?, burst })
     };
+    if is_nothing_but_concurrent(arguments) {
+        return Some(Limits::None);
+    }
     policy.map(Limits::Policy).or(several.map(Limits::Several)).or_else(one)
+}
+
+/// Whether nothing but the calls in flight is limited.
+pub(crate) fn is_nothing_but_concurrent(arguments: &Arguments) -> bool {
+    let Arguments { concurrent, window, max, limits, policy, .. } = arguments;
+    concurrent.is_some() && [window, max, limits, policy].iter().all(|argument| argument.is_none())
 }

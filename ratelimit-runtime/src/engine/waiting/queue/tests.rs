@@ -5,7 +5,7 @@ use super::*;
 const ATTEMPT: Duration = Duration::from_millis(100);
 
 fn join(queues: &WaitQueues) -> QueuePlace<'_> {
-    queues.join(b"key", ATTEMPT).unwrap()
+    queues.join(b"key", ATTEMPT, false).unwrap()
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,81 @@
+//! [`PlaceCheck`]: what a call asks for where calls in flight are limited.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::decision::{Decision, NEVER_US, Source, Status};
+use crate::key::KeyBuf;
+use crate::rule::Name;
+use crate::store::{PermitId, PlaceRequest};
+
+/// A place among the calls in flight of a key.
+#[derive(Clone)]
+pub(crate) struct PlaceCheck {
+    pub(super) name: Name,
+    pub(super) key: KeyBuf,
+    /// The length of the part of the key that all keys of the rule share.
+    pub(super) rule_len: usize,
+    /// How many there are.
+    pub(super) max: u64,
+    pub(super) lease: Duration,
+    /// Which of the limits of its rule it is.
+    pub(super) index: u8,
+}
+
+impl PlaceCheck {
+    /// The same in a rule that has so many other limits.
+    pub(in crate::engine) fn after_limits(self, limits: usize) -> Self {
+        Self { index: u8::try_from(limits).unwrap_or(u8::MAX), ..self }
+    }
+
+    pub(in crate::engine) fn name(&self) -> Name {
+        self.name
+    }
+
+    pub(in crate::engine) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    pub(in crate::engine) fn max(&self) -> u64 {
+        self.max
+    }
+
+    pub(in crate::engine) fn request(&self, permit: PermitId) -> PlaceRequest<'_> {
+        PlaceRequest::new(&self.key, self.max, permit).with_lease(self.lease).of_rule(self.name, self.rule_len)
+    }
+
+    /// The decision of a call that has entered as one of so many in flight.
+    pub(in crate::engine) fn entered(&self, in_flight: u64, source: Source) -> Decision {
+        let remaining = if source == Source::Nobody { 0 } else { self.max.saturating_sub(in_flight) };
+        Decision { remaining, ..self.decision(Status::Allowed, source) }
+    }
+
+    /// The refusal of a call for which there is no place. No time is known that ends it.
+    pub(in crate::engine) fn refused(&self, source: Source) -> Decision {
+        Decision { retry_after_us: NEVER_US, ..self.decision(Status::Exceeded, source) }
+    }
+
+    fn decision(&self, status: Status, source: Source) -> Decision {
+        Decision {
+            rule: self.name,
+            limit: self.max,
+            window_us: 0,
+            remaining: 0,
+            retry_after_us: 0,
+            reset_after_us: 0,
+            ticket: 0,
+            limit_index: self.index,
+            source,
+            status,
+            bursts: false,
+            in_flight: true,
+        }
+    }
+}
+
+impl fmt::Debug for PlaceCheck {
+    /// Without the key, which may hold personal data.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PlaceCheck").field("rule", &self.name).field("max", &self.max).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,95 @@
+//! [`OpenPermit`]: the permit of a call in flight.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::engine::check::PlaceCheck;
+use crate::engine::shared::Engine;
+use crate::observe;
+use crate::store::{PermitId, PlaceRequest, Store as _};
+
+/// A permit that the store knows, or may know: one that was asked for counts as known until the
+/// store has said that it has no place. Its place is left when it is dropped.
+pub(in crate::engine) struct StorePermit {
+    engine: Arc<Engine>,
+    place: Arc<PlaceCheck>,
+    /// `None` where the store has no place of it, or is told otherwise that it is left.
+    id: Option<PermitId>,
+}
+
+impl StorePermit {
+    /// One that is about to be asked for.
+    pub(super) fn new(engine: &Arc<Engine>, place: &Arc<PlaceCheck>) -> Self {
+        let mut permit = Self::unknown_to_store(engine, place);
+        permit.id = Some(PermitId::next());
+        permit
+    }
+
+    /// One of this process alone.
+    pub(super) fn unknown_to_store(engine: &Arc<Engine>, place: &Arc<PlaceCheck>) -> Self {
+        Self { engine: Arc::clone(engine), place: Arc::clone(place), id: None }
+    }
+
+    pub(in crate::engine) fn key(&self) -> &[u8] {
+        self.place.key()
+    }
+
+    pub(super) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub(super) fn id(&self) -> Option<PermitId> {
+        self.id
+    }
+
+    pub(super) fn request(&self) -> Option<PlaceRequest<'_>> {
+        self.id.map(|id| self.place.request(id))
+    }
+
+    pub(super) fn is_of(&self, engine: &Engine, place: &PlaceCheck) -> bool {
+        self.engine.id == engine.id && self.key() == place.key()
+    }
+
+    /// The store has no place of it.
+    pub(super) fn has_no_place(mut self) {
+        self.id = None;
+    }
+}
+
+impl Drop for StorePermit {
+    fn drop(&mut self) {
+        if let Some(request) = self.request() {
+            self.engine.store.leave(request);
+        }
+    }
+}
+
+impl fmt::Debug for StorePermit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StorePermit").field("place", &self.place).field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// The permit of a call in flight. When it is dropped, on whichever thread, its place is handed
+/// over to the first caller of this process that waits for it, or left.
+#[derive(Debug)]
+pub(super) struct OpenPermit(Option<StorePermit>);
+
+impl OpenPermit {
+    /// Of a call that [`PermitCounts`](super::PermitCounts) counts.
+    pub(super) fn counted(permit: StorePermit) -> Self {
+        observe::call_began(permit.place.name());
+        Self(Some(permit))
+    }
+}
+
+impl Drop for OpenPermit {
+    fn drop(&mut self) {
+        let Some(permit) = self.0.take() else { return };
+        observe::call_ended(permit.place.name());
+        let engine = Arc::clone(&permit.engine);
+        engine.permits.remove(permit.key());
+        // Nobody else has places of a memory that only this limiter has.
+        engine.queues.hand_over(permit, !engine.in_memory);
+    }
+}

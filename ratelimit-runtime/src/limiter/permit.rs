@@ -1,0 +1,43 @@
+//! [`Permit`]: the place of a call in flight.
+
+use std::fmt;
+
+use crate::decision::Decision;
+use crate::engine::{self, OwnedCall, Permits};
+use crate::error::RateLimitError;
+
+/// The place of a call in flight; made by [`RateLimiter::enter`](crate::RateLimiter::enter).
+///
+/// The call ends when its permit is dropped, on any thread, with a runtime or without. The place is
+/// free at once then in this process, and for others as soon as the store is told: on Redis, that
+/// is the next command of the connection. The place of a process that dies is free after the
+/// [`lease`](crate::Rule::lease).
+#[must_use = "dropping it ends the call"]
+pub struct Permit {
+    decision: Decision,
+    _permits: Permits,
+}
+
+impl Permit {
+    pub(super) async fn enter(call: OwnedCall) -> Result<Self, RateLimitError> {
+        if !call.takes_place() {
+            return Err(engine::no_in_flight_limit(&call));
+        }
+        let (decisions, permits) = engine::acquire_all(&[call]).await?;
+        let decision = decisions.first().copied();
+        let decision = decision.ok_or_else(|| RateLimitError::misconfigured("nothing was asked"))?;
+        Ok(Self { decision, _permits: permits })
+    }
+
+    /// The decision that let the call in. In [shadow mode](crate::Rule::with_shadow) it may be a
+    /// refusal; then no place is taken.
+    pub fn decision(&self) -> &Decision {
+        &self.decision
+    }
+}
+
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit").field("decision", &self.decision).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,30 @@
+//! [`CallsInFlight`]: how many calls of a key may be in flight at a time.
+
+use std::time::Duration;
+
+/// How many calls of a key may be in flight at a time, and for how long a process that dies keeps
+/// their places.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CallsInFlight {
+    pub(crate) max: u64,
+    pub(crate) lease: Duration,
+}
+
+impl CallsInFlight {
+    pub(crate) const MIN_LEASE: Duration = Duration::from_secs(5);
+    pub(crate) const MAX_LEASE: Duration = Duration::from_secs(3600);
+    pub(crate) const DEFAULT_LEASE: Duration = Duration::from_secs(30);
+
+    pub(super) const fn new(max: u64) -> Self {
+        Self { max, lease: Self::DEFAULT_LEASE }
+    }
+
+    pub(super) const fn with_lease(mut self, lease: Duration) -> Self {
+        assert!(
+            lease.as_millis() >= Self::MIN_LEASE.as_millis() && lease.as_millis() <= Self::MAX_LEASE.as_millis(),
+            "a lease lasts at least 5 seconds and at most an hour"
+        );
+        self.lease = lease;
+        self
+    }
+}

@@ -1,0 +1,427 @@
+//! Calls in flight: who gets a place, who waits for one, and that each is left once, however its
+//! call ends.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use ratelimit_runtime::store::{Answer, Capabilities, Entry, PermitId, PlaceRequest, Request, StoreErrorKind, Verdict};
+use ratelimit_runtime::testkit::{FakeClock, FaultyStore};
+use ratelimit_runtime::{
+    Key, Limit, MemoryStore, OnUnavailable, Permit, Policy, RateLimitError, RateLimiter, Rule, Source, Store,
+};
+use tokio::time::Instant;
+
+use crate::Flooded;
+
+static TWO: Rule = Rule::in_flight("two", 2);
+
+fn alice() -> Key {
+    Key::of("alice")
+}
+
+fn is_full<T: std::fmt::Debug>(answer: &Result<T, RateLimitError>) -> bool {
+    let Err(error) = answer else { return false };
+    assert_eq!(error.retry_after(), None);
+    matches!(error, RateLimitError::Exceeded(refusal) if refusal.is_in_flight_limit() && refusal.limit() > 0)
+}
+
+/// A memory that other processes could share, for all the limiter knows: two limiters on it are
+/// like two processes. It counts what it is asked.
+#[derive(Clone)]
+struct Shared {
+    memory: Arc<MemoryStore>,
+    entries: Arc<AtomicU64>,
+}
+
+impl Shared {
+    fn new() -> Self {
+        Self { memory: Arc::new(MemoryStore::new()), entries: Arc::default() }
+    }
+
+    fn limiter(&self) -> RateLimiter {
+        RateLimiter::with_store(self.clone())
+    }
+
+    fn entries(&self) -> u64 {
+        self.entries.load(Ordering::SeqCst)
+    }
+}
+
+impl Store for Shared {
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&*self.memory)
+    }
+
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.memory.acquire(request)
+    }
+
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.memory.peek(request)
+    }
+
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        self.memory.reset(request)
+    }
+
+    fn enter<'a>(&'a self, place: PlaceRequest<'a>, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
+        self.entries.fetch_add(1, Ordering::SeqCst);
+        self.memory.enter(place, requests)
+    }
+}
+
+#[tokio::test]
+async fn so_many_calls_are_in_flight_and_no_more() {
+    let limiter = RateLimiter::memory();
+    let first = limiter.enter(&TWO, &alice()).await.unwrap();
+    assert!(first.decision().is_in_flight_limit());
+    assert_eq!((first.decision().remaining(), first.decision().limit()), (1, 2));
+    let second = limiter.enter(&TWO, &alice()).await.unwrap();
+    let refused = limiter.enter(&TWO, &alice()).await;
+    assert!(is_full(&refused));
+    assert_eq!(refused.unwrap_err().to_string(), "too many calls in flight");
+    assert!(!limiter.peek(&TWO, &alice()).await.unwrap().is_allowed());
+    assert!(limiter.enter(&TWO, &Key::of("bob")).await.is_ok(), "another key has places of its own");
+    drop(first);
+    assert_eq!(limiter.in_flight(&TWO, &alice()).await.unwrap(), 1);
+    assert_eq!(limiter.peek(&TWO, &alice()).await.unwrap().remaining(), 1);
+    let third = limiter.enter(&TWO, &alice()).await.unwrap();
+    drop((second, third));
+    assert_eq!(limiter.in_flight(&TWO, &alice()).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_place_and_the_limits_beside_it_are_had_together_or_not_at_all() {
+    let clock = FakeClock::new();
+    for limiter in [
+        RateLimiter::with_store(MemoryStore::new().with_clock(clock.clone())),
+        // A layer that does not say that it takes both in one step.
+        Shared::new().limiter(),
+    ] {
+        let rule = Rule::new("both", Limit::per_hour(2)).with_concurrent(1);
+        let first = limiter.enter(&rule, &alice()).await.unwrap();
+        assert!(!first.decision().is_in_flight_limit(), "of an admission the limits tell what is left");
+        assert_eq!(first.decision().remaining(), 1);
+        assert!(is_full(&limiter.enter(&rule, &alice()).await));
+        let uncounted = limiter.peek(&Rule::new("both", Limit::per_hour(2)), &alice()).await.unwrap();
+        assert_eq!(uncounted.remaining(), 1, "who had no place is charged nothing");
+        drop(first);
+        drop(limiter.enter(&rule, &alice()).await.unwrap());
+        let refused = limiter.enter(&rule, &alice()).await.unwrap_err();
+        assert!(refused.retry_after().is_some() && !refused.decision().unwrap().is_in_flight_limit());
+        assert_eq!(limiter.in_flight(&rule, &alice()).await.unwrap(), 0, "who is refused takes no place");
+    }
+}
+
+#[tokio::test]
+async fn where_both_refuse_the_limits_say_when_to_come_again() {
+    let memory = Arc::new(MemoryStore::new());
+    let [here, elsewhere] = [(); 2].map(|()| RateLimiter::with_store(Arc::clone(&memory)));
+    let rule = Rule::new("both", Limit::per_hour(1)).with_concurrent(1);
+    let permit = here.enter(&rule, &alice()).await.unwrap();
+    let refusal = elsewhere.enter(&rule, &alice()).await.unwrap_err();
+    assert!(refusal.retry_after().is_some() && !refusal.decision().unwrap().is_in_flight_limit());
+    drop(permit);
+}
+
+#[tokio::test]
+async fn what_holds_all_places_itself_does_not_ask() {
+    let store = Shared::new();
+    let (here, elsewhere) = (store.limiter(), store.limiter());
+    let permits = [here.enter(&TWO, &alice()).await.unwrap(), here.enter(&TWO, &alice()).await.unwrap()];
+    let asked = store.entries();
+    for _ in 0..100 {
+        assert!(is_full(&here.enter(&TWO, &alice()).await));
+    }
+    assert_eq!(store.entries(), asked);
+    assert!(is_full(&elsewhere.enter(&TWO, &alice()).await));
+    assert_eq!(store.entries(), asked + 1);
+    drop(permits);
+    assert!(elsewhere.enter(&TWO, &alice()).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_permit_leaves_on_any_thread_and_after_its_runtime() {
+    let limiter = RateLimiter::memory();
+    let on_another = |limiter: RateLimiter| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async { limiter.enter(&TWO, &alice()).await.unwrap() })
+    };
+    let orphan: Permit = thread::spawn({
+        let limiter = limiter.clone();
+        move || on_another(limiter)
+    })
+    .join()
+    .unwrap();
+    let own = limiter.enter(&TWO, &alice()).await.unwrap();
+    assert!(is_full(&limiter.enter(&TWO, &alice()).await));
+    drop(orphan);
+    thread::spawn(move || drop(own)).join().unwrap();
+    assert_eq!(limiter.in_flight(&TWO, &alice()).await.unwrap(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiters_are_served_in_turn_when_places_are_left() {
+    for limiter in [RateLimiter::memory(), Shared::new().limiter()] {
+        let rule = Rule::in_flight("queued", 1).with_wait(Duration::from_secs(60));
+        let first = limiter.enter(&rule, &alice()).await.unwrap();
+        let served = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let mut tasks = tokio::task::JoinSet::new();
+        for number in 0..30 {
+            let (limiter, rule, served) = (limiter.clone(), rule.clone(), Arc::clone(&served));
+            tasks.spawn(async move {
+                let permit = limiter.enter(&rule, &alice()).await.unwrap();
+                served.lock().unwrap().push(number);
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                drop(permit);
+            });
+            // Each is in the queue before the next comes.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let start = Instant::now();
+        drop(first);
+        tasks.join_all().await;
+        assert_eq!(*served.lock().unwrap(), (0..30).collect::<Vec<_>>());
+        // A place that is handed over is not polled for.
+        assert!(start.elapsed() < Duration::from_millis(30 * 10 + 4 * 250), "{:?}", start.elapsed());
+        assert_eq!(limiter.in_flight(&rule, &alice()).await.unwrap(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_eight_of_this_process_another_gets_the_place() {
+    let store = Shared::new();
+    let (here, elsewhere) = (store.limiter(), store.limiter());
+    let rule = Rule::in_flight("fair", 1).with_wait(Duration::from_secs(600));
+    let first = here.enter(&rule, &alice()).await.unwrap();
+    let begun = Arc::new(AtomicU64::new(0));
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..200 {
+        let (limiter, rule, begun) = (here.clone(), rule.clone(), Arc::clone(&begun));
+        tasks.spawn(async move {
+            let permit = limiter.enter(&rule, &alice()).await.unwrap();
+            begun.fetch_add(1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            drop(permit);
+        });
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    drop(first);
+    let start = Instant::now();
+    let permit = elsewhere.enter(&rule, &alice()).await.unwrap();
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(begun.load(Ordering::SeqCst) < 30, "the queue of one process has not kept it to itself");
+    drop(permit);
+    tasks.join_all().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_elsewhere_asks_again_within_a_quarter_of_a_second() {
+    let store = Shared::new();
+    let (here, elsewhere) = (store.limiter(), store.limiter());
+    let rule = Rule::in_flight("polled", 1).with_wait(Duration::from_secs(10));
+    let permit = here.enter(&rule, &alice()).await.unwrap();
+    let waiting = tokio::spawn({
+        let rule = rule.clone();
+        async move { elsewhere.enter(&rule, &alice()).await }
+    });
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert!((13..=62).contains(&store.entries()), "it asks every 50 to 250 ms: {}", store.entries());
+    let left = Instant::now();
+    drop(permit);
+    drop(waiting.await.unwrap().unwrap());
+    assert!(left.elapsed() <= Duration::from_millis(251), "{:?}", left.elapsed());
+}
+
+/// A call that enters its own key again waits for itself.
+#[tokio::test(start_paused = true)]
+async fn a_nested_call_ends_by_its_wait_and_says_why() {
+    let limiter = RateLimiter::memory();
+    let rule = Rule::in_flight("nested", 1).with_wait(Duration::from_secs(2));
+    let outer = limiter.enter(&rule, &alice()).await.unwrap();
+    let start = Instant::now();
+    let inner = limiter.enter(&rule, &alice()).await;
+    assert_eq!(start.elapsed().as_secs(), 2);
+    assert!(is_full(&inner), "{inner:?}");
+    drop(outer);
+    assert!(limiter.enter(&rule, &alice()).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiters_that_give_up_at_any_moment_leave_no_place_behind() {
+    for limiter in [RateLimiter::memory(), Shared::new().limiter()] {
+        let rule = Rule::in_flight("abandoned", 2).with_wait(Duration::from_secs(60));
+        for seed in 0..200_u64 {
+            let mut tasks = tokio::task::JoinSet::new();
+            for caller in 0..8 {
+                let (limiter, rule) = (limiter.clone(), rule.clone());
+                tasks.spawn(async move {
+                    let patience = Duration::from_millis((seed * 31 + caller * 17) % 97);
+                    let entered = tokio::time::timeout(patience, limiter.enter(&rule, &alice())).await;
+                    if let Ok(Ok(permit)) = entered {
+                        tokio::time::sleep(Duration::from_millis((seed * 7 + caller * 13) % 23)).await;
+                        drop(permit);
+                    }
+                });
+            }
+            if seed % 3 == 0 {
+                tokio::time::sleep(Duration::from_millis(seed % 41)).await;
+                tasks.abort_all();
+            }
+            while tasks.join_next().await.is_some() {}
+            assert_eq!(limiter.in_flight(&rule, &alice()).await.unwrap(), 0, "round {seed}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn twenty_thousand_calls_are_in_flight_and_leave_nothing() {
+    let limiter = RateLimiter::memory();
+    let rule = Rule::in_flight("many", 20_000);
+    let start = std::time::Instant::now();
+    let mut permits = Vec::new();
+    for _ in 0..20_000 {
+        permits.push(limiter.enter(&rule, &alice()).await.unwrap());
+    }
+    assert!(is_full(&limiter.enter(&rule, &alice()).await));
+    drop(permits);
+    assert_eq!(limiter.in_flight(&rule, &alice()).await.unwrap(), 0);
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn in_an_outage_this_process_goes_on_counting_its_own() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let of = |policy| RateLimiter::builder().store(store.clone()).on_unavailable(policy).build().unwrap();
+    let (local, allow, deny) = (of(OnUnavailable::Local), of(OnUnavailable::Allow), of(OnUnavailable::Deny));
+    let before = local.enter(&TWO, &alice()).await.unwrap();
+    store.fail();
+    let during = local.enter(&TWO, &alice()).await.unwrap();
+    assert_eq!((during.decision().source(), during.decision().remaining()), (Source::Fallback, 0));
+    assert!(is_full(&local.enter(&TWO, &alice()).await), "one from before the outage, one from now");
+    let unchecked: Vec<_> = [allow.enter(&TWO, &alice()).await, allow.enter(&TWO, &alice()).await].into();
+    assert!(unchecked.iter().flatten().all(|permit| permit.decision().source() == Source::Nobody));
+    assert!(matches!(deny.enter(&TWO, &alice()).await, Err(RateLimitError::Unavailable(_))));
+    store.fail_with(StoreErrorKind::Misconfigured);
+    assert!(matches!(deny.enter(&TWO, &alice()).await, Err(RateLimitError::Misconfigured(_))));
+    store.heal();
+    drop((before, during, unchecked));
+    assert_eq!(local.in_flight(&TWO, &alice()).await.unwrap(), 0);
+}
+
+/// A store that is up and late must not let more through than a place each.
+#[tokio::test]
+async fn a_store_that_is_up_and_late_lets_no_more_than_the_limit_in() {
+    let limiter = RateLimiter::builder().store(Flooded).timeout(Duration::from_millis(20));
+    let limiter = limiter.on_unavailable(OnUnavailable::Allow).build().unwrap();
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..500 {
+        let limiter = limiter.clone();
+        tasks.spawn(async move { limiter.enter(&TWO, &alice()).await });
+    }
+    let answers = tasks.join_all().await;
+    assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 2);
+    assert!(answers.iter().filter(|answer| answer.is_err()).all(is_full));
+}
+
+#[tokio::test]
+async fn a_shadow_rule_records_and_lets_in() {
+    let limiter = RateLimiter::memory();
+    let rule = Rule::in_flight("shadow", 1).with_shadow(true).with_wait(Duration::from_secs(60));
+    let first = limiter.enter(&rule, &alice()).await.unwrap();
+    let second = limiter.enter(&rule, &alice()).await.unwrap();
+    assert!(first.decision().is_allowed() && !second.decision().is_allowed());
+    assert_eq!(limiter.in_flight(&rule, &alice()).await.unwrap(), 1, "who has no place takes none");
+    drop(first);
+    drop(second);
+    assert_eq!(limiter.in_flight(&rule, &alice()).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_policy_gives_the_limits_beside_a_place() {
+    let policy = Policy::new(Limit::per_hour(1));
+    let limiter = RateLimiter::builder().store(MemoryStore::new()).policy("plan", policy).build().unwrap();
+    let rule = Rule::in_flight("planned", 1).with_policy("plan");
+    drop(limiter.enter(&rule, &alice()).await.unwrap());
+    assert!(limiter.enter(&rule, &alice()).await.unwrap_err().retry_after().is_some());
+    assert_eq!(limiter.in_flight(&rule, &alice()).await.unwrap(), 0);
+}
+
+/// Sliding windows, and nothing else.
+struct Plain(MemoryStore);
+
+impl Store for Plain {
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.0)
+    }
+
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.0.acquire(request)
+    }
+
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.0.peek(request)
+    }
+
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        self.0.reset(request)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_is_said() {
+    fn words<T: std::fmt::Debug>(answer: Result<T, RateLimitError>) -> String {
+        let error = answer.unwrap_err();
+        assert!(matches!(error, RateLimitError::Misconfigured(_)), "{error:?}");
+        error.to_string()
+    }
+    let plain = RateLimiter::with_store(Plain(MemoryStore::new()));
+    assert!(words(plain.enter(&TWO, &alice()).await).contains("`concurrent`"));
+    assert!(words(plain.in_flight(&TWO, &alice()).await).contains("`concurrent`"));
+    assert!(words(plain.peek(&TWO, &alice()).await).contains("`concurrent`"));
+
+    let limiter = RateLimiter::memory();
+    let limited = Rule::new("limited", Limit::per_hour(1));
+    assert!(words(limiter.enter(&limited, &alice()).await).contains("`acquire`"));
+    assert!(words(limiter.in_flight(&limited, &alice()).await).contains("`limited`"));
+    assert!(words(limiter.acquire(&TWO, &alice()).await).contains("`enter`"));
+    assert!(words(limiter.reserve(&TWO, &alice()).await).contains("`enter`"));
+    assert!(words(limiter.reset(&TWO, &alice()).await).contains("calls in flight"));
+    assert!(words(limiter.block(&TWO, &alice(), Duration::from_secs(1)).await).contains("calls in flight"));
+    assert!(words(limiter.unblock(&TWO, &alice()).await).contains("calls in flight"));
+    let none = limiter.enter(&Rule::in_flight("none", 0), &alice()).await.unwrap_err();
+    assert!(matches!(none, RateLimitError::CostExceedsLimit { limit: 0, .. }), "{none:?}");
+}
+
+#[tokio::test]
+async fn keys_with_calls_in_flight_are_listed() {
+    let limiter = RateLimiter::memory();
+    let permit = limiter.enter(&TWO, &alice()).await.unwrap();
+    let mut keys = limiter.keys(&TWO);
+    let mut all = Vec::new();
+    while let Some(page) = keys.next_page().await.unwrap() {
+        all.extend(page);
+    }
+    assert_eq!(all, [alice()]);
+    drop(permit);
+}
+
+/// A place is left that may have been taken: the answer that says so was dropped.
+#[tokio::test]
+async fn a_store_is_told_of_every_permit_that_may_have_entered() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let limiter = RateLimiter::builder().store(store.clone()).timeout(Duration::from_millis(5)).build().unwrap();
+    store.hang();
+    let during = limiter.enter(&TWO, &alice()).await.unwrap();
+    assert_eq!(during.decision().source(), Source::Fallback);
+    store.heal();
+    drop(during);
+    let place = PlaceRequest::new(b"rl2:cc:two:<alice>", 2, PermitId::next());
+    assert_eq!(store.in_flight(place).await.unwrap(), 0);
+}
