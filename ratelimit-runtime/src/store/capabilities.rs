@@ -21,6 +21,8 @@ pub enum Feature {
     /// Blocks: [`Request::with_block`], [`Store::block`](super::Store::block) and
     /// [`Store::unblock`](super::Store::unblock).
     Block,
+    /// Blocks that grow: [`Request::with_growing_block`]. It takes [`Block`](Self::Block).
+    GrowingBlock,
     /// Being decided in one step with requests on other keys:
     /// [`Store::acquire_all`](super::Store::acquire_all).
     Together,
@@ -30,10 +32,18 @@ pub enum Feature {
 
 impl Feature {
     /// All of them.
-    pub const ALL: &'static [Self] =
-        &[Self::Limits, Self::Refund, Self::Reserve, Self::ActualCost, Self::Block, Self::Together, Self::Keys];
+    pub const ALL: &'static [Self] = &[
+        Self::Limits,
+        Self::Refund,
+        Self::Reserve,
+        Self::ActualCost,
+        Self::Block,
+        Self::GrowingBlock,
+        Self::Together,
+        Self::Keys,
+    ];
 
-    const fn bit(self) -> u8 {
+    const fn bit(self) -> u16 {
         1 << self as u8
     }
 
@@ -45,6 +55,7 @@ impl Feature {
             Self::Reserve => "reservations (`count`)",
             Self::ActualCost => "costs that are known afterwards (`actual_cost`)",
             Self::Block => "blocks (`block`)",
+            Self::GrowingBlock => "blocks that grow (`block` of a range)",
             Self::Together => "deciding several keys in one step",
             Self::Keys => "lists of keys",
         }
@@ -69,10 +80,10 @@ impl Feature {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
     /// Per algorithm: a bit for each feature, and [`KEPT`] for the algorithm itself.
-    by_algorithm: [u8; Algorithm::ALL.len()],
+    by_algorithm: [u16; Algorithm::ALL.len()],
 }
 
-const KEPT: u8 = 1 << 7;
+const KEPT: u16 = 1 << 15;
 
 /// Sliding windows of one limit, and nothing else: what every store does.
 impl Default for Capabilities {
@@ -153,13 +164,14 @@ impl Capabilities {
     }
 
     /// The bits that the request needs and this has not.
-    #[allow(clippy::trivially_copy_pass_by_ref, reason = "one byte of it is looked at")]
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "one entry of it is looked at")]
     #[inline]
-    fn missing(&self, request: &Request<'_>) -> u8 {
+    fn missing(&self, request: &Request<'_>) -> u16 {
         let needed = KEPT
             | if request.limits().len() > 1 { Feature::Limits.bit() } else { 0 }
-            | (request.reserves() as u8 * Feature::Reserve.bit())
-            | if request.block_us() > 0 { Feature::Block.bit() } else { 0 };
+            | (u16::from(request.reserves() as u8) * Feature::Reserve.bit())
+            | if request.block_us() > 0 { Feature::Block.bit() } else { 0 }
+            | if request.block_duration().longest_us() > 0 { Feature::GrowingBlock.bit() } else { 0 };
         needed & !self.by_algorithm[request.algorithm() as usize]
     }
 
@@ -171,10 +183,10 @@ impl Capabilities {
 
 /// A reservation's bits are those of the features that it needs.
 const _: () =
-    assert!(Reserves::Estimate as u8 * Feature::Reserve.bit() == Feature::Reserve.bit() | Feature::ActualCost.bit());
+    assert!(Reserves::Estimate as u16 * Feature::Reserve.bit() == Feature::Reserve.bit() | Feature::ActualCost.bit());
 
 #[cold]
-fn unsupported(algorithm: Algorithm, missing: u8) -> StoreError {
+fn unsupported(algorithm: Algorithm, missing: u16) -> StoreError {
     if missing & KEPT != 0 {
         return StoreError::unsupported(format!("the store does not keep limits by `{algorithm}`"));
     }
@@ -207,6 +219,7 @@ mod tests {
             (one.reserving(), "reservations"),
             (one.reserving_estimate(), "reservations"),
             (one.with_block(Duration::from_secs(1)), "blocks"),
+            (one.with_growing_block(Duration::from_secs(1), Duration::from_secs(9)), "blocks"),
         ];
         for (request, word) in cases {
             let error = default.supports(&request).unwrap_err();
@@ -216,6 +229,9 @@ mod tests {
         assert!(default.require(Algorithm::SlidingWindow, Feature::Refund).is_err());
         let reserves = default.with(Algorithm::SlidingWindow, &[Feature::Reserve]);
         assert!(reserves.supports(&one.reserving()).is_ok());
+        let blocks = default.with(Algorithm::SlidingWindow, &[Feature::Block]);
+        let growing = one.with_growing_block(Duration::from_secs(1), Duration::from_secs(9));
+        assert!(blocks.supports(&growing).unwrap_err().message().contains("`block` of a range"));
         assert!(reserves.supports(&one.reserving_estimate()).unwrap_err().message().contains("`actual_cost`"));
     }
 }
