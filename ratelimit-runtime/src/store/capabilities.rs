@@ -28,6 +28,10 @@ pub enum Feature {
     Together,
     /// A list of the keys of a rule: [`Store::keys`](super::Store::keys).
     Keys,
+    /// Limits of calls in flight, alone or beside limits by this algorithm:
+    /// [`Store::enter`](super::Store::enter), [`Store::leave`](super::Store::leave) and
+    /// [`Store::in_flight`](super::Store::in_flight).
+    Concurrent,
 }
 
 impl Feature {
@@ -41,6 +45,7 @@ impl Feature {
         Self::GrowingBlock,
         Self::Together,
         Self::Keys,
+        Self::Concurrent,
     ];
 
     const fn bit(self) -> u16 {
@@ -58,6 +63,7 @@ impl Feature {
             Self::GrowingBlock => "blocks that grow (`block` of a range)",
             Self::Together => "deciding several keys in one step",
             Self::Keys => "lists of keys",
+            Self::Concurrent => "limits of calls in flight (`concurrent`)",
         }
     }
 }
@@ -169,7 +175,7 @@ impl Capabilities {
     fn missing(&self, request: &Request<'_>) -> u16 {
         let needed = KEPT
             | if request.limits().len() > 1 { Feature::Limits.bit() } else { 0 }
-            | (u16::from(request.reserves() as u8) * Feature::Reserve.bit())
+            | (request.reserves() as u16 * Feature::Reserve.bit())
             | if request.block_us() > 0 { Feature::Block.bit() } else { 0 }
             | if request.block_duration().longest_us() > 0 { Feature::GrowingBlock.bit() } else { 0 };
         needed & !self.by_algorithm[request.algorithm() as usize]
