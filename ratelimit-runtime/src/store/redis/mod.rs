@@ -23,7 +23,10 @@ use self::errors::unsupported;
 use self::route::{GroupRoute, Settings};
 use self::scripts::operation::Operation;
 use self::topology::{Connections, Deployment};
-use super::{Answer, Capabilities, Cursor, DenyCache, Health, Lookup, Page, Request, Store, Verdict, leaves_rest_to};
+use super::{
+    Answer, Capabilities, Cursor, DenyCache, Entry, Health, Lookup, Page, PlaceRequest, Request, Store, Verdict,
+    leaves_rest_to,
+};
 use crate::clock::WallClock;
 use crate::error::StoreError;
 
