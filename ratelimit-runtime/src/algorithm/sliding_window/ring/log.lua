@@ -31,8 +31,9 @@ local VIEW = { format = '<I4d', size = 12 }
 local SUMS = { format = '<ddd', size = 24 }
 local EXTRAS = { format = '<dddI4I4', size = 32 }
 local WIDE_SLOTS, MOVING, WITH_EXTRAS, WITH_SUMS = 1, 2, 4, 8
-local NARROW = { flag = 0, format = '<I7I2I3', size = 12, reserved = 2 ^ 23, largest_lead = 2 ^ 16, before_cost = 9 }
-local WIDE = { flag = WIDE_SLOTS, format = '<I7I7I7', size = 21, reserved = 2 ^ 52, largest_lead = 2 ^ 56, before_cost = 14 }
+-- By `as_cost` a slot is read as two numbers, of which only the cost is one.
+local NARROW = { flag = 0, format = '<I7I2I3', as_cost = 'I9I3', size = 12, reserved = 2 ^ 23, largest_lead = 2 ^ 16, before_cost = 9 }
+local WIDE = { flag = WIDE_SLOTS, format = '<I7I7I7', as_cost = 'I14I7', size = 21, reserved = 2 ^ 52, largest_lead = 2 ^ 56, before_cost = 14 }
 
 local function ring_zeros(limits)
   local zeros = {}
