@@ -140,10 +140,10 @@ impl Queues {
             queue.places.insert(number, turn.clone());
         } else {
             let (now, places) = (Instant::now(), BTreeMap::from([(number, turn.clone())]));
-            self.by_key.insert(
-                key.into(),
-                Queue { places, retry_at: now, lapses_at: now + turn.attempt + LATE, handed: Vec::new(), in_a_row: 0 },
-            );
+            let lapses_at = now + turn.attempt + LATE;
+            let (handed, in_a_row) = (Vec::new(), 0);
+            let queue = Queue { places, retry_at: now, lapses_at, handed, in_a_row, yields_until: now };
+            self.by_key.insert(key.into(), queue);
         }
         number
     }

@@ -66,7 +66,8 @@ pub use self::wire::credentials::RedisCredentials;
 /// `ZADD`, `ZCARD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZREVRANGE`, `ZREM`, `ZREMRANGEBYRANK` and
 /// `ZREMRANGEBYSCORE`, and `BITOP` for long logs to give memory back; `MGET` is used where it is
 /// allowed. Without scripts, it needs what [`RedisMode::Transactions`] says. Lists of keys take
-/// `SCAN`.
+/// `SCAN`. With `ROLE`, or `INFO`, a process all of whose calls are refused notices that its
+/// server has become a replica.
 pub struct RedisStore {
     cache: DenyCache<Backend>,
 }
