@@ -1,5 +1,5 @@
-//! `concurrent`: a call is in flight as long as its body runs, and not a moment longer, however that
-//! ends.
+//! `concurrent`: a call is in flight as long as its body runs, and not a moment longer, however
+//! that ends.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;

@@ -2,8 +2,8 @@
 //! committed, at which cost, and what released.
 //!
 //! This is the one case in which the body does not stay where it is: it becomes an async block, so
-//! that `?` and `return` end there. Nothing but the reservation and permits live while it runs. If it
-//! is dropped, because the call is cancelled or panics, the call counts.
+//! that `?` and `return` end there. Nothing but the reservation and permits live while it runs. If
+//! the reservation is dropped, because the call is cancelled or panics, the call counts.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::quote_spanned;

@@ -20,9 +20,7 @@ pub(in crate::engine) struct StorePermit {
 impl StorePermit {
     /// One that is about to be asked for.
     pub(super) fn new(engine: &Arc<Engine>, place: &Arc<PlaceCheck>) -> Self {
-        let mut permit = Self::unknown_to_store(engine, place);
-        permit.id = Some(PermitId::next());
-        permit
+        Self::with_id(engine, place, PermitId::next())
     }
 
     /// One of this process alone.
@@ -30,7 +28,12 @@ impl StorePermit {
         Self { engine: Arc::clone(engine), place: Arc::clone(place), id: None }
     }
 
-    pub(in crate::engine) fn key(&self) -> &[u8] {
+    /// One that the store knows by this id.
+    pub(in crate::engine) fn with_id(engine: &Arc<Engine>, place: &Arc<PlaceCheck>, id: PermitId) -> Self {
+        Self { engine: Arc::clone(engine), place: Arc::clone(place), id: Some(id) }
+    }
+
+    fn key(&self) -> &[u8] {
         self.place.key()
     }
 
@@ -90,6 +93,8 @@ impl Drop for OpenPermit {
         let engine = Arc::clone(&permit.engine);
         engine.permits.remove(permit.key());
         // Nobody else has places of a memory that only this limiter has.
-        engine.queues.hand_over(permit, !engine.in_memory);
+        if engine.queues.hand_over(permit.key(), permit.id, !engine.in_memory) {
+            permit.has_no_place();
+        }
     }
 }

@@ -11,16 +11,16 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::queue::{QueuePlace, WaitQueues};
-use crate::engine::permits::StorePermit;
+use super::queue::{QueuePlace, TakesPlaces, WaitQueues};
+use crate::store::PermitId;
 
 /// A key that may refuse an attempt, and how long its rule waits for a slot; zero for not at all.
 #[derive(Clone, Copy)]
 pub(super) struct Waiter<'a> {
     /// Which of the checks has the key.
     pub(super) check: usize,
-    /// Whether it is places that are waited for. They may be handed over.
-    pub(super) takes_place: bool,
+    /// Who waits, if it is for places, which may be handed over.
+    pub(super) taker: Option<&'a dyn TakesPlaces>,
     pub(super) queues: &'a WaitQueues,
     pub(super) key: &'a [u8],
     pub(super) wait: Duration,
@@ -32,8 +32,8 @@ pub(super) struct Waiter<'a> {
 pub(super) trait Attempts: Sync {
     type Outcome: Send;
 
-    /// Tries once, with the permit whose place was handed over to this caller.
-    fn attempt(&self, handed: Option<StorePermit>) -> impl Future<Output = Attempt<Self::Outcome>> + Send;
+    /// Tries once. `handed` is a permit whose place was handed over to the waiter with this index.
+    fn attempt(&self, handed: Option<(usize, PermitId)>) -> impl Future<Output = Attempt<Self::Outcome>> + Send;
 }
 
 /// What became of an attempt.
@@ -71,7 +71,7 @@ pub(super) async fn wait<A: Attempts>(waiters: &[Waiter<'_>], attempts: &A) -> W
             // The old place is left first, so that no caller waits for one key while keeping the
             // turn of another.
             drop(place.take());
-            let in_time = match waiter.queues.join(waiter.key, waiter.attempt, waiter.takes_place) {
+            let in_time = match waiter.queues.join(waiter.key, waiter.attempt, waiter.taker) {
                 Some(joined) => place.insert((by, joined)).1.turn(retry_at, start + waiter.wait).await,
                 None => false,
             };
@@ -79,7 +79,7 @@ pub(super) async fn wait<A: Attempts>(waiters: &[Waiter<'_>], attempts: &A) -> W
                 return out_of_time(by, waiter, last);
             }
         }
-        let handed = place.as_ref().and_then(|(_, place)| place.take_handed());
+        let handed = place.as_ref().and_then(|(by, place)| Some((*by, place.take_handed()?)));
         let attempt = attempts.attempt(handed).await;
         let now = Instant::now();
         let wait_of = |by: usize| waiters.get(by).map_or(Duration::ZERO, |waiter| waiter.wait);

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use self::attempts::{Attempt, Attempts, Waited, Waiter, wait};
+use self::queue::TakesPlaces;
 use super::call::OwnedCall;
 use super::group::{Admitted, Refused};
 use super::permits::{self, Permits, StorePermit};
@@ -18,7 +19,7 @@ use crate::decision::{Decision, Source, Status};
 use crate::error::RateLimitError;
 use crate::real_time;
 use crate::rule::Limit;
-use crate::store::{Health, Store as _};
+use crate::store::{Health, PermitId, Store as _};
 
 type Outcome = Result<(Admitted, Permits), Refused>;
 
@@ -39,16 +40,13 @@ pub(super) async fn acquire(group: &[OwnedCall]) -> Outcome {
     let attempt = group.iter().map(OwnedCall::timeout).max().unwrap_or_default().min(Limit::MAX_WINDOW);
     let mut waiters: Vec<Waiter<'_>> = Vec::with_capacity(group.len());
     for (check, call) in group.iter().enumerate() {
-        let waiter = |takes_place, key| Waiter {
-            check,
-            takes_place,
-            queues: &call.engine.queues,
-            key,
-            wait: waits(call),
-            attempt,
-        };
-        waiters.extend(call.is_limited().then(|| waiter(false, call.check().key)));
-        waiters.extend(call.place().map(|place| waiter(true, place.key())));
+        let (queues, wait) = (&call.engine.queues, waits(call));
+        if call.is_limited() {
+            waiters.push(Waiter { check, taker: None, queues, key: call.check().key, wait, attempt });
+        }
+        if let Some(place) = call.place() {
+            waiters.push(Waiter { check, taker: Some(call), queues, key: place.key(), wait, attempt });
+        }
     }
     match wait(&waiters, &Group { calls: group, waiters: &waiters, has_asked: AtomicBool::new(false) }).await {
         Waited::Attempted(outcome) => outcome,
@@ -56,6 +54,14 @@ pub(super) async fn acquire(group: &[OwnedCall]) -> Outcome {
             Some(waiter) => out_of_time(group, waiter, refused, front).await,
             None => permits::acquire(group, Instant::now(), None).await,
         },
+    }
+}
+
+impl TakesPlaces for OwnedCall {
+    fn leave(&self, permit: PermitId) {
+        if let Some(place) = self.place() {
+            self.engine.store.leave(place.request(permit));
+        }
     }
 }
 
@@ -70,7 +76,7 @@ struct Group<'a> {
 impl Group<'_> {
     /// The waiter of a check that refuses, for a slot or for a place.
     fn waiter(&self, check: usize, takes_place: bool) -> usize {
-        let is_it = |waiter: &Waiter<'_>| waiter.check == check && waiter.takes_place == takes_place;
+        let is_it = |waiter: &Waiter<'_>| waiter.check == check && waiter.taker.is_some() == takes_place;
         self.waiters.iter().position(is_it).unwrap_or(self.waiters.len())
     }
 
@@ -90,7 +96,11 @@ impl Group<'_> {
 impl Attempts for Group<'_> {
     type Outcome = Outcome;
 
-    async fn attempt(&self, handed: Option<StorePermit>) -> Attempt<Self::Outcome> {
+    async fn attempt(&self, handed: Option<(usize, PermitId)>) -> Attempt<Self::Outcome> {
+        let handed = handed.and_then(|(by, id)| {
+            let call = self.calls.get(self.waiters.get(by)?.check)?;
+            Some(StorePermit::with_id(&call.engine, call.place()?, id))
+        });
         match permits::acquire(self.calls, Instant::now(), handed).await {
             Err(Refused { by: check, error: RateLimitError::Exceeded(refusal) }) => {
                 let outcome = Err(Refused { by: check, error: RateLimitError::Exceeded(refusal) });
@@ -123,7 +133,7 @@ async fn out_of_time(
         // There are no slots to wait for: the policy answers.
         return permits::acquire(group, Instant::now(), None).await;
     }
-    if let Some(place) = call.place().filter(|_| waiter.takes_place) {
+    if let Some(place) = call.place().filter(|_| waiter.taker.is_some()) {
         return Err(Refused { by, error: RateLimitError::Exceeded(place.refused(Source::Store)) });
     }
     // Not asked again: a slot that comes free now belongs to the first in the queue, and all who

@@ -22,7 +22,7 @@ use tokio::runtime::{Handle, Id};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::engine::permits::StorePermit;
+use crate::store::PermitId;
 
 /// How many callers of one limiter may wait; further ones are refused at once.
 const MAX_WAITERS: usize = 10_000;
@@ -58,11 +58,18 @@ struct Queue {
     retry_at: Instant,
     /// When the turn is the next one's, unless the first has done something by then.
     lapses_at: Instant,
-    /// Permits whose places were handed over, and not taken yet: at most one for each waiter.
-    handed: Vec<StorePermit>,
+    /// Places that were handed over, and not taken yet: at most one for each waiter. Where the
+    /// store knows of them, they have a permit.
+    handed: Vec<Option<PermitId>>,
     in_a_row: u8,
     /// Until when a place is left to other processes.
     yields_until: Instant,
+}
+
+/// Who waits for places, which may be handed over.
+pub(in crate::engine) trait TakesPlaces: Sync {
+    /// Leaves the place of a permit that was handed over, and is not needed.
+    fn leave(&self, permit: PermitId);
 }
 
 /// What a place is told, where that is heard, and how long it may take over an attempt.
@@ -71,8 +78,6 @@ struct Turn {
     comes: Arc<Notify>,
     runtime: Option<Id>,
     attempt: Duration,
-    /// Whether places are handed over to it.
-    takes_place: bool,
 }
 
 impl WaitQueues {
@@ -91,43 +96,46 @@ impl WaitQueues {
 
     /// A place at the end of the queue of a key, for attempts that take at most so long; `None` if
     /// too many callers wait already.
-    pub(super) fn join(&self, key: &[u8], attempt: Duration, takes_place: bool) -> Option<QueuePlace<'_>> {
+    pub(super) fn join<'a>(
+        &'a self,
+        key: &[u8],
+        attempt: Duration,
+        taker: Option<&'a dyn TakesPlaces>,
+    ) -> Option<QueuePlace<'a>> {
         let mut queues = self.lock();
         if self.waiting.load(Ordering::Relaxed) >= MAX_WAITERS {
             return None;
         }
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        let turn = Turn { comes: Arc::new(Notify::new()), runtime: runtime(), attempt, takes_place };
+        let turn = Turn { comes: Arc::new(Notify::new()), runtime: runtime(), attempt };
         let key: Box<[u8]> = key.into();
         let number = queues.join(&key, &turn);
-        Some(QueuePlace { queues: self, key, number, turn })
+        Some(QueuePlace { queues: self, key, number, turn, taker })
     }
 
-    /// Hands the place of a permit over to the first that waits for one of its key. Where none
-    /// does, it is left; so it is after some in a row, if it is `shared` with other processes.
-    pub(in crate::engine) fn hand_over(&self, permit: StorePermit, shared: bool) {
-        // One that joins at this moment asks once more before it waits.
+    /// Hands a place over to the first that waits for one of this key; says whether there is one.
+    /// If not, it is to be left; so it is after some in a row, if the place is `shared` with other
+    /// processes.
+    pub(in crate::engine) fn hand_over(&self, key: &[u8], permit: Option<PermitId>, shared: bool) -> bool {
+        // One that joins at this moment finds the place when it asks again.
         if self.waiting.load(Ordering::Relaxed) == 0 {
-            return;
+            return false;
         }
         let mut queues = self.lock();
-        let Some(queue) = queues.by_key.get_mut(permit.key()) else {
-            drop(queues);
-            return drop(permit);
-        };
+        let Some(queue) = queues.by_key.get_mut(key) else { return false };
         let yields = shared && queue.in_a_row >= MOST_IN_A_ROW;
         if yields {
             (queue.in_a_row, queue.yields_until) = (0, Instant::now() + YIELD);
         }
         if yields || queue.handed.len() >= queue.places.len() {
-            drop(queues);
-            return drop(permit);
+            return false;
         }
         queue.in_a_row = queue.in_a_row.saturating_add(1);
         queue.handed.push(permit);
         if let Some(first) = queue.places.values().next() {
             first.comes.notify_one();
         }
+        true
     }
 }
 
@@ -182,6 +190,8 @@ fn runtime() -> Option<Id> {
 
 /// A place in a queue; the last to leave takes the queue along.
 pub(super) struct QueuePlace<'a> {
+    /// Who waits, where it is places of calls in flight that are waited for.
+    taker: Option<&'a dyn TakesPlaces>,
     queues: &'a WaitQueues,
     key: Box<[u8]>,
     number: u64,
@@ -200,7 +210,7 @@ impl QueuePlace<'_> {
     /// time.
     pub(super) async fn turn(&mut self, retry_at: Instant, until: Instant) -> bool {
         if self.keeps_turn_until(retry_at) {
-            if self.turn.takes_place {
+            if self.taker.is_some() {
                 while let Some(at) = self.asks_at(retry_at, until) {
                     let _ = tokio::time::timeout_at(at, self.turn.comes.notified()).await;
                 }
@@ -231,13 +241,11 @@ impl QueuePlace<'_> {
     }
 
     /// The permit whose place was handed over, if this has the turn.
-    pub(super) fn take_handed(&self) -> Option<StorePermit> {
-        if !self.turn.takes_place {
-            return None;
-        }
+    pub(super) fn take_handed(&self) -> Option<PermitId> {
+        self.taker?;
         let mut queues = self.queues.lock();
         let queue = queues.by_key.get_mut(&self.key).filter(|queue| queue.is_first(self.number))?;
-        queue.handed.pop()
+        queue.handed.pop().flatten()
     }
 
     /// Says that the next attempt is made at this moment, if it is this one's turn.
@@ -282,7 +290,9 @@ impl Drop for QueuePlace<'_> {
             queues.by_key.remove(&self.key);
         }
         drop(queues);
-        drop(excess);
+        if let Some(taker) = self.taker {
+            excess.into_iter().flatten().for_each(|permit| taker.leave(permit));
+        }
     }
 }
 

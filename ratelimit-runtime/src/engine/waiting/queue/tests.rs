@@ -5,7 +5,7 @@ use super::*;
 const ATTEMPT: Duration = Duration::from_millis(100);
 
 fn join(queues: &WaitQueues) -> QueuePlace<'_> {
-    queues.join(b"key", ATTEMPT, false).unwrap()
+    queues.join(b"key", ATTEMPT, None).unwrap()
 }
 
 #[tokio::test(start_paused = true)]
