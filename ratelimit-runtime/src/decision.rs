@@ -24,13 +24,24 @@ pub struct Decision {
     pub(crate) reset_after_us: u64,
     /// What names the charge to its `source`; 0 if nothing was charged.
     pub(crate) ticket: u64,
+    /// Of a refusal that open reservations cause: after how long a call that waits tries again,
+    /// in microseconds, because they may be released; else 0.
+    pub(crate) tries_again_us: u32,
     pub(crate) limit_index: u8,
     pub(crate) source: Source,
     pub(crate) status: Status,
-    /// Whether `limit` is a burst, and not the `max` of the limit.
-    pub(crate) bursts: bool,
-    /// Whether `limit` is one of calls in flight.
-    pub(crate) in_flight: bool,
+    pub(crate) measure: Measure,
+}
+
+/// What the number is that a decision calls its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Measure {
+    /// The `max` of a limit.
+    Max,
+    /// The burst of a bucket.
+    Burst,
+    /// How many calls may be in flight.
+    InFlight,
 }
 
 /// What a decision says to the call.
@@ -89,7 +100,7 @@ impl Decision {
     /// its refusal ends.
     #[must_use]
     pub fn is_in_flight_limit(&self) -> bool {
-        self.in_flight
+        self.measure == Measure::InFlight
     }
 
     /// What the deciding limit admits at most while nothing of it is used: its `max`, or the burst
@@ -124,6 +135,14 @@ impl Decision {
     pub fn retry_after(&self) -> Option<Duration> {
         let ends = !self.is_allowed() && self.retry_after_us != NEVER_US;
         ends.then(|| Duration::from_micros(self.retry_after_us))
+    }
+
+    /// Time from now until a call that waits tries again: sooner than
+    /// [`retry_after`](Self::retry_after) where open reservations may be released.
+    pub(crate) fn tries_again_after(&self) -> Option<Duration> {
+        let retry_after = self.retry_after()?;
+        let tries_again = Duration::from_micros(self.tries_again_us.into());
+        Some(if tries_again.is_zero() { retry_after } else { tries_again.min(retry_after) })
     }
 
     /// A refusal as it reads when so much time has passed.
@@ -187,8 +206,8 @@ impl Decision {
             limit_index: 0,
             source: Source::Nobody,
             status: Status::Allowed,
-            bursts: false,
-            in_flight: false,
+            tries_again_us: 0,
+            measure: Measure::Max,
         }
     }
 }
@@ -206,7 +225,7 @@ impl fmt::Debug for Decision {
             .field("reset_after", &self.reset_after())
             .field("source", &self.source)
             .field("blocked", &self.is_blocked())
-            .field("in_flight_limit", &self.in_flight)
+            .field("in_flight_limit", &self.is_in_flight_limit())
             .finish_non_exhaustive()
     }
 }

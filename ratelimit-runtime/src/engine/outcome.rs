@@ -2,7 +2,7 @@
 //! here and nowhere else.
 
 use super::check::Check;
-use crate::decision::{Decision, Source, Status};
+use crate::decision::{Decision, Measure, Source, Status};
 use crate::error::RateLimitError;
 use crate::observe;
 use crate::rule::Limit;
@@ -125,8 +125,8 @@ impl Check<'_> {
                 (false, false) => Status::Exceeded,
                 (false, true) => Status::Blocked,
             },
-            bursts: limit.is_some_and(|limit| limit.max() != capacity),
-            in_flight: false,
+            tries_again_us: if verdict.blocked { 0 } else { verdict.holds },
+            measure: if limit.is_some_and(|limit| limit.max() != capacity) { Measure::Burst } else { Measure::Max },
         }
     }
 }

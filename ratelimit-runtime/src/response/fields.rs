@@ -7,7 +7,7 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use sfv::{Integer, KeyRef, ListSerializer, StringRef, key_ref, string_ref};
 use smallvec::SmallVec;
 
-use crate::decision::{Decision, Source, whole_seconds};
+use crate::decision::{Decision, Measure, Source, whole_seconds};
 #[cfg(feature = "_layer")]
 use crate::observe::Observation;
 
@@ -39,9 +39,15 @@ impl<'a> Item<'a> {
     /// Only the limit that decided is known, and of a bucket with a burst not its `max`.
     fn of_decision(decision: &'a Decision) -> Self {
         let mut quotas = SmallVec::new();
-        if !decision.bursts {
+        if decision.measure != Measure::Burst {
             let (index, seconds) = (decision.limit_index(), whole_seconds(decision.window()));
-            quotas.push(Quota { index, max: decision.limit(), seconds, burst: None, in_flight: decision.in_flight });
+            quotas.push(Quota {
+                index,
+                max: decision.limit(),
+                seconds,
+                burst: None,
+                in_flight: decision.is_in_flight_limit(),
+            });
         }
         Self { decision, quotas }
     }
@@ -55,7 +61,7 @@ impl<'a> Item<'a> {
         };
         let decision = observation.decision();
         let mut quotas: SmallVec<[Quota; 2]> = observation.limits().iter().enumerate().map(quota).collect();
-        if decision.in_flight {
+        if decision.is_in_flight_limit() {
             quotas.extend(Self::of_decision(decision).quotas);
         }
         Self { decision, quotas }
@@ -177,7 +183,7 @@ pub(crate) fn legacy_fields(decision: &Decision) -> impl Iterator<Item = Field> 
 pub(crate) fn reset(decision: &Decision) -> Option<u64> {
     let reset = if decision.is_allowed() { Some(decision.reset_after()) } else { decision.retry_after() };
     // When a call in flight ends is not known.
-    reset.filter(|_| !decision.in_flight).map(whole_seconds)
+    reset.filter(|_| !decision.is_in_flight_limit()).map(whole_seconds)
 }
 
 /// A structured string holds printable ASCII, and two names must not become one.

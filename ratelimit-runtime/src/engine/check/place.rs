@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::decision::{Decision, NEVER_US, Source, Status};
+use crate::decision::{Decision, Measure, NEVER_US, Source, Status};
 use crate::key::KeyBuf;
 use crate::rule::Name;
 use crate::store::{PermitId, PlaceRequest};
@@ -67,8 +67,8 @@ impl PlaceCheck {
             limit_index: self.index,
             source,
             status,
-            bursts: false,
-            in_flight: true,
+            tries_again_us: 0,
+            measure: Measure::InFlight,
         }
     }
 }
