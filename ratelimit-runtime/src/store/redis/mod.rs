@@ -68,7 +68,8 @@ pub use self::wire::credentials::RedisCredentials;
 /// `ZADD`, `ZCARD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZREVRANGE`, `ZREM`, `ZREMRANGEBYRANK` and
 /// `ZREMRANGEBYSCORE`, and `BITOP` for long logs to give memory back; `MGET` is used where it is
 /// allowed. Without scripts, it needs what [`RedisMode::Transactions`] says. Lists of keys take
-/// `SCAN`.
+/// `SCAN`. With `ROLE`, or `INFO`, a process all of whose calls are refused notices that its
+/// server has become a replica.
 ///
 /// Of calls in flight ([`Store::enter`]), leases are renewed and places left by a task on the
 /// runtime on which they entered; where that ends, or is not driven, by another one that uses the
