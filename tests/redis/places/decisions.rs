@@ -8,7 +8,7 @@ use ratelimit_runtime::store::{Capabilities, Feature, Request, StoreErrorKind};
 use ratelimit_runtime::{Algorithm, Limit, LogLayout, RedisMode, RedisStore, Store};
 use tokio::task::JoinSet;
 
-use super::{LEASE, enter, in_flight, members, now_us, on, place};
+use super::{LEASE, enter, gone, in_flight, members, now_us, on, place};
 use crate::support::redis::{RedisServer, shared};
 use crate::support::{cluster, unique};
 
@@ -33,10 +33,8 @@ async fn a_permit_is_a_member_that_ends_with_its_lease() {
     assert_eq!(members(server, &key).len(), 1);
     store.leave(next);
     store.leave(next);
-    assert!(
-        crate::support::eventually(|| server.number(&["EXISTS", &key]) == 0),
-        "the last one that leaves takes the key along"
-    );
+    gone(server, &key).await;
+    assert_eq!(server.number(&["EXISTS", &key]), 0, "the last one that leaves takes the key along");
 }
 
 #[tokio::test]
@@ -144,7 +142,7 @@ async fn a_place_and_limits_are_taken_together_or_not_at_all() {
         let entry = store.enter(place(&key, 1), &requests).await.unwrap();
         assert!(entry.is_full && entry.verdicts.iter().all(|verdict| verdict.allowed), "{entry:?}");
         assert_eq!(remaining().await, (1, 1, 8));
-        // A place and no limit that admits: the first of the limits is spent by the handed over call.
+        // A place and no limit that admits: the call that it is handed over to spends the first.
         let second = place(&key, 1).replacing(first.permit());
         assert!(store.enter(second, &requests).await.unwrap().is_entered());
         assert_eq!(remaining().await, (1, 0, 7));

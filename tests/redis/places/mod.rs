@@ -1,6 +1,6 @@
 //! Places of calls in flight: what is stored, who leaves when, and what renews leases.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ratelimit_runtime::store::{Entry, PermitId, PlaceRequest, StoreError};
 use ratelimit_runtime::{RedisStore, Store};
@@ -47,4 +47,25 @@ fn now_us(server: &RedisServer) -> f64 {
     let time = server.cli(&["TIME"]);
     let parts: Vec<f64> = time.lines().map(|part| part.parse().unwrap()).collect();
     parts[0] * 1_000_000.0 + parts[1]
+}
+
+/// Waits until a key has no member any more; not so long that leases would have ended.
+async fn gone(server: &RedisServer, key: &str) {
+    let start = Instant::now();
+    while !members(server, key).is_empty() {
+        assert!(start.elapsed() < LEASE / 2, "a permit has not left");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Whether this comes true before a lease has ended, on a thread that drives no runtime.
+fn in_time(mut is_true: impl FnMut() -> bool) -> bool {
+    let start = Instant::now();
+    while start.elapsed() < LEASE / 2 {
+        if is_true() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    false
 }

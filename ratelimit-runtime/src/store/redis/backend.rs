@@ -29,7 +29,7 @@ pub(super) struct Backend {
     pub(super) connections: Connections,
     pub(super) settings: Settings,
     pub(super) clock: Option<Arc<dyn Clock>>,
-    pub(super) permits: OnceLock<Arc<Permits>>,
+    pub(super) permits: OnceLock<Permits>,
 }
 
 impl Backend {
@@ -168,7 +168,7 @@ impl Backend {
     }
 
     /// The permits of this store, which has them if it runs scripts.
-    pub(super) fn permits(&self) -> Result<&Arc<Permits>, StoreError> {
+    pub(super) fn permits(&self) -> Result<&Permits, StoreError> {
         if !self.settings.mode.runs_scripts() {
             return unsupported("without scripts, calls in flight cannot be limited: choose RedisMode::Scripts");
         }

@@ -3,8 +3,8 @@
 //! Between any two calls of these functions, of each permit one of these holds:
 //!
 //! - it is in the `due` of its driver, under the moment that it has itself;
-//! - something is on its way that settles it: the call that enters, one that carries its leaving
-//!   along, or one of the driver's own.
+//! - a call is pending that says what becomes of it: the one that enters, one that carries its
+//!   leaving along, or one of the driver's own.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -13,10 +13,9 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Id;
 use tokio::sync::mpsc;
 
-use super::Permits;
 use crate::store::redis::backoff::random_part;
 use crate::store::redis::connection::pulse::{BEAT, Pulse};
-use crate::store::redis::scripts::place::{self, Member, PlaceOperation, PlaceOutcome};
+use crate::store::redis::scripts::place::{self, PermitMember, PlaceOperation, PlaceOutcome};
 use crate::store::redis::scripts::protocol::Question;
 use crate::store::{OwnedPlaceRequest, PermitId, PlaceRequest};
 
@@ -32,11 +31,13 @@ const MAX_SENDING: usize = 64;
 /// How many permits leave with a call that enters.
 const MAX_CARRIED: usize = 64;
 
-pub(super) struct OpenPermits {
+/// `P` is what drivers are woken with: a reference to all this, so that what is left to them is
+/// sent even if the store is dropped meanwhile.
+pub(super) struct OpenPermits<P> {
     permits: HashMap<PermitId, OpenPermit>,
     /// Permits that leave, by key.
     leaving: HashMap<Box<[u8]>, Vec<PermitId>>,
-    drivers: Vec<Driver>,
+    drivers: Vec<Driver<P>>,
     /// Whether a permit may be left to no driver.
     has_orphans: bool,
     /// Before anything else was due. What leaves is due then: ahead of all that is renewed.
@@ -47,7 +48,7 @@ struct OpenPermit {
     place: OwnedPlaceRequest,
     /// Of the driver that it is left to.
     runtime: Id,
-    on_its_way: Option<OnItsWay>,
+    pending: Option<PendingCall>,
     due: Option<Instant>,
     leaves: bool,
     /// Whether a call that was given up may still enter: then only the driver's own call, which
@@ -57,7 +58,7 @@ struct OpenPermit {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum OnItsWay {
+enum PendingCall {
     Entering,
     /// Another permit's entering carries its leaving along.
     Carried,
@@ -66,12 +67,10 @@ enum OnItsWay {
 }
 
 /// The task that sends what is due, of one runtime.
-struct Driver {
+struct Driver<P> {
     runtime: Id,
     pulse: Arc<Pulse>,
-    /// A message is a reference to all this, so that what is left to the task is sent even if the
-    /// store is dropped meanwhile.
-    wake: mpsc::Sender<Arc<Permits>>,
+    wake: mpsc::Sender<P>,
     due: BTreeSet<(Instant, PermitId)>,
     sending: usize,
     /// Others have taken over what was left to it, until it gets a turn.
@@ -82,7 +81,7 @@ struct Driver {
 
 /// What became of a call that entered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum EnterOutcome {
     /// It was sent at this moment, or later.
     Entered(Instant),
     Refused,
@@ -103,7 +102,7 @@ pub(super) struct Upkeep {
 
 /// What an answer means for a permit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Settled {
+pub(super) enum UpkeepResult {
     Well,
     /// A call of this rule has lost its place.
     Lost(&'static str),
@@ -111,7 +110,7 @@ pub(super) enum Settled {
     NotLeft(&'static str),
 }
 
-impl OpenPermits {
+impl<P: Clone> OpenPermits<P> {
     pub(super) fn new(now: Instant) -> Self {
         let (permits, leaving) = (HashMap::new(), HashMap::new());
         Self { permits, leaving, drivers: Vec::new(), has_orphans: false, first: now }
@@ -119,13 +118,13 @@ impl OpenPermits {
 
     /// Notes that a call is about to enter. Gives the permits of the key that leave with it: those
     /// whose leaving it confirms, and all of them as members.
-    pub(super) fn begin(&mut self, place: &PlaceRequest<'_>, runtime: Id) -> (Vec<PermitId>, Vec<Member>) {
+    pub(super) fn begin(&mut self, place: &PlaceRequest<'_>, runtime: Id) -> (Vec<PermitId>, Vec<PermitMember>) {
         let (mut carried, mut members) = (Vec::new(), Vec::new());
         for id in self.leaving.get(place.key()).into_iter().flatten().take(MAX_CARRIED) {
             let Some(permit) = self.permits.get_mut(id) else { continue };
-            members.push(Member::new(*id, &permit.place.as_request()));
-            if permit.on_its_way.is_none() && !permit.is_unknown {
-                permit.on_its_way = Some(OnItsWay::Carried);
+            members.push(PermitMember::new(*id, &permit.place.as_request()));
+            if permit.pending.is_none() && !permit.is_unknown {
+                permit.pending = Some(PendingCall::Carried);
                 if let Some(due) = permit.due.take()
                     && let Some(driver) = driver_of(&mut self.drivers, permit.runtime)
                 {
@@ -137,7 +136,7 @@ impl OpenPermits {
         let permit = OpenPermit {
             place: place.into_owned(),
             runtime,
-            on_its_way: Some(OnItsWay::Entering),
+            pending: Some(PendingCall::Entering),
             due: None,
             leaves: false,
             is_unknown: false,
@@ -148,25 +147,25 @@ impl OpenPermits {
     }
 
     /// Notes what became of a call that entered, and of the permits that left with it.
-    pub(super) fn end(&mut self, id: PermitId, carried: &[PermitId], ended: Ended) {
+    pub(super) fn end(&mut self, id: PermitId, carried: &[PermitId], ended: EnterOutcome) {
         for id in carried {
             match ended {
-                Ended::Entered(_) | Ended::Refused => self.remove(*id),
-                Ended::NotAsked | Ended::Unknown => self.set_due(*id, self.first),
+                EnterOutcome::Entered(_) | EnterOutcome::Refused => self.remove(*id),
+                EnterOutcome::NotAsked | EnterOutcome::Unknown => self.set_due(*id, self.first),
             }
         }
         let Some(permit) = self.permits.get_mut(&id) else { return };
         let (now, lease) = (Instant::now(), permit.place.as_request().lease());
         match ended {
-            Ended::Refused | Ended::NotAsked => self.remove(id),
-            Ended::Entered(sent_at) => {
+            EnterOutcome::Refused | EnterOutcome::NotAsked => self.remove(id),
+            EnterOutcome::Entered(sent_at) => {
                 permit.leased_until = sent_at + lease;
                 let third = lease / RENEWALS;
                 // Permits that entered together are not renewed together.
                 let due = if permit.leaves { self.first } else { sent_at + third / 2 + random_part(third / 2) };
                 self.set_due(id, due);
             }
-            Ended::Unknown => {
+            EnterOutcome::Unknown => {
                 (permit.is_unknown, permit.leaves, permit.leased_until) = (true, true, now + lease);
                 self.note_leaving(id);
                 self.set_due(id, self.first);
@@ -181,7 +180,7 @@ impl OpenPermits {
         if std::mem::replace(&mut permit.leaves, true) {
             return None;
         }
-        let (rule, is_free) = (permit.place.as_request().rule(), permit.on_its_way.is_none());
+        let (rule, is_free) = (permit.place.as_request().rule(), permit.pending.is_none());
         self.note_leaving(id);
         // What is on its way comes first: the place is left once that has ended.
         if is_free {
@@ -201,12 +200,12 @@ impl OpenPermits {
             driver.due.remove(&(due, id));
             let Some(permit) = self.permits.get_mut(&id) else { continue };
             permit.due = None;
-            let (operation, on_its_way) = if permit.leaves {
-                (PlaceOperation::Leave, OnItsWay::Leaving)
+            let (operation, pending) = if permit.leaves {
+                (PlaceOperation::Leave, PendingCall::Leaving)
             } else {
-                (PlaceOperation::Renew, OnItsWay::Renewing)
+                (PlaceOperation::Renew, PendingCall::Renewing)
             };
-            permit.on_its_way = Some(on_its_way);
+            permit.pending = Some(pending);
             let place = permit.place.as_request();
             let question = place::question(operation, &place, &[]);
             taken.push(Upkeep { permit: id, runtime, operation, key: place.key().into(), question });
@@ -231,10 +230,16 @@ impl OpenPermits {
     }
 
     /// Notes what was answered about a permit, to a question that was sent at this moment.
-    pub(super) fn settle(&mut self, upkeep: &Upkeep, outcome: PlaceOutcome, sent_at: Instant, now: Instant) -> Settled {
+    pub(super) fn note_outcome(
+        &mut self,
+        upkeep: &Upkeep,
+        outcome: PlaceOutcome,
+        sent_at: Instant,
+        now: Instant,
+    ) -> UpkeepResult {
         use PlaceOutcome::{Done, EnteredAgain, Failed, Refused};
         let id = upkeep.permit;
-        let Some(permit) = self.permits.get_mut(&id) else { return Settled::Well };
+        let Some(permit) = self.permits.get_mut(&id) else { return UpkeepResult::Well };
         let place = permit.place.as_request();
         let (rule, lease, leaves) = (place.rule(), place.lease(), permit.leaves);
         let leased_until = permit.leased_until;
@@ -242,7 +247,7 @@ impl OpenPermits {
             (PlaceOperation::Leave, Done | Refused | EnteredAgain) => self.remove(id),
             (PlaceOperation::Leave, Failed) if leased_until < now => {
                 self.remove(id);
-                return Settled::NotLeft(rule);
+                return UpkeepResult::NotLeft(rule);
             }
             (_, Done | EnteredAgain) => {
                 permit.leased_until = sent_at + lease;
@@ -251,17 +256,17 @@ impl OpenPermits {
             (_, Refused) => {
                 self.remove(id);
                 if !leaves {
-                    return Settled::Lost(rule);
+                    return UpkeepResult::Lost(rule);
                 }
             }
             (_, Failed) if leaves && upkeep.operation == PlaceOperation::Renew => self.set_due(id, self.first),
             (_, Failed) => self.set_due(id, now + RETRY),
         }
-        Settled::Well
+        UpkeepResult::Well
     }
 
     /// Adds the driver of a runtime.
-    pub(super) fn add_driver(&mut self, runtime: Id, pulse: Arc<Pulse>, wake: mpsc::Sender<Arc<Permits>>) {
+    pub(super) fn add_driver(&mut self, runtime: Id, pulse: Arc<Pulse>, wake: mpsc::Sender<P>) {
         let (due, sending, is_relieved, connections) = (BTreeSet::new(), 0, false, None);
         self.drivers.push(Driver { runtime, pulse, wake, due, sending, is_relieved, connections });
         self.adopt(runtime);
@@ -295,8 +300,8 @@ impl OpenPermits {
         let driven: Vec<Id> = self.driven().collect();
         let is_orphan = |permit: &OpenPermit| {
             !driven.contains(&permit.runtime)
-                // The call that enters settles these.
-                && !matches!(permit.on_its_way, Some(OnItsWay::Entering | OnItsWay::Carried))
+                // The call that enters says what becomes of these.
+                && !matches!(permit.pending, Some(PendingCall::Entering | PendingCall::Carried))
         };
         let orphans: Vec<PermitId> =
             self.permits.iter().filter(|(_, permit)| is_orphan(permit)).map(|(id, _)| *id).collect();
@@ -322,12 +327,12 @@ impl OpenPermits {
     }
 
     /// Wakes drivers that have something to do at once.
-    pub(super) fn wake(&self, permits: &Arc<Permits>) {
+    pub(super) fn wake(&self, permits: &P) {
         let now = Instant::now();
         for driver in &self.drivers {
             let is_due = driver.due.first().is_some_and(|(due, _)| *due <= now);
             if (is_due && driver.sending < MAX_SENDING || self.has_orphans)
-                && driver.wake.try_send(Arc::clone(permits)).is_ok()
+                && driver.wake.try_send(permits.clone()).is_ok()
             {
                 driver.pulse.due_in(Some(BEAT));
             }
@@ -343,7 +348,8 @@ impl OpenPermits {
         self.permits.is_empty()
     }
 
-    /// Leaves a permit to the driver of this runtime, if there is one, else to its own, else to any.
+    /// Leaves a permit to the driver of this runtime, if there is one, else to its own, else to
+    /// any.
     fn move_to(&mut self, id: PermitId, runtime: Option<Id>) {
         let Some(permit) = self.permits.get(&id) else { return };
         // Behind the call that may still enter, only its own runtime's connection leaves for sure.
@@ -365,7 +371,7 @@ impl OpenPermits {
     /// Lets a permit be due at this moment. Nothing of it is on its way any more.
     fn set_due(&mut self, id: PermitId, at: Instant) {
         let Some(permit) = self.permits.get_mut(&id) else { return };
-        permit.on_its_way = None;
+        permit.pending = None;
         let Some(driver) = driver_of(&mut self.drivers, permit.runtime) else {
             (permit.due, self.has_orphans) = (None, true);
             return;
@@ -403,6 +409,6 @@ impl OpenPermits {
     }
 }
 
-fn driver_of(drivers: &mut [Driver], runtime: Id) -> Option<&mut Driver> {
+fn driver_of<P>(drivers: &mut [Driver<P>], runtime: Id) -> Option<&mut Driver<P>> {
     drivers.iter_mut().find(|driver| driver.runtime == runtime)
 }

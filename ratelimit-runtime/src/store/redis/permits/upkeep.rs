@@ -9,7 +9,7 @@ use tokio::runtime::{Handle, Id};
 use tokio::sync::mpsc;
 
 use super::open_permits::Upkeep;
-use super::{Permits, Sending};
+use super::sending::{PermitState, Sending};
 use crate::error::StoreError;
 use crate::real_time;
 use crate::store::redis::connection::nodes;
@@ -19,6 +19,9 @@ use crate::store::redis::wire::slot::Slot;
 /// How often, while permits are open, it looks for connections that were made anew and for what
 /// other runtimes do not drive.
 const TICK: Duration = Duration::from_millis(250);
+
+/// Leases that are to be renewed within this time share calls.
+const GATHER: Duration = Duration::from_millis(50);
 
 /// The runtime of the caller, if there is one.
 pub(super) fn runtime() -> Option<Id> {
@@ -30,7 +33,7 @@ pub(super) fn runtime() -> Option<Id> {
 /// # Errors
 ///
 /// `Misconfigured` outside of a tokio runtime, or on one that lacks something.
-pub(super) fn current(permits: &Arc<Permits>) -> Result<Id, StoreError> {
+pub(super) fn current(permits: &Arc<PermitState>) -> Result<Id, StoreError> {
     let handle = nodes::runtime()?;
     let runtime = handle.id();
     if permits.lock().has_driver(runtime) {
@@ -52,13 +55,13 @@ pub(super) fn current(permits: &Arc<Permits>) -> Result<Id, StoreError> {
 }
 
 struct UpkeepTask {
-    permits: Weak<Permits>,
+    permits: Weak<PermitState>,
     runtime: Id,
     pulse: Arc<Pulse>,
 }
 
 impl UpkeepTask {
-    async fn run(self, mut wakes: mpsc::Receiver<Arc<Permits>>) {
+    async fn run(self, mut wakes: mpsc::Receiver<Arc<PermitState>>) {
         let mut permits = self.permits.upgrade();
         while let Some(current) = permits.take() {
             let wait = self.turn(&current);
@@ -77,7 +80,7 @@ impl UpkeepTask {
     }
 
     /// Sends what is due. Gives the time until something is, or is to be looked for.
-    fn turn(&self, permits: &Arc<Permits>) -> Option<Duration> {
+    fn turn(&self, permits: &Arc<PermitState>) -> Option<Duration> {
         let now = Instant::now();
         loop {
             let mut open = permits.lock();
@@ -85,7 +88,7 @@ impl UpkeepTask {
             open.note_connections(self.runtime, permits.connections.count(), now);
             let (taken, next) = open.take_due(self.runtime, now);
             if taken.is_empty() {
-                let next = next.map(|next| next.saturating_duration_since(Instant::now()).min(TICK));
+                let next = next.map(|next| next.saturating_duration_since(Instant::now()).clamp(GATHER, TICK));
                 return next.or((!open.is_empty()).then_some(TICK));
             }
             drop(open);

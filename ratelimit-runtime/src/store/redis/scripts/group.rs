@@ -120,8 +120,8 @@ impl Group {
         packed
     }
 
-    /// Writes a call of all these groups, which [can share](Self::can_share_with) it. Questions that
-    /// are the same for several groups in a row are sent once.
+    /// Writes a call of all these groups, which [can share](Self::can_share_with) it. Questions
+    /// that are the same for several groups in a row are sent once.
     pub(crate) fn write(groups: &[&Self], in_full: bool, number: Number, to: &mut Vec<u8>) {
         let Some(first) = groups.first() else { return };
         let lists =

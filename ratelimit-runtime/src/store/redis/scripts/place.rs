@@ -31,9 +31,9 @@ const PLACES: u8 = 15;
 
 /// A permit as the member of a sorted set.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Member(String);
+pub(crate) struct PermitMember(String);
 
-impl Member {
+impl PermitMember {
     pub(crate) fn new(permit: PermitId, place: &PlaceRequest<'_>) -> Self {
         let mut text = String::with_capacity(32);
         let _ = write!(text, "{:016x}.{}.{}", permit.process(), permit.number(), place.lease().as_millis());
@@ -42,16 +42,16 @@ impl Member {
 }
 
 /// A question about a place, which is asked once `leaving` have left the key.
-pub(crate) fn question(operation: PlaceOperation, place: &PlaceRequest<'_>, leaving: &[Member]) -> Question {
+pub(crate) fn question(operation: PlaceOperation, place: &PlaceRequest<'_>, leaving: &[PermitMember]) -> Question {
     let lease = u64::try_from(place.lease().as_micros()).unwrap_or(u64::MAX);
-    let own = (operation != PlaceOperation::Look).then(|| Member::new(place.permit(), place));
+    let own = (operation != PlaceOperation::Look).then(|| PermitMember::new(place.permit(), place));
     let members = own.iter().chain(leaving);
     let count = u16::try_from(members.clone().count()).unwrap_or(u16::MAX);
     let mut question = Question::new();
     question.extend_from_slice(&[operation.number(), PLACES << 4, 1, 0, 1, 0, 0]);
     question.extend_from_slice(doubles([place.max().min(crate::rule::Limit::MAX_COUNT), 0, lease]).as_flattened());
     question.extend_from_slice(&count.to_le_bytes());
-    for Member(member) in members {
+    for PermitMember(member) in members {
         question.push(u8::try_from(member.len()).unwrap_or(u8::MAX));
         question.extend_from_slice(member.as_bytes());
     }

@@ -2,11 +2,11 @@
 --
 -- KEYS    one for each question; one may stand here several times
 -- ARGV    behind the number, lists: how many questions, and of how many groups that follow one
---         another they are asked, in two bytes each; then the questions. Unlike those of groups that
---         are charged together, each is answered by itself
+--         another they are asked, in two bytes each; then the questions. Unlike those of groups
+--         that are charged together, each is answered by itself
 --
--- Reply   for each group a record for each of its questions; or one record alone, with flags of 128,
---         if its only question has failed. One that is alone in its call fails as a whole
+-- Reply   for each group a record for each of its questions; or one record alone, with flags of
+--         128, if its only question has failed. One that is alone in its call fails as a whole
 local replies, at, before = {}, 2, 0
 while at <= #ARGV do
   local n, groups = parse('<I2I2', ARGV[at])

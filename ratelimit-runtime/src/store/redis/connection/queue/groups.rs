@@ -1,9 +1,9 @@
 //! [`Groups`]: which groups of questions share a call. Each is decided as a whole, all or none.
 //!
-//! Those of a script are sent in the order in which they came, and decided so, but that a group that
-//! is put off may be overtaken by one that was on its way, and that leaving a place and renewing
-//! leases go ahead. Between a group and other questions on its keys no order is kept: a caller who
-//! wants one waits for the first answer.
+//! Those of a script are sent in the order in which they came, and decided so, but that a group
+//! that is put off may be overtaken by one that was on its way, and that leaving a place and
+//! renewing leases go ahead. Between a group and other questions on its keys no order is kept: a
+//! caller who wants one waits for the first answer.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -93,10 +93,9 @@ impl Groups {
         self.lanes.iter().filter(|lane| lane.cache != ScriptCache::Loading).map(Lane::len).sum()
     }
 
-    /// Writes the next call to `outgoing`, of about half of all groups that there are of a script: as
-    /// with the sections of a batch, one half is decided while the callers of the
-    /// other run. Callers whose timeout is before `in_time` are told that it is too
-    /// late.
+    /// Writes the next call to `outgoing`, of about half of all groups that there are of a script:
+    /// as with the sections of a batch, one half is decided while the callers of the other run.
+    /// Callers whose timeout is before `in_time` are told that it is too late.
     pub(super) fn next(
         &mut self,
         outgoing: &mut Vec<u8>,
