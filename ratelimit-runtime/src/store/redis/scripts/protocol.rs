@@ -5,7 +5,6 @@ use smallvec::SmallVec;
 
 use super::layout::LogLayout;
 use super::operation::Operation;
-use crate::algorithm::RESERVED_WAIT;
 use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::rule::Limit;
@@ -48,8 +47,8 @@ pub(crate) fn question(operation: Operation, request: &Request<'_>, log: Option<
     let limits = u8::try_from(request.limits().len()).unwrap_or(u8::MAX);
     let mut question = Question::new();
     question.extend_from_slice(&[operation_number(operation), row.number << 4 | layout, 1, 0, 1, 0, limits]);
-    // The longest block is the block itself: none grows.
-    question.extend_from_slice(doubles([request.cost(), block, block]).as_flattened());
+    let longest = request.block_duration().longest_us();
+    question.extend_from_slice(doubles([request.cost(), block, longest]).as_flattened());
     for limit in request.limits() {
         // A limit of 0 is never asked whether it admits, only reset and the like; the scripts
         // divide by `max`.
@@ -119,10 +118,10 @@ pub(crate) fn record(reply: &[u8]) -> Option<(Record, &[u8])> {
     let verdict = match (verdict.allowed, flags & 2 == 2) {
         (true, _) => verdict.with_ticket(whole(ticket)?),
         (false, true) => verdict.by_block_for(below_zero(ticket)?),
-        (false, false) if below_zero(ticket)? > 0 && verdict.retry_after_us == RESERVED_WAIT => {
-            verdict.by_reservations()
-        }
-        (false, false) => verdict,
+        (false, false) => match below_zero(ticket)? {
+            0 => verdict,
+            released => verdict.behind_reservations(released - 1),
+        },
     };
     Some((Record { verdict, calls: u16::from_le_bytes([*low, *high]) }, rest))
 }
