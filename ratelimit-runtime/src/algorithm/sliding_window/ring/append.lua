@@ -211,10 +211,7 @@ local function ring_append(log, at, cost, reserved, most, longest, gone)
   end
   log.ticket = ticket
   -- The expiry is written rarely, from the second time on; exactly where the clock was set back.
-  local counts, blocked = at > now and longest or ticket + longest - now, 0
-  if log.strikes > 0 then
-    blocked = log.blocked_until + log.range - now
-  end
+  local counts, blocked = at > now and longest or ticket + longest - now, ring_rest_of_block(log)
   local is_covered = EXPIRE == 'PEXPIREAT' and at <= now and now + math.max(counts, blocked) <= log.ends
   if not is_covered then
     local further = log.exists and EXPIRE == 'PEXPIREAT' and at <= now and longest or 0

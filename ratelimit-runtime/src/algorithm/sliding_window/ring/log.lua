@@ -49,12 +49,18 @@ local function ring_new(key, limits, widest)
     key = key, limits = limits, widest = widest, start = HEAD.size + (limits - 1) * VIEW.size, exists = false,
     slot = NARROW, cap = 0, refunds = 0, ends = 0, head = 0, n = 0, ticket = 0,
     skip = ring_zeros(limits), used = ring_zeros(limits), reserved = ring_zeros(limits),
-    blocked_until = 0, block = 0, strikes = 0,
+    -- `range`: how long strikes are remembered after a block.
+    blocked_until = 0, block = 0, strikes = 0, range = 0,
     -- The first `lower` entries are before a gap of `gap` slots.
     moving = false, lower = 0, gap = 0,
     -- The slots from `from` to before `to` are in `bytes`, after `shift` others.
     bytes = '', shift = 0, from = 0, to = 0,
   }
+end
+
+-- How long a block, and what is remembered of it, goes on.
+local function ring_rest_of_block(log)
+  return log.blocked_until + (log.strikes > 0 and log.range or 0) - now
 end
 
 -- Where the extras are: behind slots and sums.
@@ -102,7 +108,7 @@ local function ring_load(key, limits, widest)
     for i = 1, limits do
       log.reserved[i], at = struct.unpack('<d', extras, at)
     end
-    if log.lower > n or log.gap > cap - n or not (log.block >= 0 and log.blocked_until >= 0) then
+    if log.lower > n or log.gap > cap - n or not (log.block >= 0 and log.blocked_until >= 0 and log.strikes >= 0) then
       return nil
     end
   end
