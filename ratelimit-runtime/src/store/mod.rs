@@ -222,9 +222,9 @@ pub trait Store: Send + Sync + 'static {
     ///   the `max` it brings.
     /// - The permit that is [replaced](PlaceRequest::replaces) leaves in the same step, first, and
     ///   whatever comes of the rest.
-    /// - A place stays taken until it is [left](Self::leave). The store sees to that by itself for
-    ///   as long as this process lives; the places of one that died are free after the
-    ///   [lease](PlaceRequest::lease).
+    /// - A place stays taken until it is [left](Self::leave). The store sees to it by itself that
+    ///   it is, for as long as this process lives, and that the places of a process that died are
+    ///   free after the [lease](PlaceRequest::lease).
     /// - An answer that is an error, or is dropped, may have taken the place: the limiter then
     ///   leaves it by its permit, as any other.
     fn enter<'a>(&'a self, place: PlaceRequest<'a>, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {

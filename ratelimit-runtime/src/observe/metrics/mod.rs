@@ -25,6 +25,8 @@ use smallvec::SmallVec;
 
 #[cfg(feature = "redis")]
 pub(super) use self::connections::{connected, lost, moved, outage};
+#[cfg(feature = "redis")]
+pub(super) use self::decisions::permit_lost;
 pub(super) use self::decisions::{cost_dropped, decision, failure};
 pub(super) use self::in_flight::in_flight;
 use crate::error::StoreError;
@@ -32,6 +34,8 @@ use crate::error::StoreError;
 const DECISIONS: &str = "ratelimit_decisions_total";
 const COST_DROPPED: &str = "ratelimit_cost_dropped_total";
 const IN_FLIGHT: &str = "ratelimit_in_flight";
+#[cfg(feature = "redis")]
+const PERMITS_LOST: &str = "ratelimit_permits_lost_total";
 const STORE: &str = "ratelimit_store_seconds";
 #[cfg(feature = "redis")]
 const COMMANDS: &str = "ratelimit_command_decisions";
@@ -65,6 +69,7 @@ pub(crate) fn describe() {
         histogram(STORE, Unit::Seconds, "How long checks waited for the store, by its server.");
         #[cfg(feature = "redis")]
         {
+            counter(PERMITS_LOST, "Calls in flight that have lost their places and went on, by rule.");
             histogram(COMMANDS, Unit::Count, "How many decisions one command to Redis carried.");
             recorder.describe_gauge(
                 CONNECTIONS.into(),

@@ -48,11 +48,11 @@ impl Places {
         if !entry.is_entered() {
             return Entry { in_flight: taken, ..entry };
         }
-        let is_below_capacity = self.calls.len() < self.capacity;
+        let has_capacity = self.calls.len() < self.capacity;
         let counted = if let Some(calls) = self.calls.get_mut(place.key()) {
             *calls += 1;
             Counted::Key
-        } else if is_below_capacity {
+        } else if has_capacity {
             self.calls.insert(place.key().into(), 1);
             Counted::Key
         } else {
