@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use crate::engine::{self, Decided, Engine, OwnedCall};
-pub use crate::engine::{CheckBuilder, Completion, Permits, Reservations};
+pub use crate::engine::{CallPermits, CheckBuilder, Completion, Reservations};
 pub use crate::key::KeyBuilder;
 use crate::limiter::find;
 pub use crate::rule::{Algorithm, Limit, OnUnavailable, Rule};
@@ -166,13 +166,13 @@ pub fn run_reserved<const N: usize>(checks: [Option<CheckBuilder>; N]) -> Guard<
 pub type Entering = (CheckBuilder, Option<u64>);
 
 /// The guard of a function whose calls in flight are limited. The permits live as long as the body.
-pub fn enter<const N: usize>(checks: [Option<Entering>; N]) -> Guard<Permits> {
+pub fn enter<const N: usize>(checks: [Option<Entering>; N]) -> Guard<CallPermits> {
     let group: Vec<OwnedCall> = checks.into_iter().flatten().map(|(check, max)| check.into_placed_call(max)).collect();
     Guard::waiting(async move { engine::acquire_all(&group).await.map(|(_, permits)| permits) })
 }
 
 /// The same, where the outcome counts, or says what the call costs.
-pub fn enter_reserved<const N: usize>(checks: [Option<Entering>; N]) -> Guard<(Reservations<N>, Permits)> {
+pub fn enter_reserved<const N: usize>(checks: [Option<Entering>; N]) -> Guard<(Reservations<N>, CallPermits)> {
     let calls = checks.map(|check| check.map(|(check, max)| check.into_placed_call(max)));
     Guard::waiting(engine::reserve(calls))
 }

@@ -15,7 +15,7 @@ use tokio::task::coop;
 use super::call::OwnedCall;
 use super::check::Check;
 use super::outcome::{Admission, Decided};
-use super::permits::Permits;
+use super::permits::CallPermits;
 use super::reservations::Reservations;
 use super::shared::Engine;
 use super::time_limit::TimeLimit;
@@ -113,7 +113,7 @@ pub(crate) async fn finish(
 
 /// Decides several checks together, and waits for slots and places for as long as the rules that
 /// refuse allow. With the decisions come the permits of those that take places.
-pub(crate) async fn acquire_all(group: &[OwnedCall]) -> Result<(Vec<Decision>, Permits), RateLimitError> {
+pub(crate) async fn acquire_all(group: &[OwnedCall]) -> Result<(Vec<Decision>, CallPermits), RateLimitError> {
     let outcome = match waiting::acquire(group).await {
         Ok((decided, permits)) => {
             let decided = group.iter().zip(decided);
@@ -131,7 +131,7 @@ pub(crate) async fn acquire_all(group: &[OwnedCall]) -> Result<(Vec<Decision>, P
 /// Decides several checks together, and keeps what they have reserved, each in its place.
 pub(crate) async fn reserve<const N: usize>(
     calls: [Option<OwnedCall>; N],
-) -> Result<(Reservations<N>, Permits), RateLimitError> {
+) -> Result<(Reservations<N>, CallPermits), RateLimitError> {
     let since = Instant::now();
     let places = calls.each_ref().map(Option::is_some);
     let group: Vec<OwnedCall> = calls.into_iter().flatten().collect();

@@ -32,7 +32,7 @@ pub use self::check::CheckBuilder;
 pub(crate) use self::check::{place_by_hand, plain_check_by_hand, with_check_by_hand};
 pub(crate) use self::decide::{acquire_all, decide, decide_now, finish, poll_cooperative, reserve};
 pub(crate) use self::outcome::Decided;
-pub use self::permits::Permits;
+pub use self::permits::CallPermits;
 pub(crate) use self::permits::{in_flight, no_in_flight_limit, peek};
 pub(crate) use self::reservations::refund;
 pub use self::reservations::{Completion, Reservations};

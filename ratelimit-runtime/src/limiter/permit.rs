@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::decision::Decision;
-use crate::engine::{self, OwnedCall, Permits};
+use crate::engine::{self, CallPermits, OwnedCall};
 use crate::error::RateLimitError;
 
 /// The place of a call in flight; made by [`RateLimiter::enter`](crate::RateLimiter::enter).
@@ -15,7 +15,7 @@ use crate::error::RateLimitError;
 #[must_use = "dropping it ends the call"]
 pub struct Permit {
     decision: Decision,
-    _permits: Permits,
+    _permits: CallPermits,
 }
 
 impl Permit {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::permit::{OpenPermit, StorePermit};
-use super::{PermitCounts, Permits};
+use super::{CallPermits, PermitCounts};
 use crate::decision::{Decision, Source};
 use crate::engine::call::OwnedCall;
 use crate::engine::check::PlaceCheck;
@@ -26,9 +26,9 @@ pub(in crate::engine) async fn acquire(
     group: &[OwnedCall],
     start: Instant,
     handed: Option<StorePermit>,
-) -> Result<(Admitted, Permits), Refused> {
+) -> Result<(Admitted, CallPermits), Refused> {
     if group.iter().all(|call| call.place().is_none()) {
-        return Ok((group::acquire(group, start).await?, Permits::default()));
+        return Ok((group::acquire(group, start).await?, CallPermits::default()));
     }
     let mut entering = Entering { start, handed, decisions: vec![None; group.len()], permits: Vec::new() };
     let (shadows, others): (Vec<Member<'_>>, Vec<_>) =
@@ -42,7 +42,7 @@ pub(in crate::engine) async fn acquire(
     }
     let nothing = || Err(RateLimitError::misconfigured("nothing was asked"));
     let decisions = entering.decisions.into_iter().map(|decision| decision.unwrap_or_else(nothing));
-    Ok((decisions.collect(), Permits::new(entering.permits)))
+    Ok((decisions.collect(), CallPermits::new(entering.permits)))
 }
 
 /// What has been decided so far. Dropping it leaves all places.

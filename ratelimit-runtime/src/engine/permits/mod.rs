@@ -19,16 +19,16 @@ pub(super) use self::permit::StorePermit;
 /// The permits of one call, which leave their places when they are dropped.
 #[derive(Debug, Default)]
 #[must_use = "dropping them ends the call"]
-pub struct Permits {
+pub struct CallPermits {
     _open: Box<[OpenPermit]>,
 }
 
-impl Permits {
+impl CallPermits {
     fn new(permits: Vec<OpenPermit>) -> Self {
         Self { _open: permits.into_boxed_slice() }
     }
 }
 
 /// A panic leaves them to be dropped, and what they share with others is behind locks.
-impl UnwindSafe for Permits {}
-impl RefUnwindSafe for Permits {}
+impl UnwindSafe for CallPermits {}
+impl RefUnwindSafe for CallPermits {}

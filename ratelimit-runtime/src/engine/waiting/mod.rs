@@ -14,14 +14,14 @@ use self::attempts::{Attempt, Attempts, Waited, Waiter, wait};
 use self::queue::TakesPlaces;
 use super::call::OwnedCall;
 use super::group::{Admitted, Refused};
-use super::permits::{self, Permits, StorePermit};
+use super::permits::{self, CallPermits, StorePermit};
 use crate::decision::{Decision, Source, Status};
 use crate::error::RateLimitError;
 use crate::real_time;
 use crate::rule::Limit;
 use crate::store::{Health, PermitId, Store as _};
 
-type Outcome = Result<(Admitted, Permits), Refused>;
+type Outcome = Result<(Admitted, CallPermits), Refused>;
 
 /// Between two looks whether another process has left a place.
 const PAUSES_MS: RangeInclusive<u64> = 50..=250;
