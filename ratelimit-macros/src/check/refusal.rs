@@ -24,7 +24,10 @@ pub(crate) enum Refusal {
 
 /// The one refusal of a stack whose function gives `output`.
 pub(crate) fn read(attributes: Vec<Arguments>, output: &Output, diagnostics: &mut Diagnostics) -> Refusal {
-    let refuses = attributes.iter().any(|arguments| !matches!(shadow::read(arguments.shadow.as_ref()), Shadow::On));
+    // What a policy says of `shadow` wins.
+    let refuses = attributes
+        .iter()
+        .any(|arguments| arguments.policy.is_some() || !matches!(shadow::read(arguments.shadow.as_ref()), Shadow::On));
     let mut on_refused: Option<Argument> = None;
     for given in attributes.into_iter().filter_map(|arguments| arguments.on_refused) {
         if as_literal(&given.value).is_some() {

@@ -53,6 +53,7 @@ fn setting(setting: &Setting) -> TokenStream {
         SettingValue::Micros(micros) => duration(*micros),
         SettingValue::Variant(of, name) => Runtime::variant(of, name),
         SettingValue::Text(text) => quote_spanned!(mixed=> #text),
+        SettingValue::None => TokenStream::new(),
     };
     quote_spanned!(mixed=> .#method(#value))
 }
