@@ -186,6 +186,9 @@ async fn what_happens_is_logged_as_it_is_documented() {
     let on_redis = limiter(&server);
     on_redis.ready().await.unwrap();
     until("it warns of eviction", || log.has("evicts")).await;
+    server.cli(&["ACL", "SETUSER", "default", "-role", "-info"]);
+    let _ = on_redis.acquire(&plain, &key).await;
+    until("it is not told the role", || log.has("role_unknown")).await;
     server.stop();
     until("it is down", || log.has("outage")).await;
     server.restart();

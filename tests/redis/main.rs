@@ -19,6 +19,7 @@ mod redis_cell;
 mod replies;
 mod ring;
 mod ring_growth;
+mod role;
 mod scriptfree;
 mod sentinel;
 mod sentinel_views;

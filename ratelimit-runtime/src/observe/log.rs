@@ -164,7 +164,7 @@ pub(super) fn policies_refused(file: &Path, error: &RateLimitError) {
 }
 
 #[cfg(feature = "redis")]
-pub(crate) use self::of_redis::{connected, evicts, login_expires, lost, no_slots, outage, recovered};
+pub(crate) use self::of_redis::{connected, evicts, login_expires, lost, no_slots, outage, recovered, role_unknown};
 
 /// About Redis and the connections to it.
 #[cfg(feature = "redis")]
@@ -202,6 +202,14 @@ mod of_redis {
         tracing::warn!(
             name: "login_expires", target: CONNECTION, %server, %error,
             "the login on Redis could not be renewed; trying again"
+        );
+    }
+
+    pub(crate) fn role_unknown(server: &dyn Display) {
+        tracing::info!(
+            name: "role_unknown", target: SETUP, %server,
+            "Redis does not say whether it is a master: a process all of whose calls are refused notices a fail-over late. \
+             Let the user run `ROLE` or `INFO`"
         );
     }
 

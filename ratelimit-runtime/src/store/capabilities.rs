@@ -26,14 +26,26 @@ pub enum Feature {
     Together,
     /// A list of the keys of a rule: [`Store::keys`](super::Store::keys).
     Keys,
+    /// Limits of calls in flight, alone or beside limits by this algorithm:
+    /// [`Store::enter`](super::Store::enter), [`Store::leave`](super::Store::leave) and
+    /// [`Store::in_flight`](super::Store::in_flight).
+    Concurrent,
 }
 
 impl Feature {
     /// All of them.
-    pub const ALL: &'static [Self] =
-        &[Self::Limits, Self::Refund, Self::Reserve, Self::ActualCost, Self::Block, Self::Together, Self::Keys];
+    pub const ALL: &'static [Self] = &[
+        Self::Limits,
+        Self::Refund,
+        Self::Reserve,
+        Self::ActualCost,
+        Self::Block,
+        Self::Together,
+        Self::Keys,
+        Self::Concurrent,
+    ];
 
-    const fn bit(self) -> u8 {
+    const fn bit(self) -> u16 {
         1 << self as u8
     }
 
@@ -47,6 +59,7 @@ impl Feature {
             Self::Block => "blocks (`block`)",
             Self::Together => "deciding several keys in one step",
             Self::Keys => "lists of keys",
+            Self::Concurrent => "limits of calls in flight (`concurrent`)",
         }
     }
 }
@@ -69,10 +82,10 @@ impl Feature {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
     /// Per algorithm: a bit for each feature, and [`KEPT`] for the algorithm itself.
-    by_algorithm: [u8; Algorithm::ALL.len()],
+    by_algorithm: [u16; Algorithm::ALL.len()],
 }
 
-const KEPT: u8 = 1 << 7;
+const KEPT: u16 = 1 << 15;
 
 /// Sliding windows of one limit, and nothing else: what every store does.
 impl Default for Capabilities {
@@ -153,12 +166,12 @@ impl Capabilities {
     }
 
     /// The bits that the request needs and this has not.
-    #[allow(clippy::trivially_copy_pass_by_ref, reason = "one byte of it is looked at")]
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "two bytes of it is looked at")]
     #[inline]
-    fn missing(&self, request: &Request<'_>) -> u8 {
+    fn missing(&self, request: &Request<'_>) -> u16 {
         let needed = KEPT
             | if request.limits().len() > 1 { Feature::Limits.bit() } else { 0 }
-            | (request.reserves() as u8 * Feature::Reserve.bit())
+            | (request.reserves() as u16 * Feature::Reserve.bit())
             | if request.block_us() > 0 { Feature::Block.bit() } else { 0 };
         needed & !self.by_algorithm[request.algorithm() as usize]
     }
@@ -171,10 +184,10 @@ impl Capabilities {
 
 /// A reservation's bits are those of the features that it needs.
 const _: () =
-    assert!(Reserves::Estimate as u8 * Feature::Reserve.bit() == Feature::Reserve.bit() | Feature::ActualCost.bit());
+    assert!(Reserves::Estimate as u16 * Feature::Reserve.bit() == Feature::Reserve.bit() | Feature::ActualCost.bit());
 
 #[cold]
-fn unsupported(algorithm: Algorithm, missing: u8) -> StoreError {
+fn unsupported(algorithm: Algorithm, missing: u16) -> StoreError {
     if missing & KEPT != 0 {
         return StoreError::unsupported(format!("the store does not keep limits by `{algorithm}`"));
     }

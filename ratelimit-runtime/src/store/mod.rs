@@ -12,6 +12,7 @@ mod layer;
 mod lookup;
 pub(crate) mod memory;
 mod page;
+mod place;
 #[cfg(feature = "redis")]
 mod queued;
 #[cfg(feature = "redis")]
@@ -25,6 +26,7 @@ pub use self::health::Health;
 pub use self::layer::DenyCache;
 pub use self::lookup::Lookup;
 pub use self::page::{Cursor, Page};
+pub use self::place::{Entry, OwnedPlaceRequest, PermitId, PlaceRequest};
 pub(crate) use self::request::Reserves;
 pub use self::request::{OwnedRequest, Request};
 pub use self::verdict::Verdict;
@@ -60,9 +62,10 @@ pub use crate::error::{StoreError, StoreErrorKind};
 /// A layer is a store around a store: it returns that from [`inner`](Self::inner), implements
 /// [`acquire`](Self::acquire), [`peek`](Self::peek) and [`reset`](Self::reset), and overrides what
 /// else it is about. All other methods are those of the inner store, but for those that would
-/// decide without the layer's `acquire`: [`acquire_now`](Self::acquire_now) and
-/// [`acquire_all`](Self::acquire_all), with [`decides_together`](Self::decides_together). Unless a
-/// layer overrides them, every decision goes through its `acquire`.
+/// decide without the layer's `acquire`: [`acquire_now`](Self::acquire_now),
+/// [`acquire_all`](Self::acquire_all), with [`decides_together`](Self::decides_together), and
+/// [`enter`](Self::enter) with requests, with [`enters_together`](Self::enters_together). Unless a
+/// layer overrides them, every decision on limits goes through its `acquire`.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -208,6 +211,50 @@ pub trait Store: Send + Sync + 'static {
         match self.inner() {
             Some(inner) => inner.unblock(request),
             None => unsupported("this store has no blocks"),
+        }
+    }
+
+    /// Takes a place for a call in flight, if fewer than [`max`](PlaceRequest::max) are taken, and
+    /// charges the requests: all of it in one step, or nothing. With requests it is asked only where
+    /// [`enters_together`](Self::enters_together) says so; there may be none.
+    ///
+    /// - Places are counted over all processes that share the store. Each call is measured against
+    ///   the `max` it brings.
+    /// - The permit that is [replaced](PlaceRequest::replaces) leaves in the same step, first, and
+    ///   whatever comes of the rest.
+    /// - A place stays taken until it is [left](Self::leave). The store sees to it by itself that it
+    ///   is, for as long as this process lives, and that the places of a process that died are free
+    ///   after the [lease](PlaceRequest::lease).
+    /// - An answer that is an error, or is dropped, may have taken the place: the limiter then
+    ///   leaves it by its permit, as any other.
+    fn enter<'a>(&'a self, place: PlaceRequest<'a>, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
+        match self.inner() {
+            Some(inner) if requests.is_empty() => inner.enter(place, requests),
+            _ => unsupported("this store does not limit calls in flight"),
+        }
+    }
+
+    /// Whether [`enter`](Self::enter) takes this place and charges these requests in one step.
+    /// Where it does not, a limiter takes the place first, and leaves it when a limit refuses.
+    fn enters_together(&self, place: &PlaceRequest<'_>, requests: &[Request<'_>]) -> bool {
+        let _ = (place, requests);
+        false
+    }
+
+    /// Leaves the place of a permit. It returns at once, and may be called on any thread, with a
+    /// runtime or without, also for a permit that never entered or has left: then it does nothing.
+    /// A store that needs time for it does it later, by itself.
+    fn leave(&self, place: PlaceRequest<'_>) {
+        if let Some(inner) = self.inner() {
+            inner.leave(place);
+        }
+    }
+
+    /// How many calls of the key are in flight, over all processes that share the store.
+    fn in_flight<'a>(&'a self, place: PlaceRequest<'a>) -> Answer<'a, u64> {
+        match self.inner() {
+            Some(inner) => inner.in_flight(place),
+            None => unsupported("this store does not limit calls in flight"),
         }
     }
 
@@ -368,6 +415,22 @@ macro_rules! leaves_rest_to {
 
         fn unblock<'a>(&'a $self, request: Request<'a>) -> Answer<'a, bool> {
             $to.unblock(request)
+        }
+
+        fn enter<'a>(&'a $self, place: PlaceRequest<'a>, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
+            $to.enter(place, requests)
+        }
+
+        fn enters_together(&$self, place: &PlaceRequest<'_>, requests: &[Request<'_>]) -> bool {
+            $to.enters_together(place, requests)
+        }
+
+        fn leave(&$self, place: PlaceRequest<'_>) {
+            $to.leave(place);
+        }
+
+        fn in_flight<'a>(&'a $self, place: PlaceRequest<'a>) -> Answer<'a, u64> {
+            $to.in_flight(place)
         }
 
         fn keys<'a>(&'a $self, request: Request<'a>, from: Option<Cursor>) -> Answer<'a, Page> {

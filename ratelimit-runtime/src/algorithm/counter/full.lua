@@ -253,7 +253,11 @@ local function counters(algorithm)
         ends = math.max(ends, algorithm.ends(x[i], y[i], is_bucket and at or z[i], a[i], b[i]))
       end
       expires = now + math.max(ends - at, 0)
-      stored.x, stored.y, stored.z, stored.max = x, y, z, max
+      stored.x, stored.y, stored.z, stored.max = x, y, {}, max
+      for i = 1, n do
+        -- Where nothing is used, the next charge begins a window.
+        stored.z[i] = x[i] + y[i] > 0 and z[i] or 0
+      end
       if is_bucket and not charges then
         stored.x, stored.y = drained_x, drained_y
       end

@@ -34,8 +34,6 @@ fn tokens(backlog: u64, rest: u64, limit: &Limit) -> u64 {
 }
 
 impl Counter for LeakyBucket {
-    const DRAINS: bool = true;
-
     #[inline]
     fn at(self, limit: &Limit, now: u64) -> Self {
         let max = limit.max();

@@ -256,7 +256,6 @@ impl Log {
 
 impl AlgorithmState for Log {
     const KEEPS_TIMES: bool = true;
-    const DRAINS: bool = false;
 
     #[inline]
     fn standing(&mut self, demand: &Demand<'_>, now: u64) -> Standing {
@@ -341,11 +340,10 @@ impl AlgorithmState for Log {
         } else {
             self.remove(position);
         }
-        let dropped = self.charge_beyond(demand, actual - stays, now);
-        Some(Committed { dropped, charged_now: actual > stays + dropped })
+        Some(self.charge_beyond(demand, actual - stays, now))
     }
 
-    fn charge_beyond(&mut self, demand: &Demand<'_>, cost: u64, now: u64) -> u64 {
+    fn charge_beyond(&mut self, demand: &Demand<'_>, cost: u64, now: u64) -> Committed {
         self.advance(demand.limits, now);
         let free = demand.limits.iter().enumerate().map(|(index, limit)| {
             let skip = self.views.get(index).map_or(0, |view| view.skip);
@@ -355,7 +353,7 @@ impl AlgorithmState for Log {
         if charged > 0 {
             self.push(Sums { cost: charged, reserved: 0 }, now);
         }
-        cost - charged
+        Committed { dropped: cost - charged, charged_now: charged > 0 }
     }
 
     fn release(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {

@@ -163,12 +163,7 @@ impl<S: AlgorithmState> Kept<S> {
             copied.own -= request.cost();
         }
         if done && !S::KEEPS_TIMES {
-            // The counters have been brought to this time.
-            if S::DRAINS {
-                self.written(request, at, now);
-            } else {
-                self.newest = at;
-            }
+            self.written(request, at, now);
         }
         done
     }
@@ -200,8 +195,7 @@ impl<S: AlgorithmState> Kept<S> {
                     self.begin_anew();
                 }
                 self.first_ticket = self.first_ticket.min(at);
-                let dropped = self.state.charge_beyond(&demand, actual, at);
-                Committed { dropped, charged_now: actual > dropped }
+                self.state.charge_beyond(&demand, actual, at)
             }
         };
         if let Some(copied) = &mut self.copied {

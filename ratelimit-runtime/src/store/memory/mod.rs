@@ -8,8 +8,12 @@ use std::time::Duration;
 use foldhash::quality::RandomState;
 
 use self::group::Member;
+use self::places::Places;
 use self::shard::Shard;
-use super::{Answer, Capabilities, Cursor, Lookup, Page, Request, Store, StoreError, StoreErrorKind, Verdict};
+use super::{
+    Answer, Capabilities, Cursor, Entry, Lookup, Page, PlaceRequest, Request, Store, StoreError, StoreErrorKind,
+    Verdict,
+};
 use crate::clock::{Clock, TokioClock};
 use crate::rule::Limit;
 
@@ -19,6 +23,7 @@ mod eviction;
 mod group;
 mod kept;
 mod keyed;
+mod places;
 mod shard;
 
 /// Keeps limits in memory: exact, bounded, without a background task.
@@ -34,6 +39,8 @@ mod shard;
 /// has keys in the store, or more. A block is never lifted.
 pub struct MemoryStore {
     shards: Box<[Mutex<Shard>]>,
+    /// Calls in flight, by shards of their own.
+    places: Box<[Mutex<Places>]>,
     hasher: RandomState,
     clock: Box<dyn Clock>,
 }
@@ -61,6 +68,7 @@ impl MemoryStore {
         let shard = || Mutex::new(Shard::new(capacity));
         Self {
             shards: (0..shards).map(|_| shard()).collect(),
+            places: (0..shards).map(|_| Mutex::new(Places::new(capacity))).collect(),
             hasher: RandomState::default(),
             clock: Box::new(TokioClock::new()),
         }
@@ -122,6 +130,39 @@ impl MemoryStore {
         shard.acquire(request, hash, now)
     }
 
+    /// Decides several requests under the locks of all their shards.
+    fn decide_all(&self, requests: &[Request<'_>]) -> Vec<Verdict> {
+        let hashes: Vec<u64> = requests.iter().map(|request| self.hash(request.key())).collect();
+        // All locks, always in the same order.
+        let mut indices: Vec<usize> = hashes.iter().map(|hash| self.shard_index(*hash)).collect();
+        indices.sort_unstable();
+        indices.dedup();
+        let members: Vec<Member<'_>> = requests
+            .iter()
+            .zip(hashes)
+            .map(|(request, hash)| Member {
+                request: *request,
+                hash,
+                shard: indices.partition_point(|index| *index < self.shard_index(hash)),
+            })
+            .collect();
+        let mut shards: Vec<MutexGuard<'_, Shard>> =
+            indices.into_iter().filter_map(|index| self.shards.get(index)).map(lock).collect();
+        group::decide(&mut shards, &members, self.now())
+    }
+
+    fn peek_now(&self, request: &Request<'_>) -> Verdict {
+        self.with(request, |shard, hash, now| shard.peek(request, hash, now))
+    }
+
+    /// Runs `work` on the places of the key's shard, under their lock. It comes before the locks of
+    /// shards, and is never taken under one of those.
+    fn with_places<T>(&self, key: &[u8], work: impl FnOnce(&mut Places) -> T) -> T {
+        #[allow(clippy::indexing_slicing, reason = "there are as many as shards")]
+        let places = &self.places[self.shard_index(self.hash(key))];
+        work(&mut lock(places))
+    }
+
     /// Runs `work` on the key's shard, under its lock.
     fn with<T>(&self, request: &Request<'_>, work: impl FnOnce(&mut Shard, u64, u64) -> T) -> T {
         let Locked { mut shard, hash, now } = self.locked(request);
@@ -152,27 +193,35 @@ impl Store for MemoryStore {
     }
 
     fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
-        let hashes: Vec<u64> = requests.iter().map(|request| self.hash(request.key())).collect();
-        // All locks, always in the same order.
-        let mut indices: Vec<usize> = hashes.iter().map(|hash| self.shard_index(*hash)).collect();
-        indices.sort_unstable();
-        indices.dedup();
-        let members: Vec<Member<'_>> = requests
-            .iter()
-            .zip(hashes)
-            .map(|(request, hash)| Member {
-                request: *request,
-                hash,
-                shard: indices.partition_point(|index| *index < self.shard_index(hash)),
+        Answer::ready(Ok(self.decide_all(requests)))
+    }
+
+    fn enters_together(&self, _: &PlaceRequest<'_>, _: &[Request<'_>]) -> bool {
+        true
+    }
+
+    fn enter<'a>(&'a self, place: PlaceRequest<'a>, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
+        let entry = self.with_places(place.key(), |places| {
+            places.enter(&place, |is_free| match requests {
+                [] => Vec::new(),
+                [request] if is_free => vec![self.decide(request)],
+                requests if is_free => self.decide_all(requests),
+                requests => requests.iter().map(|request| self.peek_now(request)).collect(),
             })
-            .collect();
-        let mut shards: Vec<MutexGuard<'_, Shard>> =
-            indices.into_iter().filter_map(|index| self.shards.get(index)).map(lock).collect();
-        Answer::ready(Ok(group::decide(&mut shards, &members, self.now())))
+        });
+        Answer::ready(Ok(entry))
+    }
+
+    fn leave(&self, place: PlaceRequest<'_>) {
+        self.with_places(place.key(), |places| places.leave(place.key(), place.permit()));
+    }
+
+    fn in_flight<'a>(&'a self, place: PlaceRequest<'a>) -> Answer<'a, u64> {
+        Answer::ready(Ok(self.with_places(place.key(), |places| places.in_flight(place.key()))))
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        Answer::ready(Ok(self.with(&request, |shard, hash, now| shard.peek(&request, hash, now))))
+        Answer::ready(Ok(self.peek_now(&request)))
     }
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
@@ -209,7 +258,8 @@ impl Store for MemoryStore {
         };
         let page = from.as_ref().map_or(Ok(0_usize), position).map(|index| {
             let shard = self.shards.get(index);
-            let keys = shard.map(|shard| lock(shard).keys(prefix, self.now())).unwrap_or_default();
+            let mut keys = shard.map(|shard| lock(shard).keys(prefix, self.now())).unwrap_or_default();
+            keys.extend(self.places.get(index).into_iter().flat_map(|places| lock(places).keys(prefix)));
             let next = u64::try_from(index + 1).ok().filter(|_| index + 1 < self.shards.len());
             let next = next.map(|next| Cursor::seal(prefix, [store, next.to_le_bytes()].concat()));
             Page::new(keys, next)
@@ -247,6 +297,6 @@ impl fmt::Debug for MemoryStore {
 
 /// Nothing under the lock can leave a log half-changed, so a panic elsewhere does not poison it.
 #[inline]
-fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+fn lock<T>(shard: &Mutex<T>) -> MutexGuard<'_, T> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -23,7 +23,10 @@ use self::errors::unsupported;
 use self::route::{GroupRoute, Settings};
 use self::scripts::operation::Operation;
 use self::topology::{Connections, Deployment};
-use super::{Answer, Capabilities, Cursor, DenyCache, Health, Lookup, Page, Request, Store, Verdict, leaves_rest_to};
+use super::{
+    Answer, Capabilities, Cursor, DenyCache, Entry, Health, Lookup, Page, PlaceRequest, Request, Store, Verdict,
+    leaves_rest_to,
+};
 use crate::clock::WallClock;
 use crate::error::StoreError;
 
@@ -63,7 +66,8 @@ pub use self::wire::credentials::RedisCredentials;
 /// `ZADD`, `ZCARD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZREVRANGE`, `ZREM`, `ZREMRANGEBYRANK` and
 /// `ZREMRANGEBYSCORE`, and `BITOP` for long logs to give memory back; `MGET` is used where it is
 /// allowed. Without scripts, it needs what [`RedisMode::Transactions`] says. Lists of keys take
-/// `SCAN`.
+/// `SCAN`. With `ROLE`, or `INFO`, a process all of whose calls are refused notices that its
+/// server has become a replica.
 pub struct RedisStore {
     cache: DenyCache<Backend>,
 }

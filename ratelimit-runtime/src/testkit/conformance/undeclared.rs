@@ -13,7 +13,7 @@ use crate::error::{RateLimitError, StoreErrorKind};
 use crate::key::Key;
 use crate::limiter::RateLimiter;
 use crate::rule::{Algorithm, Limit, OnUnavailable, Rule};
-use crate::store::{Feature, Request, StoreError};
+use crate::store::{Feature, PermitId, PlaceRequest, Request, StoreError};
 
 /// What a case needs of a store.
 #[derive(Debug, Clone, Copy)]
@@ -69,6 +69,11 @@ impl Need {
                 assert!(!together, "what the store decides in one step it has to declare");
             }
             Self::Has(Feature::Keys) => assert_misconfigured(self, &limiter.keys(&rule).next_page().await),
+            Self::Has(Feature::Concurrent) => {
+                let key = bench.key(b"undeclared");
+                let place = PlaceRequest::new(&key, 1, PermitId::next());
+                assert_unsupported(self, &bench.store.enter(place, &[]).await);
+            }
             Self::Costs(cost) => {
                 let bucket = bench.bucket("", algorithm, cost);
                 assert_unsupported(self, &bench.store.acquire(bucket.request(cost)).await);

@@ -9,8 +9,9 @@ pub(in crate::store) use self::refusals::Miss;
 use self::refusals::{CacheAnswer, Refusals};
 use crate::clock::{Clock, TokioClock};
 use crate::store::lookup::Lookup;
-use crate::store::{Answer, Health, Request, Store, StoreError, StoreErrorKind, Verdict};
+use crate::store::{Answer, Entry, Health, PlaceRequest, Request, Store, StoreError, StoreErrorKind, Verdict};
 
+mod enter;
 mod refusal;
 mod refusals;
 
@@ -39,7 +40,8 @@ const DEFAULT_STALENESS: Duration = Duration::from_secs(1);
 ///   newcomers as it has answered calls, up to 255.
 ///
 /// It answers [`acquire`](Store::acquire) and [`acquire_now`](Store::acquire_now), and marks what
-/// it answers as [`cached`](Verdict::cached). Admissions, errors, groups and refusals of a
+/// it answers as [`cached`](Verdict::cached). So it does for a call that [enters](Store::enter)
+/// beside one request. Admissions, errors, groups, places that are taken, and refusals of a
 /// [rounded](Verdict::rounded) length are never kept, and `peek` always asks the store.
 ///
 /// [`RedisStore`](crate::RedisStore) has one inside. Around another store:
@@ -311,6 +313,14 @@ impl<S: Store> Store for DenyCache<S> {
             Ok(answer) => Answer::ready(learn(answer)),
             Err(answer) => Answer::later(async move { learn(answer.await) }),
         }
+    }
+
+    fn enter<'a>(&'a self, place: PlaceRequest<'a>, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
+        self.enter_unless_refused(place, requests)
+    }
+
+    fn enters_together(&self, place: &PlaceRequest<'_>, requests: &[Request<'_>]) -> bool {
+        self.inner.enters_together(place, requests)
     }
 
     fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {

@@ -5,6 +5,7 @@
 //! connection. What happens to one of them says nothing about any other.
 
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redis::{Cmd, Pipeline, Value};
@@ -35,6 +36,8 @@ struct Shared {
     /// The connection that all share.
     main: Exchange,
     idle: Mutex<Vec<PooledExchange>>,
+    /// How often a caller has wanted a connection.
+    leases: AtomicU64,
     permits: Arc<Semaphore>,
     /// Callers of one runtime with the same key go one after the other: they would only make each
     /// other's transactions fail.
@@ -60,11 +63,17 @@ impl Pool {
             server,
             main,
             idle: Mutex::default(),
+            leases: AtomicU64::new(0),
             permits: Arc::new(Semaphore::new(SIZE)),
             locks: (0..LOCKS).map(|_| tokio::sync::Mutex::default()).collect(),
             hasher: RandomState::new(),
         };
         Self { shared: Arc::new(shared) }
+    }
+
+    /// How often a caller has wanted a connection.
+    pub(super) fn leases(&self) -> u64 {
+        self.shared.leases.load(Ordering::Relaxed)
     }
 
     /// Waits for the locks of these keys. All callers take them in the same order, so there is no
@@ -83,6 +92,7 @@ impl Pool {
 
     /// A connection that no other caller uses.
     async fn lease(&self, is_asking: bool) -> Result<Lease, StoreError> {
+        self.shared.leases.fetch_add(1, Ordering::Relaxed);
         let permit = Arc::clone(&self.shared.permits).acquire_owned().await;
         let permit = permit.map_err(|_| StoreError::unavailable("the connections to Redis are closed"))?;
         let pool = self.clone();

@@ -86,7 +86,7 @@ impl Exchange {
         if inner.is_over() {
             let _ = caller.send(Err(CallError::NotSent));
         } else {
-            inner.was_used |= is_use;
+            inner.uses += u64::from(is_use);
             let was_idle = inner.is_idle();
             let is_to_be_sent = inner.queue.send(commands, caller, now);
             let is_fresh = now.saturating_duration_since(inner.last_byte_at) < IDLE;
@@ -136,7 +136,7 @@ impl Exchange {
             self.close(closed_by_server(), true);
             return Err(CallError::NotSent);
         }
-        inner.was_used = true;
+        inner.uses += 1;
         let member = inner.queue.charge(charge, waker, now)?;
         inner.timeouts.note(charge.timeout_at);
         if was_idle {
@@ -186,6 +186,11 @@ impl Exchange {
         let mut inner = self.shared.lock();
         inner.wake();
         ReadProgress { last_byte_at: inner.last_byte_at, reads: inner.reads }
+    }
+
+    /// How often callers have sent something on it; what the supervisor asks does not count.
+    pub(super) fn uses(&self) -> u64 {
+        self.shared.lock().uses
     }
 
     pub(super) fn is_same(&self, other: &Self) -> bool {

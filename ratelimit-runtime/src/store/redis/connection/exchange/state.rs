@@ -63,7 +63,8 @@ pub(super) struct Inner {
     pub(super) gathering: Gathering,
     /// How often everything that had come was read.
     pub(super) reads: u64,
-    pub(super) was_used: bool,
+    /// How often callers have sent something on it.
+    pub(super) uses: u64,
     /// Another connection has taken its place: it ends once all that is in flight has been
     /// answered.
     pub(super) retired: bool,
@@ -93,7 +94,7 @@ impl ExchangeState {
             last_byte_at: now,
             gathering: Gathering::No,
             reads: 0,
-            was_used: false,
+            uses: 0,
             retired: false,
             ended: false,
         };
@@ -117,7 +118,7 @@ impl ExchangeState {
             inner.queue.close(&error, &mut deliveries);
             inner.writer = Box::pin(tokio::io::sink());
             inner.wake();
-            inner.was_used
+            inner.uses > 0
         };
         // Before the callers: it shortens their wait in `Node::changed` for the next connection.
         // Until the supervisor has published the end, `is_over` turns them away.

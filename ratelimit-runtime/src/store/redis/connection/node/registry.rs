@@ -17,11 +17,13 @@ pub(crate) struct NodeRegistry {
     all: RwLock<Vec<(Id, Arc<Node>)>>,
     connections: ConnectionCount,
     has_warned: AtomicBool,
+    has_missed_role: AtomicBool,
 }
 
 impl NodeRegistry {
     pub(crate) fn new(connections: ConnectionCount) -> Self {
-        Self { all: RwLock::default(), connections, has_warned: AtomicBool::new(false) }
+        let (has_warned, has_missed_role) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { all: RwLock::default(), connections, has_warned, has_missed_role }
     }
 
     pub(crate) fn find(&self, runtime: Id) -> Option<Arc<Node>> {
@@ -68,6 +70,11 @@ impl NodeRegistry {
     /// Whether no warning has been logged yet of what the server does when its memory is full.
     pub(crate) fn is_first_to_warn(&self) -> bool {
         !self.has_warned.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether it has not been logged yet that the server does not tell its role.
+    pub(crate) fn is_first_to_miss_role(&self) -> bool {
+        !self.has_missed_role.swap(true, Ordering::Relaxed)
     }
 
     #[cfg(test)]

@@ -6,8 +6,9 @@ use std::fmt::Display;
 use std::sync::Weak;
 use std::time::Duration;
 
-use redis::{Value, cmd};
+use redis::cmd;
 
+use super::info::{field, text};
 use crate::store::redis::connection::exchange::Exchange;
 use crate::store::redis::connection::node::registry::NodeRegistry;
 use crate::store::redis::wire::commands::Commands;
@@ -29,20 +30,11 @@ pub(super) async fn warn_if_evicting(exchange: Exchange, server: impl Display, r
     }
 }
 
-fn text(reply: &Value) -> Option<&str> {
-    match reply {
-        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
-        Value::VerbatimString { text, .. } => Some(text),
-        _ => None,
-    }
-}
-
 /// The policy by which a server with this `INFO memory` evicts, if it has a limit of memory to
 /// evict at.
 fn evicting(info: &str) -> Option<&str> {
-    let field = |name: &str| info.lines().find_map(|entry| entry.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
-    let policy = field("maxmemory_policy").filter(|policy| *policy != "noeviction")?;
-    field("maxmemory").filter(|bytes| *bytes != "0").map(|_| policy)
+    let policy = field(info, "maxmemory_policy").filter(|policy| *policy != "noeviction")?;
+    field(info, "maxmemory").filter(|bytes| *bytes != "0").map(|_| policy)
 }
 
 #[cfg(test)]

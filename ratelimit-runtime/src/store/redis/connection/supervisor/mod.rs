@@ -22,7 +22,9 @@ use crate::{observe, real_time};
 
 mod eviction;
 mod health_check;
+mod info;
 mod renewal;
+mod role;
 mod serving;
 
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::eviction;
 use super::health_check::{Action, HealthCheck, Phase, Pong};
 use super::renewal::{renewal_of, renewed};
-use super::{Stability, Stopped, Supervisor};
+use super::{Stability, Stopped, Supervisor, role};
 use crate::error::StoreError;
 use crate::real_time;
 use crate::store::redis::connection::abort_on_drop::AbortOnDrop;
@@ -38,6 +38,8 @@ enum Event {
     Ended(Ended),
     /// Another server is to be connected to.
     Moved,
+    /// The server is a read-only replica.
+    Demoted,
     Renewed(Session),
     Pong(CallResult),
     Tick,
@@ -69,11 +71,10 @@ impl Supervisor {
         let warning = eviction::warn_if_evicting(exchange.clone(), Arc::clone(&server), self.registry.clone());
         let _warning = AbortOnDrop::spawn(warning);
         self.server = self.resolver.describe(&server);
-        let connected = Connected {
-            exchange: exchange.clone(),
-            pool: Pool::new(server, exchange.clone()),
-            process: Arc::default(),
-        };
+        let pool = Pool::new(Arc::clone(&server), exchange.clone());
+        let demoted = role::demoted(exchange.clone(), pool.clone(), server, self.registry.clone());
+        let mut demoted = pin!(demoted);
+        let connected = Connected { exchange: exchange.clone(), pool, process: Arc::default() };
         let mut check = HealthCheck::new(if unready.is_some() { Pong::Unready } else { Pong::Serves });
         self.registry.upgrade().ok_or(Stopped)?.count_connection();
         self.observer.connected(&self.server);
@@ -88,9 +89,15 @@ impl Supervisor {
                 self.due_in(next)?;
                 tick = next.map(|tick| Box::pin(real_time::sleep(tick)));
             }
-            let action = match self.next(ended, moved.as_mut(), renewal.as_mut(), &mut pong, &mut tick).await {
+            let replaced = replaced(moved.as_mut(), demoted.as_mut(), renewal.as_mut());
+            let action = match self.next(ended, replaced, &mut pong, &mut tick).await {
                 Event::Moved => {
                     exchange.close(StoreError::unavailable("another Redis server is the master now"), true);
+                    Action::Nothing
+                }
+                Event::Demoted => {
+                    // The name may lead to the new master by now.
+                    exchange.close(StoreError::unavailable("Redis is a read-only replica now"), true);
                     Action::Nothing
                 }
                 Event::Ended(ended) => break ended,
@@ -144,8 +151,7 @@ impl Supervisor {
     async fn next(
         &mut self,
         ended: impl Future<Output = Ended>,
-        moved: impl Future<Output = ()>,
-        renewal: impl Future<Output = Session>,
+        replaced: impl Future<Output = Event>,
         pong: &mut Option<oneshot::Receiver<CallResult>>,
         tick: &mut Option<Pin<Box<impl Future<Output = ()>>>>,
     ) -> Event {
@@ -165,8 +171,7 @@ impl Supervisor {
         tokio::select! {
             biased;
             ended = ended => Event::Ended(ended),
-            () = moved => Event::Moved,
-            renewed = renewal => Event::Renewed(renewed),
+            replaced = replaced => replaced,
             answer = pong => Event::Pong(answer.unwrap_or(Err(CallError::NotSent))),
             () = tick => Event::Tick,
             report = self.reports.recv() => Event::Report(report),
@@ -229,6 +234,20 @@ impl Supervisor {
         // One that was closed before it was used, as servers do with idle ones, is made again when
         // it is wanted. That it was closed says nothing against the server.
         self.reports.recv().await.ok_or(Stopped).map(|_| Stability::Stable)
+    }
+}
+
+/// Waits until another connection is to take the place of this one.
+async fn replaced(
+    moved: impl Future<Output = ()>,
+    demoted: impl Future<Output = ()>,
+    renewal: impl Future<Output = Session>,
+) -> Event {
+    tokio::select! {
+        biased;
+        () = moved => Event::Moved,
+        () = demoted => Event::Demoted,
+        renewed = renewal => Event::Renewed(renewed),
     }
 }
 

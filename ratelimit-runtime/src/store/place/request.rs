@@ -1,0 +1,173 @@
+//! [`PlaceRequest`]: what a store is asked for a call in flight.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use super::permit_id::PermitId;
+use crate::rule::{Algorithm, Name};
+use crate::store::Request;
+
+/// A place for a call in flight: the key, how many calls of it there may be at a time, and the
+/// permit that takes the place.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct PlaceRequest<'a> {
+    key: &'a [u8],
+    rule_len: usize,
+    name: Option<Name>,
+    max: u64,
+    lease: Duration,
+    permit: PermitId,
+    replaces: Option<PermitId>,
+    timeout_at: Option<Instant>,
+}
+
+impl<'a> PlaceRequest<'a> {
+    /// The shortest lease.
+    pub const MIN_LEASE: Duration = Duration::from_secs(5);
+    /// The longest lease.
+    pub const MAX_LEASE: Duration = Duration::from_secs(3600);
+    /// The lease unless another is said.
+    pub const DEFAULT_LEASE: Duration = Duration::from_secs(30);
+
+    /// A request by hand, as tests of a store make it.
+    #[must_use]
+    pub fn new(key: &'a [u8], max: u64, permit: PermitId) -> Self {
+        let (rule_len, name, lease) = (0, None, Self::DEFAULT_LEASE);
+        Self { key, rule_len, name, max, lease, permit, replaces: None, timeout_at: None }
+    }
+
+    /// The same request with a lease of so long; at least 5 seconds, at most an hour.
+    #[must_use]
+    pub fn with_lease(mut self, lease: Duration) -> Self {
+        self.lease = lease.clamp(Self::MIN_LEASE, Self::MAX_LEASE);
+        self
+    }
+
+    /// The same request, which in the same step leaves the place of another permit of the key,
+    /// whatever comes of it: the place is handed over.
+    #[must_use]
+    pub fn replacing(mut self, permit: PermitId) -> Self {
+        self.replaces = Some(permit);
+        self
+    }
+
+    /// The same request for another permit.
+    #[must_use]
+    pub fn with_permit(mut self, permit: PermitId) -> Self {
+        self.permit = permit;
+        self
+    }
+
+    /// The same request, of a caller who waits until this moment and no longer.
+    #[must_use]
+    pub fn with_timeout_at(mut self, timeout_at: Instant) -> Self {
+        self.timeout_at = Some(timeout_at);
+        self
+    }
+
+    #[allow(dead_code, reason = "the engine makes such requests, in the next step")]
+    pub(crate) fn of_rule(mut self, name: Name, rule_len: usize) -> Self {
+        (self.name, self.rule_len) = (Some(name), rule_len);
+        self
+    }
+
+    /// The whole key: prefix, format, `cc`, name, and the rendered key. It is unique, and never
+    /// holds a brace.
+    #[must_use]
+    pub fn key(&self) -> &'a [u8] {
+        self.key
+    }
+
+    /// The part of [`key`](Self::key) that all keys of this rule share.
+    #[must_use]
+    pub fn rule_key(&self) -> &'a [u8] {
+        self.key.get(..self.rule_len).unwrap_or_default()
+    }
+
+    /// The name of the rule, as events and metrics show it; empty of a request by hand.
+    #[must_use]
+    pub fn rule(&self) -> &'static str {
+        self.name.map_or("", Name::as_str)
+    }
+
+    /// How many calls of the key may be in flight at a time; at least 1 of a request to enter.
+    /// It may differ from call to call.
+    #[must_use]
+    pub fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// How long the place stays taken when the process dies; at least 5 seconds, at most an hour.
+    /// A store that other processes share renews the lease while the permit is open.
+    #[must_use]
+    pub fn lease(&self) -> Duration {
+        self.lease
+    }
+
+    /// The permit that takes the place, or leaves it.
+    #[must_use]
+    pub fn permit(&self) -> PermitId {
+        self.permit
+    }
+
+    /// The permit whose place is left in the same step.
+    #[must_use]
+    pub fn replaces(&self) -> Option<PermitId> {
+        self.replaces
+    }
+
+    /// When the caller stops waiting; `None` where it waits as long as it takes.
+    #[must_use]
+    pub fn timeout_at(&self) -> Option<Instant> {
+        self.timeout_at
+    }
+
+    /// A request about the same key, without limits: for what a store is asked about the part of it
+    /// that has the key, like its health.
+    #[must_use]
+    pub fn as_request(&self) -> Request<'a> {
+        Request::new(self.key, Algorithm::SlidingWindow, &[]).with_rule_len(self.rule_len)
+    }
+
+    /// The same request with a key of its own.
+    #[must_use]
+    pub fn into_owned(self) -> OwnedPlaceRequest {
+        OwnedPlaceRequest { key: self.key.into(), without: PlaceRequest { key: &[], ..self } }
+    }
+}
+
+/// A [`PlaceRequest`] that borrows nothing; made by [`PlaceRequest::into_owned`].
+#[derive(Clone)]
+pub struct OwnedPlaceRequest {
+    key: Box<[u8]>,
+    /// Everything else of it.
+    without: PlaceRequest<'static>,
+}
+
+impl OwnedPlaceRequest {
+    /// The request.
+    #[must_use]
+    pub fn as_request(&self) -> PlaceRequest<'_> {
+        PlaceRequest { key: &self.key, ..self.without }
+    }
+}
+
+impl fmt::Debug for OwnedPlaceRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_request().fmt(f)
+    }
+}
+
+impl fmt::Debug for PlaceRequest<'_> {
+    /// Without the key, which may hold personal data.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PlaceRequest")
+            .field("rule", &String::from_utf8_lossy(self.rule_key()))
+            .field("max", &self.max)
+            .field("lease", &self.lease)
+            .field("permit", &self.permit)
+            .field("replaces", &self.replaces)
+            .finish_non_exhaustive()
+    }
+}
