@@ -26,8 +26,8 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
                 .to_owned()
         }
         (_, Some(Lit::Str(_))) => return label::read(argument, "login", diagnostics).map(PolicyName::Fixed),
-        (_, Some(_)) => format!("`policy` is the name of one, which is a string: write {EXAMPLES}"),
-        (Expr::Closure(_), None) => format!("`policy` is the name of one, and no function: write {EXAMPLES}"),
+        (_, Some(_)) => format!("`policy` is a name, which is a string: write {EXAMPLES}"),
+        (Expr::Closure(_), None) => format!("`policy` is a name, and no function: write {EXAMPLES}"),
         _ => {
             control_flow::check("policy", value, diagnostics);
             return Some(PolicyName::Computed(argument.value.clone()));
