@@ -312,8 +312,8 @@ impl RateLimiter {
     /// ```
     ///
     /// The file is read twice a second, by its path, and a change is in force once two readings
-    /// in a row are the same: after one second at most. A file that is wrong or gone changes nothing; an
-    /// event of the log, `policies_refused`, says what is wrong with it, and the metric
+    /// in a row are the same: after one second at most. A file that is wrong or gone changes
+    /// nothing; an event of the log, `policies_refused`, says what is wrong with it, and the metric
     /// `ratelimit_policy_changes_total` counts it.
     ///
     /// This waits for the first reading, for half a second or as long as the file is being written.
