@@ -96,7 +96,10 @@ async fn play(redis: &RedisStore, clock: &FakeClock, kind: Kind, shape: &Shape, 
                 }
                 // Under a deny cache a block may come up to its bound later: see there.
                 if block && !kind.deny_cache {
-                    request = request.with_block(Duration::from_millis(1500));
+                    let [first, longest] = [1_500, 20_000].map(Duration::from_millis);
+                    let grows = shape.limits.len() % 2 == 0;
+                    request =
+                        if grows { request.with_growing_block(first, longest) } else { request.with_block(first) };
                 }
                 let (ours, theirs) = (memory.acquire(request).await.unwrap(), redis.acquire(request).await.unwrap());
                 if theirs.cached {

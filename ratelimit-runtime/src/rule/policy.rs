@@ -6,6 +6,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::algorithm::Algorithm;
+use super::block::BlockDuration;
 use super::limit::{Limit, MAX_LIMITS};
 use super::on_unavailable::OnUnavailable;
 use super::overrides::{Override, Overrides};
@@ -37,7 +38,7 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct Policy {
     pub(crate) algorithm: Algorithm,
     pub(crate) limits: SmallVec<[Limit; 2]>,
-    pub(crate) block: Duration,
+    pub(crate) block: BlockDuration,
     /// What is `None` is up to the rule; so it is below.
     pub(crate) shadow: Option<bool>,
     pub(crate) wait: Option<Duration>,
@@ -57,7 +58,7 @@ impl Policy {
         Self {
             algorithm: Algorithm::default(),
             limits,
-            block: Duration::ZERO,
+            block: BlockDuration::NONE,
             shadow: None,
             wait: None,
             timeout: None,
@@ -83,7 +84,24 @@ impl Policy {
     /// Once the limits refuse a key, refuse it for this long.
     #[must_use]
     pub fn with_block(mut self, block: Duration) -> Self {
-        self.block = block;
+        self.block = BlockDuration::fixed(block);
+        self
+    }
+
+    /// Once the limits refuse a key, refuse it for `first`, and with each further offence for twice
+    /// as long, up to `longest`: see [`Rule::with_growing_block`](crate::Rule::with_growing_block).
+    ///
+    /// # Panics
+    ///
+    /// Unless `first` is above zero, and `longest` above `first` and at most
+    /// [`Limit::MAX_WINDOW`].
+    #[must_use]
+    pub fn with_growing_block(mut self, first: Duration, longest: Duration) -> Self {
+        assert!(
+            BlockDuration::is_range(first, longest),
+            "a block grows from more than 0 to something longer, at most 366 days"
+        );
+        self.block = BlockDuration::growing(first, longest);
         self
     }
 
@@ -139,10 +157,17 @@ impl Policy {
         self.algorithm
     }
 
-    /// For how long a key is refused once its limits have refused it; zero for not at all.
+    /// For how long a key is refused once its limits have refused it, the first time if the block
+    /// grows; zero for not at all.
     #[must_use]
     pub fn block(&self) -> Duration {
-        self.block
+        self.block.first()
+    }
+
+    /// What the block grows to; [`block`](Self::block) where it does not grow.
+    #[must_use]
+    pub fn longest_block(&self) -> Duration {
+        self.block.longest()
     }
 
     /// Whether calls are only observed; `None` where that is up to the rule.
@@ -189,10 +214,7 @@ impl Policy {
         if limits > MAX_LIMITS {
             return Some(("limits", format!("a policy has at most {MAX_LIMITS} limits, not {limits}")));
         }
-        if self.block > Limit::MAX_WINDOW {
-            return fault("block", "this block is too long: the longest is 366d");
-        }
-        if wait.is_some() && !self.block.is_zero() {
+        if wait.is_some() && self.block != BlockDuration::NONE {
             return fault("wait", "a call either waits or is blocked: leave `wait` out, or `block`");
         }
         if wait.is_some() && self.shadow == Some(true) {

@@ -142,6 +142,9 @@ local function counters(algorithm)
     -- A clock that has stepped back is read as standing still, so that nothing is admitted twice.
     at = math.max(at, current_since)
     local blocked_for = left_of_block(blocked_until, given)
+    if forgets_strikes(request, blocked_until) then
+      strikes = 0
+    end
 
     local function save()
       for i = 1, n do
@@ -155,8 +158,7 @@ local function counters(algorithm)
       end
       local lasts = expires
       if blocked_until > 0 then
-        local remembered = request.longest_block > request.block and request.longest_block or 0
-        lasts = math.max(lasts, blocked_until + remembered)
+        lasts = math.max(lasts, blocked_until + (strikes > 0 and request.longest_block or 0))
       end
       lasts = lasts - now
       if is_bucket then
@@ -212,7 +214,7 @@ local function counters(algorithm)
       return { 1 }
     end
     if operation == 'unblock' then
-      if blocked_for > 0 then
+      if blocked_until > 0 then
         blocked_until = 0
         save()
       end
@@ -387,11 +389,7 @@ local function counters(algorithm)
     end
     local refused, exceeded = status(cost)
     if exceeded and blocked_for == 0 and request.block > 0 and operation ~= 'peek' then
-      -- An offence: twice as long as the last one, if that is still remembered.
-      if now >= blocked_until + request.longest_block then
-        strikes = 0
-      end
-      given = math.min(request.block * 2 ^ strikes, request.longest_block)
+      given = block_after(request, strikes)
       blocked_until, strikes, blocked_for = now + given, strikes + 1, given
       save()
     end
@@ -399,7 +397,7 @@ local function counters(algorithm)
       local open = refused and current + previous > 0 and -1 or 0
       return verdict(wait, left, reset, at, blocked_for, expires - now, open)
     end
-    if not (request.longest_block > request.block and now < blocked_until + request.longest_block) then
+    if strikes == 0 then
       blocked_until = 0
     end
     if operation == 'reserve' then

@@ -8,7 +8,7 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use smallvec::SmallVec;
 
 use super::fault::ParseError;
-use super::{Parts, duration, limits_in};
+use super::{Parts, block, duration, limits_in};
 use crate::rule::limit::Limit;
 use crate::rule::overrides::{Override, Overrides, key_as_listed};
 use crate::rule::policy::Policy;
@@ -47,7 +47,7 @@ impl<'de> Visitor<'de> for PolicyVisitor {
         let parts = Parts {
             algorithm: read(algorithm, |text| text.parse())?.unwrap_or_default(),
             burst,
-            block: read(block, time)?,
+            block: read(block, |text| block::read(text).map_err(|fault| fault.drawn(text)))?,
             wait: read(wait, time)?,
             timeout: read(timeout, time)?,
             on_unavailable: read(on_unavailable, |text| text.parse())?,
@@ -245,17 +245,22 @@ mod tests {
             login = "5/1m, 50/1d"
             upload = ["1_000/1h"]
             api = { limits = "100/1s", algorithm = "token_bucket", burst = 20, block = "10m" }
+            strict = { limits = "5/1m", block = "1m..1h" }
         "#;
         let json = r#"{
             "login": ["5/1m", "50/1d"],
             "upload": { "limits": ["1000/60m"] },
-            "api": "token_bucket 100/1s burst 20 block 600s"
+            "api": "token_bucket 100/1s burst 20 block 600s",
+            "strict": "5/1m block 60s..60m"
         }"#;
         let from_toml: Policies = toml::from_str(toml).unwrap();
         assert_eq!(from_toml, serde_json::from_str::<Policies>(json).unwrap());
         let api = Policy::new(Limit::per_second(100).with_burst(20))
             .with_algorithm(Algorithm::TokenBucket)
             .with_block(Duration::from_secs(600));
+        let [minute, hour] = [60, 3600].map(Duration::from_secs);
+        let strict = Policy::new(Limit::per_minute(5)).with_growing_block(minute, hour);
+        assert_eq!(from_toml.get("strict"), Some(&strict));
         assert_eq!(from_toml.get("api"), Some(&api));
         assert_eq!(from_toml.get("login"), Some(&Policy::new(Limit::per_minute(5)).and(Limit::per_day(50))));
     }
@@ -341,6 +346,7 @@ mod tests {
             (r#"{"limits": "5/1m", "overrides": {"<a>": {"window": "1h"}}}"#, "unknown field `window`"),
             (r#"{"limits": "5/1m", "overrides": {"<a>": {"burst": 9}}}"#, "goes with token_bucket"),
             (r#"{"limits": "5/1m", "overrides": {"<a>": "9/1m"}}"#, "a number of calls, a list of them"),
+            (r#"{"limits": "5/1m", "block": "1h..1m"}"#, "write `1m..1h`"),
         ] {
             let error = serde_json::from_str::<Policy>(json).unwrap_err().to_string();
             assert!(error.contains(expected), "{json}: {error}");

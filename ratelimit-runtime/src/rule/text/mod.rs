@@ -1,6 +1,7 @@
 //! Rules as text: what attributes and configurations write, read back. Errors speak as those of the
 //! attribute do.
 
+mod block;
 #[cfg(feature = "serde")]
 mod config;
 mod duration;
@@ -14,6 +15,7 @@ use smallvec::SmallVec;
 
 use self::fault::{Fault, nearest};
 use super::algorithm::Algorithm;
+use super::block::BlockDuration;
 use super::limit::Limit;
 use super::on_unavailable::OnUnavailable;
 use super::overrides::{Overrides, burst_fault};
@@ -76,7 +78,8 @@ impl fmt::Display for Limit {
 }
 
 /// A policy as one line: limits on one key, separated by commas, behind an algorithm and before
-/// `burst`, `block`, `wait`, `timeout`, `on_unavailable` and `shadow`, in this order.
+/// `burst`, `block` (of which a range grows: `1m..1h`), `wait`, `timeout`, `on_unavailable` and
+/// `shadow`, in this order.
 ///
 /// ```
 /// use std::time::Duration;
@@ -148,7 +151,7 @@ fn read(line: &str) -> Result<Policy, Fault<'_>> {
     let parts = Parts {
         algorithm: algorithm.map(named).transpose()?.unwrap_or_default(),
         burst: burst.map(number).transpose()?,
-        block: block.map(duration::read).transpose()?,
+        block: block.map(block::read).transpose()?,
         wait: wait.map(duration::read).transpose()?,
         timeout: timeout.map(duration::read).transpose()?,
         on_unavailable: on_unavailable
@@ -181,7 +184,7 @@ struct Parts {
     limits: SmallVec<[Limit; 2]>,
     algorithm: Algorithm,
     burst: Option<u64>,
-    block: Option<Duration>,
+    block: Option<BlockDuration>,
     wait: Option<Duration>,
     timeout: Option<Duration>,
     on_unavailable: Option<OnUnavailable>,
@@ -216,9 +219,6 @@ impl Parts {
         }
         if let (Some(limit), Some(burst)) = (limits.first_mut(), burst) {
             *limit = limit.with_burst(burst);
-        }
-        if block == Some(Duration::ZERO) {
-            return Err(("block", "this block is no time at all: write one such as \"10m\"".to_owned()));
         }
         let policy = Policy {
             block: block.unwrap_or_default(),

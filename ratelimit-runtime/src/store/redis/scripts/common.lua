@@ -55,6 +55,19 @@ local function left_of_block(blocked_until, block)
   return math.max(math.min(blocked_until - now, block), 0)
 end
 
+-- How long a refusal blocks the key, after so many blocks in a row.
+local function block_after(request, strikes)
+  return math.min(request.block * 2 ^ strikes, math.max(request.block, request.longest_block))
+end
+
+-- Whether the next block is a first one again: so long after the last, if they grow, and else at
+-- its end. What changes no block leaves strikes as they are.
+local function forgets_strikes(request, blocked_until)
+  local operation = request.operation
+  return now >= blocked_until + request.longest_block
+    and (operation == 'acquire' or operation == 'reserve' or operation == 'block')
+end
+
 -- Chooses the limit that decides: of those that wait longest the first with the least left.
 --
 -- `wait`, `left` and `reset` hold a number per limit, counted from the time `at`, which is ahead of

@@ -19,7 +19,8 @@
 --           cost       of each call
 --           block      microseconds, or 0 for none; to acquire or reserve: how long a key is
 --                      blocked once its limits refuse it; to block: how long
---           longest    what a block that doubles with each offence grows to
+--           longest    what a block that doubles with each offence grows to, and how long offences
+--                      are remembered after it; 0 where it does not grow
 --           max, window in microseconds, capacity, and what max and window can be divided by: for
 --                      each limit
 --           ticket     only to refund, release, commit, commit_actual, block or unblock; of the

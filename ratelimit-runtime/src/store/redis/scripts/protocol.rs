@@ -45,8 +45,8 @@ pub(crate) fn question(operation: Operation, request: &Request<'_>, log: Option<
     let limits = u8::try_from(request.limits().len()).unwrap_or(u8::MAX);
     let mut question = Question::new();
     question.extend_from_slice(&[operation_number(operation), row.number << 4 | layout, 1, 0, 1, 0, limits]);
-    // The longest block is the block itself: none grows.
-    question.extend_from_slice(doubles([request.cost(), block, block]).as_flattened());
+    let longest = request.block_duration().longest_us();
+    question.extend_from_slice(doubles([request.cost(), block, longest]).as_flattened());
     for limit in request.limits() {
         // A limit of 0 is never asked whether it admits, only reset and the like; the scripts
         // divide by `max`.
