@@ -268,10 +268,7 @@ fn it_finds_the_keys_of_every_kind_of_limiter() {
     );
     fs::remove_file(file).unwrap();
 
-    let plain = strict()
-        .store(ratelimit_runtime::RedisStore::new(&url).unwrap().mode(RedisMode::Transactions))
-        .build()
-        .unwrap();
+    let plain = strict().store(RedisStore::new(&url).unwrap().mode(RedisMode::Transactions)).build().unwrap();
     charge(&plain, &Rule::new("plain", Limit::per_hour(2)).with_algorithm(Algorithm::FixedWindow), &[Key::of("a")]);
     let flags = ["--url", &url, "--limits", "2/1h", "--algorithm", "fixed_window"];
     assert_eq!(json(&[&["list", "plain"], &flags[..]].concat())["keys"].as_array().unwrap().len(), 0);
