@@ -30,6 +30,10 @@ pub(crate) trait AlgorithmState: Default {
     /// Whether anything is reserved.
     fn reserves(&self, demand: &Demand<'_>, now: u64) -> bool;
 
+    /// How long the call would wait if all that is reserved were released now. The limits have been
+    /// asked for their [`standing`](Self::standing) at `now`.
+    fn wait_if_released(&self, demand: &Demand<'_>, now: u64) -> u64;
+
     /// How long until a limit is whole again. It has been asked for its
     /// [`standing`](Self::standing) at `now`.
     fn reset(&self, demand: &Demand<'_>, limit: usize, now: u64) -> u64;

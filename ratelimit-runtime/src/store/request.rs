@@ -149,9 +149,8 @@ impl<'a> Request<'a> {
     }
 
     /// For how long a refusal by the limits blocks the key, the first time if that grows; zero for
-    /// not at all. A refusal by a
-    /// block does not extend it, and a call that is refused only because of open reservations sets
-    /// none.
+    /// not at all. A refusal by a block does not extend it. Open reservations count as if they were
+    /// committed.
     #[must_use]
     pub fn block(&self) -> Duration {
         self.block.first()

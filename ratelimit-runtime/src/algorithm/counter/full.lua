@@ -357,45 +357,34 @@ local function counters(algorithm)
     end
 
     local wait, left, reset = {}, {}, {}
-    -- Returns whether the limits refuse, and whether they do without the open reservations.
+    -- Open reservations count as if they were committed now. Returns whether the limits refuse, and
+    -- if any are open how long the call would wait without them.
     local function status(cost)
-      local reserved = current + previous
-      local refused, exceeded = false, false
+      local reserved, refused, released = current + previous, false, nil
       for i = 1, n do
         local p, q, r = x[i], y[i], z[i]
-        local own
-        own, left[i], reset[i] = algorithm.status(p, q, r, a[i], b[i], capacity[i], cost, at)
-        wait[i] = own
         if reserved > 0 then
-          local with = math.huge
-          if cost + reserved <= (is_bucket and capacity or max)[i] then
-            with = algorithm.status(p, q, r, a[i], b[i], capacity[i], cost + reserved, at)
-          end
-          wait[i] = math.min(with, math.max(own, RESERVED_WAIT))
-          left[i] = math.max(left[i] - reserved, 0)
-          -- The limit is whole again when it would be if all reservations were committed now.
+          local own = algorithm.status(p, q, r, a[i], b[i], capacity[i], cost, at)
+          released = math.max(released or 0, own)
           p, q, r = algorithm.charge(p, q, r, a[i], b[i], reserved)
-          local _
-          _, _, reset[i] = algorithm.status(p, q, r, a[i], b[i], capacity[i], 0, at)
         end
+        wait[i], left[i], reset[i] = algorithm.status(p, q, r, a[i], b[i], capacity[i], cost, at)
         refused = refused or wait[i] > 0
-        exceeded = exceeded or own > 0
       end
-      return refused, exceeded
+      return refused, released
     end
 
     if operation ~= 'acquire' and operation ~= 'reserve' and operation ~= 'peek' then
       return unknown(request)
     end
-    local refused, exceeded = status(cost)
-    if exceeded and blocked_for == 0 and request.block > 0 and operation ~= 'peek' then
+    local refused, released = status(cost)
+    if refused and blocked_for == 0 and request.block > 0 and operation ~= 'peek' then
       given = block_after(request, strikes)
       blocked_until, strikes, blocked_for = now + given, strikes + 1, given
       save()
     end
     if refused or blocked_for > 0 or cost == 0 or operation == 'peek' then
-      local open = refused and current + previous > 0 and -1 or 0
-      return verdict(wait, left, reset, at, blocked_for, expires - now, open)
+      return verdict(wait, left, reset, at, blocked_for, expires - now, 0, released)
     end
     if strikes == 0 then
       blocked_until = 0

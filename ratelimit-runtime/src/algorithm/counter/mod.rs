@@ -105,16 +105,11 @@ impl<C: Counter> Counters<C> {
         now: u64,
     ) -> impl Iterator<Item = LimitStatus> + 'a {
         let reserved = self.reserved(demand, now).open();
-        self.brought(demand.limits, now).map(move |(limit, counter)| {
-            let mut status = counter.status(limit, demand.cost, now);
+        self.brought(demand.limits, now).map(move |(limit, mut counter)| {
             if reserved > 0 {
-                let cost = demand.cost + reserved;
-                let fits = cost <= demand.algorithm.capacity(limit);
-                let with = fits.then(|| counter.status(limit, cost, now).wait);
-                status.wait = LimitStatus::wait_behind_reservations(with, status.wait);
-                status.remaining = status.remaining.saturating_sub(reserved);
+                counter.charge(limit, reserved, now);
             }
-            status
+            counter.status(limit, demand.cost, now)
         })
     }
 
@@ -196,10 +191,7 @@ impl<C: Counter> AlgorithmState for Counters<C> {
             return self.standing_behind_reservations(demand, now);
         }
         match demand.limits {
-            [limit] => {
-                let status = self.each.first.at(limit, now).status(limit, demand.cost, now);
-                Standing { limit: 0, status, exceeded: status.exceeded }
-            }
+            [limit] => Standing { limit: 0, status: self.each.first.at(limit, now).status(limit, demand.cost, now) },
             limits => {
                 let mut standing = Standing::of_none();
                 for (index, (limit, counter)) in self.brought(limits, now).enumerate() {
@@ -214,9 +206,16 @@ impl<C: Counter> AlgorithmState for Counters<C> {
         self.statuses_behind_reservations(demand, now).collect()
     }
 
-    #[cold]
+    #[inline]
     fn reserves(&self, demand: &Demand<'_>, now: u64) -> bool {
-        self.reserved(demand, now).open() > 0
+        self.reservations.is_some() && self.reserved(demand, now).open() > 0
+    }
+
+    #[cold]
+    fn wait_if_released(&self, demand: &Demand<'_>, now: u64) -> u64 {
+        let waits =
+            self.brought(demand.limits, now).map(|(limit, counter)| counter.status(limit, demand.cost, now).wait);
+        waits.max().unwrap_or(0)
     }
 
     #[allow(clippy::inline_always, reason = "a call to it would cost as much as what it does for one limit")]

@@ -72,7 +72,7 @@ impl Counter for SlidingCounter {
             // The current window has to become the previous one first.
             window - elapsed + sunk_to(limit.max().saturating_sub(cost), self.current, window)
         };
-        LimitStatus { wait, exceeded: wait > 0, remaining: limit.max().saturating_sub(used) }
+        LimitStatus { wait, remaining: limit.max().saturating_sub(used) }
     }
 
     fn used(&self, limit: &Limit, now: u64) -> u64 {

@@ -53,7 +53,7 @@ impl Counter for TokenBucket {
             Some(excess) if needed + cost > limit.capacity() => refill(limit, excess, self.rest),
             _ => 0,
         };
-        LimitStatus { wait, exceeded: wait > 0, remaining: limit.capacity().saturating_sub(needed) }
+        LimitStatus { wait, remaining: limit.capacity().saturating_sub(needed) }
     }
 
     fn used(&self, _: &Limit, _: u64) -> u64 {

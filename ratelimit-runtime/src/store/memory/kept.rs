@@ -2,7 +2,7 @@
 //! a clock that never steps back, the expiry, and the block.
 
 use super::block::Block;
-use crate::algorithm::{AlgorithmState, Committed, RESERVED_WAIT, Standing};
+use crate::algorithm::{AlgorithmState, Committed, Standing};
 use crate::store::request::Request;
 use crate::store::verdict::Verdict;
 
@@ -76,7 +76,7 @@ impl<S: AlgorithmState> Kept<S> {
         }
         let verdict = self.verdict(request, &standing, time);
         // A key is not blocked for what strangers used.
-        if standing.exceeded && request.block_us() > 0 && !verdict.blocked && self.copied.is_none() {
+        if standing.status.wait > 0 && request.block_us() > 0 && !verdict.blocked && self.copied.is_none() {
             self.offend(request, now);
             return self.peek(request, now);
         }
@@ -324,7 +324,10 @@ impl<S: AlgorithmState> Kept<S> {
         if blocked_for > 0 {
             return Verdict { allowed: false, ..verdict }.by_block_for(blocked_for);
         }
-        let reserved = status.wait == RESERVED_WAIT && self.state.reserves(&request.demand(), time.at);
-        if reserved { verdict.by_reservations() } else { verdict }
+        if wait > 0 && time.is_live && self.state.reserves(&request.demand(), time.at) {
+            let released = self.state.wait_if_released(&request.demand(), time.at);
+            return verdict.behind_reservations(self.by_the_clock(released, time));
+        }
+        verdict
     }
 }

@@ -59,7 +59,7 @@ macro_rules! __conformance_cases {
                 refunds::what_was_reset_is_not_given_back [Has(Refund)]
                 refunds::refunds_never_free_more_than_was_taken [Has(Refund)]
                 reservations::a_thousand_reservations_cannot_pass_a_limit_of_five [Has(Reserve)]
-                reservations::a_refusal_by_reservations_alone_is_short [Has(Reserve), Has(Block)]
+                reservations::an_open_reservation_counts_as_committed [Has(Reserve), Has(Block)]
                 reservations::what_was_committed_counts [Has(Reserve), Has(Block)]
                 reservations::charges_behind_reservations_are_waited_for [Has(Reserve)]
                 reservations::what_is_released_is_free [Has(Reserve)]

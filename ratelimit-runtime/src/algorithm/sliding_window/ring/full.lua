@@ -243,25 +243,26 @@ local function ring(key, request)
     end
   end
   if refused then
-    -- Without the open reservations, what would be in the way?
-    local exceeded, open = false, 0
-    for i = 1, n do
-      if reserved[i] > 0 then
-        open = -1
-      end
-      local over = used[i] + cost - request.max[i]
-      local unreserved = not (over <= 0) and reserved[i] == 0 and wait[i] or 0
-      if over > reserved[i] and reserved[i] > 0 then
-        local _, _, _, frees = ring_walk(log, skip[i], math.huge, over - reserved[i], true)
-        unreserved = (frees or at) + request.window[i] - at
-      end
-      exceeded = exceeded or unreserved > 0
-      wait[i] = math.min(wait[i], math.max(unreserved, RESERVED_WAIT))
-    end
-    if exceeded and operation ~= 'peek' and request.block > 0 and blocked_for == 0 then
+    if operation ~= 'peek' and request.block > 0 and blocked_for == 0 then
       blocked_for = ring_offence(log, request)
     end
-    return verdict(wait, left, reset, at, blocked_for, life, open)
+    -- Without the open reservations, how long would it wait?
+    local is_open, released = false, 0
+    for i = 1, n do
+      is_open = is_open or reserved[i] > 0
+    end
+    for i = 1, is_open and n or 0 do
+      local over, own = used[i] + cost - request.max[i], wait[i]
+      if reserved[i] > 0 then
+        own = 0
+        if over > reserved[i] then
+          local _, _, _, frees = ring_walk(log, skip[i], math.huge, over - reserved[i], true)
+          own = (frees or at) + request.window[i] - at
+        end
+      end
+      released = math.max(released, own)
+    end
+    return verdict(wait, left, reset, at, blocked_for, life, 0, is_open and released)
   end
   if operation == 'peek' or blocked_for > 0 or cost == 0 then
     return verdict(wait, left, reset, at, blocked_for, life, 0)

@@ -39,9 +39,6 @@ end
 -- The largest count, which is the most that a limit may owe as well.
 local MOST_COUNTED = 4503599627370495
 
--- The longest wait for a call that is refused only because of open reservations.
-local RESERVED_WAIT = 50000
-
 local function failed(message)
   return { err = message }
 end
@@ -74,9 +71,12 @@ end
 -- the clock where that has stepped back. Nothing lasts longer than `life`, what is left of the
 -- key's life without a block.
 --
--- `ticket` is that of an admission; of a refusal, -1 if reservations are open. A refusal by a block
--- has there, below 0 as well, how long the block goes on.
-local function verdict(wait, left, reset, at, blocked_for, life, ticket)
+-- `ticket` is that of an admission, else 0. `released` is how long the call would wait without the
+-- reservations that are open, if there are any.
+--
+-- In the place of a ticket a refusal has, below 0, how long the block goes on that refuses, or
+-- `released`, by the clock, and 1 more.
+local function verdict(wait, left, reset, at, blocked_for, life, ticket, released)
   local index = 1
   for i = 2, #wait do
     if wait[i] > wait[index] or wait[i] == wait[index] and left[i] < left[index] then
@@ -92,6 +92,9 @@ local function verdict(wait, left, reset, at, blocked_for, life, ticket)
   end
   if blocked_for > 0 then
     return { 0, index - 1, left[index], math.max(retry, blocked_for), math.max(whole, blocked_for), -blocked_for, 1 }
+  end
+  if retry > 0 and released then
+    ticket = -1 - (released > 0 and math.min(released + at - now, life) or 0)
   end
   return { wait[index] == 0 and 1 or 0, index - 1, left[index], retry, whole, ticket, 0 }
 end

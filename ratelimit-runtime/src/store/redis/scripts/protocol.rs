@@ -5,7 +5,6 @@ use smallvec::SmallVec;
 
 use super::layout::LogLayout;
 use super::operation::Operation;
-use crate::algorithm::RESERVED_WAIT;
 use crate::store::{Request, Verdict};
 
 fn operation_number(operation: Operation) -> u8 {
@@ -116,10 +115,10 @@ pub(crate) fn record(reply: &[u8]) -> Option<(Record, &[u8])> {
     let verdict = match (verdict.allowed, flags & 2 == 2) {
         (true, _) => verdict.with_ticket(whole(ticket)?),
         (false, true) => verdict.by_block_for(below_zero(ticket)?),
-        (false, false) if below_zero(ticket)? > 0 && verdict.retry_after_us == RESERVED_WAIT => {
-            verdict.by_reservations()
-        }
-        (false, false) => verdict,
+        (false, false) => match below_zero(ticket)? {
+            0 => verdict,
+            released => verdict.behind_reservations(released - 1),
+        },
     };
     Some((Record { verdict, calls: u16::from_le_bytes([*low, *high]) }, rest))
 }
