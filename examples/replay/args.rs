@@ -22,7 +22,7 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 
-    /// A candidate: [ALGORITHM] LIMIT[, LIMIT] [burst N] [block TIME[..TIME]]; give as many as you like
+    /// A candidate: [ALGORITHM] LIMIT[, LIMIT] [burst N] [block TIME[..TIME]]; give any number
     #[arg(short, long = "rule", value_name = "RULE", required_unless_present = "sample")]
     pub(crate) rules: Vec<Candidate>,
 

@@ -2,7 +2,6 @@
 
 use syn::Error;
 
-use crate::check::rule::settings::SettingValue;
 use crate::check::values::duration;
 use crate::diagnostics::Diagnostics;
 use crate::duration::{Bounds, WINDOW, parse};
@@ -13,8 +12,8 @@ use crate::parse::argument::Argument;
 /// 1 ms to 366 days.
 const BLOCK: Bounds = WINDOW;
 
-/// The value of `argument`.
-pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<SettingValue> {
+/// The first block and, if they grow, the longest, in microseconds.
+pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<(u64, Option<u64>)> {
     if let syn::Expr::Range(range) = &argument.value {
         diagnostics.error(range, "a range of durations is a string: write \"1m..1h\"".to_owned());
         return None;
@@ -25,7 +24,7 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
         return None;
     }
     let Some((literal, text)) = text.filter(|(_, text)| text.contains("..")) else {
-        return duration::read(argument, &BLOCK, diagnostics).map(SettingValue::Micros);
+        return duration::read(argument, &BLOCK, diagnostics).map(|block| (block, None));
     };
     let range = range(&text).map_err(|(at, fault)| {
         let fault = match at {
@@ -34,7 +33,7 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
         };
         Error::new_spanned(literal, fault)
     });
-    diagnostics.keep(range).map(|(first, longest)| SettingValue::Range(first, longest))
+    diagnostics.keep(range).map(|(first, longest)| (first, Some(longest)))
 }
 
 /// What stands for `..` elsewhere.

@@ -52,7 +52,10 @@ pub(crate) fn read(arguments: &Arguments, algorithm: Option<Algorithm>, diagnost
     };
     let (wait, timeout) = (duration(wait, &WAIT), duration(timeout, &TIMEOUT));
     let on_unavailable = on_unavailable.as_ref().and_then(|argument| ANSWERS.read(argument, diagnostics));
-    let block_name = if matches!(block, Some(SettingValue::Range(..))) { "growing_block" } else { "block" };
+    let (block_name, block) = match block {
+        Some((first, Some(longest))) => ("growing_block", Some(SettingValue::Range(first, longest))),
+        fixed => ("block", fixed.map(|(duration, _)| SettingValue::Micros(duration))),
+    };
     let settings = [
         ("algorithm", algorithm),
         (block_name, block),
