@@ -13,9 +13,10 @@
 //! 7. [Testing your limits](testing): a clock that stands still, a limiter per test, a store that
 //!   fails.
 //! 8. [Redis, Sentinel, Cluster](redis): URLs, settings, what a cluster changes.
-//! 9. [Observing](observing): the log, decisions, metrics.
-//! 10. [Migrating](migrating): from the scripts of articles, from other libraries.
-//! 11. [Questions](questions): the traps that limiters have, and where they are here.
+//! 9. [Policies](policies): what operators decide while a service runs.
+//! 10. [Observing](observing): the log, decisions, metrics.
+//! 11. [Migrating](migrating): from the scripts of articles, from other libraries.
+//! 12. [Questions](questions): the traps that limiters have, and where they are here.
 //!
 //! And for looking things up, the [reference](mod@reference).
 //!
@@ -60,6 +61,10 @@ pub mod migrating {
 #[cfg_attr(any(not(doctest), feature = "macros"), doc = include_str!("observing.md"))]
 #[doc = repository!("replay" => "tree/HEAD/examples/replay")]
 pub mod observing {}
+
+#[cfg_attr(any(not(doctest), feature = "macros"), doc = include_str!("policies.md"))]
+#[doc = repository!("policies" => "tree/HEAD/examples/policies")]
+pub mod policies {}
 
 #[cfg_attr(any(not(doctest), all(feature = "axum", feature = "macros")), doc = include_str!("questions.md"))]
 #[doc = repository!("admin" => "tree/HEAD/examples/admin")]

@@ -1,6 +1,7 @@
 //! One rule: the arguments of one attribute, judged one by one and against each other.
 
 pub(crate) mod actual_cost;
+pub(crate) mod block;
 pub(crate) mod conflicts;
 pub(crate) mod count;
 pub(crate) mod limiter;
@@ -34,7 +35,7 @@ pub(crate) struct Rule {
 }
 
 /// What each call decides anew. The fields stand in the order in which the expressions in them run;
-/// those of `max` and `concurrent`, which are limits, run before `cost`.
+/// those of `max`, `policy` and `concurrent`, which belong to the limits, run before `cost`.
 pub(crate) struct Call {
     pub(crate) when: Option<Expr>,
     pub(crate) limiter: Option<Expr>,
@@ -63,8 +64,8 @@ pub(crate) fn check(arguments: &Arguments, nth: u8, scope: &Scope, diagnostics: 
     if let Some(limiter) = &arguments.limiter {
         limiter::check(&limiter.value, diagnostics);
     }
-    let expressions = [&arguments.when, &arguments.limiter, &arguments.max, &arguments.cost, &arguments.shadow];
-    let others = [&arguments.key, &arguments.count, &arguments.actual_cost, &arguments.concurrent];
+    let expressions = [&arguments.when, &arguments.limiter, &arguments.max, &arguments.policy, &arguments.cost];
+    let others = [&arguments.shadow, &arguments.key, &arguments.count, &arguments.actual_cost, &arguments.concurrent];
     for argument in expressions.into_iter().chain(others).flatten() {
         scope.must_not_hide(argument.value.to_token_stream(), diagnostics);
     }
@@ -129,8 +130,10 @@ mod tests {
         let setting = rule.settings.iter().find(|setting| setting.name == name)?;
         Some(match &setting.value {
             SettingValue::Micros(number) | SettingValue::Number(number) => number.to_string(),
+            SettingValue::Range(first, longest) => format!("{first}..{longest}"),
             SettingValue::Variant(of, variant) => format!("{of}::{variant}"),
             SettingValue::Text(text) => text.value(),
+            SettingValue::None => String::new(),
         })
     }
 
@@ -240,7 +243,9 @@ mod tests {
         assert_eq!(setting(&rule, "wait"), None);
         let rule =
             checked(r#"policy = "login", wait = "1h", cost = email.len(), count = |r| r.is_ok()"#, SIGNATURE).unwrap();
-        assert!(matches!(&rule.limits, Limits::Policy(name) if name.value() == "login"));
+        assert!(
+            matches!(&rule.limits, Limits::Policy(limits::policy::PolicyName::Fixed(name)) if name.value() == "login")
+        );
         assert!(matches!(rule.call.cost, Some(Number::Computed(_))));
         assert!(matches!(rule.count, Count::By(_)));
         assert_eq!(setting(&rule, "wait").as_deref(), Some("3600000000"));

@@ -54,11 +54,12 @@ fn optional_with(check: &Check, context: &Context, with: impl FnOnce(TokenStream
 
 /// An expression: what `with` makes of the check, which borrows nothing, and which is not moved
 /// before it is handed over. User expressions stand in the order in which they are documented to
-/// run: limiter, max, concurrent, cost, shadow, key.
+/// run: limiter, max or policy, concurrent, cost, shadow, key.
 pub(crate) fn expand(check: &Check, context: &Context, with: impl FnOnce(TokenStream) -> TokenStream) -> TokenStream {
     let Check {
         rule,
         max,
+        policy,
         enters: _,
         concurrent,
         reserves,
@@ -75,6 +76,7 @@ pub(crate) fn expand(check: &Check, context: &Context, with: impl FnOnce(TokenSt
         quote_spanned!(mixed=> #method(&mut __ratelimit_check, #value);)
     };
     steps.extend(max.as_ref().map(|max| set("max", number(max, context))));
+    steps.extend(policy.as_ref().map(|policy| set("policy", policy_name(policy, context))));
     steps.extend(concurrent.as_ref().map(|concurrent| {
         let concurrent = number(concurrent, context);
         quote_spanned!(mixed=> let __ratelimit_concurrent = #concurrent;)
@@ -157,6 +159,14 @@ fn piece(piece: &Piece<Value>) -> TokenStream {
             quote_spanned!(span=> #check_part(&mut __ratelimit_check, &#part);)
         }
     }
+}
+
+/// An expression: the name of the policy, which borrows nothing.
+fn policy_name(given: &Expr, context: &Context) -> TokenStream {
+    let span = given.span().resolved_at(Span::mixed_site());
+    let value = context.receiver.operand(given);
+    let name = context.runtime.policy_name(span);
+    kept_in(given, quote_spanned!(span=> #name(&#value)))
 }
 
 /// An expression: the user's number as the store counts it.

@@ -59,8 +59,13 @@ fn setting(setting: &Setting) -> TokenStream {
     let value = match value {
         SettingValue::Micros(micros) => duration(*micros),
         SettingValue::Number(number) => quote_spanned!(mixed=> #number),
+        SettingValue::Range(first, last) => {
+            let (first, last) = (duration(*first), duration(*last));
+            quote_spanned!(mixed=> #first, #last)
+        }
         SettingValue::Variant(of, name) => Runtime::variant(of, name),
         SettingValue::Text(text) => quote_spanned!(mixed=> #text),
+        SettingValue::None => TokenStream::new(),
     };
     quote_spanned!(mixed=> .#method(#value))
 }

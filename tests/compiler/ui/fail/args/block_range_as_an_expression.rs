@@ -1,8 +1,6 @@
 use ratelimit_runtime::{RateLimitError, rate_limit};
 
-const LOGIN: &str = "login";
-
-#[rate_limit(key = "<email>", policy = LOGIN)]
+#[rate_limit(key = "<email>", window = "60s", max = 3, block = 1..60)]
 async fn send(email: &str) -> Result<(), RateLimitError> {
     let _ = email;
     Ok(())
