@@ -31,6 +31,7 @@ async fn every_metric_is_emitted_as_it_is_documented() {
         drop(limiter.acquire(&rule, &Key::of("bob")).await);
     }
     drop(RateLimiter::memory().acquire(&rule.with_cost(3), &Key::of("alice")).await);
+    drop(RateLimiter::memory().enter(&Rule::in_flight("emitted", 1), &Key::of("alice")).await.unwrap());
     let costly = RateLimiter::memory().reserve(&rule, &Key::of("alice")).await.unwrap();
     costly.commit(5);
     let file = std::env::temp_dir().join(format!("{}.toml", unique("emitted")));
