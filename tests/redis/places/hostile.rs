@@ -37,7 +37,9 @@ async fn a_foreign_value_fails_alone_and_is_not_touched() {
     }
     assert_eq!(server.cli(&["GET", &key]), "of another program");
     assert_eq!(store.peek(request[0]).await.unwrap().remaining, 5, "the limit beside it is not charged");
-    places.into_iter().for_each(|place| store.leave(place));
+    for place in places {
+        store.leave(place);
+    }
 }
 
 #[tokio::test]
@@ -75,8 +77,8 @@ async fn a_lease_that_ends_too_late_is_cut_to_its_own_length() {
     let now = now_us(server);
     server.cli(&["ZADD", &key, &(now + FAR).to_string(), "00000000000000aa.7.6000"]);
     assert!(enter(&store, place(&key, 1)).await.unwrap().is_full, "it is a permit");
-    let [(_, score)] = members(server, &key)[..] else { panic!("one member") };
-    assert!(score - now < 7_000_000, "{}", score - now);
+    let [(_, ends)] = members(server, &key)[..] else { panic!("one member") };
+    assert!(ends - now < 7_000_000, "{}", ends - now);
 }
 
 /// Each call is a bounded piece of work.
@@ -112,8 +114,8 @@ async fn a_clock_that_is_set_back_keeps_no_place_for_longer_than_a_lease() {
     clock.set_ms(-3_600_000);
     let store = on(&server).await;
     assert!(enter(&store, place(&key, 1)).await.unwrap().is_full);
-    let [(_, score)] = members(&server, &key)[..] else { panic!("one member") };
-    assert!(score <= now_us(&server) + 5_000_001, "cut to a lease");
+    let [(_, ends)] = members(&server, &key)[..] else { panic!("one member") };
+    assert!(ends <= now_us(&server) + 5_000_001, "cut to a lease");
 }
 
 #[tokio::test]
