@@ -158,8 +158,8 @@ mod tests {
     #[derive(Debug, Clone)]
     enum Value {
         Bytes(Vec<u8>),
-        Items(Vec<Value>),
-        Group(String, Vec<Value>),
+        Items(Vec<Self>),
+        Group(String, Vec<Self>),
     }
 
     impl KeyPart for Value {

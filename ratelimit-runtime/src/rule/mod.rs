@@ -236,7 +236,7 @@ impl Rule {
     const fn with_policy_name(mut self, name: PolicyName) -> Self {
         // A constant function drops nothing. What is forgotten owns memory only if the name was
         // made at run time, and such a rule is not made a constant of.
-        std::mem::forget(std::mem::replace(&mut self.policy, Some(name)));
+        std::mem::forget(self.policy.replace(name));
         self
     }
 

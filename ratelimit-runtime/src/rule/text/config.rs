@@ -45,12 +45,12 @@ impl<'de> Visitor<'de> for PolicyVisitor {
         let Table { limits, algorithm, burst, block, wait, timeout, on_unavailable, shadow, overrides } =
             Table::deserialize(MapAccessDeserializer::new(fields))?;
         let parts = Parts {
-            algorithm: read(algorithm, |text| text.parse())?.unwrap_or_default(),
+            algorithm: read(algorithm.as_deref(), str::parse)?.unwrap_or_default(),
             burst,
-            block: read(block, |text| block::read(text).map_err(|fault| fault.drawn(text)))?,
-            wait: read(wait, time)?,
-            timeout: read(timeout, time)?,
-            on_unavailable: read(on_unavailable, |text| text.parse())?,
+            block: read(block.as_deref(), |text| block::read(text).map_err(|fault| fault.drawn(text)))?,
+            wait: read(wait.as_deref(), time)?,
+            timeout: read(timeout.as_deref(), time)?,
+            on_unavailable: read(on_unavailable.as_deref(), str::parse)?,
             shadow,
             overrides: overrides.unwrap_or_default(),
             ..Parts::of(limits.0)
@@ -76,10 +76,10 @@ struct Table {
 
 /// What a text means, if there is one.
 fn read<T, E: de::Error>(
-    text: Option<String>,
+    text: Option<&str>,
     meaning: impl FnOnce(&str) -> Result<T, ParseError>,
 ) -> Result<Option<T>, E> {
-    text.as_deref().map(meaning).transpose().map_err(E::custom)
+    text.map(meaning).transpose().map_err(E::custom)
 }
 
 fn time(text: &str) -> Result<Duration, ParseError> {
