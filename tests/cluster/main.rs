@@ -13,6 +13,7 @@ mod groups;
 mod liars;
 mod listing;
 mod pace;
+mod places;
 mod redirects;
 mod runtimes;
 mod script;

@@ -20,10 +20,10 @@ async fn a_permit_is_a_member_that_ends_with_its_lease() {
     let before = now_us(server);
     assert_eq!(enter(&store, entered).await.unwrap().in_flight, 1);
     let permit = entered.permit();
-    let [(member, score)] = &members(server, &key)[..] else { panic!("one member") };
+    let [(member, ends)] = &members(server, &key)[..] else { panic!("one member") };
     assert_eq!(*member, format!("{:016x}.{}.5000", permit.process(), permit.number()));
-    let lease = score - before;
-    assert!((5_000_000.0..5_500_000.0).contains(&lease), "{lease}");
+    let lease = ends - before;
+    assert!((5_000_000..5_500_000).contains(&lease), "{lease}");
     let left = server.number(&["PTTL", &key]);
     assert!((4_000..=5_001).contains(&left), "{left}");
     store.leave(entered);

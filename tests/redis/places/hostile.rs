@@ -11,6 +11,9 @@ use crate::support::clock::ServerClock;
 use crate::support::redis::shared;
 use crate::support::unique;
 
+/// In microseconds: further off than any lease ends.
+const FAR: i64 = 9_000_000_000_000;
+
 #[tokio::test]
 async fn a_foreign_value_fails_alone_and_is_not_touched() {
     let (server, store) = (shared(), on(shared()).await);
@@ -34,7 +37,9 @@ async fn a_foreign_value_fails_alone_and_is_not_touched() {
     }
     assert_eq!(server.cli(&["GET", &key]), "of another program");
     assert_eq!(store.peek(request[0]).await.unwrap().remaining, 5, "the limit beside it is not charged");
-    places.into_iter().for_each(|place| store.leave(place));
+    for place in places {
+        store.leave(place);
+    }
 }
 
 #[tokio::test]
@@ -43,16 +48,16 @@ async fn members_that_no_store_writes_keep_no_place() {
     let now = now_us(server);
     for (member, score) in [
         ("junk", "+inf".to_owned()),
-        ("junk", format!("{}", now + 9e12)),
+        ("junk", (now + FAR).to_string()),
         ("", "+inf".to_owned()),
         // Of a lease that is longer than any, or none.
-        ("00000000000000aa.7.99999999999", format!("{}", now + 9e12)),
+        ("00000000000000aa.7.99999999999", (now + FAR).to_string()),
         ("00000000000000aa.7.", "+inf".to_owned()),
         ("aa.7.5000", "+inf".to_owned()),
         // Lapsed.
-        ("00000000000000aa.7.5000", format!("{}", now - 1.0)),
+        ("00000000000000aa.7.5000", (now - 1).to_string()),
         ("junk", "-inf".to_owned()),
-        ("\n\u{0}", format!("{}", now - 5e6)),
+        ("\n\u{0}", (now - 5_000_000).to_string()),
     ] {
         let key = unique("members");
         server.cli(&["ZADD", &key, &score, member]);
@@ -70,10 +75,10 @@ async fn a_lease_that_ends_too_late_is_cut_to_its_own_length() {
     let (server, store) = (shared(), on(shared()).await);
     let key = unique("cut");
     let now = now_us(server);
-    server.cli(&["ZADD", &key, &format!("{}", now + 9e12), "00000000000000aa.7.6000"]);
+    server.cli(&["ZADD", &key, &(now + FAR).to_string(), "00000000000000aa.7.6000"]);
     assert!(enter(&store, place(&key, 1)).await.unwrap().is_full, "it is a permit");
-    let [(_, score)] = members(server, &key)[..] else { panic!("one member") };
-    assert!(score - now < 7e6, "{}", score - now);
+    let [(_, ends)] = members(server, &key)[..] else { panic!("one member") };
+    assert!(ends - now < 7_000_000, "{}", ends - now);
 }
 
 /// Each call is a bounded piece of work.
@@ -109,8 +114,8 @@ async fn a_clock_that_is_set_back_keeps_no_place_for_longer_than_a_lease() {
     clock.set_ms(-3_600_000);
     let store = on(&server).await;
     assert!(enter(&store, place(&key, 1)).await.unwrap().is_full);
-    let [(_, score)] = members(&server, &key)[..] else { panic!("one member") };
-    assert!(score <= now_us(&server) + 5_000_001.0, "cut to a lease");
+    let [(_, ends)] = members(&server, &key)[..] else { panic!("one member") };
+    assert!(ends <= now_us(&server) + 5_000_001, "cut to a lease");
 }
 
 #[tokio::test]

@@ -16,12 +16,12 @@ async fn an_open_permit_keeps_its_place_for_longer_than_a_lease() {
     let (store, other, key) = (on(server).await, on(server).await, unique("renewed"));
     let entered = place(&key, 1);
     assert!(enter(&store, entered).await.unwrap().is_entered());
-    let (start, mut renewals, mut score) = (Instant::now(), 0, members(server, &key)[0].1);
+    let (start, mut renewals, mut ends) = (Instant::now(), 0, members(server, &key)[0].1);
     while start.elapsed() < LEASE + LEASE / 2 {
         sleep(LEASE / 50).await;
         assert!(enter(&other, place(&key, 1)).await.unwrap().is_full);
         let now = members(server, &key)[0].1;
-        renewals += usize::from(now != std::mem::replace(&mut score, now));
+        renewals += usize::from(now != std::mem::replace(&mut ends, now));
     }
     assert!((3..=6).contains(&renewals), "every third of the lease: {renewals}");
     store.leave(entered);

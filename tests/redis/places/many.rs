@@ -1,5 +1,7 @@
 //! 20,000 calls in flight: what renewing their leases costs the server.
 
+#![allow(clippy::print_stdout, reason = "figures, for whoever reads them")]
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

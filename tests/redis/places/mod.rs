@@ -1,5 +1,7 @@
 //! Places of calls in flight: what is stored, who leaves when, and what renews leases.
 
+#![allow(clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
 use std::time::{Duration, Instant};
 
 use ratelimit_runtime::store::{Entry, PermitId, PlaceRequest, StoreError};
@@ -36,17 +38,17 @@ async fn on(server: &RedisServer) -> RedisStore {
 }
 
 /// The members of a key and their scores, by score.
-fn members(server: &RedisServer, key: &str) -> Vec<(String, f64)> {
+fn members(server: &RedisServer, key: &str) -> Vec<(String, i64)> {
     let reply = server.cli(&["ZRANGE", key, "0", "-1", "WITHSCORES"]);
     let lines: Vec<&str> = reply.lines().collect();
     lines.chunks(2).map(|pair| (pair[0].to_owned(), pair[1].parse().unwrap())).collect()
 }
 
 /// The server's clock, in microseconds.
-fn now_us(server: &RedisServer) -> f64 {
+fn now_us(server: &RedisServer) -> i64 {
     let time = server.cli(&["TIME"]);
-    let parts: Vec<f64> = time.lines().map(|part| part.parse().unwrap()).collect();
-    parts[0] * 1_000_000.0 + parts[1]
+    let parts: Vec<i64> = time.lines().map(|part| part.parse().unwrap()).collect();
+    parts[0] * 1_000_000 + parts[1]
 }
 
 /// Waits until a key has no member any more; not so long that leases would have ended.

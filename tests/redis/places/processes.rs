@@ -17,7 +17,8 @@ fn by_process(server: &RedisServer, key: &str) -> HashMap<String, usize> {
     let mut counts = HashMap::new();
     for (member, ends) in members(server, key) {
         if ends > now {
-            *counts.entry(member[..16].to_owned()).or_default() += 1;
+            let process = member.split('.').next().unwrap();
+            *counts.entry(process.to_owned()).or_default() += 1;
         }
     }
     let all: usize = counts.values().sum();

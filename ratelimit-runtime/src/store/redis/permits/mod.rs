@@ -28,6 +28,8 @@ use crate::store::{Entry, PermitId, PlaceRequest, Verdict};
 
 mod open_permits;
 mod sending;
+#[cfg(test)]
+mod tests;
 mod upkeep;
 
 pub(super) struct Permits {

@@ -380,6 +380,7 @@ impl<P: Clone> OpenPermits<P> {
             driver.due.remove(&(due, id));
         }
         driver.due.insert((at, id));
+        self.has_orphans |= driver.is_relieved;
     }
 
     fn note_leaving(&mut self, id: PermitId) {

@@ -1,0 +1,80 @@
+//! Places of calls in flight while slots move and masters fail.
+
+use std::time::{Duration, Instant};
+
+use ratelimit_runtime::store::{PermitId, PlaceRequest};
+use ratelimit_runtime::{RedisStore, Store};
+use tokio::time::sleep;
+
+use super::on;
+use crate::support::cluster::RedisCluster;
+use crate::support::unique;
+
+const LEASE: Duration = PlaceRequest::MIN_LEASE;
+
+fn place(key: &str) -> PlaceRequest<'_> {
+    PlaceRequest::new(key.as_bytes(), 1, PermitId::next()).with_lease(LEASE)
+}
+
+async fn is_entered(store: &RedisStore, place: PlaceRequest<'_>) -> bool {
+    store.enter(place, &[]).await.unwrap().is_entered()
+}
+
+/// Waits until no call is in flight, but not for leases to end.
+async fn left(store: &RedisStore, key: &str) {
+    let start = Instant::now();
+    while store.in_flight(place(key)).await.unwrap() > 0 {
+        assert!(start.elapsed() < LEASE / 2, "a permit has not left");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn permits_go_along_with_a_slot_that_moves() {
+    let cluster = RedisCluster::start(2, 0);
+    let (store, other, key) = (on(&cluster).await, on(&cluster).await, unique("moves"));
+    let slot = cluster.slot(key.as_bytes());
+    let from = cluster.owner(slot);
+    let to = 1 - from;
+    let entered = place(&key);
+    assert!(is_entered(&store, entered).await);
+    cluster.begin_to_move(slot, from, to);
+    assert!(!is_entered(&other, place(&key)).await);
+    while cluster.move_keys(slot, from, to, 10) > 0 {}
+    // Its key is at the other node, and the slot not yet.
+    assert!(!is_entered(&other, place(&key)).await);
+    store.leave(entered);
+    left(&other, &key).await;
+    let again = place(&key);
+    assert!(is_entered(&store, again).await);
+    cluster.end_move(slot, from, to);
+    assert!(!is_entered(&other, place(&key)).await);
+    // Its lease is renewed where it is now.
+    sleep(LEASE + LEASE / 5).await;
+    assert!(!is_entered(&other, place(&key)).await);
+    store.leave(again);
+    left(&other, &key).await;
+}
+
+#[tokio::test]
+async fn a_permit_outlives_its_master() {
+    let mut cluster = RedisCluster::start(3, 1);
+    let (store, other, key) = (on(&cluster).await, on(&cluster).await, unique("fail_over"));
+    let slot = cluster.slot(key.as_bytes());
+    let lost = cluster.owner(slot);
+    let entered = place(&key);
+    assert!(is_entered(&store, entered).await);
+    cluster.kill(lost);
+    cluster.wait_for_fail_over(slot, lost);
+    // The replica may not have heard of the permit; renewing tells it.
+    let start = Instant::now();
+    while !matches!(other.in_flight(place(&key)).await, Ok(1)) {
+        assert!(start.elapsed() < 2 * LEASE, "the place is not taken anew");
+        sleep(Duration::from_millis(20)).await;
+    }
+    sleep(LEASE + LEASE / 5).await;
+    assert_eq!(other.in_flight(place(&key)).await.unwrap(), 1, "it is renewed at the new master");
+    assert!(!is_entered(&other, place(&key)).await);
+    store.leave(entered);
+    left(&other, &key).await;
+}
