@@ -39,7 +39,7 @@ pub(super) async fn demoted(exchange: Exchange, pool: Pool, server: impl Display
     let mut asked_at = uses();
     let mut is_role_allowed = true;
     loop {
-        real_time::sleep(EVERY).await;
+        real_time::sleep_by_tokio(EVERY).await;
         let now = uses();
         if now == asked_at {
             continue;
