@@ -25,7 +25,7 @@ pub(crate) use self::demand::Demand;
 #[cfg(feature = "redis")]
 pub(crate) use self::lua::Lua;
 pub(crate) use self::state::{AlgorithmState, Committed};
-pub(crate) use self::status::{RESERVED_WAIT, Standing};
+pub(crate) use self::status::Standing;
 
 /// The table of algorithms: hands its rows to the macro `$then`, behind `$with`. Nothing else in
 /// the crate lists them; what is needed for each of them is made of these rows, where it is needed.

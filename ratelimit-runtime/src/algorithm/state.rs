@@ -5,12 +5,12 @@ use smallvec::SmallVec;
 use super::demand::Demand;
 use super::status::{LimitStatus, Standing};
 
-/// What became of a reservation that was committed at what it did cost.
+/// What became of an actual cost that was charged whether the limits admit it or not.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Committed {
     /// How much is too much to be charged.
     pub(crate) dropped: u64,
-    /// Whether anything was charged at the time of the commit.
+    /// Whether anything was charged at this time.
     pub(crate) charged_now: bool,
 }
 
@@ -21,9 +21,6 @@ pub(crate) trait AlgorithmState: Default {
     /// everything to that moment.
     const KEEPS_TIMES: bool;
 
-    /// Whether it is over when it has drained, and so sooner when something was given back.
-    const DRAINS: bool;
-
     /// What the limits say to the call.
     fn standing(&mut self, demand: &Demand<'_>, now: u64) -> Standing;
 
@@ -32,6 +29,10 @@ pub(crate) trait AlgorithmState: Default {
 
     /// Whether anything is reserved.
     fn reserves(&self, demand: &Demand<'_>, now: u64) -> bool;
+
+    /// How long the call would wait if all that is reserved were released now. The limits have been
+    /// asked for their [`standing`](Self::standing) at `now`.
+    fn wait_if_released(&self, demand: &Demand<'_>, now: u64) -> u64;
 
     /// How long until a limit is whole again. It has been asked for its
     /// [`standing`](Self::standing) at `now`.
@@ -67,8 +68,8 @@ pub(crate) trait AlgorithmState: Default {
     fn commit_actual(&mut self, demand: &Demand<'_>, ticket: u64, actual: u64, now: u64) -> Option<Committed>;
 
     /// Charges `cost` whether the limits admit it or not, until twice what each admits at once is
-    /// used; gives what is more.
-    fn charge_beyond(&mut self, demand: &Demand<'_>, cost: u64, now: u64) -> u64;
+    /// used; what is more is dropped.
+    fn charge_beyond(&mut self, demand: &Demand<'_>, cost: u64, now: u64) -> Committed;
 
     /// Gives a reservation back; says whether it was there.
     fn release(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool;

@@ -125,6 +125,7 @@ impl Check<'_> {
                 (false, false) => Status::Exceeded,
                 (false, true) => Status::Blocked,
             },
+            tries_again_us: if verdict.blocked { 0 } else { verdict.holds },
             bursts: limit.is_some_and(|limit| limit.max() != capacity),
         }
     }

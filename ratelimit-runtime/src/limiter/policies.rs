@@ -35,7 +35,7 @@ fn lacks(names: &[&str]) -> RateLimitError {
 
 fn supported(engine: &Engine, policies: &Policies) -> Result<(), RateLimitError> {
     for (name, policy) in policies {
-        let request = Request::new(b"", policy.algorithm(), policy.limits()).with_block(policy.block());
+        let request = Request::new(b"", policy.algorithm(), policy.limits()).with_block_duration(policy.block);
         if let Err(error) = supported_by(engine, &request) {
             let message = format!("the store cannot keep the policy `{name}`: {error}");
             return Err(StoreError::new(error.kind(), message).into());

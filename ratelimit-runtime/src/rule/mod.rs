@@ -1,6 +1,7 @@
 //! [`Rule`]: a named limit, and how its checks behave.
 
 mod algorithm;
+mod block;
 mod known_by;
 mod limit;
 mod name;
@@ -17,6 +18,7 @@ use once_cell::sync::OnceCell;
 pub use self::algorithm::Algorithm;
 #[cfg(feature = "redis")]
 pub(crate) use self::algorithm::PlainCommands;
+pub(crate) use self::block::BlockDuration;
 pub(crate) use self::known_by::KnownBy;
 pub use self::limit::{InvalidLimit, Limit};
 pub(crate) use self::name::{FORMATS, Name, escape, from_type_path, push_head};
@@ -154,7 +156,37 @@ impl Rule {
     /// it; `peek` and shadow mode never set it.
     #[must_use]
     pub const fn with_block(mut self, block: Duration) -> Self {
-        self.terms.block = block;
+        self.terms.block = BlockDuration::fixed(block);
+        self
+    }
+
+    /// Once the limits refuse a key, refuse it for `first`, and with each further offence for twice
+    /// as long as the last time, up to `longest`.
+    ///
+    /// An offence is a refusal by the limits that sets a block: calls that are refused meanwhile,
+    /// shadow mode and a block by hand are none. What the next block doubles is forgotten `longest`
+    /// after the last one has ended, and at once by [`unblock`](crate::RateLimiter::unblock) and
+    /// [`reset`](crate::RateLimiter::reset).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ratelimit_runtime::{Limit, Rule};
+    ///
+    /// static LOGIN: Rule = Rule::new("login", Limit::per_minute(5))
+    ///     .with_growing_block(Duration::from_secs(60), Duration::from_secs(3600));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Unless `first` is above zero, and `longest` above `first` and at most
+    /// [`Limit::MAX_WINDOW`]; in a constant, at compile time.
+    #[must_use]
+    pub const fn with_growing_block(mut self, first: Duration, longest: Duration) -> Self {
+        assert!(
+            BlockDuration::is_range(first, longest),
+            "a block grows from more than 0 to something longer, at most 366 days"
+        );
+        self.terms.block = BlockDuration::growing(first, longest);
         self
     }
 
@@ -239,10 +271,17 @@ impl Rule {
         self.terms.cost
     }
 
-    /// For how long a key is refused once its limits have refused it; zero for not at all.
+    /// For how long a key is refused once its limits have refused it, the first time if the block
+    /// grows; zero for not at all.
     #[must_use]
     pub const fn block(&self) -> Duration {
-        self.terms.block
+        self.terms.block.first()
+    }
+
+    /// What the block grows to; [`block`](Self::block) where it does not grow.
+    #[must_use]
+    pub const fn longest_block(&self) -> Duration {
+        self.terms.block.longest()
     }
 
     /// How long a call waits for a slot; zero for not at all.

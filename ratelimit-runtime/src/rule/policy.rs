@@ -6,6 +6,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::algorithm::Algorithm;
+use super::block::BlockDuration;
 use super::limit::{Limit, MAX_LIMITS};
 
 /// The limits of a rule with `policy = "…"`. They can be replaced while running: see
@@ -14,14 +15,14 @@ use super::limit::{Limit, MAX_LIMITS};
 pub struct Policy {
     pub(crate) algorithm: Algorithm,
     pub(crate) limits: SmallVec<[Limit; 2]>,
-    pub(crate) block: Duration,
+    pub(crate) block: BlockDuration,
 }
 
 impl Policy {
     /// A policy of one limit, as an exact sliding window.
     #[must_use]
     pub fn new(limit: Limit) -> Self {
-        Self { algorithm: Algorithm::default(), limits: SmallVec::from_slice(&[limit]), block: Duration::ZERO }
+        Self { algorithm: Algorithm::default(), limits: SmallVec::from_slice(&[limit]), block: BlockDuration::NONE }
     }
 
     /// One more limit on the same key; a call is charged to all of them, or to none.
@@ -41,7 +42,24 @@ impl Policy {
     /// Once the limits refuse a key, refuse it for this long.
     #[must_use]
     pub fn with_block(mut self, block: Duration) -> Self {
-        self.block = block;
+        self.block = BlockDuration::fixed(block);
+        self
+    }
+
+    /// Once the limits refuse a key, refuse it for `first`, and with each further offence for twice
+    /// as long, up to `longest`: see [`Rule::with_growing_block`](crate::Rule::with_growing_block).
+    ///
+    /// # Panics
+    ///
+    /// Unless `first` is above zero, and `longest` above `first` and at most
+    /// [`Limit::MAX_WINDOW`].
+    #[must_use]
+    pub fn with_growing_block(mut self, first: Duration, longest: Duration) -> Self {
+        assert!(
+            BlockDuration::is_range(first, longest),
+            "a block grows from more than 0 to something longer, at most 366 days"
+        );
+        self.block = BlockDuration::growing(first, longest);
         self
     }
 }
@@ -59,10 +77,17 @@ impl Policy {
         self.algorithm
     }
 
-    /// For how long a key is refused once its limits have refused it; zero for not at all.
+    /// For how long a key is refused once its limits have refused it, the first time if the block
+    /// grows; zero for not at all.
     #[must_use]
     pub fn block(&self) -> Duration {
-        self.block
+        self.block.first()
+    }
+
+    /// What the block grows to; [`block`](Self::block) where it does not grow.
+    #[must_use]
+    pub fn longest_block(&self) -> Duration {
+        self.block.longest()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::algorithm::Algorithm;
+use super::block::BlockDuration;
 use super::limit::{Limit, MAX_LIMITS};
 use super::on_unavailable::OnUnavailable;
 use super::policy::Policy;
@@ -19,7 +20,7 @@ pub(crate) struct Terms {
     /// Worked out whenever the limits change.
     most: u64,
     pub(crate) cost: u64,
-    pub(crate) block: Duration,
+    pub(crate) block: BlockDuration,
     /// How long to wait for a slot.
     pub(crate) wait: Duration,
     /// The limiter's, where this is `None`.
@@ -38,7 +39,7 @@ impl Terms {
             len: 1,
             most: 0,
             cost: 1,
-            block: Duration::ZERO,
+            block: BlockDuration::NONE,
             wait: Duration::ZERO,
             timeout: None,
             on_unavailable: None,

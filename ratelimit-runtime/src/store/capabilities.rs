@@ -21,6 +21,8 @@ pub enum Feature {
     /// Blocks: [`Request::with_block`], [`Store::block`](super::Store::block) and
     /// [`Store::unblock`](super::Store::unblock).
     Block,
+    /// Blocks that grow: [`Request::with_growing_block`]. It takes [`Block`](Self::Block).
+    GrowingBlock,
     /// Being decided in one step with requests on other keys:
     /// [`Store::acquire_all`](super::Store::acquire_all).
     Together,
@@ -40,6 +42,7 @@ impl Feature {
         Self::Reserve,
         Self::ActualCost,
         Self::Block,
+        Self::GrowingBlock,
         Self::Together,
         Self::Keys,
         Self::Concurrent,
@@ -57,6 +60,7 @@ impl Feature {
             Self::Reserve => "reservations (`count`)",
             Self::ActualCost => "costs that are known afterwards (`actual_cost`)",
             Self::Block => "blocks (`block`)",
+            Self::GrowingBlock => "blocks that grow (`block` of a range)",
             Self::Together => "deciding several keys in one step",
             Self::Keys => "lists of keys",
             Self::Concurrent => "limits of calls in flight (`concurrent`)",
@@ -166,13 +170,14 @@ impl Capabilities {
     }
 
     /// The bits that the request needs and this has not.
-    #[allow(clippy::trivially_copy_pass_by_ref, reason = "two bytes of it is looked at")]
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "one entry of it is looked at")]
     #[inline]
     fn missing(&self, request: &Request<'_>) -> u16 {
         let needed = KEPT
             | if request.limits().len() > 1 { Feature::Limits.bit() } else { 0 }
             | (request.reserves() as u16 * Feature::Reserve.bit())
-            | if request.block_us() > 0 { Feature::Block.bit() } else { 0 };
+            | if request.block_us() > 0 { Feature::Block.bit() } else { 0 }
+            | if request.block_duration().longest_us() > 0 { Feature::GrowingBlock.bit() } else { 0 };
         needed & !self.by_algorithm[request.algorithm() as usize]
     }
 
@@ -220,6 +225,7 @@ mod tests {
             (one.reserving(), "reservations"),
             (one.reserving_estimate(), "reservations"),
             (one.with_block(Duration::from_secs(1)), "blocks"),
+            (one.with_growing_block(Duration::from_secs(1), Duration::from_secs(9)), "blocks"),
         ];
         for (request, word) in cases {
             let error = default.supports(&request).unwrap_err();
@@ -229,6 +235,9 @@ mod tests {
         assert!(default.require(Algorithm::SlidingWindow, Feature::Refund).is_err());
         let reserves = default.with(Algorithm::SlidingWindow, &[Feature::Reserve]);
         assert!(reserves.supports(&one.reserving()).is_ok());
+        let blocks = default.with(Algorithm::SlidingWindow, &[Feature::Block]);
+        let growing = one.with_growing_block(Duration::from_secs(1), Duration::from_secs(9));
+        assert!(blocks.supports(&growing).unwrap_err().message().contains("`block` of a range"));
         assert!(reserves.supports(&one.reserving_estimate()).unwrap_err().message().contains("`actual_cost`"));
     }
 }

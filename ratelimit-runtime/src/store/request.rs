@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use smallvec::SmallVec;
 
 use crate::algorithm::Demand;
-use crate::rule::Algorithm;
-use crate::rule::Limit;
+use crate::rule::{Algorithm, BlockDuration, Limit};
 
 /// What an admission reserves: a bit for a reservation, and one for an estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -31,7 +30,7 @@ pub struct Request<'a> {
     algorithm: Algorithm,
     limits: &'a [Limit],
     cost: u64,
-    block_us: u64,
+    block: BlockDuration,
     reserves: Reserves,
     timeout_at: Option<Instant>,
 }
@@ -41,8 +40,8 @@ impl<'a> Request<'a> {
     #[must_use]
     #[inline]
     pub fn new(key: &'a [u8], algorithm: Algorithm, limits: &'a [Limit]) -> Self {
-        let (cost, block_us, reserves) = (1, 0, Reserves::Nothing);
-        Self { key, rule_len: 0, algorithm, limits, cost, block_us, reserves, timeout_at: None }
+        let (cost, block, reserves) = (1, BlockDuration::NONE, Reserves::Nothing);
+        Self { key, rule_len: 0, algorithm, limits, cost, block, reserves, timeout_at: None }
     }
 
     /// The same request with another cost.
@@ -57,9 +56,21 @@ impl<'a> Request<'a> {
     /// [`Limit::MAX_WINDOW`].
     #[must_use]
     #[inline]
-    pub fn with_block(mut self, block: Duration) -> Self {
-        self.block_us =
-            if block.is_zero() { 0 } else { u64::try_from(block.min(Limit::MAX_WINDOW).as_micros()).unwrap_or(0) };
+    pub fn with_block(self, block: Duration) -> Self {
+        self.with_block_duration(BlockDuration::fixed(block))
+    }
+
+    /// The same request, which blocks the key if its limits refuse it: for `first`, then each time
+    /// for twice as long as the last time, up to `longest`; both at most [`Limit::MAX_WINDOW`].
+    /// Where `longest` is not above `first`, as [`with_block`](Self::with_block).
+    #[must_use]
+    pub fn with_growing_block(self, first: Duration, longest: Duration) -> Self {
+        self.with_block_duration(BlockDuration::growing(first, longest))
+    }
+
+    #[inline]
+    pub(crate) fn with_block_duration(mut self, block: BlockDuration) -> Self {
+        self.block = block;
         self
     }
 
@@ -137,17 +148,32 @@ impl<'a> Request<'a> {
         self.cost
     }
 
-    /// For how long a refusal by the limits blocks the key; zero for not at all. A refusal by a
-    /// block does not extend it, and a call that is refused only because of open reservations sets
-    /// none.
+    /// For how long a refusal by the limits blocks the key, the first time if that grows; zero for
+    /// not at all. A refusal by a block does not extend it. Open reservations count as if they were
+    /// committed.
     #[must_use]
     pub fn block(&self) -> Duration {
-        Duration::from_micros(self.block_us)
+        self.block.first()
+    }
+
+    /// What the block doubles to, from offence to offence; zero where it does not grow. So long
+    /// after the last block, a key's offences are forgotten.
+    ///
+    /// A call that is never refused has this without a [`block`](Self::block): it sets none, and
+    /// leaves the offences as they are.
+    #[must_use]
+    pub fn longest_block(&self) -> Duration {
+        Duration::from_micros(self.block.longest_us())
     }
 
     #[inline]
     pub(crate) fn block_us(&self) -> u64 {
-        self.block_us
+        self.block.first_us()
+    }
+
+    #[inline]
+    pub(crate) fn block_duration(&self) -> BlockDuration {
+        self.block
     }
 
     /// Whether an admission is only a reservation, which counts until it is settled.

@@ -34,13 +34,15 @@ pub struct Verdict {
     /// Whether a layer answered that had seen the store refuse the same, and not the store itself.
     pub cached: bool,
     /// Of a refusal by a block: how long that goes on, in microseconds; 0 where that is not known,
-    /// or is more than an hour. Of another: [`RESERVED`] where open reservations refuse, which may
-    /// be released at any moment, so that `retry_after_us` is a guess that stays the same. As small
-    /// as this, it takes no more room.
+    /// or is more than an hour. Of another: how long until it is to be asked again, where open
+    /// reservations count, which may be released at any moment; else 0. As small as this, it takes
+    /// no more room.
     pub(crate) holds: u32,
 }
 
-const RESERVED: u32 = u32::MAX;
+/// The least time, in microseconds, after which a call that open reservations refuse is tried
+/// again: 50 ms.
+const RESERVED_WAIT: u64 = 50_000;
 
 impl Verdict {
     /// [`retry_after_us`](Self::retry_after_us) of a refusal that no waiting ends. Nothing longer
@@ -145,20 +147,20 @@ impl Verdict {
         Self { holds: u32::try_from(block_us).unwrap_or_default(), ..self.by_block() }
     }
 
-    /// The same, as a refusal for which the reservations that are open account.
-    #[inline]
-    pub(crate) fn by_reservations(self) -> Self {
-        Self { holds: RESERVED, ..self }
+    /// The same, as a refusal that would end after `released_us` if the reservations that are open
+    /// were released now: a call that waits tries again then, and no sooner than after 50 ms.
+    pub(crate) fn behind_reservations(self, released_us: u64) -> Self {
+        if released_us >= self.retry_after_us {
+            return self;
+        }
+        let holds = released_us.max(RESERVED_WAIT).min(self.retry_after_us);
+        Self { holds: u32::try_from(holds).unwrap_or(u32::MAX), ..self }
     }
 
     /// For how long the same is said of the same question, but for the time that has passed.
     #[inline]
     pub(crate) fn holds_us(&self) -> u64 {
-        if self.holds > 0 && self.blocked {
-            self.retry_after_us.min(u64::from(self.holds))
-        } else {
-            self.retry_after_us
-        }
+        if self.holds > 0 { self.retry_after_us.min(u64::from(self.holds)) } else { self.retry_after_us }
     }
 
     /// How it reads when so much time has passed, which is less than it holds.
@@ -174,10 +176,10 @@ impl Verdict {
 
     #[cold]
     fn aged_as_it_holds(mut self, elapsed_us: u64) -> Self {
-        if self.retry_after_us != Self::NEVER && (self.blocked || self.holds != RESERVED) {
+        if self.retry_after_us != Self::NEVER {
             self.retry_after_us = self.retry_after_us.saturating_sub(elapsed_us);
         }
-        if self.blocked && self.holds > 0 {
+        if self.holds > 0 {
             self.holds = self.holds.saturating_sub(u32::try_from(elapsed_us).unwrap_or(u32::MAX)).max(1);
         }
         self

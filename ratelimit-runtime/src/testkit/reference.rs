@@ -77,7 +77,7 @@ impl Reference {
     /// Notes that the key was written at `now`, which is when the windows of counters begin.
     pub(super) fn bring_to(&mut self, now: u64, limit: Limit) {
         if let Model::SlidingCounter(counters) = &mut self.model {
-            *counters = counters.at(now, limit);
+            *counters = counters.at(now, limit).or_unused();
         }
     }
 
@@ -203,11 +203,16 @@ impl Counters {
         let window = limit.window_us();
         if now < self.start + window {
             self
-        } else if now < self.start + 2 * window {
+        } else if now < self.start + 2 * window && self.current > 0 {
             Self { start: self.start + window, current: 0, previous: self.current }
         } else {
             Self { start: now, current: 0, previous: 0 }
         }
+    }
+
+    /// Where nothing counts, the next charge begins a window.
+    fn or_unused(self) -> Self {
+        if self.current + self.previous == 0 { Self::default() } else { self }
     }
 }
 

@@ -137,6 +137,19 @@ async fn a_slot_that_is_given_back_ends_a_wait() {
     assert!(start.elapsed() <= SECOND + Duration::from_millis(55), "{:?}", start.elapsed());
 }
 
+#[tokio::test(start_paused = true)]
+async fn who_waits_in_vain_behind_a_call_under_way_is_told_how_long_that_counts() {
+    let (limiter, go) = (RateLimiter::memory(), Arc::new(Notify::new()));
+    let first = tokio::spawn(one_at_a_time(limiter.clone(), Arc::clone(&go)));
+    tokio::task::yield_now().await;
+    let start = Instant::now();
+    let refused = one_at_a_time(limiter, go).await;
+    assert!(start.elapsed() > 4 * SECOND, "{:?}", start.elapsed());
+    let told = retry_after(&refused);
+    assert!(told > 54 * SECOND && told < 56 * SECOND, "{told:?}");
+    first.abort();
+}
+
 #[rate_limit(name = "short", window = "1s", max = 1, wait = "3s")]
 #[rate_limit(name = "long", window = "2s", max = 1, wait = "10s")]
 async fn stacked() -> Outcome {

@@ -9,7 +9,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a measurement that cannot go on fails")]
 
-use ratelimit_cost::{CountedServer, Load, OnRedis, Ready, Recording, Side, Spread, Table, Work, scaling};
+use ratelimit_cost::{CountedServer, Growth, Load, OnRedis, Ready, Recording, Side, Spread, Table, Work, scaling};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -20,7 +20,10 @@ fn main() {
             println!("two threads on distinct keys: {store:.2} x one for the store, {attribute:.2} x by the attribute");
         }
         ["runtimes"] => println!("{}", Spread::measure()),
-        ["server"] => println!("{}", Table::measure(&mut CountedServer::start(), Side::all())),
+        ["server"] => {
+            let mut server = CountedServer::start();
+            println!("{}\n{}", Table::measure(&mut server, Side::all()), Growth::measure(&mut server));
+        }
         [work, checks] => count(work, checks.parse().unwrap()),
         [work, checks, recorder] => {
             Recording::named(recorder).unwrap().install();

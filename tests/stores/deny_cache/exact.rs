@@ -11,7 +11,8 @@ use crate::support::redis::shared;
 use crate::support::unique;
 
 const KEYS: [&str; 3] = ["a", "b", "c"];
-/// How long reservations are waited for is a guess of this length at most, in microseconds.
+/// For how long a refusal that open reservations cause is answered again, in microseconds: they may
+/// be released.
 const RESERVED_WAIT: u64 = 50_000;
 
 #[derive(Debug, Clone, Copy)]
@@ -109,10 +110,7 @@ impl World {
             let context = format!("{said:?} for {would_say:?} on {request:?}");
             assert!(!would_say.allowed, "{context}");
             assert!(said.remaining <= would_say.remaining && said.blocked == would_say.blocked, "{context}");
-            assert!(said.retry_after_us <= would_say.retry_after_us.max(RESERVED_WAIT), "{context}");
-            if would_say.retry_after_us > RESERVED_WAIT {
-                assert_eq!(said.retry_after_us, would_say.retry_after_us, "{context}");
-            }
+            assert!(said.retry_after_us <= would_say.retry_after_us, "{context}");
             // Beside a block the deciding limit may be another by now, and a reservation does not
             // drain.
             if !said.blocked && !self.reserved {
@@ -248,6 +246,9 @@ async fn a_cached_refusal_says_that_a_block_refuses_for_as_long_as_one_does() {
     }
 }
 
+/// In microseconds: when the first of two calls an hour leaves a bucket.
+const HALF_AN_HOUR: u64 = 1_800_000_000;
+
 #[tokio::test]
 async fn a_cached_refusal_by_reservations_says_what_the_store_would() {
     for &algorithm in Algorithm::ALL {
@@ -261,12 +262,15 @@ async fn a_cached_refusal_by_reservations_says_what_the_store_would() {
             let mut cached = 0;
             for _ in 0..10 {
                 let refused = store.acquire(request).await.unwrap();
-                assert_eq!(refused.retry_after_us, RESERVED_WAIT, "{algorithm} on {place}: {refused:?}");
-                assert_eq!(store.peek(request).await.unwrap().retry_after_us, RESERVED_WAIT);
+                // As if the reservations were committed now: what they add to the wait does not drain.
+                let would_say = store.peek(request).await.unwrap().retry_after_us;
+                let is_said = would_say - RESERVED_WAIT..=would_say;
+                assert!(is_said.contains(&refused.retry_after_us), "{algorithm} on {place}: {refused:?}, {would_say}");
+                assert!(would_say > HALF_AN_HOUR - RESERVED_WAIT, "{algorithm} on {place}: {would_say}");
                 cached += u64::from(refused.cached);
                 clock.advance(MILLISECOND * 20);
             }
-            assert!(cached >= 6, "{algorithm} on {place}: {cached}");
+            assert!((6..=7).contains(&cached), "{algorithm} on {place}: {cached}");
         }
     }
 }

@@ -142,6 +142,9 @@ local function counters(algorithm)
     -- A clock that has stepped back is read as standing still, so that nothing is admitted twice.
     at = math.max(at, current_since)
     local blocked_for = left_of_block(blocked_until, given)
+    if forgets_strikes(request, blocked_until) then
+      strikes = 0
+    end
 
     local function save()
       for i = 1, n do
@@ -155,8 +158,7 @@ local function counters(algorithm)
       end
       local lasts = expires
       if blocked_until > 0 then
-        local remembered = request.longest_block > request.block and request.longest_block or 0
-        lasts = math.max(lasts, blocked_until + remembered)
+        lasts = math.max(lasts, blocked_until + (strikes > 0 and request.longest_block or 0))
       end
       lasts = lasts - now
       if is_bucket then
@@ -212,7 +214,7 @@ local function counters(algorithm)
       return { 1 }
     end
     if operation == 'unblock' then
-      if blocked_for > 0 then
+      if blocked_until > 0 then
         blocked_until = 0
         save()
       end
@@ -253,7 +255,11 @@ local function counters(algorithm)
         ends = math.max(ends, algorithm.ends(x[i], y[i], is_bucket and at or z[i], a[i], b[i]))
       end
       expires = now + math.max(ends - at, 0)
-      stored.x, stored.y, stored.z, stored.max = x, y, z, max
+      stored.x, stored.y, stored.z, stored.max = x, y, {}, max
+      for i = 1, n do
+        -- Where nothing is used, the next charge begins a window.
+        stored.z[i] = x[i] + y[i] > 0 and z[i] or 0
+      end
       if is_bucket and not charges then
         stored.x, stored.y = drained_x, drained_y
       end
@@ -351,51 +357,36 @@ local function counters(algorithm)
     end
 
     local wait, left, reset = {}, {}, {}
-    -- Returns whether the limits refuse, and whether they do without the open reservations.
+    -- Open reservations count as if they were committed now. Returns whether the limits refuse, and
+    -- if any are open how long the call would wait without them.
     local function status(cost)
-      local reserved = current + previous
-      local refused, exceeded = false, false
+      local reserved, refused, released = current + previous, false, nil
       for i = 1, n do
         local p, q, r = x[i], y[i], z[i]
-        local own
-        own, left[i], reset[i] = algorithm.status(p, q, r, a[i], b[i], capacity[i], cost, at)
-        wait[i] = own
         if reserved > 0 then
-          local with = math.huge
-          if cost + reserved <= (is_bucket and capacity or max)[i] then
-            with = algorithm.status(p, q, r, a[i], b[i], capacity[i], cost + reserved, at)
-          end
-          wait[i] = math.min(with, math.max(own, RESERVED_WAIT))
-          left[i] = math.max(left[i] - reserved, 0)
-          -- The limit is whole again when it would be if all reservations were committed now.
+          local own = algorithm.status(p, q, r, a[i], b[i], capacity[i], cost, at)
+          released = math.max(released or 0, own)
           p, q, r = algorithm.charge(p, q, r, a[i], b[i], reserved)
-          local _
-          _, _, reset[i] = algorithm.status(p, q, r, a[i], b[i], capacity[i], 0, at)
         end
+        wait[i], left[i], reset[i] = algorithm.status(p, q, r, a[i], b[i], capacity[i], cost, at)
         refused = refused or wait[i] > 0
-        exceeded = exceeded or own > 0
       end
-      return refused, exceeded
+      return refused, released
     end
 
     if operation ~= 'acquire' and operation ~= 'reserve' and operation ~= 'peek' then
       return unknown(request)
     end
-    local refused, exceeded = status(cost)
-    if exceeded and blocked_for == 0 and request.block > 0 and operation ~= 'peek' then
-      -- An offence: twice as long as the last one, if that is still remembered.
-      if now >= blocked_until + request.longest_block then
-        strikes = 0
-      end
-      given = math.min(request.block * 2 ^ strikes, request.longest_block)
+    local refused, released = status(cost)
+    if refused and blocked_for == 0 and request.block > 0 and operation ~= 'peek' then
+      given = block_after(request, strikes)
       blocked_until, strikes, blocked_for = now + given, strikes + 1, given
       save()
     end
     if refused or blocked_for > 0 or cost == 0 or operation == 'peek' then
-      local open = refused and current + previous > 0 and -1 or 0
-      return verdict(wait, left, reset, at, blocked_for, expires - now, open)
+      return verdict(wait, left, reset, at, blocked_for, expires - now, 0, released)
     end
-    if not (request.longest_block > request.block and now < blocked_until + request.longest_block) then
+    if strikes == 0 then
       blocked_until = 0
     end
     if operation == 'reserve' then

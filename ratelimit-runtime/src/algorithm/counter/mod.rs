@@ -31,11 +31,15 @@ pub(super) const BUCKET: &str = include_str!("bucket.lua");
 /// The numbers of one limit, as a value: bringing them to a later time makes another, and only what
 /// is written keeps it. So a refusal changes nothing, in memory as in Redis.
 pub(crate) trait Counter: Copy + Default {
-    /// Whether the numbers are over when they have drained.
-    const DRAINS: bool = false;
-
     /// The numbers at `now`.
     fn at(self, limit: &Limit, now: u64) -> Self;
+
+    /// The numbers as they are kept at `now` where nothing is charged. What drains is kept as it
+    /// was at the newest charge: another rate applies from there on.
+    #[inline]
+    fn kept(self, limit: &Limit, now: u64) -> Self {
+        self.at(limit, now)
+    }
 
     /// Where the limit stands; the numbers are at `now`.
     fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus;
@@ -54,10 +58,12 @@ pub(crate) trait Counter: Copy + Default {
     }
 
     /// Gives back up to `cost` of a charge made at `ticket`, as far as it still counts; the newest
-    /// charge was made at `newest`, and the numbers are at `now`. Says whether anything of it did.
+    /// charge was made at `newest`, and the numbers are [`kept`](Self::kept). Says whether anything
+    /// of it did.
     fn refund(&mut self, limit: &Limit, cost: u64, ticket: u64, newest: u64, now: u64) -> bool;
 
-    /// How long the numbers matter, which is until the limit is whole again; they are at `now`.
+    /// How long the numbers matter, which is until the limit is whole again; they are at `now`, or
+    /// [`kept`](Self::kept) then.
     fn life(&self, limit: &Limit, now: u64) -> u64;
 }
 
@@ -99,16 +105,11 @@ impl<C: Counter> Counters<C> {
         now: u64,
     ) -> impl Iterator<Item = LimitStatus> + 'a {
         let reserved = self.reserved(demand, now).open();
-        self.brought(demand.limits, now).map(move |(limit, counter)| {
-            let mut status = counter.status(limit, demand.cost, now);
+        self.brought(demand.limits, now).map(move |(limit, mut counter)| {
             if reserved > 0 {
-                let cost = demand.cost + reserved;
-                let fits = cost <= demand.algorithm.capacity(limit);
-                let with = fits.then(|| counter.status(limit, cost, now).wait);
-                status.wait = LimitStatus::wait_behind_reservations(with, status.wait);
-                status.remaining = status.remaining.saturating_sub(reserved);
+                counter.charge(limit, reserved, now);
             }
-            status
+            counter.status(limit, demand.cost, now)
         })
     }
 
@@ -118,10 +119,10 @@ impl<C: Counter> Counters<C> {
         self.reservations.as_ref().map_or_else(ReservedCost::default, |reserved| reserved.at(now, demand.span()))
     }
 
-    /// Brings everything to `now` and keeps it.
-    fn keep(&mut self, demand: &Demand<'_>, reserved: ReservedCost, now: u64, change: impl FnMut(&mut C, &Limit)) {
+    /// Keeps these reservations, where nothing is charged.
+    fn keep(&mut self, demand: &Demand<'_>, reserved: ReservedCost, now: u64) {
         self.keep_reserved(reserved);
-        self.change(demand, now, change);
+        self.change(demand, |counter, limit| *counter = counter.kept(limit, now));
     }
 
     fn keep_reserved(&mut self, reserved: ReservedCost) {
@@ -136,24 +137,35 @@ impl<C: Counter> Counters<C> {
         reserved: ReservedCost,
         (cost, debt): (u64, u64),
         now: u64,
-    ) -> u64 {
+    ) -> Committed {
         let (open, mut dropped) = (reserved.open(), 0);
-        self.keep(demand, reserved, now, |counter, limit| {
+        self.keep_reserved(reserved);
+        self.change_at(demand, now, |counter, limit| {
             let used = counter.used(limit, now) + open + cost;
             let free = demand.most_used(limit).saturating_sub(used);
             counter.charge(limit, cost + debt.min(free), now);
+            // That may be nothing.
+            *counter = counter.kept(limit, now);
             dropped = dropped.max(debt.saturating_sub(free));
         });
         self.charged = now;
-        dropped
+        // Where one limit has no room for any of it, another one may.
+        Committed { dropped, charged_now: true }
     }
 
     /// Brings the numbers to `now` and changes them.
     #[inline]
-    fn change(&mut self, demand: &Demand<'_>, now: u64, mut change: impl FnMut(&mut C, &Limit)) {
+    fn change_at(&mut self, demand: &Demand<'_>, now: u64, mut change: impl FnMut(&mut C, &Limit)) {
+        self.change(demand, |counter, limit| {
+            *counter = counter.at(limit, now);
+            change(counter, limit);
+        });
+    }
+
+    #[inline]
+    fn change(&mut self, demand: &Demand<'_>, mut change: impl FnMut(&mut C, &Limit)) {
         let mut change = |counter: &mut C, limit| {
             let is_at_another_rate = counter.is_at_another_rate(limit);
-            *counter = counter.at(limit, now);
             change(counter, limit);
             is_at_another_rate
         };
@@ -172,7 +184,6 @@ impl<C: Counter> Counters<C> {
 
 impl<C: Counter> AlgorithmState for Counters<C> {
     const KEEPS_TIMES: bool = false;
-    const DRAINS: bool = C::DRAINS;
 
     #[inline]
     fn standing(&mut self, demand: &Demand<'_>, now: u64) -> Standing {
@@ -180,10 +191,7 @@ impl<C: Counter> AlgorithmState for Counters<C> {
             return self.standing_behind_reservations(demand, now);
         }
         match demand.limits {
-            [limit] => {
-                let status = self.each.first.at(limit, now).status(limit, demand.cost, now);
-                Standing { limit: 0, status, exceeded: status.exceeded }
-            }
+            [limit] => Standing { limit: 0, status: self.each.first.at(limit, now).status(limit, demand.cost, now) },
             limits => {
                 let mut standing = Standing::of_none();
                 for (index, (limit, counter)) in self.brought(limits, now).enumerate() {
@@ -198,9 +206,16 @@ impl<C: Counter> AlgorithmState for Counters<C> {
         self.statuses_behind_reservations(demand, now).collect()
     }
 
-    #[cold]
+    #[inline]
     fn reserves(&self, demand: &Demand<'_>, now: u64) -> bool {
-        self.reserved(demand, now).open() > 0
+        self.reservations.is_some() && self.reserved(demand, now).open() > 0
+    }
+
+    #[cold]
+    fn wait_if_released(&self, demand: &Demand<'_>, now: u64) -> u64 {
+        let waits =
+            self.brought(demand.limits, now).map(|(limit, counter)| counter.status(limit, demand.cost, now).wait);
+        waits.max().unwrap_or(0)
     }
 
     #[allow(clippy::inline_always, reason = "a call to it would cost as much as what it does for one limit")]
@@ -223,7 +238,7 @@ impl<C: Counter> AlgorithmState for Counters<C> {
         if self.reservations.is_some() {
             self.keep_reserved(self.reserved(demand, now));
         }
-        self.change(demand, now, |counter, limit| counter.charge(limit, demand.cost, now));
+        self.change_at(demand, now, |counter, limit| counter.charge(limit, demand.cost, now));
         self.charged = now;
         now
     }
@@ -231,7 +246,7 @@ impl<C: Counter> AlgorithmState for Counters<C> {
     fn reserve(&mut self, demand: &Demand<'_>, now: u64) -> u64 {
         let mut reserved = self.reserved(demand, now);
         reserved.add(demand.cost, now, demand.span());
-        self.keep(demand, reserved, now, |_, _| {});
+        self.keep(demand, reserved, now);
         now
     }
 
@@ -263,7 +278,7 @@ impl<C: Counter> AlgorithmState for Counters<C> {
         }
         let (mut any, mut refunded) = (false, self.each.clone());
         for (counter, limit) in refunded.iter_mut(demand.limits.len()).zip(demand.limits) {
-            *counter = counter.at(limit, now);
+            *counter = counter.kept(limit, now);
             any |= counter.refund(limit, demand.cost, ticket, self.charged, now);
         }
         if any {
@@ -277,7 +292,8 @@ impl<C: Counter> AlgorithmState for Counters<C> {
         let mut reserved = self.reserved(demand, now);
         let there = reserved.take(demand.cost, ticket);
         if there {
-            self.keep(demand, reserved, now, |counter, limit| counter.charge(limit, demand.cost, now));
+            self.keep_reserved(reserved);
+            self.change_at(demand, now, |counter, limit| counter.charge(limit, demand.cost, now));
             self.charged = now;
         }
         there
@@ -289,11 +305,10 @@ impl<C: Counter> AlgorithmState for Counters<C> {
             return None;
         }
         let cost = actual.min(demand.cost);
-        let dropped = self.charge_with_debt(demand, reserved, (cost, actual - cost), now);
-        Some(Committed { dropped, charged_now: true })
+        Some(self.charge_with_debt(demand, reserved, (cost, actual - cost), now))
     }
 
-    fn charge_beyond(&mut self, demand: &Demand<'_>, cost: u64, now: u64) -> u64 {
+    fn charge_beyond(&mut self, demand: &Demand<'_>, cost: u64, now: u64) -> Committed {
         let reserved = self.reserved(demand, now);
         self.charge_with_debt(demand, reserved, (0, cost), now)
     }
@@ -302,7 +317,7 @@ impl<C: Counter> AlgorithmState for Counters<C> {
         let mut reserved = self.reserved(demand, now);
         let there = reserved.take(demand.cost, ticket);
         if there {
-            self.keep(demand, reserved, now, |_, _| {});
+            self.keep(demand, reserved, now);
         }
         there
     }

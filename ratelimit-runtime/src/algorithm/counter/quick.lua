@@ -39,13 +39,13 @@ end
 if state == nil or peeks then
   state = try('GET', key)
 end
-local blocked_for, blocked_until = 0, 0
+local blocked_for, blocked_until, strikes = 0, 0, 0
 if state and #state ~= size then
   if #state ~= size + 24 then
     break
   end
   local given
-  blocked_until, given = parse('<dd', state, size + 1)
+  blocked_until, given, strikes = parse('<ddd', state, size + 1)
   if blocked_until > now then
     blocked_for = blocked_until - now
     if not (blocked_for <= given and given < EXACT) then
@@ -128,7 +128,7 @@ if state and #state == size and time and now + life <= ends then
   end
 else
   -- INSERT tail
-  if longest > block and blocked_until > 0 and now < blocked_until + longest then
+  if strikes > 0 and now < blocked_until + longest then
     -- A block that is over is remembered, to be longer the next time.
     tail = tail .. string.sub(state, size + 1)
     ends = ends > blocked_until + longest and ends or blocked_until + longest

@@ -30,12 +30,8 @@ impl Counter for FixedWindow {
     #[inline(always)]
     fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus {
         let left = self.start + limit.window_us() - now;
-        let exceeded = self.used + cost > limit.max();
-        LimitStatus {
-            wait: if exceeded { left } else { 0 },
-            exceeded,
-            remaining: limit.max().saturating_sub(self.used),
-        }
+        let wait = if self.used + cost > limit.max() { left } else { 0 };
+        LimitStatus { wait, remaining: limit.max().saturating_sub(self.used) }
     }
 
     fn used(&self, _: &Limit, _: u64) -> u64 {

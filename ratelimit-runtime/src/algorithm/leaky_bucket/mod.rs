@@ -34,8 +34,6 @@ fn tokens(backlog: u64, rest: u64, limit: &Limit) -> u64 {
 }
 
 impl Counter for LeakyBucket {
-    const DRAINS: bool = true;
-
     #[inline]
     fn at(self, limit: &Limit, now: u64) -> Self {
         let max = limit.max();
@@ -56,7 +54,7 @@ impl Counter for LeakyBucket {
         let (time, rest) = mul_div_rem(limit.capacity().saturating_sub(cost), limit.window_us(), limit.max());
         let tokens = tokens(backlog, self.rest, limit);
         let wait = (backlog + u64::from(self.rest > rest)).saturating_sub(time);
-        LimitStatus { wait, exceeded: wait > 0, remaining: limit.capacity().saturating_sub(tokens) }
+        LimitStatus { wait, remaining: limit.capacity().saturating_sub(tokens) }
     }
 
     fn used(&self, limit: &Limit, now: u64) -> u64 {

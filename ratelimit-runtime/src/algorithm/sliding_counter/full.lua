@@ -12,7 +12,7 @@ local sliding_counter = counters {
     local passed = math.floor((now - z) / window)
     if passed <= 0 then
       return x, y, z
-    elseif passed == 1 then
+    elseif passed == 1 and x > 0 then
       return 0, x, z + window
     end
     return 0, 0, now
@@ -41,15 +41,16 @@ local sliding_counter = counters {
     return x + cost, y, z
   end,
   refund = function(x, y, z, max, window, cost, ticket, now)
+    local done = false
     if ticket >= z then
-      return math.max(x - cost, 0), y, z, x > 0
+      x, done = math.max(x - cost, 0), x > 0
     elseif ticket + window >= z then
-      return x, math.max(y - cost, 0), z, y > 0
+      y, done = math.max(y - cost, 0), y > 0
     end
-    return x, y, z, false
+    return x, y, z, done
   end,
   ends = function(x, y, z, max, window)
-    return z + 2 * window
+    return x > 0 and z + 2 * window or y > 0 and z + window or 0
   end,
   begin = function(x, y, z, window)
     return z

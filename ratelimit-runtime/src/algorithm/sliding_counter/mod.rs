@@ -28,6 +28,12 @@ impl SlidingCounter {
     fn weighted(&self, window: u64, elapsed: u64) -> u64 {
         mul_div_up(self.previous, window - elapsed, window) + self.current
     }
+
+    /// Where nothing counts, the next charge begins a window, whether the state is over by then or
+    /// is kept for a reservation.
+    fn without_start_if_unused(self) -> Self {
+        if (self.current, self.previous) == (0, 0) { Self::default() } else { self }
+    }
 }
 
 /// How far into a window the weight of `previous` has sunk to `free`.
@@ -41,9 +47,14 @@ impl Counter for SlidingCounter {
         let window = limit.window_us();
         match now.saturating_sub(self.start) / window {
             0 => self,
-            1 => Self { start: self.start + window, current: 0, previous: self.current },
+            1 if self.current > 0 => Self { start: self.start + window, current: 0, previous: self.current },
+            // Where nothing counts, a window begins now.
             _ => Self { start: now, current: 0, previous: 0 },
         }
+    }
+
+    fn kept(self, limit: &Limit, now: u64) -> Self {
+        self.at(limit, now).without_start_if_unused()
     }
 
     #[allow(clippy::inline_always, reason = "a call to it would cost a quarter of what it does")]
@@ -61,7 +72,7 @@ impl Counter for SlidingCounter {
             // The current window has to become the previous one first.
             window - elapsed + sunk_to(limit.max().saturating_sub(cost), self.current, window)
         };
-        LimitStatus { wait, exceeded: wait > 0, remaining: limit.max().saturating_sub(used) }
+        LimitStatus { wait, remaining: limit.max().saturating_sub(used) }
     }
 
     fn used(&self, limit: &Limit, now: u64) -> u64 {
@@ -83,6 +94,7 @@ impl Counter for SlidingCounter {
         };
         let counts = *counter > 0;
         *counter = counter.saturating_sub(cost);
+        *self = self.without_start_if_unused();
         counts
     }
 

@@ -17,7 +17,7 @@ if not (elapsed >= 0 and x >= 0 and y >= 0 and x * window < EXACT and y * window
   break
 end
 if elapsed >= window then
-  if elapsed < 2 * window then
+  if elapsed < 2 * window and x > 0 then
     x, y, z, elapsed = 0, x, z + window, elapsed - window
   else
     x, y, z, elapsed = 0, 0, now, 0

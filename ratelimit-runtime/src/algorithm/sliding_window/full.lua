@@ -35,9 +35,11 @@ local function convert(key, request)
   for i = 1, request.n do
     log.used[i] = log.n
   end
-  log.ends = EXPIRE == 'PEXPIRE' and 0 or now + request.longest
+  log.range = request.longest_block
+  local lasts = math.max(request.longest, ring_rest_of_block(log))
+  log.ends = EXPIRE == 'PEXPIRE' and 0 or now + lasts
   local extras = ring_has_extras(log) and ring_extras(log) or ''
-  set(key, ring_head(log) .. table.concat(slots) .. extras, request.longest)
+  set(key, ring_head(log) .. table.concat(slots) .. extras, lasts)
 end
 
 -- The log of a sliding window: a sorted set or a ring, whichever the key holds.

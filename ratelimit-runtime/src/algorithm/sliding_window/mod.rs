@@ -176,26 +176,24 @@ impl Log {
         len.checked_sub(1).and_then(|last| self.entries.get(last)).map_or(self.before, |entry| entry.sums)
     }
 
+    /// What a limit sees; a single one has no view, and sees all of the log.
+    fn view(&self, index: usize, limit: &Limit) -> View {
+        View { window: limit.window_us(), skip: self.views.get(index).map_or(0, |view| view.skip) }
+    }
+
     /// What a limit says to a call of `cost`.
     #[inline]
     fn status(&self, view: View, limit: &Limit, cost: u64, now: u64) -> LimitStatus {
         let used = self.total.since(self.sums(view.skip));
         let excess = (used.cost + cost).saturating_sub(limit.max());
-        let (wait, exceeded) = if excess == 0 { (0, false) } else { self.wait(view, used, excess, now) };
-        LimitStatus { wait, exceeded, remaining: limit.max().saturating_sub(used.cost) }
+        let wait = if excess == 0 { 0 } else { self.wait(view, excess, now) };
+        LimitStatus { wait, remaining: limit.max().saturating_sub(used.cost) }
     }
 
-    /// How long a call waits that is `excess` too much for a limit, and whether it is refused
-    /// without the reservations, too.
+    /// How long a call waits that is `excess` too much for a limit.
     #[cold]
-    fn wait(&self, view: View, used: Sums, excess: u64, now: u64) -> (u64, bool) {
-        let Some(leaves) = self.freed(view, excess, |sums| sums.cost, now) else { return (0, false) };
-        if used.reserved == 0 {
-            return (leaves, true);
-        }
-        let own_excess = excess.saturating_sub(used.reserved);
-        let own_wait = if own_excess == 0 { None } else { self.freed(view, own_excess, Sums::own, now) };
-        (LimitStatus::wait_behind_reservations(Some(leaves), own_wait.unwrap_or(0)), own_excess > 0)
+    fn wait(&self, view: View, excess: u64, now: u64) -> u64 {
+        self.freed(view, excess, |sums| sums.cost, now).unwrap_or(0)
     }
 
     /// How long until entries that weigh `amount` in all have left.
@@ -256,15 +254,14 @@ impl Log {
 
 impl AlgorithmState for Log {
     const KEEPS_TIMES: bool = true;
-    const DRAINS: bool = false;
 
     #[inline]
     fn standing(&mut self, demand: &Demand<'_>, now: u64) -> Standing {
         self.advance(demand.limits, now);
         match demand.limits {
             [limit] if self.views.is_empty() => {
-                let status = self.status(View { window: limit.window_us(), skip: 0 }, limit, demand.cost, now);
-                Standing { limit: 0, status, exceeded: status.exceeded }
+                let view = View { window: limit.window_us(), skip: 0 };
+                Standing { limit: 0, status: self.status(view, limit, demand.cost, now) }
             }
             limits => {
                 let mut standing = Standing::of_none();
@@ -278,17 +275,30 @@ impl AlgorithmState for Log {
 
     fn statuses(&mut self, demand: &Demand<'_>, now: u64) -> SmallVec<[LimitStatus; 1]> {
         self.advance(demand.limits, now);
-        let views = demand.limits.iter().enumerate().map(|(index, limit)| {
-            // A single limit has none, and sees all of the log.
-            let view = View { window: limit.window_us(), skip: self.views.get(index).map_or(0, |view| view.skip) };
-            self.status(view, limit, demand.cost, now)
-        });
+        let views = demand
+            .limits
+            .iter()
+            .enumerate()
+            .map(|(index, limit)| self.status(self.view(index, limit), limit, demand.cost, now));
         views.collect()
     }
 
-    #[cold]
+    #[inline]
     fn reserves(&self, _: &Demand<'_>, _: u64) -> bool {
         self.total.since(self.before).reserved > 0
+    }
+
+    #[cold]
+    fn wait_if_released(&self, demand: &Demand<'_>, now: u64) -> u64 {
+        let waits = demand.limits.iter().enumerate().map(|(index, limit)| {
+            let view = self.view(index, limit);
+            let own = self.total.since(self.sums(view.skip)).own();
+            match (own + demand.cost).saturating_sub(limit.max()) {
+                0 => 0,
+                excess => self.freed(view, excess, Sums::own, now).unwrap_or(0),
+            }
+        });
+        waits.max().unwrap_or(0)
     }
 
     #[inline]
@@ -341,11 +351,10 @@ impl AlgorithmState for Log {
         } else {
             self.remove(position);
         }
-        let dropped = self.charge_beyond(demand, actual - stays, now);
-        Some(Committed { dropped, charged_now: actual > stays + dropped })
+        Some(self.charge_beyond(demand, actual - stays, now))
     }
 
-    fn charge_beyond(&mut self, demand: &Demand<'_>, cost: u64, now: u64) -> u64 {
+    fn charge_beyond(&mut self, demand: &Demand<'_>, cost: u64, now: u64) -> Committed {
         self.advance(demand.limits, now);
         let free = demand.limits.iter().enumerate().map(|(index, limit)| {
             let skip = self.views.get(index).map_or(0, |view| view.skip);
@@ -355,7 +364,7 @@ impl AlgorithmState for Log {
         if charged > 0 {
             self.push(Sums { cost: charged, reserved: 0 }, now);
         }
-        cost - charged
+        Committed { dropped: cost - charged, charged_now: charged > 0 }
     }
 
     fn release(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {

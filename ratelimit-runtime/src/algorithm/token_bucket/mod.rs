@@ -27,19 +27,22 @@ pub(crate) struct TokenBucket {
 }
 
 impl Counter for TokenBucket {
-    const DRAINS: bool = true;
-
     #[inline]
     fn at(self, limit: &Limit, now: u64) -> Self {
         let refilled = mul_div_rem(now.saturating_sub(self.at), limit.max(), limit.window_us());
-        let missing = if self.is_at_another_rate(limit) {
-            // As the leaky bucket, and on Redis, where the parts depend on `max`.
-            (self.missing + u64::from(self.rest > 0), 0)
-        } else {
-            (self.missing, self.rest)
-        };
-        let (missing, rest) = less(missing, refilled, limit.window_us());
+        let Self { missing, rest, .. } = self.kept(limit, now);
+        let (missing, rest) = less((missing, rest), refilled, limit.window_us());
         Self { missing, rest, at: now, max: limit.max() }
+    }
+
+    #[inline]
+    fn kept(self, limit: &Limit, _: u64) -> Self {
+        if self.is_at_another_rate(limit) {
+            // As the leaky bucket, and on Redis, where the parts depend on `max`.
+            Self { missing: self.missing + u64::from(self.rest > 0), rest: 0, max: limit.max(), ..self }
+        } else {
+            self
+        }
     }
 
     #[allow(clippy::inline_always, reason = "a call to it would cost a quarter of what it does")]
@@ -50,7 +53,7 @@ impl Counter for TokenBucket {
             Some(excess) if needed + cost > limit.capacity() => refill(limit, excess, self.rest),
             _ => 0,
         };
-        LimitStatus { wait, exceeded: wait > 0, remaining: limit.capacity().saturating_sub(needed) }
+        LimitStatus { wait, remaining: limit.capacity().saturating_sub(needed) }
     }
 
     fn used(&self, _: &Limit, _: u64) -> u64 {
@@ -70,15 +73,15 @@ impl Counter for TokenBucket {
     fn refund(&mut self, limit: &Limit, cost: u64, ticket: u64, newest: u64, now: u64) -> bool {
         let parts = limit.window_us();
         let refilled = mul_div_rem(now.saturating_sub(ticket), limit.max(), parts);
-        let missing = (self.missing, self.rest);
-        let amount = refundable((cost, 0), refilled, parts, ticket, newest).min(missing);
-        (self.missing, self.rest) = less(missing, amount, parts);
+        let Self { missing, rest, .. } = self.at(limit, now);
+        let amount = refundable((cost, 0), refilled, parts, ticket, newest).min((missing, rest));
+        (self.missing, self.rest) = less((self.missing, self.rest), amount, parts);
         amount > (0, 0)
     }
 
     #[inline]
-    fn life(&self, limit: &Limit, _: u64) -> u64 {
-        refill(limit, self.missing, self.rest)
+    fn life(&self, limit: &Limit, now: u64) -> u64 {
+        self.at.saturating_add(refill(limit, self.missing, self.rest)).saturating_sub(now)
     }
 }
 

@@ -5,7 +5,6 @@ mod policies;
 mod registry;
 
 use std::fmt;
-use std::time::Duration;
 
 pub use self::builder::CheckBuilder;
 pub(crate) use self::builder::{plain_check_by_hand, with_check_by_hand};
@@ -51,7 +50,7 @@ impl<'a> Check<'a> {
     pub(in crate::engine) fn as_request(&self) -> Request<'a> {
         Request::new(self.key, self.terms.algorithm(), self.terms.limits())
             .with_cost(self.cost)
-            .with_block(if self.shadow { Duration::ZERO } else { self.terms.block })
+            .with_block_duration(if self.shadow { self.terms.block.without_offences() } else { self.terms.block })
             .with_rule_len(self.rule_len)
             .with_reserves(self.reserves)
     }

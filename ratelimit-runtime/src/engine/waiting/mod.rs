@@ -49,7 +49,7 @@ impl Attempts for Group<'_> {
         match group::acquire(self.0, Instant::now()).await {
             Err(Refused { by, error: RateLimitError::Exceeded(refusal) }) => {
                 let outcome = Err(Refused { by, error: RateLimitError::Exceeded(refusal) });
-                match refusal.retry_after() {
+                match refusal.tries_again_after() {
                     Some(retry_after) => Attempt::Refused { by, retry_after, outcome },
                     None => Attempt::Done(outcome),
                 }

@@ -6,7 +6,7 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use smallvec::SmallVec;
 
 use super::fault::ParseError;
-use super::{duration, limits_in};
+use super::{block, limits_in};
 use crate::rule::limit::Limit;
 use crate::rule::policy::Policy;
 
@@ -67,7 +67,7 @@ fn assembled(
     block: Option<&str>,
 ) -> Result<Policy, ParseError> {
     let algorithm = algorithm.map(str::parse).transpose()?;
-    let lasts = block.map(|text| duration::read(text).map_err(|fault| fault.drawn(text))).transpose()?;
+    let lasts = block.map(|text| block::read(text).map_err(|fault| fault.drawn(text))).transpose()?;
     Policy::of(limits, algorithm.unwrap_or_default(), burst, lasts).map_err(ParseError::from)
 }
 
@@ -120,17 +120,22 @@ mod tests {
             login = "5/1m, 50/1d"
             upload = ["1_000/1h"]
             api = { limits = "100/1s", algorithm = "token_bucket", burst = 20, block = "10m" }
+            strict = { limits = "5/1m", block = "1m..1h" }
         "#;
         let json = r#"{
             "login": ["5/1m", "50/1d"],
             "upload": { "limits": ["1000/60m"] },
-            "api": "token_bucket 100/1s burst 20 block 600s"
+            "api": "token_bucket 100/1s burst 20 block 600s",
+            "strict": "5/1m block 60s..60m"
         }"#;
         let from_toml: Policies = toml::from_str(toml).unwrap();
         assert_eq!(from_toml, serde_json::from_str::<Policies>(json).unwrap());
         let api = Policy::new(Limit::per_second(100).with_burst(20))
             .with_algorithm(Algorithm::TokenBucket)
             .with_block(Duration::from_secs(600));
+        let [minute, hour] = [60, 3600].map(Duration::from_secs);
+        let strict = Policy::new(Limit::per_minute(5)).with_growing_block(minute, hour);
+        assert_eq!(from_toml.get("strict"), Some(&strict));
         assert_eq!(from_toml.get("api"), Some(&api));
         assert_eq!(from_toml.get("login"), Some(&Policy::new(Limit::per_minute(5)).and(Limit::per_day(50))));
     }
@@ -156,6 +161,7 @@ mod tests {
             (r#"{"limits": "5/1m", "burst": 5}"#, "goes with token_bucket"),
             (r#"{"limits": "5/1m, 9/1h", "algorithm": "token_bucket", "burst": 5}"#, "one limit"),
             (r#"{"limits": "5/1m", "block": "5"}"#, "has no unit after `5`"),
+            (r#"{"limits": "5/1m", "block": "1h..1m"}"#, "write `1m..1h`"),
         ] {
             let error = serde_json::from_str::<Policy>(json).unwrap_err().to_string();
             assert!(error.contains(expected), "{json}: {error}");

@@ -1,6 +1,7 @@
 //! Rules as text: what attributes and configurations write, read back. Errors speak as those of the
 //! attribute do.
 
+mod block;
 #[cfg(feature = "serde")]
 mod config;
 mod duration;
@@ -8,12 +9,12 @@ mod fault;
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
 
 use smallvec::SmallVec;
 
 use self::fault::{Fault, nearest};
 use super::algorithm::Algorithm;
+use super::block::BlockDuration;
 use super::limit::{Limit, MAX_LIMITS};
 use super::on_unavailable::OnUnavailable;
 use super::policy::Policy;
@@ -75,7 +76,7 @@ impl fmt::Display for Limit {
 }
 
 /// A policy as one line: limits on one key, separated by commas, behind an algorithm and before a
-/// burst and a block.
+/// burst and a block, of which a range grows: `block 1m..1h`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -121,11 +122,9 @@ fn read(line: &str) -> Result<Policy, Fault<'_>> {
         let message = format!("`{burst}` is not a number of calls: write `burst 10`");
         count(burst).ok_or(Fault { at: burst, message })
     };
-    let (number, lasts) = (burst.map(number).transpose()?, block.map(duration::read).transpose()?);
-    Policy::of(limits_in(limits)?, algorithm.unwrap_or_default(), number, lasts).map_err(|message| {
-        let about_block = number.is_none() && lasts.is_some();
-        Fault { at: burst.or(block.filter(|_| about_block)).unwrap_or(line), message }
-    })
+    let (number, lasts) = (burst.map(number).transpose()?, block.map(block::read).transpose()?);
+    Policy::of(limits_in(limits)?, algorithm.unwrap_or_default(), number, lasts)
+        .map_err(|message| Fault { at: burst.unwrap_or(line), message })
 }
 
 /// What stands before and behind a word.
@@ -147,7 +146,7 @@ impl Policy {
         mut limits: SmallVec<[Limit; 2]>,
         algorithm: Algorithm,
         burst: Option<u64>,
-        block: Option<Duration>,
+        block: Option<BlockDuration>,
     ) -> Result<Self, String> {
         match limits.len() {
             0 => return Err("a policy has at least one limit".to_owned()),
@@ -168,11 +167,7 @@ impl Policy {
             }
             *limit = limit.with_burst(burst);
         }
-        match block {
-            Some(Duration::ZERO) => Err("this block is no time at all: write one such as \"10m\"".to_owned()),
-            Some(block) if block > Limit::MAX_WINDOW => Err("this block is too long: the longest is 366d".to_owned()),
-            _ => Ok(Self { algorithm, limits, block: block.unwrap_or_default() }),
-        }
+        Ok(Self { algorithm, limits, block: block.unwrap_or_default() })
     }
 }
 

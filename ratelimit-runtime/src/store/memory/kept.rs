@@ -2,7 +2,7 @@
 //! a clock that never steps back, the expiry, and the block.
 
 use super::block::Block;
-use crate::algorithm::{AlgorithmState, Committed, RESERVED_WAIT, Standing};
+use crate::algorithm::{AlgorithmState, Committed, Standing};
 use crate::store::request::Request;
 use crate::store::verdict::Verdict;
 
@@ -16,7 +16,8 @@ pub(super) struct Kept<S> {
     newest: u64,
     /// When what was admitted is void, by the clock as it is. A block may last longer.
     expires_at: u64,
-    block: Block,
+    /// Few keys are ever blocked.
+    block: Option<Box<Block>>,
     /// The first ticket of this state: what has an earlier one is gone, with the state before.
     first_ticket: u64,
     /// Of a state that was copied from a shared one.
@@ -46,14 +47,7 @@ struct Time {
 
 impl<S: Default> Default for Kept<S> {
     fn default() -> Self {
-        Self {
-            state: S::default(),
-            newest: 0,
-            expires_at: 0,
-            block: Block::default(),
-            first_ticket: u64::MAX,
-            copied: None,
-        }
+        Self { state: S::default(), newest: 0, expires_at: 0, block: None, first_ticket: u64::MAX, copied: None }
     }
 }
 
@@ -67,7 +61,7 @@ impl<S: AlgorithmState> Kept<S> {
             state,
             newest: self.newest,
             expires_at: self.expires_at,
-            block: Block::default(),
+            block: None,
             first_ticket,
             copied: Some(Box::new(Copied { until: self.expires_at, own: 0 })),
         }
@@ -77,13 +71,13 @@ impl<S: AlgorithmState> Kept<S> {
     pub(super) fn acquire(&mut self, request: &Request<'_>, now: u64) -> Verdict {
         let time = self.advance(request, now);
         let standing = self.standing(request, time);
-        if standing.status.wait == 0 && request.cost() > 0 && self.block.left(now) == 0 {
+        if standing.status.wait == 0 && request.cost() > 0 && self.blocked_for(now) == 0 {
             return self.admit(request, &standing, time);
         }
         let verdict = self.verdict(request, &standing, time);
         // A key is not blocked for what strangers used.
-        if standing.exceeded && request.block_us() > 0 && !verdict.blocked && self.copied.is_none() {
-            self.block(request, request.block_us(), now);
+        if standing.status.wait > 0 && request.block_us() > 0 && !verdict.blocked && self.copied.is_none() {
+            self.offend(request, now);
             return self.peek(request, now);
         }
         verdict
@@ -116,8 +110,9 @@ impl<S: AlgorithmState> Kept<S> {
     #[inline]
     fn admit(&mut self, request: &Request<'_>, standing: &Standing, time: Time) -> Verdict {
         let (demand, Time { now, at, .. }) = (request.demand(), time);
-        // A block that is over stays over.
-        self.block = Block::default();
+        if self.block.is_some() {
+            self.forget_block(request, now);
+        }
         if !time.is_live {
             self.begin_anew();
         }
@@ -163,12 +158,7 @@ impl<S: AlgorithmState> Kept<S> {
             copied.own -= request.cost();
         }
         if done && !S::KEEPS_TIMES {
-            // The counters have been brought to this time.
-            if S::DRAINS {
-                self.written(request, at, now);
-            } else {
-                self.newest = at;
-            }
+            self.written(request, at, now);
         }
         done
     }
@@ -200,8 +190,7 @@ impl<S: AlgorithmState> Kept<S> {
                     self.begin_anew();
                 }
                 self.first_ticket = self.first_ticket.min(at);
-                let dropped = self.state.charge_beyond(&demand, actual, at);
-                Committed { dropped, charged_now: actual > dropped }
+                self.state.charge_beyond(&demand, actual, at)
             }
         };
         if let Some(copied) = &mut self.copied {
@@ -217,24 +206,40 @@ impl<S: AlgorithmState> Kept<S> {
         if !self.advance(request, now).is_live {
             self.begin_anew();
         }
-        self.block = Block::new(duration, now);
+        self.block = Some(Box::new(Block::by_hand(duration, self.block.as_deref(), request.block_duration(), now)));
     }
 
+    /// Blocks the key because its limits have refused it.
+    fn offend(&mut self, request: &Request<'_>, now: u64) {
+        if !self.is_live(now) {
+            self.begin_anew();
+        }
+        self.block = Some(Box::new(Block::of_offence(request.block_duration(), self.block.as_deref(), now)));
+    }
+
+    /// Ends the block, and forgets all before it; says whether one lasted.
     pub(super) fn unblock(&mut self, request: &Request<'_>, now: u64) -> bool {
         self.advance(request, now);
-        let blocked = self.block.left(now) > 0;
-        if blocked {
-            self.block = Block::default();
-        }
-        blocked
+        self.block.take().is_some_and(|block| block.left(now) > 0)
+    }
+
+    /// A block that is over stays over. What the next one doubles is left.
+    #[cold]
+    fn forget_block(&mut self, request: &Request<'_>, now: u64) {
+        self.block.take_if(|block| block.strikes(request.block_duration(), now) == 0);
+    }
+
+    #[inline]
+    fn blocked_for(&self, now: u64) -> u64 {
+        self.block.as_ref().map_or(0, |block| block.left(now))
     }
 
     /// What a key would have anew if its state were dropped: the share used of its fullest limit,
-    /// in 2,048ths. `None` for what has to be kept: a block, a reservation, or more than half of a
-    /// limit used. `request` costs nothing.
+    /// in 2,048ths. `None` for what has to be kept: a block, also a past one that makes the next
+    /// one longer, a reservation, or more than half of a limit used. `request` costs nothing.
     pub(super) fn loss(&mut self, request: &Request<'_>, now: u64) -> Option<u64> {
         let Time { at, is_live, .. } = self.advance(request, now);
-        if self.block.left(now) > 0 {
+        if self.is_block_kept(now) {
             return None;
         }
         if !is_live {
@@ -255,7 +260,11 @@ impl<S: AlgorithmState> Kept<S> {
 
     /// Whether nothing of the state counts any more.
     pub(super) fn is_void(&self, now: u64) -> bool {
-        !self.is_live(now) && self.block.left(now) == 0
+        !self.is_live(now) && !self.is_block_kept(now)
+    }
+
+    fn is_block_kept(&self, now: u64) -> bool {
+        self.block.as_ref().is_some_and(|block| !block.is_void(now))
     }
 
     /// Nothing is left but perhaps a block.
@@ -274,7 +283,9 @@ impl<S: AlgorithmState> Kept<S> {
     /// Brings block and expiry to `now`.
     #[inline]
     fn advance(&mut self, request: &Request<'_>, now: u64) -> Time {
-        self.block = self.block.at(now);
+        if let Some(block) = &mut self.block {
+            block.advance(now);
+        }
         if !self.is_live(now) {
             return Time { now, at: now, is_live: false };
         }
@@ -301,7 +312,7 @@ impl<S: AlgorithmState> Kept<S> {
         let Standing { limit, status, .. } = *standing;
         let reset = if time.is_live { self.state.reset(&request.demand(), limit, time.at) } else { 0 };
         let (wait, reset) = (self.by_the_clock(status.wait, time), self.by_the_clock(reset, time));
-        let blocked_for = self.block.left(time.now);
+        let blocked_for = self.blocked_for(time.now);
         let verdict = Verdict {
             allowed: status.wait == 0,
             limit_index: limit,
@@ -313,7 +324,10 @@ impl<S: AlgorithmState> Kept<S> {
         if blocked_for > 0 {
             return Verdict { allowed: false, ..verdict }.by_block_for(blocked_for);
         }
-        let reserved = status.wait == RESERVED_WAIT && self.state.reserves(&request.demand(), time.at);
-        if reserved { verdict.by_reservations() } else { verdict }
+        if wait > 0 && time.is_live && self.state.reserves(&request.demand(), time.at) {
+            let released = self.state.wait_if_released(&request.demand(), time.at);
+            return verdict.behind_reservations(self.by_the_clock(released, time));
+        }
+        verdict
     }
 }

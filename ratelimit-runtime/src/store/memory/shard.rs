@@ -15,6 +15,9 @@ use crate::store::{Request, Verdict};
 const OVERFLOW_SLOTS: u64 = 16;
 /// Overflow buckets per shard; further rules share one set.
 const MAX_OVERFLOW: usize = 1024;
+/// Between two sweeps of a shard that has room, in microseconds. Keys that are used again and again,
+/// but drain or expire within less, stay where they are.
+const SWEEP_PAUSE: u64 = 1_000_000;
 
 /// A part of the keys, on cache lines of its own. When it is full, a key with little to lose [makes
 /// room](Eviction) for a newcomer. Where none may go, newcomers are charged to *overflow buckets*,
@@ -33,6 +36,7 @@ pub(super) struct Shard {
     /// Newcomers since the last sweep: a sweep has to be earned, so that it costs each of them
     /// O(1).
     newcomers: usize,
+    swept_at: u64,
 }
 
 /// Where a newcomer goes.
@@ -218,7 +222,9 @@ impl Shard {
     /// The place of another key, if there is one.
     fn place(&mut self, now: u64) -> Option<Place> {
         self.newcomers += 1;
-        if self.table.len() >= self.capacity || self.newcomers >= 64 {
+        // A clock that has stepped back puts nothing off.
+        let is_due = || self.newcomers >= 64 && now.abs_diff(self.swept_at) >= SWEEP_PAUSE;
+        if self.table.len() >= self.capacity || is_due() {
             self.sweep(now);
         }
         if self.table.len() < self.capacity {
@@ -247,6 +253,7 @@ impl Shard {
             return;
         }
         self.newcomers = 0;
+        self.swept_at = now;
         self.table.retain(|keyed| {
             let stays = !keyed.bucket.is_void(now);
             if !stays {
@@ -258,5 +265,40 @@ impl Shard {
         if self.table.capacity() > 256 && self.table.len() < self.table.capacity() / 4 {
             self.table.shrink_to(self.table.len() * 2, |keyed| keyed.hash);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::{Algorithm, Limit};
+
+    fn charge(shard: &mut Shard, keys: std::ops::Range<u64>, now: u64) {
+        let limits = [Limit::per_second(1_000)];
+        for key in keys {
+            let bytes = key.to_be_bytes();
+            let request = Request::new(&bytes, Algorithm::LeakyBucket, &limits);
+            assert!(shard.acquire(&request, key.wrapping_mul(0x9E37_79B9_7F4A_7C15), now).allowed);
+        }
+    }
+
+    /// Else calls at short intervals would each be a newcomer's.
+    #[test]
+    fn a_key_that_has_drained_keeps_its_place_for_a_second_and_no_longer() {
+        let mut shard = Shard::new(1_000);
+        charge(&mut shard, 0..100, 10 * SWEEP_PAUSE);
+        let drained = 10 * SWEEP_PAUSE + SWEEP_PAUSE / 2;
+        charge(&mut shard, 100..300, drained);
+        assert_eq!(shard.len(), 300);
+        charge(&mut shard, 300..400, drained + SWEEP_PAUSE);
+        assert!(shard.len() <= 100, "{} keys", shard.len());
+    }
+
+    #[test]
+    fn a_full_shard_is_swept_at_any_time() {
+        let mut shard = Shard::new(100);
+        charge(&mut shard, 0..100, 10 * SWEEP_PAUSE);
+        charge(&mut shard, 100..102, 10 * SWEEP_PAUSE + 2_000);
+        assert_eq!(shard.len(), 2);
     }
 }

@@ -11,7 +11,7 @@ use redis::{Cmd, ServerError, Value, cmd};
 use super::errors::{self, refuse, unexpected_reply};
 use super::topology::Calls;
 use crate::error::StoreError;
-use crate::rule::Limit;
+use crate::rule::{BlockDuration, Limit};
 use crate::store::{Request, Verdict};
 
 const SECOND: u64 = 1_000_000;
@@ -38,7 +38,7 @@ pub(super) fn supports(request: &Request<'_>, own_clock: bool) -> Result<(), Sto
             (limits.iter().any(|limit| limit.window_us() % SECOND != 0), "CL.THROTTLE takes windows of whole seconds"),
             (limits.iter().any(inexact), "CL.THROTTLE is inexact at rates above 1,000 a second"),
             (
-                request.is_reservation() || !request.block().is_zero(),
+                request.is_reservation() || request.block_duration() != BlockDuration::NONE,
                 "CL.THROTTLE has neither reservations (`count`) nor blocks (`block`)",
             ),
             (own_clock, "CL.THROTTLE goes by the server's clock"),

@@ -71,7 +71,7 @@ impl Route {
 
 impl Settings {
     pub(super) fn capabilities(self) -> Capabilities {
-        use Feature::{ActualCost, Block, Concurrent, Keys, Limits, Refund, Reserve, Together};
+        use Feature::{ActualCost, Block, Concurrent, GrowingBlock, Keys, Limits, Refund, Reserve, Together};
         let mut all = Capabilities::none();
         for &algorithm in Algorithm::ALL {
             let row = algorithm.row();
@@ -84,7 +84,7 @@ impl Settings {
                 Feature::ALL
             } else {
                 match row.commands {
-                    Some(PlainCommands::Log) => &[Limits, Refund, Block, Together, Keys],
+                    Some(PlainCommands::Log) => &[Limits, Refund, Block, GrowingBlock, Together, Keys],
                     // Such a counter goes by the server's clock.
                     Some(PlainCommands::Counter) if !self.own_clock => &[Refund, Keys],
                     _ => continue,

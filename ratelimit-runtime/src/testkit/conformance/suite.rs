@@ -7,11 +7,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::bench::{Bench, answered, not_tried};
-use super::declared::{actual_costs, blocks, keys, limits, refunds, reservations, together};
+use super::declared::{actual_costs, blocks, growing_blocks, keys, limits, refunds, reservations, together};
 use super::every::{agreement, answers, clocks, costs, counting, waits};
 use super::undeclared::Need::{self, Costs, Has};
 use crate::rule::{Algorithm, Limit};
-use crate::store::Feature::{ActualCost, Block, Keys, Limits, Refund, Reserve, Together};
+use crate::store::Feature::{ActualCost, Block, GrowingBlock, Keys, Limits, Refund, Reserve, Together};
 use crate::store::Store;
 use crate::testkit::FakeClock;
 
@@ -59,7 +59,7 @@ macro_rules! __conformance_cases {
                 refunds::what_was_reset_is_not_given_back [Has(Refund)]
                 refunds::refunds_never_free_more_than_was_taken [Has(Refund)]
                 reservations::a_thousand_reservations_cannot_pass_a_limit_of_five [Has(Reserve)]
-                reservations::a_refusal_by_reservations_alone_is_short [Has(Reserve), Has(Block)]
+                reservations::an_open_reservation_counts_as_committed [Has(Reserve), Has(Block)]
                 reservations::what_was_committed_counts [Has(Reserve), Has(Block)]
                 reservations::charges_behind_reservations_are_waited_for [Has(Reserve)]
                 reservations::what_is_released_is_free [Has(Reserve)]
@@ -79,6 +79,13 @@ macro_rules! __conformance_cases {
                 blocks::a_later_block_replaces_an_earlier_one [Has(Block)]
                 blocks::unblock_makes_no_key_and_reset_ends_a_block [Has(Block)]
                 blocks::a_block_that_is_over_stays_over [Has(Block)]
+                growing_blocks::each_offence_doubles_the_block [Has(GrowingBlock)]
+                growing_blocks::offences_are_forgotten_in_time [Has(GrowingBlock)]
+                growing_blocks::a_block_by_hand_is_no_offence [Has(GrowingBlock)]
+                growing_blocks::unblock_and_reset_forget_offences [Has(GrowingBlock)]
+                growing_blocks::the_rule_that_asks_says_how_blocks_grow [Has(GrowingBlock)]
+                growing_blocks::offences_survive_what_is_charged [Has(GrowingBlock)]
+                growing_blocks::random_offences_agree_with_the_model [Has(GrowingBlock)]
                 together::all_keys_are_charged_or_none [Has(Together)]
                 together::the_longest_wait_is_enough_for_all [Has(Together)]
                 together::algorithms_may_be_mixed [Has(Together)]

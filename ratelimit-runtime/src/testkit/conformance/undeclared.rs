@@ -56,6 +56,11 @@ impl Need {
                 assert_misconfigured(self, &limiter.unblock(&rule, &key).await);
                 assert_misconfigured(self, &limiter.acquire(&rule.with_block(Duration::from_secs(1)), &key).await);
             }
+            Self::Has(Feature::GrowingBlock) => {
+                let growing = rule.with_growing_block(Duration::from_secs(1), MINUTE);
+                assert_misconfigured(self, &limiter.acquire(&growing, &key).await);
+                assert_misconfigured(self, &limiter.acquire(&growing.with_shadow(true), &key).await);
+            }
             Self::Has(Feature::Reserve) => {
                 let limits = [Limit::per_minute(5)];
                 let request = Request::new(b"", algorithm, &limits).reserving();

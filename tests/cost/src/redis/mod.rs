@@ -2,12 +2,14 @@
 
 mod client;
 mod decisions;
+mod growth;
 mod peer;
 mod runtimes;
 mod server;
 mod table;
 
 pub use self::client::{Load, OnRedis};
+pub use self::growth::{Adding, Growth};
 pub use self::peer::Peer;
 pub use self::runtimes::Spread;
 pub use self::server::CountedServer;

@@ -21,7 +21,7 @@ dir=$(mktemp -d)
 cd "$dir" || exit 1
 "$@" --port 0 --unixsocket socket --save '' --appendonly no >log 2>&1 &
 pid=$!
-while [ ! -S socket ]; do sleep 0.02; kill -0 "$pid" 2>/dev/null || { cat log >&2; break; }; done
+while ! grep -qs 'ready to accept' log; do sleep 0.02; kill -0 "$pid" 2>/dev/null || { cat log >&2; break; }; done
 echo "$dir"
 read -r _
 kill -9 "$pid" 2>/dev/null

@@ -22,24 +22,25 @@ end
 
 -- The sums of a block, from its slots: `bytes` from `at` on.
 local function ring_sum(slot, bytes, at)
-  -- As few numbers as a slot can be read in: of a narrow one, the last four bytes are a byte of
-  -- something else and the cost.
-  local format, count, scale = 'dI4', 2, 256
-  if slot == WIDE then
-    format, count, scale = 'I7I7I7', 3, 1
-  end
-  local numbers = { struct.unpack('<' .. string.rep(format, BLOCK), bytes, at) }
-  local cost, reserved, mark = 0, 0, slot.reserved
-  for i = count, count * BLOCK, count do
-    local its = numbers[i]
-    its = (its - its % scale) / scale
-    if its >= mark then
-      its = its - mark
-      reserved = reserved + its
-    end
-    cost = cost + its
-  end
   local ticket, lead = struct.unpack(slot.format, bytes, at + (BLOCK - 1) * slot.size)
+  local cost, reserved, mark, size = 0, 0, slot.reserved, slot.size
+  local format = '<' .. string.rep(slot.as_cost, 8)
+  for from = at, at + (BLOCK - 8) * size, 8 * size do
+    local _, a, _, b, _, c, _, d, _, e, _, f, _, g, _, h = struct.unpack(format, bytes, from)
+    cost = cost + a + b + c + d + e + f + g + h
+  end
+  if cost >= mark then
+    -- Perhaps some are reserved.
+    cost = 0
+    for from = at, at + (BLOCK - 1) * size, size do
+      local _, _, its = struct.unpack(slot.format, bytes, from)
+      if its >= mark then
+        its = its - mark
+        reserved = reserved + its
+      end
+      cost = cost + its
+    end
+  end
   return struct.pack(SUMS.format, ticket - lead, cost, reserved)
 end
 
@@ -61,6 +62,14 @@ local function ring_rewrite(log, form, most, lasts)
     return cap
   end
 
+  local function all_sums(slots)
+    local sums = ''
+    for block = 0, math.floor(log.n / BLOCK) - 1 do
+      sums = sums .. ring_sum(log.slot, slots, block * BLOCK * log.slot.size + 1)
+    end
+    return sums
+  end
+
   -- Where there are sums, the entries keep their places within the blocks, so that nothing has to
   -- be added up again.
   local function moved()
@@ -78,15 +87,47 @@ local function ring_rewrite(log, form, most, lasts)
       sums = ring_span(log, ring_sums(log, 0), SUMS.size, first / BLOCK, blocks, log.cap / BLOCK, lower / BLOCK, gap / BLOCK)
     end
     if cap > LARGE and not has_sums then
-      for block = 0, math.floor(log.n / BLOCK) - 1 do
-        sums = sums .. ring_sum(log.slot, slots, block * BLOCK * log.slot.size + 1)
-      end
+      sums = all_sums(slots)
     end
     log.head = offset
     return cap, slots, sums
   end
 
-  local function sweep()
+  -- The living slots, in runs between the dead: nothing but their places changes.
+  local function swept()
+    local size = log.slot.size
+    local bytes = ring_span(log, log.start, size, log.head, log.n, log.cap, log.lower, log.gap)
+    local costs = { struct.unpack('<' .. string.rep(log.slot.as_cost, log.n), bytes) }
+    local gone, runs, from, sub = {}, {}, 0, string.sub
+    for i = 0, log.n - 1 do
+      if costs[2 * i + 2] == 0 then
+        gone[#gone + 1] = i
+        if from < i then
+          runs[#runs + 1] = sub(bytes, from * size + 1, i * size)
+        end
+        from = i + 1
+      end
+    end
+    runs[#runs + 1] = sub(bytes, from * size + 1)
+    for view = 1, log.limits do
+      -- How many of the dead are among those that have left its window.
+      local low, high = 0, #gone
+      while low < high do
+        local middle = math.ceil((low + high) / 2)
+        if gone[middle] < log.skip[view] then
+          low = middle
+        else
+          high = middle - 1
+        end
+      end
+      log.skip[view] = log.skip[view] - low
+    end
+    log.head, log.n, log.refunds, log.lower, log.gap = 0, log.n - #gone, 0, 0, 0
+    return table.concat(runs)
+  end
+
+  -- The living slots in the other form.
+  local function converted()
     local slots, sums = {}, {}
     local skip, used, reserved = ring_zeros(log.limits), ring_zeros(log.limits), ring_zeros(log.limits)
     local cost, its_reserved, n = 0, 0, 0
@@ -94,12 +135,7 @@ local function ring_rewrite(log, form, most, lasts)
       local at, c, h, ticket = ring_entry(log, i, BLOCK)
       if c > 0 then
         n = n + 1
-        if form == log.slot then
-          local offset = log.shift + (ring_place(log, i) - log.from) * form.size
-          slots[n] = string.sub(log.bytes, offset + 1, offset + form.size)
-        else
-          slots[n] = ring_slot(form, at, ticket, c, h > 0)
-        end
+        slots[n] = ring_slot(form, at, ticket, c, h > 0)
         cost, its_reserved = cost + c, its_reserved + h
         if n % BLOCK == 0 then
           sums[n / BLOCK] = struct.pack(SUMS.format, at, cost, its_reserved)
@@ -122,18 +158,24 @@ local function ring_rewrite(log, form, most, lasts)
 
   local cap, slots, sums
   local has_new_sums = log.cap <= LARGE and capacity(log.n + 1) > LARGE
-  if form ~= log.slot or log.n <= LARGE and log.refunds * (has_new_sums and log.n or 2) >= log.n then
-    cap, slots, sums = sweep()
+  if form ~= log.slot then
+    cap, slots, sums = converted()
+  elseif log.n <= LARGE and log.refunds * (has_new_sums and log.n or 2) >= log.n then
+    slots = swept()
+    cap = capacity(log.n + 1)
+    sums = cap > LARGE and all_sums(slots) or ''
   else
     cap, slots, sums = moved()
   end
   log.cap, log.moving, log.lower, log.gap = cap, false, 0, 0
-  local function padded(bytes, size)
-    return bytes .. string.rep('\0', size - #bytes)
+  local function missing(bytes, count, size)
+    return string.rep(string.rep('\0', size), count - #bytes / size)
   end
-  slots = padded(slots, cap * log.slot.size)
-  sums = padded(sums, cap > LARGE and cap / BLOCK * SUMS.size or 0)
-  set(log.key, ring_head(log) .. slots .. sums .. (ring_has_extras(log) and ring_extras(log) or ''), lasts)
+  -- Long texts are put together once.
+  local value = ring_head(log) .. slots .. missing(slots, cap, log.slot.size)
+    .. sums .. missing(sums, cap > LARGE and cap / BLOCK or 0, SUMS.size)
+    .. (ring_has_extras(log) and ring_extras(log) or '')
+  set(log.key, value, lasts)
   log.from, log.to = 0, 0
 end
 
@@ -169,10 +211,7 @@ local function ring_append(log, at, cost, reserved, most, longest, gone)
   end
   log.ticket = ticket
   -- The expiry is written rarely, from the second time on; exactly where the clock was set back.
-  local counts, blocked = at > now and longest or ticket + longest - now, 0
-  if log.strikes > 0 then
-    blocked = log.blocked_until + log.range - now
-  end
+  local counts, blocked = at > now and longest or ticket + longest - now, ring_rest_of_block(log)
   local is_covered = EXPIRE == 'PEXPIREAT' and at <= now and now + math.max(counts, blocked) <= log.ends
   if not is_covered then
     local further = log.exists and EXPIRE == 'PEXPIREAT' and at <= now and longest or 0

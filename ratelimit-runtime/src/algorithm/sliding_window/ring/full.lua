@@ -144,8 +144,7 @@ end
 -- Notes a block, and lets the key live as long as that and its entries.
 local function ring_block(log, blocked_until, block, strikes, longest)
   log.blocked_until, log.block, log.strikes = blocked_until, block, strikes
-  local range = strikes > 0 and log.range or 0
-  local lasts = math.max(left_of_block(blocked_until, block) + range, math.min(log.newest + longest - now, longest))
+  local lasts = math.max(ring_rest_of_block(log), math.min(log.newest + longest - now, longest))
   ring_lasts(log, lasts)
   if log.exists then
     ring_keep(log)
@@ -155,9 +154,9 @@ local function ring_block(log, blocked_until, block, strikes, longest)
   end
 end
 
--- A refusal blocks the key, each time twice as long as before, up to the longest block.
+-- A refusal blocks the key.
 local function ring_offence(log, request)
-  local block = math.min(request.block * 2 ^ log.strikes, math.max(request.block, log.range))
+  local block = block_after(request, log.strikes)
   ring_block(log, now + block, block, log.strikes + 1, request.longest)
   return block
 end
@@ -175,15 +174,14 @@ local function ring(key, request)
   local life = math.huge
   local blocked_for = left_of_block(log.blocked_until, log.block)
   local charges = operation == 'acquire' or operation == 'reserve'
-  -- How long strikes are remembered after a block.
-  log.range = request.longest_block > request.block and request.longest_block or 0
+  log.range = request.longest_block
   if log.blocked_until - now > blocked_for then
     ring_block(log, now + log.block, log.block, log.strikes, longest)
-  elseif charges and now >= log.blocked_until + log.range then
+  elseif forgets_strikes(request, log.blocked_until) then
     log.blocked_until, log.block, log.strikes = 0, 0, 0
   end
   if log.newest > now then
-    local lasts, is_cut = math.max(longest, blocked_for), false
+    local lasts, is_cut = math.max(longest, ring_rest_of_block(log)), false
     life, is_cut = life_of(key, lasts)
     if is_cut then
       ring_lasts(log, lasts)
@@ -195,7 +193,7 @@ local function ring(key, request)
     return { 1 }
   end
   if operation == 'unblock' then
-    if blocked_for > 0 then
+    if log.blocked_until > 0 or log.strikes > 0 then
       log.blocked_until, log.block, log.strikes = 0, 0, 0
       if call('PTTL', key) > lasting_millis(longest) then
         expire(key, ring_lasts(log, longest))
@@ -245,25 +243,26 @@ local function ring(key, request)
     end
   end
   if refused then
-    -- Without the open reservations, what would be in the way?
-    local exceeded, open = false, 0
-    for i = 1, n do
-      if reserved[i] > 0 then
-        open = -1
-      end
-      local over = used[i] + cost - request.max[i]
-      local unreserved = not (over <= 0) and reserved[i] == 0 and wait[i] or 0
-      if over > reserved[i] and reserved[i] > 0 then
-        local _, _, _, frees = ring_walk(log, skip[i], math.huge, over - reserved[i], true)
-        unreserved = (frees or at) + request.window[i] - at
-      end
-      exceeded = exceeded or unreserved > 0
-      wait[i] = math.min(wait[i], math.max(unreserved, RESERVED_WAIT))
-    end
-    if exceeded and operation ~= 'peek' and request.block > 0 and blocked_for == 0 then
+    if operation ~= 'peek' and request.block > 0 and blocked_for == 0 then
       blocked_for = ring_offence(log, request)
     end
-    return verdict(wait, left, reset, at, blocked_for, life, open)
+    -- Without the open reservations, how long would it wait?
+    local is_open, released = false, 0
+    for i = 1, n do
+      is_open = is_open or reserved[i] > 0
+    end
+    for i = 1, is_open and n or 0 do
+      local over, own = used[i] + cost - request.max[i], wait[i]
+      if reserved[i] > 0 then
+        own = 0
+        if over > reserved[i] then
+          local _, _, _, frees = ring_walk(log, skip[i], math.huge, over - reserved[i], true)
+          own = (frees or at) + request.window[i] - at
+        end
+      end
+      released = math.max(released, own)
+    end
+    return verdict(wait, left, reset, at, blocked_for, life, 0, is_open and released)
   end
   if operation == 'peek' or blocked_for > 0 or cost == 0 then
     return verdict(wait, left, reset, at, blocked_for, life, 0)

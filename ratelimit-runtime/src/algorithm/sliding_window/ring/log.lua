@@ -31,8 +31,9 @@ local VIEW = { format = '<I4d', size = 12 }
 local SUMS = { format = '<ddd', size = 24 }
 local EXTRAS = { format = '<dddI4I4', size = 32 }
 local WIDE_SLOTS, MOVING, WITH_EXTRAS, WITH_SUMS = 1, 2, 4, 8
-local NARROW = { flag = 0, format = '<I7I2I3', size = 12, reserved = 2 ^ 23, largest_lead = 2 ^ 16, before_cost = 9 }
-local WIDE = { flag = WIDE_SLOTS, format = '<I7I7I7', size = 21, reserved = 2 ^ 52, largest_lead = 2 ^ 56, before_cost = 14 }
+-- By `as_cost` a slot is read as two numbers, of which only the cost is one.
+local NARROW = { flag = 0, format = '<I7I2I3', as_cost = 'I9I3', size = 12, reserved = 2 ^ 23, largest_lead = 2 ^ 16, before_cost = 9 }
+local WIDE = { flag = WIDE_SLOTS, format = '<I7I7I7', as_cost = 'I14I7', size = 21, reserved = 2 ^ 52, largest_lead = 2 ^ 56, before_cost = 14 }
 
 local function ring_zeros(limits)
   local zeros = {}
@@ -48,12 +49,18 @@ local function ring_new(key, limits, widest)
     key = key, limits = limits, widest = widest, start = HEAD.size + (limits - 1) * VIEW.size, exists = false,
     slot = NARROW, cap = 0, refunds = 0, ends = 0, head = 0, n = 0, ticket = 0,
     skip = ring_zeros(limits), used = ring_zeros(limits), reserved = ring_zeros(limits),
-    blocked_until = 0, block = 0, strikes = 0,
+    -- `range`: how long strikes are remembered after a block.
+    blocked_until = 0, block = 0, strikes = 0, range = 0,
     -- The first `lower` entries are before a gap of `gap` slots.
     moving = false, lower = 0, gap = 0,
     -- The slots from `from` to before `to` are in `bytes`, after `shift` others.
     bytes = '', shift = 0, from = 0, to = 0,
   }
+end
+
+-- How long a block, and what is remembered of it, goes on.
+local function ring_rest_of_block(log)
+  return log.blocked_until + (log.strikes > 0 and log.range or 0) - now
 end
 
 -- Where the extras are: behind slots and sums.
@@ -101,7 +108,7 @@ local function ring_load(key, limits, widest)
     for i = 1, limits do
       log.reserved[i], at = struct.unpack('<d', extras, at)
     end
-    if log.lower > n or log.gap > cap - n or not (log.block >= 0 and log.blocked_until >= 0) then
+    if log.lower > n or log.gap > cap - n or not (log.block >= 0 and log.blocked_until >= 0 and log.strikes >= 0) then
       return nil
     end
   end

@@ -2,14 +2,18 @@
 -- slots here. `full.lua` has the rest, `log.lua` the format.
 
 -- SECTION question
-local HEAD, FIXED, CHANGING, VIEW = '<I3I4xxxxdI4I4dd', '<I3I4I4d', '<I4I4dd', '<I4d'
+local HEAD, FIXED, CHANGING, VIEW = '<I3I4xxxxdI4I4ddI7I2I3', '<I3I4I4d', '<I4I4dd', '<I4d'
 local SLOT, SIZE, START, BLOCK, LARGE = '<I7I2I3', 12, 31 + 12 * limits, 256, 512
+-- Eight slots, each as two numbers: the lower bytes of the ticket, and all that is above them.
+local EIGHT, UPPER = '<I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6I6', 281474976710656
 -- Version 1, and how many limits; the same with sums.
 local FORM, SUMMED = 1 + 65536 * limits, 1 + 65536 * limits + 2048
 -- The first 16 slots are read with the head.
 local IN_HAND = limits == 1 and '234' or START + 16 * SIZE - 1
 local in_ring = asks and cost < 8388608
 local slot_of_now = in_ring and pack(SLOT, now, 0, cost)
+-- Whether one call asks about one limit, and the expiry is not written each time.
+local is_plain = in_ring and time and not peeks and not terms and calls == 1
 -- The last expiry that was written, as a text, and what a new key was given.
 local expiry, expires, fresh, fresh_expiry, fresh_record
 
@@ -34,10 +38,38 @@ repeat
       end
       break
     end
-  elseif bytes.err or #bytes < START then
+  elseif bytes.err or #bytes < START + SIZE then
     break
   else
-    form, cap, ends, head, entries, ticket, used = parse(HEAD, bytes)
+    -- Of one limit, the first slot stands behind the head.
+    local its, lead, weight
+    form, cap, ends, head, entries, ticket, used, its, lead, weight = parse(HEAD, bytes)
+    if is_plain and form == FORM and entries > 0 and entries <= cap and head < cap and #bytes == START + cap * SIZE
+      and ticket < now then
+      if head > 0 then
+        its, lead, weight = parse(SLOT, bytes, START + head * SIZE + 1)
+      end
+      local leaves, needed, behind = its - lead + window - now, used + cost, head + entries
+      if leaves > 0 and needed <= max and behind < cap and now + window <= ends then
+        -- There is room, a slot behind the others, and the expiry is late enough.
+        local changed = pack(CHANGING, head, entries + 1, now, needed)
+          .. string.sub(bytes, START + 1, START + behind * SIZE) .. slot_of_now
+        local reply = try('SETRANGE', key, '19', changed)
+        if type(reply) == 'table' then
+          failure = reply.err
+        else
+          record, answered = pack(RECORD, 1, 0, 1, max - needed, 0, window, now), 1
+        end
+        break
+      elseif leaves > 0 and needed > max and needed - weight <= max and block == 0 then
+        -- One has to leave.
+        behind = behind - (behind > cap and cap or 0)
+        its, lead = parse(SLOT, bytes, START + (behind - 1) * SIZE + 1)
+        local room, reset = max - used, its - lead + window - now
+        record, answered = pack(RECORD, 0, 0, 1, room > 0 and room or 0, leaves, reset, 0), 1
+        break
+      end
+    end
     if form ~= FORM and form ~= SUMMED or (form == SUMMED) ~= (cap > LARGE) or entries > cap or head >= cap
       or not (ticket < 9007199254740992) or cap > 15 and #bytes < START + 16 * SIZE
       or cap < 16 and #bytes < START + cap * SIZE then
@@ -171,15 +203,15 @@ repeat
   end
   local needed = entries + admitted
   if form == SUMMED then
-    -- A long one grows before it is full; the last slot of a block is written with its sum.
-    local free = cap - 16 - (cap - cap % LARGE) / LARGE - entries
-    local straight = BLOCK - 1 - place % BLOCK
+    -- A long one grows before it is full.
+    local free, straight = cap - 16 - (cap - cap % LARGE) / LARGE - entries, cap - place
     free = free < straight and free or straight
     if free < 1 or entries * 4 <= cap and entries <= 2048 then
       break
     elseif free < admitted then
       admitted, needed = free, entries + free
     end
+    work = work + admitted / BLOCK
   elseif needed > LARGE then
     -- What is left makes it a long one.
     if entries >= LARGE then
@@ -190,11 +222,47 @@ repeat
   local lead, weight, newest_added = ticket - now, admitted * cost, ticket + admitted - 1
   local added = lead == 0 and slot_of_now or pack(SLOT, ticket, lead, cost)
   if admitted > 1 then
-    local list = { added }
-    for at = 1, admitted - 1 do
-      list[at + 1] = pack(SLOT, ticket + at, lead + at, cost)
+    local list, n, own = {}, 0, ticket
+    local upper = (ticket - ticket % UPPER) / UPPER + lead * 256 + cost * 16777216
+    if ticket % UPPER + admitted > UPPER then
+      -- Once in nine years: one by one.
+      break
+    end
+    for _ = 8, admitted, 8 do
+      n = n + 1
+      list[n] = pack(EIGHT, own, upper, own + 1, upper + 256, own + 2, upper + 512, own + 3, upper + 768,
+        own + 4, upper + 1024, own + 5, upper + 1280, own + 6, upper + 1536, own + 7, upper + 1792)
+      own, upper = own + 8, upper + 2048
+    end
+    for its = own, newest_added do
+      n = n + 1
+      list[n] = pack(SLOT, its, its - now, cost)
     end
     added = table.concat(list)
+  end
+  -- The sums of each 256 slots whose last one is written.
+  local sums, full_block = '', nil
+  if form == SUMMED and place % BLOCK + admitted >= BLOCK then
+    full_block = (place - place % BLOCK) / BLOCK
+    local earlier, weighs = place % BLOCK, 0
+    if earlier > 0 then
+      local slots = call('GETRANGE', key, START + (place - earlier) * SIZE, START + place * SIZE - 1)
+      if #slots < earlier * SIZE then
+        break
+      end
+      local numbers = { parse('<' .. string.rep('I9I3', earlier), slots) }
+      for at = 2, 2 * earlier, 2 do
+        weighs = weighs + numbers[at]
+      end
+      if weighs >= 8388608 then
+        -- Perhaps one of them is reserved.
+        break
+      end
+    end
+    for at = BLOCK - earlier, admitted, BLOCK do
+      sums = sums .. pack('<ddd', now, weighs + (BLOCK - earlier) * cost, 0)
+      earlier, weighs = 0, 0
+    end
   end
   used = used + weight
   local further = ''
@@ -206,7 +274,7 @@ repeat
 
   local is_anew = needed > cap or cap > 16 and needed * 4 <= cap and form == FORM
   local lasts = newest_added + horizon
-  local is_covered = time and lasts <= ends and not is_anew
+  local is_covered = time and lasts <= ends
   if not is_covered then
     -- The expiry is written rarely, from the second time on.
     local written = (time and not is_new) and lasts + horizon or lasts
@@ -228,20 +296,26 @@ repeat
     end
     local old = ''
     if entries > 0 then
-      old = START + cap * SIZE <= #bytes and string.sub(bytes, START + 1)
+      old = START + cap * SIZE <= #bytes and string.sub(bytes, START + 1, START + cap * SIZE)
         or call('GETRANGE', key, START, START + cap * SIZE - 1)
       if #old < cap * SIZE then
         break
       end
-      if head > 0 then
-        old = string.sub(old, head * SIZE + 1, cap * SIZE) .. string.sub(old, 1, head * SIZE)
+      local straight = cap - head
+      if entries > straight then
+        old = string.sub(old, head * SIZE + 1) .. string.sub(old, 1, (entries - straight) * SIZE)
+      elseif entries < cap then
+        old = string.sub(old, head * SIZE + 1, (head + entries) * SIZE)
       end
-      old = string.sub(old, 1, entries * SIZE)
     end
     local refunds = is_new and 0 or parse('<I4', bytes, 8)
     local value = pack(FIXED, FORM, room, refunds, ends) .. pack(CHANGING, 0, needed, newest_added, used)
-      .. further .. old .. added .. string.rep('\0', (room - needed) * SIZE)
-    reply = try('SET', key, value, EXPIRY, expiry)
+      .. further .. old .. added .. string.rep('\0\0\0\0\0\0\0\0\0\0\0\0', room - needed)
+    if is_covered then
+      reply = try('SET', key, value, 'KEEPTTL')
+    else
+      reply = try('SET', key, value, EXPIRY, expiry)
+    end
     if is_new and lead == 0 and admitted == left then
       fresh, fresh_expiry = value, expiry
     end
@@ -261,6 +335,9 @@ repeat
       changed = changed .. string.sub(bytes, START + 1, START + place * SIZE) .. added
     else
       reply = try('SETRANGE', key, START + place * SIZE, added)
+    end
+    if full_block and type(reply) ~= 'table' then
+      reply = try('SETRANGE', key, START + cap * SIZE + full_block * 24, sums)
     end
     if type(reply) ~= 'table' then
       reply = try('SETRANGE', key, from_byte, changed)

@@ -80,18 +80,19 @@ local function zset(key, request)
   local at = now
   local life = math.huge
   local blocked_for = left_of_block(blocked_until, block)
-  -- How long strikes are remembered after a block.
-  local range = request.longest_block > request.block and request.longest_block or 0
   if blocked_until - now > blocked_for then
     note(now + block, block, remembered, strikes)
-  elseif (operation == 'acquire' or operation == 'reserve') and now >= blocked_until + range then
-    -- The next block is the first again.
+  elseif forgets_strikes(request, blocked_until) then
     blocked_until, block, strikes = 0, 0, 0
+  end
+  -- How long a block, and what is remembered of it, goes on.
+  local function rest_of_block()
+    return blocked_until + (strikes > 0 and request.longest_block or 0) - now
   end
   if last and last > now then
     at = last
     local is_cut
-    life, is_cut = life_of(key, math.max(longest, blocked_for))
+    life, is_cut = life_of(key, math.max(longest, rest_of_block()))
     if is_cut and not meta then
       -- What the cells promise does not hold any more.
       note(0, 0, 0, 0)
@@ -101,11 +102,11 @@ local function zset(key, request)
   if operation == 'block' then
     local rest = call('PTTL', key)
     note(now + request.block, request.block, remembered, strikes)
-    expire(key, math.max(rest * 1000, request.block))
+    expire(key, math.max(rest * 1000, rest_of_block()))
     return { 1 }
   end
   if operation == 'unblock' then
-    if blocked_for == 0 then
+    if blocked_until == 0 and strikes == 0 then
       return { 0 }
     end
     if remembered > 0 or at > now then
@@ -119,7 +120,7 @@ local function zset(key, request)
     elseif call('PTTL', key) > lasting_millis(longest) then
       expire(key, longest)
     end
-    return { 1 }
+    return { blocked_for > 0 and 1 or 0 }
   end
 
   if operation == 'refund' then
@@ -188,9 +189,9 @@ local function zset(key, request)
   end
 
   if refused and operation == 'acquire' and request.block > 0 and blocked_for == 0 then
-    blocked_for = math.min(request.block * 2 ^ strikes, math.max(request.block, range))
+    blocked_for = block_after(request, strikes)
     note(now + blocked_for, blocked_for, remembered, strikes + 1)
-    expire(key, math.max(blocked_for + range, math.min(last + longest - now, longest)))
+    expire(key, math.max(rest_of_block(), math.min(last + longest - now, longest)))
   end
   if refused or operation == 'peek' or blocked_for > 0 or cost == 0 then
     return verdict(wait, left, reset, at, blocked_for, life, 0)
@@ -227,7 +228,7 @@ local function zset(key, request)
   end
   local newest = first + cost - 1
   if meta then
-    expire(key, math.max(longest, blocked_until + range - now))
+    expire(key, math.max(longest, rest_of_block()))
   elseif logged == 0 and cost == 1 then
     expire(key, longest)
   elseif not time or logged - expired < 2 or had_meta or cell_end(ticket) < cell_end(newest) then

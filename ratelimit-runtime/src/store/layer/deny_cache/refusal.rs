@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use smallvec::SmallVec;
 
-use crate::rule::{Algorithm, Limit};
+use crate::rule::{Algorithm, BlockDuration, Limit};
 use crate::store::{Request, Verdict};
 
 /// A moment.
@@ -25,7 +25,7 @@ pub(super) struct CachedRefusal {
     pub(super) key: Box<[u8]>,
     limits: SmallVec<[Limit; 1]>,
     cost: u64,
-    block_us: u64,
+    block: BlockDuration,
     algorithm: Algorithm,
     reservation: bool,
     /// Whether a caller is asking the store again.
@@ -58,7 +58,7 @@ impl CachedRefusal {
             key: request.key().into(),
             limits: SmallVec::from_slice(request.limits()),
             cost: request.cost(),
-            block_us: request.block_us(),
+            block: request.block_duration(),
             algorithm: request.algorithm(),
             reservation: request.is_reservation(),
             refreshing: AtomicBool::new(false),
@@ -83,7 +83,7 @@ impl CachedRefusal {
         self.is_of(hash, request.key())
             && self.cost == request.cost()
             && self.limits.as_slice() == request.limits()
-            && self.block_us == request.block_us()
+            && self.block == request.block_duration()
             && self.algorithm == request.algorithm()
             && self.reservation == request.is_reservation()
     }

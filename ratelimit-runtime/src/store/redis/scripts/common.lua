@@ -39,9 +39,6 @@ end
 -- The largest count, which is the most that a limit may owe as well.
 local MOST_COUNTED = 4503599627370495
 
--- The longest wait for a call that is refused only because of open reservations.
-local RESERVED_WAIT = 50000
-
 local function failed(message)
   return { err = message }
 end
@@ -55,15 +52,31 @@ local function left_of_block(blocked_until, block)
   return math.max(math.min(blocked_until - now, block), 0)
 end
 
+-- How long a refusal blocks the key, after so many blocks in a row.
+local function block_after(request, strikes)
+  return math.min(request.block * 2 ^ strikes, math.max(request.block, request.longest_block))
+end
+
+-- Whether the next block is a first one again: so long after the last, if they grow, and else at
+-- its end. What changes no block leaves strikes as they are.
+local function forgets_strikes(request, blocked_until)
+  local operation = request.operation
+  return now >= blocked_until + request.longest_block
+    and (operation == 'acquire' or operation == 'reserve' or operation == 'block')
+end
+
 -- Chooses the limit that decides: of those that wait longest the first with the least left.
 --
 -- `wait`, `left` and `reset` hold a number per limit, counted from the time `at`, which is ahead of
 -- the clock where that has stepped back. Nothing lasts longer than `life`, what is left of the
 -- key's life without a block.
 --
--- `ticket` is that of an admission; of a refusal, -1 if reservations are open. A refusal by a block
--- has there, below 0 as well, how long the block goes on.
-local function verdict(wait, left, reset, at, blocked_for, life, ticket)
+-- `ticket` is that of an admission, else 0. `released` is how long the call would wait without the
+-- reservations that are open, if there are any.
+--
+-- In the place of a ticket a refusal has, below 0, how long the block goes on that refuses, or
+-- `released`, by the clock, and 1 more.
+local function verdict(wait, left, reset, at, blocked_for, life, ticket, released)
   local index = 1
   for i = 2, #wait do
     if wait[i] > wait[index] or wait[i] == wait[index] and left[i] < left[index] then
@@ -79,6 +92,9 @@ local function verdict(wait, left, reset, at, blocked_for, life, ticket)
   end
   if blocked_for > 0 then
     return { 0, index - 1, left[index], math.max(retry, blocked_for), math.max(whole, blocked_for), -blocked_for, 1 }
+  end
+  if retry > 0 and released then
+    ticket = -1 - (released > 0 and math.min(released + at - now, life) or 0)
   end
   return { wait[index] == 0 and 1 or 0, index - 1, left[index], retry, whole, ticket, 0 }
 end

@@ -19,7 +19,8 @@
 --           cost       of each call
 --           block      microseconds, or 0 for none; to acquire or reserve: how long a key is
 --                      blocked once its limits refuse it; to block: how long
---           longest    what a block that doubles with each offence grows to
+--           longest    what a block that doubles with each offence grows to, and how long offences
+--                      are remembered after it; 0 where it does not grow
 --           max, window in microseconds, capacity, and what max and window can be divided by: for
 --                      each limit
 --           ticket     only to refund, release, commit, commit_actual, block or unblock; of the
@@ -35,8 +36,9 @@
 --           remaining  after the last of them
 --           retry_after, reset_after   in microseconds
 --           ticket     of the first; in a log, the next ones follow by one, else all have the same.
---                      Of a refusal by a block, how long that goes on, and of another, 1 if
---                      reservations are open; both below 0
+--                      Of a refusal by a block, how long that goes on, and of another, if
+--                      reservations are open, 1 more than how long it would wait if they were
+--                      released; both below 0
 --         A record with flags of 64 says that so many calls were not decided, and are to ask again:
 --         this call would have kept the server too long. Where one key of several fails, its record
 --         has flags of 128 and ends after `calls`, which is the length of the message that follows.

@@ -5,7 +5,6 @@ use smallvec::SmallVec;
 
 use super::layout::LogLayout;
 use super::operation::Operation;
-use crate::algorithm::RESERVED_WAIT;
 use crate::rule::Limit;
 use crate::store::{Request, Verdict};
 
@@ -49,12 +48,12 @@ pub(crate) fn question(operation: Operation, request: &Request<'_>, log: Option<
     };
     let limits = u8::try_from(request.limits().len()).unwrap_or(u8::MAX);
     let [max, window, capacity, divisor] = request.limits().first().map_or([0; 4], numbers);
-    // Written at once, because most questions have one limit. The longest block is the block
-    // itself: none grows.
+    let longest = request.block_duration().longest_us();
+    // Written at once, because most questions have one limit.
     let mut single = [0; SINGLE];
     let (head, counts) = single.split_at_mut(HEAD);
     head.copy_from_slice(&[operation_number(operation), row.number << 4 | layout, 1, 0, 1, 0, limits]);
-    counts.copy_from_slice(doubles([request.cost(), block, block, max, window, capacity, divisor]).as_flattened());
+    counts.copy_from_slice(doubles([request.cost(), block, longest, max, window, capacity, divisor]).as_flattened());
     let mut question = Question::from_buf(single);
     if request.limits().is_empty() {
         question.truncate(HEAD + 3 * 8);
@@ -137,8 +136,10 @@ impl Record {
         match (allowed, self.flags & 2 == 2) {
             (true, _) => verdict.with_ticket(ticket),
             (false, true) => verdict.by_block_for(ticket),
-            (false, false) if ticket > 0 && retry_after_us == RESERVED_WAIT => verdict.by_reservations(),
-            (false, false) => verdict,
+            (false, false) => match ticket {
+                0 => verdict,
+                released => verdict.behind_reservations(released - 1),
+            },
         }
     }
 }

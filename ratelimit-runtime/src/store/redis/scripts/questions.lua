@@ -12,7 +12,7 @@
 --   full       makes the function that answers everything: of the key, the question and how many
 --              calls are left; returns the record and how many it has answered, or a table with
 --              `err`. `full` is declared before, so that it is made once
-local records, count, covered, is_put_off = {}, 0, 0, false
+local records, count, covered, is_put_off = { number }, 1, 0, false
 local is_alone = #KEYS == 1 and #ARGV == 2
 -- INSERT call
 for q = 2, #ARGV do
@@ -62,7 +62,7 @@ for q = 2, #ARGV do
         record, answered = pack('<BBI2', 128, 0, #failure) .. failure, left
       end
       if record then
-        if is_alone and count == 0 and answered == left then
+        if is_alone and count == 1 and answered == left then
           return number .. record
         end
         count = count + 1
@@ -73,4 +73,4 @@ for q = 2, #ARGV do
   end
   covered = covered + covers
 end
-return number .. table.concat(records)
+return table.concat(records)

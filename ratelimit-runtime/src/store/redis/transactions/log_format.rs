@@ -23,6 +23,9 @@ pub(super) fn member(ticket: u64) -> String {
     format!("{ticket:016}")
 }
 
+/// More blocks in a row are not counted.
+pub(super) const MOST_STRIKES: u64 = 9999;
+
 /// What a log remembers beside its entries: a block, and the newest ticket where its entry has been
 /// refunded. While it is there, or the clock is behind the newest entry, the key has its exact
 /// expiry; else the one that its cells give it.

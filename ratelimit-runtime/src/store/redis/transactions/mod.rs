@@ -7,6 +7,7 @@ use super::errors::{foreign_key, refuse, unexpected_reply, unsupported};
 use super::scripts::operation::Operation;
 use super::topology::Calls;
 use crate::error::StoreError;
+use crate::rule::BlockDuration;
 use crate::store::{Request, Verdict};
 
 mod fixed_window;
@@ -57,7 +58,7 @@ pub(super) fn supports_counter(request: &Request<'_>, own_clock: bool) -> Result
             (own_clock, "a fixed window without scripts goes by the server's clock"),
             (request.limits().len() > 1, "a fixed window without scripts has one limit"),
             (request.is_reservation(), "`count` needs reservations, and a fixed window without scripts has none"),
-            (!request.block().is_zero(), "a fixed window without scripts has no blocks"),
+            (request.block_duration() != BlockDuration::NONE, "a fixed window without scripts has no blocks"),
         ],
         INSTEAD,
     )

@@ -2,6 +2,7 @@
 
 pub(super) mod actual_costs;
 pub(super) mod blocks;
+pub(super) mod growing_blocks;
 pub(super) mod keys;
 pub(super) mod limits;
 pub(super) mod refunds;

@@ -7,7 +7,7 @@ mod open_decision;
 
 pub(super) use self::open_decision::OpenDecision;
 use super::lifetime::Time;
-use super::log_format::{Entry, Meta, member};
+use super::log_format::{Entry, MOST_STRIKES, Meta, member};
 use super::reply;
 use super::transaction::Plan;
 use crate::rule::Limit;
@@ -154,7 +154,7 @@ impl<'a> LogState<'a> {
         if self.at == self.now {
             return (u64::MAX, None);
         }
-        let longest = self.request.horizon_us().max(self.blocked_for());
+        let longest = self.request.horizon_us().max(self.meta.map_or(0, |meta| self.rest_of_block(meta)));
         match u64::try_from(self.left_millis) {
             Ok(left) if left <= self.time.lasting_millis(longest) => ((left + 1) * 1000, None),
             // The key is gone since it was watched: the transaction will fail.
@@ -177,12 +177,12 @@ impl<'a> LogState<'a> {
             has_meta = self.charge(ticket, writes);
             life = u64::MAX;
         } else if blocks && self.is_refused() && blocked_for == 0 && self.request.block_us() > 0 {
-            blocked_for = self.request.block_us();
+            let strikes = self.strikes();
+            blocked_for = self.request.block_duration().after(strikes);
             let last = self.newest.map_or(0, |newest| newest.time);
             let counts = (last + self.request.horizon_us()).saturating_sub(self.now).min(self.request.horizon_us());
-            // Without a range, strikes are forgotten with their block.
-            self.block(blocked_for, 1, writes);
-            writes.push(self.expire(blocked_for.max(counts)));
+            let blocked = self.block(blocked_for, strikes + 1, writes);
+            writes.push(self.expire(self.rest_of_block(blocked).max(counts)));
             (life, has_meta) = (u64::MAX, true);
         } else {
             self.mend_block(writes);
@@ -210,8 +210,11 @@ impl<'a> LogState<'a> {
         writes.push(add);
         let newest = ticket + self.request.cost() - 1;
         let is_behind = self.at > self.now;
-        if is_behind {
-            self.note(Meta { ticket: newest, ..Meta::default() }, writes);
+        // What makes the next block longer stays; a block that is over does not.
+        let past = self.meta.filter(|_| self.strikes() > 0);
+        if is_behind || past.is_some() {
+            let ticket = if is_behind { newest } else { 0 };
+            self.note(Meta { ticket, ..past.unwrap_or_default() }, writes);
         } else if self.logged > 0 {
             writes.extend(self.without_meta());
         }
@@ -228,12 +231,13 @@ impl<'a> LogState<'a> {
             writes.push(remove);
         }
         let is_first = self.logged == 0 && self.request.cost() == 1;
-        writes.push(if is_behind || is_first {
-            self.expire(self.request.horizon_us())
+        writes.push(if is_behind || is_first || past.is_some() {
+            let rest = past.map_or(0, |past| self.rest_of_block(past));
+            self.expire(rest.max(self.request.horizon_us()))
         } else {
             self.expire_by_cell(newest)
         });
-        is_behind
+        is_behind || past.is_some()
     }
 
     /// Lets the key live to the end of the cell after that of its newest ticket; a cell is as long
@@ -264,20 +268,30 @@ impl<'a> LogState<'a> {
         }
     }
 
-    fn block(&self, block: u64, strikes: u64, writes: &mut Vec<Cmd>) {
+    fn block(&self, block: u64, strikes: u64, writes: &mut Vec<Cmd>) -> Meta {
         let ticket = self.meta.unwrap_or_default().ticket;
-        self.note(Meta { blocked_until: self.now + block, block, ticket, strikes }, writes);
+        let meta = Meta { blocked_until: self.now + block, block, ticket, strikes: strikes.min(MOST_STRIKES) };
+        self.note(meta, writes);
+        meta
     }
 
+    /// How many blocks in a row count for the request.
     fn strikes(&self) -> u64 {
-        self.meta.unwrap_or_default().strikes
+        let longest = self.request.block_duration().longest_us();
+        self.meta.filter(|meta| self.now < meta.blocked_until + longest).map_or(0, |meta| meta.strikes)
+    }
+
+    /// How long a block, and what is remembered of it, goes on.
+    fn rest_of_block(&self, meta: Meta) -> u64 {
+        let remembered = if meta.strikes > 0 { self.request.block_duration().longest_us() } else { 0 };
+        (meta.blocked_until.min(self.now + meta.block) + remembered).saturating_sub(self.now)
     }
 
     /// A block lasts no longer than it was given, also where the clock has stepped back.
     fn mend_block(&self, writes: &mut Vec<Cmd>) {
         let blocked_for = self.blocked_for();
         if self.meta.is_some_and(|meta| meta.blocked_until > self.now + blocked_for) {
-            self.block(blocked_for, self.strikes(), writes);
+            let _ = self.block(blocked_for, self.strikes(), writes);
         }
     }
 
@@ -290,12 +304,16 @@ impl<'a> LogState<'a> {
             Operation::Block(duration) => {
                 let block = self.request.with_block(duration).block_us();
                 let left = u64::try_from(self.left_millis).unwrap_or(0);
-                self.block(block, self.strikes(), &mut commands);
-                commands.push(self.expire(block.max(left.saturating_mul(1000).min(Limit::MAX_COUNT))));
+                let blocked = self.block(block, self.strikes(), &mut commands);
+                let left = left.saturating_mul(1000).min(Limit::MAX_COUNT);
+                commands.push(self.expire(self.rest_of_block(blocked).max(left)));
                 true
             }
-            Operation::Unblock if self.blocked_for() > 0 => {
-                let ticket = self.meta.unwrap_or_default().ticket;
+            Operation::Unblock => {
+                let Meta { blocked_until, ticket, strikes, .. } = self.meta.unwrap_or_default();
+                if blocked_until == 0 && strikes == 0 {
+                    return Plan { commands, decided: false };
+                }
                 if ticket > 0 || self.at > self.now {
                     self.note(Meta { ticket, ..Meta::default() }, &mut commands);
                     commands.push(self.expire(self.request.horizon_us()));
@@ -303,7 +321,7 @@ impl<'a> LogState<'a> {
                     commands.extend(self.without_meta());
                     commands.extend(self.newest.map(|newest| self.expire_by_cell(newest.ticket)));
                 }
-                true
+                self.blocked_for() > 0
             }
             _ => false,
         };

@@ -1,0 +1,111 @@
+//! [`BlockDuration`]: for how long a refusal blocks a key.
+
+use std::time::Duration;
+
+use super::limit::Limit;
+
+/// For how long a refusal by the limits blocks a key: not at all, always the same time, or twice as
+/// long with each offence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct BlockDuration {
+    /// Of the first block, in microseconds; 0 for none.
+    first_us: u64,
+    /// What it grows to, which is more; 0 where it does not grow.
+    longest_us: u64,
+}
+
+impl BlockDuration {
+    pub(crate) const NONE: Self = Self { first_us: 0, longest_us: 0 };
+
+    /// Always the same time, at most [`Limit::MAX_WINDOW`].
+    #[inline]
+    pub(crate) const fn fixed(duration: Duration) -> Self {
+        if duration.is_zero() { Self::NONE } else { Self { first_us: micros(duration), longest_us: 0 } }
+    }
+
+    /// `first`, then each time twice as long, up to `longest`. Where that is not above `first`, it
+    /// does not grow.
+    pub(crate) const fn growing(first: Duration, longest: Duration) -> Self {
+        let (fixed, longest_us) = (Self::fixed(first), micros(longest));
+        if fixed.first_us > 0 && longest_us > fixed.first_us { Self { longest_us, ..fixed } } else { fixed }
+    }
+
+    /// Whether a rule may be given this range.
+    pub(crate) const fn is_range(first: Duration, longest: Duration) -> bool {
+        longest.as_nanos() <= Limit::MAX_WINDOW.as_nanos() && Self::growing(first, longest).longest_us > 0
+    }
+
+    /// The same for a call that is never refused: it sets no block, and forgets no offence.
+    #[inline]
+    pub(crate) const fn without_offences(self) -> Self {
+        Self { first_us: 0, ..self }
+    }
+
+    #[inline]
+    pub(crate) const fn first_us(self) -> u64 {
+        self.first_us
+    }
+
+    /// What it grows to, and how long offences are remembered after the last block; 0 where it does
+    /// not grow.
+    #[inline]
+    pub(crate) const fn longest_us(self) -> u64 {
+        self.longest_us
+    }
+
+    pub(crate) const fn first(self) -> Duration {
+        Duration::from_micros(self.first_us)
+    }
+
+    /// The longest block, which is the first where it does not grow.
+    pub(crate) const fn longest(self) -> Duration {
+        Duration::from_micros(if self.longest_us > 0 { self.longest_us } else { self.first_us })
+    }
+
+    /// How long the next block is after so many in a row.
+    pub(crate) fn after(self, strikes: u64) -> u64 {
+        let doubled = u32::try_from(strikes).ok().and_then(|strikes| 1_u64.checked_shl(strikes)).unwrap_or(u64::MAX);
+        self.first_us.saturating_mul(doubled).min(self.longest_us.max(self.first_us))
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "a year in microseconds has 45 bits; `try_from` is not const")]
+const fn micros(duration: Duration) -> u64 {
+    let (given, most) = (duration.as_micros(), Limit::MAX_WINDOW.as_micros());
+    if given < most { given as u64 } else { most as u64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_double_until_the_longest() {
+        let [minute, hour] = [60, 3600].map(Duration::from_secs);
+        let growing = BlockDuration::growing(minute, hour);
+        let blocks: Vec<u64> = (0..9).map(|strikes| growing.after(strikes) / 60_000_000).collect();
+        assert_eq!(blocks, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+        for strikes in [57, 58, 63, 64, u64::from(u32::MAX), u64::MAX] {
+            assert_eq!(growing.after(strikes), 3_600_000_000, "{strikes}");
+            assert_eq!(BlockDuration::fixed(minute).after(strikes), 60_000_000, "{strikes}");
+            assert_eq!(growing.without_offences().after(strikes), 0, "{strikes}");
+        }
+    }
+
+    #[test]
+    fn a_range_has_a_beginning_and_a_later_end() {
+        let [short, long] = [Duration::from_micros(1), Limit::MAX_WINDOW];
+        assert!(BlockDuration::is_range(short, long));
+        for (first, longest) in [
+            (Duration::ZERO, long),
+            (Duration::from_nanos(999), long),
+            (short, short),
+            (long, short),
+            (short, Duration::from_nanos(1_999)),
+            (short, long + Duration::from_nanos(1)),
+            (Duration::MAX, Duration::MAX),
+        ] {
+            assert!(!BlockDuration::is_range(first, longest), "{first:?}..{longest:?}");
+        }
+    }
+}
