@@ -262,7 +262,7 @@ async fn a_cached_refusal_by_reservations_says_what_the_store_would() {
             let mut cached = 0;
             for _ in 0..10 {
                 let refused = store.acquire(request).await.unwrap();
-                // As if the reservations were committed now: what they add to the wait does not drain.
+                // As if the reservations were committed now; that does not drain.
                 let would_say = store.peek(request).await.unwrap().retry_after_us;
                 let is_said = would_say - RESERVED_WAIT..=would_say;
                 assert!(is_said.contains(&refused.retry_after_us), "{algorithm} on {place}: {refused:?}, {would_say}");
