@@ -11,4 +11,6 @@ mod redis;
 
 pub use self::memory::{Ready, Work, scaling};
 pub use self::recording::Recording;
-pub use self::redis::{Adding, COLUMNS, CountedServer, Figures, Growth, Load, OnRedis, Peer, Side, Spread, Table};
+pub use self::redis::{
+    Adding, COLUMNS, CountedServer, Figures, Growth, Load, OnRedis, Peer, STACKED_COLUMNS, Side, Spread, Stacked, Table,
+};

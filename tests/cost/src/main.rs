@@ -9,7 +9,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a measurement that cannot go on fails")]
 
-use ratelimit_cost::{CountedServer, Growth, Load, OnRedis, Ready, Recording, Side, Spread, Table, Work, scaling};
+use ratelimit_cost::{
+    CountedServer, Growth, Load, OnRedis, Ready, Recording, Side, Spread, Stacked, Table, Work, scaling,
+};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -22,7 +24,8 @@ fn main() {
         ["runtimes"] => println!("{}", Spread::measure()),
         ["server"] => {
             let mut server = CountedServer::start();
-            println!("{}\n{}", Table::measure(&mut server, Side::all()), Growth::measure(&mut server));
+            println!("{}", Table::measure(&mut server, Side::all()));
+            println!("{}\n{}", Stacked::measure(&mut server), Growth::measure(&mut server));
         }
         [work, checks] => count(work, checks.parse().unwrap()),
         [work, checks, recorder] => {

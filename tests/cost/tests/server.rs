@@ -4,7 +4,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::print_stdout, reason = "a test prints its table")]
 
-use ratelimit_cost::{Adding, COLUMNS, CountedServer, Figures, Growth, Peer, Side, Table};
+use ratelimit_cost::{Adding, COLUMNS, CountedServer, Figures, Growth, Peer, STACKED_COLUMNS, Side, Stacked, Table};
 use ratelimit_runtime::{Algorithm, LogLayout};
 
 /// The server whose instructions are bounded; another one executes others.
@@ -59,6 +59,46 @@ fn a_decision_costs_the_server_no_more_than_this() {
     let article = of(Side::Theirs(Peer::ArticleZset));
     assert!(article.is_some_and(|figures| figures[1].is_some()), "there is nothing to compare with");
     assert!(failures.is_empty(), "{failures:#?}");
+}
+
+/// The most instructions of a group of two rules, in the order of [`STACKED_COLUMNS`].
+fn most_of_two_rules(side: Side) -> Option<[u64; STACKED_COLUMNS.len()]> {
+    Some(match side {
+        Side::Ours(Algorithm::SlidingWindow, Some(LogLayout::Zset)) => [206_000, 265_000, 156_000],
+        Side::Ours(Algorithm::SlidingWindow, Some(LogLayout::Ring)) => [176_000, 258_000, 103_000],
+        Side::Ours(Algorithm::FixedWindow, None) => [117_000, 200_000, 76_000],
+        Side::Ours(Algorithm::SlidingCounter, None) => [120_000, 223_000, 76_000],
+        Side::Ours(Algorithm::TokenBucket, None) => [140_000, 193_000, 79_000],
+        Side::Ours(Algorithm::LeakyBucket, None) => [137_000, 232_000, 80_000],
+        _ => return None,
+    })
+}
+
+/// How many groups of two share a call at most, and how many instructions a server executes within
+/// the 250 µs that a call may take, at least.
+const GROUPS: u64 = 12;
+const MOST_OF_A_CALL: u64 = 2_500_000;
+
+#[test]
+fn a_group_of_rules_costs_the_server_no_more_than_this() {
+    let mut server = CountedServer::start();
+    let stacked = Stacked::measure(&mut server);
+    println!("{stacked}");
+    if server.version().starts_with(VERSION) {
+        let mut failures = Vec::new();
+        for (side, counts) in &stacked.0 {
+            let most = most_of_two_rules(*side).unwrap();
+            let counted = STACKED_COLUMNS.iter().zip(counts.iter().zip(most));
+            let above = counted.filter(|(_, (count, most))| to_f64(**count) > to_f64(*most) * SLACK);
+            failures.extend(
+                above.map(|(column, (count, most))| format!("{}, {column}: {count}, at most {most}", side.name())),
+            );
+            if counts[0].max(counts[2]) * GROUPS > MOST_OF_A_CALL {
+                failures.push(format!("{}: a call takes too long", side.name()));
+            }
+        }
+        assert!(failures.is_empty(), "{failures:#?}");
+    }
 }
 
 /// The most instructions of one admission. 250 µs are some 2,500,000 of them.

@@ -112,6 +112,68 @@ async fn a_ring_that_is_damaged_is_an_error_or_counts_for_a_window() {
     }
 }
 
+/// The numbers of a gap stand behind the block, in the extras of a ring of 4 slots.
+#[tokio::test]
+async fn a_ring_with_a_gap_that_cannot_be_is_an_error() {
+    const LOWER: usize = 43 + 4 * 12 + 24;
+    const GAP: usize = LOWER + 4;
+    let rows: [(&str, usize, [u8; 4], Expected); 6] = [
+        ("as many entries before the gap as there are", LOWER, [3, 0, 0, 0], Refused),
+        ("one more", LOWER, [4, 0, 0, 0], Foreign),
+        ("no end of them", LOWER, [0xff; 4], Foreign),
+        ("a gap of the slots that are free", GAP, [1, 0, 0, 0], Refused),
+        ("of one more", GAP, [2, 0, 0, 0], Foreign),
+        ("of no end", GAP, [0xff; 4], Foreign),
+    ];
+    for (what, at, bytes, expected) in rows {
+        let clock = FakeClock::new();
+        let (store, key, limits) = (store(&clock, LogLayout::Ring), unique("gap"), [per(1_000, MINUTE)]);
+        for _ in 0..3 {
+            assert!(store.acquire(request(&key, &limits)).await.unwrap().allowed);
+        }
+        store.block(request(&key, &limits), Duration::from_secs(60)).await.unwrap();
+        write(&key, at, &bytes);
+        is_as_expected(&store, &clock, &key, expected, what).await;
+    }
+}
+
+/// What is wrong in the sums of 256 slots counts until the newest entry has left, and never makes
+/// a reply that the store does not believe.
+#[tokio::test]
+async fn sums_that_are_wrong_count_for_a_window() {
+    const MAX: u64 = 600;
+    // Of the first block: its last time, its cost.
+    let (time, cost) = (43 + 768 * 12, 43 + 768 * 12 + 8);
+    let rows = [
+        ("as they were", cost, 256.0, Some(511)),
+        ("a last time ahead", time, 1.8e15, Some(511)),
+        ("a cost that is no number", cost, f64::NAN, None),
+        ("a cost without end", cost, f64::INFINITY, Some(511)),
+        ("a cost below 0", cost, -1e9, None),
+        ("a cost that is too low", cost, 200.0, Some(455)),
+        ("a cost that is too high", cost, 1e9, Some(599)),
+    ];
+    for (what, at, number, left) in rows {
+        let clock = FakeClock::new();
+        let (store, key, limits) = (store(&clock, LogLayout::Ring), unique("sums"), [per(MAX, MINUTE)]);
+        for entry in 0..MAX {
+            assert!(store.acquire(request(&key, &limits)).await.unwrap().allowed);
+            clock.advance(Duration::from_micros(10));
+            if entry == 511 {
+                clock.advance(Duration::from_secs(30));
+            }
+        }
+        assert_eq!(shared().cli(&["STRLEN", &key]), (43 + 768 * 12 + 3 * 24).to_string());
+        write(&key, at, &number.to_le_bytes());
+        clock.advance(Duration::from_secs(31));
+        let verdict = store.acquire(request(&key, &limits)).await.unwrap();
+        assert_eq!(verdict.allowed.then_some(verdict.remaining), left, "{what}: {verdict:?}");
+        clock.advance(Duration::from_secs(60));
+        let verdict = store.acquire(request(&key, &limits)).await.unwrap();
+        assert_eq!((verdict.allowed, verdict.remaining), (true, MAX - 1), "{what}");
+    }
+}
+
 #[tokio::test]
 async fn a_ring_that_is_cut_short_is_an_error() {
     for length in [1, 42, 43, 60] {
@@ -146,6 +208,7 @@ async fn a_sorted_set_of_another_form_is_an_error() {
         ("a name of other letters", vec![(digits(NOW), "abcdefghijklmnop".to_owned())]),
         ("a name that is too short", vec![(digits(NOW), "17".to_owned())]),
         ("a note of the first format", vec![(digits(NOW * 3), format!("meta:{0:016}:{0:016}", 0))]),
+        ("two notes", [0, 1].map(|strikes| (digits(NOW * 3), format!("meta:{0:016}:{0:016}:{strikes:04}", 0))).into()),
         ("a note before its time", vec![(digits(NOW), format!("meta:{0:016}:{0:016}:0000", 0))]),
         ("an entry ahead of its ticket", vec![(digits(NOW + 9), digits(NOW + 8))]),
         // The next ticket is a member already: its `ZADD` adds nothing.

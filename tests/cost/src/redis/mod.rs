@@ -6,6 +6,7 @@ mod growth;
 mod peer;
 mod runtimes;
 mod server;
+mod stacked;
 mod table;
 
 pub use self::client::{Load, OnRedis};
@@ -13,4 +14,5 @@ pub use self::growth::{Adding, Growth};
 pub use self::peer::Peer;
 pub use self::runtimes::Spread;
 pub use self::server::CountedServer;
+pub use self::stacked::{STACKED_COLUMNS, Stacked};
 pub use self::table::{COLUMNS, Figures, Side, Table};

@@ -215,7 +215,8 @@ local function ring(key, request)
   else
     for i = 1, n do
       local first, c, h = ring_walk(log, skip[i], at - request.window[i], math.huge)
-      skip[i], used[i], reserved[i] = first, used[i] - c, reserved[i] - h
+      -- What is stored wrong leaves no more than nothing, so that a reply is believed.
+      skip[i], used[i], reserved[i] = first, math.max(used[i] - c, 0), reserved[i] - h
     end
     gone = ring_drop(log)
   end
