@@ -22,7 +22,7 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 
-    /// A candidate: [ALGORITHM] LIMIT[, LIMIT] [burst N] [block TIME]; give as many as you like
+    /// A candidate: [ALGORITHM] LIMIT[, LIMIT] [burst N] [block TIME[..TIME]]; give any number
     #[arg(short, long = "rule", value_name = "RULE", required_unless_present = "sample")]
     pub(crate) rules: Vec<Candidate>,
 
@@ -96,6 +96,7 @@ Rules:
   fixed_window 100/1h                  by another algorithm than sliding_window
   token_bucket 10/1s burst 50          10 a second, and 50 at once
   5/1m block 10m                       who exceeds it is refused for ten minutes
+  5/1m block 1m..1h                    for a minute, then each time for twice as long, up to an hour
 
 Logs:
   time,key,cost                        {\"time\": 1767225600.25, \"key\": \"alice\"}

@@ -13,12 +13,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, Rule, Source, rate_limit};
+use ratelimit_runtime::store::{PermitId, PlaceRequest};
+use ratelimit_runtime::{
+    Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Source, Store, rate_limit,
+};
 use tokio::task::JoinSet;
 
 const USAGE: &str = "worker spend URL|memory: PREFIX TASKS CALLS MAX | hammer URL PREFIX TASKS MAX \
                      | stack URL PREFIX TASKS MAX | flood URL | live URL PREFIX local|allow|deny TASKS MAX WINDOW_MS \
-                     | trace URL local|allow|deny";
+                     | trace URL local|allow|deny | enter URL KEY CALLS MAX";
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
@@ -41,8 +44,52 @@ async fn main() {
             let builder = RateLimiter::builder().redis(url).on_unavailable(policy_of(policy));
             trace(builder.build().unwrap()).await;
         }
+        ["enter", url, key, calls, max] => enter(url, key, number(calls), number(max)).await,
         _ => panic!("{USAGE}"),
     }
+}
+
+/// Prints its name among permits, and has so many calls enter that never end. Prints `lost` once
+/// one has lost its place. It ends by being killed.
+async fn enter(url: &str, key: &str, calls: u64, max: u64) {
+    /// Listens to nothing but that.
+    struct Lost;
+
+    impl tracing::Subscriber for Lost {
+        fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+            metadata.name() == "permit_lost"
+        }
+
+        fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+            tracing::span::Id::from_u64(1)
+        }
+
+        fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+        fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+        fn event(&self, _: &tracing::Event<'_>) {
+            println!("lost");
+        }
+
+        fn enter(&self, _: &tracing::span::Id) {}
+
+        fn exit(&self, _: &tracing::span::Id) {}
+    }
+
+    tracing::subscriber::set_global_default(Lost).unwrap();
+    println!("{:016x}", PermitId::next().process());
+    let store = RedisStore::new(url).unwrap();
+    for _ in 0..calls {
+        loop {
+            let place = PlaceRequest::new(key.as_bytes(), max, PermitId::next()).with_lease(PlaceRequest::MIN_LEASE);
+            if store.enter(place, &[]).await.is_ok_and(|entry| entry.is_entered()) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    std::future::pending::<()>().await;
 }
 
 fn policy_of(text: &str) -> OnUnavailable {

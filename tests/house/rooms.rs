@@ -30,6 +30,7 @@ const REDIS: &[&[&str]] = &[
     &["batching"],
     &["connection"],
     &["topology"],
+    &["permits"],
     &["transactions", "redis_cell"],
     &["route"],
     &["backend"],

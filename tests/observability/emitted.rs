@@ -6,6 +6,7 @@ use std::time::Duration;
 use ratelimit_runtime::{Key, Limit, RateLimiter, Rule};
 
 use crate::documented::{metrics, values};
+use crate::permits;
 use crate::redis_server::{ALONE, limiter};
 use crate::samples::{Samples, record};
 use crate::support::redis::RedisServer;
@@ -22,6 +23,9 @@ async fn every_metric_is_emitted_as_it_is_documented() {
     for _ in 0..5 {
         drop(limiter.acquire(&rule, &Key::of("alice")).await);
     }
+    let _losing = permits::that_is_lost(&server).await;
+    let lost = || Samples::now().sum("ratelimit_permits_lost_total", &[]);
+    crate::redis_server::until("a permit is lost", || lost() > 0.0).await;
     server.stop();
     for _ in 0..5 {
         drop(limiter.acquire(&rule, &Key::of("bob")).await);

@@ -12,6 +12,7 @@ mod events;
 mod keys;
 mod limiter_per_call;
 mod log;
+mod permits;
 mod redis_server;
 mod samples;
 #[path = "../support/mod.rs"]

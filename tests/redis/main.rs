@@ -13,6 +13,7 @@ mod group_commit;
 mod listing;
 mod login;
 mod memory_pressure;
+mod places;
 mod processes;
 mod records;
 mod redis_cell;

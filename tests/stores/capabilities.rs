@@ -19,7 +19,7 @@ const PAGE: &str = include_str!("../../ratelimit-runtime/src/guide/reference/alg
 
 /// The columns of the table: what a rule writes to ask for something, and the feature that a store
 /// declares for it. What has none goes with the algorithm.
-const COLUMNS: [(&str, Option<Feature>); 9] = [
+const COLUMNS: [(&str, Option<Feature>); 10] = [
     ("cost", None),
     ("limits", Some(Feature::Limits)),
     ("peek", None),
@@ -27,6 +27,7 @@ const COLUMNS: [(&str, Option<Feature>); 9] = [
     ("refund", Some(Feature::Refund)),
     ("wait", None),
     ("block", Some(Feature::Block)),
+    ("growing block", Some(Feature::GrowingBlock)),
     ("count", Some(Feature::Reserve)),
     ("actual_cost", Some(Feature::ActualCost)),
 ];
@@ -183,6 +184,14 @@ async fn try_out(store_name: &str, algorithm: Algorithm, feature: &str) -> Resul
                 assert!(store.acquire(one.with_block(Duration::from_secs(60))).await?.allowed);
             }
             assert!(store.acquire(one.with_block(Duration::from_secs(60))).await?.blocked);
+        }
+        "growing block" => {
+            let [first, longest] = [60, 600].map(Duration::from_secs);
+            let growing = one.with_growing_block(first, longest);
+            for _ in 0..5 {
+                assert!(store.acquire(growing).await?.allowed);
+            }
+            assert!(store.acquire(growing).await?.blocked);
         }
         "count" => {
             let first = store.acquire(one.reserving()).await?;

@@ -49,6 +49,13 @@ impl Worker {
         drop(self.child.stdin.take());
     }
 
+    /// Sends it a signal: `STOP`, `CONT`.
+    #[cfg(unix)]
+    pub(crate) fn signal(&self, signal: &str) {
+        let sent = Command::new("kill").args([&format!("-{signal}"), &self.child.id().to_string()]).status();
+        assert!(sent.unwrap().success());
+    }
+
     /// Kills the process (SIGKILL), and gives what it had printed.
     pub(crate) fn kill(mut self) -> String {
         self.child.kill().unwrap();

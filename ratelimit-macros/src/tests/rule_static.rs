@@ -25,6 +25,12 @@ fn settings() {
              .with_block(::core::time::Duration::from_micros(5000u64))",
         ),
         (
+            r#"window = "1s", max = 3, algorithm = "token_bucket", block = "5ms..2s""#,
+            "3u64,::core::time::Duration::from_micros(1000000u64)))",
+            ".with_algorithm(__ratelimit::Algorithm::TokenBucket)\
+             .with_growing_block(::core::time::Duration::from_micros(5000u64),::core::time::Duration::from_micros(2000000u64))",
+        ),
+        (
             r#"window = "1s", max = n, algorithm = "leaky_bucket""#,
             "1u64,::core::time::Duration::from_micros(1000000u64)))",
             ".with_algorithm(__ratelimit::Algorithm::LeakyBucket)",

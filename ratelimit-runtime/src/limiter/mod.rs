@@ -241,7 +241,8 @@ impl RateLimiter {
     }
 
     /// Ends a block for everyone on the same store, and leaves what was charged as it is; says
-    /// whether there was one.
+    /// whether there was one. Offences are forgotten, also where no block lasts: of a rule whose
+    /// block grows, the next one is a first one again.
     ///
     /// # Errors
     ///

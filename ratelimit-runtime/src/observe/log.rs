@@ -146,6 +146,8 @@ pub(crate) fn same_path(rule: &str) {
 
 #[cfg(feature = "redis")]
 pub(crate) use self::of_redis::{connected, evicts, login_expires, lost, no_slots, outage, recovered, role_unknown};
+#[cfg(feature = "redis")]
+pub(super) use self::of_redis::{permit_lost, place_not_left};
 
 /// About Redis and the connections to it.
 #[cfg(feature = "redis")]
@@ -153,8 +155,9 @@ mod of_redis {
     use std::fmt::Display;
     use std::time::Duration;
 
-    use super::{CONNECTION, SETUP};
+    use super::{CONNECTION, DECISION, SETUP};
     use crate::error::StoreError;
+    use crate::observe::episodes::Episodes;
 
     pub(crate) fn connected(server: &dyn Display) {
         tracing::debug!(name: "connected", target: CONNECTION, %server, "connected to Redis");
@@ -173,6 +176,30 @@ mod of_redis {
 
     pub(crate) fn recovered(server: &dyn Display, after: Duration) {
         tracing::info!(name: "recovered", target: CONNECTION, %server, ?after, "Redis serves again");
+    }
+
+    /// A call in flight has lost its place. Once per episode of a rule: many may do so at once.
+    pub(in crate::observe) fn permit_lost(rule: &str) {
+        static EPISODES: Episodes = Episodes::new();
+        if EPISODES.begins(rule, "") {
+            tracing::warn!(
+                name: "permit_lost", target: DECISION, rule,
+                "calls in flight have lost their places and go on: for as long as a lease no connection renewed it, or the \
+                 clock of the server jumped, and others have entered meanwhile"
+            );
+        }
+    }
+
+    /// A place could not be left. Once per episode of a rule.
+    pub(in crate::observe) fn place_not_left(rule: &str) {
+        static EPISODES: Episodes = Episodes::new();
+        if EPISODES.begins(rule, "") {
+            tracing::warn!(
+                name: "place_not_left", target: DECISION, rule,
+                "places of calls that have ended stay taken until their leases end: no tokio runtime is running, or no \
+                 connection, to give them back"
+            );
+        }
     }
 
     pub(crate) fn no_slots(error: &StoreError) {

@@ -46,6 +46,21 @@ pub(crate) fn cost_dropped(rule: Name, dropped: u64) {
     }
 }
 
+/// A call in flight has lost its place: its lease had ended, and no place is free.
+#[cfg(feature = "redis")]
+#[cold]
+pub(crate) fn permit_lost(rule: &'static str) {
+    metrics::permit_lost(rule);
+    log::permit_lost(rule);
+}
+
+/// The place of a call that has ended could not be left: it lapses with its lease.
+#[cfg(feature = "redis")]
+#[cold]
+pub(crate) fn place_not_left(rule: &'static str) {
+    log::place_not_left(rule);
+}
+
 /// Whether the log or a collector takes such decisions.
 #[inline]
 pub(crate) fn listens(allowed: bool, shadow: bool) -> bool {

@@ -23,7 +23,7 @@ pub(crate) fn timed<'a, F>(_: impl FnOnce() -> &'a str, asked: F) -> F {
 #[cfg(feature = "redis")]
 pub(crate) use self::of_redis::NoCommandSizes as CommandSizes;
 #[cfg(feature = "redis")]
-pub(super) use self::of_redis::{connected, lost, moved, outage};
+pub(super) use self::of_redis::{connected, lost, moved, outage, permit_lost};
 
 #[cfg(feature = "redis")]
 mod of_redis {
@@ -48,4 +48,6 @@ mod of_redis {
     pub(crate) fn lost(_: &str) {}
 
     pub(crate) fn outage(_: &str) {}
+
+    pub(crate) fn permit_lost(_: &str) {}
 }

@@ -215,16 +215,16 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// Takes a place for a call in flight, if fewer than [`max`](PlaceRequest::max) are taken, and
-    /// charges the requests: all of it in one step, or nothing. With requests it is asked only where
-    /// [`enters_together`](Self::enters_together) says so; there may be none.
+    /// charges the requests: all of it in one step, or nothing. With requests it is asked only
+    /// where [`enters_together`](Self::enters_together) says so; there may be none.
     ///
     /// - Places are counted over all processes that share the store. Each call is measured against
     ///   the `max` it brings.
     /// - The permit that is [replaced](PlaceRequest::replaces) leaves in the same step, first, and
     ///   whatever comes of the rest.
-    /// - A place stays taken until it is [left](Self::leave). The store sees to it by itself that it
-    ///   is, for as long as this process lives, and that the places of a process that died are free
-    ///   after the [lease](PlaceRequest::lease).
+    /// - A place stays taken until it is [left](Self::leave). The store sees to it by itself that
+    ///   it is, for as long as this process lives, and that the places of a process that died are
+    ///   free after the [lease](PlaceRequest::lease).
     /// - An answer that is an error, or is dropped, may have taken the place: the limiter then
     ///   leaves it by its permit, as any other.
     fn enter<'a>(&'a self, place: PlaceRequest<'a>, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {

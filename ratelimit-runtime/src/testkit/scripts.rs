@@ -28,6 +28,18 @@ pub fn all_or_none() -> &'static str {
     script::ALL_OR_NONE.source()
 }
 
+/// The same, of which some may be places of calls in flight.
+#[must_use]
+pub fn all_or_none_with_places() -> &'static str {
+    script::ALL_OR_NONE_WITH_PLACES.source()
+}
+
+/// The script of places of calls in flight alone.
+#[must_use]
+pub fn places() -> &'static str {
+    script::PLACES.source()
+}
+
 /// The files of an algorithm's full part, in the order in which the script has them.
 #[must_use]
 pub fn files(algorithm: Algorithm) -> Vec<&'static str> {

@@ -1,6 +1,7 @@
 //! One rule: the arguments of one attribute, judged one by one and against each other.
 
 pub(crate) mod actual_cost;
+pub(crate) mod block;
 pub(crate) mod conflicts;
 pub(crate) mod count;
 pub(crate) mod limiter;
@@ -126,6 +127,7 @@ mod tests {
         let setting = rule.settings.iter().find(|setting| setting.name == name)?;
         Some(match &setting.value {
             SettingValue::Micros(micros) => micros.to_string(),
+            SettingValue::Range(first, longest) => format!("{first}..{longest}"),
             SettingValue::Variant(of, variant) => format!("{of}::{variant}"),
             SettingValue::Text(text) => text.value(),
         })

@@ -2,11 +2,12 @@
 
 use syn::LitStr;
 
+use crate::check::rule::block;
 use crate::check::rule::limits::algorithm::Algorithm;
 use crate::check::values::duration;
 use crate::check::values::keywords::Keywords;
 use crate::diagnostics::Diagnostics;
-use crate::duration::{Bounds, HOUR, MILLISECOND, MINUTE, WINDOW};
+use crate::duration::{Bounds, HOUR, MILLISECOND, MINUTE};
 use crate::parse::arguments::Arguments;
 
 /// A setting of the rule. The method of the runtime's `Rule` that takes it is called `with_` and
@@ -18,13 +19,12 @@ pub(crate) struct Setting {
 
 pub(crate) enum SettingValue {
     Micros(u64),
+    /// Two durations, of which the second is longer.
+    Range(u64, u64),
     /// A variant of an enum of the runtime.
     Variant(&'static str, &'static str),
     Text(LitStr),
 }
-
-/// 1 ms to 366 days.
-const BLOCK: Bounds = WINDOW;
 
 /// 1 ms to 1 h.
 pub(crate) const WAIT: Bounds = Bounds { shortest: MILLISECOND, longest: HOUR, usual: "s" };
@@ -44,16 +44,21 @@ const ANSWERS: Keywords<&str> = Keywords {
 /// The settings that are given, in the order in which expansions show them. A wrong one is reported
 /// and left out.
 pub(crate) fn read(arguments: &Arguments, algorithm: Option<Algorithm>, diagnostics: &mut Diagnostics) -> Vec<Setting> {
-    let Arguments { block, wait, timeout, on_unavailable, .. } = arguments;
+    let block = arguments.block.as_ref().and_then(|argument| block::read(argument, diagnostics));
+    let Arguments { wait, timeout, on_unavailable, .. } = arguments;
     let algorithm = algorithm.map(|algorithm| SettingValue::Variant("Algorithm", algorithm.variant));
     let mut duration = |argument: &Option<_>, bounds| {
         argument.as_ref().and_then(|argument| duration::read(argument, bounds, diagnostics)).map(SettingValue::Micros)
     };
-    let (block, wait, timeout) = (duration(block, &BLOCK), duration(wait, &WAIT), duration(timeout, &TIMEOUT));
+    let (wait, timeout) = (duration(wait, &WAIT), duration(timeout, &TIMEOUT));
     let on_unavailable = on_unavailable.as_ref().and_then(|argument| ANSWERS.read(argument, diagnostics));
+    let (block_name, block) = match block {
+        Some((first, Some(longest))) => ("growing_block", Some(SettingValue::Range(first, longest))),
+        fixed => ("block", fixed.map(|(duration, _)| SettingValue::Micros(duration))),
+    };
     let settings = [
         ("algorithm", algorithm),
-        ("block", block),
+        (block_name, block),
         ("wait", wait),
         ("timeout", timeout),
         ("on_unavailable", on_unavailable.map(|answer| SettingValue::Variant("OnUnavailable", answer))),

@@ -51,6 +51,10 @@ fn setting(setting: &Setting) -> TokenStream {
     let method = format_ident!("with_{name}", span = mixed);
     let value = match value {
         SettingValue::Micros(micros) => duration(*micros),
+        SettingValue::Range(first, last) => {
+            let (first, last) = (duration(*first), duration(*last));
+            quote_spanned!(mixed=> #first, #last)
+        }
         SettingValue::Variant(of, name) => Runtime::variant(of, name),
         SettingValue::Text(text) => quote_spanned!(mixed=> #text),
     };

@@ -4,6 +4,8 @@ use ::metrics::{Key, Label, with_recorder};
 use once_cell::sync::OnceCell;
 
 use super::super::labels::{self, OutcomeLabel};
+#[cfg(feature = "redis")]
+use super::PERMITS_LOST;
 use super::{COST_DROPPED, DECISIONS, METADATA};
 use crate::decision::Source;
 use crate::rule::Name;
@@ -29,6 +31,14 @@ pub(crate) fn failure(failed: impl FnOnce() -> (Name, OutcomeLabel)) {
 pub(crate) fn cost_dropped(rule: Name, dropped: u64) {
     let key = Key::from_parts(COST_DROPPED, vec![Label::from_static_parts("rule", rule.as_str())]);
     with_recorder(|recorder| recorder.register_counter(&key, &METADATA).increment(dropped));
+}
+
+/// A call in flight has lost its place.
+#[cfg(feature = "redis")]
+#[cold]
+pub(crate) fn permit_lost(rule: &'static str) {
+    let key = Key::from_parts(PERMITS_LOST, vec![Label::from_static_parts("rule", rule)]);
+    with_recorder(|recorder| recorder.register_counter(&key, &METADATA).increment(1));
 }
 
 #[inline]

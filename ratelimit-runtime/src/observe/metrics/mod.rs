@@ -24,11 +24,15 @@ use smallvec::SmallVec;
 
 #[cfg(feature = "redis")]
 pub(super) use self::connections::{connected, lost, moved, outage};
+#[cfg(feature = "redis")]
+pub(super) use self::decisions::permit_lost;
 pub(super) use self::decisions::{cost_dropped, decision, failure};
 use crate::error::StoreError;
 
 const DECISIONS: &str = "ratelimit_decisions_total";
 const COST_DROPPED: &str = "ratelimit_cost_dropped_total";
+#[cfg(feature = "redis")]
+const PERMITS_LOST: &str = "ratelimit_permits_lost_total";
 const STORE: &str = "ratelimit_store_seconds";
 #[cfg(feature = "redis")]
 const COMMANDS: &str = "ratelimit_command_decisions";
@@ -57,6 +61,7 @@ pub(crate) fn describe() {
         histogram(STORE, Unit::Seconds, "How long checks waited for the store, by its server.");
         #[cfg(feature = "redis")]
         {
+            counter(PERMITS_LOST, "Calls in flight that have lost their places and went on, by rule.");
             histogram(COMMANDS, Unit::Count, "How many decisions one command to Redis carried.");
             recorder.describe_gauge(
                 CONNECTIONS.into(),

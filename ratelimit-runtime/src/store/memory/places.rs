@@ -48,11 +48,11 @@ impl Places {
         if !entry.is_entered() {
             return Entry { in_flight: taken, ..entry };
         }
-        let has_room = self.calls.len() < self.capacity;
+        let has_capacity = self.calls.len() < self.capacity;
         let counted = if let Some(calls) = self.calls.get_mut(place.key()) {
             *calls += 1;
             Counted::Key
-        } else if has_room {
+        } else if has_capacity {
             self.calls.insert(place.key().into(), 1);
             Counted::Key
         } else {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_there_is_no_room_for_count_as_one() {
+    fn keys_beyond_the_capacity_count_as_one() {
         let mut places = Places::new(2);
         let entered: Vec<_> = [b"a", b"b", b"c"].map(|key| place(key, 2)).into();
         for place in &entered {

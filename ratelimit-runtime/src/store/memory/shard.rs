@@ -15,8 +15,8 @@ use crate::store::{Request, Verdict};
 const OVERFLOW_SLOTS: u64 = 16;
 /// Overflow buckets per shard; further rules share one set.
 const MAX_OVERFLOW: usize = 1024;
-/// Between two sweeps of a shard that has room, in microseconds. Keys that are used again and again,
-/// but drain or expire within less, stay where they are.
+/// Between two sweeps of a shard that has room, in microseconds. Keys that are used again and
+/// again, but drain or expire within less, stay where they are.
 const SWEEP_PAUSE: u64 = 1_000_000;
 
 /// A part of the keys, on cache lines of its own. When it is full, a key with little to lose [makes

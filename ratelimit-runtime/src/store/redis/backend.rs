@@ -1,6 +1,7 @@
 //! [`Backend`]: carries out a request by the route it takes (script, plain commands or redis-cell),
 //! and returns the result.
 
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker, ready};
 
 use redis::Value;
@@ -8,8 +9,9 @@ use redis::Value;
 use super::batching::charge::{ChargeTerms, KeyCharge};
 use super::connection::exchange::pending::PendingCharge;
 use super::errors::{self, unexpected_reply, unsupported};
+use super::permits::Permits;
 use super::route::{GroupRoute, Route, Settings};
-use super::scripts::group::Group;
+use super::scripts::group::{Group, GroupScript};
 use super::scripts::operation::Operation;
 use super::scripts::protocol;
 use super::scripts::script;
@@ -21,12 +23,13 @@ use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::rule::Limit;
 use crate::store::queued::{QueueAnswer, QueuedRequest, RequestQueue};
-use crate::store::{DenyCache, Request, Verdict};
+use crate::store::{DenyCache, Entry, PlaceRequest, Request, Verdict};
 
 pub(super) struct Backend {
     pub(super) connections: Connections,
     pub(super) settings: Settings,
-    pub(super) clock: Option<Box<dyn Clock>>,
+    pub(super) clock: Option<Arc<dyn Clock>>,
+    pub(super) permits: OnceLock<Permits>,
 }
 
 impl Backend {
@@ -123,7 +126,7 @@ impl Backend {
             let operation = Operation::charging(request);
             (request.key(), protocol::question(operation, request, self.settings.mode.log_layout()))
         });
-        let group = Group::new(self.now()?, questions);
+        let group = Group::new(GroupScript::Limits, self.now()?, questions);
         let reply = calls.ask_group(&group).await?.map_err(|error| errors::from_server(&error))?;
         let verdicts = protocol::verdicts(&reply).unwrap_or_default();
         let fit = verdicts.iter().zip(requests).all(|(verdict, request)| protocol::fits(verdict, request));
@@ -133,6 +136,43 @@ impl Backend {
     /// The same, for logs that are kept without scripts.
     pub(super) async fn decide_logs(&self, requests: &[Request<'_>]) -> Result<Vec<Verdict>, StoreError> {
         transactions::decide(self.calls_of_all(requests), || self.now(), Operation::Acquire, requests).await
+    }
+
+    /// Whether a place is taken and requests are charged in one step.
+    pub(super) fn enters_together(&self, place: &PlaceRequest<'_>, requests: &[Request<'_>]) -> bool {
+        let slot = self.slot(&place.as_request());
+        requests.iter().all(|request| matches!(self.route(request), Ok(Route::Script)) && self.slot(request) == slot)
+    }
+
+    /// Takes a place, and charges the requests, all or none.
+    pub(super) async fn take_place(
+        &self,
+        place: PlaceRequest<'_>,
+        requests: &[Request<'_>],
+    ) -> Result<Entry, StoreError> {
+        let permits = self.permits()?;
+        if !self.enters_together(&place, requests) {
+            return unsupported("these keys cannot be decided in one step");
+        }
+        let limits = requests.iter().map(|request| {
+            let operation = Operation::charging(request);
+            (request.key(), protocol::question(operation, request, self.settings.mode.log_layout()))
+        });
+        let entry = permits.enter(place, limits.collect()).await?;
+        let fit = entry.verdicts.iter().zip(requests).all(|(verdict, request)| protocol::fits(verdict, request));
+        if entry.verdicts.len() == requests.len() && fit {
+            return Ok(entry);
+        }
+        permits.leave(place.permit());
+        Err(distrust(self.connections.calls(self.slot(&place.as_request()), None)))
+    }
+
+    /// The permits of this store, which has them if it runs scripts.
+    pub(super) fn permits(&self) -> Result<&Permits, StoreError> {
+        if !self.settings.mode.runs_scripts() {
+            return unsupported("without scripts, calls in flight cannot be limited: choose RedisMode::Scripts");
+        }
+        Ok(self.permits.get_or_init(|| Permits::new(self.connections.shared(), self.clock.clone())))
     }
 
     /// Forgets a key; says whether there was anything.
@@ -175,13 +215,7 @@ impl Backend {
 
     /// The caller's time in microseconds; `None` for the server's.
     fn now(&self) -> Result<Option<u64>, StoreError> {
-        let Some(clock) = &self.clock else { return Ok(None) };
-        let now = clock.now().as_micros();
-        match u64::try_from(now) {
-            // Beyond this, the script could not add a window exactly.
-            Ok(now) if u128::from(now) + Limit::MAX_WINDOW.as_micros() <= u128::from(Limit::MAX_COUNT) => Ok(Some(now)),
-            _ => Err(StoreError::misconfigured("the clock of the Redis store is more than 284 years past its start")),
-        }
+        protocol::own_time(self.clock.as_deref())
     }
 }
 

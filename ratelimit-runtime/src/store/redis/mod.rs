@@ -10,12 +10,13 @@
 //! - `connection` keeps one connection open, and asks on it in order;
 //! - `topology` knows the server of each key: one server, the master that Sentinel names, or the
 //!   masters of a cluster;
+//! - `permits` keeps the places of calls in flight;
 //! - `transactions` and `redis_cell` decide where there are no scripts;
 //! - `route` says which of these a request takes, and `backend` takes it there;
 //! - `listing` lists the keys of a rule, and `builder` sets what a URL cannot say.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use self::backend::Backend;
@@ -40,6 +41,7 @@ mod errors;
 pub(crate) mod fuzzing;
 mod listing;
 mod mode;
+mod permits;
 mod redis_cell;
 mod route;
 pub(crate) mod scripts;
@@ -68,6 +70,10 @@ pub use self::wire::credentials::RedisCredentials;
 /// allowed. Without scripts, it needs what [`RedisMode::Transactions`] says. Lists of keys take
 /// `SCAN`. With `ROLE`, or `INFO`, a process all of whose calls are refused notices that its
 /// server has become a replica.
+///
+/// Of calls in flight ([`Store::enter`]), leases are renewed and places left by a task on the
+/// runtime on which they entered; where that ends, or is not driven, by another one that uses the
+/// store. Where there is none, a place stays taken until its lease ends.
 pub struct RedisStore {
     cache: DenyCache<Backend>,
 }
@@ -138,12 +144,16 @@ impl RedisStore {
     fn on(deployment: Deployment) -> Self {
         let cluster = matches!(deployment, Deployment::Cluster(_));
         let settings = Settings { mode: RedisMode::default(), cluster, own_clock: false };
-        let backend = Backend { connections: Connections::new(deployment), settings, clock: None };
+        let connections = Connections::new(deployment);
+        let backend = Backend { connections, settings, clock: None, permits: OnceLock::new() };
         Self { cache: DenyCache::new(backend) }
     }
 
     fn connections_mut(&mut self) -> &mut Connections {
-        &mut self.cache.inner_mut().connections
+        let backend = self.cache.inner_mut();
+        // Those that are open are of the connections as they were.
+        backend.permits = OnceLock::new();
+        &mut backend.connections
     }
 
     /// Sets with which commands the store decides: [`RedisMode::Scripts`] unless set.
@@ -186,7 +196,8 @@ impl RedisStore {
     pub fn with_clock(mut self, clock: impl WallClock) -> Self {
         let clock = Arc::new(clock);
         self.cache = self.cache.with_clock(Arc::clone(&clock));
-        self.cache.inner_mut().clock = Some(Box::new(clock));
+        self.cache.inner_mut().clock = Some(clock);
+        self.cache.inner_mut().permits = OnceLock::new();
         self.cache.inner_mut().settings.own_clock = true;
         self
     }
@@ -270,6 +281,25 @@ impl Store for Backend {
 
     fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
         Answer::later(self.change(Operation::Unblock, request))
+    }
+
+    fn enter<'a>(&'a self, place: PlaceRequest<'a>, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
+        Answer::later(self.take_place(place, requests))
+    }
+
+    fn enters_together(&self, place: &PlaceRequest<'_>, requests: &[Request<'_>]) -> bool {
+        Self::enters_together(self, place, requests)
+    }
+
+    fn leave(&self, place: PlaceRequest<'_>) {
+        // Without permits there is nothing to leave.
+        if let Some(permits) = self.permits.get() {
+            permits.leave(place.permit());
+        }
+    }
+
+    fn in_flight<'a>(&'a self, place: PlaceRequest<'a>) -> Answer<'a, u64> {
+        Answer::later(async move { self.permits()?.in_flight(place).await })
     }
 
     fn keys<'a>(&'a self, request: Request<'a>, from: Option<Cursor>) -> Answer<'a, Page> {

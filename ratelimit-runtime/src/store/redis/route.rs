@@ -71,7 +71,7 @@ impl Route {
 
 impl Settings {
     pub(super) fn capabilities(self) -> Capabilities {
-        use Feature::{ActualCost, Block, Concurrent, GrowingBlock, Keys, Limits, Refund, Reserve, Together};
+        use Feature::{ActualCost, Block, GrowingBlock, Keys, Limits, Refund, Reserve, Together};
         let mut all = Capabilities::none();
         for &algorithm in Algorithm::ALL {
             let row = algorithm.row();
@@ -90,7 +90,7 @@ impl Settings {
                     _ => continue,
                 }
             };
-            all = all.with(algorithm, features).without(algorithm, Concurrent);
+            all = all.with(algorithm, features);
             if row.is_log && self.mode.log_layout() == Some(LogLayout::Zset) {
                 all = all.without(algorithm, Reserve).without(algorithm, ActualCost);
             }

@@ -59,7 +59,6 @@ impl Need {
             Self::Has(Feature::GrowingBlock) => {
                 let growing = rule.with_growing_block(Duration::from_secs(1), MINUTE);
                 assert_misconfigured(self, &limiter.acquire(&growing, &key).await);
-                assert_misconfigured(self, &limiter.acquire(&growing.with_shadow(true), &key).await);
             }
             Self::Has(Feature::Reserve) => {
                 let limits = [Limit::per_minute(5)];

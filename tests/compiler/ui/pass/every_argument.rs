@@ -25,7 +25,7 @@ impl Mailer {
         name = "outcomes",
         limiter = self.limiter,
         count = "ok",
-        block = "10m",
+        block = "1m..10m",
     )]
     #[rate_limit(
         window = "1s",

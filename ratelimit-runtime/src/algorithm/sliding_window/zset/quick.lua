@@ -111,12 +111,13 @@ repeat
     -- Most differ in the last digit only. The newest comes first, because Redis looks for the place
     -- of each from below.
     admitted = admitted < 1000 and admitted or 1000
-    local entries, char, tens = {}, string.char, nil
+    local entries, tens = {}, nil
+    local last_digit = { [0] = '0', '1', '2', '3', '4', '5', '6', '7', '8', '9' }
     local its_ticket = ticket + admitted - 1
     for at = 1, 2 * admitted, 2 do
       local digit = its_ticket % 10
       tens = tens or string.format('%08d%07d', its_ticket / 100000000, its_ticket / 10 % 10000000)
-      entries[at], entries[at + 1] = score, tens .. char(48 + digit)
+      entries[at], entries[at + 1] = score, tens .. last_digit[digit]
       tens, its_ticket = digit > 0 and tens or nil, its_ticket - 1
     end
     done = try('ZADD', key, unpack(entries))

@@ -1,24 +1,66 @@
-//! [`Group`]: questions on keys that are charged together, all or none.
+//! [`Group`]: questions on keys that are charged together, all or none; or questions about places,
+//! each of which is answered by itself.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::number::Number;
 use super::protocol::Question;
-use super::script::ALL_OR_NONE;
+use super::script::{ALL_OR_NONE, ALL_OR_NONE_WITH_PLACES, PLACES, Script};
 use super::script_call::{self, ScriptCall};
+
+/// What the questions of a group are, by which a script answers them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GroupScript {
+    /// Limits, charged all or none.
+    Limits,
+    /// A place of a call in flight and limits, all or none.
+    PlaceAndLimits,
+    /// Places alone.
+    Places,
+}
+
+impl GroupScript {
+    pub(crate) const COUNT: usize = 3;
+
+    pub(crate) fn index(self) -> usize {
+        self as usize
+    }
+
+    fn script(self) -> &'static Script {
+        match self {
+            Self::Limits => &ALL_OR_NONE,
+            Self::PlaceAndLimits => &ALL_OR_NONE_WITH_PLACES,
+            Self::Places => &PLACES,
+        }
+    }
+}
 
 /// The keys of a group and its questions, as they are written into a call, which several groups
 /// can share.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Group {
+    script: GroupScript,
     len: u16,
     keys: Vec<u8>,
     questions: Vec<u8>,
     /// The caller's time in microseconds; `None` for the server's.
     now: Option<u64>,
+    /// Whether it goes ahead of others that wait.
+    is_ahead: bool,
+    /// Noted once it has been written, for a caller that has to know.
+    is_written: Option<Arc<AtomicBool>>,
 }
 
 impl Group {
-    pub(crate) fn new<'a>(now: Option<u64>, questions: impl Iterator<Item = (&'a [u8], Question)>) -> Self {
-        let mut group = Self { len: 0, keys: Vec::new(), questions: Vec::new(), now };
+    pub(crate) fn new<'a>(
+        script: GroupScript,
+        now: Option<u64>,
+        questions: impl Iterator<Item = (&'a [u8], Question)>,
+    ) -> Self {
+        let (keys, questions_of_it) = (Vec::new(), Vec::new());
+        let mut group =
+            Self { script, len: 0, keys, questions: questions_of_it, now, is_ahead: false, is_written: None };
         for (key, question) in questions {
             script_call::argument(&mut group.keys, key);
             script_call::argument(&mut group.questions, &question);
@@ -27,14 +69,34 @@ impl Group {
         group
     }
 
+    /// The same, to be sent ahead of others that wait.
+    pub(crate) fn ahead(mut self) -> Self {
+        self.is_ahead = true;
+        self
+    }
+
+    /// The same, which notes here that it has been written.
+    pub(crate) fn noting(mut self, is_written: &Arc<AtomicBool>) -> Self {
+        self.is_written = Some(Arc::clone(is_written));
+        self
+    }
+
     /// How many questions it has.
     pub(crate) fn len(&self) -> usize {
         usize::from(self.len)
     }
 
-    /// Whether it is of the same time as another one: a call has one clock.
-    pub(crate) fn is_of_one_time_with(&self, other: &Self) -> bool {
-        self.now == other.now
+    pub(crate) fn script(&self) -> GroupScript {
+        self.script
+    }
+
+    pub(crate) fn is_ahead(&self) -> bool {
+        self.is_ahead
+    }
+
+    /// Whether it may share a call with another one: a call is of one script, and has one clock.
+    pub(crate) fn can_share_with(&self, other: &Self) -> bool {
+        self.script == other.script && self.now == other.now
     }
 
     pub(crate) fn has_keys_of(&self, other: &Self) -> bool {
@@ -45,6 +107,12 @@ impl Group {
         self.len == other.len && self.questions == other.questions
     }
 
+    fn note_written(&self) {
+        if let Some(is_written) = &self.is_written {
+            is_written.store(true, Ordering::Release);
+        }
+    }
+
     /// A call of it alone, with the script in full.
     pub(crate) fn call(&self, number: Number) -> Vec<u8> {
         let mut packed = Vec::new();
@@ -52,18 +120,20 @@ impl Group {
         packed
     }
 
-    /// Writes a call of all these groups. Questions that are the same for several groups in a row
-    /// are sent once.
+    /// Writes a call of all these groups, which [can share](Self::can_share_with) it. Questions
+    /// that are the same for several groups in a row are sent once.
     pub(crate) fn write(groups: &[&Self], in_full: bool, number: Number, to: &mut Vec<u8>) {
+        let Some(first) = groups.first() else { return };
         let lists =
             || groups.chunk_by(|one, next| one.has_questions_of(next)).filter_map(|list| Some((list, list.first()?)));
         let keys = groups.iter().map(|group| group.len()).sum();
         let arguments = lists().map(|(_, first)| 1 + first.len()).sum();
-        let mut call = ScriptCall::begin(to, &ALL_OR_NONE, in_full, keys, arguments);
+        let mut call = ScriptCall::begin(to, first.script.script(), in_full, keys, arguments);
         for group in groups {
+            group.note_written();
             call.arguments(&group.keys);
         }
-        call.head(number, groups.first().and_then(|first| first.now));
+        call.head(number, first.now);
         for (list, first) in lists() {
             let asked = u16::try_from(list.len()).unwrap_or(u16::MAX);
             call.argument([first.len, asked].map(u16::to_le_bytes).as_flattened());

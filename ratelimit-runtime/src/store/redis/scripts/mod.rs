@@ -5,6 +5,7 @@ pub(super) mod group;
 pub(super) mod layout;
 pub(super) mod number;
 pub(super) mod operation;
+pub(super) mod place;
 pub(super) mod protocol;
 pub(crate) mod script;
 pub(super) mod script_call;

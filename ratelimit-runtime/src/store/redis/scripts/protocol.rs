@@ -5,6 +5,8 @@ use smallvec::SmallVec;
 
 use super::layout::LogLayout;
 use super::operation::Operation;
+use crate::clock::Clock;
+use crate::error::StoreError;
 use crate::rule::Limit;
 use crate::store::{Request, Verdict};
 
@@ -164,6 +166,20 @@ pub(crate) fn verdicts(reply: &Value) -> Option<Vec<Verdict>> {
         rest = following;
     }
     Some(verdicts)
+}
+
+/// The time of a store's own clock, in microseconds; `None` for the server's.
+///
+/// # Errors
+///
+/// `Misconfigured` if it is so late that a script could not add a window exactly.
+pub(crate) fn own_time(clock: Option<&dyn Clock>) -> Result<Option<u64>, StoreError> {
+    let Some(clock) = clock else { return Ok(None) };
+    let now = clock.now().as_micros();
+    match u64::try_from(now) {
+        Ok(now) if u128::from(now) + Limit::MAX_WINDOW.as_micros() <= u128::from(Limit::MAX_COUNT) => Ok(Some(now)),
+        _ => Err(StoreError::misconfigured("the clock of the Redis store is more than 284 years past its start")),
+    }
 }
 
 // What a connection is told to expect: a reply that cannot belong to its question shows that

@@ -69,7 +69,19 @@ macro_rules! scripts {
 crate::__algorithms!(scripts);
 
 /// Several keys, of any algorithm: all of them are charged, or none.
-pub(crate) static ALL_OR_NONE: LazyLock<Script> = LazyLock::new(|| {
+pub(crate) static ALL_OR_NONE: LazyLock<Script> = LazyLock::new(|| Script::new(all_or_none("")));
+
+/// The same, of which some may be places of calls in flight.
+pub(crate) static ALL_OR_NONE_WITH_PLACES: LazyLock<Script> = LazyLock::new(|| {
+    let answers = "answers[PLACES] = function(KEYS, ARGV) return place(KEYS[1], ARGV[2]) end\n";
+    Script::new(all_or_none(&[text!("places.lua"), answers].concat()))
+});
+
+/// Places of calls in flight alone.
+pub(crate) static PLACES: LazyLock<Script> =
+    LazyLock::new(|| Script::new([text!("head.lua"), text!("places.lua"), text!("place_calls.lua")].concat()));
+
+fn all_or_none(further_answers: &str) -> String {
     let answers = Algorithm::ALL.iter().fold(String::new(), |mut answers, algorithm| {
         let (number, parts) = (algorithm.row().number, Parts::of(*algorithm));
         let questions = parts.questions();
@@ -80,10 +92,16 @@ pub(crate) static ALL_OR_NONE: LazyLock<Script> = LazyLock::new(|| {
         );
         answers
     });
-    Script::new(
-        [text!("head.lua"), "local answers = {}\n", &answers, text!("answer.lua"), text!("all_or_none.lua")].concat(),
-    )
-});
+    [
+        text!("head.lua"),
+        "local answers = {}\n",
+        &answers,
+        further_answers,
+        text!("answer.lua"),
+        text!("all_or_none.lua"),
+    ]
+    .concat()
+}
 
 /// What `questions.lua` is to have in the places that it names.
 #[derive(Debug, Default)]

@@ -3,6 +3,7 @@
 //!
 //! [`Calls`] are sent to the node that the `router` finds by their slot.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -45,15 +46,38 @@ pub(super) struct Connections {
     deployment: Deployment,
     server: String,
     group_commit: bool,
-    router: Router,
+    router: Arc<Router>,
     count: ConnectionCount,
+}
+
+/// The same for what outlives a call. What it asks goes on while this lives.
+#[derive(Clone)]
+pub(super) struct SharedConnections {
+    router: Arc<Router>,
+    count: ConnectionCount,
+}
+
+impl SharedConnections {
+    pub(super) fn slot(&self, key: &[u8]) -> Slot {
+        self.router.slot(|| Slot::of(key))
+    }
+
+    /// Calls for keys of a slot, until a timeout.
+    pub(super) fn calls(&self, slot: Slot, timeout_at: Option<Instant>) -> Calls<'_> {
+        Calls { router: &self.router, slot, timeout_at }
+    }
+
+    /// How many connections there have been.
+    pub(super) fn count(&self) -> u64 {
+        self.count.load(Ordering::Acquire)
+    }
 }
 
 impl Connections {
     /// Connects to nothing yet.
     pub(super) fn new(deployment: Deployment) -> Self {
         let count = ConnectionCount::default();
-        let (server, router) = (deployment.name(), Router::new(&deployment, true, &count));
+        let (server, router) = (deployment.name(), Arc::new(Router::new(&deployment, true, &count)));
         Self { deployment, server, group_commit: true, router, count }
     }
 
@@ -81,15 +105,16 @@ impl Connections {
     }
 
     fn start_anew(&mut self) {
-        self.router = Router::new(&self.deployment, self.group_commit, &self.count);
+        self.router = Arc::new(Router::new(&self.deployment, self.group_commit, &self.count));
+    }
+
+    pub(super) fn shared(&self) -> SharedConnections {
+        SharedConnections { router: Arc::clone(&self.router), count: Arc::clone(&self.count) }
     }
 
     /// The slot of a key, which is computed in a cluster only.
     pub(super) fn slot(&self, slot: impl FnOnce() -> Slot) -> Slot {
-        match self.router {
-            Router::One(_) => Slot::default(),
-            Router::Cluster(_) => slot(),
-        }
+        self.router.slot(slot)
     }
 
     /// Calls for keys of a slot, until a timeout.
@@ -100,7 +125,7 @@ impl Connections {
     /// The connection that all charges of this runtime share, if there is one, it is open and the
     /// server serves.
     pub(super) fn exchange(&self) -> Option<Exchange> {
-        match &self.router {
+        match &*self.router {
             Router::One(nodes) => nodes.exchange(),
             Router::Cluster(_) => None,
         }
@@ -109,7 +134,7 @@ impl Connections {
     /// Why a charge that was queued on [`exchange`](Self::exchange) has no verdict. Draws
     /// conclusions from it.
     pub(super) fn no_verdict(&self, charge: &PendingCharge, why: CallError) -> StoreError {
-        match &self.router {
+        match &*self.router {
             Router::One(nodes) => nodes.no_answer(&Exchange::of(charge), why),
             Router::Cluster(_) => why.into_store_error(),
         }
@@ -147,7 +172,7 @@ impl Connections {
         from: Option<&[u8]>,
     ) -> Result<(Vec<Vec<u8>>, Option<Vec<u8>>), StoreError> {
         let mut next = Vec::new();
-        let (keys, is_last) = match &self.router {
+        let (keys, is_last) = match &*self.router {
             Router::One(nodes) => {
                 let from =
                     position(from, SERVER, |mut bytes| ScanPosition::read(&mut bytes).filter(|_| bytes.is_empty()))?;
@@ -209,7 +234,7 @@ mod tests {
     use super::*;
 
     fn nodes(connections: &Connections) -> usize {
-        match &connections.router {
+        match &*connections.router {
             Router::One(nodes) => nodes.len(),
             Router::Cluster(_) => 0,
         }

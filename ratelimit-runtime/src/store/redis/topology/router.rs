@@ -39,6 +39,14 @@ impl Router {
         Self::One(Nodes::new(resolver, sharing, connections))
     }
 
+    /// The slot of a key, which is computed in a cluster only.
+    pub(super) fn slot(&self, slot: impl FnOnce() -> Slot) -> Slot {
+        match self {
+            Self::One(_) => Slot::default(),
+            Self::Cluster(_) => slot(),
+        }
+    }
+
     /// The node to ask first for keys of a slot.
     pub(super) async fn destination(
         &self,

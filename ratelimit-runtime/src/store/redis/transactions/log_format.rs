@@ -5,12 +5,12 @@ const META_SCORE: u64 = 5_000_000_000_000_000;
 
 /// An admission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct SetEntry {
     pub(super) time: u64,
     pub(super) ticket: u64,
 }
 
-impl Entry {
+impl SetEntry {
     /// `None` if the member is not one of ours.
     pub(super) fn of((member, score): (&[u8], u64)) -> Option<Self> {
         let ticket = (member.len() == 16).then(|| digits(member))??;
@@ -80,12 +80,12 @@ mod tests {
     #[test]
     fn what_is_written_is_read_again_and_nothing_else_is() {
         let ticket = 1_700_000_000_000_123;
-        assert_eq!(Entry::of((b"1700000000000123", 5)), Some(Entry { time: 5, ticket }));
+        assert_eq!(SetEntry::of((b"1700000000000123", 5)), Some(SetEntry { time: 5, ticket }));
         assert_eq!(member(9_999_998), "0000000009999998");
         for (foreign, score) in
             [("9999998", 1), ("1e18", 1), ("nan", 1), ("170000000000012x", 1), ("1700000000000123", ticket + 1)]
         {
-            assert_eq!(Entry::of((foreign.as_bytes(), score)), None, "{foreign}");
+            assert_eq!(SetEntry::of((foreign.as_bytes(), score)), None, "{foreign}");
         }
         let meta = Meta { blocked_until: 7, block: 600, ticket, strikes: 12 };
         assert_eq!(meta.member(), "meta:0000000000000600:1700000000000123:0012");

@@ -1,8 +1,9 @@
 //! [`Groups`]: which groups of questions share a call. Each is decided as a whole, all or none.
 //!
-//! They are sent in the order in which they came, and decided so, but that a group that is put off
-//! may be overtaken by one that was on its way. Between a group and other questions on its keys no
-//! order is kept: a caller who wants one waits for the first answer.
+//! Those of a script are sent in the order in which they came, and decided so, but that a group
+//! that is put off may be overtaken by one that was on its way, and that leaving a place and
+//! renewing leases go ahead. Between a group and other questions on its keys no order is kept: a
+//! caller who wants one waits for the first answer.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -15,7 +16,7 @@ use crate::store::redis::batching::Sharing;
 use crate::store::redis::batching::batch::{MIN_SHARE, unreadable};
 use crate::store::redis::batching::batches::ScriptCache;
 use crate::store::redis::batching::records::{self, GroupRecord};
-use crate::store::redis::scripts::group::Group;
+use crate::store::redis::scripts::group::{Group, GroupScript};
 use crate::store::redis::scripts::number::Number;
 use crate::store::redis::scripts::script;
 use crate::store::redis::wire::commands::{CallError, CallResult};
@@ -28,9 +29,21 @@ const MAX_QUESTIONS: usize = 24;
 #[derive(Debug)]
 pub(super) struct Groups {
     sharing: Sharing,
+    lanes: [Lane; GroupScript::COUNT],
+    /// The lane whose turn it is.
+    turn: usize,
+    /// How many wait in all lanes.
+    waiting: usize,
+    arrived: u64,
+}
+
+/// All groups of one script.
+#[derive(Debug)]
+struct Lane {
+    /// Those that go ahead of all others, in order of arrival.
+    ahead: VecDeque<WaitingGroup>,
     /// In order of arrival.
     waiting: VecDeque<WaitingGroup>,
-    arrived: u64,
     in_flight: usize,
     cache: ScriptCache,
 }
@@ -48,6 +61,7 @@ struct WaitingGroup {
 #[derive(Debug)]
 pub(super) struct GroupBatch {
     pub(super) number: Number,
+    script: GroupScript,
     /// Whether the script is sent along.
     in_full: bool,
     groups: Vec<WaitingGroup>,
@@ -56,62 +70,53 @@ pub(super) struct GroupBatch {
 
 impl Groups {
     pub(super) fn new(sharing: Sharing) -> Self {
-        Self { sharing, waiting: VecDeque::new(), arrived: 0, in_flight: 0, cache: ScriptCache::Loaded }
+        Self { sharing, lanes: std::array::from_fn(|_| Lane::new()), turn: 0, waiting: 0, arrived: 0 }
     }
 
     pub(super) fn enter(&mut self, group: Group, timeout_at: Option<Instant>, caller: oneshot::Sender<CallResult>) {
-        self.waiting.push_back(WaitingGroup { arrival: self.arrived, group, timeout_at, caller });
+        let waiting = WaitingGroup { arrival: self.arrived, group, timeout_at, caller };
         self.arrived += 1;
+        self.waiting += 1;
+        if let Some(lane) = self.lanes.get_mut(waiting.group.script().index()) {
+            lane.queue_of(&waiting.group).push_back(waiting);
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.waiting == 0
     }
 
     /// How many groups could be sent now.
     pub(super) fn ready(&self) -> usize {
-        if self.cache == ScriptCache::Loading { 0 } else { self.waiting.len() }
+        if self.waiting == 0 {
+            return 0;
+        }
+        self.lanes.iter().filter(|lane| lane.cache != ScriptCache::Loading).map(Lane::len).sum()
     }
 
-    /// Writes the next call to `outgoing`, of about half of all groups that there are: as
-    /// with the sections of a batch, one half is decided while the callers of the
-    /// other run. Callers whose timeout is before `in_time` are told that it is too
-    /// late.
+    /// Writes the next call to `outgoing`, of about half of all groups that there are of a script:
+    /// as with the sections of a batch, one half is decided while the callers of the other run.
+    /// Callers whose timeout is before `in_time` are told that it is too late.
     pub(super) fn next(
         &mut self,
         outgoing: &mut Vec<u8>,
         in_time: Instant,
         deliveries: &mut Deliveries,
     ) -> Option<GroupBatch> {
-        if self.cache == ScriptCache::Loading {
-            return None;
-        }
-        let share = self.in_flight.midpoint(self.waiting.len());
-        let mut batch = GroupBatch { number: Number::next(), in_full: false, groups: Vec::new(), questions: 0 };
-        while let Some(next) = self.waiting.front() {
-            let is_late = next.timeout_at.is_some_and(|timeout_at| timeout_at < in_time);
-            let is_over = is_late || next.caller.is_closed();
-            if !is_over && !batch.admits(&next.group, share, self.sharing) {
-                break;
-            }
-            let Some(next) = self.waiting.pop_front() else { break };
-            if !is_over {
-                batch.questions += next.group.len();
-                batch.groups.push(next);
-            } else if is_late {
-                deliveries.fail(next.caller, CallError::TooLate);
+        for _ in 0..self.lanes.len() {
+            let turn = self.turn % self.lanes.len();
+            self.turn = turn + 1;
+            let Some(lane) = self.lanes.get_mut(turn).filter(|lane| lane.cache != ScriptCache::Loading) else {
+                continue;
+            };
+            let before = lane.len();
+            let batch = lane.next(self.sharing, outgoing, in_time, deliveries);
+            self.waiting -= before - lane.len();
+            if batch.is_some() {
+                return batch;
             }
         }
-        if batch.groups.is_empty() {
-            return None;
-        }
-        if self.cache == ScriptCache::Missing {
-            (batch.in_full, self.cache) = (true, ScriptCache::Loading);
-        }
-        let groups: Vec<&Group> = batch.groups.iter().map(|waiting| &waiting.group).collect();
-        Group::write(&groups, batch.in_full, batch.number, outgoing);
-        self.in_flight += batch.groups.len();
-        Some(batch)
+        None
     }
 
     /// Hands [records](GroupBatch::records) to the callers. Groups that were put off wait again,
@@ -143,8 +148,10 @@ impl Groups {
             return self.end(batch, || Ok(Value::ServerError(error.clone())), deliveries);
         }
         self.note_end(&batch);
-        if self.cache == ScriptCache::Loaded {
-            self.cache = ScriptCache::Missing;
+        if let Some(lane) = self.lanes.get_mut(batch.script.index())
+            && lane.cache == ScriptCache::Loaded
+        {
+            lane.cache = ScriptCache::Missing;
         }
         self.wait_again(batch.groups);
     }
@@ -159,24 +166,82 @@ impl Groups {
 
     /// Gives all that wait an error.
     pub(super) fn fail_waiting(&mut self, why: impl Fn() -> CallError, deliveries: &mut Deliveries) {
-        for waiting in self.waiting.drain(..) {
+        self.waiting = 0;
+        for waiting in self.lanes.iter_mut().flat_map(|lane| lane.ahead.drain(..).chain(lane.waiting.drain(..))) {
             deliveries.fail(waiting.caller, why());
         }
     }
 
     fn wait_again(&mut self, groups: Vec<WaitingGroup>) {
         for group in groups {
+            let Some(lane) = self.lanes.get_mut(group.group.script().index()) else { continue };
+            let queue = lane.queue_of(&group.group);
             // Several calls may have been turned away.
-            let place = self.waiting.partition_point(|other| other.arrival < group.arrival);
-            self.waiting.insert(place, group);
+            let place = queue.partition_point(|other| other.arrival < group.arrival);
+            queue.insert(place, group);
+            self.waiting += 1;
         }
     }
 
     fn note_end(&mut self, batch: &GroupBatch) {
-        self.in_flight = self.in_flight.saturating_sub(batch.groups.len());
+        let Some(lane) = self.lanes.get_mut(batch.script.index()) else { return };
+        lane.in_flight = lane.in_flight.saturating_sub(batch.groups.len());
         if batch.in_full {
-            self.cache = ScriptCache::Loaded;
+            lane.cache = ScriptCache::Loaded;
         }
+    }
+}
+
+impl Lane {
+    fn new() -> Self {
+        let (ahead, waiting) = (VecDeque::new(), VecDeque::new());
+        Self { ahead, waiting, in_flight: 0, cache: ScriptCache::Loaded }
+    }
+
+    fn len(&self) -> usize {
+        self.ahead.len() + self.waiting.len()
+    }
+
+    fn queue_of(&mut self, group: &Group) -> &mut VecDeque<WaitingGroup> {
+        if group.is_ahead() { &mut self.ahead } else { &mut self.waiting }
+    }
+
+    fn next(
+        &mut self,
+        sharing: Sharing,
+        outgoing: &mut Vec<u8>,
+        in_time: Instant,
+        deliveries: &mut Deliveries,
+    ) -> Option<GroupBatch> {
+        let share = self.in_flight.midpoint(self.len());
+        let script = self.ahead.front().or(self.waiting.front())?.group.script();
+        let mut batch = GroupBatch { number: Number::next(), script, in_full: false, groups: Vec::new(), questions: 0 };
+        loop {
+            let queue = if self.ahead.is_empty() { &mut self.waiting } else { &mut self.ahead };
+            let Some(next) = queue.front() else { break };
+            let is_late = next.timeout_at.is_some_and(|timeout_at| timeout_at < in_time);
+            let is_over = is_late || next.caller.is_closed();
+            if !is_over && !batch.admits(&next.group, share, sharing) {
+                break;
+            }
+            let Some(next) = queue.pop_front() else { break };
+            if !is_over {
+                batch.questions += next.group.len();
+                batch.groups.push(next);
+            } else if is_late {
+                deliveries.fail(next.caller, CallError::TooLate);
+            }
+        }
+        if batch.groups.is_empty() {
+            return None;
+        }
+        if self.cache == ScriptCache::Missing {
+            (batch.in_full, self.cache) = (true, ScriptCache::Loading);
+        }
+        let groups: Vec<&Group> = batch.groups.iter().map(|waiting| &waiting.group).collect();
+        Group::write(&groups, batch.in_full, batch.number, outgoing);
+        self.in_flight += batch.groups.len();
+        Some(batch)
     }
 }
 
@@ -190,7 +255,7 @@ impl GroupBatch {
             Sharing::All => true,
         };
         can_share
-            && group.is_of_one_time_with(first)
+            && group.can_share_with(first)
             && self.groups.len() < share.max(MIN_SHARE)
             && self.questions + group.len() <= MAX_QUESTIONS
     }

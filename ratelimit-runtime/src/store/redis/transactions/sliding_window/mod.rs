@@ -7,7 +7,7 @@ mod open_decision;
 
 pub(super) use self::open_decision::OpenDecision;
 use super::lifetime::Time;
-use super::log_format::{Entry, MOST_STRIKES, Meta, member};
+use super::log_format::{MOST_STRIKES, Meta, SetEntry, member};
 use super::reply;
 use super::transaction::Plan;
 use crate::rule::Limit;
@@ -73,7 +73,7 @@ pub(super) struct LogState<'a> {
     /// Never behind the newest entry.
     at: u64,
     left_millis: i64,
-    newest: Option<Entry>,
+    newest: Option<SetEntry>,
     meta: Option<Meta>,
     /// The admissions in the log, expired ones included; 0 if all of them are expired.
     logged: u64,
@@ -102,7 +102,7 @@ impl<'a> LogState<'a> {
         };
         let beside = usize::from(meta.is_some());
         let newest = match top.get(beside) {
-            Some(newest) => Some(Entry::of(*newest)?),
+            Some(newest) => Some(SetEntry::of(*newest)?),
             None => None,
         };
         let at = newest.map_or(now, |newest| now.max(newest.time));
@@ -113,18 +113,18 @@ impl<'a> LogState<'a> {
         for (limit, entries) in request.limits().iter().zip(by_limit) {
             let full = logged > 0 && logged + request.cost() > max(limit);
             let leaves = match reply::entries(entries)?.get(beside) {
-                Some(leaves) if full => (Entry::of(*leaves)?.time + limit.window_us()).saturating_sub(at),
+                Some(leaves) if full => (SetEntry::of(*leaves)?.time + limit.window_us()).saturating_sub(at),
                 _ => 0,
             };
             wait.push(leaves);
         }
         let trims_all = match reply::entries(oldest)?.first() {
-            Some(last) if !Meta::is_meta(last.0) => Entry::of(*last)?.time + longest <= at,
+            Some(last) if !Meta::is_meta(last.0) => SetEntry::of(*last)?.time + longest <= at,
             _ => false,
         };
         let charged = match charged {
             Value::Nil => None,
-            score => Some(Entry::of((member(operation.ticket()).as_bytes(), reply::score(score)?))?.time),
+            score => Some(SetEntry::of((member(operation.ticket()).as_bytes(), reply::score(score)?))?.time),
         };
         let left_millis = reply::integer(left)?;
         Some(Self { request, time, now, at, left_millis, newest, meta, logged, trims_all, charged, wait })

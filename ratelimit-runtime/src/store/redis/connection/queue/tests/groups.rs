@@ -1,11 +1,11 @@
 //! Groups that share calls, with a server that answers what it is told to.
 
 use super::*;
-use crate::store::redis::scripts::group::Group;
+use crate::store::redis::scripts::group::{Group, GroupScript};
 use crate::store::redis::scripts::protocol::{self, Question};
 
 fn group(keys: [&str; 2]) -> Group {
-    Group::new(None, keys.iter().map(|key| (key.as_bytes(), Question::from_slice(b"question"))))
+    Group::new(GroupScript::Limits, None, keys.iter().map(|key| (key.as_bytes(), Question::from_slice(b"question"))))
 }
 
 impl Fixture {

@@ -1,0 +1,38 @@
+//! Calls in flight that lose their places, or leave none.
+
+use std::sync::Arc;
+use std::thread;
+
+use ratelimit_runtime::store::{PermitId, PlaceRequest};
+use ratelimit_runtime::{RedisStore, Store};
+
+use crate::support::redis::RedisServer;
+use crate::support::unique;
+
+fn place(key: &str) -> PlaceRequest<'_> {
+    PlaceRequest::new(key.as_bytes(), 1, PermitId::next()).with_lease(PlaceRequest::MIN_LEASE)
+}
+
+/// A store with a call in flight whose place another process has taken.
+pub(crate) async fn that_is_lost(server: &RedisServer) -> RedisStore {
+    let (store, key) = (RedisStore::new(&server.url()).unwrap(), unique("lost"));
+    store.ready().await.unwrap();
+    assert!(store.enter(place(&key), &[]).await.unwrap().is_entered());
+    let now: u64 = server.cli(&["TIME"]).lines().next().unwrap().parse().unwrap();
+    let ends = format!("{}000000", now + 600);
+    server.cli(&["DEL", &key]);
+    server.cli(&["ZADD", &key, &ends, "00000000000000aa.1.3600000"]);
+    store
+}
+
+/// A call ends after the only runtime that used its store.
+pub(crate) fn that_is_not_left(server: &RedisServer) {
+    let (store, key) = (Arc::new(RedisStore::new(&server.url()).unwrap()), unique("not_left"));
+    let place = place(&key);
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    thread::scope(|scope| {
+        let entered = scope.spawn(|| runtime().block_on(store.enter(place, &[])).unwrap().is_entered());
+        assert!(entered.join().unwrap());
+    });
+    store.leave(place);
+}

@@ -1,0 +1,203 @@
+//! Who enters and who is refused; what is stored.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ratelimit_runtime::store::{Capabilities, Feature, Request, StoreErrorKind};
+use ratelimit_runtime::{Algorithm, Limit, LogLayout, RedisMode, RedisStore, Store};
+use tokio::task::JoinSet;
+
+use super::{LEASE, enter, gone, in_flight, members, now_us, on, place};
+use crate::support::redis::{RedisServer, shared};
+use crate::support::{cluster, unique};
+
+#[tokio::test]
+async fn a_permit_is_a_member_that_ends_with_its_lease() {
+    let (server, key) = (shared(), unique("rl2:cc:member:"));
+    let store = on(server).await;
+    let entered = place(&key, 2);
+    let before = now_us(server);
+    assert_eq!(enter(&store, entered).await.unwrap().in_flight, 1);
+    let permit = entered.permit();
+    let [(member, score)] = &members(server, &key)[..] else { panic!("one member") };
+    assert_eq!(*member, format!("{:016x}.{}.5000", permit.process(), permit.number()));
+    let lease = score - before;
+    assert!((5_000_000.0..5_500_000.0).contains(&lease), "{lease}");
+    let left = server.number(&["PTTL", &key]);
+    assert!((4_000..=5_001).contains(&left), "{left}");
+    store.leave(entered);
+    // One that enters leaves nothing of it behind.
+    let next = place(&key, 1);
+    assert!(enter(&store, next).await.unwrap().is_entered());
+    assert_eq!(members(server, &key).len(), 1);
+    store.leave(next);
+    store.leave(next);
+    gone(server, &key).await;
+    assert_eq!(server.number(&["EXISTS", &key]), 0, "the last one that leaves takes the key along");
+}
+
+#[tokio::test]
+async fn as_many_enter_as_there_are_places() {
+    let (store, key) = (on(shared()).await, unique("places"));
+    let entered = [place(&key, 3), place(&key, 3), place(&key, 3)];
+    for (index, place) in entered.iter().enumerate() {
+        let entry = enter(&store, *place).await.unwrap();
+        assert!(entry.is_entered());
+        assert_eq!(entry.in_flight, index as u64 + 1);
+    }
+    let refused = enter(&store, place(&key, 3)).await.unwrap();
+    assert!(refused.is_full && refused.verdicts.is_empty());
+    assert_eq!((refused.in_flight, in_flight(&store, &key).await), (3, 3));
+    // Each call is measured against its own maximum.
+    let more = place(&key, 4);
+    assert!(enter(&store, more).await.unwrap().is_entered());
+    assert!(enter(&store, place(&key, 2)).await.unwrap().is_full);
+    // A place is handed over, also where there is none too many.
+    store.leave(more);
+    let next = place(&key, 3).replacing(entered[0].permit());
+    assert!(enter(&store, next).await.unwrap().is_entered());
+    // A permit that never entered leaves nothing.
+    store.leave(place(&key, 3));
+    assert_eq!(in_flight(&store, &key).await, 3);
+}
+
+/// A call that ends and one that begins are in order, though nothing waits for the first to have
+/// left.
+async fn one_after_the_other(store: RedisStore, calls: usize) {
+    store.ready().await.unwrap();
+    let key = unique("cycles");
+    for call in 0..calls {
+        let place = place(&key, 1);
+        assert!(enter(&store, place).await.unwrap().is_entered(), "call {call}");
+        store.leave(place);
+    }
+}
+
+#[tokio::test]
+async fn calls_one_after_the_other_never_meet_themselves() {
+    let url = shared().url();
+    one_after_the_other(RedisStore::new(&url).unwrap(), 500).await;
+    one_after_the_other(RedisStore::new(&url).unwrap().group_commit(false), 200).await;
+    one_after_the_other(RedisStore::new(&url).unwrap().deny_cache(false), 200).await;
+    one_after_the_other(RedisStore::new(&cluster::shared().url()).unwrap(), 200).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn calls_of_several_stores_are_never_more_than_their_places() {
+    const MAX: u64 = 7;
+    for (url, group_commit) in [(shared().url(), true), (shared().url(), false), (cluster::shared().url(), true)] {
+        let (key, running) = (unique("many"), Arc::new(AtomicU64::new(0)));
+        let mut tasks = JoinSet::new();
+        for _ in 0..3 {
+            let store = Arc::new(RedisStore::new(&url).unwrap().group_commit(group_commit));
+            store.ready().await.unwrap();
+            for _ in 0..24 {
+                let (store, key, running) = (Arc::clone(&store), key.clone(), Arc::clone(&running));
+                tasks.spawn(async move {
+                    let mut entered = 0_u64;
+                    for _ in 0..40 {
+                        let place = place(&key, MAX);
+                        if enter(&store, place).await.unwrap().is_entered() {
+                            entered += 1;
+                            let now = running.fetch_add(1, Ordering::SeqCst) + 1;
+                            assert!(now <= MAX, "{now} of {MAX} run");
+                            tokio::task::yield_now().await;
+                            running.fetch_sub(1, Ordering::SeqCst);
+                            store.leave(place);
+                        } else {
+                            tokio::time::sleep(Duration::from_micros(300)).await;
+                        }
+                    }
+                    entered
+                });
+            }
+        }
+        let entered: u64 = tasks.join_all().await.into_iter().sum();
+        assert!(entered > 3 * 24, "{entered} at {url}");
+    }
+}
+
+#[tokio::test]
+async fn a_place_and_limits_are_taken_together_or_not_at_all() {
+    let server = shared();
+    for group_commit in [true, false] {
+        let store = RedisStore::new(&server.url()).unwrap().group_commit(group_commit).deny_cache(false);
+        store.ready().await.unwrap();
+        let (key, log, bucket) = (unique("place"), unique("log"), unique("bucket"));
+        let limits = [[Limit::new(2, super::super::MINUTE)], [Limit::new(9, super::super::MINUTE)]];
+        let requests = [
+            Request::new(log.as_bytes(), Algorithm::SlidingWindow, &limits[0]),
+            Request::new(bucket.as_bytes(), Algorithm::TokenBucket, &limits[1]),
+        ];
+        let remaining = async || {
+            let log = store.peek(requests[0]).await.unwrap().remaining;
+            (in_flight(&store, &key).await, log, store.peek(requests[1]).await.unwrap().remaining)
+        };
+        let first = place(&key, 1);
+        assert!(store.enters_together(&first, &requests));
+        assert!(store.enter(first, &requests).await.unwrap().is_entered());
+        assert_eq!(remaining().await, (1, 1, 8));
+        // No place.
+        let entry = store.enter(place(&key, 1), &requests).await.unwrap();
+        assert!(entry.is_full && entry.verdicts.iter().all(|verdict| verdict.allowed), "{entry:?}");
+        assert_eq!(remaining().await, (1, 1, 8));
+        // A place and no limit that admits: the call that it is handed over to spends the first.
+        let second = place(&key, 1).replacing(first.permit());
+        assert!(store.enter(second, &requests).await.unwrap().is_entered());
+        assert_eq!(remaining().await, (1, 0, 7));
+        let entry = store.enter(place(&key, 2), &requests).await.unwrap();
+        assert!(!entry.is_full && !entry.is_entered() && !entry.verdicts[0].allowed, "{entry:?}");
+        assert_eq!(remaining().await, (1, 0, 7));
+        store.leave(second);
+    }
+}
+
+#[tokio::test]
+async fn in_a_cluster_they_are_taken_together_where_they_are_in_one_slot() {
+    let store = RedisStore::new(&cluster::shared().url()).unwrap();
+    store.ready().await.unwrap();
+    let limits = [Limit::new(2, super::super::MINUTE)];
+    let (key, log) = (unique("{one}place"), unique("{one}log"));
+    let request = [Request::new(log.as_bytes(), Algorithm::SlidingWindow, &limits)];
+    let entered = place(&key, 1);
+    assert!(store.enters_together(&entered, &request));
+    assert!(store.enter(entered, &request).await.unwrap().is_entered());
+    store.leave(entered);
+    let elsewhere = unique("{other}place");
+    assert!(!store.enters_together(&place(&elsewhere, 1), &request));
+    let error = store.enter(place(&elsewhere, 1), &request).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unsupported);
+}
+
+#[tokio::test]
+async fn what_runs_no_scripts_declares_no_places() {
+    let has = |capabilities: Capabilities| {
+        Algorithm::ALL
+            .iter()
+            .filter(|algorithm| capabilities.supports_feature(**algorithm, Feature::Concurrent))
+            .count()
+    };
+    let store = |mode| RedisStore::new(&shared().url()).unwrap().mode(mode);
+    for mode in [RedisMode::Scripts, RedisMode::ScriptsWith(LogLayout::Zset), RedisMode::ScriptsWith(LogLayout::Ring)] {
+        assert_eq!(has(store(mode).capabilities()), Algorithm::ALL.len(), "{mode:?}");
+    }
+    let without = store(RedisMode::Transactions);
+    assert_eq!(has(without.capabilities()), 0);
+    let refused = place("key", 1);
+    assert_eq!(enter(&without, refused).await.unwrap_err().kind(), StoreErrorKind::Unsupported);
+    without.leave(refused);
+}
+
+#[tokio::test]
+async fn a_server_that_forgot_its_scripts_is_told_again() {
+    let server = RedisServer::start();
+    let store = on(&server).await;
+    let key = unique("flushed");
+    for _ in 0..3 {
+        server.cli(&["SCRIPT", "FLUSH"]);
+        let place = place(&key, 1).with_lease(LEASE);
+        assert!(enter(&store, place).await.unwrap().is_entered());
+        store.leave(place);
+    }
+}

@@ -1,0 +1,71 @@
+//! Places of calls in flight: what is stored, who leaves when, and what renews leases.
+
+use std::time::{Duration, Instant};
+
+use ratelimit_runtime::store::{Entry, PermitId, PlaceRequest, StoreError};
+use ratelimit_runtime::{RedisStore, Store};
+
+use crate::support::redis::RedisServer;
+
+mod decisions;
+mod hostile;
+mod leases;
+mod many;
+mod processes;
+mod runtimes;
+
+/// The shortest lease.
+const LEASE: Duration = PlaceRequest::MIN_LEASE;
+
+fn place(key: &str, max: u64) -> PlaceRequest<'_> {
+    PlaceRequest::new(key.as_bytes(), max, PermitId::next()).with_lease(LEASE)
+}
+
+async fn enter(store: &RedisStore, place: PlaceRequest<'_>) -> Result<Entry, StoreError> {
+    store.enter(place, &[]).await
+}
+
+async fn in_flight(store: &RedisStore, key: &str) -> u64 {
+    store.in_flight(place(key, 1)).await.unwrap()
+}
+
+async fn on(server: &RedisServer) -> RedisStore {
+    let store = RedisStore::new(&server.url()).unwrap();
+    store.ready().await.unwrap();
+    store
+}
+
+/// The members of a key and their scores, by score.
+fn members(server: &RedisServer, key: &str) -> Vec<(String, f64)> {
+    let reply = server.cli(&["ZRANGE", key, "0", "-1", "WITHSCORES"]);
+    let lines: Vec<&str> = reply.lines().collect();
+    lines.chunks(2).map(|pair| (pair[0].to_owned(), pair[1].parse().unwrap())).collect()
+}
+
+/// The server's clock, in microseconds.
+fn now_us(server: &RedisServer) -> f64 {
+    let time = server.cli(&["TIME"]);
+    let parts: Vec<f64> = time.lines().map(|part| part.parse().unwrap()).collect();
+    parts[0] * 1_000_000.0 + parts[1]
+}
+
+/// Waits until a key has no member any more; not so long that leases would have ended.
+async fn gone(server: &RedisServer, key: &str) {
+    let start = Instant::now();
+    while !members(server, key).is_empty() {
+        assert!(start.elapsed() < LEASE / 2, "a permit has not left");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Whether this comes true before a lease has ended, on a thread that drives no runtime.
+fn in_time(mut is_true: impl FnMut() -> bool) -> bool {
+    let start = Instant::now();
+    while start.elapsed() < LEASE / 2 {
+        if is_true() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    false
+}
