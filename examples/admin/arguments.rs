@@ -15,6 +15,7 @@ use crate::escapes::unescaped;
 
 const EXAMPLES: &str = "\
 Examples:
+  admin rules
   admin list  login --limits 5/1m
   admin peek  login alice@example.com --limits 5/1m
   admin reset login '<acme>/<7>' --policies policies.toml
@@ -37,6 +38,10 @@ pub(crate) struct Program {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    /// List the rules that Redis knows, by the keys that it holds: names, algorithms, windows, and
+    /// how many keys were seen. Goes through all keys that there are; without --prefix, of all
+    /// prefixes
+    Rules,
     /// Show what is left for a key; nothing is charged
     Peek(Bucket),
     /// List the keys that were charged or blocked of late, and what is left for each
@@ -75,8 +80,8 @@ pub(crate) struct Service {
     #[arg(long, global = true, env = "RATELIMIT_URL", hide_env_values = true)]
     url: Option<String>,
     /// The prefix of its limiter
-    #[arg(long, global = true, default_value = "", hide_default_value = true)]
-    pub(crate) prefix: String,
+    #[arg(long, global = true)]
+    pub(crate) prefix: Option<String>,
     /// The secret that its limiter hashes keys with; not needed for keys as `list` shows them
     #[arg(long, global = true, env = "RATELIMIT_SECRET", hide_env_values = true)]
     pub(crate) secret: Option<String>,
@@ -114,6 +119,9 @@ pub(crate) struct RuleArgs {
     #[arg(long, value_name = "NAME", requires = "policies")]
     policy: Option<String>,
 }
+
+/// What the program calls the one policy of its limiter.
+pub(crate) const POLICY: &str = "the rule's";
 
 #[derive(Args)]
 pub(crate) struct Bucket {
@@ -153,14 +161,14 @@ impl Service {
 }
 
 impl RuleArgs {
-    pub(crate) fn rule(&self) -> Result<Rule, String> {
+    /// The rule, and the policy that says what its limits are, for each key.
+    pub(crate) fn rule(&self) -> Result<(Rule, Policy), String> {
         let policy = match &self.policies {
             Some(file) => self.policy_of(file)?,
             None => self.policy_of_flags().map_err(|why| format!("--limits, --algorithm, --burst: {why}"))?,
         };
-        let [first, others @ ..] = policy.limits() else { return Err("a rule has at least one limit".to_owned()) };
-        let rule = Rule::named(self.name.as_str(), *first).with_algorithm(policy.algorithm());
-        Ok(others.iter().fold(rule, |rule, limit| rule.and(*limit)))
+        let [first, ..] = policy.limits() else { return Err("a rule has at least one limit".to_owned()) };
+        Ok((Rule::named(self.name.as_str(), *first).with_policy(POLICY), policy))
     }
 
     fn policy_of(&self, file: &PathBuf) -> Result<Policy, String> {

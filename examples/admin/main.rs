@@ -1,8 +1,9 @@
-//! A program for operators: looks at the keys of a rule on the Redis that a service uses, resets,
-//! blocks and unblocks them.
+//! A program for operators: lists the rules on the Redis that a service uses, looks at their keys,
+//! resets, blocks and unblocks them.
 //!
 //! ```text
 //! export REDIS_URL=redis://127.0.0.1/
+//! cargo run --example admin --features admin -- rules
 //! cargo run --example admin --features admin -- list  send_code.send_code --limits 3/1m
 //! cargo run --example admin --features admin -- reset send_code.send_code alice@example.com --limits 3/1m
 //! cargo run --example admin --features admin -- --help
@@ -13,14 +14,18 @@ mod escapes;
 #[path = "../printable.rs"]
 mod printable;
 mod report;
+mod rules;
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser as _;
-use ratelimit_runtime::{Key, OnUnavailable, RateLimitError, RateLimiter, RedisMode, RedisStore, Rule};
+use ratelimit_runtime::{
+    Algorithm, Key, OnUnavailable, Policy, RateLimitError, RateLimiter, RedisMode, RedisStore, Rule,
+};
 
-use arguments::{Bucket, Change, Command, Program, Service};
+use arguments::{Bucket, Change, Command, POLICY, Program, Service};
 use report::{Listing, Outcome, Report, Standing};
 
 #[tokio::main(flavor = "current_thread")]
@@ -35,9 +40,18 @@ async fn main() -> ExitCode {
 async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
     match command {
         Command::Peek(bucket) => Ok(Report::Standing(Target::new(bucket, service).await?.look().await?)),
+        Command::Rules => {
+            let store = store(service)?;
+            // Counters that no script keeps have keys of their own.
+            let algorithms: &[_] = match service.no_scripts {
+                true => &[Algorithm::SlidingWindow, Algorithm::FixedWindow],
+                false => &[Algorithm::SlidingWindow],
+            };
+            Ok(Report::Rules(rules::list(&store, algorithms, service.prefix.as_deref(), service.timeout).await?.into()))
+        }
         Command::List { rule, max_keys } => {
-            let rule = rule.rule()?;
-            Ok(Report::Listing(list(connected(service).await?, rule, *max_keys).await?))
+            let (rule, policy) = rule.rule()?;
+            Ok(Report::Listing(list(connected(service, policy).await?, rule, *max_keys).await?))
         }
         Command::Change(change) => {
             let target = Target::new(change.bucket(), service).await?;
@@ -56,16 +70,19 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
     }
 }
 
+fn store(service: &Service) -> Result<RedisStore, Failure> {
+    let mode = if service.no_scripts { RedisMode::Transactions } else { RedisMode::Scripts };
+    Ok(RedisStore::new(&service.url()?).map_err(RateLimitError::from)?.mode(mode))
+}
+
 /// The limiter of the service, once Redis answers. If it does not, whatever is asked next says why.
-async fn connected(service: &Service) -> Result<RateLimiter, Failure> {
-    let store = RedisStore::new(&service.url()?).map_err(RateLimitError::from)?.mode(if service.no_scripts {
-        RedisMode::Transactions
-    } else {
-        RedisMode::Scripts
-    });
+/// Of the policy, what it says of calls that are limited does not apply to those that look.
+async fn connected(service: &Service, policy: Policy) -> Result<RateLimiter, Failure> {
+    let policy = policy.with_shadow(false).with_wait(Duration::ZERO).with_timeout(service.timeout);
     let limiter = RateLimiter::builder()
-        .store(store)
-        .prefix(&service.prefix)
+        .store(store(service)?)
+        .prefix(service.prefix.as_deref().unwrap_or_default())
+        .policy(POLICY, policy.with_on_unavailable(OnUnavailable::Deny))
         .timeout(service.timeout)
         .on_unavailable(OnUnavailable::Deny);
     let limiter = match &service.secret {
@@ -88,8 +105,8 @@ struct Target {
 impl Target {
     /// What is wrong with the arguments is said before Redis is asked for anything.
     async fn new(bucket: &Bucket, service: &Service) -> Result<Self, Failure> {
-        let (rule, key) = (bucket.rule.rule()?, bucket.key()?);
-        Ok(Self { limiter: connected(service).await?, rule, key })
+        let ((rule, policy), key) = (bucket.rule.rule()?, bucket.key()?);
+        Ok(Self { limiter: connected(service, policy).await?, rule, key })
     }
 
     async fn look(&self) -> Result<Standing, RateLimitError> {

@@ -12,11 +12,13 @@ use serde::{Serialize, Serializer};
 
 use crate::escapes::in_json;
 use crate::printable::escaped;
+use crate::rules::{RuleKeys, Rules};
 
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(crate) enum Report {
     Standing(Standing),
+    Rules(RuleList),
     Listing(Listing),
     Outcome(Outcome),
 }
@@ -51,6 +53,71 @@ pub(crate) struct Listing {
     pub(crate) keys: Vec<Standing>,
     /// Whether these are all.
     pub(crate) complete: bool,
+}
+
+#[derive(Serialize)]
+pub(crate) struct RuleList {
+    rules: Vec<RuleRow>,
+    /// Whether these are all.
+    complete: bool,
+}
+
+#[derive(Serialize)]
+struct RuleRow {
+    prefix: String,
+    rule: String,
+    algorithm: &'static str,
+    #[serde(rename = "windows_seconds", serialize_with = "all_seconds")]
+    windows: Vec<Duration>,
+    keys: u64,
+}
+
+impl From<Rules> for RuleList {
+    fn from(rules: Rules) -> Self {
+        let row = |(rule, keys)| {
+            let RuleKeys { prefix, name, algorithm, windows } = rule;
+            RuleRow { prefix, rule: name, algorithm, windows, keys }
+        };
+        Self { rules: rules.seen.into_iter().map(row).collect(), complete: rules.complete }
+    }
+}
+
+impl fmt::Display for RuleList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let wide = |text: fn(&RuleRow) -> String| {
+            self.rules.iter().map(|row| text(row).chars().count()).max().unwrap_or_default()
+        };
+        let (names, kept) = (wide(RuleRow::name), wide(RuleRow::kept));
+        for row in &self.rules {
+            let keys = if row.keys == 1 { "key" } else { "keys" };
+            write!(f, "{:names$}  {:kept$}  {} {keys}", row.name(), row.kept(), row.keys)?;
+            if row.prefix.is_empty() {
+                writeln!(f)?;
+            } else {
+                writeln!(f, ", --prefix {}", escaped(&row.prefix))?;
+            }
+        }
+        match (self.rules.len(), self.complete) {
+            (0, _) => {
+                f.write_str("no keys of any rule are stored; is this the Redis of the service, and its --prefix?")
+            }
+            (1, true) => f.write_str("1 rule"),
+            (rules, true) => write!(f, "{rules} rules"),
+            (rules, false) => write!(f, "{rules} rules, and there are more: say --prefix"),
+        }
+    }
+}
+
+impl RuleRow {
+    /// Names are what programs write, which need not be ours.
+    fn name(&self) -> String {
+        escaped(&self.rule)
+    }
+
+    fn kept(&self) -> String {
+        let windows: Vec<_> = self.windows.iter().map(|window| format_duration(*window).to_string()).collect();
+        format!("{} {}", self.algorithm, windows.join(" + ")).trim_end().to_owned()
+    }
 }
 
 #[derive(Serialize)]
@@ -113,6 +180,7 @@ impl fmt::Display for Report {
                     Ok(())
                 }
             }
+            Self::Rules(rules) => rules.fmt(f),
             Self::Listing(Listing { rule, keys, complete }) => {
                 let width = keys.iter().map(|standing| name(&standing.key).chars().count()).max().unwrap_or_default();
                 for standing in keys {
@@ -175,6 +243,10 @@ fn rounded(duration: Duration) -> impl fmt::Display {
 
 fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(duration.as_secs_f64())
+}
+
+fn all_seconds<S: Serializer>(durations: &[Duration], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(durations.iter().map(Duration::as_secs_f64))
 }
 
 #[allow(clippy::ref_option, reason = "what serde calls takes it so")]

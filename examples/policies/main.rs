@@ -1,18 +1,18 @@
-//! Limits that operators change while the service runs: policies from TOML, from JSON, or from the
-//! environment.
+//! Limits that operators change while the service runs: policies from a file of TOML or JSON, from
+//! a database, or from the environment.
 //!
 //! ```text
 //! cargo run --example policies --features policies -- examples/policies/policies.toml     # then edit that file
+//! cargo run --example policies --features policies -- redis://127.0.0.1/                  # redis-cli HSET policies login 5/1m search 9/1s
 //! RATELIMIT_POLICY_LOGIN=5/1m RATELIMIT_POLICY_SEARCH='token_bucket 10/1s burst 50' cargo run --example policies --features policies
 //! curl -i http://127.0.0.1:3000/login/alice
 //! ```
 
 #![allow(clippy::print_stdout, reason = "a program for the terminal")]
 
-mod policies;
-mod reload;
+mod database;
+mod environment;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use axum::Router;
@@ -32,13 +32,13 @@ async fn search(Path(term): Path<String>) -> Result<String, RateLimitError> {
 }
 
 async fn serve() -> Result<(), Box<dyn std::error::Error>> {
-    let file = std::env::args_os().nth(1).map(PathBuf::from);
-    let policies = policies::read(file.as_deref())?;
-    let limiter = RateLimiter::builder().store_from_env()?.policies(policies.clone()).build()?;
-    limiter.clone().install();
-    if let Some(file) = file {
-        tokio::spawn(reload::forever(file, policies, limiter));
+    let limiter = RateLimiter::builder().store_from_env()?.build()?;
+    match std::env::args().nth(1) {
+        None => limiter.set_policies(environment::read()?)?,
+        Some(url) if url.starts_with("redis://") => database::follow(url, limiter.clone()).await?,
+        Some(file) => limiter.watch_policies(file).await?,
     }
+    limiter.install();
 
     let app = Router::new().route("/login/{user}", get(login)).route("/search/{term}", get(search));
     let port = std::env::var("PORT").unwrap_or_else(|_| "3000".to_owned());

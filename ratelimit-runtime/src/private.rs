@@ -278,6 +278,52 @@ pub fn limiter<T: AsLimiter + ?Sized>(limiter: &T) -> RateLimiter {
     limiter.as_limiter().clone()
 }
 
+/// What may stand behind `policy = …`: every string.
+#[diagnostic::on_unimplemented(
+    message = "`policy` is the name of a policy, not `{Self}`",
+    label = "expected a string",
+    note = "the limits are given to the limiter under that name: `RateLimiter::builder().policy(\"login\", …)`"
+)]
+pub trait AsPolicyName {
+    fn as_policy_name(&self) -> &str;
+}
+
+impl AsPolicyName for str {
+    fn as_policy_name(&self) -> &str {
+        self
+    }
+}
+
+impl AsPolicyName for String {
+    fn as_policy_name(&self) -> &str {
+        self
+    }
+}
+
+impl AsPolicyName for std::borrow::Cow<'_, str> {
+    fn as_policy_name(&self) -> &str {
+        self
+    }
+}
+
+macro_rules! pointers_to_policy_names {
+    ($($pointer:ty)*) => {$(
+        #[diagnostic::do_not_recommend]
+        impl<T: AsPolicyName + ?Sized> AsPolicyName for $pointer {
+            fn as_policy_name(&self) -> &str {
+                (**self).as_policy_name()
+            }
+        }
+    )*};
+}
+
+pointers_to_policy_names!(&T &mut T Box<T> std::rc::Rc<T> Arc<T>);
+
+/// The name of `policy = …`, where each call names its own.
+pub fn policy_name<T: AsPolicyName + ?Sized>(policy: &T) -> Box<str> {
+    policy.as_policy_name().into()
+}
+
 /// What may stand behind `max = …` and `cost = …`: every integer. A negative one means 0, one above
 /// [`Limit::MAX_COUNT`] means that.
 #[diagnostic::on_unimplemented(

@@ -81,7 +81,18 @@ fn a_policy_is_one_line_of_text() {
         (" 5/1m,50/1h 30m\tblock\n1h 1m ", login.clone().with_block(minutes(61))),
         ("sliding_counter 5/1m, 50/1h 30m", login.with_algorithm(Algorithm::SlidingCounter)),
         ("leaky_bucket 1_000/1s burst 5_0", upload.clone()),
-        ("leaky_bucket  1000/1s  burst 50  block 10m", upload.with_block(minutes(10))),
+        ("leaky_bucket  1000/1s  burst 50  block 10m", upload.clone().with_block(minutes(10))),
+        ("leaky_bucket 1000/1s burst 50 wait 1m 1s", upload.with_wait(Duration::from_secs(61))),
+        (
+            "5/1m block 1m timeout 50ms on_unavailable deny shadow",
+            Policy::new(Limit::per_minute(5))
+                .with_block(minutes(1))
+                .with_timeout(Duration::from_millis(50))
+                .with_on_unavailable(OnUnavailable::Deny)
+                .with_shadow(true),
+        ),
+        ("5/1m shadow false", Policy::new(Limit::per_minute(5)).with_shadow(false)),
+        ("5/1m wait 0s", Policy::new(Limit::per_minute(5)).with_wait(Duration::ZERO)),
     ] {
         assert_eq!(text.parse(), Ok(policy), "{text}");
     }
@@ -103,6 +114,15 @@ fn a_policy_is_one_line_of_text() {
         ("token_bucket 5/1m burst 9 burst 8", "`9 burst 8` is not a number of calls"),
         ("token_bucket 5/1m block 10m burst 9", "`burst` stands before `block`"),
         ("5/1m block", "`block` needs a value: write `block 10m`"),
+        ("5/1m wait", "`wait` needs a value: write `wait 2s`"),
+        ("5/1m timeout 1s wait 2s", "`wait` stands before `timeout`"),
+        ("5/1m shadow timeout 1s", "`timeout` stands before `shadow`"),
+        ("5/1m shadow yes", "write `shadow`, or `shadow false`"),
+        ("5/1m wait 2s shadow", "`wait` is never used"),
+        ("5/1m block 1m wait 2s", "either waits or is blocked"),
+        ("5/1m timeout 61s", "from \"1ms\" to \"60s\""),
+        ("5/1m on_unavailable dny", "did you mean \"deny\"?"),
+        ("5/1m tmeout 1s", "did you mean `timeout`?"),
         ("5/1m block 10", "`10` has no unit after `10`: write \"10s\" for seconds"),
         ("5/1m block 0s", "no time at all"),
         ("5/1m block 367d", "the longest is 366d"),
@@ -142,6 +162,8 @@ fn what_is_wrong_with_a_policy_is_underlined() {
         ("token_bucket 5/1m burst many", "                        ^^^^"),
         ("token_bucket 5/1m, 9/1h burst 9", "                              ^"),
         ("5/1m block 367d", "           ^^^^"),
+        ("5/1m wait 2h shadow false", "          ^^"),
+        ("5/1m on_unavailable x", "                    ^"),
     ] {
         let error = text.parse::<Policy>().unwrap_err().to_string();
         let lines: Vec<_> = error.lines().collect();

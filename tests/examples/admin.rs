@@ -5,7 +5,7 @@ use std::fs;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::{Algorithm, Key, Limit, RateLimiter, RedisMode, Rule, key};
+use ratelimit_runtime::{Algorithm, Key, Limit, RateLimiter, RedisMode, RedisStore, Rule, key};
 use serde_json::Value;
 
 use super::support::cluster::RedisCluster;
@@ -268,10 +268,7 @@ fn it_finds_the_keys_of_every_kind_of_limiter() {
     );
     fs::remove_file(file).unwrap();
 
-    let plain = strict()
-        .store(ratelimit_runtime::RedisStore::new(&url).unwrap().mode(RedisMode::Transactions))
-        .build()
-        .unwrap();
+    let plain = strict().store(RedisStore::new(&url).unwrap().mode(RedisMode::Transactions)).build().unwrap();
     charge(&plain, &Rule::new("plain", Limit::per_hour(2)).with_algorithm(Algorithm::FixedWindow), &[Key::of("a")]);
     let flags = ["--url", &url, "--limits", "2/1h", "--algorithm", "fixed_window"];
     assert_eq!(json(&[&["list", "plain"], &flags[..]].concat())["keys"].as_array().unwrap().len(), 0);
@@ -413,4 +410,85 @@ fn help_says_what_there_is_to_say() {
     let hidden =
         Command::new(example("admin")).arg("--help").env("RATELIMIT_URL", "redis://:pw@host").output().unwrap();
     assert!(!String::from_utf8_lossy(&hidden.stdout).contains("pw"), "{hidden:?}");
+}
+
+/// Nothing has to be known by heart: rules of every algorithm, with their windows, whatever prefix
+/// they have.
+#[test]
+fn it_lists_the_rules_that_redis_knows() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let rules = |args: &[&str]| json(&[&["rules", "--url", &url], args].concat());
+    assert!(says(&["rules", "--url", &url]).starts_with("no keys of any rule are stored"));
+
+    let (plain, shop) =
+        (strict().redis(&url).build().unwrap(), strict().redis(&url).prefix("shop:prod").build().unwrap());
+    for algorithm in Algorithm::ALL {
+        let rule = Rule::named(algorithm.to_string(), Limit::per_minute(5)).with_algorithm(*algorithm);
+        charge(&plain, &rule, &[Key::of("alice"), Key::of("bob")]);
+    }
+    let odd = Rule::new("log:in {1}", Limit::new(5, Duration::from_millis(1_500))).and(Limit::per_day(9));
+    charge(&shop, &odd, &[Key::of("a:rl2:sw-1s:x:"), Key::global(), Key::of("bob")]);
+    for foreign in ["rl2", "rl2:sw-60s:x", "rl2:xx-60s:x:", "rl2:sw:x:", "rl2:sw-60:x:", "rl2:sw-60s:%2:", "other"] {
+        server.cli(&["SET", foreign, "1"]);
+    }
+
+    let all = rules(&[]);
+    assert_eq!(all["complete"], true);
+    let all = all["rules"].as_array().unwrap();
+    assert_eq!(all.len(), Algorithm::ALL.len() + 1, "{all:?}");
+    for algorithm in Algorithm::ALL {
+        let name = algorithm.to_string();
+        let row = all.iter().find(|row| row["rule"] == name.as_str()).unwrap();
+        assert_eq!((&row["algorithm"], &row["prefix"], &row["keys"]), (&name.as_str().into(), &"".into(), &2.into()));
+        assert_eq!(row["windows_seconds"], serde_json::json!([60.0]));
+    }
+    let of_shop = rules(&["--prefix", "shop:prod"]);
+    let [row] = of_shop["rules"].as_array().unwrap().as_slice() else { panic!("{of_shop}") };
+    assert_eq!((&row["rule"], &row["prefix"], &row["keys"]), (&"log:in {1}".into(), &"shop:prod".into(), &3.into()));
+    assert_eq!(row["windows_seconds"], serde_json::json!([1.5, 86_400.0]));
+    assert_eq!(rules(&["--prefix", ""])["rules"].as_array().unwrap().len(), Algorithm::ALL.len());
+
+    let printed = says(&["rules", "--url", &url]);
+    assert!(printed.contains("leaky_bucket     leaky_bucket 1m") && printed.ends_with("\n6 rules\n"), "{printed}");
+    assert!(
+        printed.contains("log:in {1}       sliding_window 1s 500ms + 1day  3 keys, --prefix shop:prod\n"),
+        "{printed}"
+    );
+
+    let transactions = RedisStore::new(&url).unwrap().mode(RedisMode::Transactions);
+    let without_scripts = strict().store(transactions).prefix("plain").build().unwrap();
+    let counter = Rule::new("counter", Limit::per_minute(5)).with_algorithm(Algorithm::FixedWindow);
+    charge(&without_scripts, &counter, &[Key::of("alice")]);
+    let of_plain = rules(&["--prefix", "plain", "--no-scripts"]);
+    assert_eq!(
+        (&of_plain["rules"][0]["rule"], &of_plain["rules"][0]["keys"]),
+        (&"counter".into(), &1.into()),
+        "{of_plain}"
+    );
+}
+
+#[test]
+fn it_lists_the_rules_of_all_masters_of_a_cluster() {
+    let cluster = RedisCluster::start(3, 0);
+    let limiter = strict().redis(&cluster.url()).build().unwrap();
+    let keys: Vec<_> = (0..30).map(|user| Key::of(&user)).collect();
+    charge(&limiter, &Rule::new("api", Limit::per_hour(5)), &keys);
+    let listed = json(&["rules", "--url", &cluster.url()]);
+    assert_eq!((&listed["rules"][0]["rule"], &listed["rules"][0]["keys"]), (&"api".into(), &30.into()), "{listed}");
+}
+
+/// What a policy says of a single key is what an operator sees of it.
+#[test]
+fn a_file_of_policies_may_override_single_keys() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let text = "[api]\nlimits = \"5/1m\"\nshadow = true\noverrides.\"<acme>\" = 50\n";
+    let file = std::env::temp_dir().join(format!("{}.toml", unique("overrides")));
+    fs::write(&file, text).unwrap();
+    let flags = ["--url", &url, "--policies", file.to_str().unwrap()];
+    let limit = |key: &str| json(&[&["peek", "api", key], &flags[..]].concat())["limit"].clone();
+    assert_eq!((limit("acme"), limit("bob")), (50.into(), 5.into()));
+    assert_eq!(json(&[&["block", "api", "acme", "--for", "1m"], &flags[..]].concat())["after"]["state"], "blocked");
+    fs::remove_file(file).unwrap();
 }

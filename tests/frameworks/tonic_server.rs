@@ -13,6 +13,7 @@ use tonic::transport::server::{Server, TcpIncoming};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Response, Status};
 use tonic_prost::ProstCodec;
+use tonic_types::StatusExt as _;
 use tower::util::BoxCloneSyncService;
 use tower::{Layer as _, ServiceExt as _, service_fn};
 
@@ -65,6 +66,15 @@ fn seconds(status: &Status) -> Option<i64> {
     status.metadata().get("retry-after").map(|value| value.to_str().unwrap().parse().unwrap())
 }
 
+/// What the details say: the rules whose quota refuses, and for how many whole seconds, rounded up.
+fn details(status: &Status) -> (Vec<String>, Option<u64>) {
+    let details = status.check_error_details().unwrap();
+    let violations = details.quota_failure().map(|failure| failure.violations.as_slice()).unwrap_or_default();
+    let delay = details.retry_info().and_then(|info| info.retry_delay);
+    let rules = violations.iter().map(|violation| violation.subject.clone()).collect();
+    (rules, delay.map(|delay| delay.as_secs() + u64::from(delay.subsec_nanos() > 0)))
+}
+
 #[tokio::test]
 async fn answers_and_statuses_tell_of_decisions() {
     let layer = RateLimitLayer::new().limiter(RateLimiter::memory());
@@ -81,6 +91,10 @@ async fn answers_and_statuses_tell_of_decisions() {
     assert!((1..=60).contains(&wait), "{wait}");
     assert_eq!(list(refused.metadata(), "ratelimit-policy"), [item("search", &[("q", 2), ("w", 60)])]);
     assert_eq!(list(refused.metadata(), "ratelimit"), [item("search", &[("r", 0), ("t", wait)])]);
+    assert_eq!(details(&refused), (vec!["search".to_owned()], u64::try_from(wait).ok()));
+    let said = refused.get_error_details();
+    assert_eq!(said.quota_failure().unwrap().violations[0].description, "at most 2 in 60s");
+    assert!(!refused.details().windows(5).any(|bytes| bytes == b"alice"), "no key is in it");
 }
 
 /// Whoever makes a status of one's own says no less.
@@ -121,6 +135,7 @@ async fn a_layer_refuses_as_grpc_does() {
     assert_eq!(list(refused.metadata(), "ratelimit-policy"), [item("per-key", &[("q", 3), ("w", 10)])]);
     assert_eq!(list(refused.metadata(), "ratelimit"), [item("per-key", &[("r", 0), ("t", wait)])]);
     assert_eq!(refused.metadata().get("content-type").unwrap(), "application/grpc", "no JSON");
+    assert_eq!(details(&refused), (vec!["per-key".to_owned()], u64::try_from(wait).ok()));
 
     let missing = client.ask("dave", &[]).await.unwrap_err();
     assert_eq!((missing.code(), missing.message()), (Code::InvalidArgument, "the header x-api-key is missing"));
@@ -137,7 +152,7 @@ async fn outages_are_unavailable_under_deny_in_methods_and_layers() {
     for service in [BoxCloneSyncService::new(of_methods), per_key(denying())] {
         let status = Client::of(service).await.ask("alice", &[("x-api-key", "a")]).await.unwrap_err();
         assert_eq!((status.code(), status.message()), (Code::Unavailable, "the rate limiter is unavailable"));
-        assert_eq!(seconds(&status), None);
+        assert_eq!((seconds(&status), details(&status)), (None, (Vec::new(), None)), "it is not about a quota");
     }
 }
 

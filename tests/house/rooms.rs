@@ -8,8 +8,8 @@ use crate::sources::{self, Module};
 
 /// Rooms of one line may use each other, as long as no modules of theirs do so in a circle.
 const RUNTIME: &[&[&str]] = &[
-    &["rule"],
     &["key"],
+    &["rule"],
     &["decision", "error", "clock", "real_time"],
     &["observe"],
     &["algorithm"],

@@ -14,6 +14,7 @@ mod outage;
 mod policies;
 mod stacked;
 mod waiting;
+mod watching;
 
 use std::time::Duration;
 

@@ -4,9 +4,15 @@
 
 use std::time::Duration;
 
-use super::{MINUTE, alice, everywhere};
-use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Algorithm, Limit, Policy, RateLimitError, Rule};
+use super::{MINUTE, alice, bob, everywhere, strict};
+use crate::support::redis::shared;
+use crate::support::unique;
+use ratelimit_runtime::store::DenyCache;
+use ratelimit_runtime::testkit::{FakeClock, FaultyStore};
+use ratelimit_runtime::{
+    Algorithm, Key, Limit, MemoryStore, OnUnavailable, Override, Policy, RateLimitError, RateLimiter, RedisStore, Rule,
+    Source,
+};
 
 #[tokio::test]
 async fn policies_are_replaced_while_running() {
@@ -73,4 +79,131 @@ async fn a_set_that_lacks_a_policy_in_use_is_refused_and_the_old_ones_stay_in_fo
         assert!(lacks_both.contains("lacks the policies `login`, `search`"), "{place}: {lacks_both}");
         assert!(limiter.acquire(&login, &alice()).await.is_ok(), "{place}");
     }
+}
+
+#[tokio::test]
+async fn single_keys_have_other_numbers() {
+    let rule = Rule::new("overridden", Limit::per_minute(1)).with_policy("api");
+    let plain = || Policy::new(Limit::per_minute(2)).and(Limit::per_hour(3));
+    let bucket = || Policy::new(Limit::per_minute(1)).with_algorithm(Algorithm::TokenBucket);
+    for (place, limiter) in everywhere(&FakeClock::new()) {
+        let admitted = async |key: &Key| {
+            let mut admitted = 0;
+            while limiter.acquire(&rule, key).await.is_ok() {
+                admitted += 1;
+            }
+            admitted
+        };
+        // Keys as they are rendered, also where the store gets their hashes.
+        let overridden = plain().with_override(&alice(), Override::max_of_each([4, 5]));
+        limiter.set_policies([("api", overridden)]).unwrap();
+        assert_eq!((admitted(&alice()).await, admitted(&bob()).await), (4, 2), "{place}");
+        // The bucket is the same without.
+        limiter.set_policies([("api", plain().with_override(&bob(), Override::max_of_each([9, 4])))]).unwrap();
+        assert_eq!((admitted(&alice()).await, admitted(&bob()).await), (0, 2), "{place}");
+        assert_eq!(
+            limiter.peek(&rule, &alice()).await.unwrap().limit(),
+            3,
+            "{place}: what is used of the hour, most of all"
+        );
+
+        let overridden = bucket().with_override(&alice(), Override::burst(5)).with_override(&bob(), Override::max(7));
+        limiter.set_policies([("api", overridden)]).unwrap();
+        assert_eq!((admitted(&alice()).await, admitted(&bob()).await), (5, 7), "{place}");
+
+        // What cannot be used is refused as a whole.
+        for (overridden, why) in [
+            (plain().with_override(&alice(), Override::max(5)), "write 2 values of `max`"),
+            (plain().with_override(&alice(), Override::burst(5)), "only the buckets have a burst"),
+            (bucket().with_override(&alice(), Override::burst(0)), "a burst of 0 refuses every call"),
+            (bucket().with_override(&Key::from_rendered("<a(>").unwrap(), Override::max(5)), "no call has this key"),
+            (bucket().with_override(&Key::global(), Override::max(5)), "no call has this key"),
+        ] {
+            let error = limiter.set_policies([("api", overridden)]).unwrap_err().to_string();
+            assert!(error.contains("the policy `api`: the override of ") && error.contains(why), "{place}: {error}");
+        }
+        assert_eq!(limiter.peek(&rule, &bob()).await.unwrap().limit(), 7, "{place}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_decided_is_refused_when_it_is_set() {
+    let policy = || Policy::new(Limit::per_minute(1));
+    for (policy, why) in [
+        (policy().with_wait(2 * 60 * MINUTE), "from \"1ms\" to \"1h\""),
+        (policy().with_timeout(2 * MINUTE), "from \"1ms\" to \"60s\""),
+        (policy().with_wait(MINUTE).with_block(MINUTE), "either waits or is blocked"),
+        (policy().with_wait(MINUTE).with_shadow(true), "`wait` is never used"),
+    ] {
+        let error = RateLimiter::builder().policy("api", policy).build().unwrap_err().to_string();
+        assert!(error.contains("the policy `api`: ") && error.contains(why), "{error}");
+    }
+}
+
+/// A key that was refused a moment ago is asked about again at once: with another `max` it is
+/// another question.
+#[tokio::test]
+async fn a_raised_override_is_seen_at_once_with_a_deny_cache_and_without() {
+    let rule = Rule::new("raised", Limit::per_minute(1)).with_policy("api");
+    let policy = |max| Policy::new(Limit::per_hour(1)).with_override(&alice(), Override::max(max));
+    let clock = FakeClock::new();
+    let memory = || MemoryStore::new().with_clock(clock.clone());
+    let redis = || RedisStore::new(&shared().url()).unwrap().with_clock(clock.clone());
+    for (place, limiter) in [
+        ("memory", strict().store(memory())),
+        ("memory, deny cache", strict().store(DenyCache::new(memory()))),
+        ("Redis", strict().store(redis().deny_cache(false)).prefix(unique("raised"))),
+        ("Redis, deny cache", strict().store(redis()).prefix(unique("raised"))),
+    ] {
+        let limiter = limiter.policy("api", policy(1)).build().unwrap();
+        let attempt = async || limiter.acquire(&rule, &alice()).await.is_ok();
+        assert!(attempt().await && !attempt().await && !attempt().await, "{place}");
+        limiter.set_policies([("api", policy(3))]).unwrap();
+        assert!(attempt().await && attempt().await && !attempt().await && !attempt().await, "{place}");
+        limiter.set_policies([("api", policy(2))]).unwrap();
+        assert!(!attempt().await, "{place}: what was admitted counts");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn operators_say_what_becomes_of_calls_in_an_outage() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let limiter = RateLimiter::builder().store(store.clone()).on_unavailable(OnUnavailable::Deny).build().unwrap();
+    let rule = Rule::new("outage", Limit::per_minute(1)).with_policy("api").with_on_unavailable(OnUnavailable::Local);
+    let policy = || Policy::new(Limit::per_minute(2)).with_override(&alice(), Override::max(5));
+    limiter.set_policies([("api", policy())]).unwrap();
+    store.fail();
+    // The fallback knows the overrides, too.
+    for _ in 0..5 {
+        assert_eq!(limiter.acquire(&rule, &alice()).await.unwrap().source(), Source::Fallback);
+    }
+    assert!(limiter.acquire(&rule, &alice()).await.is_err());
+    limiter.set_policies([("api", policy().with_on_unavailable(OnUnavailable::Allow))]).unwrap();
+    assert_eq!(limiter.acquire(&rule, &alice()).await.unwrap().source(), Source::Nobody);
+    limiter.set_policies([("api", policy().with_on_unavailable(OnUnavailable::Deny))]).unwrap();
+    let denied = limiter.acquire(&rule, &bob()).await.unwrap_err();
+    assert!(matches!(denied, RateLimitError::Unavailable(_)), "{denied:?}");
+
+    store.hang();
+    let start = std::time::Instant::now();
+    let quick = policy().with_on_unavailable(OnUnavailable::Deny).with_timeout(Duration::from_millis(5));
+    limiter.set_policies([("api", quick)]).unwrap();
+    let slow = rule.clone().with_timeout(Duration::from_secs(60));
+    assert!(limiter.acquire(&slow, &bob()).await.is_err());
+    assert!(start.elapsed() < Duration::from_secs(30), "the policy's timeout, not the rule's");
+}
+
+#[tokio::test]
+async fn a_name_made_at_run_time_reaches_its_policy() {
+    static EXPORT: Rule = Rule::new("export", Limit::per_minute(1));
+    let limiter = RateLimiter::builder().policy("gold", Policy::new(Limit::per_minute(7))).build().unwrap();
+    for plan in ["gold".to_owned(), format!("go{}", "ld")] {
+        let rule = EXPORT.with_policy_named(plan);
+        assert_eq!(rule.policy(), Some("gold"));
+        assert_eq!(limiter.acquire(&rule, &alice()).await.unwrap().limit(), 7);
+    }
+    let unknown = limiter.acquire(&EXPORT.with_policy_named("silver"), &alice()).await.unwrap_err().to_string();
+    assert!(unknown.contains("no policy `silver`, only `gold`"), "{unknown}");
+    let unsaid = limiter.acquire(&EXPORT.clone().with_policy_per_call(), &alice()).await.unwrap_err();
+    assert!(matches!(unsaid, RateLimitError::Misconfigured(_)), "{unsaid:?}");
 }

@@ -33,6 +33,15 @@ async fn every_metric_is_emitted_as_it_is_documented() {
     drop(RateLimiter::memory().acquire(&rule.with_cost(3), &Key::of("alice")).await);
     let costly = RateLimiter::memory().reserve(&rule, &Key::of("alice")).await.unwrap();
     costly.commit(5);
+    let file = std::env::temp_dir().join(format!("{}.toml", unique("emitted")));
+    std::fs::write(&file, "api = \"5/1m\"").unwrap();
+    limiter.watch_policies(&file).await.unwrap();
+    for (text, change) in [("api = \"6/1m\"", "replaced"), ("api = \"6/1x\"", "refused")] {
+        std::fs::write(&file, text).unwrap();
+        let changes = || Samples::now().sum("ratelimit_policy_changes_total", &[("change", change)]);
+        crate::redis_server::until("the change is seen", || changes() > 0.0).await;
+    }
+    std::fs::remove_file(&file).unwrap();
     let losses = || Samples::now().sum("ratelimit_connection_losses_total", &[("server", &server.address())]);
     crate::redis_server::until("the loss is seen", || losses() > 0.0).await;
 
@@ -53,6 +62,7 @@ async fn every_metric_is_emitted_as_it_is_documented() {
         ("ratelimit_decisions_total", "source"),
         ("ratelimit_store_seconds", "result"),
         ("ratelimit_connections", "state"),
+        ("ratelimit_policy_changes_total", "change"),
     ] {
         for value in samples.values_of(metric, label) {
             assert!(values[label].contains(value), "{label}={value} of {metric} is not documented");

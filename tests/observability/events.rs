@@ -166,6 +166,14 @@ async fn what_happens_is_logged_as_it_is_documented() {
     let proxies = TrustedProxies::new(["10.0.0.0/8"]).unwrap();
     proxies.client_ip([10, 0, 0, 1].into(), &http::HeaderMap::new()).unwrap();
 
+    let file = std::env::temp_dir().join(format!("{}.toml", unique("events")));
+    fs::write(&file, "api = \"5/1m\"").unwrap();
+    memory.watch_policies(&file).await.unwrap();
+    fs::write(&file, "api = \"6/1m\"").unwrap();
+    until("the change is in force", || log.has("policies_replaced")).await;
+    fs::remove_file(&file).unwrap();
+    until("it is missed", || log.has("policies_refused")).await;
+
     let store = FaultyStore::new(MemoryStore::new());
     let faulty = RateLimiter::with_store(store.clone());
     counted(&faulty, &store).await.unwrap();

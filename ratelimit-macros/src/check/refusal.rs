@@ -24,7 +24,13 @@ pub(crate) enum Refusal {
 
 /// The one refusal of a stack whose function gives `output`.
 pub(crate) fn read(attributes: Vec<Arguments>, output: &Output, diagnostics: &mut Diagnostics) -> Refusal {
-    let refuses = attributes.iter().any(|arguments| !matches!(shadow::read(arguments.shadow.as_ref()), Shadow::On));
+    // What a policy says of `shadow` wins.
+    let has_policy = attributes.iter().any(|arguments| arguments.policy.is_some());
+    let without_policy =
+        attributes.iter().any(|arguments| !matches!(shadow::read(arguments.shadow.as_ref()), Shadow::On));
+    let refuses = has_policy || without_policy;
+    let in_spite =
+        if without_policy { "" } else { ", and a policy may say that calls are refused in spite of `shadow`" };
     let mut on_refused: Option<Argument> = None;
     for given in attributes.into_iter().filter_map(|arguments| arguments.on_refused) {
         if as_literal(&given.value).is_some() {
@@ -49,13 +55,18 @@ pub(crate) fn read(attributes: Vec<Arguments>, output: &Output, diagnostics: &mu
         None if !refuses => Refusal::Never,
         None => {
             if let Output::Never(tokens) = output {
-                let message = "this function never returns, so it cannot carry a refusal: \
-                    add `on_refused = |error| panic!(\"{error}\")`, or `shadow`";
+                let or_shadow = if has_policy { "" } else { ", or `shadow`" };
+                let message = format!(
+                    "this function never returns, so it cannot carry a refusal{in_spite}: \
+                     add `on_refused = |error| panic!(\"{{error}}\")`{or_shadow}"
+                );
                 diagnostics.error(tokens, message);
             }
             if let Output::Nothing(tokens) = output {
-                let message = "this function returns nothing, so it cannot carry a refusal: \
-                    return `Result<_, E>` with `E: From<RateLimitError>`, or add `on_refused = |_error| ()`";
+                let message = format!(
+                    "this function returns nothing, so it cannot carry a refusal{in_spite}: \
+                     return `Result<_, E>` with `E: From<RateLimitError>`, or add `on_refused = |_error| ()`"
+                );
                 diagnostics.error(tokens, message);
             }
             if output.error_is_a_string() { Refusal::ByTypeOfText } else { Refusal::ByType }

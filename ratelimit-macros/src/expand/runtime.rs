@@ -71,6 +71,7 @@ paths! {
     // Checks
     limiter => limiter;
     number => count;
+    policy_name => policy_name;
     // Guards
     run => run;
     run_all => run_all;

@@ -3,6 +3,7 @@
 use crate::check::rule::RuleName;
 use crate::check::rule::limits::Limits;
 use crate::check::rule::limits::list::Limit;
+use crate::check::rule::limits::policy::PolicyName;
 use crate::check::rule::settings::{Setting, SettingValue};
 use crate::check::values::number::Number;
 
@@ -27,7 +28,11 @@ pub(crate) fn plan(name: RuleName, limits: Limits, mut settings: Vec<Setting>) -
         }
         Limits::Several(limits) => (limits, None),
         Limits::Policy(policy) => {
-            settings.insert(0, Setting { name: "policy", value: SettingValue::Text(policy) });
+            let setting = match policy {
+                PolicyName::Fixed(name) => Setting { name: "policy", value: SettingValue::Text(name) },
+                PolicyName::Computed(_) => Setting { name: "policy_per_call", value: SettingValue::None },
+            };
+            settings.insert(0, setting);
             (vec![Limit { max: 1, window_micros: 1_000_000 }], None)
         }
     };

@@ -18,6 +18,7 @@ fn settings() {
             "1u64,::core::time::Duration::from_micros(1000000u64)))",
             ".with_policy(\"login\").with_wait(::core::time::Duration::from_micros(2000000u64))",
         ),
+        ("policy = plan.policy()", "1u64,::core::time::Duration::from_micros(1000000u64)))", ".with_policy_per_call()"),
         (
             r#"window = "1s", max = 3, algorithm = "token_bucket", burst = 10, cost = 2, block = "5ms""#,
             "3u64,::core::time::Duration::from_micros(1000000u64)).with_burst(10u64))",

@@ -2,8 +2,10 @@
 
 use std::net::IpAddr;
 
+use http::{HeaderName, HeaderValue};
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Extensions, Request, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
 
 use super::client_ip::{client_ip, lines};
 use super::grpc;
@@ -13,15 +15,44 @@ use crate::{ClientIp, ClientIpRejection, RateLimitError};
 /// `RESOURCE_EXHAUSTED`, `INVALID_ARGUMENT` for a cost above the limit, `UNAVAILABLE` or
 /// `INTERNAL`, and the metadata `retry-after` in whole seconds, rounded up, where waiting helps.
 /// What is misconfigured is logged, not told to the client.
+///
+/// The details are those of `google.rpc`: `RetryInfo` with the exact delay where waiting helps, and
+/// where a limit refuses `QuotaFailure`, whose subject is the rule. No detail holds a key.
 impl From<RateLimitError> for Status {
     fn from(error: RateLimitError) -> Self {
         error.log_if_misconfigured();
-        let mut status = refused(grpc::code(&error), error.public_message());
+        let mut status = detailed(&error);
         if let Some(seconds) = error.retry_after_seconds() {
             status.metadata_mut().insert("retry-after", MetadataValue::from(seconds));
         }
         status
     }
+}
+
+/// The status of a refusal with its details, before anything else is said of it.
+fn detailed(error: &RateLimitError) -> Status {
+    let (code, message) = (grpc::code(error), error.public_message());
+    let mut details = ErrorDetails::new();
+    match error {
+        RateLimitError::Exceeded(decision) => {
+            let description = format!("at most {} in {:?}", decision.limit(), decision.window());
+            details.add_quota_failure_violation(decision.rule(), description);
+        }
+        RateLimitError::CostExceedsLimit { rule, limit, .. } => {
+            details.add_quota_failure_violation(*rule, format!("at most {limit} at once"));
+        }
+        RateLimitError::Unavailable(_) | RateLimitError::Misconfigured(_) => return refused(code, message),
+    }
+    details.set_retry_info(error.retry_after());
+    let status = Status::with_error_details(Code::from_i32(code.into()), message, details);
+    out_of_caches(status)
+}
+
+/// The details of a refusal as the header field of a response.
+pub(super) fn details_field(error: &RateLimitError) -> Option<(HeaderName, HeaderValue)> {
+    const NAME: &str = "grpc-status-details-bin";
+    let (parts, ()) = detailed(error).into_http::<()>().into_parts();
+    parts.headers.get(NAME).map(|value| (HeaderName::from_static(NAME), value.clone()))
 }
 
 /// The peer of the connection, or what [`TrustedProxies`](crate::TrustedProxies) report.
@@ -60,7 +91,10 @@ impl<T, N: NamedHeader> TryFrom<&Request<T>> for HeaderKey<N> {
 
 /// A status in place of a handler's: the `200` that it comes in is for no cache.
 fn refused(code: u8, message: String) -> Status {
-    let mut status = Status::new(Code::from_i32(code.into()), message);
+    out_of_caches(Status::new(Code::from_i32(code.into()), message))
+}
+
+fn out_of_caches(mut status: Status) -> Status {
     status.metadata_mut().insert("cache-control", MetadataValue::from_static("no-store"));
     status
 }

@@ -3,6 +3,8 @@
 use std::any::TypeId;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(feature = "watch")]
+use std::sync::{Arc, atomic::AtomicBool};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -33,6 +35,9 @@ pub(crate) struct Engine {
     pub(crate) on_unavailable: OnUnavailable,
     pub(crate) key_hasher: Option<KeyHasher>,
     pub(crate) policies: ArcSwap<PolicySet>,
+    /// Whether a file says which they are.
+    #[cfg(feature = "watch")]
+    pub(crate) watches_policies: Arc<AtomicBool>,
     pub(super) registry: Registry,
     pub(super) queues: WaitQueues,
     pub(crate) fallback: Fallback,
@@ -61,6 +66,8 @@ impl Engine {
             on_unavailable: OnUnavailable::default(),
             key_hasher: None,
             policies: ArcSwap::default(),
+            #[cfg(feature = "watch")]
+            watches_policies: Arc::default(),
             registry: Registry::default(),
             queues: WaitQueues::default(),
             fallback: Fallback::default(),

@@ -12,9 +12,10 @@
 //! 6. [Testing your limits](testing): a clock that stands still, a limiter per test, a store that
 //!   fails.
 //! 7. [Redis, Sentinel, Cluster](redis): URLs, settings, what a cluster changes.
-//! 8. [Observing](observing): the log, decisions, metrics.
-//! 9. [Migrating](migrating): from the scripts of articles, from other libraries.
-//! 10. [Questions](questions): the traps that limiters have, and where they are here.
+//! 8. [Policies](policies): what operators decide while a service runs.
+//! 9. [Observing](observing): the log, decisions, metrics.
+//! 10. [Migrating](migrating): from the scripts of articles, from other libraries.
+//! 11. [Questions](questions): the traps that limiters have, and where they are here.
 //!
 //! And for looking things up, the [reference](mod@reference).
 //!
@@ -56,6 +57,10 @@ pub mod migrating {
 #[cfg_attr(any(not(doctest), feature = "macros"), doc = include_str!("observing.md"))]
 #[doc = repository!("replay" => "tree/HEAD/examples/replay")]
 pub mod observing {}
+
+#[cfg_attr(any(not(doctest), feature = "macros"), doc = include_str!("policies.md"))]
+#[doc = repository!("policies" => "tree/HEAD/examples/policies")]
+pub mod policies {}
 
 #[cfg_attr(any(not(doctest), all(feature = "axum", feature = "macros")), doc = include_str!("questions.md"))]
 #[doc = repository!("admin" => "tree/HEAD/examples/admin")]

@@ -13,14 +13,17 @@
 //! The bytes are part of the crate's contract: two releases that run side by side agree on them.
 
 mod buf;
+mod canonical;
 mod hasher;
 mod ip;
 mod part;
 mod writer;
 
+use std::borrow::Borrow;
 use std::fmt;
 
 pub(crate) use self::buf::KeyBuf;
+pub(crate) use self::canonical::is_canonical;
 pub(crate) use self::hasher::KeyHasher;
 pub use self::ip::ExactIp;
 pub use self::writer::{KeyPart, KeyWriter};
@@ -79,6 +82,18 @@ impl Key {
     /// The rendered bytes, without the rule and the prefix that the stored key begins with.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The same as text, which every rendering is.
+    pub(crate) fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+/// Keys are found by their bytes: a buffer is hashed as these are.
+impl Borrow<[u8]> for Key {
+    fn borrow(&self) -> &[u8] {
         &self.0
     }
 }

@@ -283,7 +283,8 @@ impl RateLimiter {
     }
 
     /// Replaces all policies of the limiter with these; checks made from now on use them. A policy
-    /// with other windows or another algorithm starts afresh, one with another `max` goes on.
+    /// with other windows or another algorithm starts afresh, one with another `max` goes on. Calls
+    /// that wait for a slot go on waiting under the policy that they began with.
     ///
     /// # Errors
     ///
@@ -295,6 +296,38 @@ impl RateLimiter {
         policies: impl IntoIterator<Item = (impl Into<String>, Policy)>,
     ) -> Result<(), RateLimitError> {
         policies::replace(&self.engine, policies)
+    }
+
+    /// Puts the policies of a file in force, as [`set_policies`](Self::set_policies) does, and
+    /// whatever the file becomes later: for configuration that operators edit, or that is mounted.
+    /// The name of the file ends in `.toml` or `.json`; in it stand policies by name, in the forms
+    /// that [`Policy`] is deserialized from.
+    ///
+    /// ```toml
+    /// login = "5/1m, 50/1d block 10m"
+    ///
+    /// [export]
+    /// limits = "10/1h"
+    /// shadow = true
+    /// overrides."<acme>" = 100
+    /// ```
+    ///
+    /// The file is read twice a second, by its path, and a change is in force once two readings
+    /// in a row are the same: after one second at most. A file that is wrong or gone changes
+    /// nothing; an event of the log, `policies_refused`, says what is wrong with it, and the metric
+    /// `ratelimit_policy_changes_total` counts it.
+    ///
+    /// This waits for the first reading, for half a second or as long as the file is being written.
+    /// From then on a task on the current tokio runtime follows the file. It ends with the limiter,
+    /// or with that runtime.
+    ///
+    /// # Errors
+    ///
+    /// `Misconfigured` when the first reading cannot be put in force, when the limiter watches a
+    /// file already, or where there is no tokio runtime with timers.
+    #[cfg(feature = "watch")]
+    pub async fn watch_policies(&self, path: impl Into<std::path::PathBuf>) -> Result<(), RateLimitError> {
+        policies::watch::start(&self.engine, path.into()).await
     }
 
     /// Connects to the store, if that has not begun, and waits until it can serve, as long as that

@@ -3,6 +3,8 @@
 
 use std::fmt::Debug;
 use std::io::Write as _;
+#[cfg(feature = "watch")]
+use std::path::Path;
 
 use tracing::field;
 use tracing::level_filters::LevelFilter;
@@ -141,6 +143,23 @@ pub(crate) fn same_path(rule: &str) {
         name: "same_path", target: SETUP, rule,
         "two functions have the same path, and their rate limits one name: give one of them a name of its own, \
          `name = \"…\"`"
+    );
+}
+
+/// A file of policies has changed; the new ones are in force.
+#[cfg(feature = "watch")]
+pub(super) fn policies_replaced(file: &Path) {
+    let file = file.display();
+    tracing::info!(name: "policies_replaced", target: SETUP, %file, "the policies are replaced");
+}
+
+/// A file of policies has changed, and cannot be used.
+#[cfg(feature = "watch")]
+pub(super) fn policies_refused(file: &Path, error: &RateLimitError) {
+    let file = file.display();
+    tracing::error!(
+        name: "policies_refused", target: SETUP, %file, %error,
+        "the policies stay as they were"
     );
 }
 

@@ -86,6 +86,16 @@ pub(crate) fn failed(rule: Name, error: &RateLimitError) {
     log::failed(rule.as_str(), error);
 }
 
+/// A file of policies has changed, and is in force now, or cannot be used.
+#[cfg(feature = "watch")]
+pub(crate) fn policies_changed(file: &std::path::Path, outcome: &Result<(), RateLimitError>) {
+    metrics::policies_changed(outcome.is_ok());
+    match outcome {
+        Ok(()) => log::policies_replaced(file),
+        Err(error) => log::policies_refused(file, error),
+    }
+}
+
 /// A store gave this error; `source` answers instead, if anything does.
 #[cold]
 pub(crate) fn no_answer(rule: Name, source: Option<Source>, error: &StoreError) {

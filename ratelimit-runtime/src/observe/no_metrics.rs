@@ -15,6 +15,9 @@ pub(super) fn failure(_: impl FnOnce() -> (Name, OutcomeLabel)) {}
 #[inline]
 pub(super) fn cost_dropped(_: Name, _: u64) {}
 
+#[cfg(feature = "watch")]
+pub(super) fn policies_changed(_: bool) {}
+
 #[inline]
 pub(crate) fn timed<'a, F>(_: impl FnOnce() -> &'a str, asked: F) -> F {
     asked

@@ -6,11 +6,13 @@ mod known_by;
 mod limit;
 mod name;
 mod on_unavailable;
+mod overrides;
 mod policy;
 mod terms;
 mod text;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use once_cell::sync::OnceCell;
@@ -23,6 +25,7 @@ pub(crate) use self::known_by::KnownBy;
 pub use self::limit::{InvalidLimit, Limit};
 pub(crate) use self::name::{FORMATS, Name, escape, from_type_path, push_head};
 pub use self::on_unavailable::OnUnavailable;
+pub use self::overrides::Override;
 pub use self::policy::Policy;
 pub(crate) use self::policy::{Policies, checked};
 pub(crate) use self::terms::Terms;
@@ -45,7 +48,7 @@ pub use self::text::ParseError;
 pub struct Rule {
     name: RuleName,
     terms: Terms,
-    policy: Option<&'static str>,
+    policy: Option<PolicyName>,
     /// How often windows or algorithm have been changed.
     revision: u32,
     resolved: OnceCell<Resolved>,
@@ -57,6 +60,15 @@ enum RuleName {
     Given(Cow<'static, str>),
     /// The path of the function, and which of its stacked attributes this is.
     Derived(fn() -> &'static str, u8),
+}
+
+/// The policy of a rule.
+#[derive(Debug, Clone)]
+pub(crate) enum PolicyName {
+    Fixed(&'static str),
+    Made(Arc<str>),
+    /// Each call says it.
+    PerCall,
 }
 
 /// What is worked out once per rule.
@@ -200,10 +212,31 @@ impl Rule {
     }
 
     /// Takes limits, algorithm and block from the limiter's policy of this name, whenever a check
-    /// is made.
+    /// is made, and whatever else that sets.
     #[must_use]
-    pub const fn with_policy(mut self, policy: &'static str) -> Self {
-        self.policy = Some(policy);
+    pub const fn with_policy(self, policy: &'static str) -> Self {
+        self.with_policy_name(PolicyName::Fixed(policy))
+    }
+
+    /// The same rule under another policy, whose name is made at run time: that of a tenant's plan.
+    #[must_use]
+    pub fn with_policy_named(&self, policy: impl Into<String>) -> Self {
+        let mut rule = self.clone();
+        rule.policy = Some(PolicyName::Made(Arc::from(policy.into())));
+        rule
+    }
+
+    /// Takes the name of the policy from each call.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn with_policy_per_call(self) -> Self {
+        self.with_policy_name(PolicyName::PerCall)
+    }
+
+    const fn with_policy_name(mut self, name: PolicyName) -> Self {
+        // A constant function drops nothing. What is forgotten owns memory only if the name was
+        // made at run time, and such a rule is not made a constant of.
+        std::mem::forget(std::mem::replace(&mut self.policy, Some(name)));
         self
     }
 
@@ -290,10 +323,21 @@ impl Rule {
         self.terms.wait
     }
 
-    /// The name of the policy that replaces limits, algorithm and block.
+    /// The name of the policy that replaces limits, algorithm and block; `None` also where each
+    /// call names its own.
     #[must_use]
-    pub const fn policy(&self) -> Option<&'static str> {
-        self.policy
+    pub fn policy(&self) -> Option<&str> {
+        match self.policy.as_ref()? {
+            PolicyName::Fixed(name) => Some(name),
+            PolicyName::Made(name) => Some(name),
+            PolicyName::PerCall => None,
+        }
+    }
+
+    /// Whether its limits are those of a policy.
+    #[inline]
+    pub(crate) const fn has_policy(&self) -> bool {
+        self.policy.is_some()
     }
 
     /// How long a check may take; `None` for the limiter's setting.

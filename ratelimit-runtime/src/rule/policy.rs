@@ -8,21 +8,63 @@ use smallvec::SmallVec;
 use super::algorithm::Algorithm;
 use super::block::BlockDuration;
 use super::limit::{Limit, MAX_LIMITS};
+use super::on_unavailable::OnUnavailable;
+use super::overrides::{Override, Overrides};
+use crate::key::Key;
 
-/// The limits of a rule with `policy = "…"`. They can be replaced while running: see
+/// The longest wait for a slot, and the bounds of a timeout: those of the attribute.
+const MAX_WAIT: Duration = Duration::from_secs(60 * 60);
+const MIN_TIME: Duration = Duration::from_millis(1);
+const MAX_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What operators decide of a rule with `policy = "…"`. It can be replaced while running: see
 /// [`RateLimiter::set_policies`](crate::RateLimiter::set_policies).
+///
+/// Limits, algorithm and block are always the policy's. Shadow mode, waiting, the timeout and what
+/// happens when the store cannot answer are the rule's own, unless the policy sets them: what it
+/// sets wins over the attribute.
+///
+/// ```
+/// use std::time::Duration;
+/// use ratelimit_runtime::{Key, Limit, Override, Policy};
+///
+/// let export = Policy::new(Limit::per_hour(10))
+///     .with_shadow(true)
+///     .with_timeout(Duration::from_millis(20))
+///     .with_override(&Key::of("acme"), Override::max(100));
+/// # let _ = export;
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     pub(crate) algorithm: Algorithm,
     pub(crate) limits: SmallVec<[Limit; 2]>,
     pub(crate) block: BlockDuration,
+    /// What is `None` is up to the rule; so it is below.
+    pub(crate) shadow: Option<bool>,
+    pub(crate) wait: Option<Duration>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) on_unavailable: Option<OnUnavailable>,
+    pub(crate) overrides: Overrides,
 }
 
 impl Policy {
     /// A policy of one limit, as an exact sliding window.
     #[must_use]
     pub fn new(limit: Limit) -> Self {
-        Self { algorithm: Algorithm::default(), limits: SmallVec::from_slice(&[limit]), block: BlockDuration::NONE }
+        Self::of_limits(SmallVec::from_slice(&[limit]))
+    }
+
+    pub(super) fn of_limits(limits: SmallVec<[Limit; 2]>) -> Self {
+        Self {
+            algorithm: Algorithm::default(),
+            limits,
+            block: BlockDuration::NONE,
+            shadow: None,
+            wait: None,
+            timeout: None,
+            on_unavailable: None,
+            overrides: Overrides::default(),
+        }
     }
 
     /// One more limit on the same key; a call is charged to all of them, or to none.
@@ -62,6 +104,44 @@ impl Policy {
         self.block = BlockDuration::growing(first, longest);
         self
     }
+
+    /// Decide and record, never refuse; or refuse, also where the attribute says `shadow`.
+    #[must_use]
+    pub fn with_shadow(mut self, on: bool) -> Self {
+        self.shadow = Some(on);
+        self
+    }
+
+    /// Wait for a slot up to this long, at most 1 h, instead of refusing at once; zero to refuse at
+    /// once, also where the attribute waits.
+    #[must_use]
+    pub fn with_wait(mut self, wait: Duration) -> Self {
+        self.wait = Some(wait);
+        self
+    }
+
+    /// How long a check may take, from 1 ms to 1 min.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// What to do when the store cannot answer.
+    #[must_use]
+    pub fn with_on_unavailable(mut self, policy: OnUnavailable) -> Self {
+        self.on_unavailable = Some(policy);
+        self
+    }
+
+    /// Gives one key other numbers, in place of an earlier override. The key is the one that calls
+    /// have, also where the limiter [hashes keys](crate::RateLimiterBuilder::hash_keys) before they
+    /// are stored.
+    #[must_use]
+    pub fn with_override(mut self, key: &Key, values: Override) -> Self {
+        self.overrides.insert(key.clone(), values);
+        self
+    }
 }
 
 impl Policy {
@@ -89,6 +169,65 @@ impl Policy {
     pub fn longest_block(&self) -> Duration {
         self.block.longest()
     }
+
+    /// Whether calls are only observed; `None` where that is up to the rule.
+    #[must_use]
+    pub fn shadow(&self) -> Option<bool> {
+        self.shadow
+    }
+
+    /// How long a call waits for a slot; `None` where that is up to the rule.
+    #[must_use]
+    pub fn wait(&self) -> Option<Duration> {
+        self.wait
+    }
+
+    /// How long a check may take; `None` where that is up to the rule.
+    #[must_use]
+    pub fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    /// What to do when the store cannot answer; `None` where that is up to the rule.
+    #[must_use]
+    pub fn on_unavailable(&self) -> Option<OnUnavailable> {
+        self.on_unavailable
+    }
+
+    /// The keys that have other numbers, in no order.
+    pub fn overrides(&self) -> impl Iterator<Item = (&Key, &Override)> {
+        self.overrides.iter()
+    }
+
+    /// The limits of a key with these numbers.
+    pub(crate) fn limits_of(&self, values: &Override) -> SmallVec<[Limit; 2]> {
+        let mut limits = self.limits.clone();
+        values.apply(&mut limits);
+        limits
+    }
+
+    /// Why it cannot be used, whatever store there is; and the name of the part that is wrong.
+    pub(super) fn fault(&self) -> Option<(&'static str, String)> {
+        let limits = self.limits.len();
+        let wait = self.wait.filter(|wait| !wait.is_zero());
+        let fault = |part, message: &str| Some((part, message.to_owned()));
+        if limits > MAX_LIMITS {
+            return Some(("limits", format!("a policy has at most {MAX_LIMITS} limits, not {limits}")));
+        }
+        if wait.is_some() && self.block != BlockDuration::NONE {
+            return fault("wait", "a call either waits or is blocked: leave `wait` out, or `block`");
+        }
+        if wait.is_some() && self.shadow == Some(true) {
+            return fault("wait", "`wait` is never used: with `shadow` no call is refused, so none waits");
+        }
+        if wait.is_some_and(|wait| !(MIN_TIME..=MAX_WAIT).contains(&wait)) {
+            return fault("wait", "this wait is out of bounds: write one from \"1ms\" to \"1h\"");
+        }
+        if self.timeout.is_some_and(|timeout| !(MIN_TIME..=MAX_TIMEOUT).contains(&timeout)) {
+            return fault("timeout", "this timeout is out of bounds: write one from \"1ms\" to \"60s\"");
+        }
+        self.overrides.fault(self.algorithm, limits).map(|message| ("overrides", message))
+    }
 }
 
 /// The policies of a limiter, by name.
@@ -99,9 +238,8 @@ pub(crate) fn checked(policies: impl IntoIterator<Item = (impl Into<String>, Pol
     let mut checked = Policies::new();
     for (name, policy) in policies {
         let name = name.into();
-        if policy.limits.len() > MAX_LIMITS {
-            let limits = policy.limits.len();
-            return Err(format!("the policy `{name}` has {limits} limits, and at most {MAX_LIMITS} are possible"));
+        if let Some((_, fault)) = policy.fault() {
+            return Err(format!("the policy `{name}`: {fault}"));
         }
         if checked.insert(name.clone(), policy).is_some() {
             return Err(format!("the policy `{name}` is defined twice"));

@@ -67,14 +67,24 @@ impl Terms {
         self.worked_out()
     }
 
-    /// The same with what a policy says in place of the rule.
-    pub(crate) fn with_policy(mut self, policy: &Policy) -> Self {
+    /// The same with what a policy says in place of the rule, for a key of this rendering.
+    pub(crate) fn with_policy(mut self, policy: &Policy, rendered: &[u8]) -> Self {
         self.algorithm = policy.algorithm;
         self.block = policy.block;
+        self.shadow = policy.shadow.unwrap_or(self.shadow);
+        self.wait = policy.wait.unwrap_or(self.wait);
+        self.timeout = policy.timeout.or(self.timeout);
+        self.on_unavailable = policy.on_unavailable.or(self.on_unavailable);
         self.len = 0;
         for (limit, of_policy) in self.limits.iter_mut().zip(&policy.limits) {
             *limit = *of_policy;
             self.len += 1;
+        }
+        // Most policies have none: then no key is looked up.
+        if !policy.overrides.is_empty()
+            && let Some(values) = policy.overrides.of(rendered)
+        {
+            values.apply(&mut self.limits[..self.len]);
         }
         self.worked_out()
     }

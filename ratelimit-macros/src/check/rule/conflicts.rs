@@ -42,7 +42,8 @@ pub(crate) fn report(arguments: &Arguments, shadow: &Shadow, diagnostics: &mut D
                 .to_owned()
         });
     }
-    if matches!(shadow, Shadow::On) {
+    // Where a policy may say that calls are refused, they may also wait.
+    if matches!(shadow, Shadow::On) && policy.is_none() {
         leave_out(&given([wait]), diagnostics, |_| {
             "`wait` is never used: with `shadow` no call is refused, so none waits".to_owned()
         });

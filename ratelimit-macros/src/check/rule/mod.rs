@@ -33,7 +33,7 @@ pub(crate) struct Rule {
 }
 
 /// What each call decides anew. The fields stand in the order in which the expressions in them run;
-/// that of `max`, which belongs to the limits, runs before `cost`.
+/// those of `max` and `policy`, which belong to the limits, run before `cost`.
 pub(crate) struct Call {
     pub(crate) when: Option<Expr>,
     pub(crate) limiter: Option<Expr>,
@@ -62,9 +62,9 @@ pub(crate) fn check(arguments: &Arguments, nth: u8, scope: &Scope, diagnostics: 
     if let Some(limiter) = &arguments.limiter {
         limiter::check(&limiter.value, diagnostics);
     }
-    let expressions = [&arguments.when, &arguments.limiter, &arguments.max, &arguments.cost, &arguments.shadow];
-    for argument in expressions.into_iter().chain([&arguments.key, &arguments.count, &arguments.actual_cost]).flatten()
-    {
+    let expressions = [&arguments.when, &arguments.limiter, &arguments.max, &arguments.policy, &arguments.cost];
+    let others = [&arguments.shadow, &arguments.key, &arguments.count, &arguments.actual_cost];
+    for argument in expressions.into_iter().chain(others).flatten() {
         scope.must_not_hide(argument.value.to_token_stream(), diagnostics);
     }
     let shadow = shadow::read(arguments.shadow.as_ref());
@@ -130,6 +130,7 @@ mod tests {
             SettingValue::Range(first, longest) => format!("{first}..{longest}"),
             SettingValue::Variant(of, variant) => format!("{of}::{variant}"),
             SettingValue::Text(text) => text.value(),
+            SettingValue::None => String::new(),
         })
     }
 
@@ -231,7 +232,9 @@ mod tests {
         assert_eq!(setting(&rule, "wait"), None);
         let rule =
             checked(r#"policy = "login", wait = "1h", cost = email.len(), count = |r| r.is_ok()"#, SIGNATURE).unwrap();
-        assert!(matches!(&rule.limits, Limits::Policy(name) if name.value() == "login"));
+        assert!(
+            matches!(&rule.limits, Limits::Policy(limits::policy::PolicyName::Fixed(name)) if name.value() == "login")
+        );
         assert!(matches!(rule.call.cost, Some(Number::Computed(_))));
         assert!(matches!(rule.count, Count::By(_)));
         assert_eq!(setting(&rule, "wait").as_deref(), Some("3600000000"));

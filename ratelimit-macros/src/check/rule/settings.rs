@@ -24,6 +24,8 @@ pub(crate) enum SettingValue {
     /// A variant of an enum of the runtime.
     Variant(&'static str, &'static str),
     Text(LitStr),
+    /// The method takes nothing.
+    None,
 }
 
 /// 1 ms to 1 h.

@@ -25,7 +25,7 @@ pub(crate) fn check(name: &str, expr: &Expr, diagnostics: &mut Diagnostics) {
 
 /// The arguments that are evaluated before the limit is asked. An error that leaves the function
 /// there has charged nothing, and the body has not run.
-const BEFORE_THE_LIMIT: [&str; 6] = ["when", "limiter", "max", "cost", "shadow", "key"];
+const BEFORE_THE_LIMIT: [&str; 7] = ["when", "limiter", "max", "policy", "cost", "shadow", "key"];
 
 /// What becomes of a `?`.
 #[derive(Clone, Copy, PartialEq)]

@@ -1,4 +1,4 @@
-//! The names of rules and of policies.
+//! The names of rules, and of policies that are written out.
 
 use syn::LitStr;
 

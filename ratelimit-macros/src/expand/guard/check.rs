@@ -40,9 +40,9 @@ pub(crate) fn optional(check: &Check, context: &Context) -> TokenStream {
 
 /// An expression: what `with` makes of the check, which borrows nothing, and which is not moved
 /// before it is handed over. User expressions stand in the order in which they are documented to
-/// run: limiter, max, cost, shadow, key.
+/// run: limiter, max or policy, cost, shadow, key.
 pub(crate) fn expand(check: &Check, context: &Context, with: impl FnOnce(TokenStream) -> TokenStream) -> TokenStream {
-    let Check { rule, max, reserves, estimates, call: Call { when: _, limiter, cost, shadow, key } } = check;
+    let Check { rule, max, policy, reserves, estimates, call: Call { when: _, limiter, cost, shadow, key } } = check;
     let mixed = Span::mixed_site();
     let runtime = &context.runtime;
     let rule = rule_static::expand(rule, runtime);
@@ -53,6 +53,7 @@ pub(crate) fn expand(check: &Check, context: &Context, with: impl FnOnce(TokenSt
         quote_spanned!(mixed=> #method(&mut __ratelimit_check, #value);)
     };
     steps.extend(max.as_ref().map(|max| set("max", number(max, context))));
+    steps.extend(policy.as_ref().map(|policy| set("policy", policy_name(policy, context))));
     steps.extend(cost.as_ref().map(|cost| match cost {
         Number::Fixed(cost) => set("cost", quote_spanned!(mixed=> #cost)),
         Number::Computed(cost) => set("cost", number(cost, context)),
@@ -131,6 +132,14 @@ fn piece(piece: &Piece<Value>) -> TokenStream {
             quote_spanned!(span=> #check_part(&mut __ratelimit_check, &#part);)
         }
     }
+}
+
+/// An expression: the name of the policy, which borrows nothing.
+fn policy_name(given: &Expr, context: &Context) -> TokenStream {
+    let span = given.span().resolved_at(Span::mixed_site());
+    let value = context.receiver.operand(given);
+    let name = context.runtime.policy_name(span);
+    kept_in(given, quote_spanned!(span=> #name(&#value)))
 }
 
 /// An expression: the user's number as the store counts it.

@@ -57,6 +57,7 @@ fn setting(setting: &Setting) -> TokenStream {
         }
         SettingValue::Variant(of, name) => Runtime::variant(of, name),
         SettingValue::Text(text) => quote_spanned!(mixed=> #text),
+        SettingValue::None => TokenStream::new(),
     };
     quote_spanned!(mixed=> .#method(#value))
 }

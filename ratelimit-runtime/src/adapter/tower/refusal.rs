@@ -39,7 +39,13 @@ impl Protocol {
 
     /// The answer to a request that was refused.
     pub(super) fn refusal<B>(self, error: &RateLimitError) -> Response<LimitedBody<B>> {
-        self.translated(error.to_http_response(), grpc::code(error), &error.public_message())
+        #[cfg_attr(not(feature = "tonic"), allow(unused_mut, reason = "details are of tonic"))]
+        let mut response = self.translated(error.to_http_response(), grpc::code(error), &error.public_message());
+        #[cfg(feature = "tonic")]
+        if !matches!(self, Self::Http) {
+            response.headers_mut().extend(crate::adapter::tonic::details_field(error));
+        }
+        response
     }
 
     /// The answer to a request that has no key.

@@ -19,6 +19,8 @@ pub struct CheckBuilder {
     call: Call,
     /// The limiter to ask, where the attribute names one.
     engine: Option<Arc<Engine>>,
+    /// The policy of this call, where its rule leaves that to it.
+    policy: Option<Box<str>>,
     /// The rendered key, after what all keys of the rule begin with.
     key: KeyBuf,
 }
@@ -40,15 +42,31 @@ impl Call {
     }
 }
 
+/// What a check is made of, apart from the key.
+#[derive(Clone, Copy)]
+struct RuledCall<'a> {
+    rule: &'a Rule,
+    call: Call,
+    policy: Option<&'a str>,
+}
+
+/// A rule of an attribute whose calls name the policy is used by hand.
+const NO_POLICY: &str = "the policy of this rule is named by each call: say which by `with_policy_named`";
+
 impl CheckBuilder {
     #[inline]
     pub(crate) fn of(rule: &'static Rule, engine: Option<Arc<Engine>>) -> Self {
-        Self { rule, call: Call::default(), engine, key: KeyBuf::new() }
+        Self { rule, call: Call::default(), engine, policy: None, key: KeyBuf::new() }
     }
 
     /// Another `max` for the first limit.
     pub fn max(&mut self, max: u64) {
         self.call.max = Some(max);
+    }
+
+    /// The policy of this call.
+    pub fn policy(&mut self, name: Box<str>) {
+        self.policy = Some(name);
     }
 
     /// What this call weighs.
@@ -119,7 +137,9 @@ impl CheckBuilder {
 
     /// Makes the check for this engine.
     pub(crate) fn with_check<T>(&mut self, engine: &Engine, work: impl FnOnce(&Check<'_>) -> T) -> T {
-        with_check(self.rule, self.call, engine, &mut self.key, work)
+        let ruled =
+            RuledCall { rule: self.rule, call: self.call, policy: self.policy.as_deref().or(self.rule.policy()) };
+        with_check(ruled, engine, &mut self.key, work)
     }
 }
 
@@ -138,7 +158,7 @@ pub(crate) fn with_check_by_hand<T>(
     if reserves == Reserves::Estimate {
         call.estimate(rule);
     }
-    with_check(rule, call, engine, &mut whole, work)
+    with_check(RuledCall { rule, call, policy: rule.policy() }, engine, &mut whole, work)
 }
 
 /// The check of a key by hand, which is written to `whole`, if it is just what the rule says.
@@ -169,28 +189,25 @@ fn head(rule: &Rule) -> &[u8] {
 /// Makes a check, for as long as `work` takes: the only way to one, and the only place where keys
 /// are hashed. `key` is the rendered key, after what all keys of the rule begin with.
 #[inline]
-fn with_check<T>(rule: &Rule, call: Call, engine: &Engine, key: &mut KeyBuf, work: impl FnOnce(&Check<'_>) -> T) -> T {
-    match plain_check(rule, call, engine, key) {
+fn with_check<T>(ruled: RuledCall<'_>, engine: &Engine, key: &mut KeyBuf, work: impl FnOnce(&Check<'_>) -> T) -> T {
+    match plain_check(ruled.rule, ruled.call, engine, key) {
         Some(check) => work(&check),
-        None => with_changed_check(rule, call, engine, key, work),
+        None => with_changed_check(ruled, engine, key, work),
     }
 }
 
 #[inline(never)]
-fn with_changed_check<T>(
-    rule: &Rule,
-    call: Call,
-    engine: &Engine,
-    key: &KeyBuf,
-    work: impl FnOnce(&Check<'_>) -> T,
-) -> T {
+fn with_changed_check<T>(ruled: RuledCall<'_>, engine: &Engine, key: &KeyBuf, work: impl FnOnce(&Check<'_>) -> T) -> T {
+    let RuledCall { rule, call, .. } = ruled;
     let check = check_as_ruled(rule, call, key, 0);
-    let changes = if is_as_ruled(rule, call, engine) { None } else { Some(Changes::new(rule, call, engine)) };
+    let rendered = check.key.get(check.rule_len..).unwrap_or_default();
+    let changes = if is_as_ruled(rule, call, engine) { None } else { Some(Changes::new(ruled, engine, rendered)) };
     let changes = changes.as_ref();
     let head = changes.and_then(|changes| changes.head.as_deref()).unwrap_or(&rule.resolved().head);
-    let key = stored_key(engine, head, check.key.get(check.rule_len..).unwrap_or_default());
+    let key = stored_key(engine, head, rendered);
     work(&Check {
         terms: changes.map_or(check.terms, |changes| &changes.terms),
+        shadow: changes.and_then(|changes| changes.shadow).unwrap_or(check.shadow),
         broken: changes.and_then(|changes| changes.broken.as_ref()),
         key: &key,
         rule_len: engine.prefix.len() + head.len(),
@@ -212,7 +229,7 @@ fn plain_check<'a>(rule: &'a Rule, call: Call, engine: &Engine, key: &'a mut Key
 
 #[inline]
 fn is_as_ruled(rule: &Rule, call: Call, engine: &Engine) -> bool {
-    rule.policy().is_none() && call.max.is_none() && rule.known_by().contains(engine.id)
+    !rule.has_policy() && call.max.is_none() && rule.known_by().contains(engine.id)
 }
 
 #[inline]
@@ -250,22 +267,26 @@ fn stored_key(engine: &Engine, head: &str, rendered: &[u8]) -> KeyBuf {
 /// against it when it first meets it.
 struct Changes {
     terms: Terms,
+    /// What the policy says, which wins over the call.
+    shadow: Option<bool>,
     head: Option<String>,
     broken: Option<RateLimitError>,
 }
 
 impl Changes {
-    fn new(rule: &Rule, call: Call, engine: &Engine) -> Self {
-        let mut changes = Self { terms: *rule.terms(), head: None, broken: None };
+    fn new(ruled: RuledCall<'_>, engine: &Engine, rendered: &[u8]) -> Self {
+        let RuledCall { rule, call, policy } = ruled;
+        let mut changes = Self { terms: *rule.terms(), shadow: None, head: None, broken: None };
         let head = rule.head();
         let is_current = matches!(head, Cow::Borrowed(_));
-        match rule.policy() {
-            Some(name) => changes.adopt(rule, name, engine),
+        match policy {
+            Some(name) => changes.adopt(rule, name, engine, rendered),
+            None if rule.has_policy() => changes.broken = Some(RateLimitError::misconfigured(NO_POLICY)),
             None if is_current => {}
             None => changes.head = Some(head.into_owned()),
         }
         // An explicit name with a policy may be another's with limits: their keys differ.
-        if (rule.policy().is_none() || rule.is_derived()) && !rule.known_by().contains(engine.id) {
+        if (!rule.has_policy() || rule.is_derived()) && !rule.known_by().contains(engine.id) {
             match engine.registry.meet(rule) {
                 Ok(()) if is_current => rule.known_by().insert(engine.id),
                 // Its keys are rendered behind what they began with before the rule was changed, at
@@ -281,14 +302,13 @@ impl Changes {
     }
 
     /// Takes from the policy what the rule leaves to it.
-    fn adopt(&mut self, rule: &Rule, name: &str, engine: &Engine) {
+    fn adopt(&mut self, rule: &Rule, name: &str, engine: &Engine, rendered: &[u8]) {
         let policies = engine.policies.load();
         if let Some(policy) = policies.used(name) {
-            self.terms = self.terms.with_policy(policy);
+            self.terms = self.terms.with_policy(policy, rendered);
+            self.shadow = policy.shadow;
         } else {
-            self.broken = Some(RateLimitError::misconfigured(format!(
-                "the limiter has no policy `{name}`: give it one with `RateLimiter::builder().policy(\"{name}\", …)`"
-            )));
+            self.broken = Some(RateLimitError::misconfigured(policies.unknown(name)));
         }
         let mut head = String::new();
         rule::push_head(&mut head, self.terms.algorithm(), self.terms.limits(), &rule.resolved().escaped);

@@ -20,6 +20,9 @@ struct Entry {
     is_used: Arc<AtomicBool>,
 }
 
+/// How many names a message lists, and how many characters of a name that a call has made.
+const LISTED: usize = 16;
+
 impl PolicySet {
     /// The policy of this name, for a check. From then on a set without it is refused.
     pub(super) fn used(&self, name: &str) -> Option<&Policy> {
@@ -29,6 +32,29 @@ impl PolicySet {
             entry.is_used.store(true, Ordering::Relaxed);
         }
         Some(&entry.policy)
+    }
+
+    /// The message to a check whose policy is not among them, with the names of those that are.
+    #[cold]
+    pub(super) fn unknown(&self, name: &str) -> String {
+        let mut names: Vec<&str> = self.by_name.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        let more = match names.len().saturating_sub(LISTED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        names.truncate(LISTED);
+        // A call may make the name of what a client has sent.
+        let shown: String = name.chars().take(4 * LISTED).flat_map(char::escape_debug).collect();
+        if names.is_empty() {
+            return format!(
+                "the limiter has no policy `{shown}`: give it one with `RateLimiter::builder().policy(\"{shown}\", …)`"
+            );
+        }
+        format!(
+            "the limiter has no policy `{shown}`, only `{}`{more}: give it that one, or use one of these",
+            names.join("`, `")
+        )
     }
 
     /// The set of these policies, which takes the place of this one; the names of those in use that

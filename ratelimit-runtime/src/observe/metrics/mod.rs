@@ -15,8 +15,10 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::time::Instant;
 
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "watch"))]
 use ::metrics::Key;
+#[cfg(feature = "watch")]
+use ::metrics::Label;
 use ::metrics::{Level, Metadata, Unit, with_recorder};
 
 #[cfg(feature = "redis")]
@@ -33,6 +35,8 @@ const DECISIONS: &str = "ratelimit_decisions_total";
 const COST_DROPPED: &str = "ratelimit_cost_dropped_total";
 #[cfg(feature = "redis")]
 const PERMITS_LOST: &str = "ratelimit_permits_lost_total";
+#[cfg(feature = "watch")]
+const POLICY_CHANGES: &str = "ratelimit_policy_changes_total";
 const STORE: &str = "ratelimit_store_seconds";
 #[cfg(feature = "redis")]
 const COMMANDS: &str = "ratelimit_command_decisions";
@@ -58,6 +62,8 @@ pub(crate) fn describe() {
         };
         counter(DECISIONS, "Checks, by rule, by what became of them, and by who answered.");
         counter(COST_DROPPED, "What calls did cost and were not charged, because debts are bounded, by rule.");
+        #[cfg(feature = "watch")]
+        counter(POLICY_CHANGES, "Changes of a watched file of policies, by whether they were put in force.");
         histogram(STORE, Unit::Seconds, "How long checks waited for the store, by its server.");
         #[cfg(feature = "redis")]
         {
@@ -73,6 +79,14 @@ pub(crate) fn describe() {
             counter(OUTAGES, "How often a Redis server ceased to serve.");
         }
     });
+}
+
+/// A watched file of policies has changed.
+#[cfg(feature = "watch")]
+pub(super) fn policies_changed(is_in_force: bool) {
+    let change = Label::from_static_parts("change", if is_in_force { "replaced" } else { "refused" });
+    let key = Key::from_parts(POLICY_CHANGES, vec![change]);
+    with_recorder(|recorder| recorder.register_counter(&key, &METADATA).increment(1));
 }
 
 /// Measures how long an answer of this server is waited for.

@@ -17,7 +17,7 @@ const UNITS: [&[&str]; 7] = [
 ];
 
 /// What may follow the last window of a policy.
-const OPTIONS: [&str; 2] = ["burst", "block"];
+const OPTIONS: [&str; 6] = ["burst", "block", "wait", "timeout", "on_unavailable", "shadow"];
 
 /// The units as messages list them.
 const LISTED: &str = "`us`, `ms`, `s`, `m`, `h`, `d`, `w`";

@@ -9,14 +9,16 @@ mod fault;
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 
 use self::fault::{Fault, nearest};
 use super::algorithm::Algorithm;
 use super::block::BlockDuration;
-use super::limit::{Limit, MAX_LIMITS};
+use super::limit::Limit;
 use super::on_unavailable::OnUnavailable;
+use super::overrides::{Overrides, burst_fault};
 use super::policy::Policy;
 
 pub use self::fault::ParseError;
@@ -75,18 +77,21 @@ impl fmt::Display for Limit {
     }
 }
 
-/// A policy as one line: limits on one key, separated by commas, behind an algorithm and before a
-/// burst and a block, of which a range grows: `block 1m..1h`.
+/// A policy as one line: limits on one key, separated by commas, behind an algorithm and before
+/// `burst`, `block` (of which a range grows: `1m..1h`), `wait`, `timeout`, `on_unavailable` and
+/// `shadow`, in this order.
 ///
 /// ```
 /// use std::time::Duration;
-/// use ratelimit_runtime::{Algorithm, Limit, Policy};
+/// use ratelimit_runtime::{Algorithm, Limit, OnUnavailable, Policy};
 ///
 /// assert_eq!("5/1m, 50/1d".parse(), Ok(Policy::new(Limit::per_minute(5)).and(Limit::per_day(50))));
 /// let upload = Policy::new(Limit::per_second(10).with_burst(50))
 ///     .with_algorithm(Algorithm::TokenBucket)
 ///     .with_block(Duration::from_secs(600));
 /// assert_eq!("token_bucket 10/1s burst 50 block 10m".parse(), Ok(upload));
+/// let export = Policy::new(Limit::per_hour(10)).with_on_unavailable(OnUnavailable::Deny).with_shadow(true);
+/// assert_eq!("10/1h on_unavailable deny shadow".parse(), Ok(export));
 /// ```
 impl FromStr for Policy {
     type Err = ParseError;
@@ -97,6 +102,16 @@ impl FromStr for Policy {
     }
 }
 
+/// What may stand behind the limits of a line, in this order, and how messages show it.
+const OPTIONS: [(&str, &str); 6] = [
+    ("burst", "burst 10"),
+    ("block", "block 10m"),
+    ("wait", "wait 2s"),
+    ("timeout", "timeout 50ms"),
+    ("on_unavailable", "on_unavailable deny"),
+    ("shadow", "shadow"),
+];
+
 fn read(line: &str) -> Result<Policy, Fault<'_>> {
     let (algorithm, rest) = match line.split_once(' ') {
         Some((word, rest)) if word.starts_with(char::is_alphabetic) => (Some(word), rest),
@@ -106,25 +121,49 @@ fn read(line: &str) -> Result<Policy, Fault<'_>> {
         let message = format!("the algorithm stands before the limits: write `{word} 5/1m`");
         return Err(Fault { at: word, message });
     }
-    let (rest, block) = with_option(rest, "block");
-    let (limits, burst) = with_option(rest, "burst");
-    let options = [("burst", burst, "burst 10"), ("block", block, "block 10m")];
-    if let Some((name, at, example)) = options.into_iter().find(|(_, value, _)| *value == Some("")) {
-        let message = format!("`{name}` needs a value: write `{example}`");
-        return Err(Fault { at: at.unwrap_or_default(), message });
+    let mut limits = rest;
+    let mut given = [None; OPTIONS.len()];
+    for ((name, _), value) in OPTIONS.iter().zip(&mut given).rev() {
+        (limits, *value) = with_option(limits, name);
     }
-    if let Some((_, late)) = block.and_then(|block| block.split_once(" burst")) {
-        let message = "`burst` stands before `block`".to_owned();
-        return Err(Fault { at: late, message });
+    for ((name, example), value) in OPTIONS.into_iter().zip(given) {
+        let Some(value) = value else { continue };
+        if value.is_empty() && name != "shadow" {
+            return Err(Fault { at: value, message: format!("`{name}` needs a value: write `{example}`") });
+        }
+        // Those that stand behind it have been taken off.
+        let early = |word: &&str| *word != name && OPTIONS.iter().any(|(option, _)| option == word);
+        if let Some(at) = value.split(' ').find(early) {
+            return Err(Fault { at, message: format!("`{at}` stands before `{name}`") });
+        }
     }
-    let algorithm = algorithm.map(|word| named(word).map_err(|message| Fault { at: word, message })).transpose()?;
+    let [burst, block, wait, timeout, on_unavailable, shadow] = given;
+    let named = |word| named(word).map_err(|message| Fault { at: word, message });
     let number = |burst| {
         let message = format!("`{burst}` is not a number of calls: write `burst 10`");
         count(burst).ok_or(Fault { at: burst, message })
     };
-    let (number, lasts) = (burst.map(number).transpose()?, block.map(block::read).transpose()?);
-    Policy::of(limits_in(limits)?, algorithm.unwrap_or_default(), number, lasts)
-        .map_err(|message| Fault { at: burst.unwrap_or(line), message })
+    let is_shadow = |text| match text {
+        "" | "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(Fault { at: text, message: "write `shadow`, or `shadow false`".to_owned() }),
+    };
+    let parts = Parts {
+        algorithm: algorithm.map(named).transpose()?.unwrap_or_default(),
+        burst: burst.map(number).transpose()?,
+        block: block.map(block::read).transpose()?,
+        wait: wait.map(duration::read).transpose()?,
+        timeout: timeout.map(duration::read).transpose()?,
+        on_unavailable: on_unavailable
+            .map(|text| answer(text).map_err(|message| Fault { at: text, message }))
+            .transpose()?,
+        shadow: shadow.map(is_shadow).transpose()?,
+        ..Parts::of(limits_in(limits)?)
+    };
+    parts.policy().map_err(|(part, message)| {
+        let option = OPTIONS.iter().zip(given).find(|((name, _), _)| *name == part);
+        Fault { at: option.and_then(|(_, value)| value).unwrap_or(line), message }
+    })
 }
 
 /// What stands before and behind a word.
@@ -140,34 +179,57 @@ fn limits_in(text: &str) -> Result<SmallVec<[Limit; 2]>, Fault<'_>> {
     text.split(',').map(|part| limit(part.trim())).collect()
 }
 
-impl Policy {
-    /// The policy of these parts, or why they do not go together.
-    pub(super) fn of(
-        mut limits: SmallVec<[Limit; 2]>,
-        algorithm: Algorithm,
-        burst: Option<u64>,
-        block: Option<BlockDuration>,
-    ) -> Result<Self, String> {
-        match limits.len() {
-            0 => return Err("a policy has at least one limit".to_owned()),
-            1..=MAX_LIMITS => {}
-            more => return Err(format!("a policy has at most {MAX_LIMITS} limits, not {more}")),
+/// The parts of a policy as they are written.
+struct Parts {
+    limits: SmallVec<[Limit; 2]>,
+    algorithm: Algorithm,
+    burst: Option<u64>,
+    block: Option<BlockDuration>,
+    wait: Option<Duration>,
+    timeout: Option<Duration>,
+    on_unavailable: Option<OnUnavailable>,
+    shadow: Option<bool>,
+    overrides: Overrides,
+}
+
+impl Parts {
+    /// No more than limits.
+    fn of(limits: SmallVec<[Limit; 2]>) -> Self {
+        Self {
+            limits,
+            algorithm: Algorithm::default(),
+            burst: None,
+            block: None,
+            wait: None,
+            timeout: None,
+            on_unavailable: None,
+            shadow: None,
+            overrides: Overrides::default(),
         }
-        if let Some(burst) = burst {
-            if !algorithm.has_burst() {
-                let buckets = Algorithm::ALL.iter().filter(|algorithm| algorithm.has_burst());
-                let buckets: Vec<_> = buckets.map(|algorithm| algorithm.row().name).collect();
-                return Err(format!("only the buckets have a burst: it goes with {}", buckets.join(" and ")));
-            }
-            let [limit] = limits.as_mut_slice() else {
-                return Err("`burst` goes with one limit".to_owned());
-            };
-            if burst == 0 {
-                return Err("a burst of 0 refuses every call: write 1 or more".to_owned());
-            }
+    }
+
+    /// The policy, or which part is wrong, and why.
+    fn policy(self) -> Result<Policy, (&'static str, String)> {
+        let Self { mut limits, algorithm, burst, block, wait, timeout, on_unavailable, shadow, overrides } = self;
+        if limits.is_empty() {
+            return Err(("limits", "a policy has at least one limit".to_owned()));
+        }
+        if let Some(fault) = burst_fault(burst, algorithm, limits.len()) {
+            return Err(("burst", fault));
+        }
+        if let (Some(limit), Some(burst)) = (limits.first_mut(), burst) {
             *limit = limit.with_burst(burst);
         }
-        Ok(Self { algorithm, limits, block: block.unwrap_or_default() })
+        let policy = Policy {
+            block: block.unwrap_or_default(),
+            wait,
+            timeout,
+            on_unavailable,
+            shadow,
+            overrides,
+            ..Policy::of_limits(limits).with_algorithm(algorithm)
+        };
+        policy.fault().map_or(Ok(policy), Err)
     }
 }
 
@@ -189,9 +251,13 @@ impl FromStr for OnUnavailable {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        const SYNONYMS: &[(&str, &str)] = &[("open", "allow"), ("closed", "deny"), ("memory", "local")];
-        one_of("answer", text, &Self::ALL, SYNONYMS).map_err(ParseError::from)
+        answer(text).map_err(ParseError::from)
     }
+}
+
+fn answer(text: &str) -> Result<OnUnavailable, String> {
+    const SYNONYMS: &[(&str, &str)] = &[("open", "allow"), ("closed", "deny"), ("memory", "local")];
+    one_of("answer", text, &OnUnavailable::ALL, SYNONYMS)
 }
 
 /// The one of `all` that is written `text`. `synonyms` are what other limiters call some of them.

@@ -4,13 +4,13 @@ pub(crate) mod algorithm;
 pub(crate) mod burst;
 pub(crate) mod cost;
 pub(crate) mod list;
-
-use syn::LitStr;
+pub(crate) mod policy;
 
 use crate::check::rule::limits::algorithm::Algorithm;
 use crate::check::rule::limits::list::Limit;
+use crate::check::rule::limits::policy::PolicyName;
+use crate::check::values::duration;
 use crate::check::values::number::{self, Number};
-use crate::check::values::{duration, label};
 use crate::diagnostics::Diagnostics;
 use crate::duration::WINDOW;
 use crate::parse::arguments::Arguments;
@@ -21,7 +21,7 @@ pub(crate) enum Limits {
     /// `limits`: at least one.
     Several(Vec<Limit>),
     /// What the limiter's policy of this name says.
-    Policy(LitStr),
+    Policy(PolicyName),
 }
 
 /// Reads all of these arguments, also where two of them conflict.
@@ -30,7 +30,7 @@ pub(crate) fn read(
     algorithm: Option<Algorithm>,
     diagnostics: &mut Diagnostics,
 ) -> Option<Limits> {
-    let policy = arguments.policy.as_ref().and_then(|argument| label::read(argument, "login", diagnostics));
+    let policy = arguments.policy.as_ref().and_then(|argument| policy::read(argument, diagnostics));
     let several = arguments.limits.as_ref().and_then(|argument| list::read(argument, diagnostics));
     if let (Some(argument), Some(limits)) = (&arguments.limits, &several) {
         list::must_all_decide(argument, limits, algorithm, diagnostics);

@@ -1,5 +1,11 @@
 //! Replaces the policies of a limiter, after checking that its store can keep the new ones.
 
+#[cfg(feature = "watch")]
+mod file;
+#[cfg(feature = "watch")]
+pub(super) mod watch;
+
+use std::iter;
 use std::sync::Arc;
 
 use crate::engine::Engine;
@@ -35,10 +41,13 @@ fn lacks(names: &[&str]) -> RateLimitError {
 
 fn supported(engine: &Engine, policies: &Policies) -> Result<(), RateLimitError> {
     for (name, policy) in policies {
-        let request = Request::new(b"", policy.algorithm(), policy.limits()).with_block_duration(policy.block);
-        if let Err(error) = supported_by(engine, &request) {
-            let message = format!("the store cannot keep the policy `{name}`: {error}");
-            return Err(StoreError::new(error.kind(), message).into());
+        let overridden = policy.overrides().map(|(_, values)| policy.limits_of(values));
+        for limits in iter::once(policy.limits.clone()).chain(overridden) {
+            let request = Request::new(b"", policy.algorithm(), &limits).with_block_duration(policy.block);
+            if let Err(error) = supported_by(engine, &request) {
+                let message = format!("the store cannot keep the policy `{name}`: {error}");
+                return Err(StoreError::new(error.kind(), message).into());
+            }
         }
     }
     Ok(())

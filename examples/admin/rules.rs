@@ -1,0 +1,110 @@
+//! The rules that a Redis knows, read from the names of the keys that it holds.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ratelimit_runtime::store::{Request, Store as _, StoreError};
+use ratelimit_runtime::{Algorithm, Limit, RateLimitError, RedisStore};
+
+/// How many rules are counted. Other programs may write what looks like keys of many more.
+const MAX_RULES: usize = 10_000;
+
+/// What the keys of a rule have in common.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct RuleKeys {
+    /// That of the limiter.
+    pub(crate) prefix: String,
+    pub(crate) name: String,
+    pub(crate) algorithm: &'static str,
+    /// Those of its limits, in their order; none of calls in flight.
+    pub(crate) windows: Vec<Duration>,
+}
+
+/// How many keys were seen of each rule, and whether these are all rules.
+pub(crate) struct Rules {
+    pub(crate) seen: BTreeMap<RuleKeys, u64>,
+    pub(crate) complete: bool,
+}
+
+/// Goes through all keys of a Redis once for each algorithm whose keys have a form of their own. Of
+/// a limiter with a prefix, only through those that begin with it.
+pub(crate) async fn list(
+    store: &RedisStore,
+    algorithms: &[Algorithm],
+    prefix: Option<&str>,
+    timeout: Duration,
+) -> Result<Rules, RateLimitError> {
+    let mut rules = Rules { seen: BTreeMap::new(), complete: true };
+    let beginning = prefix.filter(|prefix| !prefix.is_empty()).map(|prefix| format!("{prefix}:")).unwrap_or_default();
+    let limits = [Limit::per_second(1)];
+    for algorithm in algorithms {
+        let mut from = None;
+        loop {
+            let keys = store.keys(Request::new(beginning.as_bytes(), *algorithm, &limits), from);
+            let late = || StoreError::unavailable("no answer in time");
+            let page = tokio::time::timeout(timeout, keys).await.unwrap_or_else(|_| Err(late()))?;
+            for key in page.keys {
+                // With an empty prefix, those of limiters without one.
+                let known = std::str::from_utf8(&key).ok().and_then(read);
+                if let Some(known) = known.filter(|known| prefix.is_none_or(|prefix| known.prefix == prefix)) {
+                    rules.add(known);
+                }
+            }
+            from = page.next;
+            if from.is_none() {
+                break;
+            }
+        }
+    }
+    Ok(rules)
+}
+
+impl Rules {
+    fn add(&mut self, rule: RuleKeys) {
+        if let Some(keys) = self.seen.get_mut(&rule) {
+            *keys += 1;
+        } else if self.seen.len() < MAX_RULES {
+            self.seen.insert(rule, 1);
+        } else {
+            self.complete = false;
+        }
+    }
+}
+
+/// `shop:prod:rl2:sw-60s+86400s:log_in:<alice>` is of the rule `log_in`; `None` for what else is
+/// stored.
+fn read(key: &str) -> Option<RuleKeys> {
+    let (prefix, rest) = match key.strip_prefix("rl2:") {
+        Some(rest) => ("", rest),
+        None => key.split_once(":rl2:")?,
+    };
+    let mut segments = rest.splitn(3, ':');
+    let (kept, name, _key) = (segments.next()?, segments.next()?, segments.next()?);
+    let (tag, windows) = kept.split_once('-').map_or((kept, None), |(tag, windows)| (tag, Some(windows)));
+    let algorithm = match tag {
+        "sw" => "sliding_window",
+        "sc" => "sliding_counter",
+        "fw" => "fixed_window",
+        "tb" => "token_bucket",
+        "lb" => "leaky_bucket",
+        "cc" => "concurrent",
+        _ => return None,
+    };
+    let window = |text: &str| format!("1/{text}").parse::<Limit>().ok().map(|limit| limit.window());
+    let windows = windows.map_or_else(|| Some(Vec::new()), |windows| windows.split('+').map(window).collect())?;
+    if windows.is_empty() != (tag == "cc") {
+        return None;
+    }
+    Some(RuleKeys { prefix: prefix.to_owned(), name: unescaped(name)?, algorithm, windows })
+}
+
+/// A name with `%` and two digits as the byte that they are.
+fn unescaped(name: &str) -> Option<String> {
+    let mut parts = name.split('%');
+    let mut bytes = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        bytes.push(u8::from_str_radix(part.get(..2)?, 16).ok()?);
+        bytes.extend_from_slice(part.get(2..)?.as_bytes());
+    }
+    String::from_utf8(bytes).ok()
+}

@@ -1,0 +1,80 @@
+//! `policy`: the name of what the limiter's configuration says.
+
+use syn::{Expr, Lit, LitStr};
+
+use crate::check::values::{control_flow, label};
+use crate::diagnostics::Diagnostics;
+use crate::literal::{as_literal, bare};
+use crate::parse::argument::Argument;
+
+pub(crate) enum PolicyName {
+    /// Written out.
+    Fixed(LitStr),
+    /// An expression, evaluated at each call.
+    Computed(Expr),
+}
+
+const EXAMPLES: &str = "`policy = \"login\"`, or an expression over the arguments, `policy = plan.policy()`";
+
+/// A string literal, or an expression that gives a string.
+pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<PolicyName> {
+    let value = bare(&argument.value);
+    let message = match (value, as_literal(value)) {
+        (_, Some(Lit::Str(text))) if is_template(&text.value()) => {
+            "the name of a policy is no template: for one that differs from call to call write an expression over the \
+             arguments, `policy = plan.policy()`"
+                .to_owned()
+        }
+        (_, Some(Lit::Str(_))) => return label::read(argument, "login", diagnostics).map(PolicyName::Fixed),
+        (_, Some(_)) => format!("`policy` is a name, which is a string: write {EXAMPLES}"),
+        (Expr::Closure(_), None) => format!("`policy` is a name, and no function: write {EXAMPLES}"),
+        _ => {
+            control_flow::check("policy", value, diagnostics);
+            return Some(PolicyName::Computed(argument.value.clone()));
+        }
+    };
+    diagnostics.error(value, message);
+    None
+}
+
+/// Whether a name is written as a key would be.
+fn is_template(name: &str) -> bool {
+    [('<', '>'), ('{', '}')]
+        .into_iter()
+        .any(|(open, close)| name.split_once(open).is_some_and(|(_, rest)| rest.find(close).is_some_and(|end| end > 0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::values::keywords::tests::said;
+
+    #[test]
+    fn accepted() {
+        assert!(matches!(said(read, "\"login\""), Ok(PolicyName::Fixed(_))));
+        for text in
+            ["plan.policy()", "LOGIN", "&format!(\"plan-{}\", plan)", "plan_of(user)?", "match a { _ => \"b\" }"]
+        {
+            assert!(matches!(said(read, text), Ok(PolicyName::Computed(_))), "{text}");
+        }
+    }
+
+    #[test]
+    fn refused() {
+        for (text, part) in [
+            ("5", "which is a string: write `policy = \"login\"`"),
+            ("true", "which is a string"),
+            ("b\"login\"", "which is a string"),
+            ("|user| user.policy()", "no function: write `policy = \"login\"`, or an expression"),
+            ("\"<plan.name>\"", "no template: for one that differs from call to call"),
+            ("\"plan-{plan}\"", "no template"),
+            ("\"{}\"", "no braces in a name"),
+            ("\"\"", "an empty name"),
+            ("plan().await", "`.await` cannot be used in `policy`"),
+            ("return plan", "`return` cannot be used in `policy`"),
+        ] {
+            let error = said(read, text).err().unwrap_or_default();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Follows a file of policies for as long as the limiter lives.
+//!
+//! It is polled by its path: that notices each way in which files are replaced (by editors, by the
+//! links of mounted configuration, on network drives). A reading counts once the next one, half a
+//! second later, is the same: one that was half written has changed by then.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+use super::file::{PolicyFile, Reading};
+use crate::engine::Engine;
+use crate::error::RateLimitError;
+use crate::{observe, real_time};
+
+/// How far apart two readings are.
+const PERIOD: Duration = Duration::from_millis(500);
+
+/// Puts the policies of a file in force, and goes on with what it becomes in the background.
+pub(in crate::limiter) async fn start(engine: &Arc<Engine>, path: PathBuf) -> Result<(), RateLimitError> {
+    let file = Arc::new(PolicyFile::new(path)?);
+    real_time::timers().map_err(|none| RateLimitError::misconfigured(format!("no file can be watched: {none}")))?;
+    let watch = Watch::begin(&engine.watches_policies)?;
+    let mut readings = Readings::default();
+    loop {
+        if let Some(reading) = readings.add(read(&file).await) {
+            take(engine, &file, reading)?;
+            break;
+        }
+        sleep(PERIOD).await;
+    }
+    tokio::spawn(follow(Arc::downgrade(engine), file, readings, watch));
+    Ok(())
+}
+
+async fn follow(engine: Weak<Engine>, file: Arc<PolicyFile>, mut readings: Readings, watch: Watch) {
+    loop {
+        sleep(PERIOD).await;
+        if engine.strong_count() == 0 {
+            break;
+        }
+        let reading = read(&file).await;
+        let Some(engine) = engine.upgrade() else { break };
+        if let Some(reading) = readings.add(reading) {
+            observe::policies_changed(file.path(), &take(&engine, &file, reading));
+        }
+    }
+    drop(watch);
+}
+
+/// Reads the file, which may block for long on a network drive.
+async fn read(file: &Arc<PolicyFile>) -> Reading {
+    let file = Arc::clone(file);
+    spawn_blocking(move || file.read()).await.unwrap_or_else(|error| Err(error.to_string()))
+}
+
+fn take(engine: &Engine, file: &PolicyFile, reading: &Reading) -> Result<(), RateLimitError> {
+    let policies = file.policies(reading).map_err(RateLimitError::misconfigured)?;
+    super::replace(engine, policies)
+}
+
+/// What has been read of a file.
+#[derive(Debug, Default)]
+struct Readings {
+    last: Option<Reading>,
+    /// That which was last given, be it in force or wrong.
+    taken: Option<Reading>,
+}
+
+impl Readings {
+    /// The reading, if it is the second in a row and was not the last one to be given.
+    fn add(&mut self, reading: Reading) -> Option<&Reading> {
+        let is_steady = self.last.as_ref() == Some(&reading);
+        if is_steady && self.taken.as_ref() != Some(&reading) {
+            self.taken = Some(reading);
+            return self.taken.as_ref();
+        }
+        if !is_steady {
+            self.last = Some(reading);
+        }
+        None
+    }
+}
+
+/// The one watch of a limiter: two files would replace each other's policies.
+#[derive(Debug)]
+struct Watch(Arc<AtomicBool>);
+
+impl Watch {
+    fn begin(is_watched: &Arc<AtomicBool>) -> Result<Self, RateLimitError> {
+        if is_watched.swap(true, Ordering::Relaxed) {
+            return Err(RateLimitError::misconfigured("this limiter watches a file of policies already"));
+        }
+        Ok(Self(Arc::clone(is_watched)))
+    }
+}
+
+/// Also where the task ends with its runtime, or the caller has not waited for the first reading.
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changes_from_reading_to_reading_is_not_taken() {
+        let text = |text: &str| Ok(text.as_bytes().to_vec());
+        let gone = || Err("gone".to_owned());
+        let mut readings = Readings::default();
+        for (reading, is_taken) in [
+            (text("a"), false),
+            (text("a"), true),
+            (text("a"), false),
+            // Half written, and then whole.
+            (text("b"), false),
+            (text("bc"), false),
+            (text("bc"), true),
+            // Away for a moment, while it is replaced.
+            (gone(), false),
+            (text("bc"), false),
+            (text("bc"), false),
+            (gone(), false),
+            (gone(), true),
+            (gone(), false),
+            (text("bc"), false),
+            (text("bc"), true),
+        ] {
+            assert_eq!(readings.add(reading.clone()).is_some(), is_taken, "{reading:?}");
+        }
+    }
+}

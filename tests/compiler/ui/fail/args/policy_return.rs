@@ -1,0 +1,11 @@
+use ratelimit_runtime::{RateLimitError, rate_limit};
+
+#[rate_limit(key = "<email>", policy = return)]
+async fn send(email: &str, plan: &str) -> Result<(), RateLimitError> {
+    let _ = (email, plan);
+    Ok(())
+}
+
+fn main() {
+    let _ = send("a", "gold");
+}

@@ -1,0 +1,11 @@
+use ratelimit_runtime::{Limit, Policy, RateLimitError, rate_limit};
+
+#[rate_limit(key = "<email>", policy = Policy::new(Limit::per_minute(3)))]
+async fn send(email: &str, plan: Option<&str>) -> Result<(), RateLimitError> {
+    let _ = (email, plan, Policy::new(Limit::per_minute(3)));
+    Ok(())
+}
+
+fn main() {
+    let _ = send("a", None);
+}
