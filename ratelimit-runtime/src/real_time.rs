@@ -52,6 +52,13 @@ pub(crate) async fn sleep(duration: Duration) {
     sleep_until(now.checked_add(duration).unwrap_or(now + FAR), now).await;
 }
 
+/// Waits for `duration` by tokio's clock, also if that is paused. For what recurs as long as a
+/// connection lasts: by real time it would keep a paused clock from moving on.
+#[cfg(feature = "redis")]
+pub(crate) async fn sleep_by_tokio(duration: Duration) {
+    tokio::time::sleep(duration).await;
+}
+
 async fn sleep_until(at: Instant, now: Instant) {
     if !are_apart(now, tokio::time::Instant::now()) {
         tokio::time::sleep_until(at.into()).await;

@@ -193,3 +193,22 @@ pub async fn counted_gives_a_future() -> Pin<Box<dyn Future<Output = ()>>> {
 pub fn counts<R>(_outcome: &R) -> bool {
     true
 }
+
+#[cfg_attr(feature = "limited", rate_limit(key = "<id>", window = "60s", max = 9, cost = 2, actual_cost = |outcome| outcome.as_ref().map_or(0, String::len)))]
+pub async fn costs(id: u32, shown: impl Display, unused: u8) -> Outcome<String> {
+    let local = 1;
+    wanted();
+    other().await;
+    let text = format!("{}{}", id, shown);
+    Ok(text)
+}
+
+#[cfg_attr(feature = "limited", rate_limit(window = "60s", max = 9, cost = 2, actual_cost = tokens))]
+pub async fn costs_and_returns_needlessly(id: u32) -> Outcome<u32> {
+    other().await;
+    return Ok(id);
+}
+
+pub fn tokens<R>(_outcome: &R) -> u8 {
+    1
+}

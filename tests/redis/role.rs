@@ -9,7 +9,7 @@ use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;
 
 /// In which a server in use is asked, and some time for slow machines.
-const NOTICED: Duration = Duration::from_millis(3_000);
+const NOTICED: Duration = Duration::from_secs(3);
 
 /// A master, a replica of it, and a name that leads to the master.
 struct Pair {

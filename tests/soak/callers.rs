@@ -19,10 +19,31 @@ pub(crate) const LIMIT: Limit = Limit::new(20, Duration::from_secs(1));
 pub(crate) const POLICIES: [OnUnavailable; 3] = [OnUnavailable::Local, OnUnavailable::Allow, OnUnavailable::Deny];
 /// Hot keys of each policy, on all masters.
 pub(crate) const HOT: usize = 6;
+/// Further hot keys of each policy, whose calls reserve what they may cost and say later what they
+/// did cost.
+pub(crate) const RESERVED: usize = 3;
 /// Callers of each hot key, and of new keys for each policy.
 const CALLERS: usize = 4;
 /// The store is back when it alone has answered for so long.
 const STEADY: Duration = Duration::from_millis(500);
+
+/// What becomes of a reservation.
+#[derive(Clone, Copy)]
+enum Ends {
+    Committed,
+    Released,
+    Dropped,
+}
+
+impl Ends {
+    fn any(random: &mut Random) -> Self {
+        match random.below(10) {
+            0 => Self::Released,
+            1 => Self::Dropped,
+            _ => Self::Committed,
+        }
+    }
+}
 
 pub(crate) struct Callers {
     running: JoinSet<()>,
@@ -44,6 +65,11 @@ impl Callers {
             for hot in 0..HOT {
                 for _ in 0..CALLERS {
                     callers.call(limiter.clone(), lane, Some(hot), random.fork());
+                }
+            }
+            for hot in HOT..HOT + RESERVED {
+                for _ in 0..CALLERS {
+                    callers.reserve(limiter.clone(), lane, hot, random.fork());
                 }
             }
             for _ in 0..CALLERS {
@@ -70,9 +96,42 @@ impl Callers {
                     Some(limiter.acquire(&rule, &key).await)
                 };
                 if let Some(outcome) = outcome {
-                    promises.call(lane, hot, sent, &outcome);
+                    promises.call(lane, hot.map(|hot| (hot, 1)), sent, &outcome);
                 }
                 sleep(Duration::from_millis(5 + random.below(30))).await;
+            }
+        });
+    }
+
+    /// Calls whose cost is known afterwards: some cost less than they have reserved, some more,
+    /// some nothing, and some are dropped.
+    fn reserve(&mut self, limiter: RateLimiter, lane: usize, hot: usize, mut random: Random) {
+        let (stopped, promises) = (Arc::clone(&self.stopped), self.promises.clone());
+        self.running.spawn(async move {
+            while !stopped.load(Ordering::Relaxed) {
+                let (estimate, actual) = (1 + random.below(4), random.below(8));
+                let ends = Ends::any(&mut random);
+                let rule = Rule::new("soak", LIMIT).with_cost(estimate);
+                let sent = Instant::now();
+                let reserved = limiter.reserve(&rule, &Key::of(&hot)).await;
+                let outcome = match &reserved {
+                    Ok(reservation) => Ok(*reservation.decision()),
+                    Err(error) => Err(error.clone()),
+                };
+                // While it counts, it counts for so much at least: until it is completed for the
+                // estimate, and then for what it did cost, which may be more.
+                let least = match ends {
+                    Ends::Committed => estimate.min(actual),
+                    Ends::Released => 0,
+                    Ends::Dropped => estimate,
+                };
+                promises.call(lane, Some((hot, least)), sent, &outcome);
+                sleep(Duration::from_millis(random.below(300))).await;
+                match (reserved, ends) {
+                    (Ok(reservation), Ends::Committed) => reservation.commit(actual),
+                    (Ok(reservation), Ends::Released) => reservation.release(),
+                    (Ok(_) | Err(_), _) => {}
+                }
             }
         });
     }
@@ -96,7 +155,7 @@ impl Callers {
     /// Parts of the hot keys as they are stored, to find them on the servers.
     pub(crate) fn hot_keys(&self) -> Vec<String> {
         let hot = |hot| self.prefixes.iter().map(move |prefix| format!("{prefix}:rl2:sw-1s:soak:<{hot}>"));
-        (0..HOT).flat_map(hot).collect()
+        (0..HOT + RESERVED).flat_map(hot).collect()
     }
 
     /// Waits until the store alone answers; says how long after the end of the fault that was.

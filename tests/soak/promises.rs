@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 
 use ratelimit_runtime::{Decision, OnUnavailable, RateLimitError, Source};
 
-use crate::callers::{HOT, LIMIT, POLICIES, TIMEOUT};
+use crate::callers::{HOT, LIMIT, POLICIES, RESERVED, TIMEOUT};
 
 /// By how much a call may exceed its timeout, besides what its runtime was late.
 const SLACK: Duration = Duration::from_millis(100);
 /// After this long, every stall is known that a call may have met.
 pub(crate) const SETTLED: Duration = Duration::from_secs(3);
+/// Hot keys of a policy.
+const KEYS: usize = HOT + RESERVED;
 /// How many broken promises are told.
 const TOLD: usize = 20;
 
@@ -31,14 +33,21 @@ struct Seen {
     slow: Vec<(Instant, Instant, String)>,
     /// Of each policy and hot key the admissions of the last window, by the store and by this
     /// process.
-    by_store: Vec<VecDeque<(Instant, Instant)>>,
-    by_process: Vec<VecDeque<(Instant, Instant)>>,
-    most_by_store: [usize; 2],
-    most_by_process: usize,
+    by_store: Vec<VecDeque<Admission>>,
+    by_process: Vec<VecDeque<Admission>>,
+    most_by_store: [u64; 2],
+    most_by_process: u64,
     faults: Vec<Period>,
     by_another: Option<Instant>,
     broken: Vec<String>,
     broken_count: u64,
+}
+
+/// An admission of a hot key, and what it costs at least.
+struct Admission {
+    sent: Instant,
+    answered: Instant,
+    cost: u64,
 }
 
 /// From the beginning of a fault until the store alone answers again.
@@ -67,10 +76,11 @@ impl Promises {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A call was answered; `hot` is its hot key, and what it costs at least if it is admitted.
     pub(crate) fn call(
         &self,
         lane: usize,
-        hot: Option<usize>,
+        hot: Option<(usize, u64)>,
         sent: Instant,
         outcome: &Result<Decision, RateLimitError>,
     ) {
@@ -99,9 +109,9 @@ impl Promises {
         if by != 0 {
             seen.by_another = seen.by_another.max(Some(answered));
         }
-        if let (Some(hot), true, 0 | 1) = (hot, admitted, by) {
+        if let (Some((hot, cost)), true, 0 | 1) = (hot, admitted, by) {
             // Looked at in order, so not when it was answered, but when that was seen.
-            seen.admits(lane * HOT + hot, by == 0, sent, Instant::now());
+            seen.admits(lane * KEYS + hot, by == 0, Admission { sent, answered: Instant::now(), cost });
         }
     }
 
@@ -189,22 +199,23 @@ impl Seen {
     /// An admission of a hot key. Wherever between its sending and its answer each was decided, no
     /// window holds more of them than the limit; but that a master who takes over may lack the last
     /// writes of the one that was lost, each time.
-    fn admits(&mut self, key: usize, by_store: bool, sent: Instant, answered: Instant) {
+    fn admits(&mut self, key: usize, by_store: bool, admission: Admission) {
+        let answered = admission.answered;
         let logs = if by_store { &mut self.by_store } else { &mut self.by_process };
-        logs.resize_with(HOT * POLICIES.len(), VecDeque::new);
+        logs.resize_with(KEYS * POLICIES.len(), VecDeque::new);
         let log = &mut logs[key];
-        log.push_back((sent, answered));
-        while log.front().is_some_and(|(first, _)| *first + LIMIT.window() * 2 < answered) {
+        log.push_back(admission);
+        while log.front().is_some_and(|first| first.sent + LIMIT.window() * 2 < answered) {
             log.pop_front();
         }
         // All that were certainly decided in the window that ends now.
         let begin = answered.checked_sub(LIMIT.window()).unwrap_or(answered);
-        let within = log.iter().filter(|(sent, _)| *sent > begin).count();
-        let max = usize::try_from(LIMIT.max()).unwrap();
+        let within: u64 = log.iter().filter(|admission| admission.sent > begin).map(|admission| admission.cost).sum();
+        let max = LIMIT.max();
         let touched = |fault: &&Period| fault.can_forget && fault.end.is_none_or(|end| end > begin);
-        let forgets = self.faults.iter().rev().take(4).filter(touched).count();
+        let forgets = u64::try_from(self.faults.iter().rev().take(4).filter(touched).count()).unwrap();
         if by_store {
-            let most = &mut self.most_by_store[forgets.min(1)];
+            let most = &mut self.most_by_store[usize::from(forgets > 0)];
             *most = within.max(*most);
         } else {
             self.most_by_process = within.max(self.most_by_process);

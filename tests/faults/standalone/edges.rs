@@ -15,7 +15,7 @@ use crate::support::unique;
 use crate::support::worker::Worker;
 
 /// What is asked by hand has time.
-const PATIENT: Duration = Duration::from_secs(2);
+pub(super) const PATIENT: Duration = Duration::from_secs(2);
 const PROCESSES: usize = 3;
 const MAX: usize = 20;
 const WINDOW: Duration = Duration::from_secs(2);
@@ -247,7 +247,7 @@ pub(crate) async fn reservations() -> Row {
 }
 
 /// Takes the connections away, and waits until this is known.
-async fn cut_off(proxy: &Proxy, limiters: &[&RateLimiter]) {
+pub(super) async fn cut_off(proxy: &Proxy, limiters: &[&RateLimiter]) {
     proxy.refuse(true);
     proxy.reset_all();
     let rule = Rule::new("probe", Limit::per_hour(1_000_000)).with_on_unavailable(OnUnavailable::Deny);

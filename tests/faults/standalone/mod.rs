@@ -1,5 +1,6 @@
 //! Faults of one Redis server.
 
+mod actual_costs;
 mod clocks;
 mod cuts;
 mod deaths;
@@ -12,6 +13,7 @@ mod starts;
 use std::fs;
 use std::path::PathBuf;
 
+pub(crate) use self::actual_costs::{actual_costs, actual_costs_that_are_late, actual_costs_whose_reply_is_lost};
 pub(crate) use self::clocks::{clock_set_back, clock_set_forward};
 pub(crate) use self::cuts::{
     all_connections_reset, clients_killed, connections_forgotten, cut_in_the_middle_of_replies, far_away, flapping,

@@ -113,10 +113,11 @@ impl Batch {
         members: &Members,
         outgoing: &mut Vec<u8>,
     ) {
-        self.group(members);
+        let are_alike = self.group(members);
         let asked = self.sections.iter().filter(|section| !section.is_further);
-        let questions = || self.sections.chunk_by(|one, next| one.shares_question(next, members));
-        let mut call = ScriptCall::begin(outgoing, script, self.in_full, asked.clone().count(), questions().count());
+        let questions = || self.sections.chunk_by(|one, next| are_alike || one.shares_question(next, members));
+        let count = if are_alike { 1 } else { questions().count() };
+        let mut call = ScriptCall::begin(outgoing, script, self.in_full, asked.clone().count(), count);
         for section in asked {
             call.argument(&keys[section.key].bytes);
         }
@@ -137,13 +138,19 @@ impl Batch {
     }
 
     /// Puts sections that one question can ask for beside one another. Those of a call with several
-    /// sections of one key stay in order.
-    fn group(&mut self, members: &Members) {
-        let terms = |section: &Section| section.terms(members).map(|terms| (section.calls(members), &terms.packed));
-        let are_alike = self.sections.windows(2).all(|two| two.first().map(terms) == two.last().map(terms));
-        if !are_alike && !self.sections.iter().any(|section| section.is_further) {
-            self.sections.sort_unstable_by(|one, other| terms(one).cmp(&terms(other)));
+    /// sections of one key stay in order. Says whether one question can ask for all.
+    fn group(&mut self, members: &Members) -> bool {
+        if self.sections.iter().any(|section| section.is_further) {
+            return false;
         }
+        if let Some((first, others)) = self.sections.split_first()
+            && others.iter().all(|other| first.shares_question(other, members))
+        {
+            return true;
+        }
+        let terms = |section: &Section| section.terms(members).map(|terms| (section.calls(members), &terms.packed));
+        self.sections.sort_unstable_by(|one, other| terms(one).cmp(&terms(other)));
+        false
     }
 
     /// The records in a reply that answers exactly what was asked; `None` if it does not.
@@ -162,7 +169,8 @@ impl Batch {
             let sharing = section.sharing(members);
             while !section.members.is_empty() {
                 match records::next(&mut records) {
-                    Some(BatchRecord::Verdict(last, calls)) => {
+                    Some(BatchRecord::Verdict(record, calls)) => {
+                        let last = record.verdict();
                         let callers = if sharing == SectionSharing::Answer { section.members.len } else { calls };
                         for index in 0..callers {
                             let verdict = nth(last, index, callers, sharing);

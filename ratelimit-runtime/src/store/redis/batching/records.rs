@@ -3,14 +3,12 @@
 
 use redis::{ServerError, Value, parse_redis_value};
 
-use crate::store::Verdict;
-use crate::store::redis::scripts::protocol;
+use crate::store::redis::scripts::protocol::{self, Record};
 
 /// What a record says to some of those who ask a question.
-#[derive(Debug)]
 pub(crate) enum BatchRecord<'a> {
-    /// To so many: for those who are admitted, what holds for the last of them.
-    Verdict(Verdict, usize),
+    /// To so many: for those who are admitted, the verdict on the last of them.
+    Verdict(Record, usize),
     /// To so many: they were not decided, and ask again.
     Later(usize),
     /// To all: this question failed alone.
@@ -37,7 +35,8 @@ pub(crate) fn next<'a>(reply: &mut &'a [u8]) -> Option<BatchRecord<'a>> {
     }
     let (record, rest) = protocol::record(reply)?;
     *reply = rest;
-    Some(BatchRecord::Verdict(record.verdict, usize::from(record.calls)))
+    let calls = usize::from(record.calls);
+    Some(BatchRecord::Verdict(record, calls))
 }
 
 /// Takes the records off that answer a question, if they answer exactly so many callers.

@@ -122,7 +122,7 @@ fn entry_in(reply: &Value) -> Option<(PlaceRecord, Vec<Verdict>)> {
     let mut verdicts = Vec::new();
     while !rest.is_empty() {
         let (record, following) = protocol::record(rest)?;
-        verdicts.push(record.verdict);
+        verdicts.push(record.verdict());
         rest = following;
     }
     Some((record, verdicts))

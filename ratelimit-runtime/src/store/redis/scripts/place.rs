@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::protocol::{Question, Record, doubles, record};
+use super::protocol::{Question, doubles, record};
 use crate::store::{PermitId, PlaceRequest};
 
 /// What is to be done about a place.
@@ -80,14 +80,15 @@ pub(crate) enum PlaceOutcome {
 
 /// The first record of a reply, and what follows.
 pub(crate) fn place_record(reply: &[u8]) -> Option<(PlaceRecord, &[u8])> {
-    let (Record { verdict, calls }, rest) = record(reply)?;
+    let (record, rest) = record(reply)?;
+    let verdict = record.verdict();
     let outcome = match (verdict.allowed, verdict.ticket, verdict.retry_after_us) {
         (true, ENTERED_AGAIN, _) => PlaceOutcome::EnteredAgain,
         (true, ..) => PlaceOutcome::Done,
         (false, _, 0) => PlaceOutcome::Refused,
         (false, ..) => PlaceOutcome::Failed,
     };
-    (calls == 1).then_some((PlaceRecord { outcome, in_flight: verdict.remaining }, rest))
+    (record.calls == 1).then_some((PlaceRecord { outcome, in_flight: verdict.remaining }, rest))
 }
 
 const ENTERED_AGAIN: u64 = 2;

@@ -26,7 +26,11 @@ fn operation_number(operation: Operation) -> u8 {
 
 /// A question, as the argument of a script. One about a charge under a single limit fits without
 /// allocating.
-pub(crate) type Question = SmallVec<[u8; 63]>;
+pub(crate) type Question = SmallVec<[u8; SINGLE]>;
+
+/// The bytes of a question up to its first limit, and to the end of that.
+const HEAD: usize = 7;
+const SINGLE: usize = HEAD + 7 * 8;
 
 /// Where a question says how many calls ask it of each key, and how many keys it is about.
 pub(crate) const CALLS: std::ops::Range<usize> = 2..4;
@@ -45,16 +49,19 @@ pub(crate) fn question(operation: Operation, request: &Request<'_>, log: Option<
         Some(LogLayout::Ring) => 2,
     };
     let limits = u8::try_from(request.limits().len()).unwrap_or(u8::MAX);
-    let mut question = Question::new();
-    question.extend_from_slice(&[operation_number(operation), row.number << 4 | layout, 1, 0, 1, 0, limits]);
+    let [max, window, capacity, divisor] = request.limits().first().map_or([0; 4], numbers);
     let longest = request.block_duration().longest_us();
-    question.extend_from_slice(doubles([request.cost(), block, longest]).as_flattened());
-    for limit in request.limits() {
-        // A limit of 0 is never asked whether it admits, only reset and the like; the scripts
-        // divide by `max`.
-        let (max, window) = (limit.max().max(1), limit.window_us());
-        let numbers = [max, window, limit.capacity().max(1), common_divisor(window, max)];
-        question.extend_from_slice(doubles(numbers).as_flattened());
+    // Written at once, because most questions have one limit.
+    let mut single = [0; SINGLE];
+    let (head, counts) = single.split_at_mut(HEAD);
+    head.copy_from_slice(&[operation_number(operation), row.number << 4 | layout, 1, 0, 1, 0, limits]);
+    counts.copy_from_slice(doubles([request.cost(), block, longest, max, window, capacity, divisor]).as_flattened());
+    let mut question = Question::from_buf(single);
+    if request.limits().is_empty() {
+        question.truncate(HEAD + 3 * 8);
+    }
+    for limit in request.limits().iter().skip(1) {
+        question.extend_from_slice(doubles(numbers(limit)).as_flattened());
     }
     if !matches!(operation, Operation::Acquire | Operation::Reserve | Operation::Peek) {
         question.extend_from_slice(doubles([operation.ticket()]).as_flattened());
@@ -63,6 +70,14 @@ pub(crate) fn question(operation: Operation, request: &Request<'_>, log: Option<
         question.extend_from_slice(doubles([actual_cost]).as_flattened());
     }
     question
+}
+
+/// What the scripts are told of a limit.
+fn numbers(limit: &Limit) -> [u64; 4] {
+    // A limit of 0 is never asked whether it admits, only reset and the like; the scripts divide by
+    // `max`.
+    let (max, window) = (limit.max().max(1), limit.window_us());
+    [max, window, limit.capacity().max(1), common_divisor(window, max)]
 }
 
 /// The greatest number that divides both.
@@ -79,58 +94,63 @@ pub(super) fn doubles<const N: usize>(numbers: [u64; N]) -> [[u8; 8]; N] {
     numbers.map(|number| (number as f64).to_le_bytes())
 }
 
-/// The scripts answer with whole numbers.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked")]
-fn whole(bytes: &[u8]) -> Option<u64> {
-    let number = f64::from_le_bytes(bytes.try_into().ok()?);
-    (0.0..9_007_199_254_740_992.0).contains(&number).then_some(number as u64)
-}
-
-/// What a refusal says in place of a ticket: a number below 0, or 0.
-fn below_zero(bytes: &[u8]) -> Option<u64> {
-    whole(&(-f64::from_le_bytes(bytes.try_into().ok()?)).to_le_bytes())
+/// Whether a script may answer with this number: it counts from 0 to below 2⁵³.
+fn is_count(number: f64) -> bool {
+    // The numbers that are not negative are ordered as their bits are; those of all others are
+    // greater.
+    number.to_bits() < 9_007_199_254_740_992.0_f64.to_bits() || number == 0.0
 }
 
 /// What a script says to some calls of a question.
 pub(crate) struct Record {
-    /// Of the last of these calls; the ticket is that of the first.
-    pub(crate) verdict: Verdict,
+    flags: u8,
+    limit: u8,
     pub(crate) calls: u16,
+    /// What remains, when to come again and when all is as new, and the ticket of the first of
+    /// these calls; in place of that a refusal has a number below 0, or 0, which is here without
+    /// its sign.
+    numbers: [f64; 4],
 }
 
 pub(crate) const RECORD: usize = 36;
 
-/// The first record of a reply, and what follows.
+/// The first record of a reply, and what follows; `None` if no script writes such a thing.
 pub(crate) fn record(reply: &[u8]) -> Option<(Record, &[u8])> {
-    let (record, rest) = reply.split_at_checked(RECORD)?;
-    let [flags @ 0..=3, limit, low, high, numbers @ ..] = record else { return None };
-    let (remaining, numbers) = numbers.split_at_checked(8)?;
-    let (retry_after, numbers) = numbers.split_at_checked(8)?;
-    let (reset_after, ticket) = numbers.split_at_checked(8)?;
-    let verdict = Verdict {
-        allowed: flags & 1 == 1,
-        limit_index: usize::from(*limit),
-        remaining: whole(remaining)?,
-        retry_after_us: whole(retry_after)?,
-        reset_after_us: whole(reset_after)?,
-        ..Verdict::admitted()
-    };
-    let verdict = match (verdict.allowed, flags & 2 == 2) {
-        (true, _) => verdict.with_ticket(whole(ticket)?),
-        (false, true) => verdict.by_block_for(below_zero(ticket)?),
-        (false, false) => match below_zero(ticket)? {
-            0 => verdict,
-            released => verdict.behind_reservations(released - 1),
-        },
-    };
-    Some((Record { verdict, calls: u16::from_le_bytes([*low, *high]) }, rest))
+    let (&[flags @ 0..=3, limit, low, high], rest) = reply.split_first_chunk()? else { return None };
+    let (numbers, rest) = rest.split_first_chunk::<{ RECORD - 4 }>()?;
+    let mut numbers = <[[u8; 8]; 4]>::try_from(numbers.as_chunks().0).ok()?.map(f64::from_le_bytes);
+    if flags & 1 == 0 {
+        numbers[3] = -numbers[3];
+    }
+    let is_one = numbers.iter().all(|number| is_count(*number));
+    is_one.then_some((Record { flags, limit, calls: u16::from_le_bytes([low, high]), numbers }, rest))
+}
+
+impl Record {
+    /// Of the last of these calls; the ticket is that of the first.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "they are counts")]
+    pub(crate) fn verdict(&self) -> Verdict {
+        let [remaining, retry_after_us, reset_after_us, ticket] = self.numbers.map(|number| number as u64);
+        let allowed = self.flags & 1 == 1;
+        let limit_index = usize::from(self.limit);
+        let verdict =
+            Verdict { allowed, limit_index, remaining, retry_after_us, reset_after_us, ..Verdict::admitted() };
+        match (allowed, self.flags & 2 == 2) {
+            (true, _) => verdict.with_ticket(ticket),
+            (false, true) => verdict.by_block_for(ticket),
+            (false, false) => match ticket {
+                0 => verdict,
+                released => verdict.behind_reservations(released - 1),
+            },
+        }
+    }
 }
 
 /// The reply to one call.
 pub(crate) fn verdict(reply: &Value) -> Option<Verdict> {
     let Value::BulkString(reply) = reply else { return None };
     match record(reply)? {
-        (Record { verdict, calls: 1 }, []) => Some(verdict),
+        (record @ Record { calls: 1, .. }, []) => Some(record.verdict()),
         _ => None,
     }
 }
@@ -142,7 +162,7 @@ pub(crate) fn verdicts(reply: &Value) -> Option<Vec<Verdict>> {
     let mut rest = reply.as_slice();
     while !rest.is_empty() {
         let (record, following) = record(rest)?;
-        verdicts.push(record.verdict);
+        verdicts.push(record.verdict());
         rest = following;
     }
     Some(verdicts)

@@ -16,21 +16,28 @@ use crate::rule::Algorithm;
 #[derive(Debug)]
 pub(crate) struct Script {
     source: String,
-    sha1: String,
+    /// The beginning of each call by its name, as bytes of the protocol.
+    evalsha: String,
 }
 
 impl Script {
     fn new(source: String) -> Self {
-        let sha1 = hash(&source);
-        Self { source, sha1 }
+        let evalsha = format!("$7\r\nEVALSHA\r\n$40\r\n{}\r\n", hash(&source));
+        Self { source, evalsha }
     }
 
     pub(crate) fn source(&self) -> &str {
         &self.source
     }
 
+    /// The name of the command, and that of the script, as arguments of a call.
+    pub(crate) fn evalsha(&self) -> &[u8] {
+        self.evalsha.as_bytes()
+    }
+
+    #[cfg(test)]
     pub(crate) fn sha1(&self) -> &str {
-        &self.sha1
+        self.evalsha.lines().nth(3).unwrap_or_default()
     }
 }
 

@@ -16,10 +16,13 @@ impl<'a> ScriptCall<'a> {
     /// `SCRIPT LOAD` would be one round trip more, and in a cluster would reach nodes that do not
     /// have the keys.
     pub(crate) fn begin(to: &'a mut Vec<u8>, script: &Script, in_full: bool, keys: usize, questions: usize) -> Self {
-        let (name, script) = if in_full { ("EVAL", script.source()) } else { ("EVALSHA", script.sha1()) };
         head(to, b'*', 4 + keys + questions);
-        argument(to, name.as_bytes());
-        argument(to, script.as_bytes());
+        if in_full {
+            argument(to, b"EVAL");
+            argument(to, script.source().as_bytes());
+        } else {
+            to.extend_from_slice(script.evalsha());
+        }
         argument(to, itoa::Buffer::new().format(keys).as_bytes());
         Self { to }
     }
@@ -46,6 +49,15 @@ impl ScriptCall<'_> {
 }
 
 fn head(to: &mut Vec<u8>, sort: u8, length: usize) {
+    // Most are short.
+    if let Ok(length @ 0..100) = u8::try_from(length) {
+        let (tens, ones) = (b'0' + length / 10, b'0' + length % 10);
+        match tens {
+            b'0' => to.extend_from_slice(&[sort, ones, b'\r', b'\n']),
+            _ => to.extend_from_slice(&[sort, tens, ones, b'\r', b'\n']),
+        }
+        return;
+    }
     to.push(sort);
     to.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
     to.extend_from_slice(b"\r\n");
@@ -53,6 +65,8 @@ fn head(to: &mut Vec<u8>, sort: u8, length: usize) {
 
 /// Writes one argument of a call, and gives the place where it is.
 pub(super) fn argument<'a>(to: &'a mut Vec<u8>, bytes: &[u8]) -> &'a mut [u8] {
+    // Once for all parts.
+    to.reserve(bytes.len() + 24);
     head(to, b'$', bytes.len());
     let start = to.len();
     to.extend_from_slice(bytes);

@@ -39,7 +39,7 @@ pub(super) async fn demoted(exchange: Exchange, pool: Pool, server: impl Display
     let mut asked_at = uses();
     let mut is_role_allowed = true;
     loop {
-        real_time::sleep(EVERY).await;
+        real_time::sleep_by_tokio(EVERY).await;
         let now = uses();
         if now == asked_at {
             continue;
@@ -48,9 +48,8 @@ pub(super) async fn demoted(exchange: Exchange, pool: Pool, server: impl Display
         let mut is_replica = false;
         if is_role_allowed {
             match ask(&exchange, &cmd("ROLE")).await {
-                Answer::None => continue,
                 Answer::Reply(reply) if is_replica_by_role(&reply) => is_replica = true,
-                Answer::Reply(_) => continue,
+                Answer::Reply(_) | Answer::None => continue,
                 Answer::Refused => is_role_allowed = false,
             }
         }
@@ -70,7 +69,7 @@ pub(super) async fn demoted(exchange: Exchange, pool: Pool, server: impl Display
     if registry.upgrade().is_some_and(|registry| registry.is_first_to_miss_role()) {
         observe::log::role_unknown(&server);
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// What came of a question.
