@@ -43,9 +43,10 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
         Command::Rules => {
             let store = store(service)?;
             // Counters that no script keeps have keys of their own.
-            let algorithms: &[_] = match service.no_scripts {
-                true => &[Algorithm::SlidingWindow, Algorithm::FixedWindow],
-                false => &[Algorithm::SlidingWindow],
+            let algorithms: &[_] = if service.no_scripts {
+                &[Algorithm::SlidingWindow, Algorithm::FixedWindow]
+            } else {
+                &[Algorithm::SlidingWindow]
             };
             Ok(Report::Rules(rules::list(&store, algorithms, service.prefix.as_deref(), service.timeout).await?.into()))
         }

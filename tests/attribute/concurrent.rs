@@ -1,6 +1,14 @@
 //! `concurrent`: a call is in flight as long as its body runs, and not a moment longer, however
 //! that ends.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::manual_async_fn,
+    clippy::needless_return,
+    clippy::items_after_statements,
+    reason = "the shapes are the point"
+)]
+
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Mutex;

@@ -387,9 +387,9 @@ async fn what_cannot_be_done_is_said() {
     assert!(words(plain.peek(&TWO, &alice()).await).contains("`concurrent`"));
 
     let limiter = RateLimiter::memory();
-    let limited = Rule::new("limited", Limit::per_hour(1));
-    assert!(words(limiter.enter(&limited, &alice()).await).contains("`acquire`"));
-    assert!(words(limiter.in_flight(&limited, &alice()).await).contains("`limited`"));
+    let hourly = Rule::new("limited", Limit::per_hour(1));
+    assert!(words(limiter.enter(&hourly, &alice()).await).contains("`acquire`"));
+    assert!(words(limiter.in_flight(&hourly, &alice()).await).contains("`limited`"));
     assert!(words(limiter.acquire(&TWO, &alice()).await).contains("`enter`"));
     assert!(words(limiter.reserve(&TWO, &alice()).await).contains("`enter`"));
     assert!(words(limiter.reset(&TWO, &alice()).await).contains("calls in flight"));

@@ -97,7 +97,7 @@ async fn play(redis: &RedisStore, clock: &FakeClock, kind: Kind, shape: &Shape, 
                 // Under a deny cache a block may come up to its bound later: see there.
                 if block && !kind.deny_cache {
                     let [first, longest] = [1_500, 20_000].map(Duration::from_millis);
-                    let grows = shape.limits.len() % 2 == 0;
+                    let grows = shape.limits.len().is_multiple_of(2);
                     request =
                         if grows { request.with_growing_block(first, longest) } else { request.with_block(first) };
                 }

@@ -160,6 +160,7 @@ impl Rule {
         Self::with_terms(name, Terms::new(limit))
     }
 
+    #[allow(clippy::large_types_passed_by_value, reason = "it moves in")]
     const fn with_terms(name: RuleName, terms: Terms) -> Self {
         Self {
             name,

@@ -2,7 +2,7 @@
 //! algorithm in every layout, beside what articles and the module redis-cell have it do.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
-#![allow(clippy::print_stdout, reason = "a test prints its table")]
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test prints its table, and fails where it cannot")]
 
 use ratelimit_cost::{Adding, COLUMNS, CountedServer, Figures, Growth, Peer, STACKED_COLUMNS, Side, Stacked, Table};
 use ratelimit_runtime::{Algorithm, LogLayout};

@@ -26,9 +26,10 @@ pub(crate) fn optional(check: &Check, context: &Context) -> TokenStream {
 /// The same with how many calls may be in flight, where the call says so.
 pub(crate) fn entering(check: &Check, context: &Context) -> TokenStream {
     let mixed = Span::mixed_site();
-    let concurrent = match &check.concurrent {
-        Some(_) => quote_spanned!(mixed=> ::core::option::Option::Some(__ratelimit_concurrent)),
-        None => quote_spanned!(mixed=> ::core::option::Option::None),
+    let concurrent = if check.concurrent.is_some() {
+        quote_spanned!(mixed=> ::core::option::Option::Some(__ratelimit_concurrent))
+    } else {
+        quote_spanned!(mixed=> ::core::option::Option::None)
     };
     optional_with(check, context, |made| quote_spanned!(mixed=> (#made, #concurrent)))
 }

@@ -34,7 +34,7 @@ impl Adding {
             Self::ToFull | Self::ToBlock => false,
             Self::ToRefunded => entry == 100,
             // The last one stays: what is refunded at the end takes no slot.
-            Self::ToHalfRefunded => entry % 2 == 0,
+            Self::ToHalfRefunded => entry.is_multiple_of(2),
         }
     }
 }

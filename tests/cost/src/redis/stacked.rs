@@ -76,10 +76,10 @@ fn asked(
         for user in users {
             let store = Arc::clone(store);
             running.spawn(async move {
-                let keys = [format!("first:user{user}"), format!("second:user{user}")];
-                let limits = MAX.map(|max| Limit::new(max, WINDOW));
-                let requests =
-                    [0, 1].map(|at| Request::new(keys[at].as_bytes(), algorithm, std::slice::from_ref(&limits[at])));
+                let [first, second] = [format!("first:user{user}"), format!("second:user{user}")];
+                let [few, many] = MAX.map(|max| [Limit::new(max, WINDOW)]);
+                let requests = [(&first, &few), (&second, &many)]
+                    .map(|(key, limits)| Request::new(key.as_bytes(), algorithm, limits));
                 let mut admitted = 0;
                 for _ in 0..calls {
                     let verdicts = store.acquire_all(&requests).await.unwrap();
