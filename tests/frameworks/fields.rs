@@ -76,6 +76,17 @@ async fn a_bucket_says_its_burst() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_refusal_about_calls_in_flight_has_their_unit_and_no_time() {
+    let (limiter, rule) = (RateLimiter::memory(), Rule::in_flight("export", 1));
+    let _permit = limiter.enter(&rule, &Key::of("alice")).await.unwrap();
+    let refused = limiter.enter(&rule, &Key::of("alice")).await.unwrap_err().to_http_response();
+    let field = |name: &str| refused.headers().get(name).map(|value| value.to_str().unwrap());
+    assert_eq!((refused.status().as_u16(), field("retry-after")), (429, None));
+    assert_eq!(field("ratelimit-policy"), Some("\"export\";q=1;qu=\"concurrent-requests\""));
+    assert_eq!(field("ratelimit"), Some("\"export\";r=0"));
+}
+
 /// A burst is not what is admitted in a window.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_that_knows_the_burst_alone_states_no_policy() {

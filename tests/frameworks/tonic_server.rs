@@ -4,7 +4,8 @@ use std::convert::Infallible;
 
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
-    ClientIp, HeaderKey, MemoryStore, OnUnavailable, RateLimitLayer, RateLimiter, TrustedProxies, key, rate_limit,
+    ClientIp, HeaderKey, Key, Limit, MemoryStore, OnUnavailable, RateLimitLayer, RateLimiter, Rule, TrustedProxies,
+    key, rate_limit,
 };
 use tonic::body::Body;
 use tonic::codegen::http;
@@ -95,6 +96,45 @@ async fn answers_and_statuses_tell_of_decisions() {
     let said = refused.get_error_details();
     assert_eq!(said.quota_failure().unwrap().violations[0].description, "at most 2 in 60s");
     assert!(!refused.details().windows(5).any(|bytes| bytes == b"alice"), "no key is in it");
+}
+
+static EXPORT: Rule = Rule::in_flight("export", 1);
+
+#[rate_limit(key = "<user>", concurrent = 1, name = "export")]
+async fn export(user: &str) -> Result<String, Status> {
+    Ok(format!("all of {user}"))
+}
+
+/// When a call ends is not known, so nobody is told to come again.
+#[tokio::test]
+async fn a_status_about_calls_in_flight_says_so_and_names_no_time() {
+    async fn exported(request: Request<String>) -> Result<Response<String>, Status> {
+        export(request.get_ref()).await.map(Response::new)
+    }
+    let limiter = RateLimiter::memory();
+    let layer = RateLimitLayer::new().limiter(limiter.clone());
+    let mut client = Client::of(BoxCloneSyncService::new(layer.layer(service_of!(exported)))).await;
+    assert!(client.ask("alice", &[]).await.is_ok());
+    let permit = limiter.enter(&EXPORT, &Key::of("alice")).await.unwrap();
+    let refused = client.ask("alice", &[]).await.unwrap_err();
+    assert_eq!((refused.code(), seconds(&refused)), (Code::ResourceExhausted, None), "{refused}");
+    let policy = refused.metadata().get("ratelimit-policy").unwrap().to_str().unwrap();
+    assert_eq!(policy, "\"export\";q=1;qu=\"concurrent-requests\"");
+    let said = refused.check_error_details().unwrap();
+    assert_eq!(said.quota_failure().unwrap().violations[0].description, "at most 1 at a time");
+    assert!(said.retry_info().is_none(), "{said:?}");
+    drop(permit);
+    assert!(client.ask("alice", &[]).await.is_ok());
+}
+
+/// A call that is too heavy is refused at any time.
+#[tokio::test]
+async fn a_cost_above_the_limit_names_no_time() {
+    let rule = Rule::new("upload", Limit::per_minute(5)).with_cost(9);
+    let status = Status::from(RateLimiter::memory().acquire(&rule, &Key::global()).await.unwrap_err());
+    let said = status.check_error_details().unwrap();
+    assert_eq!(said.quota_failure().unwrap().violations.len(), 1);
+    assert!(said.retry_info().is_none(), "{said:?}");
 }
 
 /// Whoever makes a status of one's own says no less.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::support::redis::shared;
 use crate::support::unique;
-use ratelimit_runtime::store::{Feature, Request, StoreError, StoreErrorKind};
+use ratelimit_runtime::store::{Feature, PermitId, PlaceRequest, Request, StoreError, StoreErrorKind};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{
     Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisMode, RedisStore, Rule, Store,
@@ -19,7 +19,7 @@ const PAGE: &str = include_str!("../../ratelimit-runtime/src/guide/reference/alg
 
 /// The columns of the table: what a rule writes to ask for something, and the feature that a store
 /// declares for it. What has none goes with the algorithm.
-const COLUMNS: [(&str, Option<Feature>); 10] = [
+const COLUMNS: [(&str, Option<Feature>); 11] = [
     ("cost", None),
     ("limits", Some(Feature::Limits)),
     ("peek", None),
@@ -30,6 +30,7 @@ const COLUMNS: [(&str, Option<Feature>); 10] = [
     ("growing block", Some(Feature::GrowingBlock)),
     ("count", Some(Feature::Reserve)),
     ("actual_cost", Some(Feature::ActualCost)),
+    ("concurrent", Some(Feature::Concurrent)),
 ];
 
 /// The stores of the table, by the names it gives them.
@@ -207,6 +208,13 @@ async fn try_out(store_name: &str, algorithm: Algorithm, feature: &str) -> Resul
             assert_eq!(store.peek(one).await?.remaining, 2);
             assert_eq!(store.commit_actual(estimate, second.ticket, 20).await?, 11);
             assert!(!store.acquire(one).await?.allowed);
+        }
+        "concurrent" => {
+            let place = PlaceRequest::new(key.as_bytes(), 1, PermitId::next());
+            assert!(store.enter(place, &[]).await?.is_entered());
+            assert!(!store.enter(PlaceRequest::new(key.as_bytes(), 1, PermitId::next()), &[]).await?.is_entered());
+            store.leave(place);
+            assert_eq!(store.in_flight(place).await?, 0);
         }
         other => panic!("nobody knows how to try {other}"),
     }

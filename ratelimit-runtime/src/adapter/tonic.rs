@@ -35,7 +35,11 @@ fn detailed(error: &RateLimitError) -> Status {
     let mut details = ErrorDetails::new();
     match error {
         RateLimitError::Exceeded(decision) => {
-            let description = format!("at most {} in {:?}", decision.limit(), decision.window());
+            let description = if decision.is_in_flight_limit() {
+                format!("at most {} at a time", decision.limit())
+            } else {
+                format!("at most {} in {:?}", decision.limit(), decision.window())
+            };
             details.add_quota_failure_violation(decision.rule(), description);
         }
         RateLimitError::CostExceedsLimit { rule, limit, .. } => {
@@ -43,7 +47,10 @@ fn detailed(error: &RateLimitError) -> Status {
         }
         RateLimitError::Unavailable(_) | RateLimitError::Misconfigured(_) => return refused(code, message),
     }
-    details.set_retry_info(error.retry_after());
+    // Without a delay it would tell clients to come again at once.
+    if let Some(delay) = error.retry_after() {
+        details.set_retry_info(Some(delay));
+    }
     let status = Status::with_error_details(Code::from_i32(code.into()), message, details);
     out_of_caches(status)
 }

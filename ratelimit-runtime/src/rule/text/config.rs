@@ -10,8 +10,8 @@ use smallvec::SmallVec;
 use super::fault::ParseError;
 use super::{Parts, block, duration, limits_in};
 use crate::rule::limit::Limit;
-use crate::rule::overrides::{Override, Overrides, key_as_listed};
 use crate::rule::policy::Policy;
+use crate::rule::policy::overrides::{Override, Overrides, key_as_listed};
 
 /// A string as for [`FromStr`](std::str::FromStr), a list of limits, or a table of `limits`,
 /// `algorithm`, `burst`, `block`, `wait`, `timeout`, `on_unavailable`, `shadow` and `overrides`.

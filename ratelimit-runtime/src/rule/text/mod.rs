@@ -18,8 +18,8 @@ use super::algorithm::Algorithm;
 use super::block::BlockDuration;
 use super::limit::Limit;
 use super::on_unavailable::OnUnavailable;
-use super::overrides::{Overrides, burst_fault};
 use super::policy::Policy;
+use super::policy::overrides::{Overrides, burst_fault};
 
 pub use self::fault::ParseError;
 

@@ -80,7 +80,9 @@ impl Permits {
     /// How many calls of the key are in flight.
     pub(super) async fn in_flight(&self, place: PlaceRequest<'_>) -> Result<u64, StoreError> {
         let now = protocol::own_time(self.state.clock.as_deref())?;
-        let question = place::question(PlaceOperation::Look, &place, &[]);
+        // What this process is leaving may come by another connection, and later.
+        let leaving = self.state.lock().leaving(place.key());
+        let question = place::question(PlaceOperation::Look, &place, &leaving);
         let group = Group::new(GroupScript::Places, now, [(place.key(), question)].into_iter());
         let calls = self.state.connections.calls(self.state.connections.slot(place.key()), place.timeout_at());
         let reply = calls.ask_group(&group).await?.map_err(|error| errors::from_server(&error))?;

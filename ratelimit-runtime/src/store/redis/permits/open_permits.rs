@@ -146,6 +146,12 @@ impl<P: Clone> OpenPermits<P> {
         (carried, members)
     }
 
+    /// The permits of a key that leave, as members. Leaving twice does nothing.
+    pub(super) fn leaving(&self, key: &[u8]) -> Vec<PermitMember> {
+        let ids = self.leaving.get(key).into_iter().flatten().take(MAX_CARRIED);
+        ids.filter_map(|id| Some(PermitMember::new(*id, &self.permits.get(id)?.place.as_request()))).collect()
+    }
+
     /// Notes what became of a call that entered, and of the permits that left with it.
     pub(super) fn end(&mut self, id: PermitId, carried: &[PermitId], ended: EnterOutcome) {
         for id in carried {

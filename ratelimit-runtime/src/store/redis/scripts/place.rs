@@ -41,10 +41,11 @@ impl PermitMember {
     }
 }
 
-/// A question about a place, which is asked once `leaving` have left the key.
+/// A question about a place, which is asked once `leaving` have left the key. The permit of `place`
+/// comes first; looking leaves it alone.
 pub(crate) fn question(operation: PlaceOperation, place: &PlaceRequest<'_>, leaving: &[PermitMember]) -> Question {
     let lease = u64::try_from(place.lease().as_micros()).unwrap_or(u64::MAX);
-    let own = (operation != PlaceOperation::Look).then(|| PermitMember::new(place.permit(), place));
+    let own = [PermitMember::new(place.permit(), place)];
     let members = own.iter().chain(leaving);
     let count = u16::try_from(members.clone().count()).unwrap_or(u16::MAX);
     let mut question = Question::new();

@@ -5,8 +5,8 @@
 -- be in flight, and `block` is 0. Behind that stand
 --   lease      a double, in microseconds
 --   permits    two bytes: how many. For each its length, a byte, and the member that it is. The
---              first is the permit that the question is about, if it is about one; the others leave
---              before anything else, whatever comes of it
+--              first is the permit that the question is about, which looking leaves alone; the
+--              others leave before anything else, whatever comes of it
 --
 -- Operations: 1 enter, 3 look, 4 leave, 10 renew, which enters again if the lease has ended and a
 -- place is free. Of a record, `remaining` is how many calls are in flight; `retry_after` is 1 if

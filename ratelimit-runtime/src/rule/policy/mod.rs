@@ -1,16 +1,18 @@
 //! [`Policy`]: limits that a rule refers to by name, set up on the limiter instead of in the code.
 
+pub(super) mod overrides;
+
 use std::collections::HashMap;
 use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::algorithm::Algorithm;
-use super::block::BlockDuration;
-use super::limit::{Limit, MAX_LIMITS};
-use super::on_unavailable::OnUnavailable;
-use super::overrides::{Override, Overrides};
+use self::overrides::{Override, Overrides};
 use crate::key::Key;
+use crate::rule::algorithm::Algorithm;
+use crate::rule::block::BlockDuration;
+use crate::rule::limit::{Limit, MAX_LIMITS};
+use crate::rule::on_unavailable::OnUnavailable;
 
 /// The longest wait for a slot, and the bounds of a timeout: those of the attribute.
 const MAX_WAIT: Duration = Duration::from_secs(60 * 60);

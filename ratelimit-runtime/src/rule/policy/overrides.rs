@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use smallvec::SmallVec;
 
-use super::algorithm::Algorithm;
-use super::limit::Limit;
 use crate::key::{Key, is_canonical};
+use crate::rule::algorithm::Algorithm;
+use crate::rule::limit::Limit;
 
 /// Other numbers for one key of a [`Policy`](super::Policy): `max`, `burst`, or both. Windows stay,
 /// because buckets are stored under them, and so does all else that a policy says.
@@ -53,7 +53,7 @@ impl Override {
 
 impl Override {
     /// Puts the numbers in the place of those of `limits`.
-    pub(super) fn apply(&self, limits: &mut [Limit]) {
+    pub(in crate::rule) fn apply(&self, limits: &mut [Limit]) {
         for (limit, max) in limits.iter_mut().zip(&self.max) {
             *limit = limit.with_max(*max);
         }
@@ -81,7 +81,7 @@ impl Override {
 }
 
 /// What is wrong with a burst where there are so many limits.
-pub(super) fn burst_fault(burst: Option<u64>, algorithm: Algorithm, limits: usize) -> Option<String> {
+pub(in crate::rule) fn burst_fault(burst: Option<u64>, algorithm: Algorithm, limits: usize) -> Option<String> {
     if !algorithm.has_burst() {
         let buckets = Algorithm::ALL.iter().filter(|algorithm| algorithm.has_burst());
         let buckets: Vec<_> = buckets.map(|algorithm| algorithm.row().name).collect();
@@ -113,13 +113,13 @@ impl Overrides {
     }
 
     /// Adds one; gives it back where the key has one already.
-    pub(super) fn insert(&mut self, key: Key, values: Override) -> Option<Override> {
+    pub(in crate::rule) fn insert(&mut self, key: Key, values: Override) -> Option<Override> {
         self.0.insert(key, values)
     }
 
     /// What is wrong with one of them, for a policy of so many limits. Of several, it is always the
     /// same one.
-    pub(super) fn fault(&self, algorithm: Algorithm, limits: usize) -> Option<String> {
+    pub(in crate::rule) fn fault(&self, algorithm: Algorithm, limits: usize) -> Option<String> {
         let faults = self.0.iter().filter_map(|(key, values)| {
             let text = key.as_str();
             let fault = key_fault(text).or_else(|| values.fault(algorithm, limits))?;
@@ -132,7 +132,7 @@ impl Overrides {
 /// The key that `admin list` shows as `text`: rendered, with what would steer a terminal as
 /// `\u{…}`. No rendering holds a brace, so that can be taken back.
 #[cfg(feature = "serde")]
-pub(super) fn key_as_listed(text: &str) -> Result<Key, String> {
+pub(in crate::rule) fn key_as_listed(text: &str) -> Result<Key, String> {
     let mut parts = text.split(r"\u{");
     let mut rendered = parts.next().unwrap_or_default().to_owned();
     for part in parts {
