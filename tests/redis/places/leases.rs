@@ -28,6 +28,27 @@ async fn an_open_permit_keeps_its_place_for_longer_than_a_lease() {
     gone(server, &key).await;
 }
 
+/// Leases are renewed of the first call, and of one that comes when none has been in flight for a
+/// while.
+#[tokio::test]
+async fn a_permit_after_a_pause_is_renewed_like_the_first() {
+    let server = shared();
+    let (store, key) = (on(server).await, unique("paused"));
+    for _ in 0..2 {
+        let entered = place(&key, 1);
+        assert!(enter(&store, entered).await.unwrap().is_entered());
+        let (start, ends) = (Instant::now(), members(server, &key)[0].1);
+        while members(server, &key)[0].1 == ends {
+            assert!(start.elapsed() < LEASE / 2, "it is not renewed");
+            sleep(LEASE / 50).await;
+        }
+        store.leave(entered);
+        gone(server, &key).await;
+        // Longer than those who renew look for something to do by themselves.
+        sleep(Duration::from_millis(500)).await;
+    }
+}
+
 /// What the server has forgotten is entered anew as soon as there is a connection to it again.
 #[tokio::test]
 async fn after_a_restart_the_places_are_taken_anew() {

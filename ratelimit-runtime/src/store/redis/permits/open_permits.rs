@@ -73,6 +73,8 @@ struct Driver<P> {
     wake: mpsc::Sender<P>,
     due: BTreeSet<(Instant, PermitId)>,
     sending: usize,
+    /// Its task has found no permits, and waits for nothing but to be woken.
+    is_idle: bool,
     /// Others have taken over what was left to it, until it gets a turn.
     is_relieved: bool,
     /// How many connections there had been when leases were last renewed for that.
@@ -201,6 +203,7 @@ impl<P: Clone> OpenPermits<P> {
     pub(super) fn take_due(&mut self, runtime: Id, now: Instant) -> (Vec<Upkeep>, Option<Instant>) {
         let mut taken = Vec::new();
         let Some(driver) = driver_of(&mut self.drivers, runtime) else { return (taken, None) };
+        driver.is_idle = self.permits.is_empty();
         while taken.len() < MAX_BATCH && driver.sending < MAX_SENDING {
             let Some(&(due, id)) = driver.due.first().filter(|(due, _)| *due <= now) else { break };
             driver.due.remove(&(due, id));
@@ -273,8 +276,8 @@ impl<P: Clone> OpenPermits<P> {
 
     /// Adds the driver of a runtime.
     pub(super) fn add_driver(&mut self, runtime: Id, pulse: Arc<Pulse>, wake: mpsc::Sender<P>) {
-        let (due, sending, is_relieved, connections) = (BTreeSet::new(), 0, false, None);
-        self.drivers.push(Driver { runtime, pulse, wake, due, sending, is_relieved, connections });
+        let (due, sending, is_idle, is_relieved, connections) = (BTreeSet::new(), 0, false, false, None);
+        self.drivers.push(Driver { runtime, pulse, wake, due, sending, is_idle, is_relieved, connections });
         self.adopt(runtime);
     }
 
@@ -332,11 +335,11 @@ impl<P: Clone> OpenPermits<P> {
         }
     }
 
-    /// Wakes drivers that have something to do at once.
+    /// Wakes drivers that have something to do at once, or for the first time since they were idle.
     pub(super) fn wake(&self, permits: &P) {
         let now = Instant::now();
         for driver in &self.drivers {
-            let is_due = driver.due.first().is_some_and(|(due, _)| *due <= now);
+            let is_due = driver.due.first().is_some_and(|(due, _)| driver.is_idle || *due <= now);
             if (is_due && driver.sending < MAX_SENDING || self.has_orphans)
                 && driver.wake.try_send(permits.clone()).is_ok()
             {
