@@ -113,7 +113,7 @@ async fn a_provider_is_asked_for_each_connection() {
     assert!(!format!("{store:?} {:?}", RedisCredentials::new("limiter", "hunter2")).contains("hunter2"));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_token_is_renewed_by_a_connection_that_takes_the_place_of_the_old_one() {
     let server = server_with_user("1");
     let tokens = Arc::new(AtomicU64::new(0));

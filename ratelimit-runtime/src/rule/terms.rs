@@ -1,5 +1,6 @@
 //! [`Terms`]: what a rule asks of every call alike. A check points at them.
 
+use std::fmt;
 use std::time::Duration;
 
 use super::algorithm::Algorithm;
@@ -12,7 +13,7 @@ use super::policy::Policy;
 const MAX_HORIZON_US: u64 = 1 << 52;
 
 /// The limits of a rule, and how its checks behave.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) struct Terms {
     algorithm: Algorithm,
     limits: [Limit; MAX_LIMITS],
@@ -128,5 +129,21 @@ impl Terms {
             at += 1;
         }
         self
+    }
+}
+
+impl fmt::Debug for Terms {
+    /// Without the places for limits that it does not have.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Terms")
+            .field("algorithm", &self.algorithm)
+            .field("limits", &self.limits())
+            .field("cost", &self.cost)
+            .field("block", &self.block)
+            .field("wait", &self.wait)
+            .field("timeout", &self.timeout)
+            .field("on_unavailable", &self.on_unavailable)
+            .field("shadow", &self.shadow)
+            .finish_non_exhaustive()
     }
 }
