@@ -107,8 +107,12 @@ fn read(text: &str, usual: &str) -> Result<u64, String> {
 
 fn unknown(text: &str, name: &str) -> String {
     let meant = match name.to_lowercase().as_str() {
-        "mo" | "mon" | "month" | "months" => ": months differ in length, write \"30d\"".to_owned(),
-        "y" | "yr" | "year" | "years" => ": years differ in length, write \"365d\"".to_owned(),
+        "mo" | "mon" | "month" | "months" => {
+            ": months differ in length, write \"30d\", or \"month\" for one of the calendar".to_owned()
+        }
+        "y" | "yr" | "year" | "years" => {
+            ": years differ in length, write \"365d\", or \"year\" for one of the calendar".to_owned()
+        }
         "ns" | "nanosecond" | "nanoseconds" => ": the clock counts microseconds".to_owned(),
         lower if name != lower && unit(lower).is_some() => format!(": did you mean `{lower}`?"),
         _ => String::new(),

@@ -12,7 +12,7 @@ use crate::engine::{self, Decided, Engine, OwnedCall};
 pub use crate::engine::{CallPermits, CheckBuilder, Completion, Reservations};
 pub use crate::key::KeyBuilder;
 use crate::limiter::find;
-pub use crate::rule::{Algorithm, Limit, OnUnavailable, Rule};
+pub use crate::rule::{Algorithm, CalendarUnit, Limit, OnUnavailable, Rule};
 use crate::store::Lookup;
 pub use crate::{FromRateLimitError, Key, KeyPart, KeyWriter, RateLimitError, RateLimiter};
 

@@ -5,6 +5,7 @@ mod support;
 
 mod arguments;
 mod buckets;
+mod calendar;
 mod concurrent;
 mod frameworks;
 mod lints;

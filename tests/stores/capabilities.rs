@@ -12,14 +12,15 @@ use crate::support::unique;
 use ratelimit_runtime::store::{Feature, PermitId, PlaceRequest, Request, StoreError, StoreErrorKind};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{
-    Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisMode, RedisStore, Rule, Store,
+    Algorithm, CalendarUnit, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisMode,
+    RedisStore, Rule, Store,
 };
 
 const PAGE: &str = include_str!("../../ratelimit-runtime/src/guide/reference/algorithms.md");
 
 /// The columns of the table: what a rule writes to ask for something, and the feature that a store
 /// declares for it. What has none goes with the algorithm.
-const COLUMNS: [(&str, Option<Feature>); 11] = [
+const COLUMNS: [(&str, Option<Feature>); 12] = [
     ("cost", None),
     ("limits", Some(Feature::Limits)),
     ("peek", None),
@@ -31,6 +32,7 @@ const COLUMNS: [(&str, Option<Feature>); 11] = [
     ("count", Some(Feature::Reserve)),
     ("actual_cost", Some(Feature::ActualCost)),
     ("concurrent", Some(Feature::Concurrent)),
+    ("calendar", Some(Feature::Calendar)),
 ];
 
 /// The stores of the table, by the names it gives them.
@@ -177,6 +179,7 @@ async fn try_out(store_name: &str, algorithm: Algorithm, feature: &str) -> Resul
             assert_eq!(store.peek(one).await?.remaining, 5);
         }
         "wait" => return wait(store_name, algorithm).await,
+        "calendar" => return calendar(store_name, algorithm).await,
         "block" => {
             store.block(one, Duration::from_secs(60)).await?;
             assert!(store.acquire(one).await?.blocked);
@@ -218,6 +221,20 @@ async fn try_out(store_name: &str, algorithm: Algorithm, feature: &str) -> Resul
         }
         other => panic!("nobody knows how to try {other}"),
     }
+    Ok(())
+}
+
+async fn calendar(store_name: &str, algorithm: Algorithm) -> Result<(), StoreError> {
+    let rule = Rule::new("calendar", Limit::calendar(2, CalendarUnit::Year)).with_algorithm(algorithm);
+    let (limiter, key) = (limiter(store_name), Key::global());
+    for _ in 0..2 {
+        match limiter.acquire(&rule, &key).await {
+            Ok(decision) => assert!(decision.is_allowed()),
+            Err(RateLimitError::Misconfigured(error)) => return Err(StoreError::unsupported(error.to_string())),
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    assert!(limiter.acquire(&rule, &key).await.is_err());
     Ok(())
 }
 

@@ -83,7 +83,7 @@ mod tests {
             async fn f() -> R {}"#;
         let checked = run(ONE, function).ok().unwrap();
         let window = |rule: &Rule| match &rule.limits {
-            Limits::One { window_micros, .. } => window_micros / 1_000_000,
+            Limits::One { window, .. } => window.micros() / 1_000_000,
             _ => 0,
         };
         assert_eq!(checked.rules.iter().map(window).collect::<Vec<_>>(), [1, 2, 3]);

@@ -70,6 +70,7 @@ paths! {
     rule_in_flight => Rule::in_flight;
     rule_in_flight_derived => Rule::in_flight_derived;
     limit => Limit::new;
+    limit_by_calendar => Limit::calendar;
     // Checks
     limiter => limiter;
     number => count;

@@ -56,6 +56,7 @@ arguments! {
     cost: "cost", "cost = 5", synonyms ["weight"];
     actual_cost: "actual_cost", "actual_cost = |result| …", synonyms [];
     concurrent: "concurrent", "concurrent = 5", synonyms ["concurrency", "max_concurrent", "in_flight", "parallel"];
+    zone: "zone", "zone = \"Europe/Berlin\"", synonyms ["timezone", "time_zone", "tz"];
     lease: "lease", "lease = \"30s\"", synonyms ["ttl"];
     count: "count", "count = \"err\"", synonyms ["outcome"];
     block: "block", "block = \"10m\"", synonyms ["ban", "penalty"];

@@ -4,6 +4,7 @@ use crate::check::rule::RuleName;
 use crate::check::rule::limits::Limits;
 use crate::check::rule::limits::list::Limit;
 use crate::check::rule::limits::policy::PolicyName;
+use crate::check::rule::limits::window::Window;
 use crate::check::rule::settings::{Setting, SettingValue};
 use crate::check::values::number::Number;
 
@@ -30,12 +31,12 @@ pub(crate) fn plan(
         Number::Computed(_) => 1,
     });
     let (limits, burst) = match limits {
-        Limits::One { window_micros, max, burst } => {
+        Limits::One { window, max, burst } => {
             let max = match max {
                 Number::Fixed(max) => max,
                 Number::Computed(_) => 1,
             };
-            (vec![Limit { max, window_micros }], burst)
+            (vec![Limit { max, window }], burst)
         }
         Limits::Several(limits) => (limits, None),
         Limits::Policy(policy) => {
@@ -44,7 +45,7 @@ pub(crate) fn plan(
                 PolicyName::Computed(_) => Setting { name: "policy_per_call", value: SettingValue::None },
             };
             settings.insert(0, setting);
-            (vec![Limit { max: 1, window_micros: 1_000_000 }], None)
+            (vec![Limit { max: 1, window: Window::Micros(1_000_000) }], None)
         }
         Limits::None => (Vec::new(), None),
     };

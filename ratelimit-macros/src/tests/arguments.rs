@@ -30,6 +30,7 @@ fn none_is_accepted_and_ignored() {
         vec![("window", r#"window = "59s""#), ("max", "max = 99"), ("algorithm", r#"algorithm = "leaky_bucket""#)],
         vec![("window", r#"window = "59s""#), ("max", "max = 99"), ("cost", "cost = 2")],
         vec![("concurrent", "concurrent = 4")],
+        vec![("window", r#"window = "day""#), ("max", "max = 99"), ("algorithm", r#"algorithm = "fixed_window""#)],
         vec![],
     ];
     for Parameter { name, example, stands_alone, .. } in PARAMETERS {

@@ -8,15 +8,16 @@
 //! 4. [Web services](web_services): layers, proxies, browsers, 400 and 401, what a refused client
 //!   reads.
 //! 5. [Calls in flight](calls_in_flight): how many there are at a time, and work that is spawned.
-//! 6. [When the store fails](when_the_store_fails): who answers meanwhile, and how long a call
+//! 6. [Calendar quotas](calendar_quotas): 500 a day, from midnight to midnight in a time zone.
+//! 7. [When the store fails](when_the_store_fails): who answers meanwhile, and how long a call
 //!   waits.
-//! 7. [Testing your limits](testing): a clock that stands still, a limiter per test, a store that
+//! 8. [Testing your limits](testing): a clock that stands still, a limiter per test, a store that
 //!   fails.
-//! 8. [Redis, Sentinel, Cluster](redis): URLs, settings, what a cluster changes.
-//! 9. [Policies](policies): what operators decide while a service runs.
-//! 10. [Observing](observing): the log, decisions, metrics.
-//! 11. [Migrating](migrating): from the scripts of articles, from other libraries.
-//! 12. [Questions](questions): the traps that limiters have, and where they are here.
+//! 9. [Redis, Sentinel, Cluster](redis): URLs, settings, what a cluster changes.
+//! 10. [Policies](policies): what operators decide while a service runs.
+//! 11. [Observing](observing): the log, decisions, metrics.
+//! 12. [Migrating](migrating): from the scripts of articles, from other libraries.
+//! 13. [Questions](questions): the traps that limiters have, and where they are here.
 //!
 //! And for looking things up, the [reference](mod@reference).
 //!
@@ -32,6 +33,9 @@ macro_rules! repository {
 pub mod reference;
 
 // Programs are tested where their features are on; the text is there in any case.
+
+#[cfg_attr(any(not(doctest), all(feature = "calendar", feature = "macros")), doc = include_str!("calendar_quotas.md"))]
+pub mod calendar_quotas {}
 
 #[cfg_attr(any(not(doctest), feature = "macros"), doc = include_str!("calls_in_flight.md"))]
 pub mod calls_in_flight {}

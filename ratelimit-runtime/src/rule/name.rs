@@ -222,6 +222,19 @@ mod tests {
         assert_eq!(escape("{x}%\n"), "%7Bx%7D%25%0A");
     }
 
+    #[cfg(feature = "calendar")]
+    #[test]
+    fn a_zone_is_escaped_as_names_are() {
+        use crate::rule::{CalendarUnit, Limit};
+
+        let of = |limit: &str| limit.parse::<Limit>().ok().into_iter();
+        let limits: Vec<_> = of("5/60s").chain(of("5/day@europe/berlin")).chain(of("5/hour@Etc/GMT+2")).collect();
+        let unset = Limit::calendar(5, CalendarUnit::Month);
+        let mut head = String::new();
+        push_head(&mut head, Algorithm::FixedWindow, &[limits.as_slice(), &[unset]].concat(), "export");
+        assert_eq!(head, "rl2:fw-60s+day@Europe/Berlin+hour@Etc/GMT%2B2+month@UTC:export:");
+    }
+
     #[test]
     fn equal_windows_are_spelled_alike() {
         let spell = |us| Window(us).to_string();

@@ -111,7 +111,7 @@ impl Capabilities {
         Self { by_algorithm: [0; Algorithm::ALL.len()] }
     }
 
-    /// Every feature under every algorithm.
+    /// Every feature under every algorithm that can have it.
     #[must_use]
     pub const fn all() -> Self {
         let mut all = Self::none();
@@ -123,7 +123,8 @@ impl Capabilities {
         all
     }
 
-    /// The same with this algorithm, and these features under it.
+    /// The same with this algorithm, and these features under it. There are no calendar quotas but
+    /// under [`Algorithm::FixedWindow`].
     #[must_use]
     pub const fn with(mut self, algorithm: Algorithm, features: &[Feature]) -> Self {
         let bits = &mut self.by_algorithm[algorithm as usize];
@@ -132,6 +133,9 @@ impl Capabilities {
         while at < features.len() {
             *bits |= features[at].bit();
             at += 1;
+        }
+        if !matches!(algorithm, Algorithm::FixedWindow) {
+            *bits &= !Feature::Calendar.bit();
         }
         self
     }

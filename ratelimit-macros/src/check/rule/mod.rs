@@ -16,7 +16,7 @@ use crate::check::function::scope::Scope;
 use crate::check::key::{self, Key};
 use crate::check::rule::count::Count;
 use crate::check::rule::limits::Limits;
-use crate::check::rule::limits::{algorithm, cost};
+use crate::check::rule::limits::{algorithm, cost, zone};
 use crate::check::rule::settings::Setting;
 use crate::check::rule::shadow::Shadow;
 use crate::check::values::number::{self, Number};
@@ -95,6 +95,9 @@ pub(crate) fn check(arguments: &Arguments, nth: u8, scope: &Scope, diagnostics: 
     if let (Some(cost), Some(argument)) = (&cost, &arguments.cost) {
         cost::must_fit(cost, argument, &limits, diagnostics);
     }
+    if let Some(zone) = &arguments.zone {
+        zone::must_be_of_a_calendar(zone, &limits, diagnostics);
+    }
     let call = Call {
         when: arguments.when.as_ref().map(|when| when.value.clone()),
         limiter: arguments.limiter.as_ref().map(|limiter| limiter.value.clone()),
@@ -146,7 +149,10 @@ mod tests {
             SIGNATURE,
         )
         .unwrap();
-        assert!(matches!(rule.limits, Limits::One { window_micros: 60_000_000, max: Number::Fixed(3), burst: None }));
+        assert!(matches!(
+            rule.limits,
+            Limits::One { window: limits::window::Window::Micros(60_000_000), max: Number::Fixed(3), burst: None }
+        ));
         assert_eq!(setting(&rule, "timeout").as_deref(), Some("50000"));
         assert!(matches!(rule.name, RuleName::Derived(1)));
         assert_eq!(setting(&rule, "on_unavailable").as_deref(), Some("OnUnavailable::Deny"));

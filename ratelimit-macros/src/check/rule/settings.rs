@@ -4,6 +4,7 @@ use syn::LitStr;
 
 use crate::check::rule::block;
 use crate::check::rule::limits::algorithm::Algorithm;
+use crate::check::rule::limits::zone;
 use crate::check::values::duration;
 use crate::check::values::keywords::Keywords;
 use crate::diagnostics::Diagnostics;
@@ -51,7 +52,8 @@ const ANSWERS: Keywords<&str> = Keywords {
 /// and left out.
 pub(crate) fn read(arguments: &Arguments, algorithm: Option<Algorithm>, diagnostics: &mut Diagnostics) -> Vec<Setting> {
     let block = arguments.block.as_ref().and_then(|argument| block::read(argument, diagnostics));
-    let Arguments { wait, lease, timeout, on_unavailable, .. } = arguments;
+    let Arguments { wait, lease, timeout, on_unavailable, zone, .. } = arguments;
+    let zone = zone.as_ref().and_then(|argument| zone::read(argument, diagnostics)).map(SettingValue::Text);
     let algorithm = algorithm.map(|algorithm| SettingValue::Variant("Algorithm", algorithm.variant));
     let mut duration = |argument: &Option<_>, bounds| {
         argument.as_ref().and_then(|argument| duration::read(argument, bounds, diagnostics)).map(SettingValue::Micros)
@@ -65,6 +67,7 @@ pub(crate) fn read(arguments: &Arguments, algorithm: Option<Algorithm>, diagnost
     };
     let settings = [
         ("algorithm", algorithm),
+        ("zone", zone),
         (block_name, block),
         ("wait", wait),
         ("lease", lease),

@@ -5,6 +5,7 @@ use quote::{format_ident, quote_spanned};
 
 use crate::check::rule::RuleName;
 use crate::check::rule::limits::list::Limit;
+use crate::check::rule::limits::window::Window;
 use crate::check::rule::settings::{Setting, SettingValue};
 use crate::expand::runtime::Runtime;
 use crate::plan::rule_static::RuleStatic;
@@ -45,9 +46,11 @@ pub(crate) fn expand(rule: &RuleStatic, runtime: &Runtime) -> TokenStream {
 
 fn limit(limit: Limit, runtime: &Runtime) -> TokenStream {
     let mixed = Span::mixed_site();
-    let Limit { max, window_micros } = limit;
-    let new = runtime.limit(mixed);
-    let window = duration(window_micros);
+    let Limit { max, window } = limit;
+    let (new, window) = match window {
+        Window::Micros(micros) => (runtime.limit(mixed), duration(micros)),
+        Window::Calendar(unit) => (runtime.limit_by_calendar(mixed), Runtime::variant("CalendarUnit", unit.variant)),
+    };
     quote_spanned!(mixed=> #new(#max, #window))
 }
 

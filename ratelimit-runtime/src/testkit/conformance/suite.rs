@@ -7,11 +7,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::bench::{Bench, answered, not_tried};
+#[cfg(feature = "calendar")]
+use super::declared::calendar;
 use super::declared::{actual_costs, blocks, growing_blocks, in_flight, keys, limits, refunds, reservations, together};
 use super::every::{agreement, answers, clocks, costs, counting, waits};
 use super::undeclared::Need::{self, Costs, Has};
+#[cfg(not(feature = "calendar"))]
+use super::undeclared::calendar;
 use crate::rule::{Algorithm, Limit};
-use crate::store::Feature::{ActualCost, Block, Concurrent, GrowingBlock, Keys, Limits, Refund, Reserve, Together};
+use crate::store::Feature::{
+    ActualCost, Block, Calendar, Concurrent, GrowingBlock, Keys, Limits, Refund, Reserve, Together,
+};
 use crate::store::Store;
 use crate::testkit::FakeClock;
 
@@ -97,6 +103,10 @@ macro_rules! __conformance_cases {
                 in_flight::a_place_and_limits_are_had_together [Has(Concurrent)]
                 in_flight::random_calls_in_flight_agree_with_the_model [Has(Concurrent)]
                 keys::a_list_has_the_keys_of_its_rule [Has(Keys)]
+                calendar::a_window_ends_with_its_unit [Has(Calendar)]
+                calendar::a_refund_is_of_its_window [Has(Calendar), Has(Refund), Costs(2)]
+                calendar::a_clock_set_back_over_midnight_frees_nothing [Has(Calendar), Costs(2)]
+                calendar::random_calls_agree_with_the_calendar [Has(Calendar), Has(Limits), Costs(3)]
                 answers::an_answer_that_is_not_polled_has_done_nothing []
                 answers::an_answer_at_once_is_that_of_acquire []
                 answers::a_refund_that_is_not_polled_can_still_be_had [Has(Refund)]

@@ -106,3 +106,24 @@ fn assert_unsupported<T: Debug>(need: Need, answer: &Result<T, StoreError>) {
     let kind = answer.as_ref().err().map(StoreError::kind);
     assert_eq!(kind, Some(StoreErrorKind::Unsupported), "who asks for {need:?} has to be told: {answer:?}");
 }
+
+/// Without the feature no limit is by the calendar.
+#[cfg(not(feature = "calendar"))]
+pub(super) mod calendar {
+    use super::{Algorithm, Bench};
+
+    macro_rules! not_built {
+        ($($case:ident)*) => {
+            $(pub(in crate::testkit::conformance) async fn $case(_: Bench, _: Algorithm) {
+                crate::testkit::conformance::bench::not_tried("the feature `calendar` is off");
+            })*
+        };
+    }
+
+    not_built! {
+        a_window_ends_with_its_unit
+        a_refund_is_of_its_window
+        a_clock_set_back_over_midnight_frees_nothing
+        random_calls_agree_with_the_calendar
+    }
+}

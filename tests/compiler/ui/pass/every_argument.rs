@@ -46,6 +46,13 @@ impl Mailer {
         actual_cost = |sent| sent.as_ref().map_or(0, |()| 20),
     )]
     #[rate_limit(concurrent = quota.max(1), lease = "5s", key = "<tenant>", name = "in_flight", limiter = self.limiter)]
+    #[rate_limit(
+        limits = ["20/day", "300/month"],
+        algorithm = "fixed_window",
+        zone = "Europe/Berlin",
+        name = "quota",
+        limiter = self.limiter,
+    )]
     #[rate_limit(policy = "plan", name = "planned", limiter = self.limiter)]
     async fn send(&self, tenant: u32, email: &str, quota: i32) -> Result<(), RateLimitError> {
         Ok(())

@@ -11,17 +11,19 @@ pub(crate) struct Algorithm {
     pub(crate) variant: &'static str,
     /// Whether it admits more at once than over a window: a bucket does.
     pub(crate) has_burst: bool,
+    /// Whether its windows may be those of the calendar.
+    pub(crate) keeps_calendars: bool,
     /// How many times its limit it may admit in a window, around the moment in which one starts.
     pub(crate) times_at_an_edge: u64,
 }
 
 impl Algorithm {
     const fn window(variant: &'static str, times_at_an_edge: u64) -> Self {
-        Self { variant, has_burst: false, times_at_an_edge }
+        Self { variant, has_burst: false, keeps_calendars: false, times_at_an_edge }
     }
 
     const fn bucket(variant: &'static str) -> Self {
-        Self { variant, has_burst: true, times_at_an_edge: 1 }
+        Self { variant, has_burst: true, keeps_calendars: false, times_at_an_edge: 1 }
     }
 }
 
@@ -31,7 +33,7 @@ const ALGORITHMS: Keywords<Algorithm> = Keywords {
     values: &[
         ("sliding_window", Algorithm::window("SlidingWindow", 1)),
         ("sliding_counter", Algorithm::window("SlidingCounter", 2)),
-        ("fixed_window", Algorithm::window("FixedWindow", 2)),
+        ("fixed_window", Algorithm { keeps_calendars: true, ..Algorithm::window("FixedWindow", 2) }),
         ("token_bucket", Algorithm::bucket("TokenBucket")),
         ("leaky_bucket", Algorithm::bucket("LeakyBucket")),
     ],

@@ -5,6 +5,7 @@ use std::ops::Range;
 use syn::{Error, Expr, LitStr};
 
 use crate::check::rule::limits::algorithm::Algorithm;
+use crate::check::rule::limits::window::Window;
 use crate::check::values::number;
 use crate::diagnostics::Diagnostics;
 use crate::duration;
@@ -16,7 +17,7 @@ use crate::parse::argument::Argument;
 #[derive(Clone, Copy)]
 pub(crate) struct Limit {
     pub(crate) max: u64,
-    pub(crate) window_micros: u64,
+    pub(crate) window: Window,
 }
 
 /// How many limits one key may have.
@@ -42,7 +43,7 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
     let mut faultless = array.elems.len() <= MOST;
     for element in &array.elems {
         match limit(element, diagnostics) {
-            Some(limit) if read.iter().any(|other| other.window_micros == limit.window_micros) => {
+            Some(limit) if read.iter().any(|other| other.window == limit.window) => {
                 diagnostics.error(
                     element,
                     "another limit has this window, and only the smaller of the two ever decides: remove one",
@@ -67,8 +68,9 @@ pub(crate) fn must_all_decide(
     let Expr::Array(array) = bare(&argument.value) else { return };
     let most = algorithm.map_or(1, |algorithm| algorithm.times_at_an_edge);
     for (element, limit) in array.elems.iter().zip(limits) {
-        let useless =
-            |other: &&Limit| other.window_micros > limit.window_micros && other.max.saturating_mul(most) <= limit.max;
+        let useless = |other: &&Limit| {
+            other.window.micros() > limit.window.micros() && other.max.saturating_mul(most) <= limit.max
+        };
         if let Some(other) = limits.iter().find(useless) {
             let message = format!(
                 "this limit never decides, because another one admits {} in a longer window: remove one, or swap their \
@@ -77,6 +79,21 @@ pub(crate) fn must_all_decide(
             );
             diagnostics.error(element, message);
         }
+    }
+}
+
+/// Reports each limit, of the value of `argument`, with a window that the algorithm does not keep.
+pub(crate) fn must_all_be_kept(
+    argument: &Argument,
+    limits: &[Limit],
+    algorithm: Option<Algorithm>,
+    diagnostics: &mut Diagnostics,
+) {
+    let Expr::Array(array) = bare(&argument.value) else { return };
+    let faults = array.elems.iter().zip(limits).map(|(element, limit)| (element, limit.window.fault(algorithm)));
+    // One is enough for all of them.
+    if let Some((element, fault)) = faults.filter_map(|(element, fault)| Some((element, fault?))).next() {
+        diagnostics.error(element, fault);
     }
 }
 
@@ -117,11 +134,16 @@ fn spelled(literal: &LitStr) -> Result<Limit, (Range<usize>, String)> {
         };
         return Err((max_at, fault));
     };
+    match Window::by_calendar(window) {
+        Ok(Some(window)) => return Ok(Limit { max, window }),
+        Err(fault) => return Err((window_at, fault)),
+        Ok(None) => {}
+    }
     if duration::unit(window).is_some() {
         return Err((window_at, format!("how long? write \"{max}/1{window}\"")));
     }
     match duration::parse(window, &duration::WINDOW) {
-        Ok(window_micros) => Ok(Limit { max, window_micros }),
+        Ok(micros) => Ok(Limit { max, window: Window::Micros(micros) }),
         Err(fault) => Err((window_at, fault)),
     }
 }
@@ -155,7 +177,7 @@ mod tests {
         let limits = read(&argument, &mut diagnostics);
         let errors = diagnostics.messages();
         if errors.is_empty() {
-            Ok(limits.unwrap().iter().map(|limit| (limit.max, limit.window_micros)).collect())
+            Ok(limits.unwrap().iter().map(|limit| (limit.max, limit.window.micros())).collect())
         } else {
             Err(errors)
         }

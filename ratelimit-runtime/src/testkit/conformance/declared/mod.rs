@@ -2,6 +2,8 @@
 
 pub(super) mod actual_costs;
 pub(super) mod blocks;
+#[cfg(feature = "calendar")]
+pub(super) mod calendar;
 pub(super) mod growing_blocks;
 pub(super) mod in_flight;
 pub(super) mod keys;

@@ -1,0 +1,128 @@
+//! `window`: over how long calls are counted, by the clock or by the calendar.
+
+use crate::check::rule::limits::algorithm::Algorithm;
+use crate::check::values::duration;
+use crate::diagnostics::Diagnostics;
+use crate::duration::{DAY, HOUR, WINDOW};
+use crate::literal::as_str;
+use crate::parse::argument::Argument;
+use crate::suggest::nearest;
+
+/// Over how long calls are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Window {
+    Micros(u64),
+    Calendar(Unit),
+}
+
+/// A unit of the calendar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unit {
+    /// As attributes write it.
+    pub(crate) word: &'static str,
+    /// Its name in the runtime.
+    pub(crate) variant: &'static str,
+    /// How long the longest is where no clock is set.
+    micros: u64,
+    /// The time without a calendar that is most like it.
+    span: &'static str,
+}
+
+const UNITS: [Unit; 5] = [
+    Unit { word: "hour", variant: "Hour", micros: HOUR, span: "1h" },
+    Unit { word: "day", variant: "Day", micros: DAY, span: "1d" },
+    Unit { word: "week", variant: "Week", micros: 7 * DAY, span: "7d" },
+    Unit { word: "month", variant: "Month", micros: 31 * DAY, span: "30d" },
+    Unit { word: "year", variant: "Year", micros: 366 * DAY, span: "365d" },
+];
+
+impl Window {
+    /// The window that `text` spells by the calendar: a word without a number. `None` if it is none.
+    ///
+    /// # Errors
+    ///
+    /// What to write in the place of a word that is nearly one.
+    pub(crate) fn by_calendar(text: &str) -> Result<Option<Self>, String> {
+        let text = text.trim();
+        if let Some(unit) = UNITS.iter().find(|unit| unit.word == text) {
+            return Ok(Some(Self::Calendar(*unit)));
+        }
+        if text.len() < 3 || !text.chars().all(char::is_alphabetic) {
+            return Ok(None);
+        }
+        let adverb = |unit: &&Unit| {
+            text.to_lowercase() == if unit.word == "day" { "daily".into() } else { format!("{}ly", unit.word) }
+        };
+        let meant = UNITS.iter().find(adverb).map(|unit| unit.word);
+        let meant = meant.or_else(|| nearest(text, UNITS.iter().map(|unit| unit.word)));
+        match UNITS.iter().find(|unit| Some(unit.word) == meant) {
+            Some(Unit { word, span, .. }) => Err(format!(
+                "unknown unit `{text}`: write \"{word}\" for one of the calendar, or a time such as \"{span}\""
+            )),
+            None => Ok(None),
+        }
+    }
+
+    /// How long it is at most, in microseconds, where no clock is set.
+    pub(crate) fn micros(self) -> u64 {
+        match self {
+            Self::Micros(micros) | Self::Calendar(Unit { micros, .. }) => micros,
+        }
+    }
+
+    /// What is wrong with it under this algorithm; `None` stands for the one that is meant unless
+    /// said.
+    pub(crate) fn fault(self, algorithm: Option<Algorithm>) -> Option<String> {
+        let Self::Calendar(Unit { word, span, .. }) = self else { return None };
+        (!algorithm.is_some_and(|algorithm| algorithm.keeps_calendars)).then(|| {
+            let write = if algorithm.is_some() { "`algorithm = \"fixed_window\"`" } else { "`algorithm = \"fixed_window\"` as well" };
+            format!("a calendar {word} is counted by a fixed window: write {write}, or \"{span}\" for a time that may begin at any moment")
+        })
+    }
+}
+
+/// The value of `window`.
+pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<Window> {
+    match as_str(&argument.value).map(|literal| Window::by_calendar(&literal.value())) {
+        Some(Ok(Some(window))) => Some(window),
+        Some(Err(fault)) => {
+            diagnostics.error(&argument.value, fault);
+            None
+        }
+        _ => duration::read(argument, &WINDOW, diagnostics).map(Window::Micros),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::check::values::keywords::tests::said;
+
+    #[test]
+    fn accepted() {
+        assert_eq!(said(read, "\"60s\""), Ok(Window::Micros(60_000_000)));
+        assert_eq!(said(read, "\"1day\""), Ok(Window::Micros(DAY)));
+        for unit in UNITS {
+            assert_eq!(said(read, &format!("\"{}\"", unit.word)), Ok(Window::Calendar(unit)));
+        }
+    }
+
+    #[test]
+    fn refused() {
+        for (text, part) in [
+            ("\"days\"", "unknown unit `days`: write \"day\" for one of the calendar, or a time such as \"1d\""),
+            ("\"Day\"", "write \"day\""),
+            ("\"daily\"", "write \"day\""),
+            ("\"monthly\"", "write \"month\" for one of the calendar, or a time such as \"30d\""),
+            ("\"hourly\"", "write \"hour\""),
+            ("\"quarter\"", "is not a duration"),
+            ("\"d\"", "is not a duration"),
+            ("day", "is a string literal"),
+        ] {
+            let error = said(read, text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

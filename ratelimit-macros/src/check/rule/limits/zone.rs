@@ -1,0 +1,83 @@
+//! `zone`: the time zone of calendar windows.
+
+use syn::LitStr;
+
+use crate::check::rule::limits::Limits;
+use crate::check::rule::limits::window::Window;
+use crate::diagnostics::Diagnostics;
+use crate::literal::as_str;
+use crate::parse::argument::Argument;
+
+const EXAMPLE: &str = "a name of the tz database, such as \"Europe/Berlin\"";
+
+/// The value of `zone`. Which names there are is known where the program runs.
+pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<LitStr> {
+    let Some(literal) = as_str(&argument.value) else {
+        let message = format!("`zone` is a string literal, {EXAMPLE}: it cannot change from call to call");
+        diagnostics.error(&argument.value, message);
+        return None;
+    };
+    let text = literal.value();
+    let is_offset = text.contains(':')
+        || text.starts_with(['+', '-'])
+        || text.strip_prefix("UTC").is_some_and(|rest| rest.starts_with(['+', '-']));
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '-' | '+');
+    let fault = if text.is_empty() {
+        format!("an empty time zone: write {EXAMPLE}, or leave `zone` out for UTC")
+    } else if is_offset {
+        format!("`{text}` is an offset, which does not say when clocks are set: write {EXAMPLE}")
+    } else if let Some(wrong) = text.chars().find(|c| !is_name(*c)) {
+        format!("no time zone has a {} in its name: write {EXAMPLE}", named(wrong))
+    } else {
+        return Some(literal.clone());
+    };
+    diagnostics.error(literal, fault);
+    None
+}
+
+fn named(wrong: char) -> String {
+    if wrong == ' ' { "space".to_owned() } else { format!("`{}`", wrong.escape_debug()) }
+}
+
+/// Reports a `zone` beside limits that have no calendar window.
+pub(crate) fn must_be_of_a_calendar(argument: &Argument, limits: &Limits, diagnostics: &mut Diagnostics) {
+    let by_calendar = |window: &Window| matches!(window, Window::Calendar(_));
+    let has_calendar = match limits {
+        Limits::One { window, .. } => by_calendar(window),
+        Limits::Several(limits) => limits.iter().any(|limit| by_calendar(&limit.window)),
+        // It may have one.
+        Limits::Policy(_) => true,
+        Limits::None => false,
+    };
+    if !has_calendar {
+        let message = "`zone` says where a calendar day begins: write `window = \"day\"` or `limits = [\"500/day\"]`, or leave `zone` out";
+        diagnostics.error(&argument.name, message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::check::values::keywords::tests::said;
+
+    #[test]
+    fn names() {
+        for name in ["UTC", "Europe/Berlin", "America/Argentina/Buenos_Aires", "Etc/GMT+2", "EST5EDT"] {
+            assert!(said(read, &format!("\"{name}\"")).is_ok(), "{name}");
+        }
+        for (text, part) in [
+            ("\"\"", "an empty time zone"),
+            ("\"+02:00\"", "is an offset"),
+            ("\"UTC+2\"", "is an offset"),
+            ("\"-0500\"", "is an offset"),
+            ("\"Europe/Berlin \"", "no time zone has a space in its name"),
+            ("\"<user.zone>\"", "no time zone has a `<` in its name"),
+            ("user.zone()", "`zone` is a string literal"),
+        ] {
+            let error = said(read, text).err().unwrap_or_default();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Calendar quotas: 500 from midnight to midnight, by the attribute, by hand and by policies.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use ratelimit_runtime::clock::Clock as _;
+use ratelimit_runtime::testkit::FakeClock;
+use ratelimit_runtime::{
+    Algorithm, CalendarUnit, Key, Limit, MemoryStore, Policy, RateLimitError, RateLimiter, Rule, rate_limit,
+};
+
+use crate::{Outcome, alone, is_exceeded};
+
+const HOUR: Duration = Duration::from_secs(60 * 60);
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// The evening before the last Sunday of October 2026, 22:00 in Berlin: a day of 25 hours follows.
+fn evening() -> FakeClock {
+    let clock = FakeClock::new();
+    let evening = Duration::from_secs(1_792_872_000);
+    clock.advance(evening - clock.now());
+    clock
+}
+
+fn limiter(clock: &FakeClock) -> RateLimiter {
+    RateLimiter::with_store(MemoryStore::new().with_clock(clock.clone()))
+}
+
+#[rate_limit(
+    key = "<tenant>",
+    limits = ["2/day", "3/month"],
+    algorithm = "fixed_window",
+    zone = "Europe/Berlin",
+    name = "export"
+)]
+async fn export(tenant: &str) -> Outcome {
+    let _ = tenant;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_quota_is_whole_at_midnight_of_its_zone() {
+    let clock = evening();
+    let scenario = async {
+        assert!(export("acme").await.is_ok() && export("acme").await.is_ok());
+        let Err(RateLimitError::Exceeded(refused)) = export("acme").await else { panic!("two a day") };
+        assert_eq!(refused.retry_after(), Some(2 * HOUR), "at midnight in Berlin");
+        clock.advance(2 * HOUR);
+        assert!(export("acme").await.is_ok());
+        // The month has three, and ends a week and an hour later: clocks are set back meanwhile.
+        let Err(RateLimitError::Exceeded(refused)) = export("acme").await else { panic!("three a month") };
+        assert_eq!(refused.retry_after(), Some((7 * 24 + 1) * HOUR));
+        assert!(export("globex").await.is_ok());
+    };
+    limiter(&clock).scope(scenario).await;
+}
+
+#[rate_limit(window = "day", max = 1, algorithm = "fixed_window", zone = "Europe/Berlin")]
+async fn daily() -> Outcome {
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_day_has_25_hours_where_clocks_are_set_back() {
+    let clock = evening();
+    let scenario = async {
+        clock.advance(2 * HOUR);
+        assert!(daily().await.is_ok());
+        clock.advance(24 * HOUR + 59 * MINUTE);
+        assert!(is_exceeded(&daily().await));
+        clock.advance(MINUTE);
+        assert!(daily().await.is_ok());
+    };
+    limiter(&clock).scope(scenario).await;
+}
+
+/// By hand the quota is reached under its name.
+#[tokio::test]
+async fn a_rule_by_hand_shares_the_quota_of_the_attribute() {
+    static EXPORT: Rule = Rule::new("export", Limit::calendar(2, CalendarUnit::Day))
+        .and(Limit::calendar(3, CalendarUnit::Month))
+        .with_algorithm(Algorithm::FixedWindow)
+        .with_zone("europe/berlin");
+    let limiter = limiter(&evening());
+    limiter.scope(export("acme")).await.unwrap();
+    let decision = limiter.peek(&EXPORT, &Key::of("acme")).await.unwrap();
+    assert_eq!((decision.remaining(), decision.window()), (1, 24 * HOUR));
+    assert_eq!(decision.reset_after(), 2 * HOUR);
+    assert!(limiter.reset(&EXPORT, &Key::of("acme")).await.unwrap());
+}
+
+#[rate_limit(window = "day", max = 1, algorithm = "fixed_window", zone = "Europe/Brelin")]
+async fn misspelt() -> Outcome {
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_zone_that_nobody_knows_is_misconfigured_and_not_utc() {
+    alone(async {
+        for _ in 0..3 {
+            let Err(RateLimitError::Misconfigured(error)) = misspelt().await else { panic!("no such zone") };
+            assert!(error.to_string().contains("unknown time zone `Europe/Brelin`"), "{error}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn no_other_algorithm_takes_a_quota_for_a_time() {
+    let limiter = limiter(&evening());
+    for algorithm in Algorithm::ALL.iter().copied().filter(|algorithm| *algorithm != Algorithm::FixedWindow) {
+        let rule = Rule::new("other", Limit::calendar(2, CalendarUnit::Day)).with_algorithm(algorithm);
+        let Err(RateLimitError::Misconfigured(error)) = limiter.acquire(&rule, &Key::global()).await else {
+            panic!("{algorithm} keeps no calendar")
+        };
+        assert!(error.to_string().contains("`fixed_window` alone"), "{error}");
+    }
+}
+
+#[rate_limit(key = "<tenant>", policy = "plan", zone = "Europe/Berlin")]
+async fn planned(tenant: &str) -> Outcome {
+    let _ = tenant;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_policy_says_quota_and_zone() {
+    let with = |policy: &str| policy.parse::<Policy>().unwrap();
+    for (policy, midnight) in [
+        ("fixed_window 1/day", 2 * HOUR),
+        ("fixed_window 1/day zone America/New_York", 8 * HOUR),
+        ("fixed_window 1/day@Asia/Tokyo", 19 * HOUR),
+    ] {
+        let store = MemoryStore::new().with_clock(evening());
+        let limiter = RateLimiter::builder().store(store).policy("plan", with(policy)).build().unwrap();
+        limiter.scope(planned("acme")).await.unwrap();
+        let Err(RateLimitError::Exceeded(refused)) = limiter.scope(planned("acme")).await else { panic!("one a day") };
+        assert_eq!(refused.retry_after(), Some(midnight), "{policy}");
+    }
+}
+
+#[test]
+fn policies_that_cannot_be_are_refused() {
+    for (policy, part) in [
+        ("5/day", "`5/day`, is kept by `fixed_window` alone"),
+        ("token_bucket 5/month", "is kept by `fixed_window` alone"),
+        ("fixed_window 5/1d zone Europe/Berlin", "leave it out"),
+        ("fixed_window 5/day zone Berlin", "unknown time zone `Berlin`"),
+        ("fixed_window 5/day@Berlin", "unknown time zone `Berlin`"),
+        ("fixed_window 5/days", "did you mean `5/day`"),
+        ("fixed_window 5/quarter", "`quarter`"),
+        ("fixed_window 5/day zone", "`zone` needs a value"),
+    ] {
+        let error = policy.parse::<Policy>().unwrap_err().to_string();
+        assert!(error.contains(part), "{policy}: {error}");
+    }
+    let by_hand = Policy::new(Limit::calendar(5, CalendarUnit::Day)).with_algorithm(Algorithm::FixedWindow);
+    let limiter = |policy| RateLimiter::builder().policy("plan", policy).build();
+    assert!(limiter(by_hand.clone()).is_ok());
+    assert!(limiter(by_hand.clone().with_zone("Europe/Brelin")).is_err());
+    assert!(limiter(by_hand.with_algorithm(Algorithm::LeakyBucket)).is_err());
+}
+
+/// The clock that tests move, and with it midnight.
+#[tokio::test(start_paused = true)]
+async fn a_paused_clock_comes_to_midnight_too() {
+    alone(async {
+        assert!(daily().await.is_ok());
+        assert!(is_exceeded(&daily().await));
+        tokio::time::advance(26 * HOUR).await;
+        assert!(daily().await.is_ok());
+    })
+    .await;
+}
