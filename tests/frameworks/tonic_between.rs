@@ -93,28 +93,31 @@ async fn a_client_that_waits_as_long_as_it_is_told_waits_once() {
     assert!(answer.is_ok() && delays.is_empty() && took.is_zero(), "another key");
 }
 
+#[rate_limit(key = "<term>", window = "60s", max = 2, cost = term.len(), name = "heavy")]
+async fn heavy(term: &str) -> Result<String, RateLimitError> {
+    Ok(term.to_owned())
+}
+
+async fn weighed(request: Request<String>) -> Result<Response<String>, Status> {
+    Ok(Response::new(heavy(request.get_ref()).await?))
+}
+
+#[rate_limit(key = "<term>", concurrent = 1, name = "nested")]
+async fn nested(term: &str) -> Result<String, RateLimitError> {
+    if term == "outer" {
+        return Box::pin(nested("outer")).await;
+    }
+    Ok(term.to_owned())
+}
+
+async fn in_flight(request: Request<String>) -> Result<Response<String>, Status> {
+    Ok(Response::new(nested(request.get_ref()).await?))
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_client_does_not_try_again_where_no_time_helps() {
-    #[rate_limit(key = "<term>", window = "60s", max = 2, cost = term.len(), name = "heavy")]
-    async fn heavy(term: &str) -> Result<String, RateLimitError> {
-        Ok(term.to_owned())
-    }
-    async fn weighed(request: Request<String>) -> Result<Response<String>, Status> {
-        Ok(Response::new(heavy(request.get_ref()).await?))
-    }
     let (answer, took, delays) = retried(&limited(BoxCloneSyncService::new(service_of!(weighed))), "alice").await;
     assert_eq!((answer.unwrap_err().code(), took, delays), (Code::InvalidArgument, Duration::ZERO, Vec::new()));
-
-    #[rate_limit(key = "<term>", concurrent = 1, name = "nested")]
-    async fn nested(term: &str) -> Result<String, RateLimitError> {
-        if term == "outer" {
-            return Box::pin(nested("outer")).await;
-        }
-        Ok(term.to_owned())
-    }
-    async fn in_flight(request: Request<String>) -> Result<Response<String>, Status> {
-        Ok(Response::new(nested(request.get_ref()).await?))
-    }
     let (answer, took, delays) = retried(&limited(BoxCloneSyncService::new(service_of!(in_flight))), "outer").await;
     assert_eq!((answer.unwrap_err().code(), took, delays), (Code::ResourceExhausted, Duration::ZERO, Vec::new()));
 }

@@ -49,20 +49,20 @@ struct Office {
     limiter: RateLimiter,
 }
 
-fn delivered(request: Request<Letter>) -> Answer {
-    Ok(Response::new(request.into_inner().email))
+fn delivered(request: Request<Letter>) -> Response<String> {
+    Response::new(request.into_inner().email)
 }
 
 #[tonic::async_trait]
 impl Post for Office {
     #[rate_limit(key = "<request.get_ref().email>", window = "60s", max = 1, limiter = self.limiter)]
     async fn by_field(&self, request: Request<Letter>) -> Answer {
-        delivered(request)
+        Ok(delivered(request))
     }
 
     #[rate_limit(key = ClientIp::try_from(&request)?, window = "60s", max = 1, limiter = self.limiter)]
     async fn by_address(&self, request: Request<Letter>) -> Answer {
-        delivered(request)
+        Ok(delivered(request))
     }
 
     #[rate_limit(
@@ -70,12 +70,12 @@ impl Post for Office {
         window = "60s", max = 1, limiter = self.limiter,
     )]
     async fn by_both(&self, request: Request<Letter>) -> Answer {
-        delivered(request)
+        Ok(delivered(request))
     }
 
     #[rate_limit(key = HeaderKey::<ApiKey>::try_from(&request)?, window = "60s", max = 1, limiter = self.limiter)]
     async fn by_header(&self, request: Request<Letter>) -> Answer {
-        delivered(request)
+        Ok(delivered(request))
     }
 
     #[rate_limit(
@@ -83,7 +83,7 @@ impl Post for Office {
         window = "60s", max = 1, limiter = self.limiter,
     )]
     async fn by_metadata(&self, request: Request<Letter>) -> Answer {
-        delivered(request)
+        Ok(delivered(request))
     }
 
     #[rate_limit(key = "<request.get_ref().email>", window = "60s", max = 1, count = "err", limiter = self.limiter)]
@@ -97,31 +97,31 @@ impl Post for Office {
         actual_cost = |answer| answer.as_ref().map_or(0, |answer| answer.get_ref().len()), limiter = self.limiter,
     )]
     async fn weighed(&self, request: Request<Letter>) -> Answer {
-        delivered(request)
+        Ok(delivered(request))
     }
 
     #[rate_limit(key = "<request.get_ref().email>", concurrent = 1, limiter = self.limiter)]
     async fn one_at_a_time(&self, request: Request<Letter>) -> Answer {
         tokio::task::yield_now().await;
-        delivered(request)
+        Ok(delivered(request))
     }
 
     #[rate_limit(key = ClientIp::try_from(&request)?, window = "60s", max = 2, limiter = self.limiter)]
     #[rate_limit(key = "<request.get_ref().email>", window = "60s", max = 1, limiter = self.limiter)]
     async fn stacked(&self, request: Request<Letter>) -> Answer {
-        delivered(request)
+        Ok(delivered(request))
     }
 
     #[instrument(skip_all)]
     #[rate_limit(key = "<request.get_ref().email>", window = "60s", max = 1, limiter = self.limiter)]
     async fn traced_outside(&self, request: Request<Letter>) -> Answer {
-        delivered(request)
+        Ok(delivered(request))
     }
 
     #[rate_limit(key = "<request.get_ref().email>", window = "60s", max = 1, limiter = self.limiter)]
     #[instrument(skip_all)]
     async fn traced_inside(&self, request: Request<Letter>) -> Answer {
-        delivered(request)
+        Ok(delivered(request))
     }
 
     #[rate_limit(key = ClientIp::try_from(&request)?, window = "60s", max = 1, limiter = self.limiter)]
@@ -136,7 +136,7 @@ impl Post for Office {
 
     #[rate_limit(key = "<request.get_ref().email>", window = "60s", max = 1, limiter = self.limiter)]
     async fn shared(self: Arc<Self>, request: Request<Letter>) -> Answer {
-        delivered(request)
+        Ok(delivered(request))
     }
 }
 
