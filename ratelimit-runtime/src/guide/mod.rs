@@ -7,8 +7,13 @@
 //!   be somebody else.
 //! 4. [Web services](web_services): layers, proxies, browsers, 400 and 401, what a refused client
 //!   reads.
+<<<<<<< HEAD
 //! 5. [Calls in flight](calls_in_flight): how many there are at a time, and work that is spawned.
 //! 6. [Calendar quotas](calendar_quotas): 500 a day, from midnight to midnight in a time zone.
+=======
+//! 5. [gRPC](grpc): keys from the requests of tonic, what a client makes of a refusal.
+//! 6. [Calls in flight](calls_in_flight): how many there are at a time, and work that is spawned.
+>>>>>>> main
 //! 7. [When the store fails](when_the_store_fails): who answers meanwhile, and how long a call
 //!   waits.
 //! 8. [Testing your limits](testing): a clock that stands still, a limiter per test, a store that
@@ -42,6 +47,10 @@ pub mod calls_in_flight {}
 
 #[doc = include_str!("choosing_an_algorithm.md")]
 pub mod choosing_an_algorithm {}
+
+#[cfg_attr(any(not(doctest), all(feature = "macros", feature = "tonic")), doc = include_str!("grpc.md"))]
+#[doc = repository!("frameworks" => "tree/HEAD/examples/frameworks")]
+pub mod grpc {}
 
 #[cfg_attr(any(not(doctest), all(feature = "axum", feature = "macros")), doc = include_str!("keys_and_security.md"))]
 pub mod keys_and_security {}

@@ -10,7 +10,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a measurement that cannot go on fails")]
 
 use ratelimit_cost::{
-    CountedServer, Growth, Load, OnRedis, Ready, Recording, Side, Spread, Stacked, Table, Work, scaling,
+    CountedServer, Growth, Load, Lowered, OnRedis, Ready, Recording, Side, Spread, Stacked, Table, Work, scaling,
 };
 
 fn main() {
@@ -26,6 +26,7 @@ fn main() {
             let mut server = CountedServer::start();
             println!("{}", Table::measure(&mut server, Side::all()));
             println!("{}\n{}", Stacked::measure(&mut server), Growth::measure(&mut server));
+            println!("{}", Lowered::measure(&mut server));
         }
         [work, checks] => count(work, checks.parse().unwrap()),
         [work, checks, recorder] => {

@@ -3,6 +3,7 @@
 mod client;
 mod decisions;
 mod growth;
+mod lowered;
 mod peer;
 mod runtimes;
 mod server;
@@ -11,6 +12,7 @@ mod table;
 
 pub use self::client::{Load, OnRedis};
 pub use self::growth::{Adding, Growth};
+pub use self::lowered::Lowered;
 pub use self::peer::Peer;
 pub use self::runtimes::Spread;
 pub use self::server::CountedServer;

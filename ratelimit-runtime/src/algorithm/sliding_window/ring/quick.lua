@@ -12,9 +12,10 @@ local FORM, SUMMED = 1 + 65536 * limits, 1 + 65536 * limits + 2048
 local IN_HAND = limits == 1 and '234' or START + 16 * SIZE - 1
 local in_ring = asks and cost < 8388608
 local slot_of_now
--- Whether one call asks about one limit, and the expiry is not written each time.
+-- Whether one call asks about one limit, and the expiry is not written each time. Then head, slots
+-- and the new one are put together at once.
 local is_plain = in_ring and time and not peeks and not terms and calls == 1
-local later_ends, later_expiry
+local ADDED, ADDED_LATER, later = '<I4I4ddc0I7I2I3', '<dI4I4ddc0I7I2I3', nil
 -- The last expiry that was written, as a text, and what a new key was given.
 local expiry, expires, fresh, fresh_expiry, fresh_record
 
@@ -53,22 +54,17 @@ repeat
       local leaves, needed, behind = its - lead + window - now, used + cost, head + entries
       if leaves > 0 and needed <= max and behind < cap then
         -- There is room, and a slot behind the others.
-        slot_of_now = slot_of_now or pack(SLOT, now, 0, cost)
-        local changed = pack(CHANGING, head, entries + 1, now, needed)
-          .. string.sub(bytes, START + 1, START + behind * SIZE) .. slot_of_now
-        local reply
+        local reply, slots = nil, string.sub(bytes, START + 1, START + behind * SIZE)
         if now + window <= ends then
-          reply = try('SETRANGE', key, '19', changed)
+          reply = try('SETRANGE', key, '19', pack(ADDED, head, entries + 1, now, needed, slots, now, 0, cost))
         else
           -- The expiry is not late enough.
-          if not later_expiry then
-            local kept = 2 * window
-            later_ends = pack('<d', now + kept)
-            later_expiry = string.format('%d', (base + (kept < shortest and shortest or kept)) / 1000)
-          end
-          reply = try('SETRANGE', key, '11', later_ends .. changed)
+          local kept = 2 * window
+          later = later or string.format('%d', (base + (kept < shortest and shortest or kept)) / 1000)
+          local changed = pack(ADDED_LATER, now + kept, head, entries + 1, now, needed, slots, now, 0, cost)
+          reply = try('SETRANGE', key, '11', changed)
           if type(reply) ~= 'table' then
-            reply = try(EXPIRE, key, later_expiry)
+            reply = try(EXPIRE, key, later)
           end
         end
         if type(reply) == 'table' then

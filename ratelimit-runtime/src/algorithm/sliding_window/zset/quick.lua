@@ -7,10 +7,10 @@
 -- SECTION question
 local LARGEST_ZSET, SHORT = 126, 256
 local in_set = asks and cost == 1 and layout ~= RING and (most <= LARGEST_ZSET or layout == ZSET)
--- Of the smallest limits all members are read at once, of others the newest. `young` is a ticket
--- that has not left the window, though tickets may be ahead of their time.
-local is_whole, young = most <= 4, nil
-local first_read = is_whole and '0' or '-1'
+-- Of the smallest limits the newest five members are read: fewer are the whole set. `young` is a
+-- ticket that has not left the window, though tickets may be ahead of their time.
+local is_small, young = most <= 4, nil
+local first_read = is_small and '-5' or '-1'
 -- Of one limit, the entry that has to leave is so far from the end. Texts are made when needed.
 local from_end, cut_text, score, cell_expiry, short_expiry
 local cell = now - now % horizon
@@ -25,7 +25,7 @@ repeat
     break
   end
   local live = #members
-  local name, newest, ticket = members[live], 0, now
+  local name, newest, ticket, is_whole = members[live], 0, now, is_small and live < 5
   if name then
     newest = #name == 16 and tonumber(name)
     if not newest then
@@ -137,7 +137,7 @@ repeat
   end
 
   if is_short and name then
-    young = young or string.format('%016d', cut + 60000)
+    young = young or is_whole and string.format('%016d', cut + 60000)
     if live >= max or not is_whole or members[1] < young then
       cut_text = cut_text or string.format('%d', cut)
       local removed = call('ZREMRANGEBYSCORE', key, '-inf', cut_text)
