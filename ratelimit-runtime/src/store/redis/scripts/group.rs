@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::number::Number;
 use super::protocol::Question;
-use super::script::{ALL_OR_NONE, ALL_OR_NONE_WITH_PLACES, PLACES, Script};
+use super::script::{
+    ALL_OR_NONE, ALL_OR_NONE_WITH_BOTH, ALL_OR_NONE_WITH_CALENDAR, ALL_OR_NONE_WITH_PLACES, PLACES, Script,
+};
 use super::script_call::{self, ScriptCall};
 
 /// What the questions of a group are, by which a script answers them.
@@ -14,14 +16,18 @@ use super::script_call::{self, ScriptCall};
 pub(crate) enum GroupScript {
     /// Limits, charged all or none.
     Limits,
+    /// The same, with calendar periods among them.
+    CalendarLimits,
     /// A place of a call in flight and limits, all or none.
     PlaceAndLimits,
+    /// The same, with calendar periods among them.
+    PlaceAndCalendarLimits,
     /// Places alone.
     Places,
 }
 
 impl GroupScript {
-    pub(crate) const COUNT: usize = 3;
+    pub(crate) const COUNT: usize = 5;
 
     pub(crate) fn index(self) -> usize {
         self as usize
@@ -30,7 +36,9 @@ impl GroupScript {
     fn script(self) -> &'static Script {
         match self {
             Self::Limits => &ALL_OR_NONE,
+            Self::CalendarLimits => &ALL_OR_NONE_WITH_CALENDAR,
             Self::PlaceAndLimits => &ALL_OR_NONE_WITH_PLACES,
+            Self::PlaceAndCalendarLimits => &ALL_OR_NONE_WITH_BOTH,
             Self::Places => &PLACES,
         }
     }
