@@ -10,6 +10,7 @@ use super::script::{
     ALL_OR_NONE, ALL_OR_NONE_WITH_BOTH, ALL_OR_NONE_WITH_CALENDAR, ALL_OR_NONE_WITH_PLACES, PLACES, Script,
 };
 use super::script_call::{self, ScriptCall};
+use crate::store::Request;
 
 /// What the questions of a group are, by which a script answers them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +29,20 @@ pub(crate) enum GroupScript {
 
 impl GroupScript {
     pub(crate) const COUNT: usize = 5;
+
+    /// That of these requests, which are charged together.
+    pub(crate) fn of(requests: &[Request<'_>]) -> Self {
+        if requests.iter().any(Request::has_calendar) { Self::CalendarLimits } else { Self::Limits }
+    }
+
+    /// That of a place and these requests.
+    pub(crate) fn with_place(requests: &[Request<'_>]) -> Self {
+        match Self::of(requests) {
+            _ if requests.is_empty() => Self::Places,
+            Self::CalendarLimits => Self::PlaceAndCalendarLimits,
+            _ => Self::PlaceAndLimits,
+        }
+    }
 
     pub(crate) fn index(self) -> usize {
         self as usize
