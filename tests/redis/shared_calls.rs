@@ -56,6 +56,45 @@ async fn peeks_that_come_at_once_share_calls() {
     }
 }
 
+/// Some of the logs are rings, others sorted sets, and each has been used more or less.
+#[tokio::test]
+async fn admissions_to_many_logs_at_once_are_told_what_remains_of_their_own() {
+    let server = RedisServer::start();
+    let store = on(&server).await;
+    let limits = [Limit::new(9, MINUTE)];
+    let key = |index: usize| format!("log{index}");
+    let used = |index: usize| index as u64 / 2 % 6;
+    for index in 0..CALLERS {
+        let key = key(index);
+        let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
+        if index % 2 == 0 {
+            // A reservation makes it a ring.
+            let reserved = store.acquire(request.reserving()).await.unwrap().ticket;
+            assert!(store.release(request.reserving(), reserved).await.unwrap());
+        }
+        for _ in 0..used(index) {
+            assert!(store.acquire(request).await.unwrap().allowed);
+        }
+    }
+    for round in 0..3 {
+        let before = calls(&server);
+        let mut running = JoinSet::new();
+        for index in 0..CALLERS {
+            let (store, key) = (Arc::clone(&store), key(index));
+            running.spawn(async move {
+                let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
+                (index, store.acquire(request).await.unwrap())
+            });
+        }
+        for (index, verdict) in running.join_all().await {
+            let remaining = 8 - used(index) - round;
+            assert!(verdict.allowed);
+            assert_eq!((index, verdict.remaining), (index, remaining), "round {round}");
+        }
+        assert!(calls(&server) - before <= 32);
+    }
+}
+
 /// All are there before the first is answered.
 #[tokio::test]
 async fn what_is_asked_of_a_key_is_done_in_the_order_in_which_it_came() {

@@ -144,9 +144,9 @@ async fn a_ring() {
     let wide = Key::new(Algorithm::SlidingWindow, &[Limit::per_minute(1 << 40)]);
     let _ = wide.acquire(1 << 39).await;
     let stored = wide.bytes("");
-    assert_eq!((stored[1], stored.len()), (1, 43 + 21));
+    assert_eq!((stored[1], stored.len()), (1, 43 + 4 * 21));
     let cost = [0, 0, 0, 0, 0x80, 0, 0];
-    assert_eq!(stored[43..], [&START.to_le_bytes()[..7], &[0; 7], &cost].concat());
+    assert_eq!(stored[43..], [&START.to_le_bytes()[..7], &[0; 7], &cost, &[0; 3 * 21]].concat());
 }
 
 #[tokio::test]

@@ -142,7 +142,8 @@ async fn minted_keys_of_one_rule_push_out_none_of_another_and_leave_room_for_its
         let _ = limiter.acquire(&loud, &Key::of(&key)).await;
     }
     for key in 0..200 {
-        assert_eq!(limiter.peek(&quiet, &Key::of(&key)).await.unwrap().remaining(), MAX - 1, "key {key}");
+        let decision = limiter.peek(&quiet, &Key::of(&key)).await.unwrap();
+        assert_eq!(decision.remaining(), MAX - 1, "key {key}: {decision:?}");
     }
     for key in 0..50 {
         let decision = limiter.acquire(&quiet, &Key::of(&format!("newcomer {key}"))).await.unwrap();

@@ -138,13 +138,15 @@ else
     local lasts = ends - now
     written, expiry = ends, string.format('%d', (base + (lasts > shortest and lasts or shortest)) / 1000)
   end
-  if state then
-    reply = try('SET', key, head .. tail, EXPIRY, expiry)
+  if state and #state == size then
+    -- Both cost less than SET. The second needs no memory.
+    reply = try('SETRANGE', key, '0', head .. tail)
+    reply = reply == size and try(EXPIRE, key, expiry) or reply
   else
     -- MGET says of another type that there is nothing.
-    reply = try('SET', key, head .. tail, EXPIRY, expiry, 'NX')
+    reply = try('SET', key, head .. tail, EXPIRY, expiry, state and 'XX' or 'NX')
   end
-  if not reply or reply.err then
+  if not reply or reply ~= 1 and reply.err then
     failure = reply and reply.err or WRONGTYPE
     break
   end

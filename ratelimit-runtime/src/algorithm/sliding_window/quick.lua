@@ -17,3 +17,6 @@ if limits > 1 then
   end
 end
 local cut = now - horizon
+-- The records of calls that are admitted now and by themselves, by what remains: of several keys
+-- many are alike, in either layout.
+local admissions = not is_alone and {}

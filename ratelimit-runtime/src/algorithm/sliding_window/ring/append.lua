@@ -49,9 +49,6 @@ end
 local function ring_rewrite(log, form, most, lasts)
   work = work + 12
   local function capacity(needed)
-    if log.n == 0 then
-      return 1
-    end
     local cap = math.ceil(needed * 1.5 / 4) * 4
     if most >= needed and most < cap then
       cap = most

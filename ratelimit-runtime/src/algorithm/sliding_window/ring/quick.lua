@@ -11,9 +11,10 @@ local FORM, SUMMED = 1 + 65536 * limits, 1 + 65536 * limits + 2048
 -- The first 16 slots are read with the head.
 local IN_HAND = limits == 1 and '234' or START + 16 * SIZE - 1
 local in_ring = asks and cost < 8388608
-local slot_of_now = in_ring and pack(SLOT, now, 0, cost)
+local slot_of_now
 -- Whether one call asks about one limit, and the expiry is not written each time.
 local is_plain = in_ring and time and not peeks and not terms and calls == 1
+local later_ends, later_expiry
 -- The last expiry that was written, as a text, and what a new key was given.
 local expiry, expires, fresh, fresh_expiry, fresh_record
 
@@ -50,15 +51,34 @@ repeat
         its, lead, weight = parse(SLOT, bytes, START + head * SIZE + 1)
       end
       local leaves, needed, behind = its - lead + window - now, used + cost, head + entries
-      if leaves > 0 and needed <= max and behind < cap and now + window <= ends then
-        -- There is room, a slot behind the others, and the expiry is late enough.
+      if leaves > 0 and needed <= max and behind < cap then
+        -- There is room, and a slot behind the others.
+        slot_of_now = slot_of_now or pack(SLOT, now, 0, cost)
         local changed = pack(CHANGING, head, entries + 1, now, needed)
           .. string.sub(bytes, START + 1, START + behind * SIZE) .. slot_of_now
-        local reply = try('SETRANGE', key, '19', changed)
+        local reply
+        if now + window <= ends then
+          reply = try('SETRANGE', key, '19', changed)
+        else
+          -- The expiry is not late enough.
+          if not later_expiry then
+            local kept = 2 * window
+            later_ends = pack('<d', now + kept)
+            later_expiry = string.format('%d', (base + (kept < shortest and shortest or kept)) / 1000)
+          end
+          reply = try('SETRANGE', key, '11', later_ends .. changed)
+          if type(reply) ~= 'table' then
+            reply = try(EXPIRE, key, later_expiry)
+          end
+        end
         if type(reply) == 'table' then
           failure = reply.err
         else
-          record, answered = pack(RECORD, 1, 0, 1, max - needed, 0, window, now), 1
+          local rest = max - needed
+          record, answered = admissions and admissions[rest] or pack(RECORD, 1, 0, 1, rest, 0, window, now), 1
+          if admissions then
+            admissions[rest] = record
+          end
         end
         break
       elseif leaves > 0 and needed > max and needed - weight <= max and block == 0 then
@@ -220,6 +240,7 @@ repeat
     admitted, needed = LARGE - entries, LARGE
   end
   local lead, weight, newest_added = ticket - now, admitted * cost, ticket + admitted - 1
+  slot_of_now = slot_of_now or pack(SLOT, now, 0, cost)
   local added = lead == 0 and slot_of_now or pack(SLOT, ticket, lead, cost)
   if admitted > 1 then
     local list, n, own = {}, 0, ticket
@@ -287,13 +308,10 @@ repeat
   end
   local reply
   if is_anew then
-    local room, enough = needed, terms and terms[2 * widest - 1] or max
-    if not is_new then
-      room = needed * 1.5
-      room = room + (4 - room % 4) % 4
-      room = room < LARGE and room or LARGE
-      room = enough >= needed and enough < room and enough or room
-    end
+    local room, enough = needed * 1.5, terms and terms[2 * widest - 1] or max
+    room = room + (4 - room % 4) % 4
+    room = room < LARGE and room or LARGE
+    room = enough >= needed and enough < room and enough or room
     local old = ''
     if entries > 0 then
       old = START + cap * SIZE <= #bytes and string.sub(bytes, START + 1, START + cap * SIZE)

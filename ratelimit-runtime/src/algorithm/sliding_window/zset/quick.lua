@@ -7,23 +7,25 @@
 -- SECTION question
 local LARGEST_ZSET, SHORT = 126, 256
 local in_set = asks and cost == 1 and layout ~= RING and (most <= LARGEST_ZSET or layout == ZSET)
+-- Of the smallest limits all members are read at once, of others the newest. `young` is a ticket
+-- that has not left the window, though tickets may be ahead of their time.
+local is_whole, young = most <= 4, nil
+local first_read = is_whole and '0' or '-1'
 -- Of one limit, the entry that has to leave is so far from the end. Texts are made when needed.
 local from_end, cut_text, score, cell_expiry, short_expiry
 local cell = now - now % horizon
-if in_set then
-  score = time and #time[2] == 6 and time[1] .. time[2] or string.format('%016.0f', now)
-end
 
 -- SECTION quick
 repeat
   if not in_set then
     break
   end
-  local top = try('ZRANGE', key, '-1', '-1')
-  if top.err then
+  local members = try('ZRANGE', key, first_read, '-1')
+  if members.err then
     break
   end
-  local name, newest, ticket, live = top[1], 0, now, 0
+  local live = #members
+  local name, newest, ticket = members[live], 0, now
   if name then
     newest = #name == 16 and tonumber(name)
     if not newest then
@@ -36,7 +38,7 @@ repeat
       end
       ticket = newest + 1
     end
-    live = call('ZCARD', key)
+    live = is_whole and live or call('ZCARD', key)
   end
 
   -- How many calls are admitted, and how many entries count beside them; else how long they wait.
@@ -45,8 +47,12 @@ repeat
   if is_short then
     if live >= max then
       -- All count, unless something has left the window since the last admission.
-      from_end = from_end or string.format('%d', -max)
-      last = call('ZRANGE', key, from_end, from_end, 'WITHSCORES')[2] + 0
+      if is_whole then
+        last = call('ZSCORE', key, members[live - max + 1]) + 0
+      else
+        from_end = from_end or string.format('%d', -max)
+        last = call('ZRANGE', key, from_end, from_end, 'WITHSCORES')[2] + 0
+      end
       wait = last > cut and last + window - now or 0
       rest = 0
     end
@@ -105,20 +111,23 @@ repeat
   end
 
   local done
+  score = score or (time and #time[2] == 6 and time[1] .. time[2] or string.format('%016d', now))
   if admitted == 1 then
-    done = try('ZADD', key, score, ticket == now and score or string.format('%016.0f', ticket))
+    done = try('ZADD', key, score, ticket == now and score or string.format('%016d', ticket))
   else
-    -- Most differ in the last digit only. The newest comes first, because Redis looks for the place
-    -- of each from below.
+    -- The newest comes first, because Redis looks for the place of each from below.
     admitted = admitted < 1000 and admitted or 1000
-    local entries, tens = {}, nil
+    local entries, n, its_ticket = {}, 0, ticket + admitted - 1
     local last_digit = { [0] = '0', '1', '2', '3', '4', '5', '6', '7', '8', '9' }
-    local its_ticket = ticket + admitted - 1
-    for at = 1, 2 * admitted, 2 do
-      local digit = its_ticket % 10
-      tens = tens or string.format('%08d%07d', its_ticket / 100000000, its_ticket / 10 % 10000000)
-      entries[at], entries[at + 1] = score, tens .. last_digit[digit]
-      tens, its_ticket = digit > 0 and tens or nil, its_ticket - 1
+    while its_ticket >= ticket do
+      -- Up to ten that differ in the last digit only.
+      local digit, further = its_ticket % 10, its_ticket - ticket
+      local tens = string.format('%015d', its_ticket / 10)
+      for digit = digit, digit > further and digit - further or 0, -1 do
+        n = n + 2
+        entries[n - 1], entries[n] = score, tens .. last_digit[digit]
+      end
+      its_ticket = its_ticket - digit - 1
     end
     done = try('ZADD', key, unpack(entries))
   end
@@ -128,11 +137,14 @@ repeat
   end
 
   if is_short and name then
-    cut_text = cut_text or string.format('%d', cut)
-    local removed = call('ZREMRANGEBYSCORE', key, '-inf', cut_text)
-    if left == 1 then
-      counted = live - removed
-      rest = max - counted
+    young = young or string.format('%016d', cut + 60000)
+    if live >= max or not is_whole or members[1] < young then
+      cut_text = cut_text or string.format('%d', cut)
+      local removed = call('ZREMRANGEBYSCORE', key, '-inf', cut_text)
+      if left == 1 then
+        counted = live - removed
+        rest = max - counted
+      end
     end
   elseif counted < live then
     -- Of a large set a bounded piece of work per call, yet never less than what is added.
@@ -155,5 +167,10 @@ repeat
     end
     call(EXPIRE, key, cell_expiry)
   end
-  record, answered = pack(RECORD, 1, decides, admitted, rest - admitted, 0, span, ticket), admitted
+  rest, answered = rest - admitted, admitted
+  local is_alike = admissions and left == 1 and ticket == now and not terms
+  record = is_alike and admissions[rest] or pack(RECORD, 1, decides, admitted, rest, 0, span, ticket)
+  if is_alike then
+    admissions[rest] = record
+  end
 until true

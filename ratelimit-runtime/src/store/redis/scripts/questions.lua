@@ -12,8 +12,8 @@
 --   full       makes the function that answers everything: of the key, the question and how many
 --              calls are left; returns the record and how many it has answered, or a table with
 --              `err`. `full` is declared before, so that it is made once
-local records, count, covered, is_put_off = { number }, 1, 0, false
 local is_alone = #KEYS == 1 and #ARGV == 2
+local records, count, covered, is_put_off = not is_alone and { number }, 1, 0, false
 -- INSERT call
 for q = 2, #ARGV do
   local question = ARGV[q]
@@ -62,8 +62,11 @@ for q = 2, #ARGV do
         record, answered = pack('<BBI2', 128, 0, #failure) .. failure, left
       end
       if record then
-        if is_alone and count == 1 and answered == left then
-          return number .. record
+        if is_alone and count == 1 then
+          if answered == left then
+            return number .. record
+          end
+          records = { number }
         end
         count = count + 1
         records[count] = record
