@@ -210,7 +210,11 @@ mod tests {
             (Misconfigured, "ERR", "ERR Error compiling script (new function): user_script:1: '=' expected near 'x'"),
             (Misconfigured, "ERR", "ERR unknown command 'EVALSHA', with args beginning with: 'OOM' '1' 'alice' "),
             (Misconfigured, "MOVED", "MOVED 3999 127.0.0.1:6381"),
-            (Misconfigured, "CLOCK", "CLOCK the time of the decision is 1700000000000000, which is in no period of this call"),
+            (
+                Misconfigured,
+                "CLOCK",
+                "CLOCK the time of the decision is 1700000000000000, which is in no period of this call",
+            ),
             (Misconfigured, "CROSSSLOT", "CROSSSLOT Keys in request don't hash to the same slot"),
             (Unavailable, "READONLY", "READONLY You can't write against a read only replica."),
             (
