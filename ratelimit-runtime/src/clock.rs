@@ -42,8 +42,8 @@ impl WallClock for SystemClock {}
 /// true)]` it stands still until the test moves it with `tokio::time::advance`. Each process has
 /// its own.
 ///
-/// It counts from 1970, by the clock of the machine as it was when this one was made. What sets that
-/// clock later does not move this one.
+/// It counts from 1970, by the clock of the machine as it was when this one was made. What sets
+/// that clock later does not move this one.
 #[derive(Clone)]
 pub struct TokioClock {
     anchor: tokio::time::Instant,

@@ -322,8 +322,8 @@ impl Rule {
         self
     }
 
-    /// The time zone of its calendar quotas, by its name in the tz database; UTC unless set. One that
-    /// the database does not have makes each call `Misconfigured`.
+    /// The time zone of its calendar quotas, by its name in the tz database; UTC unless set. One
+    /// that the database does not have makes each call `Misconfigured`.
     #[cfg_attr(not(feature = "calendar"), doc(hidden))]
     #[must_use]
     pub const fn with_zone(mut self, zone: &'static str) -> Self {

@@ -55,7 +55,7 @@ pub(crate) fn escape(name: &str) -> Cow<'_, str> {
 }
 
 /// The same, of which this character is escaped as well.
-pub(super) fn escape_also(name: &str, other: char) -> Cow<'_, str> {
+fn escape_also(name: &str, other: char) -> Cow<'_, str> {
     let special = |c: char| matches!(c, ':' | '%' | '{' | '}') || c == other || c.is_control();
     if !name.contains(special) {
         return Cow::Borrowed(name);
@@ -83,7 +83,7 @@ pub(crate) fn push_head(out: &mut String, algorithm: Algorithm, limits: &[Limit]
         out.push(if index == 0 { '-' } else { '+' });
         let _ = match limit.by_calendar() {
             None => write!(out, "{}", Window(limit.window_us())),
-            Some(calendar) => write!(out, "{}", calendar.key()),
+            Some(calendar) => write!(out, "{}@{}", calendar.unit, escape_also(calendar.zone_name(), '+')),
         };
     }
     out.push(':');

@@ -63,8 +63,8 @@ impl<'a> Check<'a> {
         self.broken.is_none() && self.terms.most() > 0 && self.cost <= self.terms.most()
     }
 
-    /// What is known without asking a store: an unknown policy or time zone, two meanings of a name,
-    /// a cost that no window admits.
+    /// What is known without asking a store: an unknown policy or time zone, two meanings of a
+    /// name, a cost that no window admits.
     #[cold]
     pub(in crate::engine) fn problem(&self) -> RateLimitError {
         if let Some(error) = self.broken {

@@ -30,12 +30,7 @@ impl Calendar {
         period::instants(self, now)
     }
 
-    /// As stored keys have it: `day@Europe/Berlin`.
-    pub(crate) fn key(self) -> impl fmt::Display {
-        let zone = super::name::escape_also(self.zone_name(), '+');
-        format!("{}@{zone}", self.unit)
-    }
-
+    /// UTC unless it has one.
     pub(crate) fn zone_name(self) -> &'static str {
         self.zone.map_or("UTC", Zone::name)
     }

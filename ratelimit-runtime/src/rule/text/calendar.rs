@@ -4,7 +4,8 @@ use super::fault::{Fault, nearest};
 use crate::rule::calendar::{CalendarUnit, Zone};
 use crate::rule::limit::Limit;
 
-/// The quota of so many calls a unit, if the window is one of the calendar: a word without a number.
+/// The quota of so many calls a unit, if the window is one of the calendar: a word without a
+/// number.
 #[cfg(feature = "calendar")]
 pub(super) fn read(max: u64, window: &str) -> Result<Option<Limit>, Fault<'_>> {
     let (unit, zone) = window.split_once('@').map_or((window, None), |(unit, zone)| (unit, Some(zone)));
