@@ -144,8 +144,8 @@ fn a_period_ends_when_its_caller_says() {
     assert_eq!(key.stored(), [2.0, (late + DAY) as f64]);
 }
 
-/// A caller whose clock is ahead of the decision, or behind it, by less than a period names a period
-/// that has the time of the decision; by more, none.
+/// A caller whose clock is ahead of the decision, or behind it, by less than a period names a
+/// period that has the time of the decision; by more, none.
 #[test]
 fn a_clock_that_is_more_than_a_period_off_is_told_so() {
     for (days, is_told) in [(-2_i64, true), (-1, false), (0, false), (1, false), (2, true)] {
@@ -382,7 +382,7 @@ fn a_group_with_a_period_is_charged_as_a_whole() {
     }
 }
 
-/// Whether the quick part answers, or leaves it to the full one: then an error, in a script without.
+/// What the quick part leaves to the full one is an error here: there is none.
 #[test]
 fn most_calls_are_answered_by_the_quick_part() {
     let [quick, full] = [scripts::calendar_quick_alone(), scripts::calendar_full_alone()].map(|source| loaded(&source));

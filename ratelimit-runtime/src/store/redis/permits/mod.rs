@@ -41,8 +41,8 @@ impl Permits {
         Self { state: Arc::new(PermitState::new(connections, clock)) }
     }
 
-    /// Takes a place, and charges what these questions ask, all or none, at the caller's time; `None`
-    /// is the server's.
+    /// Takes a place, and charges what these questions ask, all or none. It is the caller's time in
+    /// microseconds, or `None` for the server's.
     pub(super) async fn enter(
         &self,
         place: PlaceRequest<'_>,
