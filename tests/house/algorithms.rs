@@ -39,7 +39,15 @@ fn the_playground_has_all_algorithms() {
 fn the_commands_of_the_scripts_are_those_that_a_user_is_told_to_allow() {
     let mut commands = BTreeSet::new();
     let whole = Algorithm::ALL.iter().map(|&algorithm| scripts::whole(algorithm));
-    for script in whole.chain([scripts::all_or_none(), scripts::places(), scripts::all_or_none_with_places()]) {
+    let further = [
+        scripts::calendar(),
+        scripts::all_or_none(),
+        scripts::places(),
+        scripts::all_or_none_with_places(),
+        scripts::all_or_none_with_calendar(),
+        scripts::all_or_none_with_both(),
+    ];
+    for script in whole.chain(further) {
         for function in ["call('", "try('"] {
             commands
                 .extend(script.split(function).skip(1).filter_map(|rest| rest.split_once('\'')).map(|(name, _)| name));

@@ -6,6 +6,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod calendar;
 mod connection;
 mod earlier_release;
 mod formats;

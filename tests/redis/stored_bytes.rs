@@ -207,6 +207,29 @@ async fn windows() {
     assert_eq!(key.numbers(), [2, 3, START + MINUTE, 5, 0, START]);
 }
 
+/// A fixed window whose end is the midnight of its zone. A clock of 22:13 in UTC is past 23:13 in
+/// Berlin and 3:43 of the next day in Kolkata.
+#[tokio::test]
+async fn calendar_periods() {
+    const MIDNIGHT: u64 = 1_700_006_400_000_000;
+    let limits = ["10/day", "20/month@Europe/Berlin", "30/hour@Asia/Kolkata", "40/60s"];
+    let key = Key::new(Algorithm::FixedWindow, &limits.map(|limit| limit.parse().unwrap()));
+    let _ = key.acquire(3).await;
+    key.pass(7);
+    let _ = key.acquire(2).await;
+    let december = 1_701_385_200_000_000;
+    let half_past = 1_700_001_000_000_000;
+    let ends = [5, MIDNIGHT, 5, december, 5, half_past, 5, START + MINUTE];
+    assert_eq!(key.numbers(), ends);
+    // The minute and the hour are over; the others go on.
+    key.pass(half_past - START);
+    let _ = key.acquire(1).await;
+    let now = half_past + 7;
+    assert_eq!(key.numbers(), [6, MIDNIGHT, 6, december, 1, half_past + 60 * MINUTE, 1, now + MINUTE]);
+    key.block(600).await;
+    assert_eq!(key.numbers()[8..], [now + 600, 600, 0]);
+}
+
 #[tokio::test]
 async fn buckets() {
     // A token takes 6 seconds; in 7 microseconds, 7 of 6,000,000 parts of one come.

@@ -4,6 +4,7 @@
 
 mod batches;
 mod blocks;
+mod calendar;
 mod clocks;
 mod damaged;
 mod minted_keys;

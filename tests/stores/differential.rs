@@ -34,15 +34,21 @@ enum Step {
 struct Shape {
     limits: Vec<(Vec<u64>, u64, Option<u64>)>,
     largest_cost: u64,
+    /// Of some limits, the period of the calendar that they have in the place of their window.
+    periods: Vec<Option<&'static str>>,
 }
 
 impl Shape {
     fn limits(&self, max: usize) -> Vec<Limit> {
-        let limit = |(maxima, window, burst): &(Vec<u64>, u64, Option<u64>)| {
-            let limit = Limit::new(maxima[max % maxima.len()], Duration::from_micros(*window));
+        let limit = |(at, (maxima, window, burst)): (usize, &(Vec<u64>, u64, Option<u64>))| {
+            let max = maxima[max % maxima.len()];
+            if let Some(Some(period)) = self.periods.get(at) {
+                return format!("{max}/{period}").parse().unwrap();
+            }
+            let limit = Limit::new(max, Duration::from_micros(*window));
             burst.map_or(limit, |burst| limit.with_burst(burst))
         };
-        self.limits.iter().map(limit).collect()
+        self.limits.iter().enumerate().map(limit).collect()
     }
 }
 
@@ -53,8 +59,32 @@ fn shapes(buckets: bool, weighted: bool) -> impl Strategy<Value = Shape> {
     let window = prop_oneof![1_000_u64..2_000_000, Just(60_000_000), Just(86_400_000_000), Just(7_777_777)];
     let burst = if buckets { prop_oneof![Just(None), (1_u64..40).prop_map(Some)].boxed() } else { Just(None).boxed() };
     let limits = prop::collection::vec((prop::collection::vec(max, 1..3), window, burst), 1..4);
-    (limits, if weighted { 1_u64..2000 } else { 1_u64..2 })
-        .prop_map(|(limits, largest_cost)| Shape { limits, largest_cost })
+    (limits, if weighted { 1_u64..2000 } else { 1_u64..2 }).prop_map(|(limits, largest_cost)| Shape {
+        limits,
+        largest_cost,
+        periods: Vec::new(),
+    })
+}
+
+/// Fixed windows of which at least one is a period of the calendar, in zones that set their clocks
+/// at other times than most.
+fn shapes_by_calendar() -> impl Strategy<Value = Shape> {
+    let period = prop::sample::select(vec![
+        "hour",
+        "day",
+        "month",
+        "year",
+        "day@Europe/Berlin",
+        "week@America/Sao_Paulo",
+        "hour@Australia/Lord_Howe",
+        "day@Asia/Beirut",
+        "hour@Asia/Kolkata",
+    ]);
+    let periods = (period.clone().prop_map(Some), prop::collection::vec(prop::option::of(period), 0..3));
+    (shapes(false, true), periods).prop_map(|(shape, (first, mut periods))| {
+        periods.insert(0, first);
+        Shape { periods, ..shape }
+    })
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -237,13 +267,16 @@ fn store(kind: Kind, clock: &FakeClock) -> (Runtime, RedisStore) {
 }
 
 fn compare_as(kind: Kind) {
-    let clock = FakeClock::new();
-    let (runtime, redis) = store(kind, &clock);
+    let shapes = shapes(kind.algorithm.has_burst(), kind.layout != Some(LogLayout::Zset));
+    compare_shapes(kind, &FakeClock::new(), shapes);
+}
+
+fn compare_shapes(kind: Kind, clock: &FakeClock, shapes: impl Strategy<Value = Shape>) {
+    let (runtime, redis) = store(kind, clock);
     let cases = std::env::var("RATELIMIT_TEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(100);
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
-    let strategy = (shapes(kind.algorithm.has_burst(), kind.layout != Some(LogLayout::Zset)), steps());
-    let result = runner.run(&strategy, |(shape, steps)| {
-        runtime.block_on(play(&redis, &clock, kind, &shape, &steps));
+    let result = runner.run(&(shapes, steps()), |(shape, steps)| {
+        runtime.block_on(play(&redis, clock, kind, &shape, &steps));
         Ok(())
     });
     result.unwrap_or_else(|error| panic!("{error}"));
@@ -257,6 +290,18 @@ fn a_log_that_stays_a_sorted_set_is_the_same() {
 #[test]
 fn a_log_that_is_a_ring_is_the_same() {
     compare(Algorithm::SlidingWindow, Some(LogLayout::Ring));
+}
+
+/// From the days on in which the clocks of most zones are set.
+#[test]
+fn calendar_periods_are_the_same() {
+    for (deny_cache, group_commit) in SETTINGS {
+        let kind = Kind { algorithm: Algorithm::FixedWindow, layout: None, deny_cache, group_commit };
+        let clock = FakeClock::new();
+        // 2023-11-14 to 2024-03-29.
+        clock.advance(Duration::from_secs(136 * 86_400));
+        compare_shapes(kind, &clock, shapes_by_calendar());
+    }
 }
 
 macro_rules! every {
@@ -296,7 +341,7 @@ mod once_differed {
     /// Limits of these maxima, windows and bursts.
     fn assert_same(algorithm: Algorithm, limits: &[(&[u64], u64, Option<u64>)], steps: &[Step]) {
         let limits = limits.iter().map(|&(maxima, window, burst)| (maxima.to_vec(), window, burst)).collect();
-        let shape = Shape { limits, largest_cost: 3 };
+        let shape = Shape { limits, largest_cost: 3, periods: Vec::new() };
         for (deny_cache, group_commit) in SETTINGS {
             let kind = Kind { algorithm, layout: None, deny_cache, group_commit };
             let clock = FakeClock::new();

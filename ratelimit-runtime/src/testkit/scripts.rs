@@ -22,6 +22,27 @@ pub fn full_alone(algorithm: Algorithm) -> String {
     Parts::of(algorithm).full_alone().script()
 }
 
+/// The script of fixed windows of which some are calendar periods.
+#[must_use]
+pub fn calendar() -> &'static str {
+    script::CALENDAR.source()
+}
+
+/// The same without its full part.
+#[must_use]
+pub fn calendar_quick_alone() -> String {
+    Parts::CALENDAR.quick_alone().script()
+}
+
+/// The same without its quick part.
+#[must_use]
+pub fn calendar_full_alone() -> String {
+    Parts::CALENDAR.full_alone().script()
+}
+
+/// What stands in the place of an algorithm's number in questions to it.
+pub const CALENDAR: u8 = script::CALENDAR_NUMBER;
+
 /// The script of several keys that are all charged, or none.
 #[must_use]
 pub fn all_or_none() -> &'static str {
@@ -32,6 +53,18 @@ pub fn all_or_none() -> &'static str {
 #[must_use]
 pub fn all_or_none_with_places() -> &'static str {
     script::ALL_OR_NONE_WITH_PLACES.source()
+}
+
+/// The same, of which some may have calendar periods.
+#[must_use]
+pub fn all_or_none_with_calendar() -> &'static str {
+    script::ALL_OR_NONE_WITH_CALENDAR.source()
+}
+
+/// The same, of which some may be such places, and others have calendar periods.
+#[must_use]
+pub fn all_or_none_with_both() -> &'static str {
+    script::ALL_OR_NONE_WITH_BOTH.source()
 }
 
 /// The script of places of calls in flight alone.

@@ -147,9 +147,10 @@ pub(super) fn asked(algorithm: u8, (_, operation, calls, cost, block): Asked, li
     question
 }
 
-/// Loads a script that answers in hexadecimal.
+/// Loads a script that answers in hexadecimal, or with its error.
 pub(super) fn loaded(source: &str) -> String {
-    let hex = "return (string.gsub(run(), '.', function(c) return string.format('%02x', string.byte(c)) end))";
+    let hex = "local said = run()\nreturn type(said) == 'table' and said or \
+               (string.gsub(said, '.', function(c) return string.format('%02x', string.byte(c)) end))";
     let source = format!("local function run()\n{source}\nend\n{hex}");
     let sha1 = crate::support::redis::shared().cli(&["SCRIPT", "LOAD", &source]);
     assert_eq!(sha1.len(), 40, "{sha1}");

@@ -184,6 +184,7 @@ local function counters(algorithm)
     end
     if at > now and state then
       local span = current + previous > 0 and reservation_span() or horizon()
+      span = math.max(span, request.reach or 0)
       local left = call('PTTL', key)
       if expires > now + span then
         is_cut = is_cut or left < 0 or left > lasting_millis(math.max(span, blocked_for))

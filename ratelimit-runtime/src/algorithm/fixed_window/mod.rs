@@ -11,7 +11,14 @@ use crate::rule::Limit;
 #[cfg(feature = "redis")]
 pub(crate) const LUA: super::Lua = super::Lua {
     quick: &[include_str!("quick.lua"), super::counter::QUICK],
-    full: &[super::counter::FULL, include_str!("full.lua")],
+    full: &[super::counter::FULL, include_str!("window.lua"), include_str!("full.lua")],
+};
+
+/// Of windows some of which are calendar periods.
+#[cfg(feature = "redis")]
+pub(crate) const CALENDAR_LUA: super::Lua = super::Lua {
+    quick: &[include_str!("calendar/quick.lua"), super::counter::QUICK],
+    full: &[super::counter::FULL, include_str!("window.lua"), include_str!("calendar/full.lua")],
 };
 
 #[derive(Debug, Clone, Copy, Default)]

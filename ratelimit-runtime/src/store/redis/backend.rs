@@ -13,7 +13,7 @@ use super::permits::Permits;
 use super::route::{GroupRoute, Route, Settings};
 use super::scripts::group::{Group, GroupScript};
 use super::scripts::operation::Operation;
-use super::scripts::protocol;
+use super::scripts::protocol::{self, Question};
 use super::scripts::script;
 use super::topology::{Calls, Connections};
 use super::wire::commands::CallError;
@@ -121,12 +121,9 @@ impl Backend {
 
     /// Decides several requests in one step.
     pub(super) async fn decide_scripts(&self, requests: &[Request<'_>]) -> Result<Vec<Verdict>, StoreError> {
-        let calls = self.calls_of_all(requests);
-        let questions = requests.iter().map(|request| {
-            let operation = Operation::charging(request);
-            (request.key(), protocol::question(operation, request, self.settings.mode.log_layout()))
-        });
-        let group = Group::new(GroupScript::Limits, self.now()?, questions);
+        let (calls, now) = (self.calls_of_all(requests), self.now()?);
+        let questions = requests.iter().map(|request| self.charging(request, now));
+        let group = Group::new(GroupScript::of(requests), now, questions);
         let reply = calls.ask_group(&group).await?.map_err(|error| errors::from_server(&error))?;
         let verdicts = protocol::verdicts(&reply).unwrap_or_default();
         let fit = verdicts.iter().zip(requests).all(|(verdict, request)| protocol::fits(verdict, request));
@@ -154,11 +151,9 @@ impl Backend {
         if !self.enters_together(&place, requests) {
             return unsupported("these keys cannot be decided in one step");
         }
-        let limits = requests.iter().map(|request| {
-            let operation = Operation::charging(request);
-            (request.key(), protocol::question(operation, request, self.settings.mode.log_layout()))
-        });
-        let entry = permits.enter(place, limits.collect()).await?;
+        let now = self.now()?;
+        let limits = requests.iter().map(|request| self.charging(request, now)).collect();
+        let entry = permits.enter(place, GroupScript::with_place(requests), limits, now).await?;
         let fit = entry.verdicts.iter().zip(requests).all(|(verdict, request)| protocol::fits(verdict, request));
         if entry.verdicts.len() == requests.len() && fit {
             return Ok(entry);
@@ -189,11 +184,17 @@ impl Backend {
     /// What the script of an algorithm is asked.
     fn question<'a>(&self, operation: Operation, request: &Request<'a>) -> Result<KeyCharge<'a>, StoreError> {
         Ok(KeyCharge {
-            script: script::of(request.algorithm()),
+            script: if request.has_calendar() { &script::CALENDAR } else { script::of(request.algorithm()) },
             key: request.key(),
             terms: ChargeTerms::new(operation, request, self.settings.mode.log_layout(), self.now()?),
             timeout_at: request.timeout_at(),
         })
+    }
+
+    /// What the script of a group is asked, to charge the request.
+    fn charging<'a>(&self, request: &Request<'a>, now: Option<u64>) -> (&'a [u8], Question) {
+        let operation = Operation::charging(request);
+        (request.key(), protocol::question(operation, request, self.settings.mode.log_layout(), now))
     }
 
     fn calls(&self, request: &Request<'_>) -> Calls<'_> {

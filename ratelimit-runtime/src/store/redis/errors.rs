@@ -38,6 +38,12 @@ const CODES: &[(&str, StoreErrorKind, &str)] = &[
         "the ACL of the Redis user forbids this: it needs the commands that `RedisStore` lists, and a pattern that its keys match",
     ),
     ("WRONGTYPE", Misconfigured, FOREIGN),
+    (
+        "CLOCK",
+        Misconfigured,
+        "the clocks of this process and of the Redis server differ by more than a period of a calendar quota: set them \
+         right, as by NTP",
+    ),
     ("CROSSSLOT", Misconfigured, "Redis runs as a cluster: write redis+cluster:// for all of it"),
     ("MOVED", Misconfigured, "Redis runs as a cluster: write redis+cluster:// for all of it"),
     ("ASK", Misconfigured, "Redis runs as a cluster: write redis+cluster:// for all of it"),
@@ -204,6 +210,11 @@ mod tests {
             (Misconfigured, "ERR", "ERR Error compiling script (new function): user_script:1: '=' expected near 'x'"),
             (Misconfigured, "ERR", "ERR unknown command 'EVALSHA', with args beginning with: 'OOM' '1' 'alice' "),
             (Misconfigured, "MOVED", "MOVED 3999 127.0.0.1:6381"),
+            (
+                Misconfigured,
+                "CLOCK",
+                "CLOCK the time of the decision is 1700000000000000, which is in no period of this call",
+            ),
             (Misconfigured, "CROSSSLOT", "CROSSSLOT Keys in request don't hash to the same slot"),
             (Unavailable, "READONLY", "READONLY You can't write against a read only replica."),
             (

@@ -53,7 +53,7 @@ impl ChargeTerms {
             Operation::Peek => SectionSharing::Answer,
             _ => SectionSharing::Never,
         };
-        Self { packed: protocol::question(operation, request, log), now, sharing }
+        Self { packed: protocol::question(operation, request, log, now), now, sharing }
     }
 }
 

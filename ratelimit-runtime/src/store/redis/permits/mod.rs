@@ -41,14 +41,15 @@ impl Permits {
         Self { state: Arc::new(PermitState::new(connections, clock)) }
     }
 
-    /// Takes a place, and charges what these questions ask, all or none.
+    /// Takes a place, and charges what these questions ask, all or none. It is the caller's time in
+    /// microseconds, or `None` for the server's.
     pub(super) async fn enter(
         &self,
         place: PlaceRequest<'_>,
+        script: GroupScript,
         limits: Vec<(&[u8], Question)>,
+        now: Option<u64>,
     ) -> Result<Entry, StoreError> {
-        let now = protocol::own_time(self.state.clock.as_deref())?;
-        let script = if limits.is_empty() { GroupScript::Places } else { GroupScript::PlaceAndLimits };
         let mut entering = self.begin(&place)?;
         let question = place::question(PlaceOperation::Enter, &place, &entering.leaving);
         let questions = [(place.key(), question)].into_iter().chain(limits);

@@ -142,7 +142,7 @@ local function answering(decide)
     local request = read(question)
     -- An entry is looked for.
     work = work + (request.ticket > 0 and 2 or 1)
-    local verdict = decide(key, request)
+    local verdict = decide(key, request, question)
     if verdict.err then
       return verdict
     end

@@ -6,22 +6,43 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::number::Number;
 use super::protocol::Question;
-use super::script::{ALL_OR_NONE, ALL_OR_NONE_WITH_PLACES, PLACES, Script};
+use super::script::{
+    ALL_OR_NONE, ALL_OR_NONE_WITH_BOTH, ALL_OR_NONE_WITH_CALENDAR, ALL_OR_NONE_WITH_PLACES, PLACES, Script,
+};
 use super::script_call::{self, ScriptCall};
+use crate::store::Request;
 
 /// What the questions of a group are, by which a script answers them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GroupScript {
     /// Limits, charged all or none.
     Limits,
+    /// The same, with calendar periods among them.
+    CalendarLimits,
     /// A place of a call in flight and limits, all or none.
     PlaceAndLimits,
+    /// The same, with calendar periods among them.
+    PlaceAndCalendarLimits,
     /// Places alone.
     Places,
 }
 
 impl GroupScript {
-    pub(crate) const COUNT: usize = 3;
+    pub(crate) const COUNT: usize = 5;
+
+    /// That of these requests, which are charged together.
+    pub(crate) fn of(requests: &[Request<'_>]) -> Self {
+        if requests.iter().any(Request::has_calendar) { Self::CalendarLimits } else { Self::Limits }
+    }
+
+    /// That of a place and these requests.
+    pub(crate) fn with_place(requests: &[Request<'_>]) -> Self {
+        match Self::of(requests) {
+            _ if requests.is_empty() => Self::Places,
+            Self::CalendarLimits => Self::PlaceAndCalendarLimits,
+            _ => Self::PlaceAndLimits,
+        }
+    }
 
     pub(crate) fn index(self) -> usize {
         self as usize
@@ -30,7 +51,9 @@ impl GroupScript {
     fn script(self) -> &'static Script {
         match self {
             Self::Limits => &ALL_OR_NONE,
+            Self::CalendarLimits => &ALL_OR_NONE_WITH_CALENDAR,
             Self::PlaceAndLimits => &ALL_OR_NONE_WITH_PLACES,
+            Self::PlaceAndCalendarLimits => &ALL_OR_NONE_WITH_BOTH,
             Self::Places => &PLACES,
         }
     }

@@ -22,7 +22,10 @@
 --           longest    what a block that doubles with each offence grows to, and how long offences
 --                      are remembered after it; 0 where it does not grow
 --           max, window in microseconds, capacity, and what max and window can be divided by: for
---                      each limit
+--                      each limit. A calendar period has a capacity of 0, and as window how long
+--                      one can be
+--           instants   of each calendar period, by the asking process: when the period before it
+--                      begins, and when that, this one and the next one end
 --           ticket     only to refund, release, commit, commit_actual, block or unblock; of the
 --                      last two 0
 --           actual     what the call did cost, only to commit_actual; the ticket of the reply is

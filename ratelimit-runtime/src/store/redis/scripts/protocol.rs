@@ -5,7 +5,8 @@ use smallvec::SmallVec;
 
 use super::layout::LogLayout;
 use super::operation::Operation;
-use crate::clock::Clock;
+use super::script::CALENDAR_NUMBER;
+use crate::clock::{Clock, SystemClock};
 use crate::error::StoreError;
 use crate::rule::Limit;
 use crate::store::{Request, Verdict};
@@ -36,8 +37,19 @@ const SINGLE: usize = HEAD + 7 * 8;
 pub(crate) const CALLS: std::ops::Range<usize> = 2..4;
 pub(crate) const COVERS: std::ops::Range<usize> = 4..6;
 
-/// What one call asks of one key.
-pub(crate) fn question(operation: Operation, request: &Request<'_>, log: Option<LogLayout>) -> Question {
+/// What one call asks of one key, at the caller's time in microseconds, or `None` for the server's.
+pub(crate) fn question(
+    operation: Operation,
+    request: &Request<'_>,
+    log: Option<LogLayout>,
+    now: Option<u64>,
+) -> Question {
+    let question = question_of_spans(operation, request, log);
+    if request.has_calendar() { with_instants(question, request, now) } else { question }
+}
+
+/// The question whose limits are all windows of one length.
+fn question_of_spans(operation: Operation, request: &Request<'_>, log: Option<LogLayout>) -> Question {
     let block = match operation {
         Operation::Block(duration) => request.with_block(duration).block_us(),
         _ => request.block_us(),
@@ -69,6 +81,27 @@ pub(crate) fn question(operation: Operation, request: &Request<'_>, log: Option<
     if let Operation::CommitActual(_, actual_cost) = operation {
         question.extend_from_slice(doubles([actual_cost]).as_flattened());
     }
+    question
+}
+
+/// The same with the periods of its calendar quotas. The script chooses among them by the time of
+/// the decision, which may be in the period before or after that of this process.
+#[cold]
+fn with_instants(mut question: Question, request: &Request<'_>, now: Option<u64>) -> Question {
+    let now = now.unwrap_or_else(|| u64::try_from(SystemClock.now().as_micros()).unwrap_or(u64::MAX));
+    if let Some(number) = question.get_mut(1) {
+        *number = CALENDAR_NUMBER << 4;
+    }
+    let mut instants = Question::new();
+    for (limit, at) in request.limits().iter().zip((HEAD + 3 * 8..).step_by(4 * 8)) {
+        let Some(calendar) = limit.by_calendar() else { continue };
+        instants.extend_from_slice(doubles(calendar.instants(now).ends).as_flattened());
+        // Its capacity.
+        if let Some(capacity) = question.get_mut(at + 2 * 8..at + 3 * 8) {
+            capacity.copy_from_slice(&0.0_f64.to_le_bytes());
+        }
+    }
+    question.insert_from_slice(HEAD + 3 * 8 + 4 * 8 * request.limits().len(), &instants);
     question
 }
 

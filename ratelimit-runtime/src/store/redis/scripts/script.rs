@@ -10,6 +10,7 @@ use redis::{ServerError, ServerErrorKind};
 use sha1::Sha1;
 
 use crate::algorithm::Lua;
+use crate::algorithm::fixed_window::CALENDAR_LUA;
 use crate::rule::Algorithm;
 
 /// A script, and the name that Redis knows it by.
@@ -68,30 +69,51 @@ macro_rules! scripts {
 
 crate::__algorithms!(scripts);
 
+/// Fixed windows of which some are calendar periods. What asks for others asks no script that knows
+/// of these.
+pub(crate) static CALENDAR: LazyLock<Script> = LazyLock::new(|| Script::new(Parts::CALENDAR.script()));
+
+/// What stands for [`CALENDAR`] in the place of an algorithm's number.
+pub(crate) const CALENDAR_NUMBER: u8 = 6;
+
 /// Several keys, of any algorithm: all of them are charged, or none.
 pub(crate) static ALL_OR_NONE: LazyLock<Script> = LazyLock::new(|| Script::new(all_or_none("")));
 
+/// The same, of which some may have calendar periods.
+pub(crate) static ALL_OR_NONE_WITH_CALENDAR: LazyLock<Script> =
+    LazyLock::new(|| Script::new(all_or_none(&calendar_answers())));
+
 /// The same, of which some may be places of calls in flight.
-pub(crate) static ALL_OR_NONE_WITH_PLACES: LazyLock<Script> = LazyLock::new(|| {
-    let answers = "answers[PLACES] = function(KEYS, ARGV) return place(KEYS[1], ARGV[2]) end\n";
-    Script::new(all_or_none(&[text!("places.lua"), answers].concat()))
-});
+pub(crate) static ALL_OR_NONE_WITH_PLACES: LazyLock<Script> = LazyLock::new(|| Script::new(all_or_none(PLACE_ANSWERS)));
+
+/// The same, of which some may be such places, and others have calendar periods.
+pub(crate) static ALL_OR_NONE_WITH_BOTH: LazyLock<Script> =
+    LazyLock::new(|| Script::new(all_or_none(&(calendar_answers() + PLACE_ANSWERS))));
 
 /// Places of calls in flight alone.
 pub(crate) static PLACES: LazyLock<Script> =
     LazyLock::new(|| Script::new([text!("head.lua"), text!("places.lua"), text!("place_calls.lua")].concat()));
 
+/// How questions about places are answered.
+const PLACE_ANSWERS: &str =
+    concat!(text!("places.lua"), "answers[PLACES] = function(KEYS, ARGV) return place(KEYS[1], ARGV[2]) end\n",);
+
+fn calendar_answers() -> String {
+    answers(CALENDAR_NUMBER, &Parts::CALENDAR)
+}
+
+/// How questions with this number are answered.
+fn answers(number: u8, parts: &Parts) -> String {
+    let questions = parts.questions();
+    format!(
+        "do\nlocal full\nanswers[{number}] = function(KEYS, ARGV)\n\
+         local number = ''\n{questions}end\nend\n",
+    )
+}
+
 fn all_or_none(further_answers: &str) -> String {
-    let answers = Algorithm::ALL.iter().fold(String::new(), |mut answers, algorithm| {
-        let (number, parts) = (algorithm.row().number, Parts::of(*algorithm));
-        let questions = parts.questions();
-        let _ = write!(
-            answers,
-            "do\nlocal full\nanswers[{number}] = function(KEYS, ARGV)\n\
-             local number = ''\n{questions}end\nend\n",
-        );
-        answers
-    });
+    let answers: String =
+        Algorithm::ALL.iter().map(|&algorithm| answers(algorithm.row().number, &Parts::of(algorithm))).collect();
     [
         text!("head.lua"),
         "local answers = {}\n",
@@ -111,9 +133,15 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
+    /// Those of [`CALENDAR`].
+    pub(crate) const CALENDAR: Self = Self::new(&CALENDAR_LUA);
+
     pub(crate) fn of(algorithm: Algorithm) -> Self {
-        let Lua { quick, full } = Lua::of(algorithm);
-        Self { quick, full }
+        Self::new(Lua::of(algorithm))
+    }
+
+    const fn new(lua: &Lua) -> Self {
+        Self { quick: lua.quick, full: lua.full }
     }
 
     /// Without what answers everything.

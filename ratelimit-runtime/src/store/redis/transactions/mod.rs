@@ -57,7 +57,7 @@ pub(super) fn supports_counter(request: &Request<'_>, own_clock: bool) -> Result
         &[
             (own_clock, "a fixed window without scripts goes by the server's clock"),
             (request.limits().len() > 1, "a fixed window without scripts has one limit"),
-            (request.has_calendar(), "a fixed window without scripts knows no calendar"),
+            (request.has_calendar(), "a fixed window without scripts has no calendar periods"),
             (request.is_reservation(), "`count` needs reservations, and a fixed window without scripts has none"),
             (request.block_duration() != BlockDuration::NONE, "a fixed window without scripts has no blocks"),
         ],

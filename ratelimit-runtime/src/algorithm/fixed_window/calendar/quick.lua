@@ -1,0 +1,44 @@
+-- A limit with a capacity of 0 is a calendar period: behind the limits stand when the period before
+-- this one begins, and when these two and the next one end. x: what is used, y: the end.
+
+-- SECTION size
+local size = 16 * limits
+-- SECTION terms
+weight, is_exact = cost, true
+-- SECTION state
+local ends, instants = EXACT, 32 * limits
+-- SECTION level
+x, y = 0, 0
+if state then
+  x, y = parse('<dd', state, 16 * limit - 15)
+end
+local earliest, latest = y - window, y
+if capacity == 0 then
+  instants = instants + 32
+  local start, past, this, next = parse('<dddd', question, instants)
+  if not (start <= now and now < next and y <= next) then
+    admitted = nil
+    break
+  end
+  earliest, latest = 0, now < past and past or now < this and this or next
+else
+  latest = now + window
+end
+if not (earliest <= now and x >= 0 and x < EXACT) then
+  admitted = nil
+  break
+end
+if y <= now or x == 0 then
+  x, y, ends = 0, latest, 0
+end
+free, whole = max - x, x > 0 and y - now or 0
+spare = free
+-- SECTION wait
+waits = y - now
+-- SECTION charge
+lasts = y - now
+local part = pack('<dd', x + admitted * cost, y)
+head = head and head .. part or part
+-- SECTION tail
+local tail = ''
+ends = now + life
