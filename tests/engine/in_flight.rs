@@ -92,6 +92,26 @@ async fn so_many_calls_are_in_flight_and_no_more() {
     assert_eq!(limiter.in_flight(&TWO, &alice()).await.unwrap(), 0);
 }
 
+/// Calls of other keys may be as many as they like: they neither take the places of a key, nor let
+/// more of its calls in.
+#[tokio::test]
+async fn in_a_store_that_is_full_each_key_has_its_own_places() {
+    let limiter = RateLimiter::with_store(MemoryStore::with_capacity(1));
+    let enter = async |key: u64| limiter.enter(&TWO, &Key::of(&key)).await;
+    let mut first = vec![enter(0).await.unwrap()];
+    let mut others = Vec::new();
+    for key in 1..=100 {
+        others.extend([enter(key).await.unwrap(), enter(key).await.unwrap()]);
+        assert!(is_full(&enter(key).await), "{key}");
+    }
+    first.clear();
+    for key in 1..=100 {
+        assert!(is_full(&enter(key).await), "{key}: there is room for another key, and none for its calls");
+    }
+    drop(others);
+    assert_eq!(limiter.in_flight(&TWO, &Key::of(&7_u64)).await.unwrap(), 0);
+}
+
 #[tokio::test]
 async fn a_place_and_the_limits_beside_it_are_had_together_or_not_at_all() {
     let clock = FakeClock::new();

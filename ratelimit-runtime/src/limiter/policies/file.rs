@@ -71,9 +71,31 @@ impl PolicyFile {
                 Format::Json => serde_json::from_str(text).map_err(|error| error.to_string()),
             }
         });
-        let Table(policies) = parsed.map_err(|error| format!("{}: {}", self.path.display(), error.trim_end()))?;
+        let Table(policies) =
+            parsed.map_err(|error| format!("{}: {}", self.path.display(), shown(error.trim_end())))?;
         Ok(policies)
     }
+}
+
+/// An error message as it is logged: the beginning of each line. It quotes the file, where a line
+/// may have megabytes, and characters that steer a terminal.
+fn shown(error: &str) -> String {
+    const MAX_LINES: usize = 20;
+    const MAX_CHARS: usize = 200;
+    let mut shown = String::new();
+    for (index, line) in error.lines().take(MAX_LINES).enumerate() {
+        if index > 0 {
+            shown.push('\n');
+        }
+        let mut chars = line.chars();
+        for char in chars.by_ref().take(MAX_CHARS) {
+            if char.is_control() { shown.extend(char.escape_default()) } else { shown.push(char) }
+        }
+        if chars.next().is_some() {
+            shown.push('…');
+        }
+    }
+    shown
 }
 
 /// A table of policies by name. One that is there twice is so here, and not lost.
@@ -131,6 +153,28 @@ mod tests {
         let twice = PolicyFile::new("b.json".into()).unwrap().policies(&Ok(br#"{"a": "5/1m", "a": "6/1m"}"#.to_vec()));
         assert!(crate::rule::checked(twice.unwrap()).unwrap_err().contains("defined twice"));
         assert!(error("b.toml", b"a = \"5/1m\"\na = \"6/1m\"\n").contains("duplicate key"));
+    }
+
+    /// A wrong file by mistake, or one that was meant to do harm.
+    #[test]
+    fn hostile_text_makes_a_short_message() {
+        let long = "x".repeat(100_000);
+        for (text, said) in [
+            (format!("a = {}", "[".repeat(100_000)), "recurs"),
+            (format!("a = {}1{}", "{ b = ".repeat(100_000), "}".repeat(100_000)), "recurs"),
+            (format!("a = \"{long}\""), "a limit is `max/window`"),
+            (format!("a = \"5/1{long}\""), "unknown unit `"),
+            (format!("a = \"{long} 5/1m\""), "unknown algorithm"),
+            (format!("a = {{ limits = \"5/1m\", overrides = {{ \"<%{long}>\" = 5 }} }}"), "the override of `<%xxx"),
+            ("a = \"\\u001b[2J\\u0007/1m\"".to_owned(), "is not a number of calls"),
+        ] {
+            let error = error("a.toml", text.as_bytes());
+            assert!(error.starts_with("a.toml: ") && error.contains(said), "{error}");
+            assert!(error.chars().count() < 4_100, "{} characters: {error:.200}", error.len());
+            assert!(!error.contains(|char: char| char.is_control() && char != '\n'), "{error:?}");
+        }
+        let nested = format!("{{\"a\": {}", "[".repeat(100_000));
+        assert!(error("a.json", nested.as_bytes()).len() < 4_100);
     }
 
     #[test]

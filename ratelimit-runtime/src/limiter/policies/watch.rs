@@ -28,7 +28,7 @@ pub(in crate::limiter) async fn start(engine: &Arc<Engine>, path: PathBuf) -> Re
     let mut readings = Readings::default();
     loop {
         if let Some(reading) = readings.add(read(&file).await) {
-            take(engine, &file, reading)?;
+            take(engine, &file, reading.clone()).await?;
             break;
         }
         sleep(PERIOD).await;
@@ -46,7 +46,7 @@ async fn follow(engine: Weak<Engine>, file: Arc<PolicyFile>, mut readings: Readi
         let reading = read(&file).await;
         let Some(engine) = engine.upgrade() else { break };
         if let Some(reading) = readings.add(reading) {
-            observe::policies_changed(file.path(), &take(&engine, &file, reading));
+            observe::policies_changed(file.path(), &take(&engine, &file, reading.clone()).await);
         }
     }
     drop(watch);
@@ -58,9 +58,15 @@ async fn read(file: &Arc<PolicyFile>) -> Reading {
     spawn_blocking(move || file.read()).await.unwrap_or_else(|error| Err(error.to_string()))
 }
 
-fn take(engine: &Engine, file: &PolicyFile, reading: &Reading) -> Result<(), RateLimitError> {
-    let policies = file.policies(reading).map_err(RateLimitError::misconfigured)?;
-    super::replace(engine, policies)
+/// Puts a reading in force. A hundred thousand overrides take longer to parse than a check may
+/// take, so that is done beside the runtime, as reading is.
+async fn take(engine: &Arc<Engine>, file: &Arc<PolicyFile>, reading: Reading) -> Result<(), RateLimitError> {
+    let (engine, file) = (Arc::clone(engine), Arc::clone(file));
+    let taken = spawn_blocking(move || {
+        let policies = file.policies(&reading).map_err(RateLimitError::misconfigured)?;
+        super::replace(&engine, policies)
+    });
+    taken.await.unwrap_or_else(|error| Err(RateLimitError::misconfigured(error.to_string())))
 }
 
 /// What has been read of a file.

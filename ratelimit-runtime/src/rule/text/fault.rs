@@ -46,6 +46,11 @@ impl Fault<'_> {
 pub(super) fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const ALIKE: f64 = 0.6;
     const BEGINNING: usize = 3;
+    /// What is longer, in bytes, is near no name, and comparing takes memory for each of them.
+    const LONGEST: usize = 64;
+    if wrong.len() > LONGEST {
+        return None;
+    }
     let wrong = wrong.to_lowercase();
     let mut best = (ALIKE, None);
     let mut begun = Vec::new();

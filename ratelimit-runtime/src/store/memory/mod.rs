@@ -68,7 +68,7 @@ impl MemoryStore {
         let shard = || Mutex::new(Shard::new(capacity));
         Self {
             shards: (0..shards).map(|_| shard()).collect(),
-            places: (0..shards).map(|_| Mutex::new(Places::new(capacity))).collect(),
+            places: (0..shards).map(|_| Mutex::default()).collect(),
             hasher: RandomState::default(),
             clock: Box::new(TokioClock::new()),
         }

@@ -36,7 +36,7 @@ const MAX_CARRIED: usize = 64;
 pub(super) struct OpenPermits<P> {
     permits: HashMap<PermitId, OpenPermit>,
     /// Permits that leave, by key.
-    leaving: HashMap<Box<[u8]>, Vec<PermitId>>,
+    leaving: HashMap<Box<[u8]>, BTreeSet<PermitId>>,
     drivers: Vec<Driver<P>>,
     /// Whether a permit may be left to no driver.
     has_orphans: bool,
@@ -98,7 +98,7 @@ pub(super) struct Upkeep {
     pub(super) permit: PermitId,
     pub(super) runtime: Id,
     pub(super) operation: PlaceOperation,
-    pub(super) key: Box<[u8]>,
+    pub(super) place: OwnedPlaceRequest,
     pub(super) question: Question,
 }
 
@@ -215,9 +215,9 @@ impl<P: Clone> OpenPermits<P> {
                 (PlaceOperation::Renew, PendingCall::Renewing)
             };
             permit.pending = Some(pending);
-            let place = permit.place.as_request();
-            let question = place::question(operation, &place, &[]);
-            taken.push(Upkeep { permit: id, runtime, operation, key: place.key().into(), question });
+            let place = permit.place.clone();
+            let question = place::question(operation, &place.as_request(), &[]);
+            taken.push(Upkeep { permit: id, runtime, operation, place, question });
         }
         // Where too much is on its way, the end of one call wakes the driver.
         let is_full = driver.sending >= MAX_SENDING;
@@ -248,7 +248,12 @@ impl<P: Clone> OpenPermits<P> {
     ) -> UpkeepResult {
         use PlaceOutcome::{Done, EnteredAgain, Failed, Refused};
         let id = upkeep.permit;
-        let Some(permit) = self.permits.get_mut(&id) else { return UpkeepResult::Well };
+        let Some(permit) = self.permits.get_mut(&id) else {
+            if upkeep.operation == PlaceOperation::Renew && matches!(outcome, Done | EnteredAgain) {
+                self.leave_again(upkeep, sent_at);
+            }
+            return UpkeepResult::Well;
+        };
         let place = permit.place.as_request();
         let (rule, lease, leaves) = (place.rule(), place.lease(), permit.leaves);
         let leased_until = permit.leased_until;
@@ -272,6 +277,19 @@ impl<P: Clone> OpenPermits<P> {
             (_, Failed) => self.set_due(id, now + RETRY),
         }
         UpkeepResult::Well
+    }
+
+    /// Lets a permit leave whose renewal came behind its leaving, and took the place anew: the
+    /// driver that had sent the one stood still while another one sent the other.
+    fn leave_again(&mut self, renewal: &Upkeep, sent_at: Instant) {
+        let (id, place) = (renewal.permit, renewal.place.clone());
+        let leased_until = sent_at + place.as_request().lease();
+        let (runtime, pending, due) = (renewal.runtime, None, None);
+        let permit = OpenPermit { place, runtime, pending, due, leaves: true, is_unknown: false, leased_until };
+        self.permits.insert(id, permit);
+        self.note_leaving(id);
+        self.move_to(id, Some(runtime));
+        self.set_due(id, self.first);
     }
 
     /// Adds the driver of a runtime.
@@ -394,10 +412,7 @@ impl<P: Clone> OpenPermits<P> {
 
     fn note_leaving(&mut self, id: PermitId) {
         let Some(permit) = self.permits.get(&id) else { return };
-        let leaving = self.leaving.entry(permit.place.as_request().key().into()).or_default();
-        if !leaving.contains(&id) {
-            leaving.push(id);
-        }
+        self.leaving.entry(permit.place.as_request().key().into()).or_default().insert(id);
     }
 
     fn remove(&mut self, id: PermitId) {
@@ -411,7 +426,7 @@ impl<P: Clone> OpenPermits<P> {
         if permit.leaves
             && let Some(leaving) = self.leaving.get_mut(key)
         {
-            leaving.retain(|other| *other != id);
+            leaving.remove(&id);
             if leaving.is_empty() {
                 self.leaving.remove(key);
             }

@@ -54,7 +54,7 @@ impl Sending {
     async fn ask(&self, slot: Slot) -> Option<Vec<PlaceOutcome>> {
         let PermitState { connections, clock, .. } = &*self.permits;
         let now = protocol::own_time(clock.as_deref()).ok()?;
-        let questions = self.batch.iter().map(|upkeep| (&*upkeep.key, upkeep.question.clone()));
+        let questions = self.batch.iter().map(|upkeep| (upkeep.place.as_request().key(), upkeep.question.clone()));
         let group = Group::new(GroupScript::Places, now, questions).ahead();
         let calls = connections.calls(slot, None);
         let Ok(Value::BulkString(reply)) = calls.ask_group(&group).await.ok()? else { return None };

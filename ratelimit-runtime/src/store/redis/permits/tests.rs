@@ -166,6 +166,49 @@ fn the_driver_of_another_runtime_takes_over() {
     assert_eq!(operations(&due), [PlaceOperation::Leave, PlaceOperation::Leave, PlaceOperation::Renew]);
 }
 
+/// A renewal that is late, of a runtime that stood still, takes the place of a call that has ended.
+#[test]
+fn a_place_that_a_late_renewal_took_anew_is_left_again() {
+    for (outcome, is_taken) in [
+        (PlaceOutcome::EnteredAgain, true),
+        (PlaceOutcome::Done, true),
+        (PlaceOutcome::Refused, false),
+        (PlaceOutcome::Failed, false),
+    ] {
+        let mut permits = Fixture::new();
+        let place = permits.entered("key");
+        permits.add_driver(1);
+        let renewal = permits.due(0, LEASE / 3);
+        permits.open.leave(place.permit(), None);
+        permits.open.remove_driver(permits.id(0));
+        let leaving = permits.due(1, Duration::ZERO);
+        assert_eq!(operations(&leaving), [PlaceOperation::Leave]);
+        permits.answer(&leaving[0], PlaceOutcome::Done, LEASE / 3);
+        assert!(permits.open.is_empty());
+        permits.answer(&renewal[0], outcome, LEASE / 3);
+        let again = permits.due(1, Duration::ZERO);
+        assert_eq!(!again.is_empty(), is_taken, "{outcome:?}");
+        for upkeep in &again {
+            assert_eq!(upkeep.operation, PlaceOperation::Leave);
+            permits.answer(upkeep, PlaceOutcome::Done, LEASE / 3);
+        }
+        assert!(permits.open.is_empty(), "{outcome:?}");
+    }
+}
+
+/// All calls of one key may end while its server hangs: what each of them costs must not grow with
+/// how many there are. By comparisons with each other these were five thousand million.
+#[test]
+fn many_permits_of_one_key_leave_without_being_compared_with_each_other() {
+    let mut permits = Fixture::new();
+    let places: Vec<_> = (0..100_000).map(|_| permits.entered("key")).collect();
+    let start = Instant::now();
+    for place in &places {
+        permits.open.leave(place.permit(), None);
+    }
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+}
+
 #[test]
 fn a_new_connection_renews_all_at_once() {
     let mut permits = Fixture::new();

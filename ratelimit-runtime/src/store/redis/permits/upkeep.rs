@@ -94,7 +94,7 @@ impl UpkeepTask {
             drop(open);
             let mut slots: BTreeMap<Slot, Vec<Upkeep>> = BTreeMap::new();
             for upkeep in taken {
-                slots.entry(permits.connections.slot(&upkeep.key)).or_default().push(upkeep);
+                slots.entry(permits.connections.slot(upkeep.place.as_request().key())).or_default().push(upkeep);
             }
             for (slot, batch) in slots {
                 permits.lock().note_sending(self.runtime);
