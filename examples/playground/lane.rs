@@ -1,20 +1,32 @@
 //! [`Lane`]: one limit of the page, and the requests that are fired at it.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use ratelimit_runtime::clock::Clock;
-use ratelimit_runtime::{Key, Limit, MemoryStore, Policy, RateLimitError, RateLimiter, Rule};
-use serde::Serialize;
+use ratelimit_runtime::{Key, Limit, MemoryStore, Permit, Policy, RateLimitError, RateLimiter, Rule};
+use serde::{Deserialize, Serialize};
 
 /// What the limit is comes from the policy.
 static RULE: Rule = Rule::new("playground", Limit::per_second(1)).with_policy("lane");
 
 pub(crate) struct Lane {
     limiter: RateLimiter,
+    rule: Rule,
+    /// Those that have begun and not ended.
+    calls: Vec<Permit>,
     moment: Moment,
     start: Instant,
+}
+
+/// What the page says of a lane.
+#[derive(Deserialize)]
+pub(crate) struct Settings {
+    policy: Policy,
+    /// How many calls may be in flight at a time, if that is limited.
+    concurrent: Option<NonZeroU64>,
 }
 
 /// How one request fared. Times are in milliseconds.
@@ -34,8 +46,12 @@ pub(crate) struct Standing {
     at: f64,
     limit: u64,
     remaining: u64,
-    /// Zero if the next request is admitted; `None` if it costs more than the limit ever admits.
+    /// Zero if the next request is admitted; `None` if it costs more than the limit ever admits, or
+    /// if the end of a call is what it waits for.
     retry_after: Option<f64>,
+    /// How long a block still refuses all requests, zero without one.
+    blocked_for: f64,
+    in_flight: usize,
 }
 
 /// What came of a burst.
@@ -46,29 +62,59 @@ pub(crate) struct Fired {
 }
 
 impl Lane {
-    pub(crate) fn new(policy: Policy) -> Result<Self, RateLimitError> {
+    pub(crate) fn new(settings: Settings) -> Result<Self, RateLimitError> {
         let moment = Moment::default();
         let store = MemoryStore::new().with_clock(moment.clone());
-        let limiter = RateLimiter::builder().store(store).policy("lane", policy).build()?;
-        Ok(Self { limiter, moment, start: Instant::now() })
+        let limiter = RateLimiter::builder().store(store).policy("lane", settings.policy).build()?;
+        let rule = match settings.concurrent {
+            Some(concurrent) => RULE.clone().with_concurrent(concurrent.get()),
+            None => RULE.clone(),
+        };
+        Ok(Self { limiter, rule, calls: Vec::new(), moment, start: Instant::now() })
     }
 
-    /// So many requests at once.
-    pub(crate) async fn fire(&self, count: u32, cost: u64) -> Result<Fired, RateLimitError> {
+    /// So many requests at once, each of which ends before the next one begins.
+    pub(crate) async fn fire(&mut self, count: u32, cost: u64) -> Result<Fired, RateLimitError> {
         self.moment.set(self.start.elapsed());
-        let rule = RULE.with_cost(cost);
         let mut arrivals = Vec::new();
         for _ in 0..count {
-            let (allowed, reset_after) = match self.limiter.acquire(&rule, &key()).await {
-                Ok(decision) | Err(RateLimitError::Exceeded(decision)) => {
-                    (decision.is_allowed(), decision.reset_after())
-                }
-                Err(RateLimitError::CostExceedsLimit { .. }) => (false, Duration::ZERO),
-                Err(error) => return Err(error),
-            };
-            arrivals.push(Arrival { at: millis(self.moment.now()), allowed, cost, reset_after: millis(reset_after) });
+            let (arrival, _) = self.arrive(cost).await?;
+            arrivals.push(arrival);
         }
         Ok(Fired { arrivals, next: self.standing(cost).await? })
+    }
+
+    /// A call that is in flight until [`end`](Self::end).
+    pub(crate) async fn begin(&mut self, cost: u64) -> Result<Fired, RateLimitError> {
+        self.moment.set(self.start.elapsed());
+        let (arrival, permit) = self.arrive(cost).await?;
+        self.calls.extend(permit);
+        Ok(Fired { arrivals: vec![arrival], next: self.standing(cost).await? })
+    }
+
+    /// Ends the call that began first.
+    pub(crate) fn end(&mut self) {
+        if !self.calls.is_empty() {
+            drop(self.calls.remove(0));
+        }
+    }
+
+    /// One request, and its place where calls in flight are limited.
+    async fn arrive(&self, cost: u64) -> Result<(Arrival, Option<Permit>), RateLimitError> {
+        let rule = self.rule.with_cost(cost);
+        let answer = match rule.concurrent() {
+            Some(_) => self.limiter.enter(&rule, &key()).await.map(|permit| (Some(*permit.decision()), Some(permit))),
+            None => self.limiter.acquire(&rule, &key()).await.map(|decision| (Some(decision), None)),
+        };
+        let (decision, permit) = match answer {
+            Ok(admitted) => admitted,
+            Err(RateLimitError::Exceeded(decision)) => (Some(decision), None),
+            Err(RateLimitError::CostExceedsLimit { .. }) => (None, None),
+            Err(error) => return Err(error),
+        };
+        let allowed = decision.is_some_and(|decision| decision.is_allowed());
+        let reset_after = millis(decision.map_or(Duration::ZERO, |decision| decision.reset_after()));
+        Ok((Arrival { at: millis(self.moment.now()), allowed, cost, reset_after }, permit))
     }
 
     /// Where the limit stands now, for a request of this cost.
@@ -78,15 +124,19 @@ impl Lane {
     }
 
     async fn standing(&self, cost: u64) -> Result<Standing, RateLimitError> {
-        let retry_after = match self.limiter.peek(&RULE.with_cost(cost), &key()).await {
-            Ok(decision) if decision.is_allowed() => Some(0.0),
-            Ok(decision) => decision.retry_after().map(millis),
-            Err(RateLimitError::CostExceedsLimit { .. }) => None,
+        let (retry_after, blocked_for) = match self.limiter.peek(&self.rule.with_cost(cost), &key()).await {
+            Ok(decision) if decision.is_allowed() => (Some(0.0), 0.0),
+            Ok(decision) => {
+                let retry_after = decision.retry_after().map(millis);
+                (retry_after, retry_after.filter(|_| decision.is_blocked()).unwrap_or_default())
+            }
+            Err(RateLimitError::CostExceedsLimit { .. }) => (None, 0.0),
             Err(error) => return Err(error),
         };
         let whole = self.limiter.peek(&RULE.with_cost(0), &key()).await?;
         let at = millis(self.moment.now());
-        Ok(Standing { at, limit: whole.limit(), remaining: whole.remaining(), retry_after })
+        let (limit, remaining) = (whole.limit(), whole.remaining());
+        Ok(Standing { at, limit, remaining, retry_after, blocked_for, in_flight: self.calls.len() })
     }
 }
 

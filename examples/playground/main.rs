@@ -1,5 +1,6 @@
 //! A page that makes the algorithms visible: fire single requests and bursts at two limits side by
-//! side, and watch each arrival land as admitted or refused on a moving window.
+//! side, and watch each arrival land as admitted or refused on a moving window. Blocks grow with
+//! each offence, and calls are in flight until a click ends them.
 //!
 //! ```text
 //! cargo run --example playground   # then open the address that it prints
@@ -21,12 +22,12 @@ use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use ratelimit_runtime::{Policy, RateLimitError};
+use ratelimit_runtime::RateLimitError;
 use serde::Deserialize;
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 
-use lane::{Fired, Lane, Standing};
+use lane::{Fired, Lane, Settings, Standing};
 
 /// One person plays at a time.
 type Lanes = Arc<Mutex<Vec<Lane>>>;
@@ -35,8 +36,8 @@ type Lanes = Arc<Mutex<Vec<Lane>>>;
 const LARGEST_BURST: u32 = 100;
 
 /// New limits, with nothing used: one for each lane of the page.
-async fn set_up(State(lanes): State<Lanes>, Json(policies): Json<Vec<Policy>>) -> Result<(), Problem> {
-    let new = policies.into_iter().map(Lane::new).collect::<Result<_, _>>()?;
+async fn set_up(State(lanes): State<Lanes>, Json(settings): Json<Vec<Settings>>) -> Result<(), Problem> {
+    let new = settings.into_iter().map(Lane::new).collect::<Result<_, _>>()?;
     *lanes.lock().await = new;
     Ok(())
 }
@@ -50,7 +51,7 @@ struct Burst {
 /// So many requests at once, in each lane.
 async fn fire(State(lanes): State<Lanes>, Json(burst): Json<Burst>) -> Result<Json<Vec<Fired>>, Problem> {
     let mut all = Vec::new();
-    for lane in lanes.lock().await.iter() {
+    for lane in lanes.lock().await.iter_mut() {
         all.push(lane.fire(burst.count.min(LARGEST_BURST), burst.cost).await?);
     }
     Ok(Json(all))
@@ -59,6 +60,27 @@ async fn fire(State(lanes): State<Lanes>, Json(burst): Json<Burst>) -> Result<Js
 #[derive(Deserialize)]
 struct Next {
     cost: u64,
+}
+
+/// A call that goes on, in each lane.
+async fn begin(State(lanes): State<Lanes>, Json(next): Json<Next>) -> Result<Json<Vec<Fired>>, Problem> {
+    let mut all = Vec::new();
+    for lane in lanes.lock().await.iter_mut() {
+        all.push(lane.begin(next.cost).await?);
+    }
+    Ok(Json(all))
+}
+
+#[derive(Deserialize)]
+struct Ended {
+    lane: usize,
+}
+
+/// The end of the oldest call of a lane.
+async fn end(State(lanes): State<Lanes>, Json(ended): Json<Ended>) {
+    if let Some(lane) = lanes.lock().await.get_mut(ended.lane) {
+        lane.end();
+    }
 }
 
 /// How the next request would fare, in each lane.
@@ -96,6 +118,8 @@ fn app() -> Router {
         .route("/timeline.js", file("text/javascript", include_str!("page/timeline.js")))
         .route("/lanes", post(set_up))
         .route("/fire", post(fire))
+        .route("/begin", post(begin))
+        .route("/end", post(end))
         .route("/peek", post(peek))
         .with_state(Lanes::default())
 }

@@ -188,6 +188,12 @@ mod pasted {
         let _ = email;
         Ok(())
     }
+
+    #[rate_limit(key = "<email>", window = "1s", max = 2, algorithm = "fixed_window", block = "2s..8s", concurrent = 3)]
+    pub(super) async fn third(email: &str) -> Result<(), RateLimitError> {
+        let _ = email;
+        Ok(())
+    }
 }
 
 #[tokio::test]
@@ -195,6 +201,7 @@ async fn the_snippet_can_be_pasted() {
     let limiter = ratelimit_runtime::RateLimiter::memory();
     limiter.scope(pasted::one("alice")).await.expect("admitted");
     limiter.scope(pasted::other("alice")).await.expect("admitted");
+    limiter.scope(pasted::third("alice")).await.expect("admitted");
     let playground = Playground::start();
     let Some(mut browser) = Browser::start(1120, 890) else { return };
     browser.open(&playground.url);
@@ -213,6 +220,74 @@ async fn the_snippet_can_be_pasted() {
     set(&mut browser, &[("max", "2"), ("window", "1.5"), ("burst", "7"), ("cost", "3")]);
     let second = browser.eval(snippet);
     assert!(is_pasted(&second), "{second}");
+    browser.eval("document.querySelector('select').value = 'fixed_window'");
+    let blocks = [("window", "1"), ("cost", "1"), ("block", "2"), ("longest", "8"), ("concurrent", "3")];
+    set(&mut browser, &blocks);
+    let third = browser.eval(snippet);
+    assert!(is_pasted(&third), "{third}");
+}
+
+/// What a meter of the first lane reads, as an expression.
+fn reads(meter: &str) -> String {
+    format!("document.querySelector('.lane {meter}').textContent")
+}
+
+#[test]
+fn a_block_grows_with_each_offence() {
+    let playground = Playground::start();
+    let Some(mut browser) = Browser::start(1120, 890) else { return };
+    browser.open(&playground.url);
+    browser.wait_for("document.body?.dataset.ready");
+    assert_eq!(browser.eval("document.querySelector('.of-block').hidden"), json!(true), "there is none");
+    set(&mut browser, &[("max", "1"), ("window", "0.2"), ("block", "0.5"), ("longest", "1.5")]);
+    for (number, longest) in [("no. 1", 0.5), ("no. 2", 1.0), ("no. 3", 1.5), ("no. 4", 1.5)] {
+        for _ in 0..2 {
+            browser.click("#fire-one");
+        }
+        browser.wait_for(&format!("{}.startsWith('{number}')", reads(".block")));
+        let width =
+            "[...document.querySelectorAll('.lane:first-child .timeline rect.block')].at(-1).getAttribute('width')";
+        let window = "document.querySelector('.lane .timeline rect.window').getAttribute('width')";
+        let lasts = browser.eval(&format!("{width} / {window} * 0.2")).as_f64().expect("a number");
+        assert!((longest - 0.3..=longest + 0.001).contains(&lasts), "{number} lasts {lasts} s, and not {longest} s");
+        browser.click("#fire-one");
+        if number == "no. 3" {
+            keep(&mut browser, "RATELIMIT_PHOTOGRAPH_BLOCK");
+        }
+        browser.wait_for(&format!("{} === 'none'", reads(".block")));
+    }
+    let blocks = browser.eval("document.querySelectorAll('.lane:first-child rect.block').length");
+    assert!(blocks.as_u64().is_some_and(|blocks| (1..=4).contains(&blocks)), "what is seen no more is gone: {blocks}");
+}
+
+#[test]
+fn calls_are_in_flight_until_a_click_ends_them() {
+    let playground = Playground::start();
+    let Some(mut browser) = Browser::start(1120, 890) else { return };
+    browser.open(&playground.url);
+    browser.wait_for("document.body?.dataset.ready");
+    assert_eq!(browser.eval("document.querySelector('#begin').disabled"), json!(true), "nothing limits them");
+    set(&mut browser, &[("max", "50"), ("window", "60"), ("concurrent", "2")]);
+    for _ in 0..3 {
+        browser.click("#begin");
+    }
+    browser.wait_for("document.querySelectorAll('circle').length === 6");
+    let lane_of = lane(&mut browser, 0);
+    assert_eq!((&lane_of["allowed"], &lane_of["refused"]), (&json!(2), &json!(1)), "{lane_of}");
+    browser.wait_for(&format!("{} === '2 of 2' && {} === 'a call ends'", reads(".calls"), reads(".retry")));
+    keep(&mut browser, "RATELIMIT_PHOTOGRAPH_CALLS");
+    // A request is a call that ends at once: it needs a place as well.
+    browser.click("#fire-one");
+    browser.wait_for("document.querySelectorAll('circle.refused').length === 4");
+    browser.click(".lane:first-child .end");
+    browser.wait_for(&format!("{} === '1 of 2' && {} === 'now'", reads(".calls"), reads(".retry")));
+    browser.click("#fire-one");
+    browser.wait_for("document.querySelectorAll('.lane:first-child circle.allowed').length === 3");
+    let other = lane(&mut browser, 1);
+    assert_eq!((&other["allowed"], &other["refused"]), (&json!(2), &json!(3)), "no call of it has ended: {other}");
+    // To start afresh ends them all.
+    set(&mut browser, &[("concurrent", "3")]);
+    browser.wait_for(&format!("{} === '0 of 3'", reads(".calls")));
 }
 
 #[test]
@@ -246,7 +321,7 @@ fn what_is_chosen_is_what_is_limited() {
 #[test]
 fn a_wrong_policy_is_a_bad_request_that_says_why() {
     let playground = Playground::start();
-    let body = r#"[{"limits":"5/1m","algorithm":"slidng_window"}]"#;
+    let body = r#"[{"policy":{"limits":"5/1m","algorithm":"slidng_window"}}]"#;
     let reply = crate::request(playground.port(), "POST", "/lanes", "application/json", body);
     assert_eq!(reply.status, 422);
     assert!(reply.body.contains("slidng_window"), "{}", reply.body);

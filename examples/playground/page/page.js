@@ -8,7 +8,7 @@ const problem = document.querySelector("#problem");
 const pause = (ms) => new Promise((resume) => setTimeout(resume, ms));
 const say = (text) => { document.querySelector("#status").textContent = text; };
 
-const lanes = ["sliding_window", "fixed_window"].map((algorithm) => {
+const lanes = ["sliding_window", "fixed_window"].map((algorithm, index) => {
   const root = document.querySelector("#lane").content.cloneNode(true).firstElementChild;
   document.querySelector("#lanes").append(root);
   const part = (name) => root.querySelector(name);
@@ -17,30 +17,42 @@ const lanes = ["sliding_window", "fixed_window"].map((algorithm) => {
   part("select").value = algorithm;
   part("select").addEventListener("change", () => start());
   part(".copy").addEventListener("click", () => copy(lane));
+  part(".end").addEventListener("click", () => post("end", { lane: index }));
   new ResizeObserver(() => lane.timeline?.resize()).observe(part(".timeline"));
   return lane;
 });
 
-// The numbers of the form.
+// The numbers of the form; times in milliseconds.
 function settings() {
-  const { max, window, burst, cost } = form.elements;
-  return { max: +max.value, window: Math.round(+window.value * 1000), burst: +burst.value || +max.value, cost: +cost.value };
+  const { max, window, burst, cost, block, longest, concurrent } = form.elements;
+  const ms = (input) => Math.round(+input.value * 1000);
+  return {
+    max: +max.value, window: ms(window), burst: +burst.value || +max.value, cost: +cost.value,
+    block: ms(block), longest: Math.max(ms(longest), ms(block)), concurrent: +concurrent.value || null,
+  };
 }
 
 const span = (window) => (window % 1000 ? `${window}ms` : `${window / 1000}s`);
+const range = ({ block, longest }) => (longest > block ? `${span(block)}..${span(longest)}` : span(block));
 
 // As a configuration file would say it.
 function policy(algorithm) {
-  const { max, window, burst } = settings();
-  return { limits: `${max}/${span(window)}`, algorithm, ...(ALGORITHMS[algorithm].isBucket ? { burst } : {}) };
+  const { max, window, burst, block, longest } = settings();
+  return {
+    limits: `${max}/${span(window)}`, algorithm,
+    ...(ALGORITHMS[algorithm].isBucket ? { burst } : {}),
+    ...(block ? { block: range({ block, longest }) } : {}),
+  };
 }
 
 // As a function would say it, whose argument is `email`.
 function attribute(algorithm) {
-  const { max, window, burst, cost } = settings();
+  const { max, window, burst, cost, block, longest, concurrent } = settings();
   const values = [`key = "<email>"`, `window = "${span(window)}"`, `max = ${max}`, `algorithm = "${algorithm}"`];
   if (ALGORITHMS[algorithm].isBucket) values.push(`burst = ${burst}`);
   if (cost > 1) values.push(`cost = ${cost}`);
+  if (block) values.push(`block = "${range({ block, longest })}"`);
+  if (concurrent) values.push(`concurrent = ${concurrent}`);
   return `#[rate_limit(${values.join(", ")})]`;
 }
 
@@ -89,16 +101,21 @@ async function start() {
   if (!form.reportValidity()) return game;
   const current = ++game;
   stopStream();
-  const { max, window, burst } = settings();
+  const { max, window, burst, block, concurrent } = settings();
+  form.elements.longest.disabled = !block;
+  document.querySelector("#begin").disabled = !concurrent;
   form.elements.burst.disabled = !lanes.some((lane) => ALGORITHMS[lane.algorithm()].isBucket);
   document.querySelector("#burst-size").textContent = max;
-  if (!(await post("lanes", lanes.map((lane) => policy(lane.algorithm()))))) return current;
+  if (!(await post("lanes", lanes.map((lane) => ({ policy: policy(lane.algorithm()), concurrent }))))) return current;
   say("Press “window-edge burst” first: it fires around the moment at which a fixed window ends.");
   for (const lane of lanes) {
     const { about, bound } = ALGORITHMS[lane.algorithm()];
     lane.timeline = new Timeline(lane.part(".timeline"), window);
     lane.next = undefined;
     [lane.max, lane.bound] = [max, bound(max, burst)];
+    [lane.concurrent, lane.blocks] = [concurrent, 0];
+    lane.part(".of-block").hidden = !block;
+    lane.part(".of-calls").hidden = !concurrent;
     lane.part(".about").textContent = about;
     lane.part(".bound").textContent = `of ${lane.bound} possible`;
     lane.part(".attribute").textContent = attribute(lane.algorithm());
@@ -110,10 +127,13 @@ async function start() {
 function expect(lane, next) {
   lane.next = next;
   lane.timeline.sync(next.at);
+  if (next.blocked_for && lane.timeline.block(next.at, next.at + next.blocked_for)) lane.blocks += 1;
 }
 
-async function fire(count) {
-  const fired = await post("fire", { count, cost: settings().cost });
+const fire = (count) => arrive("fire", { count, cost: settings().cost });
+
+async function arrive(path, body) {
+  const fired = await post(path, body);
   fired?.forEach(({ arrivals, next }, i) => {
     expect(lanes[i], next);
     lanes[i].timeline.add(arrivals, lanes[i].algorithm() === "fixed_window");
@@ -164,6 +184,7 @@ steady.addEventListener("click", () => {
   stream = setInterval(() => fire(1), Math.max(window / max / 1.5, 50)); // half as many again as the limit admits
 });
 
+document.querySelector("#begin").addEventListener("click", () => arrive("begin", { cost: settings().cost }));
 document.querySelector("#fire-one").addEventListener("click", () => fire(1));
 document.querySelector("#fire-burst").addEventListener("click", () => fire(settings().max));
 document.querySelector("#edge").addEventListener("click", edge);
@@ -172,10 +193,17 @@ form.addEventListener("change", start);
 form.addEventListener("submit", (event) => event.preventDefault());
 
 // Rounded up: it says "now" only when the next request is admitted.
-function wait({ timeline, next }) {
-  if (next.retry_after === null) return "never";
+const seconds = (ms) => `${(Math.ceil(ms / 10) / 100).toFixed(2)} s`;
+function wait({ timeline, next, concurrent }) {
+  if (next.retry_after === null) return concurrent && next.in_flight >= concurrent ? "a call ends" : "never";
   const left = next.retry_after && next.retry_after - (timeline.now() - next.at);
-  return left > 0 ? `${(Math.ceil(left / 10) / 100).toFixed(2)} s` : "now";
+  return left > 0 ? seconds(left) : "now";
+}
+
+// Which block it is, and how long it still lasts.
+function blocked({ timeline, blocks }) {
+  const left = timeline.blockedUntil - timeline.now();
+  return left > 0 ? `no. ${blocks}: ${seconds(left)}` : "none";
 }
 
 function draw() {
@@ -189,6 +217,9 @@ function draw() {
     part(".most-of").classList.toggle("too-many", timeline.most > bound);
     part(".remaining").textContent = next ? `${next.remaining} of ${next.limit}` : "–";
     part(".retry").textContent = next ? wait(lane) : "–";
+    part(".block").textContent = blocked(lane);
+    part(".calls").textContent = next && lane.concurrent ? `${next.in_flight} of ${lane.concurrent}` : "0";
+    part(".end").disabled = !next?.in_flight;
   }
   requestAnimationFrame(draw);
 }

@@ -27,6 +27,8 @@ export class Timeline {
     this.line = element("line", { class: "now", y1: 0, y2: HEIGHT }, svg);
     this.moving = element("g", {}, svg);
     this.edges = element("g", {}, this.moving);
+    this.blocks = element("g", {}, this.moving);
+    this.blockedUntil = 0;
     this.ago = element("text", { y: 14 }, svg);
     this.ago.textContent = `${window / 1000} s ago`;
     this.nowText = element("text", { y: 14, "text-anchor": "end" }, svg);
@@ -51,8 +53,9 @@ export class Timeline {
     this.marks.forEach((mark) => this.#place(mark));
   }
 
-  #place({ at, group }) {
+  #place({ at, until, group }) {
     group.setAttribute("transform", `translate(${at * this.scale} 0)`);
+    if (until) group.firstChild.setAttribute("width", (until - at) * this.scale);
   }
 
   #mark(at, parent) {
@@ -92,6 +95,17 @@ export class Timeline {
     this.most = Math.max(this.most, this.current(at));
   }
 
+  // All requests are refused from `at` to `until`. Whether that is news.
+  block(at, until) {
+    if (at < this.blockedUntil) return false;
+    this.blockedUntil = until;
+    const mark = { at, until, group: element("g", {}, this.blocks) };
+    element("rect", { class: "block", y: 20, height: HEIGHT - 20 }, mark.group);
+    this.marks.push(mark);
+    this.#place(mark);
+    return true;
+  }
+
   // The window that a request at `at` fell into began then.
   #edge(at, begin) {
     if (this.begin !== undefined && at < this.begin + this.window - 1) return;
@@ -109,7 +123,7 @@ export class Timeline {
     const now = this.now();
     const oldest = now - (SHOWN + 1) * this.window;
     this.moving.setAttribute("transform", `translate(${this.right - now * this.scale} 0)`);
-    while (this.marks[0]?.at < oldest) this.marks.shift().group.remove();
+    while (this.marks.length && (this.marks[0].until ?? this.marks[0].at) < oldest) this.marks.shift().group.remove();
     while (this.arrivals[0]?.at < oldest) this.arrivals.shift();
   }
 }
