@@ -41,16 +41,27 @@ impl WallClock for SystemClock {}
 /// The monotonic clock of the process, as tokio sees it: under `#[tokio::test(start_paused =
 /// true)]` it stands still until the test moves it with `tokio::time::advance`. Each process has
 /// its own.
+///
+/// It counts from 1970, by the clock of the machine as it was when this one was made. What sets
+/// that clock later does not move this one.
 #[derive(Clone)]
 pub struct TokioClock {
     anchor: tokio::time::Instant,
+    /// What it said then, since 1970, and at least a day, in whole seconds: adding to them is fast.
+    seconds: u64,
 }
 
 impl TokioClock {
     /// A clock that starts now.
     #[must_use]
     pub fn new() -> Self {
-        Self { anchor: tokio::time::Instant::now() }
+        const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+        let (now, since) = (tokio::time::Instant::now(), SystemClock.now().max(DAY));
+        let into_second = Duration::from_nanos(since.subsec_nanos().into());
+        match now.checked_sub(into_second) {
+            Some(anchor) => Self { anchor, seconds: since.as_secs() },
+            None => Self { anchor: now, seconds: since.as_secs() },
+        }
     }
 }
 
@@ -62,14 +73,12 @@ impl Default for TokioClock {
 
 impl Clock for TokioClock {
     fn now(&self) -> Duration {
-        // A paused clock of another runtime may read earlier than the anchor; the head start keeps
-        // that representable.
-        const HEAD_START: Duration = Duration::from_secs(1 << 32);
         let now = tokio::time::Instant::now();
         match now.checked_duration_since(self.anchor) {
             // Not `+`, which would look twice at what is in bounds.
-            Some(since) => Duration::new(HEAD_START.as_secs() + since.as_secs(), since.subsec_nanos()),
-            None => HEAD_START.saturating_sub(self.anchor.saturating_duration_since(now)),
+            Some(since) => Duration::new(self.seconds + since.as_secs(), since.subsec_nanos()),
+            // A paused clock of another runtime may read earlier.
+            None => Duration::from_secs(self.seconds).saturating_sub(self.anchor.saturating_duration_since(now)),
         }
     }
 }

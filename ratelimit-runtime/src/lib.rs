@@ -82,7 +82,7 @@ pub use key::{ExactIp, InvalidKey, Key, KeyPart, KeyWriter};
 pub use limiter::{DefaultGuard, Keys, Permit, RateLimiter, RateLimiterBuilder, Reservation, Scoped};
 #[cfg(feature = "http")]
 pub use response::{Refusal, Responses};
-pub use rule::{Algorithm, InvalidLimit, Limit, OnUnavailable, Override, ParseError, Policy, Rule};
+pub use rule::{Algorithm, CalendarUnit, InvalidLimit, Limit, OnUnavailable, Override, ParseError, Policy, Rule};
 pub use store::Store;
 pub use store::memory::MemoryStore;
 #[cfg(feature = "redis")]

@@ -209,6 +209,53 @@ async fn numbers_that_do_not_fit_a_slot_widen_it() {
     assert!(shared().cli(&["STRLEN", &pair.stored()]).parse::<u64>().unwrap() < 128, "narrow again");
 }
 
+/// Logs that are short, full, or have sums, that are wrapped around their end, or of which some
+/// entries are refunded or reserved.
+#[tokio::test]
+async fn slots_that_are_widened_keep_what_they_hold() {
+    let limits = [per(1 << 40, MINUTE), per(1 << 41, 10 * MINUTE)];
+    for entries in [1, 7, 300, 700] {
+        for held in [false, true] {
+            for refunded in [0, 3, 5] {
+                let mut pair = Pair::new().await;
+                for _ in 0..entries {
+                    let _ = pair.call(&limits, 1, false, 0).await;
+                }
+                pair.pass(9 * MINUTE);
+                let mut admitted = Vec::new();
+                for call in 0..entries {
+                    let cost = if call % 50 == 0 { (1 << 23) - 1 } else { call + 1 };
+                    admitted.push(pair.call(&limits, cost, held && call % 4 == 0, 0).await.1.unwrap());
+                    pair.pass(call % 2);
+                }
+                for entry in admitted.iter().skip(1).step_by(5).take(entries as usize / 5 * refunded / 5) {
+                    assert!(pair.refund(&limits, *entry).await);
+                }
+                // The first half has left.
+                pair.pass(MINUTE);
+                let stored = pair.stored();
+                let flags = || {
+                    let script = "return string.byte(redis.call('GETRANGE', KEYS[1], 1, 1))";
+                    shared().cli(&["EVAL", script, "1", &stored]).parse::<u64>().unwrap()
+                };
+                assert_eq!(flags() % 2, 0, "narrow slots");
+                admitted.push(pair.call(&limits, 1 << 23, held, 0).await.1.unwrap());
+                assert_eq!(flags() % 2, 1, "wide slots");
+                let _ = pair.peek(&limits, 1 << 40).await;
+                for entry in admitted.into_iter().skip(2).step_by(5) {
+                    if entry.held {
+                        assert!(pair.commit(&limits, entry).await);
+                    }
+                    assert!(pair.refund(&limits, entry).await);
+                }
+                let _ = pair.call(&limits, 1 << 30, false, 0).await;
+                let _ = pair.peek(&limits, 1 << 40).await;
+                let _ = pair.peek(&limits, 1 << 41).await;
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn room_follows_the_entries() {
     let server = shared();

@@ -3,16 +3,21 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::calendar::{Calendar, CalendarUnit, Zone};
+
 /// How many limits a rule may have.
 pub(super) const MAX_LIMITS: usize = 8;
 
-/// At most `max` in any `window`. As text it is `5/60s`.
+/// At most `max` in any `window`, or in each unit of the calendar. As text it is `5/60s`, or
+/// `500/day`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Limit {
     max: u64,
+    /// Of a calendar window, no less than the longest one.
     window_us: u64,
     /// 0: the same as `max`.
     burst: u64,
+    calendar: Option<Calendar>,
 }
 
 impl Limit {
@@ -53,7 +58,7 @@ impl Limit {
         }
         #[allow(clippy::cast_possible_truncation, reason = "at most 366 days")]
         let window_us = window.as_micros() as u64;
-        Ok(Self { max: 0, window_us, burst: 0 }.with_max(max))
+        Ok(Self { max: 0, window_us, burst: 0, calendar: None }.with_max(max))
     }
 
     /// At most `max` in any second.
@@ -78,6 +83,40 @@ impl Limit {
     #[must_use]
     pub const fn per_day(max: u64) -> Self {
         Self::new(max, Duration::from_secs(24 * 60 * 60))
+    }
+
+    /// At most `max` in each hour, day, week, month or year of the calendar: 500 from midnight to
+    /// midnight, where [`per_day`](Self::per_day) is 500 in any 24 hours. The time zone is that of
+    /// the rule or policy, and UTC unless said.
+    ///
+    /// Calendar quotas are kept by [`Algorithm::FixedWindow`](crate::Algorithm::FixedWindow) alone;
+    /// under another one each call is `Misconfigured`. It takes the feature `calendar`.
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Algorithm, CalendarUnit, Limit, Rule};
+    ///
+    /// static EXPORT: Rule = Rule::new("export", Limit::calendar(500, CalendarUnit::Day))
+    ///     .and(Limit::calendar(10_000, CalendarUnit::Month))
+    ///     .with_algorithm(Algorithm::FixedWindow)
+    ///     .with_zone("Europe/Berlin");
+    /// assert_eq!(EXPORT.limits()[0].to_string(), "500/day");
+    /// ```
+    #[cfg(feature = "calendar")]
+    #[must_use]
+    pub const fn calendar(max: u64, unit: CalendarUnit) -> Self {
+        let calendar = Some(Calendar { unit, zone: None });
+        Self { max: 0, window_us: unit.longest_us(), burst: 0, calendar }.with_max(max)
+    }
+
+    /// What attributes are told without the feature.
+    #[cfg(not(feature = "calendar"))]
+    #[doc(hidden)]
+    #[must_use]
+    #[allow(clippy::panic, reason = "in the static of an attribute it is a compile error")]
+    pub const fn calendar(_: u64, _: CalendarUnit) -> Self {
+        panic!(
+            "a calendar quota such as `500/day` needs the feature `calendar` of ratelimit-runtime: turn it on, or write `500/1d` for any 24 hours"
+        )
     }
 
     /// The same window with another `max`.
@@ -125,17 +164,68 @@ impl Limit {
         self.max
     }
 
-    /// The window.
+    /// The window. Of a calendar quota it is how long the longest is where no clock is set: 24
+    /// hours for a day, 31 days for a month.
     #[must_use]
     pub const fn window(&self) -> Duration {
-        Duration::from_micros(self.window_us)
+        match self.calendar {
+            None => Duration::from_micros(self.window_us),
+            Some(calendar) => calendar.unit.usual(),
+        }
     }
 
-    /// The window in microseconds.
+    /// The window in microseconds; of a calendar quota, no less than the longest one.
     #[must_use]
     #[inline]
     pub const fn window_us(&self) -> u64 {
         self.window_us
+    }
+
+    /// The unit of a calendar quota.
+    #[must_use]
+    #[inline]
+    pub const fn calendar_unit(&self) -> Option<CalendarUnit> {
+        match self.calendar {
+            Some(calendar) => Some(calendar.unit),
+            None => None,
+        }
+    }
+
+    /// The time zone of a calendar quota, if it has one of its own.
+    #[must_use]
+    pub fn zone(&self) -> Option<&'static str> {
+        Some(self.calendar?.zone?.name())
+    }
+
+    #[inline]
+    pub(crate) const fn by_calendar(&self) -> Option<Calendar> {
+        self.calendar
+    }
+
+    /// The same with a time zone, if it is a calendar quota without one.
+    pub(super) fn in_zone(mut self, zone: Zone) -> Self {
+        if let Some(calendar) = &mut self.calendar {
+            calendar.zone.get_or_insert(zone);
+        }
+        self
+    }
+
+    /// When a window ends that a charge begins.
+    #[inline]
+    pub(crate) fn end_of_window(&self, now: u64) -> u64 {
+        match self.calendar {
+            None => now + self.window_us,
+            Some(calendar) => calendar.period(now).end.max(now + 1),
+        }
+    }
+
+    /// When the window began that ends then.
+    #[inline]
+    pub(crate) fn start_of_window(&self, end: u64) -> u64 {
+        match self.calendar {
+            None => end - self.window_us,
+            Some(calendar) => calendar.period(end - 1).start,
+        }
     }
 }
 

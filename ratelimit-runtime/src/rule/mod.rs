@@ -2,6 +2,7 @@
 
 mod algorithm;
 mod block;
+mod calendar;
 mod in_flight;
 mod known_by;
 mod limit;
@@ -21,6 +22,7 @@ pub use self::algorithm::Algorithm;
 #[cfg(feature = "redis")]
 pub(crate) use self::algorithm::PlainCommands;
 pub(crate) use self::block::BlockDuration;
+pub use self::calendar::CalendarUnit;
 pub(crate) use self::in_flight::CallsInFlight;
 pub(crate) use self::known_by::KnownBy;
 pub use self::limit::{InvalidLimit, Limit};
@@ -320,6 +322,16 @@ impl Rule {
         self
     }
 
+    /// The time zone of its calendar quotas, by its name in the tz database; UTC unless set. One
+    /// that the database does not have makes each call `Misconfigured`.
+    #[cfg_attr(not(feature = "calendar"), doc(hidden))]
+    #[must_use]
+    pub const fn with_zone(mut self, zone: &'static str) -> Self {
+        self.terms.zone = Some(zone);
+        self.is_plain = false;
+        self.revised()
+    }
+
     /// Decide and record, never refuse.
     #[must_use]
     pub const fn with_shadow(mut self, on: bool) -> Self {
@@ -504,7 +516,9 @@ impl Rule {
         if self.limits().is_empty() {
             push_in_flight_head(&mut head, escaped);
         } else {
-            push_head(&mut head, self.terms.algorithm(), self.limits(), escaped);
+            // Calls of a rule whose zone is unknown are never stored.
+            let terms = self.terms.in_its_zone().unwrap_or(self.terms);
+            push_head(&mut head, terms.algorithm(), terms.limits(), escaped);
         }
         head
     }

@@ -51,7 +51,12 @@ pub(crate) fn from_type_path(path: &str, nth: u8) -> String {
 /// A name as a key holds it: nothing that ends the name early, nothing that a cluster reads as a
 /// hash tag.
 pub(crate) fn escape(name: &str) -> Cow<'_, str> {
-    let special = |c: char| matches!(c, ':' | '%' | '{' | '}') || c.is_control();
+    escape_also(name, ':')
+}
+
+/// The same, of which this character is escaped as well.
+fn escape_also(name: &str, other: char) -> Cow<'_, str> {
+    let special = |c: char| matches!(c, ':' | '%' | '{' | '}') || c == other || c.is_control();
     if !name.contains(special) {
         return Cow::Borrowed(name);
     }
@@ -76,7 +81,10 @@ pub(crate) fn push_head(out: &mut String, algorithm: Algorithm, limits: &[Limit]
     out.push_str(algorithm.row().tag);
     for (index, limit) in limits.iter().enumerate() {
         out.push(if index == 0 { '-' } else { '+' });
-        let _ = write!(out, "{}", Window(limit.window_us()));
+        let _ = match limit.by_calendar() {
+            None => write!(out, "{}", Window(limit.window_us())),
+            Some(calendar) => write!(out, "{}@{}", calendar.unit, escape_also(calendar.zone_name(), '+')),
+        };
     }
     out.push(':');
     out.push_str(escaped_name);

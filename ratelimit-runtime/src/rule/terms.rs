@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::algorithm::Algorithm;
 use super::block::BlockDuration;
+use super::calendar::Zone;
 use super::limit::{Limit, MAX_LIMITS};
 use super::on_unavailable::OnUnavailable;
 use super::policy::Policy;
@@ -29,6 +30,8 @@ pub(crate) struct Terms {
     /// The limiter's, where this is `None`.
     pub(crate) on_unavailable: Option<OnUnavailable>,
     pub(crate) shadow: bool,
+    /// The time zone of calendar quotas that have none of their own.
+    pub(super) zone: Option<&'static str>,
 }
 
 #[allow(clippy::indexing_slicing, reason = "there are never more limits than places; `get` is not const")]
@@ -45,6 +48,7 @@ impl Terms {
             timeout: None,
             on_unavailable: None,
             shadow: false,
+            zone: None,
         };
         terms.worked_out()
     }
@@ -97,6 +101,26 @@ impl Terms {
         self.worked_out()
     }
 
+    /// The same with its time zone in its calendar quotas.
+    ///
+    /// # Errors
+    ///
+    /// That there is no such zone.
+    pub(crate) fn in_its_zone(mut self) -> Result<Self, String> {
+        if let Some(zone) = self.zone {
+            let zone = Zone::named(zone)?;
+            for limit in &mut self.limits[..self.len] {
+                *limit = limit.in_zone(zone);
+            }
+        }
+        Ok(self)
+    }
+
+    /// Whether a calendar quota stands under another algorithm than the one that keeps it.
+    pub(crate) fn is_calendar_misplaced(&self) -> bool {
+        self.algorithm != Algorithm::FixedWindow && self.limits().iter().any(|limit| limit.calendar_unit().is_some())
+    }
+
     #[inline]
     pub(crate) const fn algorithm(&self) -> Algorithm {
         self.algorithm
@@ -108,7 +132,8 @@ impl Terms {
     }
 
     /// The highest cost with which a store may be asked. 0 where it may not be, whatever the cost:
-    /// there is a limit of 0, or a bucket that takes more than a century to drain.
+    /// there is a limit of 0, a bucket that takes more than a century to drain, or a calendar quota
+    /// under an algorithm that does not keep it.
     #[inline]
     pub(crate) const fn most(&self) -> u64 {
         self.most
@@ -122,7 +147,8 @@ impl Terms {
             let capacity = self.algorithm.capacity(limit);
             // Only what is larger than its rate takes longer than two windows.
             let drains = capacity <= limit.max() || self.algorithm.horizon_us(limit) <= MAX_HORIZON_US;
-            let most = if drains { capacity } else { 0 };
+            let is_kept = limit.calendar_unit().is_none() || matches!(self.algorithm, Algorithm::FixedWindow);
+            let most = if drains && is_kept { capacity } else { 0 };
             if most < self.most {
                 self.most = most;
             }
@@ -144,6 +170,7 @@ impl fmt::Debug for Terms {
             .field("timeout", &self.timeout)
             .field("on_unavailable", &self.on_unavailable)
             .field("shadow", &self.shadow)
+            .field("zone", &self.zone)
             .finish_non_exhaustive()
     }
 }

@@ -32,6 +32,9 @@ pub enum Feature {
     /// [`Store::enter`](super::Store::enter), [`Store::leave`](super::Store::leave) and
     /// [`Store::in_flight`](super::Store::in_flight).
     Concurrent,
+    /// Calendar quotas: [`Limit::calendar`](crate::Limit), under
+    /// [`Algorithm::FixedWindow`](crate::Algorithm::FixedWindow) alone.
+    Calendar,
 }
 
 impl Feature {
@@ -46,6 +49,7 @@ impl Feature {
         Self::Together,
         Self::Keys,
         Self::Concurrent,
+        Self::Calendar,
     ];
 
     const fn bit(self) -> u16 {
@@ -64,6 +68,7 @@ impl Feature {
             Self::Together => "deciding several keys in one step",
             Self::Keys => "lists of keys",
             Self::Concurrent => "limits of calls in flight (`concurrent`)",
+            Self::Calendar => "calendar quotas (`500/day`)",
         }
     }
 }
@@ -177,7 +182,8 @@ impl Capabilities {
             | if request.limits().len() > 1 { Feature::Limits.bit() } else { 0 }
             | (request.reserves() as u16 * Feature::Reserve.bit())
             | if request.block_us() > 0 { Feature::Block.bit() } else { 0 }
-            | if request.block_duration().longest_us() > 0 { Feature::GrowingBlock.bit() } else { 0 };
+            | if request.block_duration().longest_us() > 0 { Feature::GrowingBlock.bit() } else { 0 }
+            | if request.has_calendar() { Feature::Calendar.bit() } else { 0 };
         needed & !self.by_algorithm[request.algorithm() as usize]
     }
 

@@ -166,6 +166,12 @@ impl<'a> Request<'a> {
         Duration::from_micros(self.block.longest_us())
     }
 
+    /// Whether one of the limits is a calendar quota, which the other algorithms do not keep.
+    #[inline]
+    pub(crate) fn has_calendar(&self) -> bool {
+        self.algorithm == Algorithm::FixedWindow && self.limits.iter().any(|limit| limit.by_calendar().is_some())
+    }
+
     #[inline]
     pub(crate) fn block_us(&self) -> u64 {
         self.block.first_us()

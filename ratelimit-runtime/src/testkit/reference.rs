@@ -181,12 +181,12 @@ impl Log {
     fn since_the_window_began(&self, now: u64, limit: Limit) -> u64 {
         let (mut start, mut used) = (0, 0);
         for &(at, cost) in &self.admitted {
-            if used == 0 || at >= start + limit.window_us() {
+            if used == 0 || at >= limit.end_of_window(start) {
                 (start, used) = (at, 0);
             }
             used += cost;
         }
-        if now >= start + limit.window_us() { 0 } else { used }
+        if now >= limit.end_of_window(start) { 0 } else { used }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A window begins with the first charge that finds none, not at the full minute, so that clients
 //! do not all come back at once. Across an edge it admits up to `2·max` in an interval of one
-//! window.
+//! window. A calendar window begins and ends with its hour, day, week, month or year.
 
 use super::counter::Counter;
 use super::status::LimitStatus;
@@ -16,21 +16,20 @@ pub(crate) const LUA: super::Lua = super::Lua {
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct FixedWindow {
-    start: u64,
+    end: u64,
     used: u64,
 }
 
 impl Counter for FixedWindow {
     #[inline]
     fn at(self, limit: &Limit, now: u64) -> Self {
-        if self.used == 0 || now >= self.start + limit.window_us() { Self { start: now, used: 0 } } else { self }
+        if self.used == 0 || now >= self.end { Self { end: limit.end_of_window(now), used: 0 } } else { self }
     }
 
     #[allow(clippy::inline_always, reason = "a call to it would cost a quarter of what it does")]
     #[inline(always)]
     fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus {
-        let left = self.start + limit.window_us() - now;
-        let wait = if self.used + cost > limit.max() { left } else { 0 };
+        let wait = if self.used + cost > limit.max() { self.end - now } else { 0 };
         LimitStatus { wait, remaining: limit.max().saturating_sub(self.used) }
     }
 
@@ -43,8 +42,8 @@ impl Counter for FixedWindow {
         self.used += cost;
     }
 
-    fn refund(&mut self, _: &Limit, cost: u64, ticket: u64, _: u64, _: u64) -> bool {
-        let counts = ticket >= self.start && self.used > 0;
+    fn refund(&mut self, limit: &Limit, cost: u64, ticket: u64, _: u64, _: u64) -> bool {
+        let counts = self.used > 0 && ticket >= limit.start_of_window(self.end);
         if counts {
             self.used = self.used.saturating_sub(cost);
         }
@@ -52,7 +51,7 @@ impl Counter for FixedWindow {
     }
 
     #[inline]
-    fn life(&self, limit: &Limit, now: u64) -> u64 {
-        if self.used == 0 { 0 } else { self.start + limit.window_us() - now }
+    fn life(&self, _: &Limit, now: u64) -> u64 {
+        if self.used == 0 { 0 } else { self.end - now }
     }
 }

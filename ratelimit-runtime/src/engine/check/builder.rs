@@ -308,8 +308,11 @@ impl Changes {
         match policy {
             Some(name) => changes.adopt(rule, name, engine, rendered),
             None if rule.has_policy() => changes.broken = Some(RateLimitError::misconfigured(NO_POLICY)),
-            None if is_current => {}
-            None => changes.head = Some(head.into_owned()),
+            None if is_current => changes.enter_zone(),
+            None => {
+                changes.enter_zone();
+                changes.head = Some(head.into_owned());
+            }
         }
         // An explicit name with a policy may be another's with limits: their keys differ.
         if (!rule.has_policy() || rule.is_derived()) && !rule.known_by().contains(engine.id) {
@@ -336,9 +339,18 @@ impl Changes {
         } else {
             self.broken = Some(RateLimitError::misconfigured(policies.unknown(name)));
         }
+        self.enter_zone();
         let mut head = String::new();
         rule::push_head(&mut head, self.terms.algorithm(), self.terms.limits(), &rule.resolved().escaped);
         self.head = Some(head);
+    }
+
+    /// Gives calendar quotas their time zone.
+    fn enter_zone(&mut self) {
+        match self.terms.in_its_zone() {
+            Ok(terms) => self.terms = terms,
+            Err(unknown) => self.broken = Some(RateLimitError::misconfigured(unknown)),
+        }
     }
 }
 

@@ -63,14 +63,21 @@ impl<'a> Check<'a> {
         self.broken.is_none() && self.terms.most() > 0 && self.cost <= self.terms.most()
     }
 
-    /// What is known without asking a store: an unknown policy, two meanings of a name, a cost that
-    /// no window admits.
+    /// What is known without asking a store: an unknown policy or time zone, two meanings of a
+    /// name, a cost that no window admits.
     #[cold]
     pub(in crate::engine) fn problem(&self) -> RateLimitError {
         if let Some(error) = self.broken {
             return error.clone();
         }
         let (rule, limit) = (self.name.as_str(), self.capacity());
+        if self.terms.is_calendar_misplaced() {
+            let algorithm = self.terms.algorithm();
+            return RateLimitError::misconfigured(format!(
+                "the calendar quota of `{rule}` is kept by `fixed_window` alone, not by `{algorithm}`: set that, or a \
+                 window such as 24 hours"
+            ));
+        }
         if self.cost > limit || limit == 0 {
             return RateLimitError::CostExceedsLimit { rule, cost: self.cost, limit };
         }

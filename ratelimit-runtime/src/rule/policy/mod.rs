@@ -11,6 +11,7 @@ use self::overrides::{Override, Overrides};
 use crate::key::Key;
 use crate::rule::algorithm::Algorithm;
 use crate::rule::block::BlockDuration;
+use crate::rule::calendar::Zone;
 use crate::rule::limit::{Limit, MAX_LIMITS};
 use crate::rule::on_unavailable::OnUnavailable;
 
@@ -47,6 +48,8 @@ pub struct Policy {
     pub(crate) timeout: Option<Duration>,
     pub(crate) on_unavailable: Option<OnUnavailable>,
     pub(crate) overrides: Overrides,
+    /// The time zone of calendar quotas, as it was given.
+    pub(crate) zone: Option<String>,
 }
 
 impl Policy {
@@ -66,6 +69,7 @@ impl Policy {
             timeout: None,
             on_unavailable: None,
             overrides: Overrides::default(),
+            zone: None,
         }
     }
 
@@ -133,6 +137,14 @@ impl Policy {
     #[must_use]
     pub fn with_on_unavailable(mut self, policy: OnUnavailable) -> Self {
         self.on_unavailable = Some(policy);
+        self
+    }
+
+    /// The time zone of its calendar quotas, by its name in the tz database; the rule's unless set.
+    #[cfg_attr(not(feature = "calendar"), doc(hidden))]
+    #[must_use]
+    pub fn with_zone(mut self, zone: impl Into<String>) -> Self {
+        self.zone = Some(zone.into());
         self
     }
 
@@ -208,6 +220,16 @@ impl Policy {
         limits
     }
 
+    /// The same with its time zone in its calendar quotas. It has no [`fault`](Self::fault).
+    fn in_its_zone(mut self) -> Self {
+        if let Some(Ok(zone)) = self.zone.as_deref().map(Zone::named) {
+            for limit in &mut self.limits {
+                *limit = limit.in_zone(zone);
+            }
+        }
+        self
+    }
+
     /// Why it cannot be used, whatever store there is; and the name of the part that is wrong.
     pub(super) fn fault(&self) -> Option<(&'static str, String)> {
         let limits = self.limits.len();
@@ -215,6 +237,23 @@ impl Policy {
         let fault = |part, message: &str| Some((part, message.to_owned()));
         if limits > MAX_LIMITS {
             return Some(("limits", format!("a policy has at most {MAX_LIMITS} limits, not {limits}")));
+        }
+        let by_calendar = self.limits.iter().find(|limit| limit.calendar_unit().is_some());
+        if let Some(limit) = by_calendar.filter(|_| self.algorithm != Algorithm::FixedWindow) {
+            let message =
+                format!("a calendar quota, `{limit}`, is kept by `fixed_window` alone, not by `{}`", self.algorithm);
+            return Some(("algorithm", message));
+        }
+        if let Some(zone) = &self.zone {
+            if by_calendar.is_none() {
+                return fault(
+                    "zone",
+                    "`zone` is that of calendar quotas such as `500/day`: leave it out, or write one",
+                );
+            }
+            if let Err(unknown) = Zone::named(zone) {
+                return Some(("zone", unknown));
+            }
         }
         if wait.is_some() && self.block != BlockDuration::NONE {
             return fault("wait", "a call either waits or is blocked: leave `wait` out, or `block`");
@@ -243,7 +282,7 @@ pub(crate) fn checked(policies: impl IntoIterator<Item = (impl Into<String>, Pol
         if let Some((_, fault)) = policy.fault() {
             return Err(format!("the policy `{name}`: {fault}"));
         }
-        if checked.insert(name.clone(), policy).is_some() {
+        if checked.insert(name.clone(), policy.in_its_zone()).is_some() {
             return Err(format!("the policy `{name}` is defined twice"));
         }
     }

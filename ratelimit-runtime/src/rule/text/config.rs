@@ -14,7 +14,8 @@ use crate::rule::policy::Policy;
 use crate::rule::policy::overrides::{Override, Overrides, key_as_listed};
 
 /// A string as for [`FromStr`](std::str::FromStr), a list of limits, or a table of `limits`,
-/// `algorithm`, `burst`, `block`, `wait`, `timeout`, `on_unavailable`, `shadow` and `overrides`.
+/// `algorithm`, `zone`, `burst`, `block`, `wait`, `timeout`, `on_unavailable`, `shadow` and
+/// `overrides`.
 impl<'de> Deserialize<'de> for Policy {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(PolicyVisitor)
@@ -42,7 +43,7 @@ impl<'de> Visitor<'de> for PolicyVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<Policy, A::Error> {
-        let Table { limits, algorithm, burst, block, wait, timeout, on_unavailable, shadow, overrides } =
+        let Table { limits, algorithm, burst, block, wait, timeout, on_unavailable, shadow, overrides, zone } =
             Table::deserialize(MapAccessDeserializer::new(fields))?;
         let parts = Parts {
             algorithm: read(algorithm.as_deref(), str::parse)?.unwrap_or_default(),
@@ -53,6 +54,7 @@ impl<'de> Visitor<'de> for PolicyVisitor {
             on_unavailable: read(on_unavailable.as_deref(), str::parse)?,
             shadow,
             overrides: overrides.unwrap_or_default(),
+            zone,
             ..Parts::of(limits.0)
         };
         parts.policy().map_err(|(_, message)| de::Error::custom(message))
@@ -72,6 +74,7 @@ struct Table {
     on_unavailable: Option<String>,
     shadow: Option<bool>,
     overrides: Option<Overrides>,
+    zone: Option<String>,
 }
 
 /// What a text means, if there is one.

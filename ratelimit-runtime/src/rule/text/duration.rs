@@ -17,7 +17,7 @@ const UNITS: [&[&str]; 7] = [
 ];
 
 /// What may follow the last window of a policy.
-const OPTIONS: [&str; 6] = ["burst", "block", "wait", "timeout", "on_unavailable", "shadow"];
+const OPTIONS: [&str; 7] = ["zone", "burst", "block", "wait", "timeout", "on_unavailable", "shadow"];
 
 /// The units as messages list them.
 const LISTED: &str = "`us`, `ms`, `s`, `m`, `h`, `d`, `w`";
@@ -79,8 +79,12 @@ fn no_number(text: &str, rest: &str) -> String {
 
 fn unknown(text: &str, name: &str) -> String {
     let meant = match name.to_lowercase().as_str() {
-        "mo" | "mon" | "month" | "months" => ": months differ in length, write \"30d\"".to_owned(),
-        "y" | "yr" | "year" | "years" => ": years differ in length, write \"365d\"".to_owned(),
+        "mo" | "mon" | "month" | "months" => {
+            ": months differ in length, write \"30d\", or \"month\" for one of the calendar".to_owned()
+        }
+        "y" | "yr" | "year" | "years" => {
+            ": years differ in length, write \"365d\", or \"year\" for one of the calendar".to_owned()
+        }
         "ns" | "nanosecond" | "nanoseconds" => ": the clock counts microseconds".to_owned(),
         lower if name != lower && unit(lower).is_some() => format!(": did you mean `{lower}`?"),
         lower => nearest(lower, OPTIONS).map(|meant| format!(": did you mean `{meant}`?")).unwrap_or_default(),

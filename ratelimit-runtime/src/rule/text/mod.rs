@@ -2,6 +2,7 @@
 //! attribute do.
 
 mod block;
+mod calendar;
 #[cfg(feature = "serde")]
 mod config;
 mod duration;
@@ -23,7 +24,8 @@ use super::policy::overrides::{Overrides, burst_fault};
 
 pub use self::fault::ParseError;
 
-/// `max/window`: `5/1m`, `1000/1h 30m`.
+/// `max/window`: `5/1m`, `1000/1h 30m`; or `max/unit` for one of the calendar: `500/day`,
+/// `500/day@Europe/Berlin`.
 impl FromStr for Limit {
     type Err = ParseError;
 
@@ -55,6 +57,9 @@ fn limit(text: &str) -> Result<Limit, Fault<'_>> {
     if number == 0 {
         return fault(max, "a limit of 0 refuses every call: write 1 or more".to_owned());
     }
+    if let Some(limit) = calendar::read(number, window)? {
+        return Ok(limit);
+    }
     if duration::unit(window).is_some() {
         return fault(window, format!("how long? write \"{max}/1{window}\""));
     }
@@ -73,13 +78,16 @@ fn count(text: &str) -> Option<u64> {
 /// What [`FromStr`] reads: `5/60s`. A burst is not part of it.
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&format!("{}/{}", self.max(), super::name::Window(self.window_us())))
+        match self.by_calendar() {
+            None => f.pad(&format!("{}/{}", self.max(), super::name::Window(self.window_us()))),
+            Some(calendar) => f.pad(&format!("{}/{calendar}", self.max())),
+        }
     }
 }
 
 /// A policy as one line: limits on one key, separated by commas, behind an algorithm and before
-/// `burst`, `block` (of which a range grows: `1m..1h`), `wait`, `timeout`, `on_unavailable` and
-/// `shadow`, in this order.
+/// `zone`, `burst`, `block` (of which a range grows: `1m..1h`), `wait`, `timeout`,
+/// `on_unavailable` and `shadow`, in this order.
 ///
 /// ```
 /// use std::time::Duration;
@@ -103,7 +111,8 @@ impl FromStr for Policy {
 }
 
 /// What may stand behind the limits of a line, in this order, and how messages show it.
-const OPTIONS: [(&str, &str); 6] = [
+const OPTIONS: [(&str, &str); 7] = [
+    ("zone", "zone Europe/Berlin"),
     ("burst", "burst 10"),
     ("block", "block 10m"),
     ("wait", "wait 2s"),
@@ -137,7 +146,7 @@ fn read(line: &str) -> Result<Policy, Fault<'_>> {
             return Err(Fault { at, message: format!("`{at}` stands before `{name}`") });
         }
     }
-    let [burst, block, wait, timeout, on_unavailable, shadow] = given;
+    let [zone, burst, block, wait, timeout, on_unavailable, shadow] = given;
     let named = |word| named(word).map_err(|message| Fault { at: word, message });
     let number = |burst| {
         let message = format!("`{burst}` is not a number of calls: write `burst 10`");
@@ -158,6 +167,7 @@ fn read(line: &str) -> Result<Policy, Fault<'_>> {
             .map(|text| answer(text).map_err(|message| Fault { at: text, message }))
             .transpose()?,
         shadow: shadow.map(is_shadow).transpose()?,
+        zone: zone.map(str::to_owned),
         ..Parts::of(limits_in(limits)?)
     };
     parts.policy().map_err(|(part, message)| {
@@ -190,6 +200,7 @@ struct Parts {
     on_unavailable: Option<OnUnavailable>,
     shadow: Option<bool>,
     overrides: Overrides,
+    zone: Option<String>,
 }
 
 impl Parts {
@@ -205,12 +216,13 @@ impl Parts {
             on_unavailable: None,
             shadow: None,
             overrides: Overrides::default(),
+            zone: None,
         }
     }
 
     /// The policy, or which part is wrong, and why.
     fn policy(self) -> Result<Policy, (&'static str, String)> {
-        let Self { mut limits, algorithm, burst, block, wait, timeout, on_unavailable, shadow, overrides } = self;
+        let Self { mut limits, algorithm, burst, block, wait, timeout, on_unavailable, shadow, overrides, zone } = self;
         if limits.is_empty() {
             return Err(("limits", "a policy has at least one limit".to_owned()));
         }
@@ -227,6 +239,7 @@ impl Parts {
             on_unavailable,
             shadow,
             overrides,
+            zone,
             ..Policy::of_limits(limits).with_algorithm(algorithm)
         };
         policy.fault().map_or(Ok(policy), Err)

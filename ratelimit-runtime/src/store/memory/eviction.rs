@@ -19,8 +19,8 @@ use super::keyed::Keyed;
 const HANDFUL: usize = 4;
 /// How many keys are drawn for that, some of which belong to other rules.
 const DRAWS: usize = 64;
-/// A key is the first one at or behind a place that is drawn, within so many. A table whose keys come
-/// and go has up to three empty places for each: single places would often be empty.
+/// A key is the first one at or behind a place that is drawn, within so many. A table whose keys
+/// come and go has up to three empty places for each: single places would often be empty.
 const REACH: usize = 8;
 
 /// How many keys each rule has in a shard, and the chance by which one of them is found.
@@ -78,7 +78,8 @@ impl Eviction {
         least.map(|(_, place)| place)
     }
 
-    /// The place of a key, by chance. The seed of the hasher is a secret, so no caller can choose it.
+    /// The place of a key, by chance. The seed of the hasher is a secret, so no caller can choose
+    /// it.
     fn draw(&mut self, table: &HashTable<Keyed>) -> Option<usize> {
         self.draws = self.draws.wrapping_add(1);
         #[allow(clippy::cast_possible_truncation, reason = "masked to the number of places")]

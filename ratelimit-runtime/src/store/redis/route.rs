@@ -90,7 +90,7 @@ impl Settings {
                     _ => continue,
                 }
             };
-            all = all.with(algorithm, features);
+            all = all.with(algorithm, features).without(algorithm, Feature::Calendar);
             if row.is_log && self.mode.log_layout() == Some(LogLayout::Zset) {
                 all = all.without(algorithm, Reserve).without(algorithm, ActualCost);
             }

@@ -76,6 +76,16 @@ impl Need {
             Self::Has(Feature::Concurrent) => {
                 assert_misconfigured(self, &limiter.enter(&rule.with_concurrent(1), &key).await);
             }
+            // There is nothing to declare under the others.
+            Self::Has(Feature::Calendar) if algorithm != Algorithm::FixedWindow => {}
+            Self::Has(Feature::Calendar) => {
+                #[cfg(feature = "calendar")]
+                {
+                    let limit = Limit::calendar(5, crate::rule::CalendarUnit::Day);
+                    let rule = Rule::named(rule.name(), limit).with_algorithm(algorithm);
+                    assert_misconfigured(self, &limiter.acquire(&rule, &key).await);
+                }
+            }
             Self::Costs(cost) => {
                 let bucket = bench.bucket("", algorithm, cost);
                 assert_unsupported(self, &bench.store.acquire(bucket.request(cost)).await);

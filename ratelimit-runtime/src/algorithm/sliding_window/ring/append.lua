@@ -45,7 +45,7 @@ local function ring_sum(slot, bytes, at)
 end
 
 -- Writes a log that is short anew, with other room: half as many slots again as it needs, or `most`
--- if that is enough. Its slots have the form `form`, and the dead are left out where they are many.
+-- if that is enough. Its slots get the form `form`, and the dead are left out where they are many.
 local function ring_rewrite(log, form, most, lasts)
   work = work + 12
   local function capacity(needed)
@@ -123,46 +123,33 @@ local function ring_rewrite(log, form, most, lasts)
     return table.concat(runs)
   end
 
-  -- The living slots in the other form.
-  local function converted()
-    local slots, sums = {}, {}
-    local skip, used, reserved = ring_zeros(log.limits), ring_zeros(log.limits), ring_zeros(log.limits)
-    local cost, its_reserved, n = 0, 0, 0
-    for i = 0, log.n - 1 do
-      local at, c, h, ticket = ring_entry(log, i, BLOCK)
-      if c > 0 then
-        n = n + 1
-        slots[n] = ring_slot(form, at, ticket, c, h > 0)
-        cost, its_reserved = cost + c, its_reserved + h
-        if n % BLOCK == 0 then
-          sums[n / BLOCK] = struct.pack(SUMS.format, at, cost, its_reserved)
-          cost, its_reserved = 0, 0
-        end
-        for view = 1, log.limits do
-          if i < log.skip[view] then
-            skip[view] = skip[view] + 1
-          else
-            used[view], reserved[view] = used[view] + c, reserved[view] + h
-          end
-        end
-      end
+  -- The same slots in the wide form: zeros behind each number, and a mark in its other place.
+  local function widened(slots)
+    local front, zeros = string.rep('.', NARROW.before_cost), '\0\0\0\0'
+    if log.reserved[log.widest] == 0 then
+      return (string.gsub(slots, '(' .. front .. ')(...)', '%1' .. zeros .. '\0%2' .. zeros))
     end
-    log.slot, log.head, log.n, log.refunds = form, 0, n, 0
-    log.skip, log.used, log.reserved = skip, used, reserved
-    local cap = capacity(n + 1)
-    return cap, table.concat(slots), cap > LARGE and table.concat(sums) or ''
+    return (string.gsub(slots, '(' .. front .. ')(..)(.)', function(times, cost, highest)
+      local byte, last = string.byte(highest), '\0'
+      if byte >= 128 then
+        highest, last = string.char(byte - 128), '\16'
+      end
+      return times .. zeros .. '\0' .. cost .. highest .. '\0\0\0' .. last
+    end))
   end
 
   local cap, slots, sums
   local has_new_sums = log.cap <= LARGE and capacity(log.n + 1) > LARGE
-  if form ~= log.slot then
-    cap, slots, sums = converted()
-  elseif log.n <= LARGE and log.refunds * (has_new_sums and log.n or 2) >= log.n then
+  if log.n <= LARGE and log.refunds * (has_new_sums and log.n or 2) >= log.n then
     slots = swept()
     cap = capacity(log.n + 1)
     sums = cap > LARGE and all_sums(slots) or ''
   else
     cap, slots, sums = moved()
+  end
+  if form ~= log.slot then
+    -- Only a log without entries has narrow slots again.
+    slots, log.slot = widened(slots), form
   end
   log.cap, log.moving, log.lower, log.gap = cap, false, 0, 0
   local function missing(bytes, count, size)

@@ -1,0 +1,47 @@
+//! [`Calendar`]: quotas by the calendar, from midnight to midnight and from the first to the first.
+
+mod period;
+mod unit;
+mod zone;
+
+use std::fmt;
+
+pub(crate) use self::period::{Instants, Period};
+pub use self::unit::CalendarUnit;
+pub(crate) use self::zone::Zone;
+
+/// The windows of a limit by the calendar: each is a unit long, in a time zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Calendar {
+    pub(crate) unit: CalendarUnit,
+    /// The rule's, where this is `None`; without one it is UTC.
+    pub(crate) zone: Option<Zone>,
+}
+
+impl Calendar {
+    /// The window that `now` is in, in microseconds since 1970.
+    #[cold]
+    pub(crate) fn period(self, now: u64) -> Period {
+        self.instants(now).this()
+    }
+
+    /// The windows around `now`.
+    pub(crate) fn instants(self, now: u64) -> Instants {
+        period::instants(self, now)
+    }
+
+    /// UTC unless it has one.
+    pub(crate) fn zone_name(self) -> &'static str {
+        self.zone.map_or("UTC", Zone::name)
+    }
+}
+
+/// As a limit shows it: `day`, and `day@Europe/Berlin` where it has a zone of its own.
+impl fmt::Display for Calendar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.zone {
+            None => write!(f, "{}", self.unit),
+            Some(zone) => write!(f, "{}@{}", self.unit, zone.name()),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! [`CalendarUnit`]: how long a calendar window is.
+
+use std::fmt;
+use std::time::Duration;
+
+const HOUR: u64 = 60 * 60 * 1_000_000;
+const DAY: u64 = 24 * HOUR;
+
+/// A unit of the calendar. A window by it begins where the unit does on the clock and the calendar
+/// of a time zone, and so is as long as that: a day has 23, 24 or 25 hours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum CalendarUnit {
+    /// From one full hour to the next. Where the clock is set back by an hour, the hour that comes
+    /// twice is one.
+    Hour = 1,
+    /// From midnight to midnight; where there is none, from the first moment of the day.
+    Day,
+    /// From the midnight before a Monday to the next.
+    Week,
+    /// From the first of a month to the first of the next.
+    Month,
+    /// From the first of January to the next.
+    Year,
+}
+
+impl CalendarUnit {
+    /// All of them, the shortest first.
+    pub const ALL: &'static [Self] = &[Self::Hour, Self::Day, Self::Week, Self::Month, Self::Year];
+
+    /// As attributes and configurations write it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Hour => "hour",
+            Self::Day => "day",
+            Self::Week => "week",
+            Self::Month => "month",
+            Self::Year => "year",
+        }
+    }
+
+    /// The unit of this name.
+    #[cfg_attr(not(feature = "calendar"), allow(dead_code, reason = "there are no calendar windows"))]
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|unit| unit.name() == name)
+    }
+
+    /// How long the longest is where the clock is never set: 31 days for a month, 366 for a year.
+    pub(crate) const fn usual(self) -> Duration {
+        Duration::from_micros(self.usual_us())
+    }
+
+    const fn usual_us(self) -> u64 {
+        match self {
+            Self::Hour => HOUR,
+            Self::Day => DAY,
+            Self::Week => 7 * DAY,
+            Self::Month => 31 * DAY,
+            Self::Year => 366 * DAY,
+        }
+    }
+
+    /// No window is longer, in microseconds: clocks are set back by at most three hours.
+    pub(crate) const fn longest_us(self) -> u64 {
+        self.usual_us() + 3 * HOUR
+    }
+}
+
+impl fmt::Display for CalendarUnit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
