@@ -57,11 +57,11 @@ fn assert_exhausted(status: &Status) -> i64 {
 async fn tonic_tells_and_refuses() {
     let service = Service::started(&mut command("tonic"));
     let mut client = Client::of(&service).await;
-    let (ours, all) = (item("find", &[("q", 10), ("w", 60)]), item("api", &[("q", 100), ("w", 60)]));
+    let (ours, all) = (item("search", &[("q", 10), ("w", 60)]), item("api", &[("q", 100), ("w", 60)]));
     let alice = |client| [("x-forwarded-for", client), ("x-api-key", "alice")];
     for left in (0..10).rev() {
         let (answer, metadata) = client.search("tea", &alice("192.0.2.1")).await.expect("admitted");
-        assert_eq!(answer, "192.0.2.1 looks for tea");
+        assert_eq!(answer, "nothing about tea");
         assert_eq!(list(&metadata, "ratelimit-policy"), [all.clone(), ours.clone()]);
         let standings = list(&metadata, "ratelimit");
         assert_eq!((standings[0].1[0].1, standings[1].1[0].1), (90 + left, left), "{standings:?}");
@@ -71,7 +71,7 @@ async fn tonic_tells_and_refuses() {
     let refused = client.search("tea", &alice("192.0.2.1")).await.expect_err("refused by the method");
     let wait = assert_exhausted(&refused);
     assert_eq!(list(refused.metadata(), "ratelimit-policy"), [all.clone(), ours]);
-    assert_eq!(list(refused.metadata(), "ratelimit")[1], item("find", &[("r", 0), ("t", wait)]));
+    assert_eq!(list(refused.metadata(), "ratelimit")[1], item("search", &[("r", 0), ("t", wait)]));
 
     assert!(client.search("rum", &alice("192.0.2.1")).await.is_ok(), "another term");
     assert!(client.search("tea", &alice("192.0.2.2")).await.is_ok(), "another client");

@@ -24,6 +24,8 @@ mod resolved;
 mod scopes;
 mod seen;
 mod strangers;
+mod tonic_between;
+mod tonic_methods;
 mod tonic_server;
 
 use std::time::Duration;

@@ -21,7 +21,7 @@ use tower::{Layer as _, ServiceExt as _, service_fn};
 use crate::seen::{Item, item, parsed};
 use crate::{ApiKey, PER_IP, PER_KEY, search};
 
-type Service = BoxCloneSyncService<http::Request<Body>, http::Response<Body>, Infallible>;
+pub(crate) type Service = BoxCloneSyncService<http::Request<Body>, http::Response<Body>, Infallible>;
 
 /// A service whose only method is this, as generated code would have it.
 macro_rules! service_of {
@@ -33,19 +33,25 @@ macro_rules! service_of {
     };
 }
 
-async fn found(request: Request<String>) -> Result<Response<String>, Status> {
+pub(crate) use service_of;
+
+pub(crate) async fn found(request: Request<String>) -> Result<Response<String>, Status> {
     Ok(Response::new(search(request.get_ref()).await?))
+}
+
+/// A connection to a server of this service.
+pub(crate) async fn connected(service: Service) -> Channel {
+    let incoming = TcpIncoming::bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = incoming.local_addr().unwrap();
+    tokio::spawn(Server::builder().serve_with_incoming(service, incoming));
+    Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap()
 }
 
 struct Client(tonic::client::Grpc<Channel>);
 
 impl Client {
     async fn of(service: Service) -> Self {
-        let incoming = TcpIncoming::bind(([127, 0, 0, 1], 0).into()).unwrap();
-        let address = incoming.local_addr().unwrap();
-        tokio::spawn(Server::builder().serve_with_incoming(service, incoming));
-        let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
-        Self(tonic::client::Grpc::new(endpoint.connect().await.unwrap()))
+        Self(tonic::client::Grpc::new(connected(service).await))
     }
 
     async fn ask(&mut self, term: &str, headers: &[(&'static str, &str)]) -> Result<Response<String>, Status> {

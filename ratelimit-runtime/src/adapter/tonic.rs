@@ -62,7 +62,8 @@ pub(super) fn details_field(error: &RateLimitError) -> Option<(HeaderName, Heade
     parts.headers.get(NAME).map(|value| (HeaderName::from_static(NAME), value.clone()))
 }
 
-/// The peer of the connection, or what [`TrustedProxies`](crate::TrustedProxies) report.
+/// The peer of the connection, or what [`TrustedProxies`](crate::TrustedProxies) report: in a key,
+/// `key = ClientIp::try_from(&request)?`.
 impl<T> TryFrom<&Request<T>> for ClientIp {
     type Error = Status;
 
@@ -87,7 +88,7 @@ pub(super) fn peer(extensions: &Extensions) -> Option<IpAddr> {
     peer.map(|peer| peer.ip())
 }
 
-/// From the metadata of a request.
+/// From the metadata of a request: in a key, `key = HeaderKey::<ApiKey>::try_from(&request)?`.
 impl<T, N: NamedHeader> TryFrom<&Request<T>> for HeaderKey<N> {
     type Error = Status;
 

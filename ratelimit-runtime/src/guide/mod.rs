@@ -7,16 +7,17 @@
 //!   be somebody else.
 //! 4. [Web services](web_services): layers, proxies, browsers, 400 and 401, what a refused client
 //!   reads.
-//! 5. [Calls in flight](calls_in_flight): how many there are at a time, and work that is spawned.
-//! 6. [When the store fails](when_the_store_fails): who answers meanwhile, and how long a call
+//! 5. [gRPC](grpc): keys from the requests of tonic, what a client makes of a refusal.
+//! 6. [Calls in flight](calls_in_flight): how many there are at a time, and work that is spawned.
+//! 7. [When the store fails](when_the_store_fails): who answers meanwhile, and how long a call
 //!   waits.
-//! 7. [Testing your limits](testing): a clock that stands still, a limiter per test, a store that
+//! 8. [Testing your limits](testing): a clock that stands still, a limiter per test, a store that
 //!   fails.
-//! 8. [Redis, Sentinel, Cluster](redis): URLs, settings, what a cluster changes.
-//! 9. [Policies](policies): what operators decide while a service runs.
-//! 10. [Observing](observing): the log, decisions, metrics.
-//! 11. [Migrating](migrating): from the scripts of articles, from other libraries.
-//! 12. [Questions](questions): the traps that limiters have, and where they are here.
+//! 9. [Redis, Sentinel, Cluster](redis): URLs, settings, what a cluster changes.
+//! 10. [Policies](policies): what operators decide while a service runs.
+//! 11. [Observing](observing): the log, decisions, metrics.
+//! 12. [Migrating](migrating): from the scripts of articles, from other libraries.
+//! 13. [Questions](questions): the traps that limiters have, and where they are here.
 //!
 //! And for looking things up, the [reference](mod@reference).
 //!
@@ -38,6 +39,10 @@ pub mod calls_in_flight {}
 
 #[doc = include_str!("choosing_an_algorithm.md")]
 pub mod choosing_an_algorithm {}
+
+#[cfg_attr(any(not(doctest), all(feature = "macros", feature = "tonic")), doc = include_str!("grpc.md"))]
+#[doc = repository!("frameworks" => "tree/HEAD/examples/frameworks")]
+pub mod grpc {}
 
 #[cfg_attr(any(not(doctest), all(feature = "axum", feature = "macros")), doc = include_str!("keys_and_security.md"))]
 pub mod keys_and_security {}

@@ -1,7 +1,11 @@
 //! Calendar quotas as text: `500/day`, `500/day@Europe/Berlin`.
 
-use super::fault::{Fault, nearest};
-use crate::rule::calendar::{CalendarUnit, Zone};
+use super::fault::Fault;
+#[cfg(feature = "calendar")]
+use super::fault::nearest;
+use crate::rule::calendar::CalendarUnit;
+#[cfg(feature = "calendar")]
+use crate::rule::calendar::Zone;
 use crate::rule::limit::Limit;
 
 /// The quota of so many calls a unit, if the window is one of the calendar: a word without a
@@ -33,7 +37,6 @@ pub(super) fn read(max: u64, window: &str) -> Result<Option<Limit>, Fault<'_>> {
 /// Without the feature there is none.
 #[cfg(not(feature = "calendar"))]
 pub(super) fn read(max: u64, window: &str) -> Result<Option<Limit>, Fault<'_>> {
-    let _ = (nearest, Zone::named);
     let unit = window.split_once('@').map_or(window, |(unit, _)| unit);
     match CalendarUnit::ALL.iter().find(|known| known.name() == unit) {
         Some(unit) => {
