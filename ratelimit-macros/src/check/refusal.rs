@@ -6,7 +6,7 @@ use crate::check::function::output::Output;
 use crate::check::rule::shadow::{self, Shadow};
 use crate::check::values::control_flow;
 use crate::diagnostics::Diagnostics;
-use crate::literal::as_literal;
+use crate::literal::{as_literal, bare};
 use crate::parse::argument::Argument;
 use crate::parse::arguments::Arguments;
 
@@ -33,7 +33,7 @@ pub(crate) fn read(attributes: Vec<Arguments>, output: &Output, diagnostics: &mu
         if without_policy { "" } else { ", and a policy may say that calls are refused in spite of `shadow`" };
     let mut on_refused: Option<Argument> = None;
     for given in attributes.into_iter().filter_map(|arguments| arguments.on_refused) {
-        if as_literal(&given.value).is_some() {
+        if as_literal(&given.value).is_some() || is_a_result(&given.value) {
             let message = "`on_refused` makes the returned value of the error: write a closure, \
                 `on_refused = |error| …`, or the path of a function";
             diagnostics.error(&given.value, message);
@@ -71,5 +71,18 @@ pub(crate) fn read(attributes: Vec<Arguments>, output: &Output, diagnostics: &mu
             }
             if output.error_is_a_string() { Refusal::ByTypeOfText } else { Refusal::ByType }
         }
+    }
+}
+
+/// Whether `expr` is what a function returns, as `Err(Limited)`, where one that makes it is asked
+/// for. The names alone are functions.
+fn is_a_result(expr: &Expr) -> bool {
+    let is = |expr: &Expr, names: &[&str]| match bare(expr) {
+        Expr::Path(path) => names.iter().any(|name| path.path.is_ident(name)),
+        _ => false,
+    };
+    match bare(expr) {
+        Expr::Call(call) => is(&call.func, &["Ok", "Err", "Some"]),
+        path => is(path, &["None"]),
     }
 }

@@ -3,7 +3,7 @@
 use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::ext::IdentExt as _;
 use syn::parse::{ParseStream, Parser};
-use syn::{Error, Expr, ExprLit, Ident, Lit, LitBool, LitInt, Token};
+use syn::{Error, Expr, ExprLit, Ident, Lit, LitBool, LitInt, LitStr, Token};
 
 use crate::diagnostics::{Diagnostics, list};
 use crate::duration;
@@ -123,6 +123,9 @@ impl Reader<'_> {
             let max = ahead.parse::<Token![=]>().and_then(|_| ahead.parse::<LitInt>());
             let max = max.map_or_else(|_| "3".to_owned(), |max| max.base10_digits().to_owned());
             format!("unknown argument `{text}`: write `limits = [\"{max}/{window}\"]`")
+        } else if let Some(limit) = limit_ahead(input) {
+            self.meant.push("limits");
+            format!("unknown argument `{text}`: write `limits = [{limit}]`")
         } else if let Some(meant) = synonym.or_else(|| nearest(text, arguments::names())) {
             self.meant.push(meant);
             format!("unknown argument `{text}`: did you mean `{meant}`?")
@@ -166,6 +169,15 @@ fn positional(text: &str, token: &str) -> (&'static [&'static str], String) {
         }
         _ => (&["key"], format!("`key = {token}`")),
     }
+}
+
+/// The value ahead, as it was written, if it is a limit as `limits` lists them.
+fn limit_ahead(input: ParseStream<'_>) -> Option<String> {
+    let ahead = input.fork();
+    ahead.parse::<Token![=]>().ok()?;
+    let token = ahead.parse::<LitStr>().ok()?;
+    let (meant, _) = positional(&token.value(), "");
+    (meant == ["limits"]).then(|| token.token().to_string())
 }
 
 /// The value after `name`.
@@ -247,6 +259,9 @@ mod tests {
             ("per_second = 5", "write `limits = [\"5/1s\"]`"),
             ("requests_per_minute = limit", "write `limits = [\"3/1m\"]`"),
             ("rps = 10", "write `limits = [\"10/1s\"]`"),
+            ("rate = \"3/60s\"", "`rate`: write `limits = [\"3/60s\"]`"),
+            ("at_most = \"5/1d\", shadow", "`at_most`: write `limits = [\"5/1d\"]`"),
+            ("rate = \"3/x\"", "did you mean `max`"),
             ("name: \"n\"", "write `=` for `:`"),
             ("name: f(a), shadow", "write `=` for `:`"),
             ("key", "`key` needs a value"),
@@ -275,6 +290,7 @@ mod tests {
             "limts = []",
             "win = \"1s\", max = 3",
             "per_second = 3",
+            "rate = \"3/1m\"",
             "3, window = \"1s\"",
             "\"3/1m\"",
             "\"60s\", max = 3",

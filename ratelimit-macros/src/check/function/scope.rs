@@ -123,9 +123,12 @@ impl Scope {
 
     /// Whether what `text` names may differ between calls.
     pub(crate) fn varies(&self, text: &str) -> bool {
-        matches!(text, "self" | "Self" | "__self")
-            || self.find(text).is_some()
-            || self.others.iter().any(|other| other == text)
+        matches!(text, "self" | "Self" | "__self") || self.find(text).is_some() || self.has_other(text)
+    }
+
+    /// Whether `text` names a type or const parameter, or a local that stands before the guard.
+    pub(crate) fn has_other(&self, text: &str) -> bool {
+        self.others.iter().any(|other| other == text)
     }
 
     /// Reports every name among `tokens` that is meant for an argument and finds a local.

@@ -160,6 +160,11 @@ fn root<'a>(placeholder: &Placeholder, scope: &'a Scope) -> Result<&'a Ident, St
 }
 
 fn unknown(name: &str, scope: &Scope) -> String {
+    if scope.has_other(name) {
+        return format!(
+            "`{name}` is not an argument, and a placeholder begins with one: make the key an expression, `key = …`"
+        );
+    }
     let meant = match nearest(name, scope.texts().iter().map(String::as_str)) {
         Some(meant) => format!(": did you mean `{meant}`?"),
         None => String::new(),
@@ -245,6 +250,11 @@ mod tests {
             let errors = key(text, SIGNATURE).err().unwrap();
             assert_eq!(errors.len(), 1, "{text}: {errors:?}");
             assert!(errors.iter().all(|e| e.contains(part)), "{text}: {errors:?}");
+        }
+        for name in ["N", "T"] {
+            let errors = key(&format!("\"<a>/<{name}>\""), "fn f<T, const N: usize>(a: u8)").err().unwrap();
+            assert_eq!(errors.len(), 1, "{errors:?}");
+            assert!(errors.iter().all(|e| e.contains(&format!("`{name}` is not an argument"))), "{errors:?}");
         }
         let errors = key("\"login\"", "fn f()").err().unwrap();
         assert!(errors.iter().all(|e| e.contains("for every call: leave `key` out")), "{errors:?}");

@@ -227,7 +227,7 @@ mod tests {
             ("redis+sentinel://a/m?sentinel_user=hunter2", "/master-name"),
             ("redis+sentinel://a/m?sentinelpassword=hunter2", "`sentinel_user=`, `sentinel_password=`"),
             ("redis+sentinel://a/m?hunter2", "/master-name"),
-            ("redis+sentinel://a/m?protocol=hunter2", "/master-name"),
+            ("redis+sentinel://a/m?protocol=hunter2", "the protocol in the Redis URL is not known"),
             ("redis+cluster://:hunter2@a/1", "database 0"),
             ("redis+cluster://:hunter2@a/name", "redis+cluster://"),
             ("redis+cluster://:hunter2@a,:1", "redis+cluster://"),

@@ -59,8 +59,9 @@ pub(crate) fn server(url: &str) -> Result<Server, StoreError> {
     let (before_query, query) = url.split_once('?').unwrap_or((url, ""));
     let is_unix = scheme.contains("unix");
     let pairs = query.split('#').next().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
-    let names = pairs.map(|pair| pair.split_once('=').map_or(pair, |(name, _)| name));
+    let names = pairs.clone().map(|pair| pair.split_once('=').map_or(pair, |(name, _)| name));
     has_parameters(names, if is_unix { OF_UNIX } else { OF_TCP })?;
+    pairs.filter_map(|pair| pair.strip_prefix("protocol=")).try_for_each(protocol_is_known)?;
     if !is_unix {
         has_port(before_query)?;
     }
@@ -82,6 +83,18 @@ fn has_parameters<'a>(mut names: impl Iterator<Item = &'a str>, known: &[&str]) 
          percent-encoded as %3F",
         known.iter().map(|name| format!("`{name}=`")).collect::<Vec<_>>().join(", ")
     )))
+}
+
+/// `protocol` is one that Redis has. The error does not repeat it, because it may be a part of a
+/// password.
+fn protocol_is_known(protocol: &str) -> Result<(), StoreError> {
+    if matches!(protocol, "2" | "resp2" | "3" | "resp3") {
+        return Ok(());
+    }
+    Err(StoreError::misconfigured(
+        "the protocol in the Redis URL is not known: write `protocol=resp2`, or leave it out for RESP3; a `?` of a \
+         password is percent-encoded as %3F",
+    ))
 }
 
 /// The port of a URL without its query, if it names one, is from 1 to 65535.
@@ -195,7 +208,9 @@ impl<'a> List<'a> {
 
     /// The hosts as servers, with the URL's login and this database.
     pub(super) fn servers(&self, default_port: u16, database: &str) -> Result<Vec<Server>, StoreError> {
-        let protocol = self.parameter("protocol")?.map(|protocol| format!("?protocol={protocol}")).unwrap_or_default();
+        let protocol = self.parameter("protocol")?;
+        protocol.as_deref().map_or(Ok(()), protocol_is_known)?;
+        let protocol = protocol.map(|protocol| format!("?protocol={protocol}")).unwrap_or_default();
         for host in &self.hosts {
             has_port(host)?;
         }
@@ -243,7 +258,10 @@ mod tests {
             ("redis://u:hunter2@h/notanumber", "the database in the Redis URL is not a number"),
             ("redis://h/hunter2/", "is not a number"),
             ("valkey://h:1/hunter2?protocol=3", "is not a number"),
-            ("redis://u:hunter2@h?protocol=hunter2", "percent-encoded"),
+            ("redis://u:hunter2@h?protocol=hunter2", "write `protocol=resp2`, or leave it out"),
+            ("redis://h?protocol=RESP2", "the protocol in the Redis URL is not known"),
+            ("redis://h?protocol=", "the protocol in the Redis URL is not known"),
+            ("unix:///s?db=1&protocol=4", "the protocol in the Redis URL is not known"),
             ("redis://u:hunter2@", "percent-encoded"),
             ("redis://h/0?nonsense=1", "there may be `protocol=`,"),
             ("redis://h?hunter2", "there may be `protocol=`,"),
