@@ -14,7 +14,8 @@ use crate::time::Unit;
 /// an address) and, where requests differ in weight, its cost, as it was estimated and as it was.
 /// What was admitted and did cost more is a debt, which later requests wait for. Every rule sees
 /// the whole log, on a clock that moves as the log says. Requests that are refused are not tried
-/// again.
+/// again. A log does not say when calls end, so limits on calls in flight (`concurrent`) are not
+/// replayed.
 #[derive(Parser)]
 #[command(name = "replay", after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Args {

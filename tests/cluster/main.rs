@@ -12,6 +12,7 @@ mod failover;
 mod groups;
 mod liars;
 mod listing;
+mod operators;
 mod pace;
 mod places;
 mod redirects;

@@ -5,6 +5,7 @@
 mod admin;
 mod frameworks;
 mod grpc;
+mod in_flight;
 mod outbound;
 mod playground;
 mod policies;

@@ -425,7 +425,13 @@ fn a_log_made_up_is_a_log() {
 #[test]
 fn help_shows_rules_logs_and_a_line_to_try() {
     let help = printed(&["--help"], "");
-    for text in ["token_bucket 10/1s burst 50", "time,key,cost", "replay --sample 1000000 --rule", "--skip-bad-lines"] {
+    for text in [
+        "token_bucket 10/1s burst 50",
+        "time,key,cost",
+        "replay --sample 1000000 --rule",
+        "--skip-bad-lines",
+        "`concurrent`",
+    ] {
         assert!(help.contains(text), "{text}: {help}");
     }
 }

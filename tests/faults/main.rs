@@ -18,6 +18,7 @@
 
 mod cluster;
 mod harness;
+mod leases;
 mod login;
 mod names;
 mod runtimes;
@@ -93,6 +94,17 @@ fn main() -> ExitCode {
         sentinel::all_sentinels_killed,
         sentinel::outdated_sentinel_alone,
         sentinel::dead_sentinels_named,
+        leases::killed_and_back_empty,
+        leases::frozen_for_seconds,
+        leases::connections_killed,
+        leases::slow,
+        leases::out_of_memory,
+        leases::read_only,
+        leases::scripts_flushed,
+        leases::clock_set_forward,
+        leases::clock_set_back,
+        leases::failed_over_by_sentinel,
+        leases::failed_over_without_the_last_writes,
         runtimes::blocked_on,
         runtimes::blocked_on_beside_a_cluster,
         runtimes::stopped_beside_a_cluster,

@@ -309,6 +309,42 @@ async fn reservations_beside_counters() {
     assert_eq!(key.numbers(), [1, then + MINUTE, then + 600, 600, 0]);
 }
 
+/// An offence after another: how long the block was given, and the strikes beside it, which outlive
+/// the block and what is admitted after it.
+#[tokio::test]
+async fn strikes() {
+    const AGAIN: u64 = START + 600 + MINUTE;
+    let offend = async |key: &Key| {
+        let range = (Duration::from_micros(600), Duration::from_secs(3_600));
+        key.store.acquire(key.request(1).with_growing_block(range.0, range.1)).await.unwrap()
+    };
+    let key = Key::new(Algorithm::FixedWindow, &[Limit::per_minute(1)]);
+    let _ = key.acquire(1).await;
+    assert!(offend(&key).await.blocked);
+    assert_eq!(key.numbers(), [1, START + MINUTE, START + 600, 600, 1]);
+    key.pass(600);
+    assert!(offend(&key).await.blocked);
+    assert_eq!(key.numbers(), [1, START + MINUTE, START + 1_800, 1_200, 2]);
+    key.pass(MINUTE);
+    assert!(offend(&key).await.allowed);
+    assert_eq!(key.numbers(), [1, AGAIN + MINUTE, START + 1_800, 1_200, 2]);
+
+    let key = Key::new(Algorithm::SlidingWindow, &[Limit::per_minute(1)]);
+    let _ = key.acquire(1).await;
+    assert!(offend(&key).await.blocked);
+    let meta = ["meta:0000000000000600:0000000000000000:0001", "6700000000000600"];
+    assert_eq!(key.members()[2..], meta);
+    key.pass(600);
+    assert!(offend(&key).await.blocked);
+    let meta = ["meta:0000000000001200:0000000000000000:0002", "6700000000001800"];
+    assert_eq!(key.members()[2..], meta);
+    key.pass(MINUTE);
+    assert!(offend(&key).await.allowed);
+    let members = key.members();
+    assert_eq!(members[members.len() - 2..], meta);
+    assert_eq!(members[members.len() - 4], AGAIN.to_string());
+}
+
 #[tokio::test]
 async fn a_counter_without_scripts() {
     let mut key = Key::new(Algorithm::FixedWindow, &[Limit::per_minute(10)]);

@@ -1,6 +1,7 @@
 //! Load on a Redis Cluster for minutes, while faults come at random from a printed seed:
-//! `scripts/soak.sh MINUTES [SEED]`. Nothing that is promised may break, and memory has to stay
-//! flat, of this process and of the servers.
+//! `scripts/soak.sh MINUTES [SEED]`. Calls are limited, cost what is known afterwards, and hold
+//! places in processes that are killed. Nothing that is promised may break, and memory has to stay
+//! flat, of the processes and of the servers.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,6 +14,7 @@
 
 mod callers;
 mod faults;
+mod holders;
 mod promises;
 mod sizes;
 #[path = "../support/mod.rs"]
@@ -23,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use crate::callers::{Callers, LIMIT};
 use crate::faults::{Fault, Faults};
+use crate::holders::Holders;
 use crate::promises::{Promises, SETTLED};
 use crate::sizes::Sizes;
 use crate::support::cluster::RedisCluster;
@@ -43,12 +46,14 @@ fn main() {
     // about, and waits for servers.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let callers = runtime.block_on(Callers::start(&cluster.url(), &promises, random.fork()));
+    let mut holders = Holders::start(&cluster.url());
+    let hot = [callers.hot_keys(), holders.keys()].concat();
     let (start, mut faults, mut sizes) = (Instant::now(), Faults::default(), Sizes::default());
     thread::sleep(3 * LIMIT.window());
     while start.elapsed() < time {
         let fault = Fault::any(&mut random);
         let begin = promises.fault_begins(fault.can_forget());
-        fault.bring_about(&mut cluster, &callers.hot_keys(), &mut random);
+        fault.bring_about(&mut cluster, &hot, &mut random);
         let recovered = callers.recovered(begin, RECOVERY);
         faults.recovered(fault, recovered);
         // A calm while, in which limits hold as if nothing had ever been wrong.
@@ -56,10 +61,14 @@ fn main() {
         sizes.look(&cluster, start.elapsed());
         println!("{:>5} s  {fault:<28} answered by the store alone after {recovered:?}", start.elapsed().as_secs());
         promises.assert_kept();
+        holders.look(fault.can_forget());
     }
     runtime.block_on(callers.stop());
     thread::sleep(2 * SETTLED);
-    println!("\n{}{}{}", faults.summary(), promises.summary(start.elapsed()), sizes.summary());
+    holders.stop(|key| cluster.node(cluster.owner_of_key(key.as_bytes())).number(&["EXISTS", key]) > 0);
+    let (kept, held) = (promises.summary(start.elapsed()), holders.summary());
+    println!("\n{}{kept}{held}{}", faults.summary(), sizes.summary());
     promises.assert_kept();
     sizes.assert_flat();
+    holders.assert_flat();
 }

@@ -7,7 +7,7 @@ use crate::support::cluster::RedisCluster;
 
 /// By how many megabytes this process, or the largest server, may seem to grow after the first
 /// third.
-const SLACK_MB: u64 = 16;
+pub(crate) const SLACK_MB: u64 = 16;
 
 #[derive(Default)]
 pub(crate) struct Sizes(Vec<Size>);
@@ -23,7 +23,8 @@ struct Size {
 impl Sizes {
     /// Looks at what there is; on the servers, every key has a time to live.
     pub(crate) fn look(&mut self, cluster: &RedisCluster, at: Duration) {
-        let mut size = Size { at, process_kb: resident_kb(), largest_server_kb: 0, connections: 0, keys: 0 };
+        let mut size =
+            Size { at, process_kb: resident_kb(std::process::id()), largest_server_kb: 0, connections: 0, keys: 0 };
         for node in (0..cluster.len()).map(|at| cluster.node(at)) {
             let used: u64 = node.info("memory", "used_memory").parse().unwrap();
             size.largest_server_kb = size.largest_server_kb.max(used / 1024);
@@ -71,8 +72,8 @@ impl Sizes {
     }
 }
 
-fn resident_kb() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
+pub(crate) fn resident_kb(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }

@@ -49,6 +49,11 @@ impl Worker {
         drop(self.child.stdin.take());
     }
 
+    /// The number of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends it a signal: `STOP`, `CONT`.
     #[cfg(unix)]
     pub(crate) fn signal(&self, signal: &str) {

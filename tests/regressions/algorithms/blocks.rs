@@ -1,5 +1,7 @@
 //! A block lasts as long as it was given: no call and no clock shortens or extends it.
 
+use ratelimit_runtime::store::Feature;
+
 use super::*;
 
 #[tokio::test]
@@ -76,6 +78,65 @@ async fn what_a_block_has_outlived_counts_again_when_the_clock_steps_back() {
             assert!(!subject.store.acquire(subject.request()).await.unwrap().allowed, "{}", subject.what());
             subject.pass(1);
             assert!(subject.store.acquire(subject.request()).await.unwrap().allowed, "{}", subject.what());
+        }
+    }
+}
+
+/// The first block, and the longest.
+const GROWS: (u64, u64) = (MINUTE, 10 * MINUTE);
+
+fn growing(subject: &Subject) -> Request<'_> {
+    subject.request().with_growing_block(micros(GROWS.0), micros(GROWS.1))
+}
+
+/// Of a limit that one call has used up for a day: the block that an offence gives.
+async fn offends(subject: &Subject) -> u64 {
+    let refused = subject.store.acquire(growing(subject)).await.unwrap();
+    assert!(refused.blocked, "{}: {refused:?}", subject.what());
+    refused.retry_after_us
+}
+
+fn that_grow(algorithm: Algorithm) -> Vec<Subject> {
+    let mut all = Subject::everywhere(algorithm, per(1, DAY));
+    all.retain(|subject| subject.store.capabilities().supports_feature(algorithm, Feature::GrowingBlock));
+    assert!(all.len() >= 2, "{algorithm}: in memory and on Redis");
+    all
+}
+
+/// Who has the server's clock set back gets no shorter block, and none that is longer than any.
+#[tokio::test]
+async fn a_clock_that_steps_back_neither_forgets_offences_nor_makes_blocks_longer_than_the_longest() {
+    for &algorithm in ALGORITHMS {
+        for subject in that_grow(algorithm) {
+            let what = subject.what();
+            assert!(subject.store.acquire(growing(&subject)).await.unwrap().allowed, "{what}");
+            assert_eq!(offends(&subject).await, GROWS.0, "{what}");
+            subject.pass(GROWS.0);
+            assert_eq!(offends(&subject).await, 2 * GROWS.0, "{what}");
+            subject.step_back(DAY);
+            let left = offends(&subject).await;
+            assert!(left <= 2 * GROWS.0, "{what}: longer than it was given: {left}");
+            subject.pass(left);
+            for _ in 0..5 {
+                let block = offends(&subject).await;
+                assert!((2 * GROWS.0..=GROWS.1).contains(&block), "{what}: {block}");
+                subject.pass(block);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_forward_forgets_offences_an_upper_bound_after_the_block_and_not_before() {
+    for &algorithm in ALGORITHMS {
+        for subject in that_grow(algorithm) {
+            let what = subject.what();
+            assert!(subject.store.acquire(growing(&subject)).await.unwrap().allowed, "{what}");
+            assert_eq!(offends(&subject).await, GROWS.0, "{what}");
+            subject.pass(GROWS.0 + GROWS.1 - 1);
+            assert_eq!(offends(&subject).await, 2 * GROWS.0, "{what}");
+            subject.pass(2 * GROWS.0 + GROWS.1);
+            assert_eq!(offends(&subject).await, GROWS.0, "{what}");
         }
     }
 }

@@ -1,12 +1,16 @@
 //! Values of counters and buckets that no script has written, or that a clock has left behind: none
 //! of them admits for ever, none fails the keys beside it, and none outlives a horizon.
 
-use ratelimit_runtime::Algorithm;
-use ratelimit_runtime::testkit::scripts;
+use std::time::Duration;
+
+use ratelimit_runtime::store::{Request, StoreErrorKind};
+use ratelimit_runtime::testkit::{FakeClock, scripts};
+use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store as _};
 
 use super::batches::{Said, ask, keys, question};
 use super::scripts::loaded;
 use crate::support::redis::shared;
+use crate::support::unique;
 
 const START: u64 = 1_700_000_000_000_000;
 /// The limit of [`question`], 5 in this time.
@@ -132,6 +136,43 @@ fn a_value_that_no_script_has_written_is_bounded() {
             let left = server.number(&["PTTL", &keys[1]]);
             let horizon = i64::try_from(2 * WINDOW / 1_000).unwrap();
             assert!((1..=horizon + 1).contains(&left), "{algorithm}, {what}: {left} ms");
+        }
+    }
+}
+
+/// Strikes that no script has written: the next block is never longer than the longest, and what is
+/// used up admits nothing.
+#[tokio::test]
+async fn strikes_that_no_script_has_written_are_bounded() {
+    const LONGEST: u64 = 60_000_000;
+    let server = shared();
+    #[allow(clippy::cast_precision_loss, reason = "below 2^53")]
+    let now = START as f64;
+    for (algorithm, state) in
+        [(Algorithm::FixedWindow, vec![5.0, now + 3e9]), (Algorithm::SlidingCounter, vec![5.0, 0.0, now])]
+    {
+        for strikes in [0.0, 1.0, 0.5, -1.0, -1e300, 9_999.0, 1e15, 1e300, f64::INFINITY, NAN] {
+            let what = format!("{algorithm}, {strikes} strikes");
+            let key = unique("strikes");
+            let value = [&state[..], &[now - 9.0, 9.0, strikes]].concat();
+            let bytes: Vec<u8> = value.iter().flat_map(|number| number.to_le_bytes()).collect();
+            let set: [&[u8]; 5] = [b"SET", key.as_bytes(), &bytes, b"PX", b"100000000000"];
+            assert_eq!(server.cli(&set), "OK");
+            let clock = FakeClock::new();
+            let store = RedisStore::new(&server.url()).unwrap().with_clock(clock).deny_cache(false);
+            let limits = [Limit::new(5, Duration::from_micros(WINDOW))];
+            let request = Request::new(key.as_bytes(), algorithm, &limits);
+            let growing = request.with_growing_block(Duration::from_micros(1_000_000), Duration::from_micros(LONGEST));
+            match store.acquire(growing).await {
+                Ok(refused) => {
+                    assert!(!refused.allowed, "{what}: {refused:?}");
+                    let bound = if refused.blocked { LONGEST } else { WINDOW };
+                    assert!((1..=bound).contains(&refused.retry_after_us), "{what}: {refused:?}");
+                }
+                Err(error) => assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{what}: {error}"),
+            }
+            let left = server.number(&["PTTL", &key]);
+            assert!(left > 0, "{what}: {left} ms");
         }
     }
 }

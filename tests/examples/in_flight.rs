@@ -1,0 +1,64 @@
+//! `examples/in_flight.rs`, as clients over HTTP see it: one process in memory, and two that share a
+//! Redis.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::support::redis::RedisServer;
+use super::{Reply, Service, command, exchange};
+
+/// How long an export, or a job, takes, and what a busy machine may add.
+const WORK: Duration = Duration::from_secs(2);
+const SLACK: Duration = Duration::from_secs(2);
+
+fn ask(service: &Service, what: &str) -> Reply {
+    exchange(service.port, what, "content-length: 0\r\n", "")
+}
+
+fn assert_refused(refused: &Reply) {
+    assert_eq!(refused.status, 429, "{}", refused.body);
+    assert_eq!(refused.header("retry-after"), None, "when a call ends is not known");
+    assert_eq!(refused.json()["message"], "too many calls in flight");
+}
+
+/// The two may be the same.
+fn each_user_runs_one_export_and_two_jobs(first: &Service, second: &Service) {
+    thread::scope(|scope| {
+        let begun = Instant::now();
+        let exporting = scope.spawn(|| ask(first, "GET /export/alice"));
+        thread::sleep(WORK / 4);
+        assert_refused(&ask(second, "GET /export/alice"));
+        assert!(begun.elapsed() < WORK, "while the first one runs");
+        let exported = exporting.join().unwrap();
+        assert_eq!((exported.status, exported.body.as_str()), (200, "all that alice has"));
+    });
+    assert_eq!(ask(second, "GET /export/alice").status, 200, "its place is left");
+
+    // Requests end at once, and their jobs go on.
+    let begun = Instant::now();
+    assert_eq!(ask(first, "POST /jobs/alice").status, 202);
+    assert_eq!(ask(second, "POST /jobs/alice").status, 202);
+    assert_eq!(ask(second, "GET /jobs/alice").body, "2 of 2");
+    assert_refused(&ask(first, "POST /jobs/alice"));
+    assert_eq!(ask(first, "POST /jobs/bob").status, 202);
+    assert!(begun.elapsed() < WORK, "while they run");
+    while ask(first, "GET /jobs/alice").body != "0 of 2" {
+        assert!(begun.elapsed() < WORK + SLACK, "jobs that have ended keep their places");
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert!(begun.elapsed() >= WORK, "as long as they run");
+    assert_eq!(ask(second, "POST /jobs/alice").status, 202);
+}
+
+#[test]
+fn calls_in_flight_are_limited_in_memory() {
+    let service = Service::started(&mut command("in_flight"));
+    each_user_runs_one_export_and_two_jobs(&service, &service);
+}
+
+#[test]
+fn calls_in_flight_are_limited_over_processes_that_share_a_redis() {
+    let server = RedisServer::start();
+    let start = || Service::started(command("in_flight").env("REDIS_URL", server.url()));
+    each_user_runs_one_export_and_two_jobs(&start(), &start());
+}
