@@ -10,10 +10,11 @@ use ratelimit_runtime::store::{Answer, Capabilities, Entry, PermitId, PlaceReque
 use ratelimit_runtime::testkit::{FakeClock, FaultyStore};
 use ratelimit_runtime::{
     Key, Limit, MemoryStore, OnUnavailable, Permit, Policy, RateLimitError, RateLimiter, Rule, Source, Store,
+    rate_limit,
 };
 use tokio::time::Instant;
 
-use crate::Flooded;
+use crate::{Flooded, Outcome};
 
 static TWO: Rule = Rule::in_flight("two", 2);
 
@@ -133,6 +134,30 @@ async fn a_place_and_the_limits_beside_it_are_had_together_or_not_at_all() {
         assert!(refused.retry_after().is_some() && !refused.decision().unwrap().is_in_flight_limit());
         assert_eq!(limiter.in_flight(&rule, &alice()).await.unwrap(), 0, "who is refused takes no place");
     }
+}
+
+#[rate_limit(limiter = limiter, name = "beside", window = "1h", max = 5, concurrent = 2)]
+#[rate_limit(limiter = observer, name = "observed", window = "1h", max = 5, shadow)]
+async fn observed(limiter: &RateLimiter, observer: &RateLimiter) -> Outcome {
+    std::future::ready(Ok(())).await
+}
+
+/// A rule in shadow mode is asked last, and may be slow: meanwhile the caller gives up.
+#[tokio::test]
+async fn a_caller_who_gives_up_between_two_steps_is_charged_nothing() {
+    let (limiter, observer) = (RateLimiter::memory(), RateLimiter::with_store(Flooded));
+    for _ in 0..7 {
+        tokio::select! {
+            biased;
+            outcome = observed(&limiter, &observer) => panic!("{outcome:?}"),
+            () = tokio::task::yield_now() => {}
+        }
+    }
+    let beside = Rule::new("beside", Limit::per_hour(5)).with_concurrent(2);
+    assert_eq!(limiter.in_flight(&beside, &Key::global()).await.unwrap(), 0);
+    assert_eq!(limiter.peek(&beside, &Key::global()).await.unwrap().remaining(), 2);
+    let limit = Rule::new("beside", Limit::per_hour(5));
+    assert_eq!(limiter.peek(&limit, &Key::global()).await.unwrap().remaining(), 5);
 }
 
 #[tokio::test]

@@ -42,7 +42,7 @@ pub(super) async fn acquire<C: Borrow<OwnedCall> + Sync>(group: &[C], start: Ins
         match together(&step, start).await {
             Ok(decided) => {
                 for (&(at, call), decision) in step.iter().zip(decided) {
-                    charged.0.push((call, decision.charge()));
+                    charged.add(call, &decision);
                     if let Some(slot) = decisions.get_mut(at) {
                         *slot = Some(decision);
                     }
@@ -72,7 +72,7 @@ pub(super) async fn acquire<C: Borrow<OwnedCall> + Sync>(group: &[C], start: Ins
             None => call.acquire(call.limit_after(start)).await,
         });
     }
-    charged.0.clear();
+    charged.keep();
     Ok(all)
 }
 
@@ -87,7 +87,18 @@ fn admitted(by: usize, decided: Result<Decision, RateLimitError>) -> Result<Deci
 
 /// What earlier steps have charged; given back unless all steps admit.
 #[derive(Default)]
-struct Charged<'a>(Vec<(&'a OwnedCall, Receipt)>);
+pub(super) struct Charged<'a>(Vec<(&'a OwnedCall, Receipt)>);
+
+impl<'a> Charged<'a> {
+    pub(super) fn add(&mut self, call: &'a OwnedCall, decision: &Decision) {
+        self.0.push((call, decision.charge()));
+    }
+
+    /// All steps have admitted.
+    pub(super) fn keep(mut self) {
+        self.0.clear();
+    }
+}
 
 impl Drop for Charged<'_> {
     fn drop(&mut self) {

@@ -8,7 +8,7 @@ use super::{CallPermits, PermitCounts};
 use crate::decision::{Decision, Source};
 use crate::engine::call::OwnedCall;
 use crate::engine::check::PlaceCheck;
-use crate::engine::group::{self, Admitted, Refused};
+use crate::engine::group::{self, Admitted, Charged, Refused};
 use crate::engine::outage::OutageAnswer;
 use crate::engine::time_limit::TimeLimit;
 use crate::error::{RateLimitError, StoreError};
@@ -30,38 +30,44 @@ pub(in crate::engine) async fn acquire(
     if group.iter().all(|call| call.place().is_none()) {
         return Ok((group::acquire(group, start).await?, CallPermits::default()));
     }
-    let mut entering = Entering { start, handed, decisions: vec![None; group.len()], permits: Vec::new() };
+    let decisions = vec![None; group.len()];
+    let mut entering = Entering { start, handed, decisions, permits: Vec::new(), charged: Charged::default() };
     let (shadows, others): (Vec<Member<'_>>, Vec<_>) =
         group.iter().enumerate().partition(|(_, call)| call.check().shadow);
     entering.all(&others).await?;
     for shadow in shadows {
         // It has no say: what refuses it is told.
         if let Err(refused) = entering.all(&[shadow]).await {
-            entering.note(shadow.0, Err(refused.error));
+            entering.note(shadow, Err(refused.error));
         }
     }
+    entering.charged.keep();
     let nothing = || Err(RateLimitError::misconfigured("nothing was asked"));
     let decisions = entering.decisions.into_iter().map(|decision| decision.unwrap_or_else(nothing));
     Ok((decisions.collect(), CallPermits::new(entering.permits)))
 }
 
-/// What has been decided so far. Dropping it leaves all places.
-struct Entering {
+/// What has been decided so far. Dropping it leaves all places, and gives back what was charged.
+struct Entering<'a> {
     start: Instant,
     handed: Option<StorePermit>,
     decisions: Vec<Option<Result<Decision, RateLimitError>>>,
     permits: Vec<OpenPermit>,
+    charged: Charged<'a>,
 }
 
-impl Entering {
-    fn note(&mut self, at: usize, decision: Result<Decision, RateLimitError>) {
+impl<'a> Entering<'a> {
+    fn note(&mut self, (at, call): Member<'a>, decision: Result<Decision, RateLimitError>) {
+        if let Ok(decision) = &decision {
+            self.charged.add(call, decision);
+        }
         if let Some(noted) = self.decisions.get_mut(at) {
             *noted = Some(decision);
         }
     }
 
     /// Takes the places of these, and charges their limits; or neither.
-    async fn all(&mut self, members: &[Member<'_>]) -> Result<(), Refused> {
+    async fn all(&mut self, members: &[Member<'a>]) -> Result<(), Refused> {
         for &(by, call) in members {
             sound(call).map_err(|error| Refused { by, error })?;
         }
@@ -73,18 +79,18 @@ impl Entering {
         outcome
     }
 
-    async fn enter_all(&mut self, members: &[Member<'_>]) -> Result<(), Refused> {
+    async fn enter_all(&mut self, members: &[Member<'a>]) -> Result<(), Refused> {
         let placed = members.iter().filter_map(|&(at, call)| Some((at, call, call.place()?)));
-        let mut placed: Vec<(usize, &OwnedCall, &Arc<PlaceCheck>)> = placed.collect();
+        let mut placed: Vec<(usize, &'a OwnedCall, &'a Arc<PlaceCheck>)> = placed.collect();
         // Of two groups that take the same places in opposite order, each may be refused for what
         // the other leaves again.
         placed.sort_by(|(_, _, a), (_, _, b)| a.key().cmp(b.key()));
-        let limited: Vec<Member<'_>> = members.iter().copied().filter(|(_, call)| call.is_limited()).collect();
+        let limited: Vec<Member<'a>> = members.iter().copied().filter(|(_, call)| call.is_limited()).collect();
         let together = placed.last().is_some_and(|(_, call, place)| enters_together(call, place, &limited));
         let last = placed.len().saturating_sub(1);
         for (index, &(at, call, place)) in placed.iter().enumerate() {
             let beside = if together && index == last { &limited[..] } else { &[] };
-            self.enter(at, call, place, beside).await?;
+            self.enter((at, call), place, beside).await?;
         }
         if together || limited.is_empty() {
             return Ok(());
@@ -94,13 +100,13 @@ impl Entering {
         let decided = group::acquire(&calls, self.start)
             .await
             .map_err(|refused| Refused { by: at(refused.by), error: refused.error })?;
-        for (index, decision) in decided.into_iter().enumerate() {
+        for (&member, decision) in limited.iter().zip(decided) {
             match decision {
                 // In shadow mode, where it is the only one.
                 Ok(refusal) if !refusal.is_allowed() => {
-                    return Err(Refused { by: at(index), error: RateLimitError::Exceeded(refusal) });
+                    return Err(Refused { by: member.0, error: RateLimitError::Exceeded(refusal) });
                 }
-                decision => self.note(at(index), decision),
+                decision => self.note(member, decision),
             }
         }
         Ok(())
@@ -109,10 +115,9 @@ impl Entering {
     /// Takes one place, and charges these limits in the same step.
     async fn enter(
         &mut self,
-        by: usize,
-        call: &OwnedCall,
+        (by, call): Member<'a>,
         place: &Arc<PlaceCheck>,
-        beside: &[Member<'_>],
+        beside: &[Member<'a>],
     ) -> Result<(), Refused> {
         let engine = &call.engine;
         let refuse = |decision| Err(Refused { by, error: RateLimitError::Exceeded(decision) });
@@ -149,15 +154,15 @@ impl Entering {
                 }
                 engine.permits.add(place.key());
                 self.permits.push(OpenPermit::counted(permit));
-                self.note(by, Ok(place.entered(entry.in_flight, Source::Store)));
-                for (at, decision) in decided {
-                    self.note(at, Ok(decision));
+                self.note((by, call), Ok(place.entered(entry.in_flight, Source::Store)));
+                for (&member, (_, decision)) in beside.iter().zip(decided) {
+                    self.note(member, Ok(decision));
                 }
                 Ok(())
             }
             Err(error) => {
                 drop((permit, handed));
-                self.enter_without_store(by, call, place, beside, &requests, error)
+                self.enter_without_store((by, call), place, beside, &requests, error)
             }
         }
     }
@@ -165,10 +170,9 @@ impl Entering {
     /// The answer where the store gave none: this process goes on counting its own calls.
     fn enter_without_store(
         &mut self,
-        by: usize,
-        call: &OwnedCall,
+        (by, call): Member<'a>,
         place: &Arc<PlaceCheck>,
-        beside: &[Member<'_>],
+        beside: &[Member<'a>],
         requests: &[Request<'_>],
         error: StoreError,
     ) -> Result<(), Refused> {
@@ -184,11 +188,11 @@ impl Entering {
             return Err(Refused { by, error });
         };
         self.permits.push(OpenPermit::counted(StorePermit::unknown_to_store(engine, place)));
-        self.note(by, Ok(place.entered(in_flight, source)));
+        self.note((by, call), Ok(place.entered(in_flight, source)));
         if !beside.is_empty() {
             let decided = group::without_store(beside, requests, error)?;
-            for (&(at, _), decision) in beside.iter().zip(decided) {
-                self.note(at, Ok(decision));
+            for (&member, decision) in beside.iter().zip(decided) {
+                self.note(member, Ok(decision));
             }
         }
         Ok(())
