@@ -39,33 +39,38 @@ async fn overrides_of_single_keys_apply_on_every_node() {
     }
 }
 
-#[rate_limit(name = "grows", key = "<key>", window = "1h", max = 1, block = "1s..1h", limiter = limiter)]
+#[rate_limit(name = "grows", key = "<key>", window = "10ms", max = 1, block = "2s..1h", limiter = limiter)]
 async fn grows(limiter: &RateLimiter, key: u64) -> Result<(), RateLimitError> {
     Ok(())
 }
 
-/// The first block lasts for a second, and the next one for two.
+/// The first block lasts for two seconds, and the next one for four.
 #[tokio::test]
 async fn blocks_grow_on_every_node() {
     let limiter = limiter().build().unwrap();
+    // A busy machine may take longer for two calls than the window lasts.
     let block = async |key| {
-        let refused = grows(&limiter, key).await.unwrap_err();
+        let refused = loop {
+            if let Err(refused) = grows(&limiter, key).await {
+                break refused;
+            }
+        };
         assert!(refused.decision().unwrap().is_blocked(), "key {key}: {refused:?}");
         refused.retry_after().unwrap()
     };
     for key in 0..KEYS {
-        grows(&limiter, key).await.unwrap();
-        assert!(block(key).await <= Duration::from_secs(1), "key {key}");
+        let first = block(key).await;
+        assert!(first <= Duration::from_secs(2), "key {key}: {first:?}");
     }
-    sleep(Duration::from_millis(1_050)).await;
+    sleep(Duration::from_millis(2_050)).await;
     for key in 0..KEYS {
         let second = block(key).await;
-        assert!(second > Duration::from_secs(1) && second <= Duration::from_secs(2), "key {key}: {second:?}");
+        assert!(second > Duration::from_secs(2) && second <= Duration::from_secs(4), "key {key}: {second:?}");
     }
 }
 
-#[rate_limit(name = "by_email", key = "<email>", window = "1h", max = 1, block = "1s..1h", limiter = limiter)]
-#[rate_limit(name = "by_ip", key = "<ip>", window = "1h", max = 1, block = "1m..1h", limiter = limiter)]
+#[rate_limit(name = "by_email", key = "<email>", window = "1m", max = 1, block = "2m..1h", limiter = limiter)]
+#[rate_limit(name = "by_ip", key = "<ip>", window = "1m", max = 1, block = "3m..1h", limiter = limiter)]
 async fn log_in(limiter: &RateLimiter, email: u64, ip: u64) -> Result<(), RateLimitError> {
     Ok(())
 }

@@ -155,9 +155,7 @@ async fn a_caller_who_gives_up_between_two_steps_is_charged_nothing() {
     }
     let beside = Rule::new("beside", Limit::per_hour(5)).with_concurrent(2);
     assert_eq!(limiter.in_flight(&beside, &Key::global()).await.unwrap(), 0);
-    assert_eq!(limiter.peek(&beside, &Key::global()).await.unwrap().remaining(), 2);
-    let limit = Rule::new("beside", Limit::per_hour(5));
-    assert_eq!(limiter.peek(&limit, &Key::global()).await.unwrap().remaining(), 5);
+    assert_eq!(limiter.peek(&beside, &Key::global()).await.unwrap().remaining(), 5);
 }
 
 #[tokio::test]

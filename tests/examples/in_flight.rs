@@ -1,5 +1,5 @@
-//! `examples/in_flight.rs`, as clients over HTTP see it: one process in memory, and two that share a
-//! Redis.
+//! `examples/in_flight.rs`, as clients over HTTP see it: one process in memory, and two that share
+//! a Redis.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -69,8 +69,8 @@ impl Holders {
     }
 
     /// Looks at what has been since the last look, in a calm moment after a fault: never were more
-    /// calls in flight than there are places, but after a fail-over that may have lost writes, until
-    /// their bodies ended. Kills a process now and then.
+    /// calls in flight than there are places, but after a fail-over that may have lost writes,
+    /// until their bodies ended. Kills a process now and then.
     pub(crate) fn look(&mut self, can_forget: bool) {
         let most: i64 = self.witness.cli(&["ZSCORE", "most", "most"]).parse().expect("calls have entered");
         self.witness.cli(&["DEL", "most"]);

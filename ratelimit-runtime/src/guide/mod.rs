@@ -7,22 +7,18 @@
 //!   be somebody else.
 //! 4. [Web services](web_services): layers, proxies, browsers, 400 and 401, what a refused client
 //!   reads.
-<<<<<<< HEAD
-//! 5. [Calls in flight](calls_in_flight): how many there are at a time, and work that is spawned.
-//! 6. [Calendar quotas](calendar_quotas): 500 a day, from midnight to midnight in a time zone.
-=======
 //! 5. [gRPC](grpc): keys from the requests of tonic, what a client makes of a refusal.
 //! 6. [Calls in flight](calls_in_flight): how many there are at a time, and work that is spawned.
->>>>>>> main
-//! 7. [When the store fails](when_the_store_fails): who answers meanwhile, and how long a call
+//! 7. [Calendar quotas](calendar_quotas): 500 a day, from midnight to midnight in a time zone.
+//! 8. [When the store fails](when_the_store_fails): who answers meanwhile, and how long a call
 //!   waits.
-//! 8. [Testing your limits](testing): a clock that stands still, a limiter per test, a store that
+//! 9. [Testing your limits](testing): a clock that stands still, a limiter per test, a store that
 //!   fails.
-//! 9. [Redis, Sentinel, Cluster](redis): URLs, settings, what a cluster changes.
-//! 10. [Policies](policies): what operators decide while a service runs.
-//! 11. [Observing](observing): the log, decisions, metrics.
-//! 12. [Migrating](migrating): from the scripts of articles, from other libraries.
-//! 13. [Questions](questions): the traps that limiters have, and where they are here.
+//! 10. [Redis, Sentinel, Cluster](redis): URLs, settings, what a cluster changes.
+//! 11. [Policies](policies): what operators decide while a service runs.
+//! 12. [Observing](observing): the log, decisions, metrics.
+//! 13. [Migrating](migrating): from the scripts of articles, from other libraries.
+//! 14. [Questions](questions): the traps that limiters have, and where they are here.
 //!
 //! And for looking things up, the [reference](mod@reference).
 //!

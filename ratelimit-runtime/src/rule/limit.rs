@@ -168,9 +168,15 @@ impl Limit {
     /// hours for a day, 31 days for a month.
     #[must_use]
     pub const fn window(&self) -> Duration {
+        Duration::from_micros(self.usual_window_us())
+    }
+
+    /// [`window`](Self::window) in microseconds.
+    #[inline]
+    pub(crate) const fn usual_window_us(&self) -> u64 {
         match self.calendar {
-            None => Duration::from_micros(self.window_us),
-            Some(calendar) => calendar.unit.usual(),
+            None => self.window_us,
+            Some(calendar) => calendar.unit.usual_us(),
         }
     }
 

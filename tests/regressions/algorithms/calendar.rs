@@ -114,7 +114,7 @@ impl Calendar {
         self.ask(now, &Question::new(ACQUIRE, &[(max, window)]))
     }
 
-    /// What is used, and the end.
+    /// What is used, the end, and when the window was begun.
     fn stored(&self) -> Vec<f64> {
         let script = "return (string.gsub(redis.call('GET', KEYS[1]) or '', '.', \
                       function(c) return string.format('%02x', string.byte(c)) end))";
@@ -141,7 +141,7 @@ fn a_period_ends_when_its_caller_says() {
     let late = MIDNIGHT + DAY;
     assert_eq!(key.acquire(late, 2, today), (1, [1.0, 0.0, DAY as f64, late as f64]));
     assert_eq!(key.acquire(late, 2, days_from(late)), (1, [0.0, 0.0, DAY as f64, late as f64]));
-    assert_eq!(key.stored(), [2.0, (late + DAY) as f64]);
+    assert_eq!(key.stored(), [2.0, (late + DAY) as f64, late as f64]);
 }
 
 /// A caller whose clock is ahead of the decision, or behind it, by less than a period names a
@@ -160,7 +160,7 @@ fn a_clock_that_is_more_than_a_period_off_is_told_so() {
             assert_eq!(shared().cli(&["EXISTS", &key.keys[0]]), "0", "{days}");
         } else {
             assert_eq!(key.ask(MIDNIGHT, &question).0, 1, "{days}");
-            assert_eq!(key.stored(), [1.0, (MIDNIGHT + DAY) as f64], "{days}");
+            assert_eq!(key.stored(), [1.0, (MIDNIGHT + DAY) as f64, MIDNIGHT as f64], "{days}");
         }
     }
 }
@@ -180,7 +180,7 @@ fn a_stored_period_lasts_whatever_other_zone_data_says() {
     let (flags, [_, retry, ..]) = key.acquire(over + 1, 1, one);
     assert_eq!((flags, retry), (0, (HOUR - 1) as f64));
     assert_eq!(key.acquire(over + HOUR, 1, days_from(over)).0, 1);
-    assert_eq!(key.stored(), [1.0, (over + DAY) as f64]);
+    assert_eq!(key.stored(), [1.0, (over + DAY) as f64, (over + HOUR) as f64]);
 }
 
 /// A server that is set back and forth across midnight, its callers with it or not: no period
@@ -244,7 +244,7 @@ fn reservations_refunds_and_actual_costs() {
     // More than the estimate, which is a debt.
     let (flags, [.., dropped]) = key.ask(now + 6, &at(COMMIT_ACTUAL, 3).behind(&[third, 30]));
     assert_eq!((flags, dropped), (1, 13.0));
-    assert_eq!(key.stored(), [20.0, (MIDNIGHT + DAY) as f64]);
+    assert_eq!(key.stored(), [20.0, (MIDNIGHT + DAY) as f64, now as f64]);
     assert_eq!(key.ask(now + 7, &at(COMMIT, 3).behind(&[second])).0, 0, "it is not there any more");
 
     // A refund across midnight.
@@ -254,7 +254,15 @@ fn reservations_refunds_and_actual_costs() {
     let tomorrow = ticket(key.ask(next, &at(ACQUIRE, 4)));
     assert_eq!(key.ask(next + 1, &at(REFUND, 3).behind(&[charged])).0, 0);
     assert_eq!(key.ask(next + 1, &at(REFUND, 3).behind(&[tomorrow])).0, 1);
-    assert_eq!(key.stored(), [1.0, (next + DAY) as f64]);
+    assert_eq!(key.stored(), [1.0, (next + DAY) as f64, next as f64]);
+
+    // What was charged before a reset is not given back after it, though the day is the same.
+    let key = Calendar::new("reset");
+    let charged = ticket(key.ask(now, &at(ACQUIRE, 3)));
+    assert_eq!(shared().cli(&["UNLINK", &key.keys[0]]), "1");
+    assert_eq!(key.ask(now + 1, &at(ACQUIRE, 4)).0, 1);
+    assert_eq!(key.ask(now + 2, &at(REFUND, 3).behind(&[charged])).0, 0);
+    assert_eq!(key.stored(), [4.0, (MIDNIGHT + DAY) as f64, (now + 1) as f64]);
 }
 
 #[test]
@@ -282,19 +290,22 @@ fn damaged_values() {
     let now = MIDNIGHT + HOUR;
     let [today, tomorrow] = [MIDNIGHT + DAY, MIDNIGHT + 2 * DAY].map(|end| end as f64);
     let nan = f64::NAN;
-    let rows: [(&str, &[f64], &str); 12] = [
-        ("full", &[5.0, today], "refused"),
-        ("of a process that is a day ahead", &[5.0, tomorrow], "refused"),
-        ("over", &[5.0, now as f64], "admitted"),
-        ("further off than the next period", &[5.0, tomorrow + 1.0], "foreign"),
-        ("further off, with nothing used", &[0.0, tomorrow + 1.0], "admitted"),
-        ("endless", &[5.0, f64::INFINITY], "foreign"),
-        ("no end", &[5.0, nan], "foreign"),
-        ("NaN used", &[nan, today], "foreign"),
-        ("negative", &[-1.0, today], "foreign"),
-        ("too much", &[1e15, today], "refused"),
-        ("cut short", &[5.0], "foreign"),
-        ("too long", &[5.0, today, 0.0], "foreign"),
+    let begun = MIDNIGHT as f64;
+    let rows: [(&str, &[f64], &str); 14] = [
+        ("full", &[5.0, today, begun], "refused"),
+        ("of a process that is a day ahead", &[5.0, tomorrow, begun], "refused"),
+        ("over", &[5.0, now as f64, begun], "admitted"),
+        ("further off than the next period", &[5.0, tomorrow + 1.0, begun], "foreign"),
+        ("further off, with nothing used", &[0.0, tomorrow + 1.0, begun], "admitted"),
+        ("endless", &[5.0, f64::INFINITY, begun], "foreign"),
+        ("no end", &[5.0, nan, begun], "foreign"),
+        ("NaN used", &[nan, today, begun], "foreign"),
+        ("negative", &[-1.0, today, begun], "foreign"),
+        ("too much", &[1e15, today, begun], "refused"),
+        ("begun at no time", &[1.0, today, nan], "foreign"),
+        ("begun later", &[1.0, today, tomorrow], "admitted"),
+        ("cut short", &[5.0, today], "foreign"),
+        ("too long", &[5.0, today, begun, 0.0], "foreign"),
     ];
     for (what, value, then) in rows {
         for operation in [ACQUIRE, PEEK, RESERVE] {

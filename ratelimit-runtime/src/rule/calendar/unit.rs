@@ -1,7 +1,6 @@
 //! [`CalendarUnit`]: how long a calendar window is.
 
 use std::fmt;
-use std::time::Duration;
 
 const HOUR: u64 = 60 * 60 * 1_000_000;
 const DAY: u64 = 24 * HOUR;
@@ -47,11 +46,7 @@ impl CalendarUnit {
     }
 
     /// How long the longest is where the clock is never set: 31 days for a month, 366 for a year.
-    pub(crate) const fn usual(self) -> Duration {
-        Duration::from_micros(self.usual_us())
-    }
-
-    const fn usual_us(self) -> u64 {
+    pub(crate) const fn usual_us(self) -> u64 {
         match self {
             Self::Hour => HOUR,
             Self::Day => DAY,

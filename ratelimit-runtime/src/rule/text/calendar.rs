@@ -1,5 +1,8 @@
 //! Calendar quotas as text: `500/day`, `500/day@Europe/Berlin`.
 
+#[cfg(feature = "calendar")]
+use std::time::Duration;
+
 use super::fault::Fault;
 #[cfg(feature = "calendar")]
 use super::fault::nearest;
@@ -27,7 +30,7 @@ pub(super) fn read(max: u64, window: &str) -> Result<Option<Limit>, Fault<'_>> {
             None => Ok(None),
         };
     };
-    let limit = Limit::try_new(max, found.usual()).map(|_| Limit::calendar(max, found));
+    let limit = Limit::try_new(max, Duration::from_micros(found.usual_us())).map(|_| Limit::calendar(max, found));
     let limit = limit.map_err(|why| Fault { at: window, message: why.to_string() })?;
     let Some(zone) = zone else { return Ok(Some(limit)) };
     let zone = Zone::named(zone).map_err(|message| Fault { at: zone, message })?;

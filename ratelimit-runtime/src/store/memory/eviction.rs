@@ -17,11 +17,10 @@ use super::keyed::Keyed;
 /// How many keys of the largest rule are compared. More would protect a fuller key better where
 /// most are emptier, and be more likely to find it where most are fuller still.
 const HANDFUL: usize = 4;
-/// How many keys are drawn for that, some of which belong to other rules.
-const DRAWS: usize = 64;
-/// A key is the first one at or behind a place that is drawn, within so many. A table whose keys
-/// come and go has up to three empty places for each: single places would often be empty.
-const REACH: usize = 8;
+/// How many places are drawn for them at most. A table whose keys come and go has up to three empty
+/// ones for each key, and the next key behind those is no fair draw: it would be dropped more
+/// often.
+const DRAWS: usize = 512;
 
 /// How many keys each rule has in a shard, and the chance by which one of them is found.
 #[derive(Default)]
@@ -56,7 +55,7 @@ impl Eviction {
         let (mut of_largest, mut largest) = (0, 0);
         let mut least: Option<(u64, usize)> = None;
         for _ in 0..DRAWS {
-            let Some(place) = self.draw(table) else { continue };
+            let place = self.draw(table.num_buckets());
             let Some(keyed) = table.get_bucket_mut(place) else { continue };
             let keys = self.keys.get(&keyed.rule).copied().unwrap_or_default();
             if keys < largest {
@@ -78,14 +77,12 @@ impl Eviction {
         least.map(|(_, place)| place)
     }
 
-    /// The place of a key, by chance. The seed of the hasher is a secret, so no caller can choose
-    /// it.
-    fn draw(&mut self, table: &HashTable<Keyed>) -> Option<usize> {
+    /// One of so many places, a power of two. The seed of the hasher is a secret, so no caller can
+    /// choose it.
+    fn draw(&mut self, places: usize) -> usize {
         self.draws = self.draws.wrapping_add(1);
         #[allow(clippy::cast_possible_truncation, reason = "masked to the number of places")]
-        let drawn = self.keys.hasher().hash_one(self.draws) as usize;
-        // A power of two.
-        let mask = table.num_buckets().saturating_sub(1);
-        (0..REACH).map(|next| drawn.wrapping_add(next) & mask).find(|place| table.get_bucket(*place).is_some())
+        let place = self.keys.hasher().hash_one(self.draws) as usize & places.saturating_sub(1);
+        place
     }
 }

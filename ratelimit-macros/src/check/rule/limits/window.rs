@@ -37,7 +37,7 @@ const UNITS: [Unit; 5] = [
 ];
 
 impl Window {
-    /// The window that `text` spells by the calendar: a word without a number. `None` if it is none.
+    /// The window that `text` spells by the calendar: a word without a number, if it is one.
     ///
     /// # Errors
     ///

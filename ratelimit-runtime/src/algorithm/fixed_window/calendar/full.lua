@@ -1,7 +1,8 @@
 -- Fixed windows of which some are calendar periods. Such a limit has in the place of its window a
 -- table: `start`, when the period before this one begins; `past`, `this` and `next`, when these
 -- periods end; and `longest`, how long a period of its unit can be. They are of the asking process:
--- a stored end that is ahead holds, whatever they say.
+-- a stored end that is ahead holds, whatever they say. Beside x and y each limit has z: when its
+-- window was begun, before which nothing is given back.
 
 local MISTIMED = 'CLOCK the time of the decision is %.0f, which is in no period of this call'
 
@@ -18,28 +19,19 @@ local function end_of(period, now)
   return now < period.past and period.past or now < period.this and period.this or period.next
 end
 
--- When the period began whose stored end is `y`.
-local function start_of(period, y)
-  return y > period.this and period.this or y > period.past and period.past or period.start
-end
-
 local calendar = {
-  each = 2,
+  each = 3,
   at = function(x, y, z, max, window, now)
-    if type(window) == 'number' then
-      return fixed_window.at(x, y, z, max, window, now)
-    elseif x == 0 or now >= y then
-      return 0, end_of(window, now), z
+    local is_period = type(window) ~= 'number'
+    if now >= y or x == 0 and not is_period then
+      return 0, is_period and end_of(window, now) or now + window, now
     end
     return x, y, z
   end,
   status = fixed_window.status,
   charge = fixed_window.charge,
   refund = function(x, y, z, max, window, cost, ticket, now)
-    if type(window) ~= 'number' then
-      window = y - start_of(window, y)
-    end
-    return fixed_window.refund(x, y, z, max, window, cost, ticket, now)
+    return fixed_window.refund(x, y, z, max, y - z, cost, ticket, now)
   end,
   ends = function(x, y, z, max, window)
     if type(window) ~= 'number' and y > window.next then

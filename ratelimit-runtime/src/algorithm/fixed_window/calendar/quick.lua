@@ -1,16 +1,17 @@
 -- A limit with a capacity of 0 is a calendar period: behind the limits stand when the period before
--- this one begins, and when these two and the next one end. x: what is used, y: the end.
+-- this one begins, and when these two and the next one end. x: what is used, y: the end of the
+-- window, z: when it was begun.
 
 -- SECTION size
-local size = 16 * limits
+local size = 24 * limits
 -- SECTION terms
 weight, is_exact = cost, true
 -- SECTION state
 local ends, instants = EXACT, 32 * limits
 -- SECTION level
-x, y = 0, 0
+x, y, z = 0, 0, 0
 if state then
-  x, y = parse('<dd', state, 16 * limit - 15)
+  x, y, z = parse('<ddd', state, 24 * limit - 23)
 end
 local earliest, latest = y - window, y
 if capacity == 0 then
@@ -24,12 +25,14 @@ if capacity == 0 then
 else
   latest = now + window
 end
-if not (earliest <= now and x >= 0 and x < EXACT) then
+if not (earliest <= now and x >= 0 and x < EXACT and z >= 0 and z < EXACT) then
   admitted = nil
   break
 end
-if y <= now or x == 0 then
-  x, y, ends = 0, latest, 0
+if y <= now or x == 0 and capacity > 0 then
+  x, y, z, ends = 0, latest, now, 0
+elseif x == 0 then
+  ends = 0
 end
 free, whole = max - x, x > 0 and y - now or 0
 spare = free
@@ -37,7 +40,7 @@ spare = free
 waits = y - now
 -- SECTION charge
 lasts = y - now
-local part = pack('<dd', x + admitted * cost, y)
+local part = pack('<ddd', x + admitted * cost, y, z)
 head = head and head .. part or part
 -- SECTION tail
 local tail = ''
