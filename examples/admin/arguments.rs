@@ -112,6 +112,9 @@ pub(crate) struct RuleArgs {
     /// What a bucket admits at once, if that is not its limit
     #[arg(long, requires = "limits")]
     burst: Option<u64>,
+    /// The time zone of limits by the calendar, such as 500/day, if it is not UTC
+    #[arg(long, requires = "limits")]
+    zone: Option<String>,
     /// Take limits and algorithm from this TOML file of policies: login = "5/1m"
     #[arg(long, value_name = "FILE")]
     policies: Option<PathBuf>,
@@ -165,7 +168,7 @@ impl RuleArgs {
     pub(crate) fn rule(&self) -> Result<(Rule, Policy), String> {
         let policy = match &self.policies {
             Some(file) => self.policy_of(file)?,
-            None => self.policy_of_flags().map_err(|why| format!("--limits, --algorithm, --burst: {why}"))?,
+            None => self.policy_of_flags().map_err(|why| format!("--limits, --algorithm, --burst, --zone: {why}"))?,
         };
         let [first, ..] = policy.limits() else { return Err("a rule has at least one limit".to_owned()) };
         Ok((Rule::named(self.name.as_str(), *first).with_policy(POLICY), policy))
@@ -188,6 +191,7 @@ impl RuleArgs {
         policy.extend(self.limits.clone().map(|limits| ("limits".to_owned(), limits.into())));
         policy.extend(self.algorithm.map(|algorithm| ("algorithm".to_owned(), algorithm.to_string().into())));
         policy.extend(self.burst.map(|burst| ("burst".to_owned(), burst.into())));
+        policy.extend(self.zone.clone().map(|zone| ("zone".to_owned(), zone.into())));
         serde_json::from_value(Value::Object(policy))
     }
 }

@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 
 use crate::escapes::in_json;
 use crate::printable::escaped;
-use crate::rules::{RuleKeys, Rules};
+use crate::rules::{RuleKeys, Rules, Window};
 
 #[derive(Serialize)]
 #[serde(untagged)]
@@ -67,8 +67,11 @@ struct RuleRow {
     prefix: String,
     rule: String,
     algorithm: &'static str,
+    /// `day@Europe/Berlin` of each limit by the calendar, and `null` of others.
+    calendar: Vec<Option<String>>,
+    /// A day is 24 hours here, and a month 31 days.
     #[serde(rename = "windows_seconds", serialize_with = "all_seconds")]
-    windows: Vec<Duration>,
+    windows: Vec<Window>,
     keys: u64,
 }
 
@@ -76,7 +79,8 @@ impl From<Rules> for RuleList {
     fn from(rules: Rules) -> Self {
         let row = |(rule, keys)| {
             let RuleKeys { prefix, name, algorithm, windows } = rule;
-            RuleRow { prefix, rule: name, algorithm, windows, keys }
+            let calendar = windows.iter().map(|window| window.is_calendar().then(|| window.to_string())).collect();
+            RuleRow { prefix, rule: name, algorithm, calendar, windows, keys }
         };
         Self { rules: rules.seen.into_iter().map(row).collect(), complete: rules.complete }
     }
@@ -115,7 +119,7 @@ impl RuleRow {
     }
 
     fn kept(&self) -> String {
-        let windows: Vec<_> = self.windows.iter().map(|window| format_duration(*window).to_string()).collect();
+        let windows: Vec<_> = self.windows.iter().map(|window| escaped(&window.to_string())).collect();
         format!("{} {}", self.algorithm, windows.join(" + ")).trim_end().to_owned()
     }
 }
@@ -245,8 +249,8 @@ fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S
     serializer.serialize_f64(duration.as_secs_f64())
 }
 
-fn all_seconds<S: Serializer>(durations: &[Duration], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(durations.iter().map(Duration::as_secs_f64))
+fn all_seconds<S: Serializer>(windows: &[Window], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(windows.iter().map(|window| window.lasts().as_secs_f64()))
 }
 
 #[allow(clippy::ref_option, reason = "what serde calls takes it so")]

@@ -1,10 +1,12 @@
 //! The rules that a Redis knows, read from the names of the keys that it holds.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
+use humantime::format_duration;
 use ratelimit_runtime::store::{Request, Store as _, StoreError};
-use ratelimit_runtime::{Algorithm, Limit, RateLimitError, RedisStore};
+use ratelimit_runtime::{Algorithm, CalendarUnit, Limit, RateLimitError, RedisStore};
 
 /// How many rules are counted. Other programs may write what looks like keys of many more.
 const MAX_RULES: usize = 10_000;
@@ -17,7 +19,15 @@ pub(crate) struct RuleKeys {
     pub(crate) name: String,
     pub(crate) algorithm: &'static str,
     /// Those of its limits, in their order; none of calls in flight.
-    pub(crate) windows: Vec<Duration>,
+    pub(crate) windows: Vec<Window>,
+}
+
+/// How long a limit lasts, from a call on or by the calendar.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Window {
+    Span(Duration),
+    /// The zone is what a program wrote, whether it is known here or not.
+    Calendar(CalendarUnit, String),
 }
 
 /// How many keys were seen of each rule, and whether these are all rules.
@@ -90,12 +100,43 @@ fn read(key: &str) -> Option<RuleKeys> {
         "cc" => "concurrent",
         _ => return None,
     };
-    let window = |text: &str| format!("1/{text}").parse::<Limit>().ok().map(|limit| limit.window());
-    let windows = windows.map_or_else(|| Some(Vec::new()), |windows| windows.split('+').map(window).collect())?;
+    let windows = windows.map_or_else(|| Some(Vec::new()), |windows| windows.split('+').map(Window::read).collect())?;
     if windows.is_empty() != (tag == "cc") {
         return None;
     }
     Some(RuleKeys { prefix: prefix.to_owned(), name: unescaped(name)?, algorithm, windows })
+}
+
+impl Window {
+    /// `60s`, `day@Europe/Berlin`.
+    fn read(text: &str) -> Option<Self> {
+        if let Some((name, zone)) = text.split_once('@') {
+            let unit = CalendarUnit::ALL.iter().find(|unit| unit.to_string() == name)?;
+            return Some(Self::Calendar(*unit, unescaped(zone)?));
+        }
+        Some(Self::Span(format!("1/{text}").parse::<Limit>().ok()?.window()))
+    }
+
+    pub(crate) fn is_calendar(&self) -> bool {
+        matches!(self, Self::Calendar(..))
+    }
+
+    /// Of the calendar, how long most or the longest are.
+    pub(crate) fn lasts(&self) -> Duration {
+        match self {
+            Self::Span(span) => *span,
+            Self::Calendar(unit, _) => Limit::calendar(1, *unit).window(),
+        }
+    }
+}
+
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Span(span) => format_duration(*span).fmt(f),
+            Self::Calendar(unit, zone) => write!(f, "{unit}@{zone}"),
+        }
+    }
 }
 
 /// A name with `%` and two digits as the byte that they are.

@@ -42,7 +42,7 @@ static RULE: Rule = Rule::new("replay", Limit::per_second(1)).with_policy("candi
 impl Candidate {
     /// Replays the log under this rule.
     pub(crate) async fn replay(&self, log: &Log, progress: &ProgressBar) -> Result<Outcome, RateLimitError> {
-        let clock = FakeClock::new();
+        let clock = clock_at(log.span().0);
         // Room for all keys, so that none is counted together with strangers.
         let store = MemoryStore::with_capacity(usize::MAX).with_clock(clock.clone());
         let limiter = RateLimiter::builder().store(store).policy("candidate", self.policy.clone()).build()?;
@@ -74,6 +74,18 @@ impl Candidate {
         }
         Ok(outcome)
     }
+}
+
+/// A clock that stands at the beginning of a log, so that calendar quotas end when they did. Times of
+/// the first day of 1970 count from the beginning of something else.
+fn clock_at(micros: u64) -> FakeClock {
+    const DAY: u64 = 86_400_000_000;
+    let clock = FakeClock::new();
+    if micros > DAY {
+        clock.step_back(Duration::MAX);
+        clock.advance(Duration::from_micros(micros));
+    }
+    clock
 }
 
 impl Outcome {

@@ -449,8 +449,22 @@ fn it_lists_the_rules_that_redis_knows() {
     assert_eq!(row["windows_seconds"], serde_json::json!([1.5, 86_400.0]));
     assert_eq!(rules(&["--prefix", ""])["rules"].as_array().unwrap().len(), Algorithm::ALL.len());
 
+    let quota = Rule::named("report", "9/month".parse().unwrap()).and(Limit::per_minute(5));
+    let quota = quota.with_algorithm(Algorithm::FixedWindow).with_zone("Etc/GMT+2");
+    charge(&strict().redis(&url).prefix("by:date").build().unwrap(), &quota, &[Key::of("alice")]);
+    let by_date = rules(&["--prefix", "by:date"]);
+    let row = &by_date["rules"][0];
+    assert_eq!(row["windows_seconds"], serde_json::json!([31.0 * 86_400.0, 60.0]));
+    assert_eq!(row["calendar"], serde_json::json!(["month@Etc/GMT+2", null]));
+    let rule = ["report", "--url", &url, "--prefix", "by:date", "--limits", "9/month,5/1m"];
+    let rule = [&rule[..], &["--algorithm", "fixed_window", "--zone", "etc/gmt+2"]].concat();
+    let listed = says(&[&["list"], &rule[..]].concat());
+    assert!(listed.contains("<alice>") && listed.ends_with("1 key of report\n"), "{listed}");
+    assert!(says(&[&["reset"], &rule[..1], &["alice"], &rule[1..]].concat()).contains("nothing is counted"));
+
     let printed = says(&["rules", "--url", &url]);
-    assert!(printed.contains("leaky_bucket     leaky_bucket 1m") && printed.ends_with("\n6 rules\n"), "{printed}");
+    assert!(printed.contains("report           fixed_window month@Etc/GMT+2 + 1m"), "{printed}");
+    assert!(printed.contains("leaky_bucket     leaky_bucket 1m") && printed.ends_with("\n7 rules\n"), "{printed}");
     assert!(
         printed.contains("log:in {1}       sliding_window 1s 500ms + 1day  3 keys, --prefix shop:prod\n"),
         "{printed}"

@@ -104,6 +104,19 @@ fn refusals_are_those_worked_out_by_hand() {
     assert_eq!(worst[1..], ["6", "3", "50.00 %"]);
 }
 
+/// Two a day, by the clock of Berlin: midnight is at 23:00 UTC in winter.
+#[test]
+fn quotas_of_the_calendar_end_at_the_midnights_of_the_log() {
+    let hours = ["21:00", "21:30", "22:59", "23:00", "23:01"];
+    let log: Vec<_> = hours.iter().map(|hour| format!("2019-01-31T{hour}:00Z,alice")).collect();
+    let of = |zone: &str| ["fixed_window 2/day zone", zone].join(" ");
+    let [utc, berlin] = [of("UTC"), of("Europe/Berlin")];
+    let printed = printed(&["--rule", &utc, "--rule", &berlin, "--rule", "fixed_window 2/1d"], &log.join("\n"));
+    assert_eq!(row(&printed, &utc), ["3", "60.00 %", "1", "100.00 %", "1h 1m"]);
+    assert_eq!(row(&printed, &berlin), ["1", "20.00 %", "1", "100.00 %", "1m"]);
+    assert_eq!(row(&printed, "fixed_window 2/1d"), ["3", "60.00 %", "1", "100.00 %", "22h 1m"]);
+}
+
 #[test]
 fn a_block_and_a_cost_above_the_limit_are_part_of_it() {
     let log = "0,alice\n1,alice\n2,alice\n12,alice\n13,bob,3\n";
