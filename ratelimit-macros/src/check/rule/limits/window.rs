@@ -3,7 +3,7 @@
 use crate::check::rule::limits::algorithm::Algorithm;
 use crate::check::values::duration;
 use crate::diagnostics::Diagnostics;
-use crate::duration::{DAY, HOUR, WINDOW};
+use crate::duration::{DAY, HOUR, WINDOW, unit as unit_of_time};
 use crate::literal::as_str;
 use crate::parse::argument::Argument;
 use crate::suggest::nearest;
@@ -41,11 +41,18 @@ impl Window {
     ///
     /// # Errors
     ///
-    /// What to write in the place of a word that is nearly one.
+    /// What to write in the place of a word that is none, or of one with a zone.
     pub(crate) fn by_calendar(text: &str) -> Result<Option<Self>, String> {
         let text = text.trim();
         if let Some(unit) = UNITS.iter().find(|unit| unit.word == text) {
             return Ok(Some(Self::Calendar(*unit)));
+        }
+        if let Some((word, zone)) = text.split_once('@')
+            && UNITS.iter().any(|unit| unit.word == word)
+        {
+            return Err(format!(
+                "a time zone is an argument of its own: write \"{word}\", and `zone = \"{zone}\"` beside it"
+            ));
         }
         if text.len() < 3 || !text.chars().all(char::is_alphabetic) {
             return Ok(None);
@@ -59,7 +66,11 @@ impl Window {
             Some(Unit { word, span, .. }) => Err(format!(
                 "unknown unit `{text}`: write \"{word}\" for one of the calendar, or a time such as \"{span}\""
             )),
-            None => Ok(None),
+            None if unit_of_time(text).is_some() => Ok(None),
+            None => Err(format!(
+                "`{text}` is no window: write a time such as \"60s\", or one of the calendar: \"hour\", \"day\", \"week\", \
+                 \"month\" or \"year\""
+            )),
         }
     }
 
@@ -117,7 +128,9 @@ mod tests {
             ("\"daily\"", "write \"day\""),
             ("\"monthly\"", "write \"month\" for one of the calendar, or a time such as \"30d\""),
             ("\"hourly\"", "write \"hour\""),
-            ("\"quarter\"", "is not a duration"),
+            ("\"quarter\"", "`quarter` is no window: write a time such as \"60s\", or one of the calendar"),
+            ("\"day@Asia/Tokyo\"", "write \"day\", and `zone = \"Asia/Tokyo\"` beside it"),
+            ("\"min\"", "write"),
             ("\"d\"", "is not a duration"),
             ("day", "is a string literal"),
         ] {
