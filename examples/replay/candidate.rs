@@ -76,8 +76,8 @@ impl Candidate {
     }
 }
 
-/// A clock that stands at the beginning of a log, so that calendar quotas end when they did. Times of
-/// the first day of 1970 count from the beginning of something else.
+/// A clock that stands at the beginning of a log, so that calendar quotas end when they did. Times
+/// of the first day of 1970 count from the beginning of something else.
 fn clock_at(micros: u64) -> FakeClock {
     const DAY: u64 = 86_400_000_000;
     let clock = FakeClock::new();

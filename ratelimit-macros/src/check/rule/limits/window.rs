@@ -130,7 +130,6 @@ mod tests {
             ("\"hourly\"", "write \"hour\""),
             ("\"quarter\"", "`quarter` is no window: write a time such as \"60s\", or one of the calendar"),
             ("\"day@Asia/Tokyo\"", "write \"day\", and `zone = \"Asia/Tokyo\"` beside it"),
-            ("\"min\"", "write"),
             ("\"d\"", "is not a duration"),
             ("day", "is a string literal"),
         ] {
