@@ -11,8 +11,8 @@ use super::{Reply, Service, command, exchange};
 const WORK: Duration = Duration::from_secs(2);
 const SLACK: Duration = Duration::from_secs(2);
 
-fn ask(service: &Service, what: &str) -> Reply {
-    exchange(service.port, what, "content-length: 0\r\n", "")
+fn ask(port: u16, what: &str) -> Reply {
+    exchange(port, what, "content-length: 0\r\n", "")
 }
 
 fn assert_refused(refused: &Reply) {
@@ -21,11 +21,11 @@ fn assert_refused(refused: &Reply) {
     assert_eq!(refused.json()["message"], "too many calls in flight");
 }
 
-/// The two may be the same.
-fn each_user_runs_one_export_and_two_jobs(first: &Service, second: &Service) {
+/// The ports of two processes, which may be one.
+fn each_user_runs_one_export_and_two_jobs(first: u16, second: u16) {
     thread::scope(|scope| {
         let begun = Instant::now();
-        let exporting = scope.spawn(|| ask(first, "GET /export/alice"));
+        let exporting = scope.spawn(move || ask(first, "GET /export/alice"));
         thread::sleep(WORK / 4);
         assert_refused(&ask(second, "GET /export/alice"));
         assert!(begun.elapsed() < WORK, "while the first one runs");
@@ -53,12 +53,13 @@ fn each_user_runs_one_export_and_two_jobs(first: &Service, second: &Service) {
 #[test]
 fn calls_in_flight_are_limited_in_memory() {
     let service = Service::started(&mut command("in_flight"));
-    each_user_runs_one_export_and_two_jobs(&service, &service);
+    each_user_runs_one_export_and_two_jobs(service.port, service.port);
 }
 
 #[test]
 fn calls_in_flight_are_limited_over_processes_that_share_a_redis() {
     let server = RedisServer::start();
     let start = || Service::started(command("in_flight").env("REDIS_URL", server.url()));
-    each_user_runs_one_export_and_two_jobs(&start(), &start());
+    let (first, second) = (start(), start());
+    each_user_runs_one_export_and_two_jobs(first.port, second.port);
 }
