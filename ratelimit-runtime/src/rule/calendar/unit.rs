@@ -7,7 +7,7 @@ const DAY: u64 = 24 * HOUR;
 
 /// A unit of the calendar. A window by it begins where the unit does on the clock and the calendar
 /// of a time zone, and so is as long as that: a day has 23, 24 or 25 hours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 #[repr(u8)]
 pub enum CalendarUnit {
