@@ -45,7 +45,8 @@ impl CheckBuilder {
         self.decide_by(engine)
     }
 
-    #[inline]
+    #[allow(clippy::inline_always, reason = "a call to it would cost what a key of two parts does")]
+    #[inline(always)]
     fn decide_by(&mut self, engine: &Arc<Engine>) -> Guard<()> {
         match self.plain_check(engine) {
             Some(check) => Guard::of(engine::decide(engine, &check)),

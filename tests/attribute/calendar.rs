@@ -19,7 +19,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 fn evening() -> FakeClock {
     let clock = FakeClock::new();
     let evening = Duration::from_secs(1_792_872_000);
-    clock.advance(evening - clock.now());
+    clock.advance(evening.checked_sub(clock.now()).unwrap());
     clock
 }
 

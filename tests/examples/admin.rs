@@ -468,7 +468,7 @@ fn it_lists_the_rules_that_redis_knows() {
     assert!(printed.contains("report           fixed_window month@Etc/GMT+2 + 1m"), "{printed}");
     assert!(printed.contains("leaky_bucket     leaky_bucket 1m") && printed.ends_with("\n7 rules\n"), "{printed}");
     assert!(
-        printed.contains("log:in {1}       sliding_window 1s 500ms + 1day  3 keys, --prefix shop:prod\n"),
+        printed.contains("log:in {1}       sliding_window 1s 500ms + 1day     3 keys, --prefix shop:prod\n"),
         "{printed}"
     );
 

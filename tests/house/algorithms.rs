@@ -20,9 +20,9 @@ fn the_attribute_knows_the_algorithms_of_the_runtime() {
     assert_eq!(values.len(), Algorithm::ALL.len(), "{values:?}");
     for algorithm in Algorithm::ALL {
         let make = if algorithm.has_burst() { "bucket" } else { "window" };
-        let (start, made) = (format!("(\"{algorithm}\", "), format!("Algorithm::{make}(\"{algorithm:?}\""));
-        let is_there = values.iter().any(|value| value.starts_with(&start) && value.contains(&made));
-        assert!(is_there, "{start}{made}… is missing: {values:?}");
+        let (start, built) = (format!("(\"{algorithm}\", "), format!("Algorithm::{make}(\"{algorithm:?}\""));
+        let is_there = values.iter().any(|value| value.starts_with(&start) && value.contains(&built));
+        assert!(is_there, "{start}{built}… is missing: {values:?}");
     }
 }
 

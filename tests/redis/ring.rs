@@ -228,7 +228,9 @@ async fn slots_that_are_widened_keep_what_they_hold() {
                     admitted.push(pair.call(&limits, cost, held && call % 4 == 0, 0).await.1.unwrap());
                     pair.pass(call % 2);
                 }
-                for entry in admitted.iter().skip(1).step_by(5).take(entries as usize / 5 * refunded / 5) {
+                for entry in
+                    admitted.iter().skip(1).step_by(5).take(usize::try_from(entries).unwrap() / 5 * refunded / 5)
+                {
                     assert!(pair.refund(&limits, *entry).await);
                 }
                 // The first half has left.

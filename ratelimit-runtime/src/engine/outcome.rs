@@ -97,7 +97,7 @@ impl Check<'_> {
 
     /// The decision that lets a call through unchecked.
     pub(super) fn unchecked(&self) -> Decision {
-        let window = self.terms.limits().first().map_or(0, Limit::usual_window_us);
+        let window = self.terms.limits().first().map_or(0, Limit::window_us);
         Decision::unchecked(self.name, self.capacity(), window)
     }
 
@@ -113,7 +113,7 @@ impl Check<'_> {
         Decision {
             rule: self.name,
             limit: capacity,
-            window_us: limit.map_or(0, Limit::usual_window_us),
+            window_us: limit.map_or(0, Limit::window_us),
             remaining: verdict.remaining,
             retry_after_us: verdict.retry_after_us,
             reset_after_us: verdict.reset_after_us,

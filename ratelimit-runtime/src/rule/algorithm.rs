@@ -85,7 +85,7 @@ impl Algorithm {
     #[inline]
     pub(crate) const fn horizon_us(self, limit: &Limit) -> u64 {
         if !self.has_burst() || limit.capacity() == limit.max() {
-            return self.row().windows * limit.window_us();
+            return self.row().windows * limit.longest_us();
         }
         let full = limit.capacity() as u128 * limit.window_us() as u128;
         let max = if limit.max() == 0 { 1 } else { limit.max() };

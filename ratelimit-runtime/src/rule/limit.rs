@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::calendar::{Calendar, CalendarUnit, Zone};
+use super::calendar::{Calendar, CalendarCode, CalendarUnit, Zone};
 
 /// How many limits a rule may have.
 pub(super) const MAX_LIMITS: usize = 8;
@@ -13,11 +13,11 @@ pub(super) const MAX_LIMITS: usize = 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Limit {
     max: u64,
-    /// Of a calendar window, no less than the longest one.
     window_us: u64,
     /// 0: the same as `max`.
     burst: u64,
-    calendar: Option<Calendar>,
+    /// As a number, which equal limits compare at once.
+    calendar: Option<CalendarCode>,
 }
 
 impl Limit {
@@ -104,8 +104,8 @@ impl Limit {
     #[cfg(feature = "calendar")]
     #[must_use]
     pub const fn calendar(max: u64, unit: CalendarUnit) -> Self {
-        let calendar = Some(Calendar { unit, zone: None });
-        Self { max: 0, window_us: unit.longest_us(), burst: 0, calendar }.with_max(max)
+        let calendar = Some(Calendar { unit, zone: None }.code());
+        Self { max: 0, window_us: unit.usual_us(), burst: 0, calendar }.with_max(max)
     }
 
     /// What attributes are told without the feature.
@@ -168,19 +168,10 @@ impl Limit {
     /// hours for a day, 31 days for a month.
     #[must_use]
     pub const fn window(&self) -> Duration {
-        Duration::from_micros(self.usual_window_us())
+        Duration::from_micros(self.window_us)
     }
 
     /// [`window`](Self::window) in microseconds.
-    #[inline]
-    pub(crate) const fn usual_window_us(&self) -> u64 {
-        match self.calendar {
-            None => self.window_us,
-            Some(calendar) => calendar.unit.usual_us(),
-        }
-    }
-
-    /// The window in microseconds; of a calendar quota, no less than the longest one.
     #[must_use]
     #[inline]
     pub const fn window_us(&self) -> u64 {
@@ -191,7 +182,7 @@ impl Limit {
     #[must_use]
     #[inline]
     pub const fn calendar_unit(&self) -> Option<CalendarUnit> {
-        match self.calendar {
+        match self.by_calendar() {
             Some(calendar) => Some(calendar.unit),
             None => None,
         }
@@ -200,18 +191,30 @@ impl Limit {
     /// The time zone of a calendar quota, if it has one of its own.
     #[must_use]
     pub fn zone(&self) -> Option<&'static str> {
-        Some(self.calendar?.zone?.name())
+        Some(self.by_calendar()?.zone?.name())
     }
 
     #[inline]
     pub(crate) const fn by_calendar(&self) -> Option<Calendar> {
-        self.calendar
+        match self.calendar {
+            Some(code) => Some(code.calendar()),
+            None => None,
+        }
+    }
+
+    /// No window is longer, in microseconds.
+    #[inline]
+    pub(crate) const fn longest_us(&self) -> u64 {
+        match self.calendar {
+            None => self.window_us,
+            Some(code) => code.calendar().unit.longest_us(),
+        }
     }
 
     /// The same with a time zone, if it is a calendar quota without one.
     pub(super) fn in_zone(mut self, zone: Zone) -> Self {
-        if let Some(calendar) = &mut self.calendar {
-            calendar.zone.get_or_insert(zone);
+        if let Some(Calendar { unit, zone: None }) = self.by_calendar() {
+            self.calendar = Some(Calendar { unit, zone: Some(zone) }.code());
         }
         self
     }
@@ -219,7 +222,7 @@ impl Limit {
     /// When a window ends that a charge begins.
     #[inline]
     pub(crate) fn end_of_window(&self, now: u64) -> u64 {
-        match self.calendar {
+        match self.by_calendar() {
             None => now + self.window_us,
             Some(calendar) => calendar.period(now).end.max(now + 1),
         }
@@ -228,7 +231,7 @@ impl Limit {
     /// When the window began that ends then.
     #[inline]
     pub(crate) fn start_of_window(&self, end: u64) -> u64 {
-        match self.calendar {
+        match self.by_calendar() {
             None => end - self.window_us,
             Some(calendar) => calendar.period(end - 1).start,
         }

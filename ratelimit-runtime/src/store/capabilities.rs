@@ -182,12 +182,19 @@ impl Capabilities {
     #[allow(clippy::trivially_copy_pass_by_ref, reason = "one entry of it is looked at")]
     #[inline]
     fn missing(&self, request: &Request<'_>) -> u16 {
-        let needed = KEPT
-            | if request.limits().len() > 1 { Feature::Limits.bit() } else { 0 }
-            | (request.reserves() as u16 * Feature::Reserve.bit())
-            | if request.block_us() > 0 { Feature::Block.bit() } else { 0 }
-            | if request.block_duration().longest_us() > 0 { Feature::GrowingBlock.bit() } else { 0 }
-            | if request.has_calendar() { Feature::Calendar.bit() } else { 0 };
+        let mut needed = KEPT | (request.reserves() as u16 * Feature::Reserve.bit());
+        if request.limits().len() > 1 {
+            needed |= Feature::Limits.bit();
+        }
+        if request.block_us() > 0 {
+            needed |= Feature::Block.bit();
+            if request.block_duration().longest_us() > 0 {
+                needed |= Feature::GrowingBlock.bit();
+            }
+        }
+        if request.has_calendar() {
+            needed |= Feature::Calendar.bit();
+        }
         needed & !self.by_algorithm[request.algorithm() as usize]
     }
 

@@ -40,7 +40,7 @@ const MOST: [Row; 13] = [
     (Work::Sliding, 1_114, Some((Work::Governor, Budget(1.0)))),
     (Work::SlidingRefused, 1_160, Some((Work::GovernorDenied, SoFar(0.908, 0.9)))),
     (Work::SlidingRefusedLong, 1_225, Some((Work::GovernorDenied, SoFar(0.956, 0.9)))),
-    (Work::RefusedAgain, 1_026, Some((Work::GovernorDenied, Budget(0.9)))),
+    (Work::RefusedAgain, 1_032, Some((Work::GovernorDenied, Budget(0.9)))),
     (Work::Prefixed, 1_185, None),
     (Work::ByHand, 1_140, None),
     (Work::Token, 1_179, None),

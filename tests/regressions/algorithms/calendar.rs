@@ -150,7 +150,7 @@ fn a_period_ends_when_its_caller_says() {
 fn a_clock_that_is_more_than_a_period_off_is_told_so() {
     for (days, is_told) in [(-2_i64, true), (-1, false), (0, false), (1, false), (2, true)] {
         let key = Calendar::new("off");
-        let caller = days_from(MIDNIGHT.checked_add_signed(days * DAY as i64).unwrap());
+        let caller = days_from(MIDNIGHT.checked_add_signed(days * DAY.cast_signed()).unwrap());
         let question = Question::new(ACQUIRE, &[(2, caller)]);
         if is_told {
             for operation in [ACQUIRE, RESERVE, PEEK] {
@@ -445,9 +445,9 @@ fn the_script_is_a_counter_with_a_stored_end() {
         let (mut now, mut used, mut end) = (MIDNIGHT + HOUR, 0_u64, 0_u64);
         for step in &steps {
             let (hours, off, length, operation, cost) = *step;
-            now = now.checked_add_signed(hours * HOUR as i64 / 2).unwrap();
+            now = now.checked_add_signed(hours * HOUR.cast_signed() / 2).unwrap();
             let start = (now - MIDNIGHT % DAY) / DAY * DAY + MIDNIGHT % DAY;
-            let start = start.checked_add_signed(off * DAY as i64).unwrap();
+            let start = start.checked_add_signed(off * DAY.cast_signed()).unwrap();
             let instants = [start - DAY, start, start + length * HOUR, start + length * HOUR + DAY];
             let (cost, question) = (cost.min(max), Question::new(operation, &[(max, Window::Days(instants))]));
             let question = Question { cost, ..question };

@@ -163,7 +163,7 @@ async fn strikes_that_no_script_has_written_are_bounded() {
             let store = RedisStore::new(&server.url()).unwrap().with_clock(clock).deny_cache(false);
             let limits = [Limit::new(5, Duration::from_micros(WINDOW))];
             let request = Request::new(key.as_bytes(), algorithm, &limits);
-            let growing = request.with_growing_block(Duration::from_micros(1_000_000), Duration::from_micros(LONGEST));
+            let growing = request.with_growing_block(Duration::from_secs(1), Duration::from_micros(LONGEST));
             match store.acquire(growing).await {
                 Ok(refused) => {
                     assert!(!refused.allowed, "{what}: {refused:?}");

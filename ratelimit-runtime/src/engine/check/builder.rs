@@ -130,7 +130,8 @@ impl CheckBuilder {
     }
 
     /// The check for this engine, if it is just what the rule says.
-    #[inline]
+    #[allow(clippy::inline_always, reason = "a call to it would cost as much as what it does")]
+    #[inline(always)]
     pub(crate) fn plain_check(&mut self, engine: &Engine) -> Option<Check<'_>> {
         plain_check(self.rule, self.call, engine, &mut self.key)
     }

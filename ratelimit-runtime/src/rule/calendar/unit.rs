@@ -57,7 +57,6 @@ impl CalendarUnit {
     }
 
     /// No window is longer, in microseconds: clocks are set back by at most three hours.
-    #[cfg(feature = "calendar")]
     pub(crate) const fn longest_us(self) -> u64 {
         self.usual_us() + 3 * HOUR
     }

@@ -27,6 +27,20 @@ struct Zones {
 static ZONES: LazyLock<RwLock<Zones>> = LazyLock::new(RwLock::default);
 
 impl Zone {
+    /// The zone of this [`number`](Self::number); 0 is none.
+    pub(super) const fn of_number(number: u32) -> Option<Self> {
+        #[allow(clippy::cast_possible_truncation, reason = "a number of 16 bits")]
+        match NonZeroU16::new(number as u16) {
+            Some(number) => Some(Self(number)),
+            None => None,
+        }
+    }
+
+    #[allow(clippy::cast_lossless, reason = "`From` is not const")]
+    pub(super) const fn number(self) -> u32 {
+        self.0.get() as u32
+    }
+
     /// The zone that the database has under this name, in any case.
     ///
     /// # Errors

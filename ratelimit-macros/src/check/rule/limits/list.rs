@@ -90,9 +90,9 @@ pub(crate) fn must_all_be_kept(
     diagnostics: &mut Diagnostics,
 ) {
     let Expr::Array(array) = bare(&argument.value) else { return };
-    let faults = array.elems.iter().zip(limits).map(|(element, limit)| (element, limit.window.fault(algorithm)));
+    let mut faults = array.elems.iter().zip(limits).map(|(element, limit)| (element, limit.window.fault(algorithm)));
     // One is enough for all of them.
-    if let Some((element, fault)) = faults.filter_map(|(element, fault)| Some((element, fault?))).next() {
+    if let Some((element, fault)) = faults.find_map(|(element, fault)| Some((element, fault?))) {
         diagnostics.error(element, fault);
     }
 }

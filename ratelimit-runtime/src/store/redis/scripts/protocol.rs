@@ -109,7 +109,7 @@ fn with_instants(mut question: Question, request: &Request<'_>, now: Option<u64>
 fn numbers(limit: &Limit) -> [u64; 4] {
     // A limit of 0 is never asked whether it admits, only reset and the like; the scripts divide by
     // `max`.
-    let (max, window) = (limit.max().max(1), limit.window_us());
+    let (max, window) = (limit.max().max(1), limit.longest_us());
     [max, window, limit.capacity().max(1), common_divisor(window, max)]
 }
 
