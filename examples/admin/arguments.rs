@@ -19,6 +19,7 @@ Examples:
   admin list  login --limits 5/1m
   admin peek  login alice@example.com --limits 5/1m
   admin reset login '<acme>/<7>' --policies policies.toml
+  admin in-flight export
   admin block login alice@example.com --limits '5/1m,50/1d' --for 10m --prefix shop:prod
 
 The keys are those that the service has for this rule, these windows, this algorithm and this prefix. A service that has
@@ -48,6 +49,15 @@ pub(crate) enum Command {
     List {
         #[command(flatten)]
         rule: RuleArgs,
+        /// Stop after so many keys
+        #[arg(long, default_value_t = 100, value_name = "NUMBER")]
+        max_keys: usize,
+    },
+    /// List the keys of a rule with calls in flight (`concurrent`), and how many each has
+    InFlight {
+        /// Name of the rule, as for the others
+        #[arg(value_name = "RULE", value_parser = NonEmptyStringValueParser::new())]
+        name: String,
         /// Stop after so many keys
         #[arg(long, default_value_t = 100, value_name = "NUMBER")]
         max_keys: usize,

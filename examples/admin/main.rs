@@ -22,11 +22,12 @@ use std::time::Duration;
 
 use clap::Parser as _;
 use ratelimit_runtime::{
-    Algorithm, Key, OnUnavailable, Policy, RateLimitError, RateLimiter, RedisMode, RedisStore, Rule,
+    Algorithm, Key, Limit, OnUnavailable, Policy, RateLimitError, RateLimiter, RateLimiterBuilder, RedisMode,
+    RedisStore, Rule,
 };
 
 use arguments::{Bucket, Change, Command, POLICY, Program, Service};
-use report::{Listing, Outcome, Report, Standing};
+use report::{CallsInFlight, InFlightList, Listing, Outcome, Report, Standing};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -54,6 +55,18 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
             let (rule, policy) = rule.rule()?;
             Ok(Report::Listing(list(connected(service, policy).await?, rule, *max_keys).await?))
         }
+        Command::InFlight { name, max_keys } => {
+            let limiter = limiter(service, RateLimiter::builder()).await?;
+            let rule = Rule::named(name.as_str(), Limit::per_second(1)).with_concurrent(1);
+            let of = (service.prefix.as_deref().unwrap_or_default(), name.as_str());
+            let (keys, complete) = rules::in_flight(&store(service)?, of, *max_keys, service.timeout).await?;
+            let mut counts = Vec::new();
+            for text in keys {
+                let Ok(key) = Key::from_rendered(&text) else { continue };
+                counts.push(CallsInFlight { key: text, in_flight: limiter.in_flight(&rule, &key).await? });
+            }
+            Ok(Report::InFlight(InFlightList { rule: name.clone(), keys: counts, complete }))
+        }
         Command::Change(change) => {
             let target = Target::new(change.bucket(), service).await?;
             let before = target.look().await?;
@@ -80,10 +93,13 @@ fn store(service: &Service) -> Result<RedisStore, Failure> {
 /// Of the policy, what it says of calls that are limited does not apply to those that look.
 async fn connected(service: &Service, policy: Policy) -> Result<RateLimiter, Failure> {
     let policy = policy.with_shadow(false).with_wait(Duration::ZERO).with_timeout(service.timeout);
-    let limiter = RateLimiter::builder()
+    limiter(service, RateLimiter::builder().policy(POLICY, policy.with_on_unavailable(OnUnavailable::Deny))).await
+}
+
+async fn limiter(service: &Service, builder: RateLimiterBuilder) -> Result<RateLimiter, Failure> {
+    let limiter = builder
         .store(store(service)?)
         .prefix(service.prefix.as_deref().unwrap_or_default())
-        .policy(POLICY, policy.with_on_unavailable(OnUnavailable::Deny))
         .timeout(service.timeout)
         .on_unavailable(OnUnavailable::Deny);
     let limiter = match &service.secret {

@@ -20,6 +20,7 @@ pub(crate) enum Report {
     Standing(Standing),
     Rules(RuleList),
     Listing(Listing),
+    InFlight(InFlightList),
     Outcome(Outcome),
 }
 
@@ -53,6 +54,22 @@ pub(crate) struct Listing {
     pub(crate) keys: Vec<Standing>,
     /// Whether these are all.
     pub(crate) complete: bool,
+}
+
+#[derive(Serialize)]
+pub(crate) struct InFlightList {
+    pub(crate) rule: String,
+    pub(crate) keys: Vec<CallsInFlight>,
+    /// Whether these are all.
+    pub(crate) complete: bool,
+}
+
+/// How many calls of a key are in flight. Places of processes that died count until their lease
+/// ends.
+#[derive(Serialize)]
+pub(crate) struct CallsInFlight {
+    pub(crate) key: String,
+    pub(crate) in_flight: u64,
 }
 
 #[derive(Serialize)]
@@ -192,6 +209,18 @@ impl fmt::Display for Report {
                 }
                 match (keys.len(), complete) {
                     (0, true) => write!(f, "no keys of {rule} are stored; {}", hint(rule)),
+                    (1, true) => write!(f, "1 key of {rule}"),
+                    (keys, true) => write!(f, "{keys} keys of {rule}"),
+                    (keys, false) => write!(f, "{keys} keys of {rule}, and there are more: see --max-keys"),
+                }
+            }
+            Self::InFlight(InFlightList { rule, keys, complete }) => {
+                let width = keys.iter().map(|calls| name(&calls.key).chars().count()).max().unwrap_or_default();
+                for CallsInFlight { key, in_flight } in keys {
+                    writeln!(f, "{:width$}  {in_flight} in flight", name(key))?;
+                }
+                match (keys.len(), complete) {
+                    (0, true) => write!(f, "no calls of {rule} are in flight; {}", hint(rule)),
                     (1, true) => write!(f, "1 key of {rule}"),
                     (keys, true) => write!(f, "{keys} keys of {rule}"),
                     (keys, false) => write!(f, "{keys} keys of {rule}, and there are more: see --max-keys"),

@@ -1,6 +1,6 @@
 //! The rules that a Redis knows, read from the names of the keys that it holds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -46,27 +46,62 @@ pub(crate) async fn list(
 ) -> Result<Rules, RateLimitError> {
     let mut rules = Rules { seen: BTreeMap::new(), complete: true };
     let beginning = prefix.filter(|prefix| !prefix.is_empty()).map(|prefix| format!("{prefix}:")).unwrap_or_default();
-    let limits = [Limit::per_second(1)];
     for algorithm in algorithms {
-        let mut from = None;
-        loop {
-            let keys = store.keys(Request::new(beginning.as_bytes(), *algorithm, &limits), from);
-            let late = || StoreError::unavailable("no answer in time");
-            let page = tokio::time::timeout(timeout, keys).await.unwrap_or_else(|_| Err(late()))?;
-            for key in page.keys {
-                // With an empty prefix, those of limiters without one.
-                let known = std::str::from_utf8(&key).ok().and_then(read);
-                if let Some(known) = known.filter(|known| prefix.is_none_or(|prefix| known.prefix == prefix)) {
-                    rules.add(known);
-                }
+        let mut add = |known: RuleKeys, _: &str| {
+            // With an empty prefix, those of limiters without one.
+            if prefix.is_none_or(|prefix| known.prefix == prefix) {
+                rules.add(known);
             }
-            from = page.next;
-            if from.is_none() {
-                break;
-            }
-        }
+        };
+        for_each_key(store, &beginning, *algorithm, timeout, &mut add).await?;
     }
     Ok(rules)
+}
+
+/// The keys of a rule of this name with calls in flight, as they are rendered; at most so many, and
+/// whether these are all.
+pub(crate) async fn in_flight(
+    store: &RedisStore,
+    (prefix, name): (&str, &str),
+    max_keys: usize,
+    timeout: Duration,
+) -> Result<(BTreeSet<String>, bool), RateLimitError> {
+    let beginning = if prefix.is_empty() { "rl2:cc:".to_owned() } else { format!("{prefix}:rl2:cc:") };
+    let mut found = BTreeSet::new();
+    let mut add = |known: RuleKeys, key: &str| {
+        if known.prefix == prefix && known.name == name && found.len() <= max_keys {
+            found.insert(key.to_owned());
+        }
+    };
+    for_each_key(store, &beginning, Algorithm::SlidingWindow, timeout, &mut add).await?;
+    let complete = found.len() <= max_keys;
+    Ok((found.into_iter().take(max_keys).collect(), complete))
+}
+
+/// Hands on each key that begins so and is of a rule, perhaps more than once: whose it is, and how
+/// it is rendered.
+async fn for_each_key(
+    store: &RedisStore,
+    beginning: &str,
+    algorithm: Algorithm,
+    timeout: Duration,
+    work: &mut impl FnMut(RuleKeys, &str),
+) -> Result<(), RateLimitError> {
+    let (limits, mut from) = ([Limit::per_second(1)], None);
+    loop {
+        let keys = store.keys(Request::new(beginning.as_bytes(), algorithm, &limits), from);
+        let late = || StoreError::unavailable("no answer in time");
+        let page = tokio::time::timeout(timeout, keys).await.unwrap_or_else(|_| Err(late()))?;
+        for key in page.keys {
+            if let Some((known, rendered)) = std::str::from_utf8(&key).ok().and_then(read) {
+                work(known, rendered);
+            }
+        }
+        from = page.next;
+        if from.is_none() {
+            return Ok(());
+        }
+    }
 }
 
 impl Rules {
@@ -81,15 +116,15 @@ impl Rules {
     }
 }
 
-/// `shop:prod:rl2:sw-60s+86400s:log_in:<alice>` is of the rule `log_in`; `None` for what else is
-/// stored.
-fn read(key: &str) -> Option<RuleKeys> {
+/// `shop:prod:rl2:sw-60s+86400s:log_in:<alice>` is of the rule `log_in`, for `<alice>`; `None` for
+/// what else is stored.
+fn read(key: &str) -> Option<(RuleKeys, &str)> {
     let (prefix, rest) = match key.strip_prefix("rl2:") {
         Some(rest) => ("", rest),
         None => key.split_once(":rl2:")?,
     };
     let mut segments = rest.splitn(3, ':');
-    let (kept, name, _key) = (segments.next()?, segments.next()?, segments.next()?);
+    let (kept, name, rendered) = (segments.next()?, segments.next()?, segments.next()?);
     let (tag, windows) = kept.split_once('-').map_or((kept, None), |(tag, windows)| (tag, Some(windows)));
     let algorithm = match tag {
         "sw" => "sliding_window",
@@ -104,7 +139,7 @@ fn read(key: &str) -> Option<RuleKeys> {
     if windows.is_empty() != (tag == "cc") {
         return None;
     }
-    Some(RuleKeys { prefix: prefix.to_owned(), name: unescaped(name)?, algorithm, windows })
+    Some((RuleKeys { prefix: prefix.to_owned(), name: unescaped(name)?, algorithm, windows }, rendered))
 }
 
 impl Window {

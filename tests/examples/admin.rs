@@ -484,6 +484,39 @@ fn it_lists_the_rules_that_redis_knows() {
     );
 }
 
+/// Who has calls in flight, whether keys are hidden or not.
+#[test]
+fn it_lists_calls_in_flight() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let limiter = strict().redis(&url).prefix("shop").build().unwrap();
+    let [export, other] =
+        ["export: all", "export"].map(|name| Rule::named(name, Limit::per_hour(9)).with_concurrent(3));
+    let enter = async |rule: &Rule, user: &str| limiter.enter(rule, &Key::of(user)).await.unwrap();
+    let permits = runtime.block_on(async {
+        vec![
+            enter(&export, "alice").await,
+            enter(&export, "alice").await,
+            enter(&export, "bob").await,
+            enter(&other, "eve").await,
+        ]
+    });
+    let of_shop = ["in-flight", "export: all", "--url", &url, "--prefix", "shop"];
+    let listed = json(&of_shop);
+    let keys = serde_json::json!([{"key": "<alice>", "in_flight": 2}, {"key": "<bob>", "in_flight": 1}]);
+    assert_eq!(listed, serde_json::json!({"rule": "export: all", "keys": keys, "complete": true}));
+    assert_eq!(says(&of_shop), "<alice>  2 in flight\n<bob>    1 in flight\n2 keys of export: all\n");
+    assert!(says(&[&of_shop[..], &["--max-keys", "1"]].concat()).contains("and there are more"));
+    assert!(says(&["in-flight", "export: all", "--url", &url]).starts_with("no calls of export: all are in flight"));
+    runtime.block_on(async {
+        drop(permits);
+        while limiter.in_flight(&export, &Key::of("alice")).await.unwrap() > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+}
+
 #[test]
 fn it_lists_the_rules_of_all_masters_of_a_cluster() {
     let cluster = RedisCluster::start(3, 0);
