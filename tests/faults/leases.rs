@@ -180,7 +180,7 @@ pub(crate) async fn read_only() -> Row {
     held.go_on(2 * SHORT).await;
     server.cli(&["REPLICAOF", "NO", "ONE"]);
     held.keeps_its_places(2 * SHORT).await;
-    // Who finds all places taken writes nothing, so a replica can tell him.
+    // A refusal for want of a place writes nothing, so a replica gives it as well.
     assert_eq!(held.unavailable, 0);
     held.row("a replica (READONLY) for 2 s", false).await
 }
