@@ -119,6 +119,28 @@ async fn no_other_algorithm_takes_a_quota_for_a_time() {
     }
 }
 
+/// A clock that is set wrong does not make each call the first of a window.
+#[tokio::test]
+async fn a_clock_that_shows_a_time_beyond_the_calendar_admits_no_more() {
+    const YEAR: u64 = 366 * 24 * 60 * 60;
+    for (year, unit) in [200, 290, 9_000, u64::MAX / YEAR].iter().flat_map(|year| {
+        // From 1970 on.
+        CalendarUnit::ALL.iter().map(move |unit| (*year, *unit))
+    }) {
+        let clock = evening();
+        clock.step_back(Duration::MAX);
+        clock.advance(Duration::from_secs(year * YEAR));
+        let limiter = limiter(&clock);
+        let rule = Rule::named("late", Limit::calendar(2, unit)).with_algorithm(Algorithm::FixedWindow);
+        let mut admitted = 0;
+        for _ in 0..6 {
+            admitted += u32::from(limiter.acquire(&rule, &Key::global()).await.is_ok());
+            clock.advance(Duration::from_millis(1));
+        }
+        assert_eq!(admitted, 2, "{unit}, {year} years after 1970");
+    }
+}
+
 #[rate_limit(key = "<tenant>", policy = "plan", zone = "Europe/Berlin")]
 async fn planned(tenant: &str) -> Outcome {
     let _ = tenant;
