@@ -119,6 +119,27 @@ async fn no_other_algorithm_takes_a_quota_for_a_time() {
     }
 }
 
+/// Whoever writes `per_day` and a zone means a day of the calendar.
+#[tokio::test]
+async fn a_rule_by_hand_says_no_zone_in_vain() {
+    let limiter = limiter(&evening());
+    let fixed = |limit: Limit| {
+        Rule::named(limit.to_string(), limit).with_algorithm(Algorithm::FixedWindow).with_zone("Europe/Berlin")
+    };
+    let key = Key::of("acme");
+    for rule in [fixed(Limit::per_day(5)), fixed(Limit::per_hour(5)).and(Limit::per_minute(1))] {
+        for _ in 0..2 {
+            let Err(RateLimitError::Misconfigured(error)) = limiter.acquire(&rule, &key).await else {
+                panic!("a span")
+            };
+            assert!(error.to_string().contains("write a limit such as `Limit::calendar(500"), "{error}");
+        }
+        assert!(limiter.reset(&rule, &key).await.is_err());
+    }
+    let beside = fixed(Limit::per_minute(1)).and(Limit::calendar(5, CalendarUnit::Day));
+    assert!(limiter.acquire(&beside, &key).await.is_ok());
+}
+
 /// A clock that is set wrong does not make each call the first of a window.
 #[tokio::test]
 async fn a_clock_that_shows_a_time_beyond_the_calendar_admits_no_more() {

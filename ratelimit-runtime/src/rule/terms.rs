@@ -116,6 +116,11 @@ impl Terms {
         Ok(self)
     }
 
+    /// Whether it has a time zone, and no calendar quota to be in it.
+    pub(crate) fn is_zone_unused(&self) -> bool {
+        self.zone.is_some() && self.limits().iter().all(|limit| limit.calendar_unit().is_none())
+    }
+
     /// Whether a calendar quota stands under another algorithm than the one that keeps it.
     pub(crate) fn is_calendar_misplaced(&self) -> bool {
         self.algorithm != Algorithm::FixedWindow && self.limits().iter().any(|limit| limit.calendar_unit().is_some())
