@@ -24,6 +24,15 @@ struct Zones {
     by_name: HashMap<&'static str, Zone>,
 }
 
+/// The longest name, in bytes.
+#[cfg(feature = "calendar")]
+const LONGEST: usize = 64;
+
+/// Files beside the zones, which each machine has of its own: processes would count one day under
+/// one key, and not agree when it begins.
+#[cfg(feature = "calendar")]
+const OF_THE_MACHINE: [&str; 2] = ["localtime", "posixrules"];
+
 static ZONES: LazyLock<RwLock<Zones>> = LazyLock::new(RwLock::default);
 
 impl Zone {
@@ -61,18 +70,19 @@ impl Zone {
     #[cfg(feature = "calendar")]
     fn find(name: &str) -> Result<Self, String> {
         let unknown = || {
+            let shown: String = name.chars().take(LONGEST).flat_map(char::escape_debug).collect();
             format!(
-                "unknown time zone `{name}`: write a name of the tz database, such as \"Europe/Berlin\", \
+                "unknown time zone `{shown}`: write a name of the tz database, such as \"Europe/Berlin\", \
                  \"America/New_York\" or \"UTC\""
             )
         };
         // A name is a few words of ASCII; the database is a folder of files.
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'_' | b'-' | b'+');
-        if name.is_empty() || name.len() > 64 || !name.bytes().all(is_name) {
+        if name.is_empty() || name.len() > LONGEST || !name.bytes().all(is_name) {
             return Err(unknown());
         }
         let zone = jiff::tz::TimeZone::get(name).map_err(|_| unknown())?;
-        let canonical = zone.iana_name().ok_or_else(unknown)?;
+        let canonical = zone.iana_name().filter(|name| !OF_THE_MACHINE.contains(name)).ok_or_else(unknown)?;
         let mut zones = ZONES.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = zones.by_name.get(canonical).copied() {
             // Other spellings are looked up each time: there are as many as one likes.
