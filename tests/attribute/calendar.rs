@@ -193,7 +193,17 @@ fn policies_that_cannot_be_are_refused() {
         ("fixed_window 5/day zone Berlin", "unknown time zone `Berlin`"),
         ("fixed_window 5/day@Berlin", "unknown time zone `Berlin`"),
         ("fixed_window 5/days", "did you mean `5/day`"),
-        ("fixed_window 5/quarter", "`quarter`"),
+        ("5/day", "set that, or write a time such as `5/1d`"),
+        ("fixed_window 5/daily", "did you mean `5/day`"),
+        ("fixed_window 5/Weekly", "did you mean `5/week`"),
+        ("fixed_window 5/quarter", "`quarter` is no window: write a time such as `5/60s`, or one of the calendar"),
+        ("fixed_window 5/day UTC", "a time zone is written behind an `@`, as in `5/day@Europe/Berlin`"),
+        ("fixed_window 5/month timezone Asia/Tokyo", "unknown option `timezone`: did you mean `zone`"),
+        ("fixed_window 5/day blok 10m", "unknown option `blok`: did you mean `block`"),
+        ("fixed_window 5/minute", "how long? write \"5/1minute\""),
+        ("fixed_window 5/day zone localtime", "unknown time zone `localtime`"),
+        ("fixed_window 5/day@LOCALTIME", "unknown time zone `LOCALTIME`"),
+        ("fixed_window 5/day zone ../../etc/passwd", "unknown time zone `../../etc/passwd`"),
         ("fixed_window 5/day zone", "`zone` needs a value"),
     ] {
         let error = policy.parse::<Policy>().unwrap_err().to_string();
