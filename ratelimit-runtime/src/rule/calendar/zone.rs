@@ -25,7 +25,6 @@ struct Zones {
 }
 
 /// The longest name, in bytes.
-#[cfg(feature = "calendar")]
 const LONGEST: usize = 64;
 
 /// Files beside the zones, which each machine has of its own: processes would count one day under
@@ -64,16 +63,19 @@ impl Zone {
 
     #[cfg(not(feature = "calendar"))]
     fn find(name: &str) -> Result<Self, String> {
-        Err(format!("the time zone `{name}` is unknown without the feature `calendar` of ratelimit-runtime"))
+        Err(format!(
+            "the time zone `{}` takes the feature `calendar` of ratelimit-runtime: turn it on, or leave the zone out",
+            shown(name)
+        ))
     }
 
     #[cfg(feature = "calendar")]
     fn find(name: &str) -> Result<Self, String> {
         let unknown = || {
-            let shown: String = name.chars().take(LONGEST).flat_map(char::escape_debug).collect();
             format!(
-                "unknown time zone `{shown}`: write a name of the tz database, such as \"Europe/Berlin\", \
-                 \"America/New_York\" or \"UTC\""
+                "unknown time zone `{}`: write a name of the tz database, such as \"Europe/Berlin\", \
+                 \"America/New_York\" or \"UTC\"",
+                shown(name)
             )
         };
         // A name is a few words of ASCII; the database is a folder of files.
@@ -110,4 +112,9 @@ impl Zone {
         let zones = ZONES.read().unwrap_or_else(PoisonError::into_inner);
         zones.entries.get(usize::from(self.0.get()) - 1).map(read)
     }
+}
+
+/// A name that is not known, for a message.
+fn shown(name: &str) -> String {
+    name.chars().take(LONGEST).flat_map(char::escape_debug).collect()
 }
