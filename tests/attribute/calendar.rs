@@ -119,6 +119,49 @@ async fn no_other_algorithm_takes_a_quota_for_a_time() {
     }
 }
 
+/// Whoever writes `per_day` and a zone means a day of the calendar.
+#[tokio::test]
+async fn a_rule_by_hand_says_no_zone_in_vain() {
+    let limiter = limiter(&evening());
+    let fixed = |limit: Limit| {
+        Rule::named(limit.to_string(), limit).with_algorithm(Algorithm::FixedWindow).with_zone("Europe/Berlin")
+    };
+    let key = Key::of("acme");
+    for rule in [fixed(Limit::per_day(5)), fixed(Limit::per_hour(5)).and(Limit::per_minute(1))] {
+        for _ in 0..2 {
+            let Err(RateLimitError::Misconfigured(error)) = limiter.acquire(&rule, &key).await else {
+                panic!("a span")
+            };
+            assert!(error.to_string().contains("write a limit such as `Limit::calendar(500"), "{error}");
+        }
+        assert!(limiter.reset(&rule, &key).await.is_err());
+    }
+    let beside = fixed(Limit::per_minute(1)).and(Limit::calendar(5, CalendarUnit::Day));
+    assert!(limiter.acquire(&beside, &key).await.is_ok());
+}
+
+/// A clock that is set wrong does not make each call the first of a window.
+#[tokio::test]
+async fn a_clock_that_shows_a_time_beyond_the_calendar_admits_no_more() {
+    const YEAR: u64 = 366 * 24 * 60 * 60;
+    for (year, unit) in [200, 290, 9_000, u64::MAX / YEAR].iter().flat_map(|year| {
+        // From 1970 on.
+        CalendarUnit::ALL.iter().map(move |unit| (*year, *unit))
+    }) {
+        let clock = evening();
+        clock.step_back(Duration::MAX);
+        clock.advance(Duration::from_secs(year * YEAR));
+        let limiter = limiter(&clock);
+        let rule = Rule::named("late", Limit::calendar(2, unit)).with_algorithm(Algorithm::FixedWindow);
+        let mut admitted = 0;
+        for _ in 0..6 {
+            admitted += u32::from(limiter.acquire(&rule, &Key::global()).await.is_ok());
+            clock.advance(Duration::from_millis(1));
+        }
+        assert_eq!(admitted, 2, "{unit}, {year} years after 1970");
+    }
+}
+
 #[rate_limit(key = "<tenant>", policy = "plan", zone = "Europe/Berlin")]
 async fn planned(tenant: &str) -> Outcome {
     let _ = tenant;
@@ -150,7 +193,17 @@ fn policies_that_cannot_be_are_refused() {
         ("fixed_window 5/day zone Berlin", "unknown time zone `Berlin`"),
         ("fixed_window 5/day@Berlin", "unknown time zone `Berlin`"),
         ("fixed_window 5/days", "did you mean `5/day`"),
-        ("fixed_window 5/quarter", "`quarter`"),
+        ("5/day", "set that, or write a time such as `5/1d`"),
+        ("fixed_window 5/daily", "did you mean `5/day`"),
+        ("fixed_window 5/Weekly", "did you mean `5/week`"),
+        ("fixed_window 5/quarter", "`quarter` is no window: write a time such as `5/60s`, or one of the calendar"),
+        ("fixed_window 5/day UTC", "a time zone is written behind an `@`, as in `5/day@Europe/Berlin`"),
+        ("fixed_window 5/month timezone Asia/Tokyo", "unknown option `timezone`: did you mean `zone`"),
+        ("fixed_window 5/day blok 10m", "unknown option `blok`: did you mean `block`"),
+        ("fixed_window 5/minute", "how long? write \"5/1minute\""),
+        ("fixed_window 5/day zone localtime", "unknown time zone `localtime`"),
+        ("fixed_window 5/day@LOCALTIME", "unknown time zone `LOCALTIME`"),
+        ("fixed_window 5/day zone ../../etc/passwd", "unknown time zone `../../etc/passwd`"),
         ("fixed_window 5/day zone", "`zone` needs a value"),
     ] {
         let error = policy.parse::<Policy>().unwrap_err().to_string();

@@ -419,3 +419,19 @@ fn a_burst_is_no_larger_than_what_a_year_fills() {
         assert_eq!(key.acquire(all).retry_after_us, u64::try_from(year.as_micros()).unwrap(), "{algorithm:?}");
     }
 }
+
+/// So does a machine whose clock is set to before 1970: it is at 0 for ever.
+#[tokio::test]
+async fn a_clock_that_stands_at_zero_charges() {
+    for algorithm in Algorithm::ALL.iter().copied() {
+        let clock = FakeClock::new();
+        clock.step_back(Duration::MAX);
+        let store = MemoryStore::new().with_clock(clock);
+        let limits = [Limit::per_day(2)];
+        let mut admitted = 0;
+        for _ in 0..6 {
+            admitted += u32::from(store.acquire(Request::new(b"k", algorithm, &limits)).await.unwrap().allowed);
+        }
+        assert_eq!(admitted, 2, "{algorithm}");
+    }
+}

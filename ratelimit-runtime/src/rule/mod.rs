@@ -323,7 +323,8 @@ impl Rule {
     }
 
     /// The time zone of its calendar quotas, by its name in the tz database; UTC unless set. One
-    /// that the database does not have makes each call `Misconfigured`.
+    /// that the database does not have makes each call `Misconfigured`, and so does one for limits
+    /// that are none: [`Limit::per_day`] is any 24 hours, in every zone.
     #[cfg_attr(not(feature = "calendar"), doc(hidden))]
     #[must_use]
     pub const fn with_zone(mut self, zone: &'static str) -> Self {

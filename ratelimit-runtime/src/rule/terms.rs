@@ -116,9 +116,20 @@ impl Terms {
         Ok(self)
     }
 
+    /// Whether the rule says a time zone.
+    #[inline]
+    pub(crate) const fn has_zone(&self) -> bool {
+        self.zone.is_some()
+    }
+
+    /// Whether one of the limits is a calendar quota.
+    pub(crate) fn has_calendar(&self) -> bool {
+        self.limits().iter().any(|limit| limit.calendar_unit().is_some())
+    }
+
     /// Whether a calendar quota stands under another algorithm than the one that keeps it.
     pub(crate) fn is_calendar_misplaced(&self) -> bool {
-        self.algorithm != Algorithm::FixedWindow && self.limits().iter().any(|limit| limit.calendar_unit().is_some())
+        self.algorithm != Algorithm::FixedWindow && self.has_calendar()
     }
 
     #[inline]

@@ -309,9 +309,9 @@ impl Changes {
         match policy {
             Some(name) => changes.adopt(rule, name, engine, rendered),
             None if rule.has_policy() => changes.broken = Some(RateLimitError::misconfigured(NO_POLICY)),
-            None if is_current => changes.enter_zone(),
+            None if is_current => changes.enter_zone(rule),
             None => {
-                changes.enter_zone();
+                changes.enter_zone(rule);
                 changes.head = Some(head.into_owned());
             }
         }
@@ -340,16 +340,33 @@ impl Changes {
         } else {
             self.broken = Some(RateLimitError::misconfigured(policies.unknown(name)));
         }
-        self.enter_zone();
+        self.enter_zone(rule);
         let mut head = String::new();
         rule::push_head(&mut head, self.terms.algorithm(), self.terms.limits(), &rule.resolved().escaped);
         self.head = Some(head);
     }
 
     /// Gives calendar quotas their time zone.
-    fn enter_zone(&mut self) {
+    #[inline]
+    fn enter_zone(&mut self, rule: &Rule) {
+        if self.terms.has_zone() {
+            self.enter_own_zone(rule);
+        }
+    }
+
+    /// A policy may have calendar quotas or not, while limits of the rule's own without one say
+    /// their zone in vain.
+    #[inline(never)]
+    fn enter_own_zone(&mut self, rule: &Rule) {
         match self.terms.in_its_zone() {
-            Ok(terms) => self.terms = terms,
+            Ok(terms) if rule.has_policy() || terms.has_calendar() => self.terms = terms,
+            Ok(_) => {
+                self.broken = Some(RateLimitError::misconfigured(format!(
+                    "the rule `{}` has a time zone and no calendar quota, which alone begins by it: write a limit such as \
+                     `Limit::calendar(500, CalendarUnit::Day)`, or leave `with_zone` out",
+                    rule.name()
+                )));
+            }
             Err(unknown) => self.broken = Some(RateLimitError::misconfigured(unknown)),
         }
     }

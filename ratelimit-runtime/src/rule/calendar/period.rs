@@ -238,9 +238,23 @@ mod by_calendar {
         fn zones_are_those_of_the_database() {
             assert_eq!(Zone::named("europe/BERLIN").unwrap().name(), "Europe/Berlin");
             assert_eq!(Zone::named("europe/BERLIN"), Zone::named("Europe/Berlin"));
-            for wrong in ["", "Berlin", "Europe/Brelin", "../etc/passwd", "Europe/Berlin ", "UTC+1", "é", "/UTC"] {
+            for wrong in [
+                "",
+                "Berlin",
+                "Europe/Brelin",
+                "../etc/passwd",
+                "Europe/Berlin ",
+                "UTC+1",
+                "é",
+                "/UTC",
+                "localtime",
+                "Localtime",
+                "posixrules",
+            ] {
                 assert!(Zone::named(wrong).is_err_and(|message| message.contains("unknown time zone")), "{wrong}");
             }
+            assert!(Zone::named("UTC\0").is_err_and(|message| message.contains("`UTC\\0`")));
+            assert!(Zone::named(&"A".repeat(1 << 20)).is_err_and(|message| message.len() < 200));
         }
 
         #[test]

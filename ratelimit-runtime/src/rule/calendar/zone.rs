@@ -24,6 +24,14 @@ struct Zones {
     by_name: HashMap<&'static str, Zone>,
 }
 
+/// The longest name, in bytes.
+const LONGEST: usize = 64;
+
+/// Files beside the zones, which each machine has of its own: processes would count one day under
+/// one key, and not agree when it begins.
+#[cfg(feature = "calendar")]
+const OF_THE_MACHINE: [&str; 2] = ["localtime", "posixrules"];
+
 static ZONES: LazyLock<RwLock<Zones>> = LazyLock::new(RwLock::default);
 
 impl Zone {
@@ -55,24 +63,28 @@ impl Zone {
 
     #[cfg(not(feature = "calendar"))]
     fn find(name: &str) -> Result<Self, String> {
-        Err(format!("the time zone `{name}` is unknown without the feature `calendar` of ratelimit-runtime"))
+        Err(format!(
+            "the time zone `{}` takes the feature `calendar` of ratelimit-runtime: turn it on, or leave the zone out",
+            shown(name)
+        ))
     }
 
     #[cfg(feature = "calendar")]
     fn find(name: &str) -> Result<Self, String> {
         let unknown = || {
             format!(
-                "unknown time zone `{name}`: write a name of the tz database, such as \"Europe/Berlin\", \
-                 \"America/New_York\" or \"UTC\""
+                "unknown time zone `{}`: write a name of the tz database, such as \"Europe/Berlin\", \
+                 \"America/New_York\" or \"UTC\"",
+                shown(name)
             )
         };
         // A name is a few words of ASCII; the database is a folder of files.
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'_' | b'-' | b'+');
-        if name.is_empty() || name.len() > 64 || !name.bytes().all(is_name) {
+        if name.is_empty() || name.len() > LONGEST || !name.bytes().all(is_name) {
             return Err(unknown());
         }
         let zone = jiff::tz::TimeZone::get(name).map_err(|_| unknown())?;
-        let canonical = zone.iana_name().ok_or_else(unknown)?;
+        let canonical = zone.iana_name().filter(|name| !OF_THE_MACHINE.contains(name)).ok_or_else(unknown)?;
         let mut zones = ZONES.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = zones.by_name.get(canonical).copied() {
             // Other spellings are looked up each time: there are as many as one likes.
@@ -100,4 +112,9 @@ impl Zone {
         let zones = ZONES.read().unwrap_or_else(PoisonError::into_inner);
         zones.entries.get(usize::from(self.0.get()) - 1).map(read)
     }
+}
+
+/// A name that is not known, for a message.
+fn shown(name: &str) -> String {
+    name.chars().take(LONGEST).flat_map(char::escape_debug).collect()
 }

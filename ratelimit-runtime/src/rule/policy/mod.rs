@@ -240,15 +240,20 @@ impl Policy {
         }
         let by_calendar = self.limits.iter().find(|limit| limit.calendar_unit().is_some());
         if let Some(limit) = by_calendar.filter(|_| self.algorithm != Algorithm::FixedWindow) {
-            let message =
-                format!("a calendar quota, `{limit}`, is kept by `fixed_window` alone, not by `{}`", self.algorithm);
+            let message = format!(
+                "a calendar quota, `{limit}`, is kept by `fixed_window` alone, not by `{}`: set that, or write a time such \
+                 as `{}/1d`",
+                self.algorithm,
+                limit.max()
+            );
             return Some(("algorithm", message));
         }
         if let Some(zone) = &self.zone {
             if by_calendar.is_none() {
                 return fault(
                     "zone",
-                    "`zone` is that of calendar quotas such as `500/day`: leave it out, or write one",
+                    "`zone` says where a calendar day begins, and no limit has one: write one such as `500/day`, or leave it \
+                     out",
                 );
             }
             if let Err(unknown) = Zone::named(zone) {

@@ -66,12 +66,19 @@ pub(super) fn read(text: &str) -> Result<Duration, Fault<'_>> {
     humantime::parse_duration(&short).map_err(|_| Fault { at: text, message: format!("`{text}` is too long to count") })
 }
 
+/// What to say of a word behind a window that is like an option.
+pub(super) fn option_meant(word: &str) -> Option<String> {
+    let is_zone = word == "tz" || word.starts_with("time") && word.ends_with("zone");
+    let meant = if is_zone { "zone" } else { nearest(word, OPTIONS)? };
+    Some(format!("unknown option `{word}`: did you mean `{meant}`?"))
+}
+
 fn no_number(text: &str, rest: &str) -> String {
     let (word, _) = split(rest, char::is_alphabetic);
     if rest.starts_with('-') {
         format!("`{text}` is negative: write a duration such as \"60s\"")
-    } else if let Some(meant) = nearest(word, OPTIONS) {
-        format!("unknown option `{word}`: did you mean `{meant}`?")
+    } else if let Some(message) = option_meant(word) {
+        message
     } else {
         format!("`{text}` is not a duration: expected a number at `{rest}`, as in \"60s\" or \"1h 30m\"")
     }

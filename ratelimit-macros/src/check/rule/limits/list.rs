@@ -69,6 +69,9 @@ pub(crate) fn must_all_decide(
     let most = algorithm.map_or(1, |algorithm| algorithm.times_at_an_edge);
     for (element, limit) in array.elems.iter().zip(limits) {
         let useless = |other: &&Limit| {
+            // A time of 30 days may begin in January and end in March, with all of February.
+            let is_across = matches!((limit.window, other.window), (Window::Micros(_), Window::Calendar(_)));
+            let most = if is_across { most + 1 } else { most };
             other.window.micros() > limit.window.micros() && other.max.saturating_mul(most) <= limit.max
         };
         if let Some(other) = limits.iter().find(useless) {
@@ -237,6 +240,8 @@ mod tests {
             (r#"["9/1s", "8/1m", "7/1h"]"#, None, 2),
             (r#"["10/60s", "5/1h"]"#, Some("\"token_bucket\""), 1),
             (r#"["9/60s", "5/1h"]"#, Some("\"fixed_window\""), 0),
+            (r#"["29/30d", "10/month"]"#, Some("\"fixed_window\""), 0),
+            (r#"["30/30d", "10/month"]"#, Some("\"fixed_window\""), 1),
             (r#"["10/60s", "5/1h"]"#, Some("\"sliding_counter\""), 1),
             (r#"["4/60s", "5/1h"]"#, None, 0),
         ] {

@@ -41,7 +41,7 @@ impl Window {
     ///
     /// # Errors
     ///
-    /// What to write in the place of a word that is none, or of one with a zone.
+    /// What to write in the place of a word that is none, or of one with a zone or more behind it.
     pub(crate) fn by_calendar(text: &str) -> Result<Option<Self>, String> {
         let text = text.trim();
         if let Some(unit) = UNITS.iter().find(|unit| unit.word == text) {
@@ -52,6 +52,13 @@ impl Window {
         {
             return Err(format!(
                 "a time zone is an argument of its own: write \"{word}\", and `zone = \"{zone}\"` beside it"
+            ));
+        }
+        if let Some((word, _)) = text.split_once(' ')
+            && UNITS.iter().any(|unit| unit.word == word)
+        {
+            return Err(format!(
+                "`{word}` stands alone: write \"{word}\", and a time zone as `zone = \"Europe/Berlin\"` beside it"
             ));
         }
         if text.len() < 3 || !text.chars().all(char::is_alphabetic) {
@@ -130,6 +137,7 @@ mod tests {
             ("\"hourly\"", "write \"hour\""),
             ("\"quarter\"", "`quarter` is no window: write a time such as \"60s\", or one of the calendar"),
             ("\"day@Asia/Tokyo\"", "write \"day\", and `zone = \"Asia/Tokyo\"` beside it"),
+            ("\"day in UTC\"", "`day` stands alone: write \"day\", and a time zone as `zone = "),
             ("\"d\"", "is not a duration"),
             ("day", "is a string literal"),
         ] {
