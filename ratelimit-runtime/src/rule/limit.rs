@@ -28,9 +28,6 @@ impl Limit {
     /// count in doubles, add two of them exactly. Larger numbers mean this one.
     pub const MAX_COUNT: u64 = (1 << 52) - 1;
 
-    /// A time that no store's clock shows, in microseconds.
-    const NEVER: u64 = 1 << 63;
-
     /// At most `max` in any `window`. A `max` of 0 admits nothing; one above
     /// [`MAX_COUNT`](Self::MAX_COUNT) means that.
     ///
@@ -227,11 +224,7 @@ impl Limit {
     pub(crate) fn end_of_window(&self, now: u64) -> u64 {
         match self.by_calendar() {
             None => now + self.window_us,
-            Some(calendar) => match calendar.period(now).end {
-                end if end > now => end,
-                // Later than the calendar knows, which must not mean that each call begins anew.
-                _ => Self::NEVER,
-            },
+            Some(calendar) => calendar.end_after(now),
         }
     }
 

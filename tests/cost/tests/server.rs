@@ -112,7 +112,7 @@ fn most_in_one_call(adding: Adding) -> u64 {
         Adding::ToRefunded => 2_150_000,
         Adding::ToHalfRefunded => 2_450_000,
         Adding::ToBlock => 600_000,
-        Adding::ToNarrow => 2_650_000,
+        Adding::ToNarrow => 2_800_000,
     }
 }
 

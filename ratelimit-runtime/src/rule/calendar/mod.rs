@@ -11,6 +11,9 @@ pub(crate) use self::period::{Instants, Period};
 pub use self::unit::CalendarUnit;
 pub(crate) use self::zone::Zone;
 
+/// A time that no store's clock shows, in microseconds.
+const NEVER: u64 = 1 << 63;
+
 /// The windows of a limit by the calendar: each is a unit long, in a time zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Calendar {
@@ -56,6 +59,16 @@ impl Calendar {
     #[cold]
     pub(crate) fn period(self, now: u64) -> Period {
         self.instants(now).this()
+    }
+
+    /// When the window ends that `now` is in.
+    #[cold]
+    pub(crate) fn end_after(self, now: u64) -> u64 {
+        match self.period(now).end {
+            end if end > now => end,
+            // Later than the calendar knows, which must not mean that each call begins anew.
+            _ => NEVER,
+        }
     }
 
     /// The windows around `now`.

@@ -52,17 +52,6 @@ const MAX_SHARDS: usize = 64;
 const LATEST: u64 = 1 << 62;
 const LATEST_SECS: u64 = LATEST / 1_000_000;
 
-/// A clock that never shows 0, as one that is set to before 1970 does for ever: that is the ticket
-/// of what was not charged.
-struct Started<C>(C);
-
-impl<C: Clock> Clock for Started<C> {
-    #[inline]
-    fn now(&self) -> Duration {
-        self.0.now().max(Duration::from_micros(1))
-    }
-}
-
 impl MemoryStore {
     /// A store for 100,000 live keys, on tokio's clock.
     #[must_use]
@@ -88,7 +77,7 @@ impl MemoryStore {
     /// The same store on another clock.
     #[must_use]
     pub fn with_clock(mut self, clock: impl Clock) -> Self {
-        self.clock = Box::new(Started(clock));
+        self.clock = Box::new(clock);
         self
     }
 
@@ -104,10 +93,12 @@ impl MemoryStore {
         self.len() == 0
     }
 
+    /// Never 0, which a clock shows that is set to before 1970: that is the ticket of what was not
+    /// charged.
     #[inline]
     fn now(&self) -> u64 {
         let now = self.clock.now();
-        (now.as_secs().min(LATEST_SECS) * 1_000_000 + u64::from(now.subsec_micros())).min(LATEST)
+        (now.as_secs().min(LATEST_SECS) * 1_000_000 + u64::from(now.subsec_micros())).clamp(1, LATEST)
     }
 
     #[inline]
