@@ -225,6 +225,30 @@ fn a_span_beside_a_period_keeps_both_where_the_clock_is_set_back() {
     assert_eq!(acquire(MIDNIGHT + DAY, MIDNIGHT), 1);
 }
 
+/// A key that is written while time stands still, for a reservation or a window beside the period,
+/// lives until the period ends by the clock: else the rest of it would admit anew.
+#[test]
+fn a_key_written_while_the_clock_is_back_lives_as_long_as_its_period() {
+    let (now, back) = (MIDNIGHT + 3 * HOUR, MIDNIGHT + HOUR);
+    let until_end = (DAY - HOUR) / 1_000;
+    let left = |key: &Calendar| shared().cli(&["PTTL", &key.keys[0]]).parse::<u64>().unwrap();
+
+    let key = Calendar::new("reserved");
+    let limits = [(2, days_from(MIDNIGHT))];
+    let (flags, [.., ticket]) = key.ask(now, &Question::new(RESERVE, &limits));
+    assert_eq!(flags, 1);
+    let ticket = format!("{ticket}").parse::<u64>().unwrap();
+    assert_eq!(key.ask(back, &Question::new(COMMIT, &limits).behind(&[ticket])).0, 1);
+    assert!(left(&key) + 60_000 > until_end, "reserved: {} of {until_end} ms", left(&key));
+
+    let key = Calendar::new("beside");
+    let limits = [(2, days_from(MIDNIGHT)), (9, Window::Span(HOUR))];
+    for at in [now, back] {
+        assert_eq!(key.ask(at, &Question::new(ACQUIRE, &limits)).0, 1);
+    }
+    assert!(left(&key) + 60_000 > until_end, "beside: {} of {until_end} ms", left(&key));
+}
+
 /// Reservations are settled in the period in which the settlement comes; a refund goes to that of
 /// its ticket, while it lasts.
 #[test]

@@ -255,7 +255,8 @@ local function counters(algorithm)
       for i = 1, n do
         ends = math.max(ends, algorithm.ends(x[i], y[i], is_bucket and at or z[i], a[i], b[i]))
       end
-      expires = now + math.max(ends - at, 0)
+      -- What time that stands still has left; but a calendar period ends by the clock.
+      expires = now + math.min(math.max(ends - now, 0), math.max(ends - at, request.reach or 0))
       stored.x, stored.y, stored.z, stored.max = x, y, {}, max
       for i = 1, n do
         -- Where nothing is used, the next charge begins a window.
