@@ -41,6 +41,9 @@ struct Time {
     /// The time that never steps back. Algorithms are given this one, and call it `now`: they know
     /// no other.
     at: u64,
+    /// What a life is added to: `now`, but for a calendar period, which ends by the clock also where
+    /// that has stepped back, `at`.
+    life_from: u64,
     /// Whether what was admitted may count.
     is_live: bool,
 }
@@ -109,7 +112,7 @@ impl<S: AlgorithmState> Kept<S> {
     /// Charges or reserves what the limits admit.
     #[inline]
     fn admit(&mut self, request: &Request<'_>, standing: &Standing, time: Time) -> Verdict {
-        let (demand, Time { now, at, .. }) = (request.demand(), time);
+        let (demand, Time { now, at, life_from, .. }) = (request.demand(), time);
         if self.block.is_some() {
             self.forget_block(request, now);
         }
@@ -119,7 +122,7 @@ impl<S: AlgorithmState> Kept<S> {
         let ticket =
             if request.is_reservation() { self.state.reserve(&demand, at) } else { self.state.charge(&demand, at) };
         let (life, reset) = self.state.life_and_reset(&demand, standing.limit, at);
-        (self.newest, self.expires_at) = (at, now.saturating_add(life));
+        (self.newest, self.expires_at) = (at, life_from.saturating_add(life));
         self.first_ticket = self.first_ticket.min(ticket);
         if let Some(copied) = &mut self.copied {
             copied.own = copied.own.saturating_add(request.cost());
@@ -130,9 +133,9 @@ impl<S: AlgorithmState> Kept<S> {
     }
 
     /// Notes that something was committed or given back: counters have been brought to this time.
-    fn written(&mut self, request: &Request<'_>, at: u64, now: u64) {
+    fn written(&mut self, request: &Request<'_>, Time { at, life_from, .. }: Time) {
         self.newest = at;
-        self.expires_at = now.saturating_add(self.state.life(&request.demand(), at));
+        self.expires_at = life_from.saturating_add(self.state.life(&request.demand(), at));
     }
 
     pub(super) fn refund(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
@@ -150,7 +153,7 @@ impl<S: AlgorithmState> Kept<S> {
         now: u64,
         work: impl FnOnce(&mut S, u64) -> bool,
     ) -> bool {
-        let Time { at, is_live, .. } = self.advance(request, now);
+        let time @ Time { at, is_live, .. } = self.advance(request, now);
         let own = self.copied.as_ref().map_or(u64::MAX, |copied| copied.own);
         let there = is_live && ticket >= self.first_ticket && request.cost() <= own;
         let done = there && work(&mut self.state, at);
@@ -158,25 +161,25 @@ impl<S: AlgorithmState> Kept<S> {
             copied.own -= request.cost();
         }
         if done && !S::KEEPS_TIMES {
-            self.written(request, at, now);
+            self.written(request, time);
         }
         done
     }
 
     pub(super) fn commit(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
-        let Time { at, is_live, .. } = self.advance(request, now);
+        let time @ Time { at, is_live, .. } = self.advance(request, now);
         let there = is_live && ticket >= self.first_ticket;
         let done = there && self.state.commit(&request.demand(), ticket, at);
         // A log keeps the time of the reservation; counters charge it now.
         if done && !S::KEEPS_TIMES {
-            self.written(request, at, now);
+            self.written(request, time);
         }
         done
     }
 
     /// Commits a reservation at what it did cost; gives what is too much to be charged.
     pub(super) fn commit_actual(&mut self, request: &Request<'_>, ticket: u64, actual: u64, now: u64) -> u64 {
-        let Time { at, is_live, .. } = self.advance(request, now);
+        let time @ Time { at, is_live, .. } = self.advance(request, now);
         let demand = request.demand();
         let is_own = is_live && ticket >= self.first_ticket;
         let committed = if is_own { self.state.commit_actual(&demand, ticket, actual, at) } else { None };
@@ -197,7 +200,7 @@ impl<S: AlgorithmState> Kept<S> {
             copied.own = copied.own.saturating_sub(reserved).saturating_add(actual - dropped);
         }
         if charged_now {
-            self.written(request, at, now);
+            self.written(request, time);
         }
         dropped
     }
@@ -287,7 +290,7 @@ impl<S: AlgorithmState> Kept<S> {
             block.advance(now);
         }
         if !self.is_live(now) {
-            return Time { now, at: now, is_live: false };
+            return Time { now, at: now, life_from: now, is_live: false };
         }
         if self.copied.as_ref().is_some_and(|copied| now >= copied.until) {
             self.copied = None;
@@ -295,9 +298,12 @@ impl<S: AlgorithmState> Kept<S> {
         if now < self.newest {
             // The clock stepped back. What is kept lives no longer than it would if it had been
             // written now.
-            self.expires_at = self.expires_at.min(now.saturating_add(request.horizon_us()));
+            let latest = now.saturating_add(request.horizon_us());
+            self.expires_at = self.expires_at.min(latest);
+            let life_from = if request.has_calendar() { self.newest.min(latest) } else { now };
+            return Time { now, at: self.newest, life_from, is_live: true };
         }
-        Time { now, at: now.max(self.newest), is_live: true }
+        Time { now, at: now, life_from: now, is_live: true }
     }
 
     /// What is `duration` by the time that never steps back, and no longer than the state lives.

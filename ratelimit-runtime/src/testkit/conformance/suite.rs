@@ -106,6 +106,7 @@ macro_rules! __conformance_cases {
                 calendar::a_window_ends_with_its_unit [Has(Calendar)]
                 calendar::a_refund_is_of_its_window [Has(Calendar), Has(Refund), Costs(2)]
                 calendar::a_clock_set_back_over_midnight_frees_nothing [Has(Calendar), Costs(2)]
+                calendar::a_clock_set_back_within_a_day_frees_nothing [Has(Calendar), Costs(2)]
                 calendar::random_calls_agree_with_the_calendar [Has(Calendar), Has(Limits), Costs(3)]
                 answers::an_answer_that_is_not_polled_has_done_nothing []
                 answers::an_answer_at_once_is_that_of_acquire []

@@ -124,6 +124,7 @@ pub(super) mod calendar {
         a_window_ends_with_its_unit
         a_refund_is_of_its_window
         a_clock_set_back_over_midnight_frees_nothing
+        a_clock_set_back_within_a_day_frees_nothing
         random_calls_agree_with_the_calendar
     }
 }

@@ -82,6 +82,29 @@ pub(in crate::testkit::conformance) async fn a_clock_set_back_over_midnight_free
     bucket.assert_whole().await;
 }
 
+/// What is admitted while the clock is back counts until the window ends by the clock, and not for
+/// as long as it would from where the clock had been.
+pub(in crate::testkit::conformance) async fn a_clock_set_back_within_a_day_frees_nothing(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
+    let day = quota(2, CalendarUnit::Day, "America/New_York");
+    let mixed = [day, Limit::new(9, SECOND)];
+    for (name, limits) in [("alone", &mixed[..1]), ("beside", &mixed[..])] {
+        let bucket = bench.bucket_under(name, algorithm, limits);
+        advance_to(&bucket, window(&bucket, 0).1);
+        let (_, end) = window(&bucket, 0);
+        bucket.advance(3 * HOUR);
+        bucket.admit(1).await;
+        bucket.bench.clock.step_back(HOUR);
+        bucket.admit(1).await;
+        advance_to(&bucket, end - 1);
+        bucket.refuse(1).await;
+        bucket.advance(MICROSECOND);
+        bucket.assert_whole().await;
+    }
+}
+
 /// Random calls under several quotas, and a limit by the clock beside them, agree with what was
 /// charged in each window.
 pub(in crate::testkit::conformance) async fn random_calls_agree_with_the_calendar(bench: Bench, algorithm: Algorithm) {
