@@ -41,8 +41,8 @@ struct Time {
     /// The time that never steps back. Algorithms are given this one, and call it `now`: they know
     /// no other.
     at: u64,
-    /// What a life is added to: `now`, but for a calendar period, which ends by the clock also where
-    /// that has stepped back, `at`.
+    /// What a life is added to: `now`, but for a calendar period, which ends by the clock also
+    /// where that has stepped back, `at`.
     life_from: u64,
     /// Whether what was admitted may count.
     is_live: bool,
