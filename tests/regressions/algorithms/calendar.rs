@@ -280,6 +280,14 @@ fn reservations_refunds_and_actual_costs() {
     assert_eq!(key.ask(next + 1, &at(REFUND, 3).behind(&[tomorrow])).0, 1);
     assert_eq!(key.stored(), [1.0, (next + DAY) as f64, next as f64]);
 
+    // What was given back is not given back once more, out of a later charge.
+    let key = Calendar::new("twice");
+    let charged = ticket(key.ask(now, &at(ACQUIRE, 3)));
+    assert_eq!(key.ask(now + 1, &at(REFUND, 3).behind(&[charged])).0, 1);
+    assert_eq!(key.ask(now + 2, &at(ACQUIRE, 4)).0, 1);
+    assert_eq!(key.ask(now + 3, &at(REFUND, 3).behind(&[charged])).0, 0);
+    assert_eq!(key.stored(), [4.0, (MIDNIGHT + DAY) as f64, (now + 2) as f64]);
+
     // What was charged before a reset is not given back after it, though the day is the same.
     let key = Calendar::new("reset");
     let charged = ticket(key.ask(now, &at(ACQUIRE, 3)));

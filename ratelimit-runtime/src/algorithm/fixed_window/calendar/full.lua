@@ -23,7 +23,7 @@ local calendar = {
   each = 3,
   at = function(x, y, z, max, window, now)
     local is_period = type(window) ~= 'number'
-    if now >= y or x == 0 and not is_period then
+    if now >= y or x == 0 and (not is_period or y > window.next) then
       return 0, is_period and end_of(window, now) or now + window, now
     end
     return x, y, z

@@ -32,7 +32,9 @@ end
 if y <= now or x == 0 and capacity > 0 then
   x, y, z, ends = 0, latest, now, 0
 elseif x == 0 then
-  ends = 0
+  -- Of one of several limits; if of all, the key is new. `full` looks at all.
+  admitted = nil
+  break
 end
 free, whole = max - x, x > 0 and y - now or 0
 spare = free
