@@ -19,6 +19,7 @@ span = span < window and span or window
 -- SECTION state
 local newest, of, ends, first, reach = now, max, 0, now, 0
 local one, other = 0, 0
+local is_empty = state and levels
 if state then
   newest, one, other, of, ends, first = parse('<dddddd', state)
   if not (newest <= now) then
@@ -40,12 +41,17 @@ if state then
     admitted = nil
     break
   end
+  is_empty = is_empty and x == 0
 end
 free, spare, whole = most - x, capacity - (x + -x % micros) / micros, (x + -x % per) / per
 -- SECTION wait
 local over = x + weight - most
 waits = (over + -over % per) / per
 -- SECTION charge
+if is_empty then
+  -- Some may be so by a refund: what was charged before is not given back once more.
+  first, ends = now, 0
+end
 x = x + admitted * weight
 lasts = (x + -x % per) / per
 reach = span > reach and span or reach

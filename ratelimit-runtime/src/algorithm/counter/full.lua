@@ -255,6 +255,11 @@ local function counters(algorithm)
       for i = 1, n do
         ends = math.max(ends, algorithm.ends(x[i], y[i], is_bucket and at or z[i], a[i], b[i]))
       end
+      if ends <= at and blocked_until == 0 then
+        -- A charge from now on begins anew: no refund of one before takes it out.
+        call('UNLINK', key)
+        return
+      end
       -- What time that stands still has left; but a calendar period ends by the clock.
       expires = now + math.min(math.max(ends - now, 0), math.max(ends - at, request.reach or 0))
       stored.x, stored.y, stored.z, stored.max = x, y, {}, max

@@ -26,7 +26,8 @@ const DEFAULT_STALENESS: Duration = Duration::from_secs(1);
 /// a second, and its process neither an allocation nor a task.
 ///
 /// - **Counted from the time of sending**: a slot that the store frees is free here. `retry_after`
-///   and `reset_after` are what the store would say now; `remaining` is what it said.
+///   and `reset_after` are what the store would say now, but for reservations that have lapsed
+///   since; `remaining` is what it said.
 /// - **Never older than the bound** ([`with_staleness`](Self::with_staleness)): that is how late a
 ///   reset, a refund, an unblock, a raised limit or another admission elsewhere is seen, and a
 ///   clock that was set forward. In the last eighth of that time, one caller asks the store while
