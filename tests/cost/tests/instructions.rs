@@ -32,20 +32,22 @@ enum Ratio {
 }
 use Ratio::{Budget, SoFar};
 
-const MOST: [Row; 13] = [
+const MOST: [Row; 15] = [
     (Work::Governor, 1_400, None),
     (Work::GovernorDenied, 1_400, None),
-    (Work::Leaky, 1_136, Some((Work::Governor, Budget(0.9)))),
-    (Work::LeakyRefused, 1_186, Some((Work::GovernorDenied, SoFar(0.91, 0.9)))),
-    (Work::Sliding, 1_114, Some((Work::Governor, Budget(1.0)))),
-    (Work::SlidingRefused, 1_166, Some((Work::GovernorDenied, SoFar(0.908, 0.9)))),
-    (Work::SlidingRefusedLong, 1_234, Some((Work::GovernorDenied, SoFar(0.956, 0.9)))),
-    (Work::RefusedAgain, 1_036, Some((Work::GovernorDenied, Budget(0.9)))),
-    (Work::Prefixed, 1_185, None),
-    (Work::ByHand, 1_140, None),
-    (Work::Token, 1_186, None),
-    (Work::Counter, 1_098, None),
-    (Work::Fixed, 1_066, None),
+    (Work::Leaky, 1_160, Some((Work::Governor, Budget(0.9)))),
+    (Work::LeakyRefused, 1_168, Some((Work::GovernorDenied, Budget(0.9)))),
+    (Work::Sliding, 1_118, Some((Work::Governor, Budget(1.0)))),
+    (Work::SlidingRefused, 1_168, Some((Work::GovernorDenied, Budget(0.9)))),
+    (Work::SlidingRefusedLong, 1_240, Some((Work::GovernorDenied, SoFar(0.951, 0.9)))),
+    (Work::RefusedAgain, 1_062, Some((Work::GovernorDenied, Budget(0.9)))),
+    (Work::Prefixed, 1_172, None),
+    (Work::ByHand, 1_146, None),
+    (Work::Token, 1_190, None),
+    (Work::Counter, 1_106, None),
+    (Work::Fixed, 1_070, None),
+    (Work::Clock, 124, None),
+    (Work::Ticking, 150, None),
 ];
 
 /// What a check costs that is counted: where there is no recorder, by plain counters, and by the
@@ -86,7 +88,11 @@ fn a_check_costs_no_more_than_this() {
             .collect();
         counting.into_iter().flat_map(|half| half.join().unwrap()).collect::<Vec<u64>>()
     });
-    let of = |work: Work| MOST.iter().zip(&counts).find(|(row, _)| row.0 == work).map(|(_, count)| *count).unwrap();
+    let counted =
+        |work: Work| MOST.iter().zip(&counts).find(|(row, _)| row.0 == work).map(|(_, count)| *count).unwrap();
+    // What it takes that every run sees the same times is no part of a check.
+    let ticking = counted(Work::Ticking) - counted(Work::Clock);
+    let of = |work: Work| counted(work) - if work.reads_ticking() { ticking } else { 0 };
     let mut failures = Vec::new();
     println!("{:<20} {:>12} {:>6} {:>6}", "", "instructions", "ratio", "budget");
     for (work, most, peer) in MOST {

@@ -52,9 +52,13 @@ impl Counter for LeakyBucket {
     fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus {
         let backlog = self.arrival - now;
         let (time, rest) = mul_div_rem(limit.capacity().saturating_sub(cost), limit.window_us(), limit.max());
-        let tokens = tokens(backlog, self.rest, limit);
         let wait = (backlog + u64::from(self.rest > rest)).saturating_sub(time);
-        LimitStatus { wait, remaining: limit.capacity().saturating_sub(tokens) }
+        // Nothing remains where not even a cost of 1 has room: that spares the division.
+        let remaining = match (wait, cost) {
+            (1.., 1) => 0,
+            _ => limit.capacity().saturating_sub(tokens(backlog, self.rest, limit)),
+        };
+        LimitStatus { wait, remaining }
     }
 
     fn used(&self, limit: &Limit, now: u64) -> u64 {

@@ -6,13 +6,17 @@ use super::bucket::Bucket;
 use crate::rule::Limit;
 use crate::store::{Request, Verdict};
 
+/// How long a key may be that takes no memory of its own, in bytes.
+const INLINE: usize = 56;
+
 /// A key with its bucket.
 pub(super) struct Keyed {
     /// Of the key: it is worked out once per call, and finds the shard, too.
     pub(super) hash: u64,
     /// Of the part of the key that all keys of its rule share.
     pub(super) rule: u64,
-    pub(super) key: Box<[u8]>,
+    /// Beside the state, if it is not longer than most.
+    pub(super) key: SmallVec<[u8; INLINE]>,
     /// The limits of the last call. Windows are fixed for a key, and every `max` may differ from
     /// call to call.
     first: Option<Limit>,

@@ -8,10 +8,11 @@ mod threads;
 use std::hint::black_box;
 use std::time::Duration;
 
+use ratelimit_runtime::clock::TokioClock;
 use ratelimit_runtime::store::DenyCache;
 use ratelimit_runtime::{MemoryStore, RateLimiter};
 
-use self::clock::Ticking;
+use self::clock::{Ticking, read};
 use self::far::Far;
 use self::governor::Governor;
 pub use self::threads::scaling;
@@ -40,10 +41,14 @@ pub enum Work {
     Token,
     Counter,
     Fixed,
+    /// The clock that a store has by default, read alone.
+    Clock,
+    /// The clock that it is measured with, read alone.
+    Ticking,
 }
 
 impl Work {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Governor,
         Self::GovernorDenied,
         Self::Leaky,
@@ -57,11 +62,19 @@ impl Work {
         Self::Token,
         Self::Counter,
         Self::Fixed,
+        Self::Clock,
+        Self::Ticking,
     ];
 
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|work| format!("{work:?}") == name)
+    }
+
+    /// Whether a check reads the clock that is measured with.
+    #[must_use]
+    pub fn reads_ticking(self) -> bool {
+        !matches!(self, Self::Governor | Self::GovernorDenied | Self::RefusedAgain | Self::Clock | Self::Ticking)
     }
 
     fn is_refused(self) -> bool {
@@ -78,7 +91,9 @@ impl Work {
             | Self::ByHand
             | Self::Token
             | Self::Counter
-            | Self::Fixed => false,
+            | Self::Fixed
+            | Self::Clock
+            | Self::Ticking => false,
         }
     }
 }
@@ -89,6 +104,7 @@ pub struct Ready {
     work: Work,
     governor: Governor,
     limiter: RateLimiter,
+    clock: Ticking,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -109,7 +125,8 @@ impl Ready {
             builder.build().unwrap()
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let ready = Self { work, governor: Governor::new(work == Work::GovernorDenied), limiter, runtime };
+        let governor = Governor::new(work == Work::GovernorDenied);
+        let ready = Self { work, governor, limiter, clock, runtime };
         if work == Work::SlidingRefusedLong {
             ready.block_on(repeat(ours::LONG, || ours::long(USER, 1)));
         } else if work.is_refused() {
@@ -117,7 +134,7 @@ impl Ready {
         } else {
             // Half of it is used up at once. Then a slot comes free for each check.
             ready.run(ours::MAX / 2);
-            clock.tick_by(ours::EVERY);
+            ready.clock.tick_by(ours::EVERY);
             ready.run(3 * ours::MAX);
         }
         assert_eq!(ready.run(1), u64::from(!work.is_refused()), "{work:?}");
@@ -143,6 +160,8 @@ impl Ready {
             Work::Token => self.block_on(repeat(checks, || ours::token(USER))),
             Work::Counter => self.block_on(repeat(checks, || ours::counter(USER))),
             Work::Fixed => self.block_on(repeat(checks, || ours::fixed(USER))),
+            Work::Clock => read(&TokioClock::new(), checks),
+            Work::Ticking => read(&self.clock, checks),
         }
     }
 
