@@ -55,7 +55,7 @@ arguments! {
     burst: "burst", "burst = 10", synonyms ["capacity"];
     cost: "cost", "cost = 5", synonyms ["weight"];
     actual_cost: "actual_cost", "actual_cost = |result| …", synonyms [];
-    concurrent: "concurrent", "concurrent = 5", synonyms ["concurrency", "max_concurrent", "in_flight", "parallel"];
+    concurrent: "concurrent", "concurrent = 5", synonyms ["concurrency", "max_concurrent", "max_in_flight", "in_flight", "parallel"];
     zone: "zone", "zone = \"Europe/Berlin\"", synonyms ["timezone", "time_zone", "tz"];
     lease: "lease", "lease = \"30s\"", synonyms ["ttl"];
     count: "count", "count = \"err\"", synonyms ["outcome"];
