@@ -374,6 +374,36 @@ mod once_differed {
             assert_same(algorithm, &[(&[1], DAY, None)], &steps);
             assert_same(algorithm, &[(&[1], 1000, None), (&[2], DAY, None)], &steps);
         }
+        // The value stays for its block, and for what is reserved.
+        let offence = || Step::Acquire { cost: 1, max: 0, reserve: false, block: true };
+        let blocked = [acquire(0, 1), advance(1), offence(), refund(), Step::Unblock, acquire(0, 1), refund()];
+        let after_a_block = [acquire(0, 1), offence(), advance(1_500_000), refund(), acquire(0, 1), refund()];
+        let release = Step::Settle { which: 1, commit: false };
+        let reserved = [acquire(0, 1), reserve(0, 1), advance(1), refund(), release, acquire(0, 1), refund()];
+        for &algorithm in Algorithm::ALL {
+            assert_same(algorithm, &[(&[1], DAY, None)], &blocked);
+            assert_same(algorithm, &[(&[1], DAY, None)], &after_a_block);
+            assert_same(algorithm, &[(&[2], DAY, None)], &reserved);
+        }
+        // What others have charged drains, and nothing is left.
+        let steps = [
+            acquire(0, 1),
+            advance(18_000_000),
+            acquire(0, 3),
+            refund(),
+            Step::Refund { which: 1 },
+            advance(1_000_000),
+            acquire(0, 1),
+            advance(4_000_000),
+            acquire(0, 3),
+            Step::Refund { which: 1 },
+            advance(20_000_000),
+            acquire(0, 3),
+            Step::Refund { which: 1 },
+        ];
+        for &algorithm in Algorithm::ALL {
+            assert_same(algorithm, &[(&[6], 60_000_000, None)], &steps);
+        }
         // Refunds leave nothing in the first of two buckets, and time nothing in the second.
         let limits: [(&[u64], _, _); 2] = [(&[6], 60_000_000, None), (&[6], 6_000_000, None)];
         let steps = [

@@ -5,6 +5,8 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 use super::*;
+use crate::support::redis::shared;
+use crate::support::unique;
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -181,6 +183,24 @@ async fn a_refund_of_a_charge_under_another_max_gives_back_nothing() {
                 }
                 assert_eq!(fast.store.peek(request).await.unwrap().reset_after_us, before, "{}", fast.what());
             }
+        }
+    }
+}
+
+/// By the server's own clock, by which a charge writes no more than it has to.
+#[tokio::test]
+async fn a_second_refund_gives_nothing_back_once_the_first_has_left_nothing() {
+    let store = RedisStore::new(&shared().url()).unwrap();
+    for &algorithm in ALGORITHMS {
+        for limits in [&[Limit::per_day(3)][..], &[Limit::per_day(4), Limit::per_hour(3)]] {
+            let key = unique("twice");
+            let request = Request::new(key.as_bytes(), algorithm, limits);
+            let first = store.acquire(request).await.unwrap().ticket;
+            assert!(store.refund(request, first).await.unwrap(), "{algorithm:?}");
+            let second = store.acquire(request).await.unwrap();
+            assert!(!store.refund(request, first).await.unwrap(), "{algorithm:?}");
+            let third = store.acquire(request).await.unwrap();
+            assert_eq!(third.remaining + 1, second.remaining, "{algorithm:?}");
         }
     }
 }

@@ -19,7 +19,6 @@ span = span < window and span or window
 -- SECTION state
 local newest, of, ends, first, reach = now, max, 0, now, 0
 local one, other = 0, 0
-local is_empty = state and levels
 if state then
   newest, one, other, of, ends, first = parse('<dddddd', state)
   if not (newest <= now) then
@@ -28,6 +27,8 @@ if state then
   if levels then
     ends, first = parse('<dd', state, size - 15)
   end
+  -- Where something was given back, all is written, for the tail to look at `first`.
+  ends = first > 0 and ends or 0
 end
 -- SECTION level
 x = 0
@@ -41,23 +42,26 @@ if state then
     admitted = nil
     break
   end
-  is_empty = is_empty and x == 0
 end
 free, spare, whole = most - x, capacity - (x + -x % micros) / micros, (x + -x % per) / per
 -- SECTION wait
 local over = x + weight - most
 waits = (over + -over % per) / per
 -- SECTION charge
-if is_empty then
-  -- Some may be so by a refund: what was charged before is not given back once more.
-  first, ends = now, 0
-end
 x = x + admitted * weight
 lasts = (x + -x % per) / per
 reach = span > reach and span or reach
 -- INSERT stored
 head = head and head .. pack('<dd', one, other) or pack('<ddd', now, one, other)
 -- SECTION tail
+local is_empty = x == admitted * weight
+if levels then
+  is_empty = true
+  for limit = 1, limits do
+    is_empty = is_empty and levels[3 * limit - 2] == 0
+  end
+end
+first = is_empty and now or first
 ends = now + life
 if state and time then
   -- A key in use is asked again: so late that its expiry need not be written each time.

@@ -2,7 +2,8 @@
 --
 --   of buckets, the time of the newest charge; then for each limit two numbers; and behind the head
 --   the max of each limit's newest charge, until when the expiry is written (0 by a client's
---   clock), and the first ticket that can be refunded
+--   clock), and the first ticket that can be refunded (below 0 from a refund on, until nothing is
+--   left)
 --   of the others, for each limit two or three numbers
 --
 -- Extras follow, while there are any; the length says which:
@@ -92,12 +93,16 @@ local function counters(algorithm)
     local numbers, extras = {}, 0
     local blocked_until, given, strikes = 0, 0, 0
     local current, current_since, previous, previous_since, lapses = 0, 0, 0, 0, 0
+    local is_refunded = false
     if state then
       extras = #state / 8 - fixed
       if extras ~= 0 and extras ~= BLOCK and extras ~= RESERVED and extras ~= BLOCK + RESERVED then
         return FOREIGN
       end
       numbers = { parse('<' .. string.rep('d', fixed + extras), state) }
+      if is_bucket and numbers[fixed] < 0 then
+        is_refunded, numbers[fixed] = true, -numbers[fixed]
+      end
       for i = 1, fixed + extras do
         if not (numbers[i] >= 0 and numbers[i] < 9007199254740992) then
           return FOREIGN
@@ -162,7 +167,8 @@ local function counters(algorithm)
       end
       lasts = lasts - now
       if is_bucket then
-        numbers[1], numbers[fixed - 1], numbers[fixed] = newest, time and now + math.max(lasts, 0) or 0, first
+        numbers[1], numbers[fixed - 1] = newest, time and now + math.max(lasts, 0) or 0
+        numbers[fixed] = is_refunded and -first or first
       end
       local count = fixed
       if blocked_until > 0 then
@@ -201,7 +207,7 @@ local function counters(algorithm)
     -- What is void is forgotten; but not by the end of a block, after which the clock may still
     -- step back.
     if now >= expires and operation ~= 'unblock' then
-      newest, first, is_other, at, expires = 0, now, false, now, 0
+      newest, first, is_refunded, is_other, at, expires = 0, now, false, false, now, 0
       current, current_since, previous, previous_since, lapses = 0, 0, 0, 0, 0
       for i = 1, n do
         x[i], y[i], z[i] = 0, 0, 0
@@ -254,11 +260,6 @@ local function counters(algorithm)
       local ends = current + previous > 0 and lapses or 0
       for i = 1, n do
         ends = math.max(ends, algorithm.ends(x[i], y[i], is_bucket and at or z[i], a[i], b[i]))
-      end
-      if ends <= at and blocked_until == 0 then
-        -- A charge from now on begins anew: no refund of one before takes it out.
-        call('UNLINK', key)
-        return
       end
       -- What time that stands still has left; but a calendar period ends by the clock.
       expires = now + math.min(math.max(ends - now, 0), math.max(ends - at, request.reach or 0))
@@ -357,6 +358,7 @@ local function counters(algorithm)
       else
         done = take()
       end
+      is_refunded = is_refunded or done and operation == 'refund'
       if done then
         written(operation == 'commit' and costs())
       end
