@@ -67,7 +67,7 @@ fn keep(browser: &mut Browser, variable: &str) {
 #[test]
 fn the_edge_of_a_fixed_window_lets_twice_as_many_through_and_the_sliding_one_does_not() {
     let playground = Playground::start();
-    let Some(mut browser) = Browser::start(1120, 890) else { return };
+    let Some(mut browser) = Browser::start(1120, 940) else { return };
     browser.open(&playground.url);
     browser.wait_for("document.body?.dataset.ready");
     browser.click("#edge");
@@ -91,7 +91,7 @@ fn the_edge_of_a_fixed_window_lets_twice_as_many_through_and_the_sliding_one_doe
 #[test]
 fn the_meters_say_how_the_next_request_would_fare() {
     let playground = Playground::start();
-    let Some(mut browser) = Browser::start(1120, 890) else { return };
+    let Some(mut browser) = Browser::start(1120, 940) else { return };
     browser.open(&playground.url);
     browser.wait_for("document.body?.dataset.ready");
     set(&mut browser, &[("max", "2"), ("window", "60")]);
@@ -162,7 +162,7 @@ fn a_phone_shows_round_dots_and_nothing_beside_the_screen() {
 #[test]
 fn what_to_press_first_is_said_and_comes_first() {
     let playground = Playground::start();
-    let Some(mut browser) = Browser::start(1120, 890) else { return };
+    let Some(mut browser) = Browser::start(1120, 940) else { return };
     browser.open(&playground.url);
     browser.wait_for("document.body?.dataset.ready");
     assert_eq!(browser.eval("document.querySelector('form button').id"), "edge");
@@ -203,7 +203,7 @@ async fn the_snippet_can_be_pasted() {
     limiter.scope(pasted::other("alice")).await.expect("admitted");
     limiter.scope(pasted::third("alice")).await.expect("admitted");
     let playground = Playground::start();
-    let Some(mut browser) = Browser::start(1120, 890) else { return };
+    let Some(mut browser) = Browser::start(1120, 940) else { return };
     browser.open(&playground.url);
     browser.wait_for("document.body?.dataset.ready");
     let snippet = "document.querySelector('.attribute').textContent";
@@ -235,7 +235,7 @@ fn reads(meter: &str) -> String {
 #[test]
 fn a_block_grows_with_each_offence() {
     let playground = Playground::start();
-    let Some(mut browser) = Browser::start(1120, 890) else { return };
+    let Some(mut browser) = Browser::start(1120, 940) else { return };
     browser.open(&playground.url);
     browser.wait_for("document.body?.dataset.ready");
     assert_eq!(browser.eval("document.querySelector('.of-block').hidden"), json!(true), "there is none");
@@ -263,7 +263,7 @@ fn a_block_grows_with_each_offence() {
 #[test]
 fn calls_are_in_flight_until_a_click_ends_them() {
     let playground = Playground::start();
-    let Some(mut browser) = Browser::start(1120, 890) else { return };
+    let Some(mut browser) = Browser::start(1120, 940) else { return };
     browser.open(&playground.url);
     browser.wait_for("document.body?.dataset.ready");
     assert_eq!(browser.eval("document.querySelector('#begin').disabled"), json!(true), "nothing limits them");
@@ -293,7 +293,7 @@ fn calls_are_in_flight_until_a_click_ends_them() {
 #[test]
 fn what_is_chosen_is_what_is_limited() {
     let playground = Playground::start();
-    let Some(mut browser) = Browser::start(1120, 890) else { return };
+    let Some(mut browser) = Browser::start(1120, 940) else { return };
     browser.open(&playground.url);
     browser.wait_for("document.body?.dataset.ready");
     browser.eval(
