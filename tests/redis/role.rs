@@ -22,8 +22,8 @@ impl Pair {
     async fn start() -> Self {
         let args = ["--repl-diskless-sync-delay", "0"];
         let master = RedisServer::start_with(&args);
-        let of = format!("127.0.0.1 {}", master.port());
-        let replica = RedisServer::start_with(&[&args[..], &["--replicaof", &of]].concat());
+        let port = master.port().to_string();
+        let replica = RedisServer::start_with(&[&args[..], &["--replicaof", "127.0.0.1", &port]].concat());
         assert!(eventually(|| replica.info("replication", "master_link_status") == "up"));
         let name = Proxy::start(master.port()).await;
         Self { master, replica, name }

@@ -30,8 +30,8 @@ impl Pair {
     /// With a replica that is started in a way of its own.
     async fn with(replica: impl FnOnce(&[&str]) -> RedisServer) -> Self {
         let master = RedisServer::start_with(&AT_ONCE);
-        let of = format!("127.0.0.1 {}", master.port());
-        let replica = replica(&[&AT_ONCE[..], &["--replicaof", &of]].concat());
+        let port = master.port().to_string();
+        let replica = replica(&[&AT_ONCE[..], &["--replicaof", "127.0.0.1", &port]].concat());
         assert!(eventually(|| replica.info("replication", "master_link_status") == "up"));
         let name = Proxy::start(master.port()).await;
         Self { master, replica, name }
