@@ -1,6 +1,7 @@
 //! A store of one's own: what it takes to keep limits somewhere else.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -22,10 +23,11 @@ struct Keys {
     sweep_at: usize,
 }
 
-/// The admissions of one key, oldest first, as (microsecond, cost).
+/// What one key has used. Each unit has a ticket, a microsecond of its own, and counts until one
+/// window after it. Each admission is a range of tickets, oldest first.
 #[derive(Default)]
 struct Log {
-    admissions: VecDeque<(u64, u64)>,
+    admissions: VecDeque<Range<u64>>,
     horizon: u64,
 }
 
@@ -52,9 +54,9 @@ impl<C: Clock> Store for LogStore<C> {
         if !verdict.allowed || request.cost() == 0 {
             return Answer::ready(Ok(verdict));
         }
-        log.admissions.push_back((now, request.cost()));
+        let first = log.charge(request.cost(), now);
         // The same question once more, for a cost of nothing, says what is left after the charge.
-        Answer::ready(Ok(log.decide(&request.with_cost(0), now)))
+        Answer::ready(Ok(log.decide(&request.with_cost(0), now).with_ticket(first)))
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
@@ -90,15 +92,20 @@ impl Keys {
 }
 
 impl Log {
-    /// Whether no admission counts any more. A clock that was set back must not make admissions
-    /// last longer than a window from now on, so those of the future become those of now.
+    /// Whether nothing counts any more. What has left the longest window is dropped.
     fn is_void(&mut self, now: u64) -> bool {
-        for (at, _) in &mut self.admissions {
-            *at = now.min(*at);
+        while self.admissions.front().is_some_and(|tickets| tickets.end + self.horizon <= now + 1) {
+            self.admissions.pop_front();
         }
-        let horizon = self.horizon;
-        self.admissions.retain(|&(at, _)| at + horizon > now);
         self.admissions.is_empty()
+    }
+
+    /// Charges so many units; gives the first one's ticket. A unit comes behind the newest, also
+    /// where that was charged in this microsecond, or before the clock was set back.
+    fn charge(&mut self, cost: u64, now: u64) -> u64 {
+        let first = self.admissions.back().map_or(now, |newest| now.max(newest.end));
+        self.admissions.push_back(first..first + cost);
+        first
     }
 
     /// All limits are looked at, and nothing is charged.
@@ -107,18 +114,23 @@ impl Log {
         self.is_void(now);
         let mut decisive = Verdict::admitted().with_remaining(u64::MAX);
         for (index, limit) in request.limits().iter().enumerate() {
-            let live = || self.admissions.iter().filter(|&&(at, _)| at + limit.window_us() > now);
-            let used: u64 = live().map(|(_, cost)| cost).sum();
-            let excess = (used + request.cost()).saturating_sub(limit.max());
-            let mut freed = 0;
-            // The call fits when the oldest admissions that together weigh `excess` have left the
-            // window.
-            let last_to_leave = live().find(|(_, cost)| {
-                freed += cost;
-                freed >= excess
-            });
-            let wait = last_to_leave.filter(|_| excess > 0).map_or(0, |&(at, _)| at + limit.window_us() - now);
-            let reset = live().next_back().map_or(0, |&(at, _)| at + limit.window_us() - now);
+            // Tickets from here on count.
+            let live_from = (now + 1).saturating_sub(limit.window_us());
+            let live = || self.admissions.iter().map(|tickets| tickets.start.max(live_from)..tickets.end);
+            let live = || live().filter(|tickets| !tickets.is_empty());
+            let used: u64 = live().map(|tickets| tickets.end - tickets.start).sum();
+            let mut excess = (used + request.cost()).saturating_sub(limit.max());
+            let mut wait = 0;
+            // The call fits when the oldest units, as many as are too much, have left the window.
+            for tickets in live() {
+                if excess == 0 {
+                    break;
+                }
+                let leaving = excess.min(tickets.end - tickets.start);
+                excess -= leaving;
+                wait = tickets.start + leaving - 1 + limit.window_us() - now;
+            }
+            let reset = live().next_back().map_or(0, |tickets| tickets.end - 1 + limit.window_us() - now);
             let left = limit.max().saturating_sub(used);
             // The longest wait decides, and where nobody has to wait, the least that is left.
             if wait > decisive.retry_after_us || (wait == decisive.retry_after_us && left < decisive.remaining) {

@@ -52,6 +52,12 @@ pub(crate) fn unit(name: &str) -> Option<u64> {
     })
 }
 
+/// The shortest spelling of the unit called `name`.
+pub(crate) fn short(name: &str) -> Option<&'static str> {
+    let micros = unit(name)?;
+    ["us", "ms", "s", "m", "h", "d", "w"].into_iter().find(|short| unit(short) == Some(micros))
+}
+
 /// What the short unit `usual` is called.
 pub(crate) fn meaning(usual: &str) -> &'static str {
     if usual == "ms" { "milliseconds" } else { "seconds" }
@@ -68,7 +74,10 @@ fn read(text: &str, usual: &str) -> Result<u64, String> {
         let (digits, after) = split(rest, |c| c.is_ascii_digit());
         if digits.is_empty() {
             let wrong = rest.chars().next().unwrap_or_default();
-            return Err(if wrong == '-' {
+            let word = rest.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
+            return Err(if let (true, Some(short)) = (used.is_empty() && word == rest, short(word)) {
+                format!("`{text}` has no number: write \"1{short}\"")
+            } else if wrong == '-' {
                 format!("`{text}` is negative: write a duration such as \"60s\"")
             } else {
                 format!("`{text}` is not a duration: expected a number at `{rest}`, as in \"60s\" or \"1h 30m\"")
@@ -171,7 +180,7 @@ mod tests {
             ("", "write one such as \"60s\""),
             ("60", "write \"60s\""),
             ("60 ", "write \"60s\""),
-            ("s", "expected a number at `s`"),
+            ("s", "has no number"),
             ("1.5h", "fraction"),
             ("-3s", "negative"),
             ("0s", "no time at all"),

@@ -24,9 +24,6 @@ pub struct Decision {
     pub(crate) reset_after_us: u64,
     /// What names the charge to its `source`; 0 if nothing was charged.
     pub(crate) ticket: u64,
-    /// Of a refusal that open reservations cause: after how long a call that waits tries again,
-    /// in microseconds, because they may be released; else 0.
-    pub(crate) tries_again_us: u32,
     pub(crate) limit_index: u8,
     pub(crate) source: Source,
     pub(crate) status: Status,
@@ -38,6 +35,8 @@ pub struct Decision {
 pub(crate) enum Measure {
     /// The `max` of a limit.
     Max,
+    /// The `max` of a calendar quota, whose periods differ in length.
+    Calendar,
     /// The burst of a bucket.
     Burst,
     /// How many calls may be in flight.
@@ -137,14 +136,6 @@ impl Decision {
         ends.then(|| Duration::from_micros(self.retry_after_us))
     }
 
-    /// Time from now until a call that waits tries again: sooner than
-    /// [`retry_after`](Self::retry_after) where open reservations may be released.
-    pub(crate) fn tries_again_after(&self) -> Option<Duration> {
-        let retry_after = self.retry_after()?;
-        let tries_again = Duration::from_micros(self.tries_again_us.into());
-        Some(if tries_again.is_zero() { retry_after } else { tries_again.min(retry_after) })
-    }
-
     /// A refusal as it reads when so much time has passed.
     pub(crate) fn aged(self, elapsed: Duration) -> Self {
         let elapsed = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
@@ -194,7 +185,7 @@ impl Decision {
     }
 
     /// Let through without having been decided.
-    pub(crate) fn unchecked(rule: Name, limit: u64, window_us: u64) -> Self {
+    pub(crate) fn unchecked(rule: Name, limit: u64, window_us: u64, measure: Measure) -> Self {
         Self {
             rule,
             limit,
@@ -206,8 +197,7 @@ impl Decision {
             limit_index: 0,
             source: Source::Nobody,
             status: Status::Allowed,
-            tries_again_us: 0,
-            measure: Measure::Max,
+            measure,
         }
     }
 }

@@ -17,7 +17,9 @@ use crate::decision::{Decision, whole_seconds};
 /// | `CostExceedsLimit` | this call weighs more than the limit ever allows | 413 | never |
 /// | `Unavailable` | the store did not answer in time, and the rule says `deny` | 503 | when the store is back |
 /// | `Misconfigured` | a setting is wrong: the URL, the password, the script's permissions, two meanings for one name | 500 | after a change |
-#[derive(Debug, Clone)]
+/// As `Debug`, which a `main` that returns it prints, an error reads as its `Display`, with its
+/// causes below it.
+#[derive(Clone)]
 #[non_exhaustive]
 pub enum RateLimitError {
     /// The limit is used up. Nothing was charged.
@@ -32,6 +34,9 @@ pub enum RateLimitError {
         cost: u64,
         /// What the limit admits at most.
         limit: u64,
+        /// Whether that is what a sliding window counts of one call: 1,000. The other algorithms
+        /// count any number.
+        is_of_log: bool,
     },
     /// The store gave no answer in time, or said that it cannot serve now.
     Unavailable(StoreError),
@@ -84,13 +89,41 @@ impl fmt::Display for RateLimitError {
                 Some(seconds) => write!(f, "too many requests, try again in {seconds}s"),
                 None => f.write_str("too many requests"),
             },
-            Self::CostExceedsLimit { cost, limit, .. } => {
+            Self::CostExceedsLimit { cost, limit, is_of_log: false, .. } => {
                 write!(f, "a request of cost {cost} is above the limit of {limit}")
             }
+            Self::CostExceedsLimit { cost, limit, is_of_log: true, .. } => write!(
+                f,
+                "a request of cost {cost} is above the {limit} that `sliding_window` counts at once: `token_bucket` and \
+                 `sliding_counter` count any number"
+            ),
             Self::Unavailable(_) => f.write_str("the rate limiter is unavailable"),
             Self::Misconfigured(error) => write!(f, "the rate limiter is misconfigured: {}", error.message()),
         }
     }
+}
+
+impl fmt::Debug for RateLimitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        with_causes(self, f)
+    }
+}
+
+impl fmt::Debug for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        with_causes(self, f)
+    }
+}
+
+/// An error as `main` prints it: its message, and a line for each cause.
+fn with_causes(error: &dyn Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "{error}")?;
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        write!(f, "\n  caused by: {error}")?;
+        cause = error.source();
+    }
+    Ok(())
 }
 
 impl Error for RateLimitError {
@@ -114,9 +147,11 @@ impl From<StoreError> for RateLimitError {
 }
 
 /// What kept a [`Store`](crate::store::Store) from deciding.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct StoreError {
     kind: StoreErrorKind,
+    /// Whether what was asked may have been carried out.
+    is_lost: bool,
     message: Cow<'static, str>,
     source: Option<Arc<dyn Error + Send + Sync>>,
 }
@@ -142,7 +177,7 @@ pub enum StoreErrorKind {
 impl StoreError {
     /// An error of `kind`; `message` says what happened and, where it can, what to do.
     pub fn new(kind: StoreErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { kind, message: message.into(), source: None }
+        Self { kind, is_lost: false, message: message.into(), source: None }
     }
 
     /// The store cannot be reached, or did not answer.
@@ -163,6 +198,17 @@ impl StoreError {
     /// The store does not do this.
     pub fn unsupported(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StoreErrorKind::Unsupported, message)
+    }
+
+    /// The same, of what may have been carried out: its reply was lost.
+    #[must_use]
+    pub fn lost(self) -> Self {
+        Self { is_lost: true, ..self }
+    }
+
+    /// Whether what was asked may have been carried out.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_lost
     }
 
     /// The same, with the error that caused it.
@@ -199,3 +245,24 @@ impl Error for StoreError {
 
 // An error that travels through every `Result` of a service stays small.
 const _: () = assert!(size_of::<RateLimitError>() <= 64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_that_leaves_main_is_readable() {
+        let cause = std::io::Error::other("connection refused");
+        let error = StoreError::unavailable("Redis cannot be reached").with_source(cause);
+        let printed = format!("{:?}", RateLimitError::from(error));
+        assert_eq!(
+            printed,
+            "the rate limiter is unavailable\n  caused by: Redis cannot be reached\n  caused by: connection refused"
+        );
+        let wrong = RateLimitError::misconfigured("policies.toml: line 1:\n  |\n1 | limits = 3");
+        assert_eq!(
+            format!("{wrong:?}"),
+            "the rate limiter is misconfigured: policies.toml: line 1:\n  |\n1 | limits = 3"
+        );
+    }
+}

@@ -20,7 +20,5 @@ mod replay;
 pub use self::key::key;
 #[cfg(feature = "serde")]
 pub use self::policy::policy;
-#[cfg(feature = "redis")]
-pub use crate::store::redis::fuzzing::{command_replies, read_resp, records, resp, topology};
 
 pub(crate) use self::input::Input;

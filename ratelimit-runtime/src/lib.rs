@@ -86,7 +86,7 @@ pub use rule::{Algorithm, CalendarUnit, InvalidLimit, Limit, OnUnavailable, Over
 pub use store::Store;
 pub use store::memory::MemoryStore;
 #[cfg(feature = "redis")]
-pub use store::redis::{LogLayout, RedisCredentials, RedisMode, RedisStore};
+pub use store::redis::{RedisCredentials, RedisMode, RedisStore};
 
 #[cfg(feature = "macros")]
 pub use ratelimit_macros::{KeyPart, key, rate_limit};

@@ -20,26 +20,21 @@ const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
 
 /// Time was up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Elapsed {
-    /// When the wait began.
-    pub(crate) since: Instant,
-}
+pub(crate) struct Elapsed;
 
 /// Waits for `future` until `at`, and no longer. What is ready at once needs no timer.
 pub(crate) async fn timeout_at<F: Future>(at: Instant, future: F) -> Result<F::Output, Elapsed> {
     let mut future = pin!(future);
     let mut time = pin!(None);
-    let mut since = at;
     poll_fn(|cx| {
         if let Poll::Ready(output) = future.as_mut().poll(cx) {
             return Poll::Ready(Ok(output));
         }
         if time.is_none() {
-            since = Instant::now();
-            time.set(Some(sleep_until(at, since)));
+            time.set(Some(sleep_until(at, Instant::now())));
         }
         match time.as_mut().as_pin_mut() {
-            Some(time) => time.poll(cx).map(|()| Err(Elapsed { since })),
+            Some(time) => time.poll(cx).map(|()| Err(Elapsed)),
             None => Poll::Pending,
         }
     })
@@ -66,16 +61,6 @@ async fn sleep_until(at: Instant, now: Instant) {
     // On a paused clock, tokio's timers fire as soon as nothing else is to be done. Then threads
     // wait. While one does, that clock is not advanced, so nobody may rely on it.
     while nap(at).await {}
-}
-
-/// Waits until `at`; on a clock that stands still for [`NAP`] at most, so that it may go on once
-/// that wait is not needed any more.
-#[cfg(feature = "redis")]
-pub(crate) async fn doze_until(at: Instant) {
-    if !are_apart(Instant::now(), tokio::time::Instant::now()) {
-        tokio::time::sleep_until(at.into()).await;
-    }
-    nap(at).await;
 }
 
 /// Sleeps in a thread for [`NAP`] at most, unless it is `at` already.

@@ -161,6 +161,21 @@ async fn by_path(id: u32, ran: &AtomicUsize) {
     ran.fetch_add(1, Ordering::SeqCst);
 }
 
+#[rate_limit(window = "60s", max = 1, on_refused = todo!("by request {}", 7))]
+async fn not_written_yet() -> u32 {
+    1
+}
+
+#[tokio::test]
+#[should_panic(expected = "not yet implemented: by request 7")]
+async fn on_refused_may_be_what_is_still_to_do() {
+    alone(async {
+        assert_eq!(not_written_yet().await, 1);
+        not_written_yet().await;
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn on_refused_makes_the_return_value() {
     alone(async {

@@ -2,9 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use ratelimit_runtime::clock::Clock as _;
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{
     Algorithm, CalendarUnit, Key, Limit, MemoryStore, Policy, RateLimitError, RateLimiter, Rule, rate_limit,
@@ -18,8 +17,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// The evening before the last Sunday of October 2026, 22:00 in Berlin: a day of 25 hours follows.
 fn evening() -> FakeClock {
     let clock = FakeClock::new();
-    let evening = Duration::from_secs(1_792_872_000);
-    clock.advance(evening.checked_sub(clock.now()).unwrap());
+    clock.set(SystemTime::UNIX_EPOCH + Duration::from_secs(1_792_872_000));
     clock
 }
 
@@ -90,20 +88,18 @@ async fn a_rule_by_hand_shares_the_quota_of_the_attribute() {
     assert!(limiter.reset(&EXPORT, &Key::of("acme")).await.unwrap());
 }
 
-#[rate_limit(window = "day", max = 1, algorithm = "fixed_window", zone = "Europe/Brelin")]
-async fn misspelt() -> Outcome {
-    Ok(())
-}
-
+/// The attribute does not compile then.
 #[tokio::test]
-async fn a_zone_that_nobody_knows_is_misconfigured_and_not_utc() {
-    alone(async {
-        for _ in 0..3 {
-            let Err(RateLimitError::Misconfigured(error)) = misspelt().await else { panic!("no such zone") };
-            assert!(error.to_string().contains("unknown time zone `Europe/Brelin`"), "{error}");
-        }
-    })
-    .await;
+async fn a_zone_that_the_database_lacks_is_misconfigured_and_not_utc() {
+    static MISSPELT: Rule = Rule::new("misspelt", Limit::calendar(1, CalendarUnit::Day))
+        .with_algorithm(Algorithm::FixedWindow)
+        .with_zone("Europe/Brelin");
+    let limiter = limiter(&evening());
+    for _ in 0..3 {
+        let checked = limiter.acquire(&MISSPELT, &Key::of("acme")).await;
+        let Err(RateLimitError::Misconfigured(error)) = checked else { panic!("no such zone") };
+        assert!(error.to_string().contains("unknown time zone `Europe/Brelin`"), "{error}");
+    }
 }
 
 #[tokio::test]

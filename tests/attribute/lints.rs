@@ -40,6 +40,22 @@ use ratelimit_runtime::{KeyPart, RateLimitError, RateLimiter, key, rate_limit};
 
 type Outcome = Result<(), RateLimitError>;
 
+/// Functions whose bodies a macro makes.
+macro_rules! made {
+    ($block:ident: $of_block:block, $expr:ident: $of_expr:expr, $stmt:ident: $of_stmt:stmt, $tokens:ident: $($of_tokens:tt)*) => {
+        #[rate_limit(window = "60s", max = 1)]
+        async fn $block() -> Outcome $of_block
+        #[rate_limit(window = "60s", max = 1)]
+        async fn $expr() -> Outcome { $of_expr }
+        #[rate_limit(window = "60s", max = 1)]
+        async fn $stmt() -> Outcome { $of_stmt }
+        #[rate_limit(window = "60s", max = 1)]
+        async fn $tokens() -> Outcome { $($of_tokens)* }
+    };
+}
+
+made!(of_a_block: { Ok(()) }, of_an_expression: Ok(()), of_a_statement: return Ok(()), of_tokens: Ok(()));
+
 /// The only use of `id` is in the key: it counts as used.
 #[rate_limit(key = "<id>", window = "60s", max = 1)]
 async fn only_in_the_key(id: u32) -> Outcome {
@@ -170,6 +186,10 @@ async fn what_is_linted_also_runs() {
             (returns_a_future(1).await, returns_a_future(1).await),
             (Service::associated(1).await, Service::associated(1).await),
             (made_by_a_macro("a").await, made_by_a_macro("a").await),
+            (of_a_block().await, of_a_block().await),
+            (of_an_expression().await, of_an_expression().await),
+            (of_a_statement().await, of_a_statement().await),
+            (of_tokens().await, of_tokens().await),
         ] {
             assert!(first.is_ok());
             assert!(again.is_err());

@@ -55,5 +55,7 @@ async fn pass(duration: Duration) {
     tokio::time::advance(duration).await;
 }
 
+/// What each unit of cost has for itself in a sliding window.
+const MICROSECOND: Duration = Duration::from_micros(1);
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use ratelimit_runtime::store::Request;
-use ratelimit_runtime::{Algorithm, Limit, LogLayout, RedisMode, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, RedisMode, RedisStore, Store};
 use tokio::task::JoinSet;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -18,7 +18,7 @@ async fn main() {
         panic!("plain_worker URL scripts|plain log|counter KEY MAX");
     };
     let store = RedisStore::new(url).unwrap().mode(match *mode {
-        "scripts" => RedisMode::ScriptsWith(LogLayout::Zset),
+        "scripts" => RedisMode::Scripts,
         _ => RedisMode::Transactions,
     });
     let algorithm = if *algorithm == "log" { Algorithm::SlidingWindow } else { Algorithm::FixedWindow };

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufStream};
+use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
 
@@ -23,28 +23,24 @@ impl Liar {
         let scripts = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&scripts);
         tokio::spawn(async move {
-            while let Ok((mut client, _)) = listener.accept().await {
+            while let Ok((client, _)) = listener.accept().await {
                 let (slots, script, scripts) = (slots.clone(), script.clone(), Arc::clone(&counted));
                 tokio::spawn(async move {
-                    let mut said = vec![0; 1 << 20];
-                    loop {
-                        let Ok(came @ 1..) = client.read(&mut said).await else { return };
-                        // Each command has its name in front, and what is asked here comes whole.
-                        let text = String::from_utf8_lossy(&said[..came]).into_owned();
-                        let words = |word: &str| text.matches(&format!("\r\n{word}\r\n")).count();
-                        let mut reply = String::new();
-                        reply.push_str(&"%0\r\n".repeat(words("HELLO")));
-                        reply.push_str(&"+OK\r\n".repeat(words("ASKING") + words("CLIENT")));
-                        reply.push_str(&slots.repeat(words("SLOTS")));
-                        reply.push_str(&script.repeat(words("EVALSHA") + words("EVAL")));
-                        // One with a number, which is echoed.
-                        for ping in text.split("\r\nPING\r\n").skip(1) {
-                            let echo: Vec<&str> = ping.split("\r\n").take(2).collect();
-                            let echoes = echo.first().is_some_and(|length| length.starts_with('$'));
-                            reply.push_str(&if echoes { echo.join("\r\n") + "\r\n" } else { "+PONG\r\n".to_owned() });
-                        }
-                        scripts.fetch_add(words("EVALSHA") + words("EVAL"), Ordering::Relaxed);
-                        if client.write_all(reply.as_bytes()).await.is_err() {
+                    let mut client = BufStream::new(client);
+                    while let Some(command) = next_command(&mut client).await {
+                        let reply = match command.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+                            ["HELLO", ..] => "%0\r\n".to_owned(),
+                            ["CLUSTER", "SLOTS"] => slots.clone(),
+                            ["PING", number] => format!("${}\r\n{number}\r\n", number.len()),
+                            ["PING"] => "+PONG\r\n".to_owned(),
+                            ["ROLE"] => "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n".to_owned(),
+                            ["EVALSHA" | "EVAL", ..] => {
+                                scripts.fetch_add(1, Ordering::Relaxed);
+                                script.clone()
+                            }
+                            _ => "+OK\r\n".to_owned(),
+                        };
+                        if client.write_all(reply.as_bytes()).await.is_err() || client.flush().await.is_err() {
                             return;
                         }
                     }
@@ -59,6 +55,25 @@ impl Liar {
     }
 }
 
+/// The next command with its arguments; `None` if the client is gone.
+async fn next_command(client: &mut BufStream<TcpStream>) -> Option<Vec<String>> {
+    let mut command = Vec::new();
+    for _ in 0..next_number(client).await? {
+        let mut argument = vec![0; next_number(client).await? + 2];
+        client.read_exact(&mut argument).await.ok()?;
+        argument.truncate(argument.len() - 2);
+        command.push(String::from_utf8_lossy(&argument).into_owned());
+    }
+    Some(command)
+}
+
+/// The number in a line such as `$12`.
+async fn next_number(client: &mut BufStream<TcpStream>) -> Option<usize> {
+    let mut line = String::new();
+    client.read_line(&mut line).await.ok()?;
+    line.get(1..)?.trim_end().parse().ok()
+}
+
 const ALL_SLOTS: &str = "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:PORT\r\n";
 
 #[tokio::test]
@@ -68,7 +83,7 @@ async fn calls_that_are_sent_round_in_circles_end() {
         let error = timeout(PATIENCE, acquire(&liar.store(), "key", Limit::per_hour(3))).await.unwrap().unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{said}: {error}");
         let asked = liar.scripts.load(Ordering::Relaxed);
-        assert!((2..=20).contains(&asked), "{said}: asked {asked} times");
+        assert!((2..=20).contains(&asked), "{said}: asked {asked} times: {error}");
     }
 }
 

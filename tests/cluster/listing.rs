@@ -36,7 +36,7 @@ async fn rest(keys: &mut Keys) -> BTreeSet<Key> {
 
 /// The slot of a key of the rule.
 fn slot(cluster: &RedisCluster, key: &Key) -> u16 {
-    cluster.slot(&[b"rl2:sw-3600s:login:", key.as_bytes()].concat())
+    cluster.slot(&[b"rl1:sw-3600s:login:", key.as_bytes()].concat())
 }
 
 /// One page after the other, with a slot moved between each two: from those that have been looked

@@ -53,10 +53,7 @@ async fn acquire(store: &RedisStore, key: &str, limit: Limit) -> Result<Verdict,
 async fn acquire_in_time(store: &RedisStore, key: &str, limit: Limit) -> Result<Verdict, StoreError> {
     let limits = [limit];
     let request = request(key, &limits).with_timeout_at(Instant::now() + DEADLINE);
-    timeout(DEADLINE, store.acquire(request)).await.unwrap_or_else(|_| {
-        store.overdue(&request, DEADLINE);
-        Err(StoreError::unavailable("deadline"))
-    })
+    timeout(DEADLINE, store.acquire(request)).await.unwrap_or_else(|_| Err(StoreError::unavailable("deadline")))
 }
 
 /// Calls until one succeeds; says how long that took.

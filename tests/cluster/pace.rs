@@ -42,7 +42,8 @@ async fn callers_of_many_keys_do_not_wait_for_each_other() {
     let took = start.elapsed();
     // Two at a time would take 160 round trips, one after the other 320.
     assert!(took < ROUND_TRIP * CALLS * 6, "{took:?} for {CALLS} round trips of {ROUND_TRIP:?}");
-    assert_eq!(proxy.accepted(), taken, "on one connection");
+    // The slots may have been asked for once more.
+    assert!(proxy.accepted() <= taken + 1, "on one connection, not on {}", proxy.accepted() - taken);
 }
 
 /// How many calls for ever new keys so many callers make in a second.
@@ -81,12 +82,9 @@ async fn a_cluster_beside_one_server() {
     let store = |url: &str| RedisStore::new(url).unwrap().deny_cache(false);
     for _ in 0..3 {
         for callers in [1, 64, 512] {
-            let alone = throughput(store(&server.url()).group_commit(false), callers).await;
-            let together = throughput(store(&server.url()), callers).await;
+            let alone = throughput(store(&server.url()), callers).await;
             let cluster = throughput(store(&cluster.url()), callers).await;
-            println!(
-                "{callers} callers: one server {alone}/s, with shared calls {together}/s; three masters {cluster}/s"
-            );
+            println!("{callers} callers: one server {alone}/s; three masters {cluster}/s");
         }
     }
 }

@@ -7,7 +7,7 @@ use ratelimit_runtime::{Key, OnUnavailable, RateLimiter, Rule};
 use tokio::runtime::Runtime;
 
 use super::*;
-use crate::support::cluster::{lone_node, serve_all_slots, shared};
+use crate::support::cluster::shared;
 use crate::support::proxy::Proxy;
 
 /// The map is everybody's; connections belong to the runtime that uses them, and end with it.
@@ -63,32 +63,6 @@ fn another_runtime_asks_for_the_slots_where_one_is_not_driven() {
     let key = key_on(cluster, 0);
     for runtime in [&running, &stopped] {
         assert!(runtime.block_on(acquire(&store, &key, Limit::per_hour(2))).unwrap().allowed);
-    }
-}
-
-/// The same where the slots are known, and may have moved.
-#[test]
-fn another_runtime_asks_anew_where_one_is_stopped() {
-    let node = lone_node(&[]);
-    serve_all_slots(&node);
-    let store = RedisStore::new(&format!("redis+cluster://{}", node.address())).unwrap();
-    let (stopped, running) = (runtime(), runtime());
-    running.block_on(async { timeout(PATIENCE, store.ready()).await }).unwrap().unwrap();
-    // In the order of lines, each with `calls=` first.
-    let asked =
-        || node.cli(&["INFO", "commandstats"]).lines().filter(|line| line.contains("cluster")).collect::<String>();
-    let doubt = || async { store.overdue(&request("key", &[Limit::per_hour(1)]), DEADLINE) };
-    // Past the pause after the last time.
-    thread::sleep(Duration::from_millis(300));
-    let before = asked();
-    stopped.block_on(doubt());
-    let start = Instant::now();
-    while asked() == before {
-        assert!(start.elapsed() < Duration::from_secs(3), "no other runtime asks");
-        running.block_on(async {
-            doubt().await;
-            sleep(Duration::from_millis(20)).await;
-        });
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use ratelimit_runtime::observe::collect;
-use ratelimit_runtime::store::{Answer, Capabilities, Feature, Request, StoreError, Verdict};
+use ratelimit_runtime::store::{Answer, Capabilities, Feature, Request, Settled, StoreError, Verdict};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
     Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, Rule, Store, rate_limit,
@@ -73,9 +73,10 @@ async fn what_was_admitted_may_cost_more_than_there_is_and_those_who_come_later_
     let limiter = RateLimiter::memory();
     assert!(complete(&limiter, "a", 60, Ends::With(150)).await.is_ok());
     let refused = complete(&limiter, "a", 1, Ends::With(1)).await.unwrap_err();
-    assert_eq!(refused.retry_after(), Some(Duration::from_secs(60)));
+    // 51 of the 150 have to leave, each a microsecond behind the one before.
+    assert_eq!(refused.retry_after(), Some(Duration::from_micros(60_000_050)));
     assert_eq!(refused.decision().unwrap().remaining(), 0);
-    tokio::time::advance(Duration::from_secs(60)).await;
+    tokio::time::advance(Duration::from_micros(60_000_149)).await;
     assert!(complete(&limiter, "a", 100, Ends::With(100)).await.is_ok());
 }
 
@@ -188,13 +189,13 @@ impl Store for Remote {
         Answer::later(async move { self.inner.reset(request).await })
     }
 
-    fn commit_actual<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, u64> {
+    fn settle<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, Settled> {
         Answer::later(async move {
-            let committed = self.inner.commit_actual(request, ticket, actual_cost).await;
+            let committed = self.inner.settle(request, ticket, actual_cost).await;
             self.commits.fetch_add(1, Ordering::SeqCst);
             let fewer = |left: u64| left.checked_sub(1);
             match self.loses.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer) {
-                Ok(_) => Err(StoreError::unavailable("the connection has ended")),
+                Ok(_) => Err(StoreError::unavailable("the connection has ended").lost()),
                 Err(_) => committed,
             }
         })

@@ -465,6 +465,6 @@ async fn a_store_is_told_of_every_permit_that_may_have_entered() {
     assert_eq!(during.decision().source(), Source::Fallback);
     store.heal();
     drop(during);
-    let place = PlaceRequest::new(b"rl2:cc:two:<alice>", 2, PermitId::next());
+    let place = PlaceRequest::new(b"rl1:cc:two:<alice>", 2, PermitId::next());
     assert_eq!(store.in_flight(place).await.unwrap(), 0);
 }

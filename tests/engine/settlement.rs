@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ratelimit_runtime::store::{Answer, Capabilities, Request, StoreError, Verdict};
-use ratelimit_runtime::{MemoryStore, RateLimitError, RateLimiter, Store, rate_limit};
+use ratelimit_runtime::store::{Answer, Capabilities, Request, Settled, StoreError, Verdict};
+use ratelimit_runtime::{Key, Limit, MemoryStore, RateLimitError, RateLimiter, Rule, Store, rate_limit};
 
 /// A store on the other end of a network: every answer is for later, and counted once it is on its
 /// way.
@@ -31,21 +31,18 @@ impl Store for Remote {
         Answer::later(async move { self.inner.reset(request).await })
     }
 
-    fn commit<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+    fn settle<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, Settled> {
         Answer::later(async move {
-            self.committed.fetch_add(1, Ordering::SeqCst);
-            self.inner.commit(request, ticket).await
-        })
-    }
-
-    fn release<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        Answer::later(async move {
+            let settled = self.inner.settle(request, ticket, actual_cost).await;
+            if actual_cost > 0 {
+                self.committed.fetch_add(1, Ordering::SeqCst);
+                return settled;
+            }
             self.released.fetch_add(1, Ordering::SeqCst);
-            let released = self.inner.release(request, ticket).await;
             let fewer = |left: u64| left.checked_sub(1);
             match self.loses.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer) {
-                Ok(_) => Err(StoreError::unavailable("the connection has ended")),
-                Err(_) => released,
+                Ok(_) => Err(StoreError::unavailable("the connection has ended").lost()),
+                Err(_) => settled,
             }
         })
     }
@@ -116,4 +113,49 @@ async fn eventually(done: impl Fn() -> bool) -> bool {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     false
+}
+
+/// A reservation that is dropped where there is no runtime is settled on the one that it came from.
+#[test]
+fn a_reservation_that_is_dropped_on_a_thread_without_a_runtime_is_settled_where_it_came_from() {
+    let store = Remote::default();
+    let limiter = RateLimiter::with_store(store.clone());
+    let rule = Rule::new("dropped", Limit::per_hour(5)).with_cost(2);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let [first, second] = [(); 2].map(|()| runtime.block_on(limiter.reserve(&rule, &Key::global())).unwrap());
+    std::thread::spawn(move || drop(first)).join().unwrap();
+    assert!(comes_about(|| store.committed.load(Ordering::SeqCst) == 1), "it was not committed");
+    std::thread::spawn(move || second.release()).join().unwrap();
+    assert!(comes_about(|| store.released.load(Ordering::SeqCst) == 1), "it was not released");
+    let left = runtime.block_on(limiter.peek(&rule, &Key::global())).unwrap().remaining();
+    assert_eq!((left, store.committed.load(Ordering::SeqCst)), (3, 1));
+}
+
+/// A reservation that is dropped on another runtime is settled there; one whose runtime has ended,
+/// and that is dropped where there is none, stays as it is.
+#[test]
+fn a_reservation_whose_runtime_has_ended_is_settled_by_another_or_not_at_all() {
+    let store = Remote::default();
+    let limiter = RateLimiter::with_store(store.clone());
+    let rule = Rule::new("ended", Limit::per_hour(5));
+    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let ending = runtime();
+    let [first, second] = [(); 2].map(|()| ending.block_on(limiter.reserve(&rule, &Key::global())).unwrap());
+    drop(ending);
+    let other = runtime();
+    other.block_on(async move { first.release() });
+    assert!(comes_about(|| store.released.load(Ordering::SeqCst) == 1), "it was not released");
+    second.release();
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(store.released.load(Ordering::SeqCst), 1);
+    let left = other.block_on(limiter.peek(&rule, &Key::global())).unwrap().remaining();
+    assert_eq!(left, 4, "it counts until it expires");
+}
+
+/// Whether it came, on a thread that drives no runtime.
+fn comes_about(done: impl Fn() -> bool) -> bool {
+    (0..2_000).any(|_| {
+        std::thread::sleep(Duration::from_millis(5));
+        done()
+    })
 }

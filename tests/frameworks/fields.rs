@@ -7,7 +7,9 @@ use axum::Router;
 use axum::extract::Request;
 use axum::routing::get;
 use ratelimit_runtime::store::StoreError;
-use ratelimit_runtime::{Algorithm, Key, Limit, RateLimitError, RateLimitLayer, RateLimiter, Rule, rate_limit};
+use ratelimit_runtime::{
+    Algorithm, CalendarUnit, Key, Limit, RateLimitError, RateLimitLayer, RateLimiter, Rule, rate_limit,
+};
 
 use crate::axum_server::{ask, request};
 use crate::{Item, item, parsed};
@@ -33,7 +35,9 @@ async fn names_and_numbers_are_what_a_structured_field_can_hold() {
     assert_eq!(field(&error, "ratelimit-policy"), [item("m%C3%BCde \"%C3%A4\\b\"", &[("q", 2), ("w", 2)])]);
     assert_eq!(field(&error, "ratelimit"), [item("m%C3%BCde \"%C3%A4\\b\"", &[("r", 0), ("t", 2)])]);
 
-    let huge = Rule::named("huge", Limit::per_minute(Limit::MAX_COUNT)).with_cost(Limit::MAX_COUNT);
+    let huge = Rule::named("huge", Limit::per_minute(Limit::MAX_COUNT))
+        .with_cost(Limit::MAX_COUNT)
+        .with_algorithm(Algorithm::FixedWindow);
     assert_eq!(
         field(&refusal(&huge).await, "ratelimit-policy"),
         [item("huge", &[("q", 999_999_999_999_999), ("w", 60)])]
@@ -96,6 +100,39 @@ async fn a_refusal_that_knows_the_burst_alone_states_no_policy() {
 
     let even = Rule::named("even", Limit::per_minute(2)).with_algorithm(Algorithm::LeakyBucket);
     assert_eq!(field(&refusal(&even).await, "ratelimit-policy"), [item("even", &[("q", 2), ("w", 60)])]);
+}
+
+/// A month has 28 to 31 days, a day 23 to 25 hours: `w` is optional in the draft, and a wrong one
+/// misleads. `t` says when the period ends.
+#[tokio::test]
+async fn a_calendar_quota_states_no_window() {
+    let rule = Rule::named("export", Limit::calendar(2, CalendarUnit::Month)).with_algorithm(Algorithm::FixedWindow);
+    let error = refusal(&rule).await;
+    assert_eq!(field(&error, "ratelimit-policy"), [item("export", &[("q", 2)])]);
+    let [standing] = &field(&error, "ratelimit")[..] else { panic!("one limit decided") };
+    let wait = i64::try_from(error.retry_after().unwrap().as_secs()).unwrap();
+    assert_eq!((&standing.1[0], standing.1[1].0.as_str()), (&("r".to_owned(), 0), "t"));
+    assert!((standing.1[1].1 - wait).abs() <= 1, "{standing:?}");
+}
+
+#[rate_limit(window = "60s", max = 2, count = "err", name = "login")]
+async fn login(works: bool) -> Result<(), RateLimitError> {
+    if works { Ok(()) } else { Err(RateLimitError::Unavailable(StoreError::unavailable("wrong password"))) }
+}
+
+/// What a call that is counted by its outcome leaves is known when the response is on its way.
+#[tokio::test(start_paused = true)]
+async fn what_is_settled_later_leaves_no_number() {
+    let layer = RateLimitLayer::new().limiter(RateLimiter::memory());
+    let handler = async |request: Request| login(request.uri().path() == "/works").await;
+    let app = Router::new().fallback(handler).layer(layer);
+    for path in ["/works", "/works", "/fails", "/fails"] {
+        let answer = ask(&app, request(path)).await;
+        assert_eq!(answer.policies, [item("login", &[("q", 2), ("w", 60)])], "{path}");
+        assert_eq!(answer.standings, [], "{path}");
+    }
+    let refused = ask(&app, request("/works")).await;
+    assert_eq!((refused.status, &refused.standings[0].1[0]), (429, &("r".to_owned(), 0)));
 }
 
 /// A response speaks of ten rules at most.

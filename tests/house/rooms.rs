@@ -21,22 +21,6 @@ const RUNTIME: &[&[&str]] = &[
     &["__private", "guide", "testkit"],
 ];
 
-/// The rooms inside of the Redis store, whose own file may use them all.
-const REDIS: &[&[&str]] = &[
-    &["errors", "backoff"],
-    &["scripts"],
-    &["mode"],
-    &["wire"],
-    &["batching"],
-    &["connection"],
-    &["topology"],
-    &["permits"],
-    &["transactions", "redis_cell"],
-    &["route"],
-    &["backend"],
-    &["listing", "builder"],
-];
-
 /// Where there are more in one folder, some have in common what a folder of theirs is named after.
 const FILES: usize = 10;
 
@@ -85,24 +69,6 @@ fn a_room_of_the_runtime_uses_only_rooms_above_it() {
     let stray: Vec<_> = graph.keys().filter(|module| !known(module)).collect();
     assert!(stray.is_empty(), "in no room: {stray:?}");
     assert_one_way(&graph, RUNTIME);
-}
-
-/// The modules below `path`, as if it were the root of a crate.
-fn below(path: &[&str], graph: &Graph) -> Graph {
-    let inner = |module: &Module| {
-        let rest = module.get(path.len()..).filter(|_| path.iter().zip(module).all(|(name, other)| name == other));
-        rest.filter(|rest| !rest.is_empty()).map(<[String]>::to_vec)
-    };
-    graph.iter().filter_map(|(module, used)| Some((inner(module)?, used.iter().filter_map(inner).collect()))).collect()
-}
-
-#[test]
-fn a_room_of_the_redis_store_uses_only_rooms_above_it() {
-    let graph = below(&["store", "redis"], &graph_of("ratelimit-runtime"));
-    assert!(graph.len() > 40, "{}", graph.len());
-    let stray: Vec<_> = graph.keys().filter(|module| line_of(REDIS, module).is_none()).collect();
-    assert!(stray.is_empty(), "in no room: {stray:?}");
-    assert_one_way(&graph, REDIS);
 }
 
 #[test]

@@ -19,13 +19,24 @@ pub(super) struct Source {
     pub(super) reexports: Vec<(String, Vec<String>)>,
     /// What it names: absolute paths.
     pub(super) names: BTreeSet<Vec<String>>,
+    /// Modules of its own in other files that are tests.
+    tests: BTreeSet<String>,
 }
 
 /// The modules of the crate whose sources are in this folder.
 pub(super) fn of_crate(folder: &FilePath) -> BTreeMap<Module, Source> {
     let mut sources = BTreeMap::new();
     read(folder, &Vec::new(), &mut sources);
+    // Tests may use what they like.
+    let tests: Vec<Module> = sources.iter().flat_map(|(module, source)| source.paths_of_tests(module)).collect();
+    sources.retain(|module, _| !tests.iter().any(|test| module.starts_with(test)));
     sources
+}
+
+impl Source {
+    fn paths_of_tests(&self, module: &Module) -> Vec<Module> {
+        self.tests.iter().map(|name| module.iter().chain([name]).cloned().collect()).collect()
+    }
 }
 
 fn read(folder: &FilePath, module: &Module, sources: &mut BTreeMap<Module, Source>) {
@@ -141,6 +152,8 @@ impl Visit<'_> for Reader {
     fn visit_item_mod(&mut self, item: &ItemMod) {
         if !is_test(&item.attrs) {
             visit::visit_item_mod(self, item);
+        } else if item.content.is_none() {
+            self.source.tests.insert(item.ident.to_string());
         }
     }
 

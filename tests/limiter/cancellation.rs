@@ -133,13 +133,8 @@ async fn ten_thousand_dropped_futures_leave_nothing_behind() {
     let mut dropped = 0;
     // Of so many calls on each key, all are admitted, or few.
     for max in [1_000_000, 60] {
-        for (what, group_commit, deny_cache) in [
-            ("shared", true, false),
-            ("shared and cached", true, true),
-            ("alone", false, false),
-            ("alone and cached", false, true),
-        ] {
-            let store = RedisStore::new(&server.url()).unwrap().group_commit(group_commit).deny_cache(deny_cache);
+        for (what, deny_cache) in [("shared", false), ("shared and cached", true)] {
+            let store = RedisStore::new(&server.url()).unwrap().deny_cache(deny_cache);
             store.ready().await.unwrap();
             let made = connections(&server);
             dropped += give_up_at_random(store, &format!("{what} of {max}"), max, random.number()).await;

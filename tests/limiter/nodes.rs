@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::support::redis::RedisServer;
-use ratelimit_runtime::store::{Answer, Request, Store, StoreErrorKind, Verdict};
+use ratelimit_runtime::store::{Answer, Request, Settled, Store, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, rate_limit};
 use tokio::task::JoinSet;
@@ -41,8 +41,8 @@ impl Store for Nodes {
         self.of(&request).refund(request, ticket)
     }
 
-    fn commit<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        self.of(&request).commit(request, ticket)
+    fn settle<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, Settled> {
+        self.of(&request).settle(request, ticket, actual_cost)
     }
 }
 

@@ -183,9 +183,9 @@ async fn a_key_of_another_type_is_reported_also_under_allow() {
     let server = RedisServer::start();
     let builder = RateLimiter::builder().redis(&server.url()).prefix("taken").timeout(Duration::from_secs(5));
     let limiter = builder.on_unavailable(Allow).build().unwrap();
-    server.cli(&["SET", "taken:rl2:sw-3600s:outage:", "something else"]);
+    server.cli(&["SET", "taken:rl1:sw-3600s:outage:", "something else"]);
     assert_misconfigured(limiter.acquire(&RULE, &Key::global()).await, "prefix");
-    assert_eq!(server.cli(&["GET", "taken:rl2:sw-3600s:outage:"]), "something else", "it was left alone");
+    assert_eq!(server.cli(&["GET", "taken:rl1:sw-3600s:outage:"]), "something else", "it was left alone");
     assert!(!limiter.acquire(&RULE, &Key::of("other")).await.unwrap().is_degraded());
 }
 
@@ -387,4 +387,28 @@ fn answers_are_small_and_go_everywhere() {
     drop(spawnable(limiter.acquire(&RULE, &Key::global())));
     drop(spawnable(limiter.ready()));
     drop(owned(limiter.scope(attributes::open())));
+}
+
+/// Both say that the store was not reached, and change what this process answers by meanwhile.
+#[tokio::test(start_paused = true)]
+async fn reset_and_unblock_in_an_outage_are_for_this_process() {
+    static LOGIN: Rule = Rule::new("login", Limit::per_hour(1)).with_block(Duration::from_secs(7_200));
+    let store = FaultyStore::new(MemoryStore::new());
+    let limiter = RateLimiter::builder().store(store.clone()).on_unavailable(Local).build().unwrap();
+    let alice = Key::of("alice");
+    store.fail();
+    let attempt = || limiter.acquire(&LOGIN, &alice);
+    let blocked = async || attempt().await.unwrap_err().decision().unwrap().is_blocked();
+    assert!(attempt().await.is_ok() && blocked().await);
+    let error = limiter.unblock(&LOGIN, &alice).await.unwrap_err();
+    assert!(matches!(error, RateLimitError::Unavailable(_)), "{error:?}");
+    assert!(!limiter.peek(&LOGIN, &alice).await.is_ok_and(|decision| decision.is_blocked()), "the block is over");
+    assert!(attempt().await.is_err(), "what was charged stays");
+    let error = limiter.reset(&LOGIN, &alice).await.unwrap_err();
+    assert!(matches!(error, RateLimitError::Unavailable(_)), "{error:?}");
+    assert_eq!(attempt().await.unwrap().source(), Source::Fallback);
+    // The store knows nothing of all that.
+    store.heal();
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(attempt().await.unwrap().source(), Source::Store);
 }

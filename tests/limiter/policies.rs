@@ -57,6 +57,34 @@ async fn policies_are_replaced_while_running() {
     }
 }
 
+/// A call that waits for a slot would only be blocked for longer.
+#[tokio::test]
+async fn a_policy_that_blocks_is_not_used_by_a_rule_that_waits() {
+    let waiting = Rule::new("waiting", Limit::per_minute(1)).with_wait(MINUTE).with_policy("login");
+    let blocks = Policy::new(Limit::per_minute(2)).with_block(MINUTE);
+    for (place, limiter) in everywhere(&FakeClock::new()) {
+        limiter.set_policies([("login", blocks.clone())]).unwrap();
+        let error = limiter.acquire(&waiting, &alice()).await.unwrap_err();
+        assert!(matches!(error, RateLimitError::Misconfigured(_)), "{place}: {error:?}");
+        assert!(error.to_string().contains("the policy `login` blocks"), "{place}: {error}");
+        limiter.set_policies([("login", blocks.clone().with_wait(Duration::ZERO))]).unwrap();
+        assert_eq!(limiter.acquire(&waiting, &alice()).await.unwrap().remaining(), 1, "{place}: nothing was charged");
+
+        // By now the limiter knows the rule.
+        let error = limiter.set_policies([("login", blocks.clone())]).unwrap_err();
+        assert!(error.to_string().contains("the policy `login` blocks"), "{place}: {error}");
+        assert!(error.to_string().contains("the old set stays in force"), "{place}: {error}");
+        assert_eq!(limiter.acquire(&waiting, &alice()).await.unwrap().remaining(), 0, "{place}");
+    }
+    // By hand.
+    let both = Rule::new("both", Limit::per_minute(1)).with_wait(MINUTE).with_block(MINUTE);
+    let limiter = RateLimiter::memory();
+    for _ in 0..2 {
+        let error = limiter.acquire(&both, &alice()).await.unwrap_err();
+        assert!(error.to_string().contains("either waits or is blocked"), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn a_set_that_lacks_a_policy_in_use_is_refused_and_the_old_ones_stay_in_force() {
     let login = Rule::new("policed", Limit::per_minute(1)).with_policy("login");

@@ -25,14 +25,13 @@ pub(crate) async fn that_is_lost(server: &RedisServer) -> RedisStore {
     store
 }
 
-/// A call ends after the only runtime that used its store.
+/// A call ends, and its runtime before it has told the server.
 pub(crate) fn that_is_not_left(server: &RedisServer) {
     let (store, key) = (Arc::new(RedisStore::new(&server.url()).unwrap()), unique("not_left"));
     let place = place(&key);
-    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    thread::scope(|scope| {
-        let entered = scope.spawn(|| runtime().block_on(store.enter(place, &[])).unwrap().is_entered());
-        assert!(entered.join().unwrap());
-    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let entering = || runtime.block_on(async { store.enter(place, &[]).await.unwrap().is_entered() });
+    assert!(thread::scope(|scope| scope.spawn(entering).join().unwrap()));
     store.leave(place);
+    runtime.shutdown_background();
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ratelimit_runtime::{Key, Limit, RateLimiter, RedisStore, Rule, key};
+use ratelimit_runtime::{Key, Limit, RateLimiter, Rule};
 use tokio::sync::{Barrier, Mutex};
 
 use crate::samples::{Samples, record};
@@ -177,23 +177,4 @@ async fn waits_for_two_servers_are_told_apart() {
     // That of the limiter's timeout is the frozen server's.
     let took = [seconds(&servers[0]) - took[0], seconds(&servers[1]) - took[1]];
     assert!(took[0] > 0.0 && took[1] >= 0.15, "{took:?}");
-}
-
-/// Every call is a command of its own.
-#[tokio::test]
-async fn without_group_commit_a_command_carries_one() {
-    let _alone = ALONE.lock().await;
-    record();
-    let server = RedisServer::start();
-    let store = RedisStore::new(&server.url()).unwrap().group_commit(false);
-    let limiter = RateLimiter::builder().store(store).build().unwrap();
-    warm(&limiter).await;
-    let (before, rule) = (Samples::now(), Rule::named(unique("single"), Limit::per_hour(100)));
-    for user in 0..8 {
-        drop(limiter.acquire(&rule, &key!("<user>")).await);
-    }
-    let after = Samples::now();
-    let grown = |name: &str| after.sum(name, &[]) - before.sum(name, &[]);
-    assert_eq!(grown("ratelimit_command_decisions_count"), 8.0);
-    assert_eq!(grown("ratelimit_command_decisions_sum"), 8.0);
 }

@@ -50,13 +50,14 @@ fn before_the_hour(clock: &ServerClock, server: &RedisServer, left: Duration) ->
 }
 
 /// The process has made its instants by its own clock, and the server decides by its own: up to a
-/// period between them is nothing, and more is told.
+/// period between them is nothing, and more is told. Behind, two of the longest periods are more:
+/// of an hour that is four hours, as clock changes have it.
 #[tokio::test]
 async fn a_server_whose_clock_is_off() {
     let Ok(clock) = ServerClock::new() else { return };
     let server = clock.server(&[]);
     let store = on(&server).await;
-    for (minutes, is_told) in [(0, false), (50, false), (-50, false), (125, true), (-125, true)] {
+    for (minutes, is_told) in [(0, false), (50, false), (-50, false), (125, true), (-9 * 60, true)] {
         clock.set_ms(minutes * 60_000);
         let (key, limits) = (unique("off"), [hourly(2)]);
         let answer = store.acquire(by(&key, &limits)).await;
@@ -68,8 +69,10 @@ async fn a_server_whose_clock_is_off() {
         } else {
             let verdict = answer.unwrap();
             assert!(verdict.allowed, "{minutes}: {verdict:?}");
-            // It ends with the hour of the server's clock.
-            let left = 3_600_000_000 - now_us(&server).rem_euclid(3_600_000_000);
+            // It ends with the hour of the process, or a later one of the server's clock.
+            let now = now_us(&server);
+            let later = now.max(now - minutes * 60_000_000);
+            let left = later - later.rem_euclid(3_600_000_000) + 3_600_000_000 - now;
             let reset = i64::try_from(verdict.reset_after_us).unwrap();
             assert!((reset - left).abs() < 2_000_000, "{minutes}: {reset}, {left}");
         }
@@ -111,14 +114,14 @@ async fn a_key_that_expires_in_the_middle() {
     let other = unique("expires");
     assert!(store.acquire(by(&other, &limits)).await.unwrap().allowed);
     let start = std::time::Instant::now();
-    while server.cli(&["EXISTS", &other]) != "0" {
+    while server.cli(&["EXISTS", &other, &key]) != "0" {
         assert!(start.elapsed() < PATIENCE, "it lives on");
         sleep(Duration::from_millis(20)).await;
     }
-    // What is reserved lives on, and is charged to the hour in which it is committed.
-    assert_eq!(server.cli(&["EXISTS", &key]), "1");
     assert!(!store.refund(by(&key, &limits), ticket).await.unwrap());
-    assert!(store.commit(by(&key, &limits).reserving(), reserved).await.unwrap());
+    // What was reserved is forgotten with its hour, and charged to the one in which it is
+    // committed.
+    assert!(!store.settle(by(&key, &limits).reserving(), reserved, 1).await.unwrap().was_open);
     assert_eq!(store.peek(by(&key, &limits)).await.unwrap().remaining, 2);
     assert_eq!(store.peek(by(&other, &limits)).await.unwrap().remaining, 3);
 }
@@ -147,8 +150,8 @@ async fn two_processes_with_different_zone_data() {
 /// keys: together no more are admitted than the limit, on each key.
 #[tokio::test]
 async fn callers_who_come_at_once_share_calls() {
-    for group_commit in [true, false] {
-        let store = RedisStore::new(&shared().url()).unwrap().group_commit(group_commit).deny_cache(false);
+    {
+        let store = RedisStore::new(&shared().url()).unwrap().deny_cache(false);
         store.ready().await.unwrap();
         let store = Arc::new(store);
         let keys = [unique("once"), unique("once"), unique("once")];
@@ -161,7 +164,7 @@ async fn callers_who_come_at_once_share_calls() {
         let verdicts = running.join_all().await;
         for key in 0..3 {
             let admitted = verdicts.iter().filter(|(of, allowed)| *of == key && *allowed).count();
-            assert_eq!(admitted, 7, "group commit: {group_commit}");
+            assert_eq!(admitted, 7);
         }
     }
 }

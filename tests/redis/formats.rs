@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use crate::support::redis::shared;
 use crate::support::unique;
-use ratelimit_runtime::store::{Answer, Request, Store, Verdict};
-use ratelimit_runtime::testkit::scripts;
+use ratelimit_runtime::store::{Answer, Capabilities, Request, Store, Verdict};
 use ratelimit_runtime::{
     Algorithm, Key, KeyPart, Limit, OnUnavailable, RateLimitError, RateLimiter, RateLimiterBuilder, Rule, rate_limit,
 };
@@ -50,6 +49,10 @@ impl Store for Recorder {
         self.record(&request);
         Answer::ready(Ok(true))
     }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::all()
+    }
 }
 
 fn recorded() -> (RateLimiter, Recorder) {
@@ -78,18 +81,18 @@ async fn send_code(email: &str) -> Outcome {
 async fn a_stored_key_is_prefix_format_algorithm_window_name_and_value() {
     let (limiter, recorder) = built(|builder| builder.prefix("shop:prod"));
     limiter.scope(send_code("alice@example.com")).await.unwrap();
-    assert_eq!(recorder.take(), ["shop:prod:rl2:sw-60s:send_code:<alice@example.com>"]);
+    assert_eq!(recorder.take(), ["shop:prod:rl1:sw-60s:send_code:<alice@example.com>"]);
 
     // By hand it is the same bucket, whatever is done with it.
     let (rule, alice) = (Rule::new("send_code", Limit::per_minute(3)), Key::of("alice@example.com"));
     let _ = limiter.acquire(&rule, &alice).await.unwrap();
     let _ = limiter.peek(&rule, &alice).await.unwrap();
     limiter.reset(&rule, &alice).await.unwrap();
-    assert_eq!(recorder.take(), ["shop:prod:rl2:sw-60s:send_code:<alice@example.com>"; 3]);
+    assert_eq!(recorder.take(), ["shop:prod:rl1:sw-60s:send_code:<alice@example.com>"; 3]);
 
     let (limiter, recorder) = recorded();
     limiter.scope(send_code("alice@example.com")).await.unwrap();
-    assert_eq!(recorder.take(), ["rl2:sw-60s:send_code:<alice@example.com>"]);
+    assert_eq!(recorder.take(), ["rl1:sw-60s:send_code:<alice@example.com>"]);
 }
 
 mod shop {
@@ -210,19 +213,19 @@ async fn derived_names_are_paths_and_types() {
     assert_eq!(
         recorder.take(),
         [
-            "rl2:sw-60s:redis.formats.shop.free:<7>",
-            "rl2:sw-60s:redis.formats.shop.cart.free:<7>",
-            "rl2:sw-60s:redis.formats.shop.Mailer.send:<7>",
-            "rl2:sw-60s:redis.formats.shop.Mailer.without_key:",
-            "rl2:sw-60s:<redis.formats.shop.Mailer+as+redis.formats.shop.Notify>.notify:<7>",
+            "rl1:sw-60s:redis.formats.shop.free:<7>",
+            "rl1:sw-60s:redis.formats.shop.cart.free:<7>",
+            "rl1:sw-60s:redis.formats.shop.Mailer.send:<7>",
+            "rl1:sw-60s:redis.formats.shop.Mailer.without_key:",
+            "rl1:sw-60s:<redis.formats.shop.Mailer+as+redis.formats.shop.Notify>.notify:<7>",
             // Those that the store decides one by one, in the order of their keys.
-            "rl2:sw-3600s:<redis.formats.shop.Mailer+as+redis.formats.shop.Notify>.stacked#2:",
-            "rl2:sw-60s:<redis.formats.shop.Mailer+as+redis.formats.shop.Notify>.stacked:<7>",
-            "rl2:sw-60s:<redis.formats.shop.Mailer+as+redis.formats.shop.Boxed>.boxed:<7>",
-            "rl2:sw-60s:redis.formats.shop.generic:<7>",
-            "rl2:sw-60s:redis.formats.shop.generic:<7>",
-            "rl2:sw-60s:redis.formats.shop.match:<7>",
-            "rl2:sw-60s:redis.formats.derived_names_are_paths_and_types.local:<7>",
+            "rl1:sw-3600s:<redis.formats.shop.Mailer+as+redis.formats.shop.Notify>.stacked#2:",
+            "rl1:sw-60s:<redis.formats.shop.Mailer+as+redis.formats.shop.Notify>.stacked:<7>",
+            "rl1:sw-60s:<redis.formats.shop.Mailer+as+redis.formats.shop.Boxed>.boxed:<7>",
+            "rl1:sw-60s:redis.formats.shop.generic:<7>",
+            "rl1:sw-60s:redis.formats.shop.generic:<7>",
+            "rl1:sw-60s:redis.formats.shop.match:<7>",
+            "rl1:sw-60s:redis.formats.derived_names_are_paths_and_types.local:<7>",
         ]
     );
 }
@@ -235,7 +238,7 @@ async fn instances_of_a_generic_type_share_a_name() {
         shop::Holder(7_u8).hold().await.unwrap();
     };
     limiter.scope(calls).await;
-    assert_eq!(recorder.take(), ["rl2:sw-60s:redis.formats.shop.Holder<_>.hold:<7>"; 2]);
+    assert_eq!(recorder.take(), ["rl1:sw-60s:redis.formats.shop.Holder<_>.hold:<7>"; 2]);
 }
 
 #[rate_limit(window = "1m", max = 3, name = "minute")]
@@ -265,7 +268,7 @@ async fn windows_are_spelled_in_their_largest_whole_unit() {
     ];
     for (window, spelled) in windows {
         let rule = Rule::new("w", Limit::new(1, window));
-        assert_eq!(key_of(&rule, &Key::global()).await, format!("rl2:sw-{spelled}:w:"));
+        assert_eq!(key_of(&rule, &Key::global()).await, format!("rl1:sw-{spelled}:w:"));
     }
 
     let (limiter, recorder) = recorded();
@@ -275,7 +278,7 @@ async fn windows_are_spelled_in_their_largest_whole_unit() {
         one_and_a_half().await.unwrap();
     };
     limiter.scope(calls).await;
-    assert_eq!(recorder.take(), ["rl2:sw-60s:minute:", "rl2:sw-60s:minute:", "rl2:sw-1500ms:one and a half:"]);
+    assert_eq!(recorder.take(), ["rl1:sw-60s:minute:", "rl1:sw-60s:minute:", "rl1:sw-1500ms:one and a half:"]);
 }
 
 #[tokio::test]
@@ -291,7 +294,7 @@ async fn names_are_escaped() {
     for (name, stored) in names {
         let rule = Rule::new(name, Limit::per_minute(1));
         assert_eq!(rule.name(), name, "decisions show the name as it was given");
-        assert_eq!(key_of(&rule, &Key::of("x")).await, format!("rl2:sw-60s:{stored}:<x>"));
+        assert_eq!(key_of(&rule, &Key::of("x")).await, format!("rl1:sw-60s:{stored}:<x>"));
     }
 }
 
@@ -309,7 +312,7 @@ async fn max_is_not_part_of_the_key_and_the_window_is() {
     let first = key_of(&rule(3, 60), &key).await;
     assert_eq!(key_of(&rule(300, 60), &key).await, first);
     assert_eq!(key_of(&rule(3, 60).with_max(4), &key).await, first);
-    assert_eq!(key_of(&rule(3, 61), &key).await, "rl2:sw-61s:quota:<a>");
+    assert_eq!(key_of(&rule(3, 61), &key).await, "rl1:sw-61s:quota:<a>");
 }
 
 /// The digests were computed with OpenSSL: HMAC-SHA-256, keyed with the secret, over what the key
@@ -324,9 +327,9 @@ async fn hashed_keys_show_nothing_of_the_value() {
     assert_eq!(
         recorder.take(),
         [
-            "shop:prod:rl2:sw-60s:send_code:#f3e88c71c93206fc4079f6c38a4a9cdf",
-            "shop:prod:rl2:sw-60s:send_code:#b5fb3bd15faf1f904a6d10fcb341b3ef",
-            "shop:prod:rl2:sw-60s:export:",
+            "shop:prod:rl1:sw-60s:send_code:#5788d7c727b4b56c783a49054c3b1f5f",
+            "shop:prod:rl1:sw-60s:send_code:#d6bac3fc89f66fe3c84e6ae3c47b5e52",
+            "shop:prod:rl1:sw-60s:export:",
         ]
     );
     let empty = RateLimiter::builder().hash_keys("").build();
@@ -346,10 +349,9 @@ fn prefixes_that_could_collide_or_choose_a_node_are_refused() {
         ("a b", "white space"),
         ("a\n", "white space or a control"),
         ("a\u{7f}", "control"),
-        ("rl2", "`rl2`"),
-        ("shop:rl2", "`rl2`"),
-        ("rl2:x", "`rl2`"),
         ("rl1", "`rl1`"),
+        ("shop:rl1", "`rl1`"),
+        ("rl1:x", "`rl1`"),
         ("shop:rl1:x", "`rl1`"),
         (&too_long, "64 bytes"),
     ];
@@ -415,7 +417,7 @@ async fn the_log_on_redis_is_a_sorted_set_of_microseconds_that_expires() {
     let after = server_time(&server.cli(&["TIME"]));
 
     let keys = server.cli(&["KEYS", &format!("{prefix}*")]);
-    assert_eq!(keys, format!("{prefix}:rl2:sw-60s:send_code:<alice@example.com>"));
+    assert_eq!(keys, format!("{prefix}:rl1:sw-60s:send_code:<alice@example.com>"));
     assert_eq!(server.cli(&["TYPE", &keys]), "zset");
     let log = server.cli(&["ZRANGE", &keys, "0", "-1", "WITHSCORES"]);
     let entries: Vec<_> = log.lines().collect();
@@ -437,15 +439,16 @@ fn server_time(time: &str) -> u64 {
     seconds.parse::<u64>().unwrap() * 1_000_000 + micros.parse::<u64>().unwrap()
 }
 
-/// The numbers in questions to a script, and the abbreviations in keys, that the page has frozen.
-#[test]
-fn every_algorithm_has_the_number_and_the_abbreviation_that_are_written_down() {
+/// The abbreviations in keys that the page has frozen.
+#[tokio::test]
+async fn every_algorithm_has_the_abbreviation_that_is_written_down() {
     const PAGE: &str = include_str!("../../ratelimit-runtime/src/guide/reference/redis_format.md");
-    let table = PAGE.lines().skip_while(|line| !line.starts_with("| algorithm | number in a question |"));
-    let written: BTreeSet<_> = table.take_while(|line| line.starts_with('|')).skip(2).map(str::to_owned).collect();
-    let algorithms = Algorithm::ALL.iter().map(|&algorithm| {
-        format!("| `{algorithm}` | {} | `{}` |", scripts::number(algorithm), scripts::tag(algorithm))
-    });
-    assert_eq!(algorithms.collect::<BTreeSet<_>>(), written);
-    assert_eq!(written.len(), Algorithm::ALL.len());
+    for &algorithm in Algorithm::ALL {
+        let rule = Rule::new("tag", Limit::per_minute(1)).with_algorithm(algorithm);
+        let key = key_of(&rule, &Key::global()).await;
+        let tag = key.split(':').nth(1).and_then(|part| part.strip_suffix("-60s")).unwrap();
+        let row =
+            |line: &str| line.starts_with(&format!("| `{algorithm}` |")) && line.ends_with(&format!("| `{tag}` |"));
+        assert!(PAGE.lines().any(row), "{algorithm}: {key}");
+    }
 }

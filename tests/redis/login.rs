@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
-use std::io;
+use std::io::{self, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{MINUTE, PATIENCE, acquire, acquire_in_time, number_of, recovered};
@@ -12,8 +14,6 @@ use crate::support::redis::{RedisServer, shared};
 use crate::support::{eventually, unique};
 use ratelimit_runtime::store::{StoreError, StoreErrorKind};
 use ratelimit_runtime::{Limit, RedisCredentials, RedisStore, Store};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
 async fn ready(store: &RedisStore) {
@@ -201,29 +201,43 @@ async fn a_setting_after_the_first_call_holds_from_then_on() {
     assert!(shared().cli(&["CLIENT", "LIST"]).contains(&name));
 }
 
+/// Answers as Redis does until it is asked for a decision, and then says that it knows no login.
+fn forgets_logins(mut client: &TcpStream) {
+    let (mut parser, mut has_forgotten) = (redis::Parser::new(), false);
+    while let Ok(command) = parser.parse_value(client) {
+        let words: Vec<Vec<u8>> = redis::from_redis_value(command).unwrap();
+        let word = |index: usize| String::from_utf8_lossy(&words[index]);
+        let reply = match &*word(0) {
+            "HELLO" => "%1\r\n+proto\r\n:3\r\n".to_owned(),
+            "PING" if !has_forgotten => format!("${}\r\n{}\r\n", words[1].len(), word(1)),
+            "ROLE" if !has_forgotten => "*1\r\n$6\r\nmaster\r\n".to_owned(),
+            "SCRIPT" => "+OK\r\n".to_owned(),
+            _ => {
+                has_forgotten = true;
+                "-NOAUTH Authentication required.\r\n".to_owned()
+            }
+        };
+        if client.write_all(reply.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
 /// Redis itself keeps those logged in who are; services around it do not.
 #[tokio::test]
 async fn a_server_that_forgets_who_is_logged_in_is_told_again() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let logins = Arc::new(AtomicU64::new(0));
     let seen = Arc::clone(&logins);
-    tokio::spawn(async move {
-        while let Ok((mut client, _)) = listener.accept().await {
-            let mut said = [0; 4096];
-            let length = client.read(&mut said).await.unwrap();
-            assert!(String::from_utf8_lossy(&said[..length]).contains("HELLO"));
+    thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
             seen.fetch_add(1, Ordering::Relaxed);
-            client.write_all(b"%1\r\n+proto\r\n:3\r\n+PONG\r\n").await.unwrap();
-            // Whatever it is told.
-            tokio::spawn(async move {
-                while client.read(&mut said).await.is_ok_and(|length| length > 0) {
-                    let _ = client.write_all(b"-NOAUTH Authentication required.\r\n").await;
-                }
-            });
+            thread::spawn(move || forgets_logins(&client));
         }
     });
     let store = RedisStore::new(&format!("redis://:right@127.0.0.1:{port}/")).unwrap();
+    ready(&store).await;
     let error = timeout(PATIENCE, acquire(&store, "k", Limit::new(1, MINUTE))).await.unwrap().unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
     assert!(error.message().contains("password"), "{error}");

@@ -1,18 +1,13 @@
-//! What a server that evicts does to limits, and that it is warned about.
+//! What a server that evicts does to limits.
 
-use std::fmt::Write as _;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ratelimit_runtime::store::{Request, StoreErrorKind, Verdict};
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
 
-use super::{MINUTE, PATIENCE, acquire};
+use super::{MINUTE, acquire};
 use crate::support::redis::RedisServer;
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -97,97 +92,4 @@ async fn whoever_mints_keys_evicts_his_own_counter_unless_the_server_refuses() {
     // And it stays as long as there are keys that have less.
     assert_eq!(later, None);
     assert_eq!(kept, None);
-}
-
-/// What is said to the log as warnings, but for outages.
-#[derive(Clone, Default)]
-struct Warnings(Arc<Mutex<Vec<String>>>);
-
-impl Visit for Warnings {
-    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        if let Some(last) = self.0.lock().unwrap().last_mut() {
-            let _ = write!(last, " {field}={value:?}");
-        }
-    }
-}
-
-impl Subscriber for Warnings {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() == Level::WARN
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        self.0.lock().unwrap().push(String::new());
-        event.record(&mut self.clone());
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
-impl Warnings {
-    fn of_eviction(&self) -> Vec<String> {
-        self.0.lock().unwrap().iter().filter(|warning| warning.contains("evicts")).cloned().collect()
-    }
-}
-
-#[tokio::test]
-async fn a_server_that_evicts_is_warned_about_once_for_a_store() {
-    let warnings = Warnings::default();
-    let _guard = tracing::subscriber::set_default(warnings.clone());
-    let server = full_server("volatile-ttl");
-    let store = RedisStore::new(&server.url()).unwrap();
-    store.ready().await.unwrap();
-    // No call waits for it: it is asked later.
-    assert!(acquire(&store, "key", Limit::per_hour(3)).await.unwrap().allowed);
-    assert_eq!(warnings.of_eviction().len(), 0);
-    timeout(PATIENCE, async {
-        while warnings.of_eviction().is_empty() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    })
-    .await
-    .unwrap();
-    let said = warnings.of_eviction().concat();
-    assert!(
-        said.contains("volatile-ttl") && said.contains("noeviction") && said.contains(&server.port().to_string()),
-        "{said}"
-    );
-    // Not again, after another connection.
-    server.cli(&["CLIENT", "KILL", "TYPE", "normal"]);
-    timeout(PATIENCE, store.ready()).await.unwrap().unwrap();
-    tokio::time::sleep(Duration::from_millis(1_300)).await;
-    let stats = server.info("commandstats", "cmdstat_info");
-    assert!(stats.starts_with("calls=2,"), "each connection asks: {stats}");
-    assert_eq!(warnings.of_eviction().len(), 1);
-}
-
-#[tokio::test]
-async fn a_server_that_does_not_evict_or_does_not_say_is_no_reason_for_a_warning() {
-    let warnings = Warnings::default();
-    let _guard = tracing::subscriber::set_default(warnings.clone());
-    let keeps = full_server("noeviction");
-    let unlimited = RedisServer::start_with(&["--maxmemory-policy", "allkeys-lru"]);
-    let silent = full_server("allkeys-lru");
-    silent.cli(&["ACL", "SETUSER", "default", "-info", "-config"]);
-    let mut stores = Vec::new();
-    for server in [&keeps, &unlimited, &silent] {
-        let store = RedisStore::new(&server.url()).unwrap();
-        store.ready().await.unwrap();
-        stores.push(store);
-    }
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
-    for store in &stores {
-        assert!(acquire(store, "key", Limit::per_hour(3)).await.unwrap().allowed);
-    }
-    assert_eq!(warnings.0.lock().unwrap().len(), 0, "{:?}", warnings.0.lock().unwrap());
 }

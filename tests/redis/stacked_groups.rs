@@ -1,5 +1,5 @@
-//! Stacked groups of callers that come at the same time share calls: few are sent, and each group
-//! is decided as if it had come alone, all or none.
+//! Stacked groups of callers that come at the same time: each is decided as if it had come alone,
+//! all or none.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use super::shared_calls::{CALLERS, calls, on};
+use super::shared_calls::{CALLERS, on};
 use super::{MINUTE, PATIENCE};
 use crate::support::redis::RedisServer;
 use ratelimit_runtime::store::{Answer, Request, StoreError, StoreErrorKind, Verdict};
@@ -52,12 +52,11 @@ fn is_admitted(verdicts: &[Verdict]) -> bool {
 }
 
 #[tokio::test]
-async fn stacked_groups_that_come_at_once_share_calls() {
+async fn stacked_groups_that_come_at_once_are_decided_each_on_its_own() {
     let server = RedisServer::start();
     let store = on(&server).await;
     let limits = [Limit::new(5, MINUTE), Limit::new(3, MINUTE)];
     for round in 1..=4 {
-        let before = calls(&server);
         let told = stacks(&store, CALLERS, limits, |index| [format!("a{index}"), format!("b{index}")]).await;
         for verdicts in told {
             let verdicts = verdicts.unwrap();
@@ -66,8 +65,6 @@ async fn stacked_groups_that_come_at_once_share_calls() {
             // A group that is refused has not charged the rule that would have admitted it.
             assert_eq!(verdicts[0].remaining, 5 - round.min(3));
         }
-        let sent = calls(&server) - before;
-        assert!(sent <= 64, "{sent} calls for {CALLERS} groups");
     }
 }
 
@@ -110,7 +107,6 @@ async fn a_group_that_cannot_be_decided_fails_alone_and_charges_nothing() {
                 }
                 keys
             };
-            let before = calls(&server);
             for (index, told) in stacks(&store, 200, limits, keys).await.into_iter().enumerate() {
                 match told {
                     Err(error) if index % 7 == 3 => assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}"),
@@ -120,8 +116,6 @@ async fn a_group_that_cannot_be_decided_fails_alone_and_charges_nothing() {
                     other => panic!("{index}: {other:?}"),
                 }
             }
-            let sent = calls(&server) - before;
-            assert!(sent <= 32, "{sent} calls for 200 groups");
         }
     }
     // The other key of a group that failed has not been charged.

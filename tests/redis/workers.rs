@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ratelimit_runtime::store::Request;
-use ratelimit_runtime::{Algorithm, Limit, LogLayout, RedisMode, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -73,9 +73,14 @@ async fn hold_and_give_back(
             _ if !reserves => mine.push((key, cost, verdict.ticket)),
             0 => {
                 held.take(key, cost);
-                assert!(store.release(request, verdict.ticket).await.unwrap(), "it is there to be released");
+                assert!(store.settle(request, verdict.ticket, 0).await.unwrap().was_open, "it is there to be released");
             }
-            _ => assert!(store.commit(request, verdict.ticket).await.unwrap(), "it is there to be committed"),
+            _ => {
+                assert!(
+                    store.settle(request, verdict.ticket, cost).await.unwrap().was_open,
+                    "it is there to be committed"
+                );
+            }
         }
     }
     admitted
@@ -86,8 +91,8 @@ async fn four_workers_count_exactly_on_few_keys_and_on_many() {
     let mut random = Random::new(seed());
     let server = RedisServer::start();
     for (keys, max) in [(2, 90), (2, 100_000), (300, 6)] {
-        for group_commit in [true, false] {
-            let store = RedisStore::new(&server.url()).unwrap().deny_cache(false).group_commit(group_commit);
+        {
+            let store = RedisStore::new(&server.url()).unwrap().deny_cache(false);
             let (store, name) = (Arc::new(store), unique("workers"));
             store.ready().await.unwrap();
             let held = Arc::new(Held((0..keys).map(|_| AtomicU64::new(0)).collect()));
@@ -102,47 +107,8 @@ async fn four_workers_count_exactly_on_few_keys_and_on_many() {
                 let (key, limits) = (format!("{name}:{key}"), [Limit::new(max, HOUR)]);
                 let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
                 let left = store.peek(request).await.unwrap().remaining;
-                assert_eq!(left, max - held.load(Ordering::SeqCst), "{key}, shared: {group_commit}");
+                assert_eq!(left, max - held.load(Ordering::SeqCst), "{key}");
             }
         }
     }
-}
-
-/// Stores that begin a log in different ways, each on its own connection and thread, all at once on
-/// one key.
-#[test]
-fn layouts_that_differ_share_one_exact_limit() {
-    const MAX: u64 = 400;
-    let server = RedisServer::start();
-    for round in 0..6 {
-        let key = unique(&format!("layouts{round}"));
-        let layouts = [None, Some(LogLayout::Zset), Some(LogLayout::Ring), None];
-        let threads: Vec<_> = layouts
-            .into_iter()
-            .map(|layout| {
-                let (url, key) = (server.url(), key.clone());
-                std::thread::spawn(move || {
-                    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-                    runtime.block_on(admitted_of(200, layout, &url, key, MAX))
-                })
-            })
-            .collect();
-        let admitted: u64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
-        assert_eq!(admitted, MAX, "round {round}");
-    }
-}
-
-async fn admitted_of(calls: usize, layout: Option<LogLayout>, url: &str, key: String, max: u64) -> u64 {
-    let store = RedisStore::new(url).unwrap().deny_cache(false);
-    let store = Arc::new(match layout {
-        Some(layout) => store.mode(RedisMode::ScriptsWith(layout)),
-        None => store,
-    });
-    store.ready().await.unwrap();
-    let mut tasks = JoinSet::new();
-    for _ in 0..calls {
-        let (store, key) = (Arc::clone(&store), key.clone());
-        tasks.spawn(async move { super::acquire(&store, &key, Limit::new(max, HOUR)).await.unwrap().allowed });
-    }
-    tasks.join_all().await.into_iter().map(u64::from).sum()
 }

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
-mod batches;
 mod blocks;
 mod calendar;
 mod clocks;
@@ -12,14 +11,13 @@ mod overflow;
 mod redis_cell;
 mod refunds;
 mod reservations;
-mod scripts;
 mod sorted_set;
 
 use std::time::Duration;
 
 use ratelimit_runtime::store::Request;
 use ratelimit_runtime::testkit::{FakeClock, Reference};
-use ratelimit_runtime::{Algorithm, Limit, LogLayout, MemoryStore, RedisMode, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisMode, RedisStore, Store};
 
 const SECOND: u64 = 1_000_000;
 const MINUTE: u64 = 60 * SECOND;
@@ -55,9 +53,7 @@ impl Subject {
     fn redis(algorithm: Algorithm, limit: Limit) -> Self {
         let clock = FakeClock::new();
         let url = crate::support::redis::shared().url();
-        let store = Box::new(
-            RedisStore::new(&url).unwrap().with_clock(clock.clone()).mode(RedisMode::ScriptsWith(LogLayout::Ring)),
-        );
+        let store = Box::new(RedisStore::new(&url).unwrap().with_clock(clock.clone()));
         Self::of("Redis", store, clock, algorithm, limit)
     }
 

@@ -154,7 +154,7 @@ impl Callers {
 
     /// Parts of the hot keys as they are stored, to find them on the servers.
     pub(crate) fn hot_keys(&self) -> Vec<String> {
-        let hot = |hot| self.prefixes.iter().map(move |prefix| format!("{prefix}:rl2:sw-1s:soak:<{hot}>"));
+        let hot = |hot| self.prefixes.iter().map(move |prefix| format!("{prefix}:rl1:sw-1s:soak:<{hot}>"));
         (0..HOT + RESERVED).flat_map(hot).collect()
     }
 

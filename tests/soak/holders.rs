@@ -65,7 +65,7 @@ impl Holders {
 
     /// The keys as they are stored, to find them on the servers.
     pub(crate) fn keys(&self) -> Vec<String> {
-        (0..KEYS).map(|key| format!("{}:rl2:cc:hold:<{key}>", self.prefix)).collect()
+        (0..KEYS).map(|key| format!("{}:rl1:cc:hold:<{key}>", self.prefix)).collect()
     }
 
     /// Looks at what has been since the last look, in a calm moment after a fault: never were more

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ratelimit_runtime::store::{Answer, DenyCache, Feature, Request, Store, Verdict};
 use ratelimit_runtime::testkit::{FakeClock, conformance};
-use ratelimit_runtime::{Algorithm, Limit, LogLayout, MemoryStore, RedisMode, RedisStore, conformance};
+use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisMode, RedisStore, conformance};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
@@ -22,8 +22,6 @@ conformance!(deny_cache, deny_cache_around_memory);
 conformance!(least_layer, least_layer_around_memory);
 conformance!(redis, redis_store);
 conformance!(redis_without_deny_cache, redis_without_deny_cache);
-conformance!(redis_without_group_commit, redis_without_group_commit);
-conformance!(redis_zset, redis_zset);
 conformance!(redis_by_sentinel, redis_by_sentinel);
 conformance!(redis_over_tls, redis_over_tls);
 conformance!(redis_without_scripts, redis_without_scripts);
@@ -75,17 +73,6 @@ async fn least_layer_around_memory() -> (Least<MemoryStore>, FakeClock) {
 async fn redis_without_deny_cache() -> (RedisStore, FakeClock) {
     let (store, clock) = redis_store().await;
     (store.deny_cache(false), clock)
-}
-
-/// Every call goes to the server alone.
-async fn redis_without_group_commit() -> (RedisStore, FakeClock) {
-    let (store, clock) = redis_without_deny_cache().await;
-    (store.group_commit(false), clock)
-}
-
-async fn redis_zset() -> (RedisStore, FakeClock) {
-    let (store, clock) = redis_store().await;
-    (store.mode(RedisMode::ScriptsWith(LogLayout::Zset)), clock)
 }
 
 async fn redis_by_sentinel() -> (RedisStore, FakeClock) {
@@ -163,9 +150,7 @@ fn threads_share_a_limit_in_memory() {
 
 #[test]
 fn threads_share_a_limit_on_redis() {
-    for layout in [LogLayout::Zset, LogLayout::Ring] {
-        assert_threads_share_a_limit(RedisStore::new(&shared().url()).unwrap().mode(RedisMode::ScriptsWith(layout)));
-    }
+    assert_threads_share_a_limit(RedisStore::new(&shared().url()).unwrap());
 }
 
 /// After whatever a store was told to do, at any moment, every key that it has written is on its
@@ -175,14 +160,12 @@ async fn every_write_on_redis_expires_within_its_horizon() {
     const BLOCK: Duration = Duration::from_secs(600);
     let server = shared();
     let limits = [Limit::per_minute(3), Limit::new(5, Duration::from_millis(90_001))];
-    let layouts = [LogLayout::Zset, LogLayout::Ring];
-    for (algorithm, layout) in Algorithm::ALL.iter().flat_map(|&algorithm| layouts.map(|layout| (algorithm, layout))) {
-        let store = RedisStore::new(&server.url()).unwrap().mode(RedisMode::ScriptsWith(layout));
+    for &algorithm in Algorithm::ALL {
+        let store = RedisStore::new(&server.url()).unwrap();
         let key = unique("expires");
         let request = Request::new(key.as_bytes(), algorithm, &limits);
-        // One that is asked again lives longer, so that its expiry need not be written each time.
-        let is_renewed = algorithm.has_burst() || algorithm == Algorithm::SlidingWindow;
-        let mut longest = request.horizon() * if is_renewed { 2 } else { 1 };
+        // One that is in use lives longer, so that its expiry need not be written each time.
+        let mut longest = request.horizon() * 2;
         let expires = |longest: Duration, what: &str| {
             for stored in server.cli(&["KEYS", &format!("{key}*")]).lines().filter(|key| !key.is_empty()) {
                 let life: i64 = server.cli(&["PTTL", stored]).parse().unwrap();
@@ -198,11 +181,7 @@ async fn every_write_on_redis_expires_within_its_horizon() {
             if store.capabilities().supports_feature(algorithm, Feature::Reserve) {
                 let reserved = store.acquire(request.reserving()).await.unwrap();
                 expires(longest, "reserve");
-                if round % 2 == 0 {
-                    store.commit(request.reserving(), reserved.ticket).await.unwrap();
-                } else {
-                    store.release(request.reserving(), reserved.ticket).await.unwrap();
-                }
+                let _ = store.settle(request.reserving(), reserved.ticket, round % 2).await.unwrap();
                 expires(longest, "settle");
             }
             let _ = store.acquire_all(&[request, request]).await.unwrap();
@@ -215,7 +194,7 @@ async fn every_write_on_redis_expires_within_its_horizon() {
         }
         store.unblock(request).await.unwrap();
         expires(longest, "unblock without a block");
-        longest = BLOCK;
+        longest += BLOCK;
         assert!(store.acquire(request.with_block(BLOCK)).await.unwrap().blocked);
         expires(longest, "a refusal that blocks");
         store.block(request, BLOCK).await.unwrap();

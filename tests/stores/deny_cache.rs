@@ -16,7 +16,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use ratelimit_runtime::store::{Answer, Capabilities, DenyCache, Health, Lookup, Request, StoreError, Verdict};
+use ratelimit_runtime::store::{
+    Answer, Capabilities, DenyCache, Health, Lookup, Request, Settled, StoreError, Verdict,
+};
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore, Store};
 use tokio::sync::watch;
 
@@ -111,12 +113,8 @@ impl Store for Far {
         self.far(move |memory| memory.refund(request, ticket))
     }
 
-    fn commit<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        self.far(move |memory| memory.commit(request, ticket))
-    }
-
-    fn release<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        self.far(move |memory| memory.release(request, ticket))
+    fn settle<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, Settled> {
+        self.far(move |memory| memory.settle(request, ticket, actual_cost))
     }
 
     fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {

@@ -9,4 +9,3 @@ mod capabilities;
 mod conformance;
 mod deny_cache;
 mod differential;
-mod one_key;

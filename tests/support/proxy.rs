@@ -349,14 +349,25 @@ fn frame(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where the last reply begins that holds decisions: a number of 8 bytes, and 36 for each of them.
+/// Where the last reply begins that holds decisions: a table that begins with its number, or a lone
+/// one of 4 bytes for its number, 8 for its time, and a number, a pair or a record.
 fn last_decisions(bytes: &[u8]) -> Option<usize> {
-    let holds_decisions = |reply: &[u8]| {
-        let digits = reply.strip_prefix(b"$").and_then(|rest| rest.split(|byte| *byte == b'\r').next());
+    let begins = |reply: &[u8]| {
+        let digits = reply.get(1..).and_then(|rest| rest.split(|byte| *byte == b'\r').next());
         let length = digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<usize>().ok());
-        length.is_some_and(|length| length > 8 && (length - 8).is_multiple_of(36))
+        match reply.first() {
+            Some(b'*') => reply.split(|byte| *byte == b'\n').nth(1).is_some_and(|first| first.starts_with(b":")),
+            Some(b'$') => length.is_some_and(|length| [8, 16, 43].contains(&length.saturating_sub(4 + 8))),
+            _ => false,
+        }
     };
-    (0..bytes.len()).rev().find(|&start| bytes.get(start..).is_some_and(holds_decisions))
+    let mut last = None;
+    let mut start = 0;
+    while let Some(reply) = bytes.get(start..).filter(|rest| !rest.is_empty()) {
+        last = if begins(reply) { Some(start) } else { last };
+        start += frame(reply)?;
+    }
+    last
 }
 
 impl Weather {

@@ -86,7 +86,14 @@ impl Sentinels {
     pub(crate) fn cut_off_the_first(&self) {
         self.servers[0].cli(&["ACL", "SETUSER", "watcher", "-@all"]);
         // They would agree on it in a few seconds, and sooner or later.
-        self.sentinels[0].cli(&["SENTINEL", "FAILOVER", NAME]);
+        self.fail_over();
+    }
+
+    /// Makes the second server the master. A sentinel refuses that while it knows too little of the
+    /// second server.
+    pub(crate) fn fail_over(&self) {
+        let begins = || self.sentinels[0].cli(&["SENTINEL", "FAILOVER", NAME]) == "OK" || self.master_by(0) == 1;
+        assert!(eventually(begins), "a fail-over begins");
         self.until_master_is(1);
     }
 

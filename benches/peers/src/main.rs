@@ -108,7 +108,7 @@ async fn all(server: &Arc<Server>, quick: bool, folder: &Path) -> Result<String,
     let in_process = in_process(quick);
     let instructions = Instructions::measure();
     let bytes = bytes(server, quick).await;
-    let unbatched = server_time.of(Case { bucket: Bucket::SortedSet { limits: 1 }, entries: 5, admitted: true });
+    let unbatched = server_time.of(Case { bucket: Bucket::Log { limits: 1 }, entries: 5, admitted: true });
     let ping = throughput.of(Kind::Ping, work::DISTINCT, 512);
     let growth = growth::report(server, extent(quick), ping.map(|ping| (ping, unbatched))).await;
     let budgets = budgets::report(&Measured {

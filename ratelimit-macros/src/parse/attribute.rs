@@ -163,6 +163,11 @@ fn positional(text: &str, token: &str) -> (&'static [&'static str], String) {
         Some((max, window)) if digits(max.trim()) && is_window(window) => {
             (&["limits"], format!("`limits = [{token}]`"))
         }
+        // A word without a number, as in "3 a minute".
+        Some((max, window)) if digits(max.trim()) && duration::short(window.trim()).is_some() => {
+            let short = duration::short(window.trim()).unwrap_or_default();
+            (&["limits"], format!("`limits = [\"{}/1{short}\"]`", max.trim()))
+        }
         None if is_window(text) => (&["window"], format!("`window = {token}`")),
         None if digits(text) => {
             (&["window", "max"], format!("`window = \"{text}s\"` for the time, `max = {text}` for the number"))

@@ -18,14 +18,8 @@ impl Demand<'_> {
     }
 
     /// How much of a limit may be used where a call did cost more than it was admitted for: twice
-    /// what is admitted at once, and no more than can be counted.
+    /// what is admitted at once, which is below 2⁵³.
     pub(crate) fn most_used(&self, limit: &Limit) -> u64 {
-        (2 * self.algorithm.capacity(limit)).min(Limit::MAX_COUNT)
-    }
-
-    /// How long a reservation counts at least, in microseconds: as long as a charge, and never less
-    /// than a window, because it does not drain.
-    pub(crate) fn span(&self) -> u64 {
-        self.limits.iter().map(Limit::window_us).fold(self.horizon_us(), u64::max)
+        2 * self.algorithm.capacity(limit)
     }
 }

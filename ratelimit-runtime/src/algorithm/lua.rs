@@ -1,26 +1,15 @@
-//! [`Lua`]: an algorithm as Redis runs it.
+//! [`Lua`]: the script of an algorithm, and how its common answer reads.
 
-use crate::rule::Algorithm;
+use crate::rule::Limit;
 
-/// The two parts of an algorithm's script, each as the files that it is made of, in their order.
-#[derive(Debug)]
+/// What an algorithm's folder says of its script. The file is the body of the function `decide`
+/// that the scripts' head and tail call for each key and question.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Lua {
-    /// Answers what most calls ask, in a straight line, or nothing: then it has written nothing.
-    pub(crate) quick: &'static [&'static str],
-    /// Answers everything, in functions that are made when they are needed. Ends with
-    /// `return answering(…)`.
-    pub(crate) full: &'static [&'static str],
+    pub(crate) body: &'static str,
+    /// Whether its keys are strings, whose values are read all at once.
+    pub(crate) reads: bool,
+    /// What a lone number says of a first limit: what remains, and the time until it is whole
+    /// again, in microseconds. The number is below 2⁵³.
+    pub(crate) number: fn(&Limit, u64) -> (u64, u64),
 }
-
-macro_rules! parts {
-    ($($(#[$attribute:meta])* $variant:ident $module:ident $state:tt $row:tt)*) => {
-        impl Lua {
-            /// What Redis runs for this algorithm.
-            pub(crate) fn of(algorithm: Algorithm) -> &'static Self {
-                match algorithm { $(Algorithm::$variant => &super::$module::LUA,)* }
-            }
-        }
-    };
-}
-
-crate::__algorithms!(parts);

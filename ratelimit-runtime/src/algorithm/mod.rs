@@ -1,31 +1,29 @@
 //! The algorithms: a folder each, and a row each of one table.
 //!
 //! A folder has pure functions of state, time and cost, without I/O, which the memory store applies
-//! under a lock, and beside them `quick.lua` and `full.lua`, which say the same on the server. Both
-//! use the same integer arithmetic: microseconds, whole costs, products of 128 bits divided and
-//! rounded as stated. What two algorithms share has a folder of its own (`counter/`).
-//!
-//! An algorithm sees a clock that never steps back and a state that has not expired: the store's
-//! bucket sees to both.
+//! under a lock, and beside them `script.lua`, which says the same on the server. Both use the same
+//! integer arithmetic: microseconds and whole costs, divided and rounded as stated. What several
+//! algorithms share has a folder of its own (`counter/`).
 
+pub(crate) mod bucket;
 pub(crate) mod counter;
 mod demand;
 pub(crate) mod fixed_window;
-pub(crate) mod leaky_bucket;
 #[cfg(feature = "redis")]
 mod lua;
 pub(crate) mod sliding_counter;
 pub(crate) mod sliding_window;
 mod state;
 mod status;
-pub(crate) mod token_bucket;
 
 pub(crate) use self::counter::Counters;
 pub(crate) use self::demand::Demand;
 #[cfg(feature = "redis")]
 pub(crate) use self::lua::Lua;
-pub(crate) use self::state::{AlgorithmState, Committed};
-pub(crate) use self::status::Standing;
+pub(crate) use self::state::{AlgorithmState, Settlement};
+pub(crate) use self::status::{RESERVED_WAIT, Standing};
+#[cfg(feature = "redis")]
+pub(crate) use self::{bucket as leaky_bucket, bucket as token_bucket};
 
 /// The table of algorithms: hands its rows to the macro `$then`, behind `$with`. Nothing else in
 /// the crate lists them; what is needed for each of them is made of these rows, where it is needed.
@@ -33,7 +31,7 @@ pub(crate) use self::status::Standing;
 /// A row has the documentation of the variant of [`Algorithm`](crate::Algorithm) and its name; the
 /// name of its folder, which is how attributes and configurations write it; what the memory store
 /// keeps of a key; and the fields of `rule::algorithm::Row`, `is_log` first. The folder has the
-/// constant `LUA`.
+/// constant `SCRIPT`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __algorithms {
@@ -78,7 +76,7 @@ macro_rules! __algorithms {
             }
             /// A bucket of `burst` tokens, refilled at `max` per window: up to `burst + max − 1` in
             /// one window.
-            TokenBucket token_bucket(Counters<token_bucket::TokenBucket>) {
+            TokenBucket token_bucket(Counters<bucket::Bucket>) {
                 is_log: false,
                 has_burst: true,
                 windows: 1,
@@ -90,7 +88,7 @@ macro_rules! __algorithms {
             }
             /// The generic cell rate algorithm: `max` per window evenly, `burst` at once; up to
             /// `burst + max − 1`.
-            LeakyBucket leaky_bucket(Counters<leaky_bucket::LeakyBucket>) {
+            LeakyBucket leaky_bucket(Counters<bucket::Bucket>) {
                 is_log: false,
                 has_burst: true,
                 windows: 1,

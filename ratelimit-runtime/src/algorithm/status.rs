@@ -1,5 +1,9 @@
 //! [`LimitStatus`]: what one limit says to one call; [`Standing`]: what all of them say together.
 
+/// How long a call that only open reservations refuse is told to wait, in microseconds: 50 ms. Most
+/// reservations by `count` are given back.
+pub(crate) const RESERVED_WAIT: u64 = 50_000;
+
 /// What one limit says to one call. An open reservation counts as if it were committed now.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LimitStatus {
@@ -23,6 +27,18 @@ impl Standing {
     /// What none of them says: the first one decides, so far.
     pub(crate) const fn of_none() -> Self {
         Self { limit: 0, status: LimitStatus { wait: 0, remaining: u64::MAX } }
+    }
+
+    /// Adds what the next limit says to a call that waits as if all that is reserved were released.
+    /// Says whether it refuses then.
+    pub(crate) fn add_released(&mut self, limit: usize, status: LimitStatus, released_wait: u64) -> bool {
+        let wait = match (status.wait, released_wait) {
+            (0, _) => 0,
+            (_, 0) => RESERVED_WAIT,
+            (_, wait) => wait,
+        };
+        self.add(limit, LimitStatus { wait, ..status });
+        status.wait > 0 && released_wait > 0
     }
 
     /// Adds what the next limit says.

@@ -1,7 +1,6 @@
 //! [`OwnedCall`]: a check with its engine, to be kept across an `.await`. It asks the store, within
 //! the timeout of the check.
 
-use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -95,7 +94,7 @@ impl OwnedCall {
             return Ok(self.check().fallback_decision(&blocked));
         }
         let mut answer = self.engine.store.acquire(request);
-        match self.engine.await_within(limit, slice::from_ref(&request), &mut answer).await {
+        match self.engine.await_within(limit, &mut answer).await {
             Ok(verdict) => Ok(self.check().decision(&verdict)),
             Err(error) => self.engine.decide_without_store(&self.check(), error),
         }
@@ -109,7 +108,7 @@ impl OwnedCall {
             return Ok(check.fallback_decision(&blocked));
         }
         let mut answer = engine.store.peek(request);
-        match engine.await_within(limit, slice::from_ref(&request), &mut answer).await {
+        match engine.await_within(limit, &mut answer).await {
             Ok(verdict) => Ok(check.decision(&verdict)),
             Err(error) => match (engine.known_refusal(&check, &error), engine.outage_answer(&check, &error)) {
                 (Some(refusal), _) => Ok(refusal),
@@ -134,7 +133,7 @@ impl OwnedCall {
         let limit = TimeLimit::new(self.timeout());
         let request = self.key_request()?.with_timeout_at(limit.at());
         let mut answer = change(&*self.engine.store, request);
-        self.engine.await_within(limit, slice::from_ref(&request), &mut answer).await.map_err(Into::into)
+        self.engine.await_within(limit, &mut answer).await.map_err(Into::into)
     }
 
     /// Calls `what` on the store that made the charge, be it the engine's or the fallback; `None`
@@ -159,23 +158,12 @@ impl Engine {
         check.terms.timeout.unwrap_or(self.timeout)
     }
 
-    /// Waits for an answer. If none came within the limiter's full timeout, tells the store that it
-    /// is overdue.
+    /// Waits for an answer.
     pub(super) async fn await_within<T: Unpin>(
         &self,
         limit: TimeLimit,
-        requests: &[Request<'_>],
         answer: &mut Answer<'_, T>,
     ) -> Result<T, StoreError> {
-        let overdue = |waited| {
-            // Some of the time went by before the answer was waited for.
-            let all = self.timeout;
-            if limit.timeout() >= all && waited >= all / 8 * 7 {
-                for request in requests {
-                    self.store.overdue(request, self.timeout);
-                }
-            }
-        };
-        observe::timed(|| self.store.server(), answer.within(limit, overdue)).await
+        observe::timed(|| self.store.server(), answer.within(limit)).await
     }
 }

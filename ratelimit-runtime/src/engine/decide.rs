@@ -5,7 +5,6 @@
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::future::poll_fn;
-use std::slice;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -97,7 +96,7 @@ pub(crate) async fn finish(
     let limit = TimeLimit::new(engine.timeout_of(check));
     let request = check.as_request().with_timeout_at(limit.at());
     let mut answer = engine.store.acquire_after(request, lookup);
-    let verdict = engine.await_within(limit, slice::from_ref(&request), &mut answer).await;
+    let verdict = engine.await_within(limit, &mut answer).await;
     // What it knew of the store is given up before something else answers.
     drop(answer);
     let outcome = match verdict {

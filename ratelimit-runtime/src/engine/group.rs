@@ -156,7 +156,7 @@ async fn together(step: &Step<'_>, start: Instant) -> Result<Vec<Decision>, Refu
         requests.push(request);
     }
     let mut answer = first.engine.store.acquire_all(&requests);
-    match first.engine.await_within(limit, &requests, &mut answer).await {
+    match first.engine.await_within(limit, &mut answer).await {
         Ok(verdicts) => {
             let decided = step.iter().zip(&verdicts).map(|(&(at, call), verdict)| (at, call.check().decision(verdict)));
             all_or_longest(decided.collect())

@@ -10,7 +10,7 @@
 //! fallback      the memory in which limits go on meanwhile
 //! outcome       what an answer means for the call; observes it
 //! permits/      the places of calls in flight: taken, handed over, left
-//! reservations  commits, releases and refunds after the call
+//! reservations/ commits, releases and refunds after the call
 //! shared        what an engine is made of
 //! ```
 
@@ -29,7 +29,7 @@ mod waiting;
 
 pub(crate) use self::call::OwnedCall;
 pub use self::check::CheckBuilder;
-pub(crate) use self::check::{place_by_hand, plain_check_by_hand, with_check_by_hand};
+pub(crate) use self::check::{Unfit, place_by_hand, plain_check_by_hand, waits_in_vain, with_check_by_hand};
 pub(crate) use self::decide::{acquire_all, decide, decide_now, finish, poll_cooperative, reserve};
 pub(crate) use self::outcome::Decided;
 pub use self::permits::CallPermits;

@@ -6,7 +6,7 @@ use crate::decision::{Decision, Measure, Source, Status};
 use crate::error::RateLimitError;
 use crate::observe;
 use crate::rule::Limit;
-use crate::store::Verdict;
+use crate::store::{Reserves, Verdict};
 
 /// What becomes of a check.
 #[allow(clippy::large_enum_variant, reason = "a call by hand keeps it in its future, and allocates nothing")]
@@ -87,6 +87,7 @@ impl Check<'_> {
             algorithm: self.terms.algorithm(),
             limits: self.terms.limits(),
             shadow: self.shadow,
+            is_settled: self.reserves == Reserves::Nothing,
         });
         if decision.is_allowed() || self.shadow {
             Ok(T::of(|| decision))
@@ -97,8 +98,9 @@ impl Check<'_> {
 
     /// The decision that lets a call through unchecked.
     pub(super) fn unchecked(&self) -> Decision {
-        let window = self.terms.limits().first().map_or(0, Limit::window_us);
-        Decision::unchecked(self.name, self.capacity(), window)
+        let limit = self.terms.limits().first();
+        let (window, measure) = (limit.map_or(0, Limit::window_us), measure(limit, self.capacity()));
+        Decision::unchecked(self.name, self.capacity(), window, measure)
     }
 
     /// A decision by the fallback.
@@ -125,8 +127,17 @@ impl Check<'_> {
                 (false, false) => Status::Exceeded,
                 (false, true) => Status::Blocked,
             },
-            tries_again_us: if verdict.blocked { 0 } else { verdict.holds },
-            measure: if limit.is_some_and(|limit| limit.max() != capacity) { Measure::Burst } else { Measure::Max },
+            measure: measure(limit, capacity),
         }
+    }
+}
+
+/// What a decision by this limit calls its limit.
+#[inline]
+fn measure(limit: Option<&Limit>, capacity: u64) -> Measure {
+    match limit {
+        Some(limit) if limit.max() != capacity => Measure::Burst,
+        Some(limit) if limit.calendar_unit().is_some() => Measure::Calendar,
+        _ => Measure::Max,
     }
 }

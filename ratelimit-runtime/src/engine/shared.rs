@@ -12,6 +12,7 @@ use arc_swap::ArcSwap;
 use super::check::{Check, PolicySet, Registry};
 use super::fallback::Fallback;
 use super::permits::PermitCounts;
+use super::reservations::settlements::Settlements;
 use super::waiting::queue::WaitQueues;
 use crate::error::{RateLimitError, StoreError};
 use crate::key::KeyHasher;
@@ -42,6 +43,7 @@ pub(crate) struct Engine {
     pub(super) registry: Registry,
     pub(super) queues: WaitQueues,
     pub(super) permits: PermitCounts,
+    pub(super) settlements: Settlements,
     pub(crate) fallback: Fallback,
     #[cfg(feature = "http")]
     pub(crate) responses: crate::response::Responses,
@@ -73,6 +75,7 @@ impl Engine {
             registry: Registry::default(),
             queues: WaitQueues::default(),
             permits: PermitCounts::default(),
+            settlements: Settlements::default(),
             fallback: Fallback::default(),
             #[cfg(feature = "http")]
             responses: crate::response::Responses::default(),

@@ -35,34 +35,20 @@ impl TimeLimit {
     pub(super) fn at(self) -> Instant {
         self.at
     }
-
-    pub(super) fn timeout(self) -> Duration {
-        self.timeout
-    }
 }
 
 impl<T: Unpin> Answer<'_, T> {
     /// The result, or an error once the time limit is reached, whatever the store does meanwhile.
-    /// Then `overdue` is told for how long the answer was waited for.
-    pub(super) async fn within(&mut self, limit: TimeLimit, overdue: impl FnOnce(Duration)) -> Result<T, StoreError> {
+    pub(super) async fn within(&mut self, limit: TimeLimit) -> Result<T, StoreError> {
         if let Some(result) = self.take_known() {
             return result;
         }
-        // A queue wakes its callers by their timeouts. All else takes a timer.
-        let since = match self.in_queue(limit.at).await {
-            Some(Ok(result)) => return result,
-            Some(Err(Elapsed { since })) => since,
-            None => {
-                if let Err(why) = real_time::timers() {
-                    return Err(StoreError::misconfigured(format!("a check on this store cannot be made here: {why}")));
-                }
-                match real_time::timeout_at(limit.at, &mut *self).await {
-                    Ok(result) => return result,
-                    Err(Elapsed { since }) => since,
-                }
-            }
-        };
-        overdue(since.elapsed());
-        Err(StoreError::timed_out(format!("no answer from the store within {:?}", limit.timeout)))
+        if let Err(why) = real_time::timers() {
+            return Err(StoreError::misconfigured(format!("a check on this store cannot be made here: {why}")));
+        }
+        match real_time::timeout_at(limit.at, &mut *self).await {
+            Ok(result) => result,
+            Err(Elapsed) => Err(StoreError::timed_out(format!("no answer from the store within {:?}", limit.timeout))),
+        }
     }
 }

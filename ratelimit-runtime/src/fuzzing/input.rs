@@ -3,10 +3,6 @@
 pub(crate) struct Input<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Input<'a> {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     pub(crate) fn byte(&mut self) -> u8 {
         self.take(1).first().copied().unwrap_or_default()
     }

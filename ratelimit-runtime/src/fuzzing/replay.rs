@@ -25,12 +25,3 @@ fn keys() {
 fn policies() {
     replay("policy", super::policy);
 }
-
-#[test]
-#[cfg(feature = "redis")]
-fn replies_of_redis() {
-    replay("resp", super::resp);
-    replay("records", super::records);
-    replay("command_replies", super::command_replies);
-    replay("topology", super::topology);
-}

@@ -208,6 +208,7 @@ impl RateLimiterBuilder {
             }
             engine.timeout = timeout;
         }
+        engine.store.answers_within(engine.timeout);
         engine.on_unavailable = self.on_unavailable;
         #[cfg(feature = "http")]
         {
@@ -235,7 +236,7 @@ fn checked_prefix(prefix: String) -> Result<Box<str>, RateLimitError> {
     } else if prefix.contains(|c: char| c.is_control() || c.is_whitespace()) {
         "holds white space or a control character"
     } else if prefix.split(':').any(|segment| FORMATS.contains(&segment)) {
-        "holds the segment `rl1` or `rl2`, which marks the end of a prefix"
+        "holds the segment `rl1`, which marks the end of a prefix"
     } else if prefix.is_empty() {
         return Ok(Box::default());
     } else {

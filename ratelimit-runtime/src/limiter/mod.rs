@@ -158,9 +158,10 @@ impl RateLimiter {
     /// estimates adds to it, and is paid by those that come later.
     ///
     /// ```
-    /// use ratelimit_runtime::{Key, Limit, RateLimiter, Rule};
+    /// use ratelimit_runtime::{Algorithm, Key, Limit, RateLimiter, Rule};
     ///
-    /// static TOKENS: Rule = Rule::new("tokens", Limit::per_minute(10_000));
+    /// static TOKENS: Rule =
+    ///     Rule::new("tokens", Limit::per_minute(10_000)).with_algorithm(Algorithm::SlidingCounter);
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), ratelimit_runtime::RateLimitError> {
@@ -251,9 +252,9 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// `Unavailable` or `Misconfigured`, also where the rule has no limits but that of calls in
-    /// flight: the policy for outages does not apply, because nothing was
-    /// reset.
+    /// `Misconfigured`, also where the rule has no limits but that of calls in flight; or
+    /// `Unavailable`, and then the key is forgotten by this process alone, for the calls that it
+    /// answers during the outage: try again once the store is back.
     pub async fn reset(&self, rule: &Rule, key: &Key) -> Result<bool, RateLimitError> {
         let call = self.limited_call(rule, key)?;
         let here = self.engine.fallback.reset(call.key_request()?);
@@ -301,7 +302,8 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// `Unavailable` or `Misconfigured`.
+    /// `Misconfigured`; or `Unavailable`, and then the block is ended in this process alone, for
+    /// the calls that it answers during the outage: try again once the store is back.
     pub async fn unblock(&self, rule: &Rule, key: &Key) -> Result<bool, RateLimitError> {
         let call = self.limited_call(rule, key)?;
         call.require(Feature::Block)?;
@@ -385,6 +387,32 @@ impl RateLimiter {
         policies::watch::start(&self.engine, path.into()).await
     }
 
+    /// Checks that the limiter has policies of these names: those that attributes and rules use. A
+    /// service that calls this when it starts does not meet a misspelt name at its first request.
+    ///
+    /// # Errors
+    ///
+    /// [`RateLimitError::Misconfigured`] with the names that it lacks.
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Limit, Policy, RateLimiter};
+    ///
+    /// # fn main() -> Result<(), ratelimit_runtime::RateLimitError> {
+    /// let limiter = RateLimiter::builder().policy("login", Policy::new(Limit::per_minute(3))).build()?;
+    /// limiter.require_policies(&["login"])?;
+    /// assert!(limiter.require_policies(&["login", "search"]).is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn require_policies(&self, names: &[&str]) -> Result<(), RateLimitError> {
+        let missing = self.engine.policies.load().missing(names);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let policies = if missing.len() == 1 { "policy" } else { "policies" };
+        Err(RateLimitError::misconfigured(format!("the limiter lacks the {policies} {}", missing.join(", "))))
+    }
+
     /// Connects to the store, if that has not begun, and waits until it can serve, as long as that
     /// takes.
     ///
@@ -393,6 +421,33 @@ impl RateLimiter {
     /// [`RateLimitError::Misconfigured`] as soon as the store says that it never will.
     pub async fn ready(&self) -> Result<(), RateLimitError> {
         self.engine.store.ready().await.map_err(Into::into)
+    }
+
+    /// Waits until what calls have left behind is over: reservations that are settled, charges that
+    /// are given back, places that are left. It waits for a slow store, as long as that takes.
+    ///
+    /// A `main` that returns at once calls it last: otherwise a success under `count = "err"` stays
+    /// counted as a failure, and a place stays taken until its lease ends.
+    ///
+    /// ```
+    /// # use ratelimit_runtime::RateLimiter;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # let limiter = RateLimiter::memory();
+    /// limiter.settled().await;
+    /// # }
+    /// ```
+    pub async fn settled(&self) {
+        self.engine.settled().await;
+    }
+
+    /// [`settled`](Self::settled), for at most `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// [`RateLimitError::Unavailable`] after that time, with how many settlements were open.
+    pub async fn settled_within(&self, timeout: Duration) -> Result<(), RateLimitError> {
+        self.engine.settled_within(timeout).await
     }
 
     pub(crate) fn into_engine(self) -> Arc<Engine> {

@@ -1,10 +1,10 @@
-//! [`Connection`]: how one connection to a server is, as the log and the metrics tell it.
+//! [`ObservedConnection`]: how one connection to a server is, as the log and the metrics tell it.
 
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use super::{log, metrics};
-use crate::error::StoreError;
+use crate::error::{StoreError, StoreErrorKind};
 
 /// What calls that need the connection may expect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,14 +20,21 @@ pub(crate) enum ConnectionState {
 /// One connection, and those that are made in its place. It is one of its server's until it is
 /// dropped.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct ObservedConnection {
     server: Box<str>,
     state: ConnectionState,
-    /// Since when the server does not serve.
-    outage: Option<Instant>,
+    outage: Option<Outage>,
 }
 
-impl Connection {
+/// The server does not serve.
+#[derive(Debug)]
+struct Outage {
+    since: Instant,
+    /// It was told that a setting is the reason.
+    by_settings: bool,
+}
+
+impl ObservedConnection {
     /// Of the server that has this name in metrics.
     pub(crate) fn new(server: String) -> Self {
         let connection = Self { server: server.into(), state: ConnectionState::Connecting, outage: None };
@@ -54,23 +61,34 @@ impl Connection {
         log::lost(server, lasted, error);
     }
 
-    /// The server does not serve: told once until it does.
+    /// The server does not serve: told once until it does, and once more if a setting turns out to
+    /// be the reason, because that changes what callers get.
     pub(crate) fn failing(&mut self, server: &dyn Display, error: &StoreError) {
+        let by_settings = error.kind() == StoreErrorKind::Misconfigured;
+        let is_known = self.outage.as_ref().is_some_and(|outage| outage.by_settings || !by_settings);
+        if is_known {
+            return;
+        }
         if self.outage.is_none() {
-            self.outage = Some(Instant::now());
             metrics::outage(&self.server);
+        }
+        let since = self.outage.take().map_or_else(Instant::now, |outage| outage.since);
+        self.outage = Some(Outage { since, by_settings });
+        if by_settings {
+            log::misconfigured(server, error);
+        } else {
             log::outage(server, error);
         }
     }
 
     pub(crate) fn recovered(&mut self, server: &dyn Display) {
-        if let Some(since) = self.outage.take() {
-            log::recovered(server, since.elapsed());
+        if let Some(outage) = self.outage.take() {
+            log::recovered(server, outage.since.elapsed());
         }
     }
 }
 
-impl Drop for Connection {
+impl Drop for ObservedConnection {
     fn drop(&mut self) {
         metrics::moved(&self.server, Some(self.state), None);
     }

@@ -164,7 +164,9 @@ pub(super) fn policies_refused(file: &Path, error: &RateLimitError) {
 }
 
 #[cfg(feature = "redis")]
-pub(crate) use self::of_redis::{connected, evicts, login_expires, lost, no_slots, outage, recovered, role_unknown};
+pub(crate) use self::of_redis::{
+    connected, login_expires, lost, misconfigured, no_slots, outage, recovered, role_unknown,
+};
 #[cfg(feature = "redis")]
 pub(super) use self::of_redis::{permit_lost, place_not_left};
 
@@ -190,6 +192,14 @@ mod of_redis {
         tracing::warn!(
             name: "outage", target: CONNECTION, %server, %error,
             "Redis does not serve; calls are answered as `on_unavailable` says"
+        );
+    }
+
+    /// Nothing but a change of settings, here or on the server, ends it.
+    pub(crate) fn misconfigured(server: &dyn Display, error: &StoreError) {
+        tracing::error!(
+            name: "misconfigured", target: CONNECTION, %server, %error,
+            "Redis does not serve this process; every call is answered with an error, whatever `on_unavailable` says"
         );
     }
 
@@ -236,15 +246,7 @@ mod of_redis {
         tracing::info!(
             name: "role_unknown", target: SETUP, %server,
             "Redis does not say whether it is a master: a process all of whose calls are refused notices a fail-over late. \
-             Let the user run `ROLE` or `INFO`"
-        );
-    }
-
-    pub(crate) fn evicts(server: &dyn Display, policy: &str) {
-        tracing::warn!(
-            name: "evicts", target: SETUP, %server, policy,
-            "Redis evicts keys when it is full, and limits with them: who fills it with keys gets a fresh quota. Set \
-             `maxmemory-policy noeviction`, or keep limits on a Redis of their own"
+             Let the user run `ROLE`"
         );
     }
 }

@@ -17,9 +17,9 @@ mod observation;
 
 pub use self::collector::{Collected, collect};
 #[cfg(feature = "redis")]
-pub(crate) use self::connection::{Connection, ConnectionState};
+pub(crate) use self::connection::{ConnectionState, ObservedConnection};
 #[cfg(feature = "redis")]
-pub(crate) use self::metrics::CommandSizes;
+pub(crate) use self::metrics::command_sent;
 pub(crate) use self::metrics::{describe, timed};
 pub use self::observation::Observation;
 pub(crate) use self::observation::Observed;

@@ -27,7 +27,7 @@ pub(crate) fn timed<'a, F>(_: impl FnOnce() -> &'a str, asked: F) -> F {
 }
 
 #[cfg(feature = "redis")]
-pub(crate) use self::of_redis::NoCommandSizes as CommandSizes;
+pub(crate) use self::of_redis::command_sent;
 #[cfg(feature = "redis")]
 pub(super) use self::of_redis::{connected, lost, moved, outage, permit_lost};
 
@@ -35,17 +35,7 @@ pub(super) use self::of_redis::{connected, lost, moved, outage, permit_lost};
 mod of_redis {
     use super::super::connection::ConnectionState;
 
-    #[derive(Debug, Default)]
-    pub(crate) struct NoCommandSizes;
-
-    #[allow(clippy::unused_self, reason = "as those that are told")]
-    impl NoCommandSizes {
-        #[inline]
-        pub(crate) fn add(&mut self, _: usize) {}
-
-        #[inline]
-        pub(crate) fn tell(&mut self) {}
-    }
+    pub(crate) fn command_sent(_: usize) {}
 
     pub(crate) fn moved(_: &str, _: Option<ConnectionState>, _: Option<ConnectionState>) {}
 

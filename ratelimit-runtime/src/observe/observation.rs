@@ -12,6 +12,8 @@ pub(crate) struct Observed<'a> {
     pub(crate) algorithm: Algorithm,
     pub(crate) limits: &'a [Limit],
     pub(crate) shadow: bool,
+    /// Whether what is charged is charged for good.
+    pub(crate) is_settled: bool,
 }
 
 /// A decision, and the limits that it was made by.
@@ -21,6 +23,7 @@ pub struct Observation {
     algorithm: Algorithm,
     limits: SmallVec<[Limit; 2]>,
     shadow: bool,
+    is_settled: bool,
 }
 
 impl Observation {
@@ -30,6 +33,7 @@ impl Observation {
             algorithm: observed.algorithm,
             limits: SmallVec::from_slice(observed.limits),
             shadow: observed.shadow,
+            is_settled: observed.is_settled,
         }
     }
 
@@ -48,6 +52,12 @@ impl Observation {
     #[must_use]
     pub fn limits(&self) -> &[Limit] {
         &self.limits
+    }
+
+    /// Whether what remains is known: an admission by `count` or `actual_cost` is settled later.
+    #[cfg(feature = "_layer")]
+    pub(crate) fn is_settled(&self) -> bool {
+        self.is_settled || !self.decision.is_allowed()
     }
 
     /// Whether the rule only records: the call runs, whatever was decided.

@@ -2,6 +2,7 @@
 //! draft-ietf-httpapi-ratelimit-headers-10.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use sfv::{Integer, KeyRef, ListSerializer, StringRef, key_ref, string_ref};
@@ -22,7 +23,8 @@ const MOST: usize = 10;
 struct Quota {
     index: usize,
     max: u64,
-    seconds: u64,
+    /// The window; `None` for a calendar quota, whose periods differ in length.
+    seconds: Option<u64>,
     /// What is admitted at once, where it is not `max`.
     burst: Option<u64>,
     /// Whether it is of calls in flight, over no time.
@@ -33,6 +35,8 @@ struct Quota {
 struct Item<'a> {
     decision: &'a Decision,
     quotas: SmallVec<[Quota; 2]>,
+    /// Whether it is known what remains.
+    is_settled: bool,
 }
 
 impl<'a> Item<'a> {
@@ -40,7 +44,8 @@ impl<'a> Item<'a> {
     fn of_decision(decision: &'a Decision) -> Self {
         let mut quotas = SmallVec::new();
         if decision.measure != Measure::Burst {
-            let (index, seconds) = (decision.limit_index(), whole_seconds(decision.window()));
+            let index = decision.limit_index();
+            let seconds = (decision.measure != Measure::Calendar).then(|| whole_seconds(decision.window()));
             quotas.push(Quota {
                 index,
                 max: decision.limit(),
@@ -49,7 +54,7 @@ impl<'a> Item<'a> {
                 in_flight: decision.is_in_flight_limit(),
             });
         }
-        Self { decision, quotas }
+        Self { decision, quotas, is_settled: true }
     }
 
     #[cfg(feature = "_layer")]
@@ -57,14 +62,20 @@ impl<'a> Item<'a> {
         let quota = |(index, limit): (usize, &crate::rule::Limit)| {
             let capacity = observation.algorithm().capacity(limit);
             let burst = (capacity != limit.max()).then_some(capacity);
-            Quota { index, max: limit.max(), seconds: whole_seconds(limit.window()), burst, in_flight: false }
+            let seconds = limit.calendar_unit().is_none().then(|| whole_seconds(limit.window()));
+            Quota { index, max: limit.max(), seconds, burst, in_flight: false }
         };
         let decision = observation.decision();
         let mut quotas: SmallVec<[Quota; 2]> = observation.limits().iter().enumerate().map(quota).collect();
         if decision.is_in_flight_limit() {
             quotas.extend(Self::of_decision(decision).quotas);
         }
-        Self { decision, quotas }
+        Self { decision, quotas, is_settled: observation.is_settled() }
+    }
+
+    /// Whether it is known what remains: a store was asked, and nothing is settled later.
+    fn is_known(&self) -> bool {
+        self.decision.source() != Source::Nobody && self.is_settled
     }
 
     /// Whether this one is closer to a refusal.
@@ -89,7 +100,9 @@ impl<'a> Standings<'a> {
         if let Some(refusal) = refusal {
             match standings.0.iter_mut().find(|known| known.decision.rule() == refusal.rule()) {
                 None => standings.add(Item::of_decision(refusal)),
-                Some(known) if Item::of_decision(refusal).is_stricter_than(known.decision) => known.decision = refusal,
+                Some(known) if Item::of_decision(refusal).is_stricter_than(known.decision) => {
+                    (known.decision, known.is_settled) = (refusal, true);
+                }
                 Some(_) => {}
             }
         }
@@ -116,7 +129,7 @@ impl<'a> Standings<'a> {
 
     /// What is closest to a refusal, of what is known.
     pub(crate) fn strictest(&self) -> Option<&'a Decision> {
-        let known = self.0.iter().map(|item| item.decision).filter(|decision| decision.source() != Source::Nobody);
+        let known = self.0.iter().filter(|item| item.is_known()).map(|item| item.decision);
         known.reduce(|a, b| if Item::of_decision(b).is_stricter_than(a) { b } else { a })
     }
 
@@ -130,7 +143,7 @@ impl<'a> Standings<'a> {
         const R: &KeyRef = key_ref("r");
         const T: &KeyRef = key_ref("t");
         let (mut policies, mut standings) = (ListSerializer::new(), ListSerializer::new());
-        for Item { decision, quotas } in &self.0 {
+        for item @ Item { decision, quotas, .. } in &self.0 {
             for Quota { index, max, seconds, burst, in_flight } in quotas {
                 let name = name(decision.rule(), *index);
                 let Ok(name) = StringRef::from_str(&name) else { continue };
@@ -139,13 +152,15 @@ impl<'a> Standings<'a> {
                     let _ = policy.parameter(QU, IN_FLIGHT);
                     continue;
                 }
-                let policy = policy.parameter(W, integer(*seconds));
+                let policy = match seconds {
+                    Some(seconds) => policy.parameter(W, integer(*seconds)),
+                    None => policy,
+                };
                 if let Some(burst) = burst {
                     let _ = policy.parameter(BURST, integer(*burst));
                 }
             }
-            // Where no store was asked, it is not known what is left.
-            if decision.source() != Source::Nobody {
+            if item.is_known() {
                 let name = name(decision.rule(), decision.limit_index());
                 let Ok(name) = StringRef::from_str(&name) else { continue };
                 let standing = standings.bare_item(name).parameter(R, integer(decision.remaining()));
@@ -181,7 +196,9 @@ pub(crate) fn legacy_fields(decision: &Decision) -> impl Iterator<Item = Field> 
 /// The seconds after which a further call is worth it: of a refused call those of `Retry-After`, if
 /// it has them.
 pub(crate) fn reset(decision: &Decision) -> Option<u64> {
-    let reset = if decision.is_allowed() { Some(decision.reset_after()) } else { decision.retry_after() };
+    // Units of one moment are a microsecond apart in a sliding window of 60 s: that is 60, not 61.
+    let reset = || decision.reset_after().saturating_sub(Duration::from_millis(1));
+    let reset = if decision.is_allowed() { Some(reset()) } else { decision.retry_after() };
     // When a call in flight ends is not known.
     reset.filter(|_| !decision.is_in_flight_limit()).map(whole_seconds)
 }

@@ -81,6 +81,17 @@ impl Algorithm {
         if self.has_burst() { limit.capacity() } else { limit.max() }
     }
 
+    /// The most that one call may weigh where each unit of cost is kept by itself: as much keeps a
+    /// Redis server busy for some two milliseconds.
+    pub(crate) const MOST_IN_LOG: u64 = 1_000;
+
+    /// The most that one call may weigh under `limit`.
+    #[inline]
+    pub(crate) const fn most_at_once(self, limit: &Limit) -> u64 {
+        let capacity = self.capacity(limit);
+        if self.row().is_log && capacity > Self::MOST_IN_LOG { Self::MOST_IN_LOG } else { capacity }
+    }
+
     /// How long anything written under `limit` may live, in microseconds.
     #[inline]
     pub(crate) const fn horizon_us(self, limit: &Limit) -> u64 {

@@ -227,15 +227,6 @@ impl Limit {
             Some(calendar) => calendar.end_after(now),
         }
     }
-
-    /// When the window began that ends then.
-    #[inline]
-    pub(crate) fn start_of_window(&self, end: u64) -> u64 {
-        match self.by_calendar() {
-            None => end - self.window_us,
-            Some(calendar) => calendar.period(end - 1).start,
-        }
-    }
 }
 
 /// Why a [`Limit`] could not be made.

@@ -33,6 +33,7 @@ pub use self::policy::overrides::Override;
 pub(crate) use self::policy::{Policies, checked};
 pub(crate) use self::terms::Terms;
 pub use self::text::ParseError;
+pub(crate) use self::text::nearest;
 
 /// A named limit, or several on one key, and how the checks behave. The attribute makes one per
 /// function; by hand it is a static:

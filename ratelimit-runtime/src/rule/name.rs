@@ -13,10 +13,10 @@ use super::algorithm::Algorithm;
 use super::limit::Limit;
 
 /// The version of the format that keys are written in.
-const FORMAT: &str = "rl2";
+const FORMAT: &str = "rl1";
 
 /// Every version that there has been. A prefix must not hold one as a segment of its own.
-pub(crate) const FORMATS: [&str; 2] = ["rl1", FORMAT];
+pub(crate) const FORMATS: [&str; 1] = [FORMAT];
 
 /// A path like `<shop::A as shop::T>::send::{{closure}}::__RatelimitHere`, without the closures and
 /// the last segment, in characters that need no escape: `<shop.A+as+shop.T>.send`. Attributes
@@ -232,7 +232,7 @@ mod tests {
         let unset = Limit::calendar(5, CalendarUnit::Month);
         let mut head = String::new();
         push_head(&mut head, Algorithm::FixedWindow, &[limits.as_slice(), &[unset]].concat(), "export");
-        assert_eq!(head, "rl2:fw-60s+day@Europe/Berlin+hour@Etc/GMT%2B2+month@UTC:export:");
+        assert_eq!(head, "rl1:fw-60s+day@Europe/Berlin+hour@Etc/GMT%2B2+month@UTC:export:");
     }
 
     #[test]

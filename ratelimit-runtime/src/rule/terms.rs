@@ -116,6 +116,11 @@ impl Terms {
         Ok(self)
     }
 
+    /// Whether a refusal blocks the key that the call would wait for.
+    pub(crate) fn waits_in_vain(&self) -> bool {
+        !self.wait.is_zero() && self.block != BlockDuration::NONE
+    }
+
     /// Whether the rule says a time zone.
     #[inline]
     pub(crate) const fn has_zone(&self) -> bool {
@@ -159,7 +164,7 @@ impl Terms {
             // Only what is larger than its rate takes longer than two windows.
             let drains = capacity <= limit.max() || self.algorithm.horizon_us(limit) <= MAX_HORIZON_US;
             let is_kept = limit.calendar_unit().is_none() || matches!(self.algorithm, Algorithm::FixedWindow);
-            let most = if drains && is_kept { capacity } else { 0 };
+            let most = if drains && is_kept { self.algorithm.most_at_once(limit) } else { 0 };
             if most < self.most {
                 self.most = most;
             }

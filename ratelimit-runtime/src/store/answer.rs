@@ -2,22 +2,10 @@
 
 use std::fmt;
 use std::future::Future;
-#[cfg(feature = "redis")]
-use std::future::poll_fn;
 use std::pin::Pin;
-#[cfg(feature = "redis")]
-use std::task::ready;
 use std::task::{Context, Poll};
-use std::time::Instant;
 
-#[cfg(feature = "redis")]
-use super::lookup::Lookup;
-#[cfg(feature = "redis")]
-use super::queued::{QueuedRequest, RequestQueue};
-#[cfg(feature = "redis")]
-use super::request::Request;
 use crate::error::StoreError;
-use crate::real_time::Elapsed;
 
 /// A store's answer: at once, or as a future. A store in memory never allocates for it.
 ///
@@ -29,8 +17,6 @@ pub struct Answer<'a, T>(Repr<'a, T>);
 enum Repr<'a, T> {
     Known(Option<Result<T, StoreError>>),
     Later(Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>),
-    #[cfg(feature = "redis")]
-    Queued(QueuedRequest<'a, T>),
 }
 
 impl<'a, T> Answer<'a, T> {
@@ -55,40 +41,13 @@ impl<'a, T> Answer<'a, T> {
         }
     }
 
-    /// An answer that the queue of its store has. It takes no memory of its own.
-    #[cfg(feature = "redis")]
-    pub(super) fn queued(queue: &'a dyn RequestQueue<T>, request: Request<'a>, lookup: Lookup) -> Self {
-        Self(Repr::Queued(QueuedRequest::new(queue, request, lookup)))
-    }
-
     /// The result if it is known already. It can be taken once.
     #[inline]
     pub(crate) fn take_known(&mut self) -> Option<Result<T, StoreError>> {
         match &mut self.0 {
             Repr::Known(result) => result.take(),
             Repr::Later(_) => None,
-            #[cfg(feature = "redis")]
-            Repr::Queued(_) => None,
         }
-    }
-
-    /// The result, if it is found in a queue of the store that wakes its caller by `until`, or that
-    /// none came by then. `None` if it is to be awaited otherwise, under a timer.
-    #[cfg_attr(not(feature = "redis"), allow(clippy::unused_async, reason = "no other store has a queue"))]
-    pub(crate) async fn in_queue(&mut self, until: Instant) -> Option<Result<Result<T, StoreError>, Elapsed>> {
-        #[cfg(feature = "redis")]
-        if let Repr::Queued(queued) = &mut self.0
-            && queued.request.timeout_at().is_some_and(|timeout_at| timeout_at <= until)
-        {
-            match poll_fn(|cx| queued.poll_until(until, cx)).await {
-                Ok(Ok(result)) => return Some(Ok(result)),
-                Ok(Err(later)) => self.0 = Repr::Later(later),
-                Err(elapsed) => return Some(Err(elapsed)),
-            }
-        }
-        #[cfg(not(feature = "redis"))]
-        let _ = until;
-        None
     }
 
     /// The result if it is known already, else the answer to wait for.
@@ -118,18 +77,6 @@ impl<T: Unpin> Future for Answer<'_, T> {
         match &mut answer.0 {
             Repr::Known(result) => Poll::Ready(result.take().expect("`Answer` polled after completion")),
             Repr::Later(future) => future.as_mut().poll(cx),
-            #[cfg(feature = "redis")]
-            Repr::Queued(queued) => match ready!(queued.poll(cx)) {
-                Ok(result) => {
-                    answer.0 = Repr::Known(None);
-                    Poll::Ready(result)
-                }
-                Err(mut later) => {
-                    let polled = later.as_mut().poll(cx);
-                    answer.0 = Repr::Later(later);
-                    polled
-                }
-            },
         }
     }
 }
@@ -139,8 +86,6 @@ impl<T> fmt::Debug for Answer<'_, T> {
         f.write_str(match self.0 {
             Repr::Known(_) => "Answer::ready",
             Repr::Later(_) => "Answer::later",
-            #[cfg(feature = "redis")]
-            Repr::Queued(_) => "Answer::later",
         })
     }
 }

@@ -12,11 +12,11 @@ pub enum Feature {
     Limits,
     /// [`Store::refund`](super::Store::refund).
     Refund,
-    /// Reservations: [`Request::reserving`], [`Store::commit`](super::Store::commit) and
-    /// [`Store::release`](super::Store::release).
+    /// Reservations: [`Request::reserving`] and [`Store::settle`](super::Store::settle).
     Reserve,
-    /// Costs that are known afterwards: [`Request::reserving_estimate`] and
-    /// [`Store::commit_actual`](super::Store::commit_actual). It takes [`Reserve`](Self::Reserve).
+    /// Costs that are known afterwards: [`Request::reserving_estimate`], and
+    /// [`Store::settle`](super::Store::settle) by another cost. It takes
+    /// [`Reserve`](Self::Reserve).
     ActualCost,
     /// Blocks: [`Request::with_block`], [`Store::block`](super::Store::block) and
     /// [`Store::unblock`](super::Store::unblock).

@@ -14,8 +14,6 @@ pub(crate) mod memory;
 mod page;
 mod place;
 #[cfg(feature = "redis")]
-mod queued;
-#[cfg(feature = "redis")]
 pub(crate) mod redis;
 mod request;
 mod verdict;
@@ -29,7 +27,7 @@ pub use self::page::{Cursor, Page};
 pub use self::place::{Entry, OwnedPlaceRequest, PermitId, PlaceRequest};
 pub(crate) use self::request::Reserves;
 pub use self::request::{OwnedRequest, Request};
-pub use self::verdict::Verdict;
+pub use self::verdict::{Settled, Verdict};
 pub use crate::error::{StoreError, StoreErrorKind};
 
 /// A place that keeps the state of limits and decides on it.
@@ -162,38 +160,20 @@ pub trait Store: Send + Sync + 'static {
         }
     }
 
-    /// Makes a [reservation](Request::is_reservation) an ordinary charge. Says whether it was
-    /// there.
-    fn commit<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        match self.inner() {
-            Some(inner) => inner.commit(request, ticket),
-            None => unsupported("this store has no reservations"),
-        }
-    }
-
-    /// Makes a [reservation](Request::is_reservation) a charge of what the call did cost; the
-    /// request's cost was an [estimate](Request::is_estimate). Gives how much of it is too much to
-    /// be charged, which is 0 but for huge costs.
+    /// Ends a [reservation](Request::is_reservation): charges `actual_cost` in its place, which is
+    /// the request's cost to commit it and 0 to release it.
     ///
-    /// - What is less than the estimate frees the rest of it. What is more is charged on top, now,
+    /// - What is less than was reserved frees the rest of it. What is more is charged on top, now,
     ///   also beyond the limits: they refuse until it has drained or left.
-    /// - Where the reservation has left a limit's window meanwhile, all of it is charged now.
+    /// - Where the reservation has left a limit's window meanwhile, all of it is charged now,
+    ///   unless the request [is sent again](Request::is_sent_again).
     /// - After that at most twice of what a limit admits at once is used of it; what would be more
-    ///   is not charged.
-    /// - All of this is one step. A reservation that was committed, released or reset changes
-    ///   nothing any more, unless it is older than the longest window: from then on nothing is
-    ///   known of it, and what is sent twice is charged twice.
-    fn commit_actual<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, u64> {
+    ///   is [dropped](Settled::dropped).
+    /// - All of this is one step. In a sliding window a reservation that was settled or reset
+    ///   changes nothing any more.
+    fn settle<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, Settled> {
         match self.inner() {
-            Some(inner) => inner.commit_actual(request, ticket, actual_cost),
-            None => unsupported("this store has no costs that are known afterwards"),
-        }
-    }
-
-    /// Gives a [reservation](Request::is_reservation) back, all of it. Says whether it was there.
-    fn release<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        match self.inner() {
-            Some(inner) => inner.release(request, ticket),
+            Some(inner) => inner.settle(request, ticket, actual_cost),
             None => unsupported("this store has no reservations"),
         }
     }
@@ -315,15 +295,20 @@ pub trait Store: Send + Sync + 'static {
         self.inner().and_then(|inner| inner.known_refusal(request))
     }
 
-    /// Tells the store that a request had no answer within `timeout`, the limiter's own. A store
-    /// that cannot tell a lost answer from a lost server by itself finds out now, without making
-    /// anybody wait.
-    ///
-    /// It is not called for a request that its caller dropped, or whose rule has a shorter timeout
-    /// than the limiter.
-    fn overdue(&self, request: &Request<'_>, timeout: Duration) {
+    /// Says how long the limiter on this store waits for an answer, unless a rule says otherwise. A
+    /// store tells a slow server by it. It is said once, before any request.
+    fn answers_within(&self, timeout: Duration) {
         if let Some(inner) = self.inner() {
-            inner.overdue(request, timeout);
+            inner.answers_within(timeout);
+        }
+    }
+
+    /// Resolves when nothing is left that the store does without a caller: places that were
+    /// [left](Self::leave) are free, or their leases have ended.
+    fn settled(&self) -> Answer<'_, ()> {
+        match self.inner() {
+            Some(inner) => inner.settled(),
+            None => Answer::ready(Ok(())),
         }
     }
 
@@ -397,16 +382,8 @@ macro_rules! leaves_rest_to {
             $to.refund(request, ticket)
         }
 
-        fn commit<'a>(&'a $self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-            $to.commit(request, ticket)
-        }
-
-        fn commit_actual<'a>(&'a $self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, u64> {
-            $to.commit_actual(request, ticket, actual_cost)
-        }
-
-        fn release<'a>(&'a $self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-            $to.release(request, ticket)
+        fn settle<'a>(&'a $self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, Settled> {
+            $to.settle(request, ticket, actual_cost)
         }
 
         fn block<'a>(&'a $self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
@@ -461,8 +438,12 @@ macro_rules! leaves_rest_to {
             $to.known_refusal(request)
         }
 
-        fn overdue(&$self, request: &Request<'_>, timeout: Duration) {
-            $to.overdue(request, timeout);
+        fn answers_within(&$self, timeout: Duration) {
+            $to.answers_within(timeout);
+        }
+
+        fn settled(&$self) -> Answer<'_, ()> {
+            $to.settled()
         }
 
         fn ready(&$self) -> Answer<'_, ()> {

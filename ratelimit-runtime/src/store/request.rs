@@ -32,6 +32,7 @@ pub struct Request<'a> {
     cost: u64,
     block: BlockDuration,
     reserves: Reserves,
+    is_sent_again: bool,
     timeout_at: Option<Instant>,
 }
 
@@ -41,7 +42,7 @@ impl<'a> Request<'a> {
     #[inline]
     pub fn new(key: &'a [u8], algorithm: Algorithm, limits: &'a [Limit]) -> Self {
         let (cost, block, reserves) = (1, BlockDuration::NONE, Reserves::Nothing);
-        Self { key, rule_len: 0, algorithm, limits, cost, block, reserves, timeout_at: None }
+        Self { key, rule_len: 0, algorithm, limits, cost, block, reserves, is_sent_again: false, timeout_at: None }
     }
 
     /// The same request with another cost.
@@ -74,8 +75,7 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// The same request as a reservation, to be settled by [`Store::commit`](super::Store::commit)
-    /// or [`Store::release`](super::Store::release).
+    /// The same request as a reservation, to be ended by [`Store::settle`](super::Store::settle).
     #[must_use]
     #[inline]
     pub fn reserving(mut self) -> Self {
@@ -83,8 +83,8 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// The same request as a reservation whose cost is an estimate, to be settled by
-    /// [`Store::commit_actual`](super::Store::commit_actual) as well.
+    /// The same request as a reservation whose cost is an estimate: it is a charge from the
+    /// beginning, and [`Store::settle`](super::Store::settle) says what the call did cost.
     #[must_use]
     #[inline]
     pub fn reserving_estimate(mut self) -> Self {
@@ -96,6 +96,22 @@ impl<'a> Request<'a> {
     pub(crate) fn with_reserves(mut self, reserves: Reserves) -> Self {
         self.reserves = reserves;
         self
+    }
+
+    /// The same request to settle, sent again after a reply was lost.
+    #[must_use]
+    #[inline]
+    pub fn sent_again(mut self) -> Self {
+        self.is_sent_again = true;
+        self
+    }
+
+    /// Whether a request to settle was sent before, and may have been carried out: then nothing is
+    /// charged where nothing is known of the reservation.
+    #[must_use]
+    #[inline]
+    pub fn is_sent_again(&self) -> bool {
+        self.is_sent_again
     }
 
     /// The same request, of a caller who waits until this moment and no longer.
@@ -190,7 +206,7 @@ impl<'a> Request<'a> {
     }
 
     /// Whether the cost of a reservation is an estimate: what the call did cost is said by
-    /// [`Store::commit_actual`](super::Store::commit_actual).
+    /// [`Store::settle`](super::Store::settle).
     #[must_use]
     #[inline]
     pub fn is_estimate(&self) -> bool {

@@ -23,8 +23,10 @@ pub struct Verdict {
     pub retry_after_us: u64,
     /// The time until nothing of the deciding limit is used.
     pub reset_after_us: u64,
-    /// What names this admission to [`Store::refund`](super::Store::refund) and the like; 0 if
-    /// nothing was charged.
+    /// What names this charge to [`Store::refund`](super::Store::refund) and
+    /// [`Store::settle`](super::Store::settle): the time of the charge by the store's clock, in
+    /// microseconds; in a sliding window that of its first unit of cost, as the units that follow
+    /// have the microseconds that follow. 0 if nothing was charged.
     pub ticket: u64,
     /// Whether a block refused, and not a limit.
     pub blocked: bool,
@@ -34,15 +36,29 @@ pub struct Verdict {
     /// Whether a layer answered that had seen the store refuse the same, and not the store itself.
     pub cached: bool,
     /// Of a refusal by a block: how long that goes on, in microseconds; 0 where that is not known,
-    /// or is more than an hour. Of another: how long until it is to be asked again, where open
-    /// reservations count, which may be released at any moment; else 0. As small as this, it takes
-    /// no more room.
+    /// or is more than an hour.
     pub(crate) holds: u32,
 }
 
-/// The least time, in microseconds, after which a call that open reservations refuse is tried
-/// again: 50 ms.
-const RESERVED_WAIT: u64 = 50_000;
+/// What became of a reservation that was settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Settled {
+    /// Whether the reservation was open. A store that keeps sums alone cannot tell one from
+    /// another, and says so of any that it may be.
+    pub was_open: bool,
+    /// How much of the actual cost was not charged, because more than twice what a limit admits at
+    /// once would be used.
+    pub dropped: u64,
+}
+
+impl Settled {
+    /// A reservation that was open, or not, and how much was not charged.
+    #[must_use]
+    pub const fn new(was_open: bool, dropped: u64) -> Self {
+        Self { was_open, dropped }
+    }
+}
 
 impl Verdict {
     /// [`retry_after_us`](Self::retry_after_us) of a refusal that no waiting ends. Nothing longer
@@ -145,16 +161,6 @@ impl Verdict {
     #[inline]
     pub(crate) fn by_block_for(self, block_us: u64) -> Self {
         Self { holds: u32::try_from(block_us).unwrap_or_default(), ..self.by_block() }
-    }
-
-    /// The same, as a refusal that would end after `released_us` if the reservations that are open
-    /// were released now: a call that waits tries again then, and no sooner than after 50 ms.
-    pub(crate) fn behind_reservations(self, released_us: u64) -> Self {
-        if released_us >= self.retry_after_us {
-            return self;
-        }
-        let holds = released_us.max(RESERVED_WAIT).min(self.retry_after_us);
-        Self { holds: u32::try_from(holds).unwrap_or(u32::MAX), ..self }
     }
 
     /// For how long the same is said of the same question, but for the time that has passed.

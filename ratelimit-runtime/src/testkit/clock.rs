@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::clock::{Clock, WallClock};
 
@@ -17,6 +17,27 @@ impl FakeClock {
     #[must_use]
     pub fn new() -> Self {
         Self { micros: Arc::new(AtomicU64::new(1_700_000_000_000_000)) }
+    }
+
+    /// Sets the clock to this time, forward or back, in whole microseconds; at least to 1970.
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use ratelimit_runtime::testkit::FakeClock;
+    ///
+    /// let clock = FakeClock::new();
+    /// clock.set(SystemTime::UNIX_EPOCH + Duration::from_secs(1_792_872_000));
+    /// assert_eq!(clock.now(), Duration::from_secs(1_792_872_000));
+    /// ```
+    pub fn set(&self, time: impl Into<SystemTime>) {
+        let since_1970 = time.into().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        self.micros.store(micros(since_1970), Ordering::SeqCst);
+    }
+
+    /// The time since 1970 that it shows.
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        Duration::from_micros(self.micros.load(Ordering::SeqCst))
     }
 
     /// Moves the clock forward by `by`, in whole microseconds; at most to the latest time that it
@@ -44,7 +65,7 @@ impl Default for FakeClock {
 
 impl Clock for FakeClock {
     fn now(&self) -> Duration {
-        Duration::from_micros(self.micros.load(Ordering::SeqCst))
+        self.now()
     }
 }
 

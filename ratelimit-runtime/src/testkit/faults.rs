@@ -8,7 +8,8 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use crate::store::{
-    Answer, Cursor, Entry, Health, Lookup, Page, PlaceRequest, Request, Store, StoreError, StoreErrorKind, Verdict,
+    Answer, Cursor, Entry, Health, Lookup, Page, PlaceRequest, Request, Settled, Store, StoreError, StoreErrorKind,
+    Verdict,
 };
 
 /// A store around another one, which works, fails or hangs as the test tells it. Clones are the
@@ -190,19 +191,11 @@ impl<S: Store> Store for FaultyStore<S> {
     }
 
     fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        self.call(|inner| inner.refund(request, ticket))
+        self.call(move |inner| inner.refund(request, ticket))
     }
 
-    fn commit<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        self.call(|inner| inner.commit(request, ticket))
-    }
-
-    fn commit_actual<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, u64> {
-        self.call(|inner| inner.commit_actual(request, ticket, actual_cost))
-    }
-
-    fn release<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        self.call(|inner| inner.release(request, ticket))
+    fn settle<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, Settled> {
+        self.call(move |inner| inner.settle(request, ticket, actual_cost))
     }
 
     fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {

@@ -7,9 +7,6 @@ mod clock;
 pub mod conformance;
 mod faults;
 mod reference;
-#[cfg(feature = "redis")]
-#[doc(hidden)]
-pub mod scripts;
 
 pub use clock::FakeClock;
 pub use faults::FaultyStore;

@@ -17,14 +17,13 @@ pub struct Reference {
     model: Model,
 }
 
-/// One model per algorithm.
+/// One model per algorithm; both buckets are one.
 #[derive(Debug, Clone)]
 enum Model {
     SlidingWindow(Log),
-    FixedWindow(Log),
+    FixedWindow(Admissions),
     SlidingCounter(Counters),
-    TokenBucket(Tokens),
-    LeakyBucket(Arrival),
+    Bucket(Level),
 }
 
 impl Reference {
@@ -33,10 +32,9 @@ impl Reference {
     pub fn new(algorithm: Algorithm) -> Self {
         let model = match algorithm {
             Algorithm::SlidingWindow => Model::SlidingWindow(Log::default()),
-            Algorithm::FixedWindow => Model::FixedWindow(Log::default()),
+            Algorithm::FixedWindow => Model::FixedWindow(Admissions::default()),
             Algorithm::SlidingCounter => Model::SlidingCounter(Counters::default()),
-            Algorithm::TokenBucket => Model::TokenBucket(Tokens::default()),
-            Algorithm::LeakyBucket => Model::LeakyBucket(Arrival::default()),
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => Model::Bucket(Level::default()),
         };
         Self { model }
     }
@@ -63,24 +61,6 @@ impl Reference {
         self.capacity(limit).saturating_sub(self.used(now, limit))
     }
 
-    /// What a log counts of an admission of `cost` at `at` from now on: 0 takes it back. The other
-    /// algorithms keep no times.
-    pub(super) fn lower(&mut self, at: u64, cost: u64, to: u64) {
-        if let Model::SlidingWindow(log) = &mut self.model
-            && let Some(place) = log.admitted.iter().position(|admitted| *admitted == (at, cost))
-        {
-            log.admitted.remove(place);
-            log.admitted.push((at, to));
-        }
-    }
-
-    /// Notes that the key was written at `now`, which is when the windows of counters begin.
-    pub(super) fn bring_to(&mut self, now: u64, limit: Limit) {
-        if let Model::SlidingCounter(counters) = &mut self.model {
-            *counters = counters.at(now, limit).or_unused();
-        }
-    }
-
     /// How long after `now` the limit is whole again if no other call arrives.
     #[must_use]
     pub fn reset_after(&self, now: u64, limit: Limit) -> u64 {
@@ -93,33 +73,53 @@ impl Reference {
     pub fn bounds(&self, limit: Limit) -> (u64, u64) {
         let (max, capacity) = (limit.max(), self.capacity(limit));
         match self.model {
-            Model::SlidingWindow(_) => (max, 2 * max),
+            // No two units of cost have one microsecond.
+            Model::SlidingWindow(_) => (max, max + 1),
             Model::FixedWindow(_) => (2 * max - 1, 2 * max),
             // One call is never more than one.
             Model::SlidingCounter(_) => ((2 * max - 2).max(max), 2 * max - 1),
-            Model::TokenBucket(_) | Model::LeakyBucket(_) => (capacity + max - 1, capacity + max),
+            Model::Bucket(_) => (capacity + max - 1, capacity + max),
         }
     }
 
-    /// Notes that `cost` was admitted at `now` under `limit`.
-    pub fn charge(&mut self, now: u64, limit: Limit, cost: u64) {
+    /// Notes that `cost` was admitted at `now` under `limit`; returns the ticket.
+    pub fn charge(&mut self, now: u64, limit: Limit, cost: u64) -> u64 {
         if cost == 0 {
-            return;
+            return 0;
         }
         match &mut self.model {
-            Model::SlidingWindow(log) | Model::FixedWindow(log) => log.admitted.push((now, cost)),
+            Model::SlidingWindow(log) => return log.charge(now, cost),
+            Model::FixedWindow(admissions) => admissions.all.push((now, cost)),
             Model::SlidingCounter(counters) => {
                 *counters = counters.at(now, limit);
                 counters.current += cost;
             }
-            Model::TokenBucket(tokens) => {
-                let cost = u128::from(cost) * u128::from(limit.window_us());
-                *tokens = Tokens { missing: tokens.missing(now, limit) + cost, at: now, max: limit.max() };
+            Model::Bucket(level) => {
+                let charged = u128::from(cost) * u128::from(limit.window_us());
+                *level = Level { units: level.left(now, limit) + charged, at: now };
             }
-            Model::LeakyBucket(arrival) => {
-                let start = arrival.under(limit).max(u128::from(now) * u128::from(limit.max()));
-                let cost = u128::from(cost) * u128::from(limit.window_us());
-                *arrival = Arrival { parts: start + cost, max: limit.max() };
+        }
+        now
+    }
+
+    /// Takes back the last `units` of an admission of `cost` under `ticket`: of a log at any time,
+    /// of the others at the moment of the admission.
+    pub fn take_back(&mut self, ticket: u64, limit: Limit, cost: u64, units: u64) {
+        match &mut self.model {
+            Model::SlidingWindow(log) => {
+                log.tickets.retain(|unit| !(ticket + cost - units..ticket + cost).contains(unit));
+            }
+            Model::FixedWindow(admissions) => {
+                if let Some((_, cost)) = admissions.all.last_mut() {
+                    *cost -= units;
+                }
+            }
+            Model::SlidingCounter(counters) => {
+                counters.current -= units;
+                *counters = counters.or_unused();
+            }
+            Model::Bucket(level) => {
+                level.units = level.units.saturating_sub(u128::from(units) * u128::from(limit.window_us()));
             }
         }
     }
@@ -128,7 +128,7 @@ impl Reference {
     pub(super) fn capacity(&self, limit: Limit) -> u64 {
         match self.model {
             Model::SlidingWindow(_) | Model::FixedWindow(_) | Model::SlidingCounter(_) => limit.max(),
-            Model::TokenBucket(_) | Model::LeakyBucket(_) => limit.capacity(),
+            Model::Bucket(_) => limit.capacity(),
         }
     }
 
@@ -138,18 +138,14 @@ impl Reference {
         let whole = |parts: u128| u64::try_from(parts.div_ceil(window)).unwrap_or(u64::MAX);
         match &self.model {
             Model::SlidingWindow(log) => {
-                let live = log.admitted.iter().filter(|&&(at, _)| now < at + limit.window_us());
-                live.map(|&(_, cost)| cost).sum()
+                log.tickets.iter().filter(|&&ticket| now < ticket + limit.window_us()).count() as u64
             }
-            Model::FixedWindow(log) => log.since_the_window_began(now, limit),
+            Model::FixedWindow(admissions) => admissions.since_the_window_began(now, limit),
             Model::SlidingCounter(counters) => {
                 let Counters { start, current, previous } = counters.at(now, limit);
                 whole(u128::from(previous) * (window - u128::from(now - start))) + current
             }
-            Model::TokenBucket(tokens) => whole(tokens.missing(now, limit)),
-            Model::LeakyBucket(arrival) => {
-                whole(arrival.under(limit).saturating_sub(u128::from(now) * u128::from(limit.max())))
-            }
+            Model::Bucket(level) => whole(level.left(now, limit)),
         }
     }
 
@@ -170,17 +166,35 @@ impl Reference {
     }
 }
 
-/// Every admission ever, as (time, cost).
+/// The ticket of every unit of cost: a microsecond of its own, from when it was admitted or, where
+/// that is taken, from after the newest.
 #[derive(Debug, Clone, Default)]
 struct Log {
-    admitted: Vec<(u64, u64)>,
+    tickets: Vec<u64>,
+    /// Of all that were ever given.
+    newest: u64,
 }
 
 impl Log {
+    fn charge(&mut self, now: u64, cost: u64) -> u64 {
+        let first = now.max(self.newest + 1);
+        self.tickets.extend(first..first + cost);
+        self.newest = first + cost - 1;
+        first
+    }
+}
+
+/// Every admission ever, as (time, cost).
+#[derive(Debug, Clone, Default)]
+struct Admissions {
+    all: Vec<(u64, u64)>,
+}
+
+impl Admissions {
     /// A window begins with the first admission that finds none.
     fn since_the_window_began(&self, now: u64, limit: Limit) -> u64 {
         let (mut start, mut used) = (0, 0);
-        for &(at, cost) in &self.admitted {
+        for &(at, cost) in &self.all {
             if used == 0 || at >= limit.end_of_window(start) {
                 (start, used) = (at, 0);
             }
@@ -216,36 +230,16 @@ impl Counters {
     }
 }
 
-/// How much was missing from a full bucket at a time, in tokens divided by the window.
+/// What was charged to a bucket and has not drained, in tokens × microseconds of the window.
 #[derive(Debug, Clone, Copy, Default)]
-struct Tokens {
-    missing: u128,
+struct Level {
+    units: u128,
     at: u64,
-    max: u64,
 }
 
-impl Tokens {
-    /// Under another rate, a whole number of tokens was.
-    fn missing(self, now: u64, limit: Limit) -> u128 {
-        let window = u128::from(limit.window_us());
-        let missing = if self.max == limit.max() { self.missing } else { self.missing.div_ceil(window) * window };
-        missing.saturating_sub(u128::from(now - self.at) * u128::from(limit.max()))
-    }
-}
-
-/// When the bucket runs empty, in `max`-ths of a microsecond.
-#[derive(Debug, Clone, Copy, Default)]
-struct Arrival {
-    parts: u128,
-    max: u64,
-}
-
-impl Arrival {
-    /// The same under another rate: of the next whole microsecond.
-    fn under(self, limit: Limit) -> u128 {
-        if self.max == limit.max() {
-            return self.parts;
-        }
-        self.parts.div_ceil(u128::from(self.max.max(1))) * u128::from(limit.max())
+impl Level {
+    /// What is left at `now`: `max` a microsecond drain, whatever the rate was before.
+    fn left(self, now: u64, limit: Limit) -> u128 {
+        self.units.saturating_sub(u128::from(now - self.at) * u128::from(limit.max()))
     }
 }

@@ -138,15 +138,14 @@ async fn a_slot_that_is_given_back_ends_a_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_in_vain_behind_a_call_under_way_is_told_how_long_that_counts() {
+async fn who_waits_in_vain_behind_a_call_under_way_is_told_that_it_may_end_soon() {
     let (limiter, go) = (RateLimiter::memory(), Arc::new(Notify::new()));
     let first = tokio::spawn(one_at_a_time(limiter.clone(), Arc::clone(&go)));
     tokio::task::yield_now().await;
     let start = Instant::now();
     let refused = one_at_a_time(limiter, go).await;
     assert!(start.elapsed() > 4 * SECOND, "{:?}", start.elapsed());
-    let told = retry_after(&refused);
-    assert!(told > 54 * SECOND && told < 56 * SECOND, "{told:?}");
+    assert_eq!(retry_after(&refused), Duration::from_millis(50));
     first.abort();
 }
 

@@ -12,6 +12,5 @@ mod redis;
 pub use self::memory::{Ready, Work, scaling};
 pub use self::recording::Recording;
 pub use self::redis::{
-    Adding, COLUMNS, CountedServer, Figures, Growth, Load, Lowered, OnRedis, Peer, STACKED_COLUMNS, Side, Spread,
-    Stacked, Table,
+    COLUMNS, CountedServer, Figures, Load, Lowered, OnRedis, Peer, STACKED_COLUMNS, Side, Spread, Stacked, Table,
 };

@@ -10,7 +10,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a measurement that cannot go on fails")]
 
 use ratelimit_cost::{
-    CountedServer, Growth, Load, Lowered, OnRedis, Ready, Recording, Side, Spread, Stacked, Table, Work, scaling,
+    CountedServer, Load, Lowered, OnRedis, Ready, Recording, Side, Spread, Stacked, Table, Work, scaling,
 };
 
 fn main() {
@@ -25,7 +25,7 @@ fn main() {
         ["server"] => {
             let mut server = CountedServer::start();
             println!("{}", Table::measure(&mut server, Side::all()));
-            println!("{}\n{}", Stacked::measure(&mut server), Growth::measure(&mut server));
+            println!("{}", Stacked::measure(&mut server));
             println!("{}", Lowered::measure(&mut server));
         }
         [work, checks] => count(work, checks.parse().unwrap()),

@@ -1,5 +1,5 @@
-//! A check on a known key allocates nothing, by the attribute or by hand, admitted or refused; nor
-//! does one by hand that waits for a Redis server.
+//! A check on a known key allocates nothing, by the attribute or by hand, admitted or refused. One
+//! that waits for a Redis server allocates what its command and its reply are made of.
 
 use ratelimit_cost::{Load, OnRedis, Ready, Work};
 
@@ -20,15 +20,17 @@ fn a_check_allocates_nothing() {
     }
 }
 
-/// The text of each key is the caller's own. Buffers grow now and then.
+/// The text of each key is one of them.
 #[test]
-fn a_check_on_redis_allocates_nothing() {
+fn a_check_on_redis_allocates_little() {
     const CHECKS: u64 = 4_096;
+    const MOST: u64 = 12;
     for load in Load::ALL {
         let ready = OnRedis::new(load);
         let allocations = |checks| allocation_counter::measure(|| ready.measured(checks)).count_total;
         allocations(CHECKS);
         let (once, twice) = (allocations(CHECKS), allocations(2 * CHECKS));
-        assert!(twice - once <= CHECKS + CHECKS / 100, "{load:?}: {} for {CHECKS} checks", twice - once);
+        let each = (twice - once).div_ceil(CHECKS);
+        assert!(each <= MOST, "{load:?}: {each} for each check");
     }
 }

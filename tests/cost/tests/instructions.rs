@@ -35,14 +35,14 @@ use Ratio::{Budget, SoFar};
 const MOST: [Row; 15] = [
     (Work::Governor, 1_400, None),
     (Work::GovernorDenied, 1_400, None),
-    (Work::Leaky, 1_160, Some((Work::Governor, Budget(0.9)))),
-    (Work::LeakyRefused, 1_168, Some((Work::GovernorDenied, Budget(0.9)))),
-    (Work::Sliding, 1_118, Some((Work::Governor, Budget(1.0)))),
-    (Work::SlidingRefused, 1_168, Some((Work::GovernorDenied, Budget(0.9)))),
-    (Work::SlidingRefusedLong, 1_240, Some((Work::GovernorDenied, SoFar(0.951, 0.9)))),
+    (Work::Leaky, 1_185, Some((Work::Governor, SoFar(0.91, 0.9)))),
+    (Work::LeakyRefused, 1_255, Some((Work::GovernorDenied, SoFar(0.96, 0.9)))),
+    (Work::Sliding, 1_198, Some((Work::Governor, Budget(1.0)))),
+    (Work::SlidingRefused, 1_222, Some((Work::GovernorDenied, SoFar(0.94, 0.9)))),
+    (Work::SlidingRefusedLong, 760, Some((Work::GovernorDenied, Budget(0.9)))),
     (Work::RefusedAgain, 1_062, Some((Work::GovernorDenied, Budget(0.9)))),
-    (Work::Prefixed, 1_172, None),
-    (Work::ByHand, 1_146, None),
+    (Work::Prefixed, 1_255, None),
+    (Work::ByHand, 1_220, None),
     (Work::Token, 1_190, None),
     (Work::Counter, 1_106, None),
     (Work::Fixed, 1_070, None),
@@ -53,25 +53,25 @@ const MOST: [Row; 15] = [
 /// What a check costs that is counted: where there is no recorder, by plain counters, and by the
 /// exporter for Prometheus.
 const COUNTED: [(Work, [u64; 3]); 3] = [
-    (Work::Sliding, [1_307, 3_099, 2_295]),
-    (Work::SlidingRefused, [1_362, 3_153, 2_349]),
-    (Work::RefusedAgain, [1_200, 2_991, 2_187]),
+    (Work::Sliding, [1_325, 3_220, 2_365]),
+    (Work::SlidingRefused, [1_350, 3_245, 2_390]),
+    (Work::RefusedAgain, [1_200, 3_065, 2_210]),
 ];
 
 /// What a decision on Redis costs this process, key and all, what the system and the server do left
 /// out; what it is meant to cost; how many are made; and how much their counts differ.
 const ON_REDIS: [(Load, u64, Option<u64>, u64, f64); 5] = [
-    (Load::One, 10_200, Some(9_000), 500, SLACK_ALONE),
-    (Load::OnePrefixed, 10_400, None, 500, SLACK_ALONE),
-    (Load::Some, 5_700, None, 3_200, SLACK),
-    (Load::Many, 5_820, Some(5_000), 12_800, SLACK),
-    (Load::Hot, 4_700, Some(4_000), 12_800, SLACK),
+    (Load::One, 19_100, Some(15_000), 500, SLACK_ON_REDIS),
+    (Load::OnePrefixed, 19_300, None, 500, SLACK_ON_REDIS),
+    (Load::Some, 12_000, None, 3_200, SLACK_ON_REDIS),
+    (Load::Many, 12_500, None, 12_800, SLACK_ON_REDIS),
+    (Load::Hot, 7_500, None, 12_800, SLACK_ON_REDIS),
 ];
 
 /// Counts differ a little between versions of libc.
 const SLACK: f64 = 1.03;
-/// How often a process waits whose caller is alone is not the same in every run.
-const SLACK_ALONE: f64 = 1.2;
+/// How often a process waits, and how many callers share a call, is not the same in every run.
+const SLACK_ON_REDIS: f64 = 1.2;
 
 const CHECKS: u64 = 2_000;
 

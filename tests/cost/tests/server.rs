@@ -1,13 +1,11 @@
 //! What decisions cost a redis-server, in instructions as callgrind counts them, for every
-//! algorithm in every layout, beside what articles and the module redis-cell have it do.
+//! algorithm, beside what articles and the module redis-cell have it do.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test prints its table, and fails where it cannot")]
 
-use ratelimit_cost::{
-    Adding, COLUMNS, CountedServer, Figures, Growth, Lowered, Peer, STACKED_COLUMNS, Side, Stacked, Table,
-};
-use ratelimit_runtime::{Algorithm, LogLayout};
+use ratelimit_cost::{COLUMNS, CountedServer, Figures, Lowered, Peer, STACKED_COLUMNS, Side, Stacked, Table};
+use ratelimit_runtime::Algorithm;
 
 /// The server whose instructions are bounded; another one executes others.
 const VERSION: &str = "7.0.";
@@ -15,12 +13,11 @@ const VERSION: &str = "7.0.";
 /// The most instructions per decision, in the order of [`COLUMNS`].
 fn most(side: Side) -> Option<[u64; COLUMNS.len()]> {
     Some(match side {
-        Side::Ours(Algorithm::SlidingWindow, Some(LogLayout::Zset)) => [25_300, 30_900, 46_600, 57_000, 6_700, 74_700],
-        Side::Ours(Algorithm::SlidingWindow, Some(LogLayout::Ring)) => [20_800, 28_400, 20_700, 57_200, 2_900, 69_500],
-        Side::Ours(Algorithm::FixedWindow, None) => [25_800, 21_600, 14_400, 41_200, 1_000, 58_300],
-        Side::Ours(Algorithm::SlidingCounter, None) => [27_300, 22_900, 15_900, 44_500, 1_000, 58_800],
-        Side::Ours(Algorithm::TokenBucket, None) => [29_800, 26_800, 17_000, 55_500, 1_000, 65_700],
-        Side::Ours(Algorithm::LeakyBucket, None) => [30_400, 26_800, 16_600, 56_000, 1_000, 64_700],
+        Side::Ours(Algorithm::SlidingWindow) => [24_500, 35_500, 36_000, 113_000, 7_900, 69_500],
+        Side::Ours(Algorithm::FixedWindow) => [23_100, 20_800, 15_900, 91_500, 1_000, 57_000],
+        Side::Ours(Algorithm::SlidingCounter) => [22_400, 21_900, 18_500, 112_000, 1_000, 57_500],
+        Side::Ours(Algorithm::TokenBucket) => [27_000, 25_300, 20_100, 104_500, 1_000, 60_000],
+        Side::Ours(Algorithm::LeakyBucket) => [27_000, 25_300, 20_100, 104_500, 1_000, 61_000],
         _ => return None,
     })
 }
@@ -67,20 +64,13 @@ fn a_decision_costs_the_server_no_more_than_this() {
 /// caller are few, and Lua collects its garbage in some of them.
 fn most_of_two_rules(side: Side) -> Option<[u64; STACKED_COLUMNS.len()]> {
     Some(match side {
-        Side::Ours(Algorithm::SlidingWindow, Some(LogLayout::Zset)) => [202_000, 290_000, 147_000],
-        Side::Ours(Algorithm::SlidingWindow, Some(LogLayout::Ring)) => [162_000, 284_000, 101_000],
-        Side::Ours(Algorithm::FixedWindow, None) => [117_000, 225_000, 76_000],
-        Side::Ours(Algorithm::SlidingCounter, None) => [120_000, 240_000, 76_000],
-        Side::Ours(Algorithm::TokenBucket, None) => [140_000, 235_000, 79_000],
-        Side::Ours(Algorithm::LeakyBucket, None) => [137_000, 250_000, 80_000],
+        Side::Ours(Algorithm::SlidingWindow) => [246_000, 250_000, 219_000],
+        Side::Ours(Algorithm::FixedWindow) => [181_000, 185_000, 157_000],
+        Side::Ours(Algorithm::SlidingCounter) => [197_000, 198_000, 170_000],
+        Side::Ours(Algorithm::TokenBucket | Algorithm::LeakyBucket) => [207_000, 208_000, 175_000],
         _ => return None,
     })
 }
-
-/// How many groups of two share a call at most, and how many instructions a server executes within
-/// the 250 µs that a call may take, at least.
-const GROUPS: u64 = 12;
-const MOST_OF_A_CALL: u64 = 2_500_000;
 
 #[test]
 fn a_group_of_rules_costs_the_server_no_more_than_this() {
@@ -96,34 +86,8 @@ fn a_group_of_rules_costs_the_server_no_more_than_this() {
             failures.extend(
                 above.map(|(column, (count, most))| format!("{}, {column}: {count}, at most {most}", side.name())),
             );
-            if counts[0].max(counts[2]) * GROUPS > MOST_OF_A_CALL {
-                failures.push(format!("{}: a call takes too long", side.name()));
-            }
         }
         assert!(failures.is_empty(), "{failures:#?}");
-    }
-}
-
-/// The most instructions of one admission, with those of the garbage that Lua may collect in it.
-/// 250 µs are some 2,500,000 of them.
-fn most_in_one_call(adding: Adding) -> u64 {
-    match adding {
-        Adding::ToFull => 1_400_000,
-        Adding::ToRefunded => 2_150_000,
-        Adding::ToHalfRefunded => 2_450_000,
-        Adding::ToBlock => 600_000,
-        Adding::ToNarrow => 2_800_000,
-    }
-}
-
-#[test]
-fn no_admission_to_a_ring_costs_the_server_more_than_this() {
-    let mut server = CountedServer::start();
-    let growth = Growth::measure(&mut server);
-    println!("{growth}");
-    if server.version().starts_with(VERSION) {
-        let failures: Vec<_> = growth.0.iter().filter(|(adding, count)| *count > most_in_one_call(*adding)).collect();
-        assert!(failures.is_empty(), "{failures:?}");
     }
 }
 

@@ -38,7 +38,7 @@ impl Beside {
         let (mut callers, stopped) = (JoinSet::new(), Arc::new(AtomicBool::new(false)));
         for &node in nodes {
             let is_there = |number: &u64| {
-                let stored = format!("{prefix}:rl2:sw-3600s:beside:<{number}>");
+                let stored = format!("{prefix}:rl1:sw-3600s:beside:<{number}>");
                 cluster.owner_of_key(stored.as_bytes()) == node
             };
             let number = (0_u64..1_000).find(is_there).unwrap();

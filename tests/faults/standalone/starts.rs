@@ -55,7 +55,8 @@ pub(crate) async fn one_attempt_hangs_and_others_are_refused() -> Row {
     proxy.refuse(true);
     load.go_on(Duration::from_millis(3_500)).await;
     let connects = proxy.accepted() / limiters;
-    assert!(connects <= 5, "each limiter connected {connects} times");
+    // The one that hangs is given up after two seconds; pauses double from 25 ms on.
+    assert!(connects <= 9, "each limiter connected {connects} times");
     proxy.refuse(false);
     proxy.swallow(false);
     load.healed();
@@ -63,7 +64,7 @@ pub(crate) async fn one_attempt_hangs_and_others_are_refused() -> Row {
     let account = load.end().await;
     account.assert_felt();
     nothing_is_left_on(&server);
-    account.row("one attempt to connect that hangs, and all others refused, for 3.5 s: one connect a second")
+    account.row("one attempt to connect that hangs, and all others refused, for 3.5 s")
 }
 
 /// The packets are dropped, and connecting takes minutes.

@@ -99,7 +99,12 @@ async fn calls_of_one_microsecond_all_count() {
             assert!(!admits(&limiter, &rule, &Key::global()).await);
             clock.advance(MINUTE - MICROSECOND);
             assert!(!admits(&limiter, &rule, &Key::global()).await);
-            clock.advance(MICROSECOND);
+            // Each has a microsecond of its own, and leaves the window by itself.
+            for left in [1, 2, 3] {
+                clock.advance(MICROSECOND);
+                assert_eq!(limiter.peek(&rule, &Key::global()).await.unwrap().remaining(), left);
+            }
+            clock.advance(MICROSECOND * u32::try_from(max - 3).unwrap());
             assert_eq!(limiter.peek(&rule, &Key::global()).await.unwrap().remaining(), max);
         }
     }

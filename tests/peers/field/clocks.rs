@@ -28,7 +28,7 @@ async fn the_callers_clock_does_not_decide() {
     let call: Vec<_> = call.take_while(|line| !line.starts_with("127.0.0.1:")).collect();
     assert!(call.len() > 3, "{sent}");
     assert!(!call.iter().any(|argument| argument.parse::<f64>().is_ok_and(|number| number > 1e12)), "{call:?}");
-    let logged = server.cli(&["ZRANGE", &format!("{prefix}:rl2:sw-60s:skew:"), "-1", "-1"]);
+    let logged = server.cli(&["ZRANGE", &format!("{prefix}:rl1:sw-60s:skew:"), "-1", "-1"]);
     assert!((before..=after).contains(&logged.parse().unwrap()), "{before} <= {logged} <= {after}");
 
     // The process believes that an hour has passed; the server knows better.
@@ -116,9 +116,10 @@ async fn windows_of_25_and_366_days_do_not_overflow() {
         }
         let (limiter, prefix) = on_redis(server);
         assert!(admits(&limiter, &rule, &Key::global()).await);
-        let stored = format!("{prefix}:rl2:sw-{}s:{days} days:", window.as_secs());
+        let stored = format!("{prefix}:rl1:sw-{}s:{days} days:", window.as_secs());
         let ttl = Duration::from_millis(u64::try_from(server.number(&["PTTL", &stored])).unwrap());
-        assert!(ttl > window - MINUTE && ttl <= window, "{ttl:?} of {window:?}");
+        // Redis counts milliseconds, and the one in which the window ends is not over.
+        assert!(ttl > window - MINUTE && ttl <= window + Duration::from_millis(1), "{ttl:?} of {window:?}");
     }
 }
 
@@ -128,12 +129,13 @@ async fn every_write_leaves_a_key_that_expires() {
     let server = shared();
     let (limiter, clock, prefix) = on_redis_with_clock(server);
     let rule = Rule::new("expires", Limit::per_minute(4));
-    let stored = format!("{prefix}:rl2:sw-60s:expires:");
+    let stored = format!("{prefix}:rl1:sw-60s:expires:");
     for call in 0..40_u32 {
         let _ = limiter.acquire(&rule, &Key::global()).await;
         let ttl = server.number(&["PTTL", &stored]);
-        // That of a log in use is written rarely, for up to two windows.
-        assert!((1..=120_000).contains(&ttl), "{ttl} ms are left after call {call}");
+        // That of a log in use is written rarely, for up to two windows; a second longer by the
+        // caller's clock.
+        assert!((1..=121_001).contains(&ttl), "{ttl} ms are left after call {call}");
         // A refusal, an admission beside others, one that trims, and one that starts the log anew.
         clock.advance(MINUTE / 7 * (call % 9));
     }
@@ -143,5 +145,5 @@ async fn every_write_leaves_a_key_that_expires() {
     assert!(admits(&limiter, &rule, &Key::global()).await);
     assert_eq!(server.number(&["PERSIST", &stored]), 1);
     assert!(admits(&limiter, &rule, &Key::global()).await);
-    assert!((1..=120_000).contains(&server.number(&["PTTL", &stored])));
+    assert!((1..=121_001).contains(&server.number(&["PTTL", &stored])));
 }

@@ -29,7 +29,7 @@ async fn an_error_of_the_store_is_never_a_refusal() {
     let (limiter, prefix) = on_redis(&server);
     let rule = Rule::new("errors", Limit::per_minute(1)).with_timeout(Duration::from_millis(500));
     let foreign = Key::of("foreign");
-    server.cli(&["SET", &format!("{prefix}:rl2:sw-60s:errors:<foreign>"), "text"]);
+    server.cli(&["SET", &format!("{prefix}:rl1:sw-60s:errors:<foreign>"), "text"]);
     let error = limiter.acquire(&rule, &foreign).await.unwrap_err();
     assert!(matches!(error, RateLimitError::Misconfigured(_)), "{error:?}");
     assert!(error.decision().is_none() && error.retry_after().is_none());
@@ -134,14 +134,15 @@ async fn tens_of_thousands_of_expired_entries_do_not_stall_the_server() {
     assert!(most < STALL_US, "one of the calls on a log that had nearly expired took {most} µs");
 }
 
-/// A key that Redis expires by itself is freed at once, on the thread that serves everybody.
+/// A key that Redis expires by itself is freed at once, on the thread that serves everybody: 11 ms
+/// for a log of 100,000. So a `max` above 10,000 is for counters and buckets.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_long_log_that_expires_by_itself_does_not_stall_the_server() {
+async fn a_log_of_ten_thousand_that_expires_by_itself_does_not_stall_the_server() {
     let server = RedisServer::start();
     let (limiter, _) = on_redis(&server);
     server.cli(&["CONFIG", "SET", "latency-monitor-threshold", "1"]);
-    let rule = Rule::new("by itself", Limit::new(1_000_000, Duration::from_secs(5)));
-    assert_eq!(burst(&[&limiter], rule, &Key::global(), 70_000).await, 70_000);
+    let rule = Rule::new("by itself", Limit::new(10_000, Duration::from_secs(5)));
+    assert_eq!(burst(&[&limiter], rule, &Key::global(), 10_000).await, 10_000);
     server.cli(&["LATENCY", "RESET"]);
     while server.number(&["DBSIZE"]) > 0 {
         // The server's own clock and its own expiry: nothing here can move them.

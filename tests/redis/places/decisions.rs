@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ratelimit_runtime::store::{Capabilities, Feature, Request, StoreErrorKind};
-use ratelimit_runtime::{Algorithm, Limit, LogLayout, RedisMode, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, RedisMode, RedisStore, Store};
 use tokio::task::JoinSet;
 
 use super::{LEASE, enter, gone, in_flight, members, now_us, on, place};
@@ -14,7 +14,7 @@ use crate::support::{cluster, unique};
 
 #[tokio::test]
 async fn a_permit_is_a_member_that_ends_with_its_lease() {
-    let (server, key) = (shared(), unique("rl2:cc:member:"));
+    let (server, key) = (shared(), unique("rl1:cc:member:"));
     let store = on(server).await;
     let entered = place(&key, 2);
     let before = now_us(server);
@@ -78,7 +78,6 @@ async fn one_after_the_other(store: RedisStore, calls: usize) {
 async fn calls_one_after_the_other_never_meet_themselves() {
     let url = shared().url();
     one_after_the_other(RedisStore::new(&url).unwrap(), 500).await;
-    one_after_the_other(RedisStore::new(&url).unwrap().group_commit(false), 200).await;
     one_after_the_other(RedisStore::new(&url).unwrap().deny_cache(false), 200).await;
     one_after_the_other(RedisStore::new(&cluster::shared().url()).unwrap(), 200).await;
 }
@@ -86,11 +85,11 @@ async fn calls_one_after_the_other_never_meet_themselves() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn calls_of_several_stores_are_never_more_than_their_places() {
     const MAX: u64 = 7;
-    for (url, group_commit) in [(shared().url(), true), (shared().url(), false), (cluster::shared().url(), true)] {
+    for url in [shared().url(), cluster::shared().url()] {
         let (key, running) = (unique("many"), Arc::new(AtomicU64::new(0)));
         let mut tasks = JoinSet::new();
         for _ in 0..3 {
-            let store = Arc::new(RedisStore::new(&url).unwrap().group_commit(group_commit));
+            let store = Arc::new(RedisStore::new(&url).unwrap());
             store.ready().await.unwrap();
             for _ in 0..24 {
                 let (store, key, running) = (Arc::clone(&store), key.clone(), Arc::clone(&running));
@@ -121,8 +120,8 @@ async fn calls_of_several_stores_are_never_more_than_their_places() {
 #[tokio::test]
 async fn a_place_and_limits_are_taken_together_or_not_at_all() {
     let server = shared();
-    for group_commit in [true, false] {
-        let store = RedisStore::new(&server.url()).unwrap().group_commit(group_commit).deny_cache(false);
+    {
+        let store = RedisStore::new(&server.url()).unwrap().deny_cache(false);
         store.ready().await.unwrap();
         let (key, log, bucket) = (unique("place"), unique("log"), unique("bucket"));
         let limits = [[Limit::new(2, super::super::MINUTE)], [Limit::new(9, super::super::MINUTE)]];
@@ -179,9 +178,7 @@ async fn what_runs_no_scripts_declares_no_places() {
             .count()
     };
     let store = |mode| RedisStore::new(&shared().url()).unwrap().mode(mode);
-    for mode in [RedisMode::Scripts, RedisMode::ScriptsWith(LogLayout::Zset), RedisMode::ScriptsWith(LogLayout::Ring)] {
-        assert_eq!(has(store(mode).capabilities()), Algorithm::ALL.len(), "{mode:?}");
-    }
+    assert_eq!(has(store(RedisMode::Scripts).capabilities()), Algorithm::ALL.len());
     let without = store(RedisMode::Transactions);
     assert_eq!(has(without.capabilities()), 0);
     let refused = place("key", 1);

@@ -163,11 +163,13 @@ async fn a_connection_that_ends_anywhere_leaves_all_or_nothing() {
             let limits = [Limit::per_minute(5)];
             let request = Request::new(key.as_bytes(), algorithm, &limits);
             // Connects all it needs, and writes once.
+            store.ready().await.unwrap();
             assert!(store.acquire(request).await.unwrap().allowed);
             left.store(bytes, Ordering::SeqCst);
             let cut = tokio::time::timeout(Duration::from_secs(5), store.acquire(request)).await.unwrap();
             left.store(-1, Ordering::SeqCst);
             let direct = RedisStore::new(&url(&server)).unwrap().mode(RedisMode::Transactions);
+            direct.ready().await.unwrap();
             let remaining = direct.peek(request).await.unwrap().remaining;
             match cut {
                 Ok(verdict) => {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ratelimit_runtime::store::{Request, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Algorithm, Limit, LogLayout, RedisMode, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, RedisMode, RedisStore, Store};
 
 use super::{plain, scripted, unique};
 
@@ -142,7 +142,7 @@ fn compare(url_suffix: &str) {
         .mode(RedisMode::Transactions)
         .with_clock(clock.clone());
     let scripted = RedisStore::new(&url(super::SERVER.url())).unwrap();
-    let scripted = scripted.mode(RedisMode::ScriptsWith(LogLayout::Zset)).with_clock(clock.clone());
+    let scripted = scripted.mode(RedisMode::Scripts).with_clock(clock.clone());
     // What one of them changes, the other is to see at once.
     let stores = [plain, scripted].map(|store| store.deny_cache(false));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ratelimit_runtime::store::{Request, StoreErrorKind};
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Algorithm, Limit, LogLayout, Policy, RateLimitError, RateLimiter, RedisMode, Store};
+use ratelimit_runtime::{Algorithm, Limit, Policy, RateLimitError, RateLimiter, Store};
 
 use super::{plain, scripted, unique};
 
@@ -55,7 +55,6 @@ async fn a_request_that_needs_scripts_is_refused_and_writes_nothing() {
     let one = |algorithm| Request::new(key.as_bytes(), algorithm, &ONE);
     let server_clock = plain();
     let own_clock = plain().with_clock(FakeClock::new());
-    let forced = scripted().mode(RedisMode::ScriptsWith(LogLayout::Zset));
     let log = one(Algorithm::SlidingWindow);
     let many = [Limit::per_hour(5_000)];
     let heavy = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &many).with_cost(1_001);
@@ -65,8 +64,6 @@ async fn a_request_that_needs_scripts_is_refused_and_writes_nothing() {
         (&server_clock, one(Algorithm::FixedWindow).reserving(), "RedisMode::Scripts"),
         (&server_clock, heavy, "cost 1001"),
         (&own_clock, one(Algorithm::FixedWindow), "server's clock"),
-        (&forced, log.reserving(), "LogLayout::Ring"),
-        (&forced, heavy, "LogLayout::Ring"),
     ] {
         let error = store.acquire(request).await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Unsupported);
@@ -76,27 +73,10 @@ async fn a_request_that_needs_scripts_is_refused_and_writes_nothing() {
     for error in [
         server_clock.block(fixed, Duration::from_secs(1)).await.unwrap_err(),
         server_clock.unblock(fixed).await.unwrap_err(),
-        server_clock.commit(log, 1).await.unwrap_err(),
+        server_clock.settle(log.reserving(), 1, 1).await.unwrap_err(),
     ] {
         assert_eq!(error.kind(), StoreErrorKind::Unsupported, "{error}");
     }
     assert!(!server_clock.reset(log).await.unwrap());
     assert!(!server_clock.reset(fixed).await.unwrap());
-}
-
-#[tokio::test]
-async fn a_layout_holds_for_all_sliding_windows() {
-    let server = &super::SERVER;
-    let kind = |key: &str| server.cli(&["TYPE", key]);
-    for (layout, expected) in [(LogLayout::Zset, "zset"), (LogLayout::Ring, "string")] {
-        let key = unique("layout");
-        let store = scripted().mode(RedisMode::ScriptsWith(layout));
-        let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &ONE);
-        for left in (0..5).rev() {
-            assert_eq!(store.acquire(request).await.unwrap().remaining, left);
-        }
-        assert!(!store.acquire(request).await.unwrap().allowed);
-        assert_eq!(kind(&key), expected, "{layout:?}");
-        assert!(store.reset(request).await.unwrap());
-    }
 }

@@ -126,7 +126,10 @@ async fn a_flood_adds_at_most_the_used_half_of_a_limit_now_and_then_and_lifts_no
         assert_eq!(bucket.calls("spent", 3).await, 0, "{what}");
         let blocked = store.acquire(bucket.request("blocked")).await.unwrap();
         assert!(!blocked.allowed && blocked.blocked, "{what}");
-        assert!(store.release(bucket.request("reserved").reserving(), reservation.ticket).await.unwrap(), "{what}");
+        assert!(
+            store.settle(bucket.request("reserved").reserving(), reservation.ticket, 0).await.unwrap().was_open,
+            "{what}"
+        );
     }
 }
 

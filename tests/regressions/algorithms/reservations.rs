@@ -16,7 +16,9 @@ async fn assert_nothing_is_used(subject: &Subject, calls: u64, apart: u64, at_on
         subject.pass(apart);
         if open.len() == at_once {
             let ticket = open.pop_front().unwrap();
-            assert!(subject.store.release(subject.request().reserving(), ticket).await.unwrap());
+            let settled = subject.store.settle(subject.request().reserving(), ticket, 0).await.unwrap();
+            // A fixed window takes along what is open when it ends.
+            assert!(settled.was_open || subject.algorithm == Algorithm::FixedWindow, "{}", subject.what());
         }
         let verdict = subject.store.acquire(subject.request().reserving()).await.unwrap();
         assert!(verdict.allowed, "{}: call {call}: {verdict:?}", subject.what());
@@ -52,9 +54,9 @@ async fn successes_after_failures_leave_what_has_drained() {
                 let verdict = subject.store.acquire(subject.request().reserving()).await.unwrap();
                 subject.pass(1_000);
                 let settled = if counts {
-                    subject.store.commit(subject.request().reserving(), verdict.ticket).await.unwrap()
+                    subject.store.settle(subject.request().reserving(), verdict.ticket, 1).await.unwrap().was_open
                 } else {
-                    subject.store.release(subject.request().reserving(), verdict.ticket).await.unwrap()
+                    subject.store.settle(subject.request().reserving(), verdict.ticket, 0).await.unwrap().was_open
                 };
                 assert!(settled, "{}", subject.what());
             }
@@ -63,7 +65,7 @@ async fn successes_after_failures_leave_what_has_drained() {
                 let verdict = subject.store.acquire(subject.request().reserving()).await.unwrap();
                 assert!(verdict.allowed, "{}", subject.what());
                 subject.pass(8 * SECOND);
-                assert!(subject.store.release(subject.request().reserving(), verdict.ticket).await.unwrap());
+                assert!(subject.store.settle(subject.request().reserving(), verdict.ticket, 0).await.unwrap().was_open);
             }
             let left = subject.store.peek(subject.request()).await.unwrap().remaining;
             if algorithm.has_burst() {
@@ -89,24 +91,31 @@ async fn reservations_nobody_settles_are_forgotten_while_the_key_is_in_use() {
                 subject.pass(horizon / 10);
                 let verdict = subject.store.acquire(subject.request().reserving()).await.unwrap();
                 if verdict.allowed {
-                    assert!(subject.store.release(subject.request().reserving(), verdict.ticket).await.unwrap());
+                    assert!(
+                        subject.store.settle(subject.request().reserving(), verdict.ticket, 0).await.unwrap().was_open
+                    );
                 }
             }
             let verdict = subject.store.peek(subject.request()).await.unwrap();
             assert_eq!((verdict.allowed, verdict.remaining), (true, 4), "{}", subject.what());
+            let left = async || subject.store.peek(subject.request()).await.unwrap().remaining;
             for ticket in lost {
-                let request = subject.request().reserving();
-                assert!(!subject.store.commit(request, ticket).await.unwrap(), "{}", subject.what());
-                assert!(!subject.store.release(request, ticket).await.unwrap(), "{}", subject.what());
+                let (request, before) = (subject.request().reserving(), left().await);
+                assert!(!subject.store.settle(request, ticket, 0).await.unwrap().was_open, "{}", subject.what());
+                // One that is sent again charges nothing anew; the first time it does.
+                assert!(!subject.store.settle(request.sent_again(), ticket, 1).await.unwrap().was_open);
+                assert_eq!(left().await, before, "{}", subject.what());
+                assert!(!subject.store.settle(request, ticket, 1).await.unwrap().was_open, "{}", subject.what());
+                assert_eq!(left().await, before - 1, "{}", subject.what());
             }
-            assert_eq!(subject.store.peek(subject.request()).await.unwrap().remaining, 4, "{}", subject.what());
         }
     }
 }
 
-/// What is open counts as committed: it makes the calls behind it wait as long, and blocks as well.
+/// Most calls that reserve by `count` give it back: those behind them are told a short wait, and
+/// are not blocked.
 #[tokio::test]
-async fn a_block_comes_for_reservations_as_it_does_for_charges() {
+async fn calls_that_are_still_running_lead_to_no_block() {
     for &algorithm in ALGORITHMS {
         for subject in [Subject::memory(algorithm, per(3, MINUTE)), Subject::redis(algorithm, per(3, MINUTE))] {
             let what = subject.what();
@@ -114,17 +123,46 @@ async fn a_block_comes_for_reservations_as_it_does_for_charges() {
             for _ in 0..3 {
                 tickets.push(subject.store.acquire(subject.request().reserving()).await.unwrap().ticket);
             }
+            let growing = subject.request().with_growing_block(micros(MINUTE), micros(DAY));
+            for request in [subject.request(), subject.request().with_block(micros(DAY)), growing, growing.reserving()]
+            {
+                let refused = subject.store.acquire(request).await.unwrap();
+                assert_eq!((refused.allowed, refused.blocked, refused.remaining), (false, false, 0), "{what}");
+                assert_eq!(refused.retry_after_us, 50_000, "{what}: {refused:?}");
+            }
+            // One of them counts. A call that needs more than the others leave waits for that one.
+            assert!(subject.store.settle(subject.request().reserving(), tickets[0], 1).await.unwrap().was_open);
+            let light = subject.store.acquire(subject.request().with_block(micros(DAY))).await.unwrap();
+            assert_eq!((light.blocked, light.retry_after_us), (false, 50_000), "{what}: {light:?}");
+            let heavy = subject.request().with_cost(3);
+            let refused = subject.store.peek(heavy).await.unwrap();
+            assert!(refused.retry_after_us > SECOND, "{what}: {refused:?}");
+            let blocked = subject.store.acquire(heavy.with_block(micros(DAY))).await.unwrap();
+            assert!(blocked.blocked && blocked.remaining == 0 && blocked.retry_after_us >= DAY, "{what}: {blocked:?}");
+            // What was open when the block came may be given back; the block stays.
+            for &ticket in &tickets[1..] {
+                assert!(subject.store.settle(subject.request().reserving(), ticket, 0).await.unwrap().was_open);
+            }
+            let refused = subject.store.acquire(subject.request()).await.unwrap();
+            assert!(refused.blocked && refused.retry_after_us == DAY, "{what}: {refused:?}");
+        }
+    }
+}
+
+/// An estimate is a charge: it makes the calls behind it wait as long, and blocks as well.
+#[tokio::test]
+async fn a_block_comes_for_open_estimates_as_it_does_for_charges() {
+    for &algorithm in ALGORITHMS {
+        for subject in [Subject::memory(algorithm, per(3, MINUTE)), Subject::redis(algorithm, per(3, MINUTE))] {
+            let what = subject.what();
+            for _ in 0..3 {
+                assert!(subject.store.acquire(subject.request().reserving_estimate()).await.unwrap().allowed);
+            }
             let refused = subject.store.acquire(subject.request()).await.unwrap();
             assert!(!refused.allowed && !refused.blocked, "{what}: {refused:?}");
             assert!((10 * SECOND..=2 * MINUTE).contains(&refused.retry_after_us), "{what}: {refused:?}");
             let blocking = subject.request().with_block(micros(DAY));
             assert!(subject.store.acquire(blocking).await.unwrap().blocked, "{what}");
-            for ticket in tickets {
-                assert!(subject.store.release(subject.request().reserving(), ticket).await.unwrap(), "{what}");
-            }
-            // What a block was given for may be given back; the block stays.
-            let refused = subject.store.acquire(subject.request()).await.unwrap();
-            assert!(refused.blocked && refused.retry_after_us > DAY - MINUTE, "{what}: {refused:?}");
         }
     }
 }
@@ -133,8 +171,8 @@ async fn a_block_comes_for_reservations_as_it_does_for_charges() {
 /// guide/reference/algorithms.md says.
 fn bound(algorithm: Algorithm, limit: Limit) -> u64 {
     let (half_open, closed) = Reference::new(algorithm).bounds(limit);
-    // Of a sliding counter it is one less if nothing is given back; a released reservation is.
-    if algorithm == Algorithm::SlidingCounter { closed } else { half_open }
+    // Of counters it is one less if nothing is given back; a released reservation is.
+    if matches!(algorithm, Algorithm::SlidingCounter | Algorithm::FixedWindow) { closed } else { half_open }
 }
 
 #[derive(Debug, Clone)]
@@ -201,8 +239,8 @@ async fn busiest(algorithm: Algorithm, limit: Limit, steps: &[Step]) -> u64 {
                 let (index, ticket, cost) = open.remove(which);
                 let request = subject.request().with_cost(cost).reserving();
                 if commit {
-                    let _ = subject.store.commit(request, ticket).await.unwrap();
-                } else if subject.store.release(request, ticket).await.unwrap() {
+                    let _ = subject.store.settle(request, ticket, cost).await.unwrap();
+                } else if subject.store.settle(request, ticket, 0).await.unwrap().was_open {
                     admitted[index].1 = 0;
                 }
             }

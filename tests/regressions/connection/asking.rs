@@ -31,13 +31,7 @@ impl Outcome {
 
 /// A limiter's own call.
 pub(crate) async fn ask(store: &RedisStore, key: &str, limit: Limit) -> Outcome {
-    let outcome = ask_within(store, key, limit, TIMEOUT).await;
-    if let Outcome::Silent(_) = outcome {
-        let limits = [limit];
-        let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
-        store.overdue(&request, TIMEOUT);
-    }
-    outcome
+    ask_within(store, key, limit, TIMEOUT).await
 }
 
 /// The call of a rule that gives it this long.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use ratelimit_runtime::store::Health;
-use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimiter, Rule};
+use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimiter, Rule, Store as _};
 
 use super::asking::{TIMEOUT, ask, ask_within, connected, connections_since, connections_taken, health};
 use crate::support::proxy::Proxy;
@@ -57,14 +57,15 @@ async fn replies_to_those_who_gave_up_count_as_heard() {
     assert_eq!(proxy.accepted(), 1);
 }
 
-/// A rule that gives 50 ms to a server 60 to 150 ms away has no answers; the other rules have
-/// theirs.
+/// A rule that gives 50 ms to a server 60 to 150 ms away has no answers; the other rules of its
+/// limiter, which gives 400 ms, have theirs.
 #[tokio::test]
 async fn a_rule_in_a_hurry_takes_no_other_along() {
     const OTHERS: Duration = Duration::from_millis(400);
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port()).await;
     let store = std::sync::Arc::new(connected(&proxy.url()).await);
+    store.answers_within(OTHERS);
     let hasty = tokio::spawn({
         let (store, proxy) = (std::sync::Arc::clone(&store), proxy.clone());
         async move {

@@ -59,14 +59,17 @@ async fn what_is_not_a_decision_answers_nobody() {
     }
 }
 
-/// One call is admitted, with 7 left.
-const DECISION: &str =
-    "$44\r\n12345678\x01\0\x01\0\0\0\0\0\0\0\x1c\x40\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\r\n";
+/// A lone caller is admitted, with 7 left: the call's number, its time, and 7.0.
+const LONE: &str = "$20\r\n1234\0\0\0\0\0\0\x1c\x40\0\0\0\0\0\0\x1c\x40\r\n";
+/// The same as a table.
+const DECISIONS: &str = "*3\r\n:7\r\n:1790000000000000\r\n:7\r\n";
 
-/// It has the number of another question.
+/// It has the number of another call.
 #[tokio::test]
 async fn a_decision_too_many_answers_nobody() {
-    let (right, wrong) = wrong_answers(DECISION).await;
-    assert_eq!(wrong, 0);
-    assert!(right > 1_000);
+    for stray in [LONE, DECISIONS] {
+        let (right, wrong) = wrong_answers(stray).await;
+        assert_eq!(wrong, 0, "{stray:?}");
+        assert!(right > 1_000);
+    }
 }

@@ -2,13 +2,17 @@
 
 use super::*;
 
+fn was_open(settled: Answer<'_, Settled>) -> Answer<'_, bool> {
+    Answer::later(async { Ok(settled.await?.was_open) })
+}
+
 /// Everything that changes a key, by how it is asked for.
 fn changes(store: &DenyCache<Far>) -> Vec<(&'static str, Answer<'_, bool>)> {
     vec![
         ("reset", store.reset(request("key"))),
         ("refund", store.refund(request("key"), 1)),
-        ("commit", store.commit(request("key").reserving(), 1)),
-        ("release", store.release(request("key").reserving(), 1)),
+        ("commit", was_open(store.settle(request("key").reserving(), 1, 1))),
+        ("release", was_open(store.settle(request("key").reserving(), 1, 0))),
         ("unblock", store.unblock(request("key"))),
     ]
 }

@@ -43,8 +43,7 @@ pub fn report(measured: &Measured<'_>) -> String {
     let [one, two] = measured.in_process.of(Asking::SlidingAdmitted);
     budgets.times("memory, sliding_window, the same", Budget::AtLeast(1.6), two / one);
     let each = measured.bytes.per_request;
-    budgets.row("bytes per logged request, sorted set", Budget::AtMost(25.0), each.sorted_set, number);
-    budgets.row("bytes per logged request, ring", Budget::AtMost(15.0), each.ring, number);
+    budgets.row("bytes per logged request, up to 126", Budget::AtMost(25.0), each.ours, number);
     let [bare, one, two] = in_process::future_bytes().map(|bytes| bytes as f64);
     budgets.row("bytes that one attribute adds to a future", Budget::AtMost(400.0), one - bare, number);
     budgets.row("bytes that a second one adds", Budget::AtMost(100.0), two - one, number);
@@ -73,25 +72,19 @@ impl Budgets {
     }
 
     fn server_time(&mut self, times: &ServerTime) {
-        let sorted_set = Bucket::SortedSet { limits: 1 };
-        let ring = Bucket::Ring { limits: 1 };
+        let log = Bucket::Log { limits: 1 };
         let mut row = |what: &str, most, figure| {
             self.times(&format!("server time against the ZSET Lua: {what}"), Budget::AtMost(most), figure);
         };
-        row("sorted set, admitted", 1.5, times.ratio(sorted_set, 5, true));
-        row("sorted set, refused", 2.2, times.ratio(sorted_set, 5, false));
+        row("sliding_window, admitted", 1.5, times.ratio(log, 5, true));
+        row("sliding_window, refused", 2.2, times.ratio(log, 5, false));
         for algorithm in COUNTERS {
             let bucket = Bucket::Counter(algorithm, 1);
             row(&format!("{algorithm}, admitted"), 1.3, times.ratio(bucket, 5, true));
             row(&format!("{algorithm}, refused"), 1.3, times.ratio(bucket, 5, false));
         }
-        row("ring to 16 entries, admitted", 1.3, times.ratio(ring, 5, true));
-        row("ring to 16 entries, refused", 1.3, times.ratio(ring, 5, false));
-        row("ring beyond, admitted", 1.8, times.ratio(ring, 100, true));
-        row("ring beyond, refused", 1.8, times.ratio(ring, 100, false));
         let further = |one, two| times.ratio(two, 5, true) - times.ratio(one, 5, true);
-        row("a second limit, sorted set", 0.5, further(sorted_set, Bucket::SortedSet { limits: 2 }));
-        row("a second limit, ring", 0.5, further(ring, Bucket::Ring { limits: 2 }));
+        row("a second limit, sliding_window", 0.5, further(log, Bucket::Log { limits: 2 }));
         for algorithm in COUNTERS {
             let [one, two] = [1, 2].map(|limits| Bucket::Counter(algorithm, limits));
             row(&format!("a second limit, {algorithm}"), 0.5, further(one, two));
@@ -113,7 +106,7 @@ impl Budgets {
         for (what, kind, keys, most) in [
             ("distinct keys, sliding_window", sliding, DISTINCT, 0.9),
             ("distinct keys, leaky_bucket", leaky, DISTINCT, 0.9),
-            ("one hot ring", sliding, HOT, 0.1),
+            ("one hot key, sliding_window", sliding, HOT, 0.1),
         ] {
             let figure = against(kind, Kind::ArticleZset, keys, 512, |figures| figures.server);
             self.times(&format!("{batched} {what}"), Budget::AtMost(most), figure);

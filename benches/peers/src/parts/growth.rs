@@ -145,20 +145,12 @@ impl Rows {
 
 async fn with_limits(server: &Server, rounds: usize) -> String {
     let limits = [1, 2, 4, 8];
-    let buckets =
-        |n| [Bucket::SortedSet { limits: n }, Bucket::Ring { limits: n }, Bucket::Counter(Algorithm::LeakyBucket, n)];
+    let buckets = |n| [Bucket::Log { limits: n }, Bucket::Counter(Algorithm::LeakyBucket, n)];
     let case = |bucket| Case { bucket, entries: 5, admitted: true };
     let cases = std::iter::once(Bucket::ArticleZset).chain(limits.into_iter().flat_map(buckets)).map(case).collect();
     let times = ServerTime::measure(server, cases, rounds, 100).await;
-    let mut table = Table::new([
-        "server µs, admitted, limits",
-        "sorted set",
-        "× ZSET Lua",
-        "ring",
-        "× ZSET Lua",
-        "leaky_bucket",
-        "× ZSET Lua",
-    ]);
+    let mut table =
+        Table::new(["server µs, admitted, limits", "sliding_window", "× ZSET Lua", "leaky_bucket", "× ZSET Lua"]);
     for n in limits {
         let figures = |bucket| [number(times.of(case(bucket))), ratio(times.ratio(bucket, 5, true))];
         table.row(std::iter::once(n.to_string()).chain(buckets(n).into_iter().flat_map(figures)));

@@ -30,12 +30,8 @@ pub struct Case {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Bucket {
     ArticleZset,
-    /// A sliding window of unit costs and a small `max`: a sorted set.
-    SortedSet {
-        limits: u32,
-    },
-    /// One of calls that cost 2: a ring.
-    Ring {
+    /// A sliding window: a sorted set.
+    Log {
         limits: u32,
     },
     /// All of one number: counters, and the two buckets.
@@ -45,12 +41,9 @@ pub enum Bucket {
 /// The rows of the page, each admitted and refused; the articles' are what the others are compared
 /// with.
 pub fn cases() -> Vec<Case> {
-    let one_or_two = |bucket: fn(u32) -> Bucket| [bucket(1), bucket(2)];
     let mut buckets = vec![(Bucket::ArticleZset, 5), (Bucket::ArticleZset, 100)];
-    buckets.extend(one_or_two(|limits| Bucket::SortedSet { limits }).map(|bucket| (bucket, 5)));
-    buckets.extend([(Bucket::SortedSet { limits: 1 }, 100)]);
-    buckets.extend(one_or_two(|limits| Bucket::Ring { limits }).map(|bucket| (bucket, 5)));
-    buckets.extend([(Bucket::Ring { limits: 1 }, 100)]);
+    buckets.extend([1, 2].map(|limits| (Bucket::Log { limits }, 5)));
+    buckets.extend([(Bucket::Log { limits: 1 }, 100)]);
     for algorithm in [Algorithm::FixedWindow, Algorithm::SlidingCounter, Algorithm::TokenBucket, Algorithm::LeakyBucket]
     {
         buckets.extend([(Bucket::Counter(algorithm, 1), 5), (Bucket::Counter(algorithm, 2), 5)]);
@@ -64,8 +57,7 @@ impl Case {
         let limits = |limits| if limits == 1 { String::new() } else { format!(", {limits} limits") };
         match self.bucket {
             Bucket::ArticleZset => format!("the articles' ZSET Lua, {} entries", self.entries),
-            Bucket::SortedSet { limits: n } => format!("sliding_window, sorted set of {}{}", self.entries, limits(n)),
-            Bucket::Ring { limits: n } => format!("sliding_window, ring of {}{}", self.entries, limits(n)),
+            Bucket::Log { limits: n } => format!("sliding_window, {} entries{}", self.entries, limits(n)),
             Bucket::Counter(algorithm, n) => format!("{algorithm}{}", limits(n)),
         }
     }
@@ -79,23 +71,20 @@ impl Case {
     /// was told.
     async fn open(&self, server: &Server) -> Result<(Peer, Peer), Failure> {
         let max = self.entries + if self.admitted { ADMISSIONS } else { 0 };
-        let (algorithm, limits, cost) = match self.bucket {
+        let (algorithm, limits) = match self.bucket {
             Bucket::ArticleZset => {
                 return Ok((
                     Peer::open(Kind::ArticleZset, server, max).await?,
                     Peer::open(Kind::ArticleZset, server, max).await?,
                 ));
             }
-            Bucket::SortedSet { limits } => (Algorithm::SlidingWindow, limits, 1),
-            Bucket::Ring { limits } => (Algorithm::SlidingWindow, limits, 2),
-            Bucket::Counter(algorithm, limits) => (algorithm, limits, 1),
+            Bucket::Log { limits } => (Algorithm::SlidingWindow, limits),
+            Bucket::Counter(algorithm, limits) => (algorithm, limits),
         };
-        let max = max * cost;
         let mut rule = ours::rule(algorithm, max);
         for limit in 1..limits {
             rule = rule.and(Limit::new(u64::from(max), WINDOW + Duration::from_secs(limit.into())));
         }
-        let rule = rule.with_cost(cost.into());
         Ok((
             Peer::Ours(ours::Ours::with_rule(server, rule.clone()).await?),
             Peer::Ours(ours::Ours::with_rule(server, rule).await?),

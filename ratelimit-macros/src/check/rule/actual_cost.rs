@@ -2,6 +2,8 @@
 
 use syn::{Expr, ExprClosure, Lit};
 
+use crate::check::rule::limits::Limits;
+use crate::check::rule::limits::cost::{MOST_IN_LOG, literal_maxima};
 use crate::check::values::{constant, control_flow};
 use crate::diagnostics::Diagnostics;
 use crate::literal::bare;
@@ -45,6 +47,17 @@ fn fault(closure: &ExprClosure) -> Option<String> {
         ..0 => Some("a cost cannot be negative: a call gives back at most its estimate, by a cost of 0".to_owned()),
         0 => Some("no call is ever charged: say what one weighs, or leave the attribute out".to_owned()),
         number => Some(format!("every call weighs the same: write `cost = {number}`, and leave `actual_cost` out")),
+    }
+}
+
+/// Reports one of a sliding window whose limits are larger than what that counts of one call.
+pub(crate) fn must_be_counted(argument: &Argument, limits: &Limits, diagnostics: &mut Diagnostics) {
+    if literal_maxima(limits).iter().any(|max| *max > MOST_IN_LOG) {
+        let message = format!(
+            "a sliding window counts at most {MOST_IN_LOG} of what a call did cost: write `algorithm = \"token_bucket\"` or \
+             \"sliding_counter\", which count any number"
+        );
+        diagnostics.error(&argument.name, message);
     }
 }
 

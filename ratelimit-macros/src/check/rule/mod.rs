@@ -89,11 +89,16 @@ pub(crate) fn check(arguments: &Arguments, nth: u8, scope: &Scope, diagnostics: 
     if actual_cost.is_some() {
         actual_cost::must_have_an_estimate(arguments, diagnostics);
     }
+    // One that is wrong may be meant to be another.
+    let is_log = arguments.algorithm.is_none() || algorithm.is_some_and(algorithm::Algorithm::is_log);
     let key = key::read(arguments.key.as_ref(), scope, diagnostics);
     let settings = settings::read(arguments, algorithm, diagnostics);
     let (name, limits, key) = (name?, limits?, key?);
     if let (Some(cost), Some(argument)) = (&cost, &arguments.cost) {
-        cost::must_fit(cost, argument, &limits, diagnostics);
+        cost::must_fit(cost, argument, &limits, is_log, diagnostics);
+    }
+    if let (Some(argument), true) = (&arguments.actual_cost, is_log) {
+        actual_cost::must_be_counted(argument, &limits, diagnostics);
     }
     if let Some(zone) = &arguments.zone {
         zone::must_be_of_a_calendar(zone, &limits, diagnostics);
@@ -288,6 +293,11 @@ mod tests {
             (&format!("{ONE}, burst = 3, algorithm = \"gcra\""), "did you mean \"leaky_bucket\""),
             (&format!("{ONE}, block = \"1m\", wait = \"1s\""), "a call either waits or is blocked"),
             (&format!("{ONE}, shadow, wait = \"1s\""), "`wait` is never used"),
+            ("window = \"1m\", max = 5_000, cost = 1_001", "a call weighs at most 1000 in a sliding window"),
+            (
+                "window = \"1m\", max = 5_000, cost = n, actual_cost = |r| r.n",
+                "counts at most 1000 of what a call did cost: write `algorithm = \"token_bucket\"`",
+            ),
             (&format!("{ONE}, actual_cost = |r| r.n"), "`actual_cost` needs an estimate"),
             (
                 &format!("{ONE}, cost = n, actual_cost = |r| r.n, count = \"ok\""),

@@ -44,7 +44,13 @@ const ANSWERS: Keywords<&str> = Keywords {
     argument: "on_unavailable",
     noun: "answer",
     values: &[("allow", "Allow"), ("deny", "Deny"), ("local", "Local")],
-    synonyms: &[("open", "allow"), ("closed", "deny"), ("memory", "local")],
+    synonyms: &[
+        ("open", "allow"),
+        ("failopen", "allow"),
+        ("closed", "deny"),
+        ("failclosed", "deny"),
+        ("memory", "local"),
+    ],
     or: None,
 };
 

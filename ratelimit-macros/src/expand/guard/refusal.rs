@@ -2,12 +2,14 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
+use syn::Expr;
 use syn::spanned::Spanned as _;
 
 use crate::check::refusal::Refusal;
 use crate::expand::context::Context;
 use crate::expand::output_type::OutputType;
 use crate::expand::receiver::kept_in;
+use crate::literal::bare;
 
 /// The value that a refused call returns, located at the return type; `None` if no call is refused.
 pub(crate) fn expand(refusal: &Refusal, context: &Context) -> Option<TokenStream> {
@@ -21,9 +23,18 @@ pub(crate) fn expand(refusal: &Refusal, context: &Context) -> Option<TokenStream
         }
         Refusal::By(expr) => {
             let span = expr.span().resolved_at(Span::mixed_site());
-            let expr = kept_in(expr, receiver.operand(expr));
+            let refuse = receiver.operand(expr);
+            // What never gives a value is what the function would do.
+            let refuse = if diverges(expr) { quote_spanned!(span=> |_| #refuse) } else { kept_in(expr, refuse) };
             let refuse_with = runtime.refuse_with(span);
-            Some(quote_spanned!(span=> #refuse_with::<#ty, _>(#expr, __ratelimit_error)))
+            Some(quote_spanned!(span=> #refuse_with::<#ty, _>(#refuse, __ratelimit_error)))
         }
     }
+}
+
+/// Whether this is a macro that never gives a value, such as `todo!()`.
+fn diverges(expr: &Expr) -> bool {
+    let Expr::Macro(called) = bare(expr) else { return false };
+    let name = called.mac.path.segments.last();
+    name.is_some_and(|name| ["todo", "unimplemented", "unreachable", "panic"].iter().any(|other| name.ident == other))
 }

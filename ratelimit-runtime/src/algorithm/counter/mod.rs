@@ -1,45 +1,25 @@
 //! Algorithms that keep a few numbers per limit: what they have in common.
 
-pub(super) mod arithmetic;
+mod open;
 mod per_limit;
-pub(super) mod refund;
-mod reservations;
 
 use smallvec::SmallVec;
 
+pub(crate) use self::open::{Open, Past};
 use self::per_limit::PerLimit;
-use self::reservations::ReservedCost;
 use super::demand::Demand;
-use super::state::{AlgorithmState, Committed};
+use super::state::{AlgorithmState, Settlement, SettlementOutcome};
 use super::status::{LimitStatus, Standing};
 use crate::rule::Limit;
 
-/// `mul_div` and `refill` for scripts: what stands here as [`arithmetic`].
-#[cfg(feature = "redis")]
-pub(super) const ARITHMETIC: &str = include_str!("arithmetic.lua");
-
-/// What is here, for scripts: what most calls ask, and everything.
-#[cfg(feature = "redis")]
-pub(super) const QUICK: &str = include_str!("quick.lua");
-#[cfg(feature = "redis")]
-pub(super) const FULL: &str = include_str!("full.lua");
-
-/// What buckets share of [`QUICK`].
-#[cfg(feature = "redis")]
-pub(super) const BUCKET: &str = include_str!("bucket.lua");
-
 /// The numbers of one limit, as a value: bringing them to a later time makes another, and only what
 /// is written keeps it. So a refusal changes nothing, in memory as in Redis.
-pub(crate) trait Counter: Copy + Default {
-    /// The numbers at `now`.
-    fn at(self, limit: &Limit, now: u64) -> Self;
-
-    /// The numbers as they are kept at `now` where nothing is charged. What drains is kept as it
-    /// was at the newest charge: another rate applies from there on.
-    #[inline]
-    fn kept(self, limit: &Limit, now: u64) -> Self {
-        self.at(limit, now)
-    }
+///
+/// What is reserved by `count` is noted apart, because most keys have none of it. Windows count it,
+/// too.
+pub(crate) trait Counter: Copy + Default + PartialEq {
+    /// The numbers at `now`; those that are kept are of the time of the newest write.
+    fn at(self, limit: &Limit, newest: u64, now: u64) -> Self;
 
     /// Where the limit stands; the numbers are at `now`.
     fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus;
@@ -47,138 +27,130 @@ pub(crate) trait Counter: Copy + Default {
     /// How much of the limit is used, rounded up; the numbers are at `now`.
     fn used(&self, limit: &Limit, now: u64) -> u64;
 
-    /// Charges; the numbers are at `now`.
-    fn charge(&mut self, limit: &Limit, cost: u64, now: u64);
+    /// Charges; the numbers are at the time of the charge.
+    fn charge(&mut self, limit: &Limit, cost: u64);
 
-    /// Whether charges so far were made at a rate that this limit no longer has, which makes them
-    /// void for refunds.
-    #[inline]
-    fn is_at_another_rate(&self, _: &Limit) -> bool {
-        false
+    /// How long the numbers matter, which is until the limit is whole again; they are at `now`.
+    fn life(&self, limit: &Limit, now: u64) -> u64;
+
+    /// For how long reservations count that the numbers do not, in microseconds: a key takes the
+    /// longest of its limits.
+    fn period(&self, _: &Limit) -> u64 {
+        0
     }
 
-    /// Gives back up to `cost` of a charge made at `ticket`, as far as it still counts; the newest
-    /// charge was made at `newest`, and the numbers are [`kept`](Self::kept). Says whether anything
-    /// of it did.
-    fn refund(&mut self, limit: &Limit, cost: u64, ticket: u64, newest: u64, now: u64) -> bool;
+    /// What is reserved at `now`; so are the numbers.
+    fn open_at(&self, open: Open, limit: &Limit, period: u64, now: u64) -> Open;
 
-    /// How long the numbers matter, which is until the limit is whole again; they are at `now`, or
-    /// [`kept`](Self::kept) then.
-    fn life(&self, limit: &Limit, now: u64) -> u64;
+    /// How long what is reserved matters beside the numbers.
+    fn life_of_open(_: &Open, _period: u64, _now: u64) -> u64 {
+        0
+    }
+
+    /// The numbers if what is reserved were charged now.
+    fn with(self, _: &Open, _: &Limit) -> Self {
+        self
+    }
+
+    /// The numbers if what is reserved were released.
+    fn without(self, open: &Open) -> Self;
+
+    /// Reserves; the numbers are at `now`.
+    fn reserve(&mut self, open: &mut Open, limit: &Limit, cost: u64, now: u64);
+
+    /// Ends a reservation: gives back what it did not cost, as far as that still counts. Returns
+    /// whether it may have been open, and what is to be charged now; `None` where its window is
+    /// over, or nothing is known of it.
+    fn settle(&mut self, open: &mut Open, limit: &Limit, past: &Past) -> Option<(bool, u64)>;
 }
 
-/// The numbers of all limits, in their order, and what is reserved.
+/// The numbers of all limits, in their order, and what is reserved by `count`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Counters<C> {
     each: PerLimit<C>,
-    /// The time of the newest charge.
-    charged: u64,
-    /// The first ticket that can be refunded: charges before were made at another rate.
-    first: u64,
+    /// The time of the newest write.
+    newest: u64,
     /// Most keys have none.
-    reservations: Option<Box<ReservedCost>>,
+    open: Option<Box<PerLimit<Open>>>,
+}
+
+/// The numbers of all limits with what is reserved, at some time.
+struct Brought<C> {
+    each: SmallVec<[(C, Open); 2]>,
+    /// The longest of the limits.
+    period: u64,
 }
 
 impl<C: Counter> Counters<C> {
     /// The numbers of one limit at `now`.
     #[inline]
     fn brought_to(&self, index: usize, limit: &Limit, now: u64) -> C {
-        self.each.get(index).at(limit, now)
+        self.each.get(index).at(limit, self.newest, now)
     }
 
-    fn brought<'a>(&'a self, limits: &'a [Limit], now: u64) -> impl Iterator<Item = (&'a Limit, C)> {
-        limits.iter().enumerate().map(move |(index, limit)| (limit, self.brought_to(index, limit, now)))
+    /// All of it at `now`.
+    fn brought(&self, demand: &Demand<'_>, now: u64) -> Brought<C> {
+        let limits = demand.limits.iter().enumerate();
+        let mut each: SmallVec<[_; 2]> =
+            limits.map(|(index, limit)| (self.brought_to(index, limit, now), Open::default())).collect();
+        let periods = demand.limits.iter().zip(&each).map(|(limit, (counter, _))| counter.period(limit));
+        let period = periods.max().unwrap_or(0);
+        if let Some(kept) = &self.open {
+            for (index, (limit, (counter, open))) in demand.limits.iter().zip(&mut each).enumerate() {
+                *open = counter.open_at(kept.get(index), limit, period, now).or_none();
+            }
+        }
+        Brought { each, period }
+    }
+
+    /// Keeps what was brought to `now` and changed.
+    fn keep(&mut self, demand: &Demand<'_>, brought: &Brought<C>, now: u64) {
+        let mut opens = PerLimit::default();
+        let kept = self.each.iter_mut(demand.limits.len()).zip(opens.iter_mut(demand.limits.len()));
+        for ((limit, (counter, open)), kept) in brought.each(demand).zip(kept) {
+            // Where nothing counts, the next charge begins anew.
+            *kept.0 = if counter.life(limit, now) == 0 { C::default() } else { *counter };
+            *kept.1 = open.or_none();
+        }
+        self.newest = now;
+        self.open = brought.reserves().then(|| Box::new(opens));
     }
 
     #[cold]
-    fn standing_behind_reservations(&self, demand: &Demand<'_>, now: u64) -> Standing {
+    fn standing_with_reservations(&self, demand: &Demand<'_>, now: u64) -> Standing {
         let mut standing = Standing::of_none();
-        for (index, status) in self.statuses_behind_reservations(demand, now).enumerate() {
+        for (index, status) in self.brought(demand, now).statuses(demand, now).enumerate() {
             standing.add(index, status);
         }
         standing
     }
 
-    fn statuses_behind_reservations<'a>(
-        &'a self,
-        demand: &'a Demand<'_>,
-        now: u64,
-    ) -> impl Iterator<Item = LimitStatus> + 'a {
-        let reserved = self.reserved(demand, now).open();
-        self.brought(demand.limits, now).map(move |(limit, mut counter)| {
-            if reserved > 0 {
-                counter.charge(limit, reserved, now);
-            }
-            counter.status(limit, demand.cost, now)
-        })
+    /// Forgets reservations that are over.
+    #[cold]
+    fn prune(&mut self, demand: &Demand<'_>, now: u64) {
+        self.keep(demand, &self.brought(demand, now), now);
     }
 
-    /// What is reserved at `now`.
-    fn reserved(&self, demand: &Demand<'_>, now: u64) -> ReservedCost {
-        // A span takes a division.
-        self.reservations.as_ref().map_or_else(ReservedCost::default, |reserved| reserved.at(now, demand.span()))
+    #[cold]
+    fn life_of_open(&self, demand: &Demand<'_>, now: u64) -> u64 {
+        let Brought { each, period } = self.brought(demand, now);
+        each.iter().map(|(_, open)| C::life_of_open(open, period, now)).max().unwrap_or(0)
+    }
+}
+
+impl<C: Counter> Brought<C> {
+    fn each<'a>(&'a self, demand: &'a Demand<'_>) -> impl Iterator<Item = (&'a Limit, &'a (C, Open))> {
+        demand.limits.iter().zip(&self.each)
     }
 
-    /// Keeps these reservations, where nothing is charged.
-    fn keep(&mut self, demand: &Demand<'_>, reserved: ReservedCost, now: u64) {
-        self.keep_reserved(reserved);
-        self.change(demand, |counter, limit| *counter = counter.kept(limit, now));
+    /// What each limit says; what is reserved counts.
+    fn statuses<'a>(&'a self, demand: &'a Demand<'_>, now: u64) -> impl Iterator<Item = LimitStatus> + 'a {
+        let cost = demand.cost;
+        self.each(demand).map(move |(limit, (counter, open))| counter.with(open, limit).status(limit, cost, now))
     }
 
-    fn keep_reserved(&mut self, reserved: ReservedCost) {
-        self.reservations = (reserved.open() > 0).then(|| Box::new(reserved));
-    }
-
-    /// Charges `cost`, and of `debt` as much as twice the capacity of each limit allows; gives the
-    /// most that was left out.
-    fn charge_with_debt(
-        &mut self,
-        demand: &Demand<'_>,
-        reserved: ReservedCost,
-        (cost, debt): (u64, u64),
-        now: u64,
-    ) -> Committed {
-        let (open, mut dropped) = (reserved.open(), 0);
-        self.keep_reserved(reserved);
-        self.change_at(demand, now, |counter, limit| {
-            let used = counter.used(limit, now) + open + cost;
-            let free = demand.most_used(limit).saturating_sub(used);
-            counter.charge(limit, cost + debt.min(free), now);
-            // That may be nothing.
-            *counter = counter.kept(limit, now);
-            dropped = dropped.max(debt.saturating_sub(free));
-        });
-        self.charged = now;
-        // Where one limit has no room for any of it, another one may.
-        Committed { dropped, charged_now: true }
-    }
-
-    /// Brings the numbers to `now` and changes them.
-    #[inline]
-    fn change_at(&mut self, demand: &Demand<'_>, now: u64, mut change: impl FnMut(&mut C, &Limit)) {
-        self.change(demand, |counter, limit| {
-            *counter = counter.at(limit, now);
-            change(counter, limit);
-        });
-    }
-
-    #[inline]
-    fn change(&mut self, demand: &Demand<'_>, mut change: impl FnMut(&mut C, &Limit)) {
-        let mut change = |counter: &mut C, limit| {
-            let is_at_another_rate = counter.is_at_another_rate(limit);
-            change(counter, limit);
-            is_at_another_rate
-        };
-        let is_any_at_another_rate = match demand.limits {
-            [limit] => change(&mut self.each.first, limit),
-            limits => {
-                let each = self.each.iter_mut(limits.len()).zip(limits);
-                each.fold(false, |any, (counter, limit)| change(counter, limit) | any)
-            }
-        };
-        if is_any_at_another_rate {
-            self.first = self.charged + 1;
-        }
+    fn reserves(&self) -> bool {
+        self.each.iter().any(|(_, open)| open.sum() > 0)
     }
 }
 
@@ -187,15 +159,15 @@ impl<C: Counter> AlgorithmState for Counters<C> {
 
     #[inline]
     fn standing(&mut self, demand: &Demand<'_>, now: u64) -> Standing {
-        if self.reservations.is_some() {
-            return self.standing_behind_reservations(demand, now);
+        if self.open.is_some() {
+            return self.standing_with_reservations(demand, now);
         }
         match demand.limits {
-            [limit] => Standing { limit: 0, status: self.each.first.at(limit, now).status(limit, demand.cost, now) },
+            [limit] => Standing { limit: 0, status: self.brought_to(0, limit, now).status(limit, demand.cost, now) },
             limits => {
                 let mut standing = Standing::of_none();
-                for (index, (limit, counter)) in self.brought(limits, now).enumerate() {
-                    standing.add(index, counter.status(limit, demand.cost, now));
+                for (index, limit) in limits.iter().enumerate() {
+                    standing.add(index, self.brought_to(index, limit, now).status(limit, demand.cost, now));
                 }
                 standing
             }
@@ -203,50 +175,59 @@ impl<C: Counter> AlgorithmState for Counters<C> {
     }
 
     fn statuses(&mut self, demand: &Demand<'_>, now: u64) -> SmallVec<[LimitStatus; 1]> {
-        self.statuses_behind_reservations(demand, now).collect()
+        self.brought(demand, now).statuses(demand, now).collect()
     }
 
     #[inline]
     fn reserves(&self, demand: &Demand<'_>, now: u64) -> bool {
-        self.reservations.is_some() && self.reserved(demand, now).open() > 0
+        self.open.is_some() && self.brought(demand, now).reserves()
     }
 
-    #[cold]
-    fn wait_if_released(&self, demand: &Demand<'_>, now: u64) -> u64 {
-        let waits =
-            self.brought(demand.limits, now).map(|(limit, counter)| counter.status(limit, demand.cost, now).wait);
-        waits.max().unwrap_or(0)
+    fn standing_behind_reservations(&self, demand: &Demand<'_>, now: u64) -> (Standing, bool) {
+        let brought = self.brought(demand, now);
+        let (mut standing, mut only_reserved) = (Standing::of_none(), true);
+        let statuses = brought.statuses(demand, now);
+        for (index, ((limit, (counter, open)), status)) in brought.each(demand).zip(statuses).enumerate() {
+            let released = counter.without(open).status(limit, demand.cost, now);
+            only_reserved &= !standing.add_released(index, status, released.wait);
+        }
+        (standing, only_reserved)
     }
 
     #[allow(clippy::inline_always, reason = "a call to it would cost as much as what it does for one limit")]
     #[inline(always)]
     fn reset(&self, demand: &Demand<'_>, limit: usize, now: u64) -> u64 {
-        let reserved = self.reserved(demand, now).open();
-        let Some((limit, mut counter)) = demand.limits.get(limit).map(|of| (of, self.brought_to(limit, of, now)))
-        else {
-            return 0;
-        };
-        if reserved > 0 {
-            // The limit is whole again when it would be if all reservations were committed now.
-            counter.charge(limit, reserved, now);
+        let (index, Some(limit)) = (limit, demand.limits.get(limit)) else { return 0 };
+        if self.open.is_some() {
+            let brought = self.brought(demand, now);
+            return brought.each.get(index).map_or(0, |(counter, open)| counter.with(open, limit).life(limit, now));
         }
-        counter.life(limit, now)
+        self.brought_to(index, limit, now).life(limit, now)
     }
 
     #[inline]
     fn charge(&mut self, demand: &Demand<'_>, now: u64) -> u64 {
-        if self.reservations.is_some() {
-            self.keep_reserved(self.reserved(demand, now));
+        if self.open.is_some() {
+            self.prune(demand, now);
         }
-        self.change_at(demand, now, |counter, limit| counter.charge(limit, demand.cost, now));
-        self.charged = now;
+        let newest = std::mem::replace(&mut self.newest, now);
+        let charge = |counter: &mut C, limit: &Limit| {
+            *counter = counter.at(limit, newest, now);
+            counter.charge(limit, demand.cost);
+        };
+        match demand.limits {
+            [limit] => charge(&mut self.each.first, limit),
+            limits => self.each.iter_mut(limits.len()).zip(limits).for_each(|(counter, limit)| charge(counter, limit)),
+        }
         now
     }
 
     fn reserve(&mut self, demand: &Demand<'_>, now: u64) -> u64 {
-        let mut reserved = self.reserved(demand, now);
-        reserved.add(demand.cost, now, demand.span());
-        self.keep(demand, reserved, now);
+        let mut brought = self.brought(demand, now);
+        for (limit, (counter, open)) in demand.limits.iter().zip(&mut brought.each) {
+            counter.reserve(open, limit, demand.cost, now);
+        }
+        self.keep(demand, &brought, now);
         now
     }
 
@@ -259,71 +240,44 @@ impl<C: Counter> AlgorithmState for Counters<C> {
                 lives.max().unwrap_or(0)
             }
         };
-        let reserved = self.reservations.as_ref().map_or(0, |reserved| reserved.life(now));
-        own.max(reserved)
+        if self.open.is_some() { own.max(self.life_of_open(demand, now)) } else { own }
     }
 
     #[inline]
     fn life_and_reset(&self, demand: &Demand<'_>, limit: usize, now: u64) -> (u64, u64) {
         let life = self.life(demand, now);
-        let is_reset = demand.limits.len() == 1 && self.reservations.is_none();
+        let is_reset = demand.limits.len() == 1 && self.open.is_none();
         (life, if is_reset { life } else { self.reset(demand, limit, now) })
     }
 
     fn refund(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {
-        let is_at_another_rate =
-            demand.limits.iter().zip(self.each.iter()).any(|(limit, counter)| counter.is_at_another_rate(limit));
-        if is_at_another_rate || ticket < self.first {
-            return false;
-        }
-        let (mut any, mut refunded) = (false, self.each.clone());
-        for (counter, limit) in refunded.iter_mut(demand.limits.len()).zip(demand.limits) {
-            *counter = counter.kept(limit, now);
-            any |= counter.refund(limit, demand.cost, ticket, self.charged, now);
-        }
-        if any {
-            self.keep_reserved(self.reserved(demand, now));
-            self.each = refunded;
-        }
-        any
+        // As if it were an estimate of what did cost nothing.
+        let settlement = Settlement { ticket, is_estimate: true, actual: 0, is_sent_again: false };
+        self.settle(demand, &settlement, now).changed
     }
 
-    fn commit(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {
-        let mut reserved = self.reserved(demand, now);
-        let there = reserved.take(demand.cost, ticket);
-        if there {
-            self.keep_reserved(reserved);
-            self.change_at(demand, now, |counter, limit| counter.charge(limit, demand.cost, now));
-            self.charged = now;
+    fn settle(&mut self, demand: &Demand<'_>, &settlement: &Settlement, now: u64) -> SettlementOutcome {
+        let mut brought = self.brought(demand, now);
+        let before = brought.each.clone();
+        let past = Past { settlement, cost: demand.cost, newest: self.newest, period: brought.period, now };
+        let anew = if settlement.is_sent_again { 0 } else { settlement.actual };
+        let mut outcome = SettlementOutcome::default();
+        for (limit, (counter, open)) in demand.limits.iter().zip(&mut brought.each) {
+            let (was_open, more) = counter.settle(open, limit, &past).unwrap_or((false, anew));
+            let left = demand.most_used(limit).saturating_sub(counter.with(open, limit).used(limit, now));
+            counter.charge(limit, more.min(left));
+            outcome.was_open |= was_open;
+            outcome.dropped = outcome.dropped.max(more.saturating_sub(left));
         }
-        there
-    }
-
-    fn commit_actual(&mut self, demand: &Demand<'_>, ticket: u64, actual: u64, now: u64) -> Option<Committed> {
-        let mut reserved = self.reserved(demand, now);
-        if !reserved.take(demand.cost, ticket) {
-            return None;
+        outcome.changed = brought.each != before;
+        if outcome.changed {
+            self.keep(demand, &brought, now);
         }
-        let cost = actual.min(demand.cost);
-        Some(self.charge_with_debt(demand, reserved, (cost, actual - cost), now))
+        outcome
     }
 
-    fn charge_beyond(&mut self, demand: &Demand<'_>, cost: u64, now: u64) -> Committed {
-        let reserved = self.reserved(demand, now);
-        self.charge_with_debt(demand, reserved, (0, cost), now)
-    }
-
-    fn release(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {
-        let mut reserved = self.reserved(demand, now);
-        let there = reserved.take(demand.cost, ticket);
-        if there {
-            self.keep(demand, reserved, now);
-        }
-        there
-    }
-
-    fn copy(&mut self, _: &Demand<'_>, now: u64) -> (Self, u64) {
-        (self.clone(), now)
+    fn copy(&mut self, _: &Demand<'_>, _: u64) -> Self {
+        self.clone()
     }
 
     fn clear(&mut self) {

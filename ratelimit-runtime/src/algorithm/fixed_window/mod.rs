@@ -4,33 +4,34 @@
 //! do not all come back at once. Across an edge it admits up to `2·max` in an interval of one
 //! window. A calendar window begins and ends with its hour, day, week, month or year.
 
-use super::counter::Counter;
+use super::counter::{Counter, Open, Past};
 use super::status::LimitStatus;
 use crate::rule::Limit;
 
 #[cfg(feature = "redis")]
-pub(crate) const LUA: super::Lua = super::Lua {
-    quick: &[include_str!("quick.lua"), super::counter::QUICK],
-    full: &[super::counter::FULL, include_str!("window.lua"), include_str!("full.lua")],
+pub(crate) const SCRIPT: super::Lua = super::Lua {
+    body: include_str!("script.lua"),
+    reads: true,
+    // What remains, where a window by the clock begins now.
+    number: |limit, remaining| (remaining, limit.window_us()),
 };
 
-/// Of windows some of which are calendar periods.
-#[cfg(feature = "redis")]
-pub(crate) const CALENDAR_LUA: super::Lua = super::Lua {
-    quick: &[include_str!("calendar/quick.lua"), super::counter::QUICK],
-    full: &[super::counter::FULL, include_str!("window.lua"), include_str!("calendar/full.lua")],
-};
-
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct FixedWindow {
+    /// The first charge: what was charged or reserved before is not of this window.
+    begun: u64,
     end: u64,
+    /// What was charged, and what is reserved.
     used: u64,
 }
 
 impl Counter for FixedWindow {
     #[inline]
-    fn at(self, limit: &Limit, now: u64) -> Self {
-        if self.used == 0 || now >= self.end { Self { end: limit.end_of_window(now), used: 0 } } else { self }
+    fn at(self, limit: &Limit, _: u64, now: u64) -> Self {
+        if self.used == 0 || now >= self.end {
+            return Self { begun: now, end: limit.end_of_window(now), used: 0 };
+        }
+        self
     }
 
     #[allow(clippy::inline_always, reason = "a call to it would cost a quarter of what it does")]
@@ -45,20 +46,30 @@ impl Counter for FixedWindow {
     }
 
     #[inline]
-    fn charge(&mut self, _: &Limit, cost: u64, _: u64) {
+    fn charge(&mut self, _: &Limit, cost: u64) {
         self.used += cost;
-    }
-
-    fn refund(&mut self, limit: &Limit, cost: u64, ticket: u64, _: u64, _: u64) -> bool {
-        let counts = self.used > 0 && ticket >= limit.start_of_window(self.end);
-        if counts {
-            self.used = self.used.saturating_sub(cost);
-        }
-        counts
     }
 
     #[inline]
     fn life(&self, _: &Limit, now: u64) -> u64 {
         if self.used == 0 { 0 } else { self.end - now }
+    }
+
+    fn open_at(&self, open: Open, _: &Limit, _: u64, _: u64) -> Open {
+        if open.since == self.begun { open } else { Open::default() }
+    }
+
+    fn without(self, open: &Open) -> Self {
+        Self { used: self.used - open.current, ..self }
+    }
+
+    fn reserve(&mut self, open: &mut Open, limit: &Limit, cost: u64, _: u64) {
+        self.charge(limit, cost);
+        *open = Open { since: self.begun, current: open.current + cost, previous: 0 };
+    }
+
+    fn settle(&mut self, open: &mut Open, _: &Limit, past: &Past) -> Option<(bool, u64)> {
+        let is_of_this = self.used > 0 && (self.begun..self.end).contains(&past.settlement.ticket);
+        is_of_this.then(|| past.settle(&mut self.used, &mut open.current))
     }
 }

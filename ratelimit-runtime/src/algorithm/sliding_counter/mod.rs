@@ -4,57 +4,70 @@
 //! window's calls were spread evenly. Where they were not, up to `2·max − 1` pass in an interval of
 //! one window, or calls are refused that an exact log would admit. Memory is O(1).
 
-use super::counter::Counter;
-use super::counter::arithmetic::{mul_div, mul_div_up};
+use super::counter::{Counter, Open, Past};
 use super::status::LimitStatus;
 use crate::rule::Limit;
 
 #[cfg(feature = "redis")]
-pub(crate) const LUA: super::Lua = super::Lua {
-    quick: &[include_str!("quick.lua"), super::counter::QUICK],
-    full: &[super::counter::ARITHMETIC, super::counter::FULL, include_str!("full.lua")],
+pub(crate) const SCRIPT: super::Lua = super::Lua {
+    body: include_str!("script.lua"),
+    reads: true,
+    // What remains, where a window begins now.
+    number: |limit, remaining| (remaining, 2 * limit.window_us()),
 };
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SlidingCounter {
     /// When the current window began.
     start: u64,
+    /// What was charged in it, and what is reserved.
     current: u64,
+    /// The same of the window before.
     previous: u64,
 }
 
 impl SlidingCounter {
     /// What counts at `elapsed` into the window.
     fn weighted(&self, window: u64, elapsed: u64) -> u64 {
-        mul_div_up(self.previous, window - elapsed, window) + self.current
+        let (share, rest) = mul_div(self.previous, window - elapsed, window);
+        share + u64::from(rest > 0) + self.current
     }
+}
 
-    /// Where nothing counts, the next charge begins a window, whether the state is over by then or
-    /// is kept for a reservation.
-    fn without_start_if_unused(self) -> Self {
-        if (self.current, self.previous) == (0, 0) { Self::default() } else { self }
+/// `⌊a · b / divisor⌋`, and whatever is left over.
+#[inline]
+fn mul_div(a: u64, b: u64, divisor: u64) -> (u64, u64) {
+    // Most products are small, and a division of 64 bits is several times faster.
+    if let Some(product) = a.checked_mul(b) {
+        return (product / divisor, product % divisor);
     }
+    wide_mul_div(a, b, divisor)
+}
+
+#[cold]
+fn wide_mul_div(a: u64, b: u64, divisor: u64) -> (u64, u64) {
+    let (product, divisor) = (u128::from(a) * u128::from(b), u128::from(divisor));
+    let narrow = |number| u64::try_from(number).unwrap_or(u64::MAX);
+    (narrow(product / divisor), narrow(product % divisor))
 }
 
 /// How far into a window the weight of `previous` has sunk to `free`.
 fn sunk_to(free: u64, previous: u64, window: u64) -> u64 {
-    if previous <= free { 0 } else { window - mul_div(free, window, previous) }
+    if previous <= free { 0 } else { window - mul_div(free, window, previous).0 }
 }
 
 impl Counter for SlidingCounter {
     #[inline]
-    fn at(self, limit: &Limit, now: u64) -> Self {
-        let window = limit.window_us();
-        match now.saturating_sub(self.start) / window {
-            0 => self,
-            1 if self.current > 0 => Self { start: self.start + window, current: 0, previous: self.current },
+    fn at(self, limit: &Limit, _: u64, now: u64) -> Self {
+        let (window, elapsed) = (limit.window_us(), now.saturating_sub(self.start));
+        if elapsed < window {
+            self
+        } else if elapsed < 2 * window && self.current > 0 {
+            Self { start: self.start + window, current: 0, previous: self.current }
+        } else {
             // Where nothing counts, a window begins now.
-            _ => Self { start: now, current: 0, previous: 0 },
+            Self { start: now, current: 0, previous: 0 }
         }
-    }
-
-    fn kept(self, limit: &Limit, now: u64) -> Self {
-        self.at(limit, now).without_start_if_unused()
     }
 
     #[allow(clippy::inline_always, reason = "a call to it would cost a quarter of what it does")]
@@ -80,22 +93,8 @@ impl Counter for SlidingCounter {
     }
 
     #[inline]
-    fn charge(&mut self, _: &Limit, cost: u64, _: u64) {
+    fn charge(&mut self, _: &Limit, cost: u64) {
         self.current += cost;
-    }
-
-    fn refund(&mut self, limit: &Limit, cost: u64, ticket: u64, _: u64, _: u64) -> bool {
-        let counter = if ticket >= self.start {
-            &mut self.current
-        } else if ticket + limit.window_us() >= self.start {
-            &mut self.previous
-        } else {
-            return false;
-        };
-        let counts = *counter > 0;
-        *counter = counter.saturating_sub(cost);
-        *self = self.without_start_if_unused();
-        counts
     }
 
     #[inline]
@@ -104,6 +103,36 @@ impl Counter for SlidingCounter {
             (0, 0) => 0,
             (0, _) => limit.window_us() - (now - self.start),
             _ => 2 * limit.window_us() - (now - self.start),
+        }
+    }
+
+    fn open_at(&self, open: Open, limit: &Limit, _: u64, _: u64) -> Open {
+        if open.since == self.start {
+            open
+        } else if open.since + limit.window_us() == self.start {
+            open.rolled(limit.window_us())
+        } else {
+            Open::default()
+        }
+    }
+
+    fn without(self, open: &Open) -> Self {
+        Self { current: self.current - open.current, previous: self.previous - open.previous, ..self }
+    }
+
+    fn reserve(&mut self, open: &mut Open, limit: &Limit, cost: u64, _: u64) {
+        self.charge(limit, cost);
+        *open = Open { since: self.start, current: open.current + cost, ..*open };
+    }
+
+    fn settle(&mut self, open: &mut Open, limit: &Limit, past: &Past) -> Option<(bool, u64)> {
+        let ticket = past.settlement.ticket;
+        if self.current + self.previous == 0 || ticket.saturating_add(limit.window_us()) < self.start {
+            None
+        } else if ticket >= self.start {
+            Some(past.settle(&mut self.current, &mut open.current))
+        } else {
+            Some(past.settle(&mut self.previous, &mut open.previous))
         }
     }
 }

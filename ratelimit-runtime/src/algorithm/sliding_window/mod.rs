@@ -1,110 +1,48 @@
 //! The exact sliding window: a log of admissions, each with its time and cost.
 //!
-//! At any moment `t`, a limit counts the entries in `(t − window, t]`. A call is admitted if for
-//! every limit this sum plus the cost is at most `max`.
+//! Each unit of cost has a microsecond of its own, its ticket: the time of its admission, or one
+//! more than the newest where that is not past. At any moment `t`, a limit counts the units with
+//! tickets in `(t − window, t]` and those to come. A call is admitted if for every limit this sum
+//! plus the cost is at most `max`.
+
+mod entry;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 
 use smallvec::SmallVec;
 
+use self::entry::{Kind, LogEntry, Sums, View};
 use super::demand::Demand;
-use super::state::{AlgorithmState, Committed};
+use super::state::{AlgorithmState, Settlement, SettlementOutcome};
 use super::status::{LimitStatus, Standing};
 use crate::rule::Limit;
 
-/// On Redis a log is a sorted set or a ring: `quick.lua` and `full.lua` choose.
 #[cfg(feature = "redis")]
-pub(crate) const LUA: super::Lua = super::Lua {
-    quick: &[include_str!("quick.lua"), include_str!("zset/quick.lua"), include_str!("ring/quick.lua")],
-    full: &[
-        include_str!("zset/full.lua"),
-        include_str!("ring/log.lua"),
-        include_str!("ring/room.lua"),
-        include_str!("ring/append.lua"),
-        include_str!("ring/full.lua"),
-        include_str!("full.lua"),
-    ],
+pub(crate) const SCRIPT: super::Lua = super::Lua {
+    body: include_str!("script.lua"),
+    reads: false,
+    number: |limit, remaining| (remaining, limit.window_us()),
 };
+
+/// How much of an actual cost counts: each unit takes room in a log.
+const MOST_ACTUAL: u64 = 1_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Log {
-    entries: VecDeque<Entry>,
-    /// The sums of all that was before the first entry.
+    entries: VecDeque<LogEntry>,
+    /// The sums of all that was before the first entry, and of units of it perhaps.
     before: Sums,
     /// The sums of all, up to the last entry.
     total: Sums,
-    /// One per limit, in the order of the limits; none for a single limit, which sees all of the
-    /// log.
+    /// One per limit, in the order of the limits; none for a single limit, for which all of the log
+    /// counts; none after something was taken out, until the next call.
     views: Vec<View>,
     /// The newest ticket. It outlives its entry, so that a ticket of something refunded never names
-    /// something else.
+    /// something else. And all before a unit has left a window, so that where the clock steps back,
+    /// nothing is admitted into one window with what has been let go of.
     ticket: u64,
-}
-
-/// An admission. What it cost is the difference between its sums and those before it, so that what
-/// any two entries have between them is known without a look at the others.
-#[derive(Debug, Clone, Copy)]
-struct Entry {
-    at: u64,
-    /// Unique in the log and ascending: the time, or one more than the last.
-    ticket: u64,
-    /// Of all entries up to this one.
-    sums: Sums,
-}
-
-/// They wrap around, and only their differences count.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Sums {
-    cost: u64,
-    /// How much of that is reserved: it counts, and may be released.
-    reserved: u64,
-}
-
-impl Sums {
-    fn and(self, other: Self) -> Self {
-        Self { cost: self.cost.wrapping_add(other.cost), reserved: self.reserved.wrapping_add(other.reserved) }
-    }
-
-    fn since(self, earlier: Self) -> Self {
-        Self { cost: self.cost.wrapping_sub(earlier.cost), reserved: self.reserved.wrapping_sub(earlier.reserved) }
-    }
-
-    /// What is not reserved.
-    fn own(self) -> u64 {
-        self.cost.wrapping_sub(self.reserved)
-    }
-}
-
-/// What one limit sees of the log.
-#[derive(Debug, Clone, Copy)]
-struct View {
-    window: u64,
-    /// How many of the oldest entries have left the window.
-    skip: usize,
-}
-
-impl View {
-    #[inline]
-    fn is_past(self, entry: &Entry, now: u64) -> bool {
-        entry.at + self.window <= now
-    }
-
-    /// The view without what has left the window.
-    fn advanced(self, entries: &VecDeque<Entry>, now: u64) -> Self {
-        let is_past = |at| entries.get(at).is_some_and(|entry| self.is_past(entry, now));
-        // Where calls come evenly, each finds one that has left.
-        let skip = match (is_past(self.skip), is_past(self.skip + 1)) {
-            (true, true) => self.all_past(entries, now),
-            (true, false) => self.skip + 1,
-            _ => self.skip,
-        };
-        Self { skip, ..self }
-    }
-
-    #[cold]
-    fn all_past(self, entries: &VecDeque<Entry>, now: u64) -> usize {
-        entries.partition_point(|entry| self.is_past(entry, now))
-    }
 }
 
 impl Log {
@@ -114,9 +52,9 @@ impl Log {
     fn advance(&mut self, limits: &[Limit], now: u64) {
         match limits {
             [limit] if self.views.is_empty() => {
-                let view = View { window: limit.window_us(), skip: 0 };
+                let view = self.whole(limit);
                 match self.entries.front() {
-                    Some(first) if view.is_past(first, now) => self.advance_past(view, now),
+                    Some(first) if view.is_late(first, now) => self.advance_whole(view, now),
                     _ => {}
                 }
             }
@@ -124,42 +62,45 @@ impl Log {
         }
     }
 
-    /// The first entry has left the window.
+    /// The view of a single limit.
     #[inline]
-    fn advance_past(&mut self, view: View, now: u64) {
-        // Where calls come evenly, it is the only one.
-        if self.entries.get(1).is_some_and(|second| view.is_past(second, now)) {
-            self.let_go(view.all_past(&self.entries, now));
-        } else if let Some(first) = self.entries.pop_front() {
-            self.before = first.sums;
-            self.shrink_if_sparse();
-        }
+    fn whole(&self, limit: &Limit) -> View {
+        View { window: limit.window_us(), skip: 0, before: self.before }
+    }
+
+    #[inline]
+    fn advance_whole(&mut self, mut view: View, now: u64) {
+        self.ticket = self.ticket.max(view.advance(&self.entries, now));
+        self.before = view.before;
+        self.let_go(view.skip);
     }
 
     fn advance_views(&mut self, limits: &[Limit], now: u64) {
         let differs = |(view, limit): (&View, &Limit)| view.window != limit.window_us();
         if self.views.len() != limits.len() || self.views.iter().zip(limits).any(differs) {
-            self.views = limits.iter().map(|limit| View { window: limit.window_us(), skip: 0 }).collect();
+            self.views = limits.iter().map(|limit| self.whole(limit)).collect();
         }
         for view in &mut self.views {
-            *view = view.advanced(&self.entries, now);
+            if self.entries.get(view.skip).is_some_and(|next| view.is_late(next, now)) {
+                self.ticket = self.ticket.max(view.advance(&self.entries, now));
+            }
         }
         let gone = self.views.iter().map(|view| view.skip).min().unwrap_or(0);
-        for view in &mut self.views {
-            view.skip -= gone;
+        if gone > 0 {
+            self.views.iter_mut().for_each(|view| view.skip -= gone);
+            self.before = self.sums(gone);
+            self.let_go(gone);
         }
-        self.let_go(gone);
     }
 
     /// Removes so many of the oldest entries.
-    fn let_go(&mut self, gone: usize) {
-        self.before = self.sums(gone);
-        self.entries.drain(..gone.min(self.entries.len()));
-        self.shrink_if_sparse();
-    }
-
     #[inline]
-    fn shrink_if_sparse(&mut self) {
+    fn let_go(&mut self, gone: usize) {
+        if gone == 1 {
+            self.entries.pop_front();
+        } else {
+            self.entries.drain(..gone.min(self.entries.len()));
+        }
         if self.entries.capacity() > 64 && self.entries.len() < self.entries.capacity() / 4 {
             self.shrink();
         }
@@ -176,71 +117,58 @@ impl Log {
         len.checked_sub(1).and_then(|last| self.entries.get(last)).map_or(self.before, |entry| entry.sums)
     }
 
-    /// What a limit sees; a single one has no view, and sees all of the log.
+    /// What counts against a limit.
     fn view(&self, index: usize, limit: &Limit) -> View {
-        View { window: limit.window_us(), skip: self.views.get(index).map_or(0, |view| view.skip) }
+        self.views.get(index).copied().unwrap_or_else(|| self.whole(limit))
+    }
+
+    fn views<'a>(&'a self, limits: &'a [Limit]) -> impl Iterator<Item = (usize, &'a Limit, View)> {
+        limits.iter().enumerate().map(|(index, limit)| (index, limit, self.view(index, limit)))
+    }
+
+    /// What is used of a limit.
+    #[inline]
+    fn used(&self, view: View) -> Sums {
+        self.total.since(view.before)
     }
 
     /// What a limit says to a call of `cost`.
     #[inline]
     fn status(&self, view: View, limit: &Limit, cost: u64, now: u64) -> LimitStatus {
-        let used = self.total.since(self.sums(view.skip));
-        let excess = (used.cost + cost).saturating_sub(limit.max());
-        let wait = if excess == 0 { 0 } else { self.wait(view, excess, now) };
-        LimitStatus { wait, remaining: limit.max().saturating_sub(used.cost) }
+        let used = self.used(view).cost;
+        let excess = (used + cost).saturating_sub(limit.max());
+        let wait = if excess == 0 { 0 } else { self.wait(view, excess, |sums| sums.cost, now) };
+        LimitStatus { wait, remaining: limit.max().saturating_sub(used) }
     }
 
-    /// How long a call waits that is `excess` too much for a limit.
+    /// How long until units that weigh `amount` in all have left.
     #[cold]
-    fn wait(&self, view: View, excess: u64, now: u64) -> u64 {
-        self.freed(view, excess, |sums| sums.cost, now).unwrap_or(0)
-    }
-
-    /// How long until entries that weigh `amount` in all have left.
-    fn freed(&self, view: View, amount: u64, weight: fn(Sums) -> u64, now: u64) -> Option<u64> {
-        let start = self.sums(view.skip);
-        let is_enough_of = |sums: Sums| weight(sums.since(start)) >= amount;
-        let is_enough = |entry: &Entry| is_enough_of(entry.sums);
-        // Where all calls cost 1, so many entries have to leave.
-        let at = view.skip + usize::try_from(amount).ok()?.saturating_sub(1);
-        // A call of cost 1 waits for the first.
-        let first = self.entries.get(view.skip)?;
-        let last = if is_enough(first) {
-            first
-        } else if let Some(last) = self.entries.get(at).filter(|last| is_enough(last) && !is_enough_of(self.sums(at))) {
-            last
-        } else {
-            let skipped = weight(start.since(self.before));
-            let too_few = |entry: &Entry| weight(entry.sums.since(self.before)) < skipped + amount;
-            self.entries.get(self.entries.partition_point(too_few))?
-        };
-        Some(last.at + view.window - now)
+    fn wait(&self, view: View, amount: u64, weight: fn(Sums) -> u64, now: u64) -> u64 {
+        let weight_up_to = |entry: &LogEntry| weight(entry.sums.since(view.before));
+        // A call of cost 1 waits for the first; where all calls cost 1, so many entries have to
+        // leave.
+        let guess = usize::try_from(amount - 1).ok().and_then(|more| self.entries.get(view.skip + more));
+        let last = self
+            .entries
+            .get(view.skip)
+            .filter(|first| weight_up_to(first) >= amount)
+            .or_else(|| guess.filter(|entry| weight_up_to(entry) == amount && weight(entry.part(1)) == 1))
+            .or_else(|| {
+                let skipped = weight(view.before.since(self.before));
+                let too_few = |entry: &LogEntry| weight(entry.sums.since(self.before)) < skipped + amount;
+                self.entries.get(self.entries.partition_point(too_few))
+            });
+        // Units of it may stay.
+        last.map_or(0, |last| last.last - (weight_up_to(last) - amount) + view.window - now)
     }
 
     #[inline]
-    fn push(&mut self, weighs: Sums, now: u64) -> u64 {
-        self.ticket = now.max(self.ticket + 1);
-        self.total = self.total.and(weighs);
-        self.entries.push_back(Entry { at: now, ticket: self.ticket, sums: self.total });
-        self.ticket
-    }
-
-    fn position(&self, ticket: u64) -> Option<usize> {
-        self.entries.binary_search_by_key(&ticket, |entry| entry.ticket).ok()
-    }
-
-    /// What the entry weighs.
-    fn weight(&self, position: usize) -> Sums {
-        self.sums(position + 1).since(self.sums(position))
-    }
-
-    /// Takes an entry out, which no limit counts from then on.
-    fn remove(&mut self, position: usize) {
-        self.lower(position, self.weight(position));
-        self.entries.remove(position);
-        for view in self.views.iter_mut().filter(|view| position < view.skip) {
-            view.skip -= 1;
-        }
+    fn push(&mut self, kind: Kind, cost: u64, now: u64) -> u64 {
+        let first = now.max(self.ticket + 1);
+        self.ticket = first + cost - 1;
+        self.total = self.total.and(Sums::of(kind, cost));
+        self.entries.push_back(LogEntry { last: self.ticket, sums: self.total, kind });
+        first
     }
 
     /// Takes this out of the sums of an entry and all after it.
@@ -249,7 +177,56 @@ impl Log {
             entry.sums = entry.sums.since(by);
         }
         self.total = self.total.since(by);
+        self.views.clear();
     }
+
+    /// Takes the units from one ticket to another out of an entry, which has them.
+    fn take_out(&mut self, position: usize, from: u64, to: u64) {
+        let before = self.sums(position);
+        let Some(entry) = self.entries.get_mut(position) else { return };
+        let (head, tail, taken) = (from - entry.first(before), entry.last - to, entry.part(to + 1 - from));
+        let first = LogEntry { last: from - 1, sums: before.and(entry.part(head)), ..*entry };
+        match (head, tail) {
+            (0, 0) => {
+                self.entries.remove(position);
+            }
+            (0, _) => {}
+            (_, 0) => entry.last = from - 1,
+            _ => self.entries.insert(position, first),
+        }
+        self.lower(if head > 0 && tail > 0 { position + 1 } else { position }, taken);
+    }
+
+    /// Charges up to twice the capacity of each limit; returns how much was charged.
+    fn charge_beyond(&mut self, demand: &Demand<'_>, cost: u64, now: u64) -> u64 {
+        self.advance(demand.limits, now);
+        let free = self.views(demand.limits);
+        let free = free.map(|(_, limit, view)| demand.most_used(limit).saturating_sub(self.used(view).cost));
+        let charged = cost.min(free.min().unwrap_or(0));
+        if charged > 0 {
+            self.push(Kind::Charge, charged, now);
+        }
+        charged
+    }
+
+    /// The last ticket that has left the window.
+    fn last_lapsed(&self, view: View) -> u64 {
+        let sums = self.sums(view.skip);
+        match (self.entries.get(view.skip), view.skip.checked_sub(1).and_then(|last| self.entries.get(last))) {
+            (Some(next), _) if view.before != sums => next.first(view.before) - 1,
+            (_, Some(last)) => last.last,
+            _ => 0,
+        }
+    }
+}
+
+fn longest(limits: &[Limit]) -> u64 {
+    limits.iter().map(Limit::window_us).max().unwrap_or(0)
+}
+
+/// The ticket of the last unit.
+fn last_of(ticket: u64, cost: u64) -> u64 {
+    ticket.saturating_add(cost).saturating_sub(1)
 }
 
 impl AlgorithmState for Log {
@@ -260,8 +237,7 @@ impl AlgorithmState for Log {
         self.advance(demand.limits, now);
         match demand.limits {
             [limit] if self.views.is_empty() => {
-                let view = View { window: limit.window_us(), skip: 0 };
-                Standing { limit: 0, status: self.status(view, limit, demand.cost, now) }
+                Standing { limit: 0, status: self.status(self.whole(limit), limit, demand.cost, now) }
             }
             limits => {
                 let mut standing = Standing::of_none();
@@ -275,12 +251,7 @@ impl AlgorithmState for Log {
 
     fn statuses(&mut self, demand: &Demand<'_>, now: u64) -> SmallVec<[LimitStatus; 1]> {
         self.advance(demand.limits, now);
-        let views = demand
-            .limits
-            .iter()
-            .enumerate()
-            .map(|(index, limit)| self.status(self.view(index, limit), limit, demand.cost, now));
-        views.collect()
+        self.views(demand.limits).map(|(_, limit, view)| self.status(view, limit, demand.cost, now)).collect()
     }
 
     #[inline]
@@ -288,112 +259,113 @@ impl AlgorithmState for Log {
         self.total.since(self.before).reserved > 0
     }
 
-    #[cold]
-    fn wait_if_released(&self, demand: &Demand<'_>, now: u64) -> u64 {
-        let waits = demand.limits.iter().enumerate().map(|(index, limit)| {
-            let view = self.view(index, limit);
-            let own = self.total.since(self.sums(view.skip)).own();
-            match (own + demand.cost).saturating_sub(limit.max()) {
-                0 => 0,
-                excess => self.freed(view, excess, Sums::own, now).unwrap_or(0),
-            }
-        });
-        waits.max().unwrap_or(0)
+    fn standing_behind_reservations(&self, demand: &Demand<'_>, now: u64) -> (Standing, bool) {
+        let (mut standing, mut only_reserved) = (Standing::of_none(), true);
+        for (index, limit, view) in self.views(demand.limits) {
+            let excess = (self.used(view).own() + demand.cost).saturating_sub(limit.max());
+            let wait = if excess == 0 { 0 } else { self.wait(view, excess, Sums::own, now) };
+            only_reserved &= !standing.add_released(index, self.status(view, limit, demand.cost, now), wait);
+        }
+        (standing, only_reserved)
     }
 
     #[inline]
     fn reset(&self, demand: &Demand<'_>, limit: usize, now: u64) -> u64 {
         match (self.entries.back(), demand.limits.get(limit)) {
-            (Some(newest), Some(limit)) => (newest.at + limit.window_us()).saturating_sub(now),
+            (Some(newest), Some(limit)) => (newest.last + limit.window_us()).saturating_sub(now),
             _ => 0,
         }
     }
 
     #[inline]
     fn charge(&mut self, demand: &Demand<'_>, now: u64) -> u64 {
-        self.push(Sums { cost: demand.cost, reserved: 0 }, now)
+        self.push(Kind::Charge, demand.cost, now)
+    }
+
+    fn charge_estimate(&mut self, demand: &Demand<'_>, now: u64) -> u64 {
+        self.push(Kind::Estimate, demand.cost, now)
     }
 
     fn reserve(&mut self, demand: &Demand<'_>, now: u64) -> u64 {
-        self.push(Sums { cost: demand.cost, reserved: demand.cost }, now)
+        self.push(Kind::Reserved, demand.cost, now)
     }
 
+    /// By the newest ticket, which may be ahead of the clock.
     #[inline]
-    fn life(&self, demand: &Demand<'_>, _: u64) -> u64 {
-        demand.limits.iter().map(Limit::window_us).max().unwrap_or(0)
+    fn life(&self, demand: &Demand<'_>, now: u64) -> u64 {
+        (self.ticket + longest(demand.limits)).saturating_sub(now)
     }
 
+    /// Takes out the units that still count, but for those of a reservation that is to be settled.
     fn refund(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {
         self.advance(demand.limits, now);
-        let Some(position) = self.position(ticket) else { return false };
-        self.remove(position);
-        true
+        let from = ticket.max((now + 1).saturating_sub(longest(demand.limits)));
+        let (to, mut done) = (last_of(ticket, demand.cost), false);
+        let mut position = self.entries.partition_point(|entry| entry.last < from);
+        while let Some(entry) = self.entries.get(position).copied() {
+            let first = entry.first(self.sums(position));
+            if first > to || from > to {
+                break;
+            }
+            let goes_whole = first >= from && entry.last <= to && entry.kind == Kind::Charge;
+            if entry.kind == Kind::Charge {
+                self.take_out(position, first.max(from), entry.last.min(to));
+                done = true;
+            }
+            position += usize::from(!goes_whole);
+        }
+        done
     }
 
-    fn commit(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {
+    fn settle(&mut self, demand: &Demand<'_>, settlement: &Settlement, now: u64) -> SettlementOutcome {
         self.advance(demand.limits, now);
-        let Some(position) = self.position(ticket) else { return false };
-        let reserved = self.weight(position).reserved;
+        let &Settlement { ticket, is_estimate, actual, is_sent_again } = settlement;
+        let (last, counted) = (last_of(ticket, demand.cost), actual.min(MOST_ACTUAL));
+        if last.saturating_add(longest(demand.limits)) <= now {
+            if is_sent_again {
+                return SettlementOutcome::default();
+            }
+            let charged = self.charge_beyond(demand, counted, now);
+            return SettlementOutcome { was_open: false, dropped: actual - charged, changed: charged > 0 };
+        }
+        let kind = if is_estimate { Kind::Estimate } else { Kind::Reserved };
+        let position = self.entries.partition_point(|entry| entry.last < last);
+        let before = self.sums(position);
+        let entry = self.entries.get_mut(position).filter(|entry| entry.last == last && entry.kind == kind);
+        let Some(entry) = entry else { return SettlementOutcome::default() };
+        let (first, reserved) = (entry.first(before), entry.sums.since(before).reserved);
+        entry.kind = Kind::Charge;
         self.lower(position, Sums { cost: 0, reserved });
-        reserved > 0
+        // One unit counts for all windows: where they have left one of them, they begin anew in
+        // all.
+        let has_left = demand.limits.iter().any(|limit| last + limit.window_us() <= now);
+        let stay = if has_left { 0 } else { counted.min(demand.cost) };
+        if stay < demand.cost {
+            self.take_out(position, first.max(ticket + stay), last);
+        }
+        let charged = self.charge_beyond(demand, counted - stay, now);
+        SettlementOutcome { was_open: true, dropped: actual - stay - charged, changed: true }
     }
 
-    fn commit_actual(&mut self, demand: &Demand<'_>, ticket: u64, actual: u64, now: u64) -> Option<Committed> {
+    /// What counts against the same limits becomes one entry, as old as its newest unit.
+    fn copy(&mut self, demand: &Demand<'_>, now: u64) -> Self {
         self.advance(demand.limits, now);
-        let position = self.position(ticket).filter(|position| self.weight(*position).reserved > 0)?;
-        let Sums { cost: estimate, reserved } = self.weight(position);
-        let at = self.entries.get(position)?.at;
-        let has_left = demand.limits.iter().any(|limit| at + limit.window_us() <= now);
-        // One entry counts for all windows: where it has left one of them, it begins anew in all.
-        let stays = if has_left { 0 } else { actual.min(estimate) };
-        if stays > 0 {
-            self.lower(position, Sums { cost: estimate - stays, reserved });
-        } else {
-            self.remove(position);
+        // The longest window first: what has left the next one is an entry.
+        let mut views: SmallVec<[View; 4]> = self.views(demand.limits).map(|(_, _, view)| view).collect();
+        views.sort_unstable_by_key(|view| std::cmp::Reverse(view.window));
+        let mut copy = Self { ticket: self.ticket, ..Self::default() };
+        for (index, view) in views.iter().enumerate() {
+            let (left, last) = match views.get(index + 1) {
+                Some(next) => (next.before, self.last_lapsed(*next)),
+                None => (self.total, self.entries.back().map_or(0, |newest| newest.last)),
+            };
+            let cost = left.since(view.before).cost;
+            if cost > 0 {
+                copy.total = copy.total.and(Sums::of(Kind::Charge, cost));
+                copy.entries.push_back(LogEntry { last, sums: copy.total, kind: Kind::Charge });
+            }
         }
-        Some(self.charge_beyond(demand, actual - stays, now))
-    }
-
-    fn charge_beyond(&mut self, demand: &Demand<'_>, cost: u64, now: u64) -> Committed {
-        self.advance(demand.limits, now);
-        let free = demand.limits.iter().enumerate().map(|(index, limit)| {
-            let skip = self.views.get(index).map_or(0, |view| view.skip);
-            demand.most_used(limit).saturating_sub(self.total.since(self.sums(skip)).cost)
-        });
-        let charged = cost.min(free.min().unwrap_or(0));
-        if charged > 0 {
-            self.push(Sums { cost: charged, reserved: 0 }, now);
-        }
-        Committed { dropped: cost - charged, charged_now: charged > 0 }
-    }
-
-    fn release(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {
-        self.refund(demand, ticket, now)
-    }
-
-    /// What counts against the same limits becomes one entry, as old as its newest.
-    fn copy(&mut self, demand: &Demand<'_>, now: u64) -> (Self, u64) {
-        self.advance(demand.limits, now);
-        // Where views begin, and where the log ends.
-        let mut edges: SmallVec<[usize; 4]> = self.views.iter().map(|view| view.skip).collect();
-        if edges.is_empty() {
-            edges.push(0);
-        }
-        edges.push(self.entries.len());
-        edges.sort_unstable();
-        edges.dedup();
-        let mut copy = Self { views: self.views.clone(), ticket: self.ticket, ..Self::default() };
-        for edge in edges.windows(2) {
-            let &[start, end] = edge else { continue };
-            let Some(newest) = end.checked_sub(1).and_then(|last| self.entries.get(last)) else { continue };
-            let cost = self.sums(end).since(self.sums(start)).cost;
-            copy.total = copy.total.and(Sums { cost, reserved: 0 });
-            copy.entries.push_back(Entry { sums: copy.total, ..*newest });
-        }
-        for view in &mut copy.views {
-            view.skip = edges.iter().filter(|skip| **skip < view.skip).count();
-        }
-        (copy, self.ticket + 1)
+        copy
     }
 
     /// The tickets go on.

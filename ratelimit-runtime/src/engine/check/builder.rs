@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use super::policies::waits_in_vain;
 use super::{Check, PlaceCheck};
 use crate::engine::shared::Engine;
 use crate::error::RateLimitError;
@@ -317,7 +318,15 @@ impl Changes {
         }
         // An explicit name with a policy may be another's with limits: their keys differ.
         if (!rule.has_policy() || rule.is_derived()) && !rule.known_by().contains(engine.id) {
-            match engine.registry.meet(rule) {
+            let met = if !rule.has_policy() && rule.terms().waits_in_vain() {
+                let name = rule.name();
+                Err(RateLimitError::misconfigured(format!(
+                    "a call of the rule `{name}` either waits or is blocked: leave `with_wait` out, or the block"
+                )))
+            } else {
+                engine.registry.meet(rule)
+            };
+            match met {
                 Ok(()) if is_current => rule.known_by().insert(engine.id),
                 // Its keys are rendered behind what they began with before the rule was changed, at
                 // every call.
@@ -334,9 +343,12 @@ impl Changes {
     /// Takes from the policy what the rule leaves to it.
     fn adopt(&mut self, rule: &Rule, name: &str, engine: &Engine, rendered: &[u8]) {
         let policies = engine.policies.load();
-        if let Some(policy) = policies.used(name) {
+        if let Some(policy) = policies.used(name, !rule.wait().is_zero()) {
             self.terms = self.terms.with_policy(policy, rendered);
             self.shadow = policy.shadow;
+            if self.terms.waits_in_vain() {
+                self.broken = Some(RateLimitError::misconfigured(waits_in_vain(name)));
+            }
         } else {
             self.broken = Some(RateLimitError::misconfigured(policies.unknown(name)));
         }

@@ -11,6 +11,7 @@ pub use self::builder::CheckBuilder;
 pub(crate) use self::builder::{place_by_hand, plain_check_by_hand, with_check_by_hand};
 pub(in crate::engine) use self::place::PlaceCheck;
 pub(super) use self::policies::PolicySet;
+pub(crate) use self::policies::{Unfit, waits_in_vain};
 pub(super) use self::registry::Registry;
 use crate::error::RateLimitError;
 use crate::key::KeyBuf;
@@ -79,7 +80,11 @@ impl<'a> Check<'a> {
             ));
         }
         if self.cost > limit || limit == 0 {
-            return RateLimitError::CostExceedsLimit { rule, cost: self.cost, limit };
+            return RateLimitError::CostExceedsLimit { rule, cost: self.cost, limit, is_of_log: false };
+        }
+        if self.terms.algorithm().row().is_log && self.terms.most() > 0 {
+            let limit = self.terms.most();
+            return RateLimitError::CostExceedsLimit { rule, cost: self.cost, limit, is_of_log: true };
         }
         RateLimitError::misconfigured(format!(
             "the bucket of `{rule}` takes more than a century to drain: lower its burst or raise its `max`"

@@ -67,7 +67,6 @@ impl PlaceCheck {
             limit_index: self.index,
             source,
             status,
-            tries_again_us: 0,
             measure: Measure::InFlight,
         }
     }

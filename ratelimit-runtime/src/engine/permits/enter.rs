@@ -223,9 +223,8 @@ async fn ask(
         None => request,
     };
     let engine = permit.engine();
-    let asked = [request.as_request()];
     let mut answer = engine.store.enter(request, requests);
-    engine.await_within(limit, &asked, &mut answer).await
+    engine.await_within(limit, &mut answer).await
 }
 
 /// What an entry says to these limits.
@@ -247,7 +246,12 @@ fn sound(call: &OwnedCall) -> Result<(), RateLimitError> {
     let Some(place) = call.place() else { return Ok(()) };
     call.require(Feature::Concurrent)?;
     if place.max() == 0 {
-        return Err(RateLimitError::CostExceedsLimit { rule: place.name().as_str(), cost: 1, limit: 0 });
+        return Err(RateLimitError::CostExceedsLimit {
+            rule: place.name().as_str(),
+            cost: 1,
+            limit: 0,
+            is_of_log: false,
+        });
     }
     Ok(())
 }
@@ -292,7 +296,7 @@ async fn ask_in_flight(call: &OwnedCall, place: &PlaceCheck) -> Result<u64, Stor
     let limit = TimeLimit::new(call.timeout());
     let request = place.request(PermitId::next()).with_timeout_at(limit.at());
     let mut answer = call.engine.store.in_flight(request);
-    call.engine.await_within(limit, &[request.as_request()], &mut answer).await
+    call.engine.await_within(limit, &mut answer).await
 }
 
 /// What a call is told whose rule has no places.

@@ -108,7 +108,7 @@ impl Attempts for Group<'_> {
                 if refusal.is_in_flight_limit() {
                     return Attempt::Full { by, pause: self.pause(check), outcome };
                 }
-                match refusal.tries_again_after() {
+                match refusal.retry_after() {
                     Some(retry_after) => Attempt::Refused { by, retry_after, outcome },
                     None => Attempt::Done(outcome),
                 }

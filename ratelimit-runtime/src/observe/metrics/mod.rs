@@ -23,9 +23,6 @@ use ::metrics::Label;
 use ::metrics::{Level, Metadata, Unit, with_recorder};
 
 #[cfg(feature = "redis")]
-use smallvec::SmallVec;
-
-#[cfg(feature = "redis")]
 pub(super) use self::connections::{connected, lost, moved, outage};
 #[cfg(feature = "redis")]
 pub(super) use self::decisions::permit_lost;
@@ -118,23 +115,11 @@ pub(crate) async fn timed<'a, T>(
     answer
 }
 
-/// How many decisions commands carry, until it is told.
+/// A command that asks a Redis server for so many decisions is about to be sent. The recorder is
+/// foreign code, so no lock may be held.
 #[cfg(feature = "redis")]
-#[derive(Debug, Default)]
-pub(crate) struct CommandSizes(SmallVec<[u32; 4]>);
-
-#[cfg(feature = "redis")]
-impl CommandSizes {
-    pub(crate) fn add(&mut self, decisions: usize) {
-        self.0.push(u32::try_from(decisions).unwrap_or(u32::MAX));
-    }
-
-    /// Tells it. The recorder is foreign code, so no lock may be held.
-    pub(crate) fn tell(&mut self) {
-        static KEY: Key = Key::from_static_name(COMMANDS);
-        if !self.0.is_empty() {
-            let histogram = with_recorder(|recorder| recorder.register_histogram(&KEY, &METADATA));
-            self.0.drain(..).for_each(|decisions| histogram.record(decisions));
-        }
-    }
+pub(crate) fn command_sent(decisions: usize) {
+    static KEY: Key = Key::from_static_name(COMMANDS);
+    let decisions = u32::try_from(decisions).unwrap_or(u32::MAX);
+    with_recorder(|recorder| recorder.register_histogram(&KEY, &METADATA).record(decisions));
 }

@@ -1,8 +1,9 @@
 //! [`Period`]: one window of the calendar, and those around it.
 //!
 //! A moment belongs to the unit that its zone's clock and calendar show. A unit begins with the
-//! first moment that shows it, also where a clock is set back to show it again, and ends where the
-//! next one begins. So periods follow one another without a gap, whatever a zone does.
+//! first moment that shows it and ends where the next one begins; a day that a clock change repeats
+//! in part is one unit, an hour that it repeats is two. So periods follow one another without a
+//! gap, whatever a zone does.
 
 use super::Calendar;
 
@@ -74,6 +75,9 @@ mod by_calendar {
     /// The window of a moment.
     fn period(unit: CalendarUnit, zone: &TimeZone, moment: u64) -> Period {
         let moment = timestamp(moment);
+        if unit == CalendarUnit::Hour {
+            return hour(zone, moment);
+        }
         let mut start = beginning(unit, zone.to_datetime(moment));
         // Where a clock is set back over the beginning of a unit, the one before is shown again.
         loop {
@@ -86,13 +90,36 @@ mod by_calendar {
         }
     }
 
+    /// The hour that a clock shows, cut where the clock is set.
+    fn hour(zone: &TimeZone, moment: Timestamp) -> Period {
+        const HOUR: u64 = 3_600_000_000;
+        let shown = micros_of_hour(zone.to_datetime(moment));
+        let start = micros(moment).saturating_sub(shown);
+        let behind = moment.saturating_add(1.nanosecond()).unwrap_or(moment);
+        let set = |at: &Timestamp| {
+            let before = at.saturating_sub(1.nanosecond()).unwrap_or(*at);
+            zone.to_offset(before) != zone.to_offset(*at)
+        };
+        let last = zone.preceding(behind).next().map(|transition| transition.timestamp()).filter(set);
+        let next = zone.following(moment).next().map(|transition| transition.timestamp()).filter(set);
+        Period {
+            start: last.map_or(start, |last| micros(last).max(start)),
+            end: next.map_or(start + HOUR, |next| micros(next).min(start + HOUR)),
+        }
+    }
+
+    /// How much of its hour a clock shows to be over.
+    fn micros_of_hour(shown: DateTime) -> u64 {
+        let seconds = i64::from(shown.minute()) * 60 + i64::from(shown.second());
+        u64::try_from(seconds * 1_000_000 + i64::from(shown.subsec_nanosecond()) / 1_000).unwrap_or(0)
+    }
+
     /// Where the unit begins that a clock shows.
     fn beginning(unit: CalendarUnit, shown: DateTime) -> DateTime {
         let midnight = |date: Date| date.at(0, 0, 0, 0);
         let day = shown.date();
         match unit {
-            CalendarUnit::Hour => day.at(shown.hour(), 0, 0, 0),
-            CalendarUnit::Day => midnight(day),
+            CalendarUnit::Hour | CalendarUnit::Day => midnight(day),
             CalendarUnit::Week => {
                 let since_monday = i64::from(day.weekday().to_monday_zero_offset());
                 midnight(day.saturating_sub(since_monday.days()))
@@ -104,8 +131,7 @@ mod by_calendar {
 
     fn span(unit: CalendarUnit) -> Span {
         match unit {
-            CalendarUnit::Hour => 1.hour(),
-            CalendarUnit::Day => 1.day(),
+            CalendarUnit::Hour | CalendarUnit::Day => 1.day(),
             CalendarUnit::Week => 1.week(),
             CalendarUnit::Month => 1.month(),
             CalendarUnit::Year => 1.year(),
@@ -171,9 +197,10 @@ mod by_calendar {
             ("Asia/Kolkata", CalendarUnit::Day, "2026-05-01T18:29Z", "2026-04-30T18:30Z", "2026-05-01T18:30Z"),
             // An hour that is not shown, one that is shown twice, and a half of one.
             ("Europe/Berlin", CalendarUnit::Hour, "2026-03-29T00:30Z", "2026-03-29T00:00Z", "2026-03-29T01:00Z"),
-            ("Europe/Berlin", CalendarUnit::Hour, "2026-10-25T00:30Z", "2026-10-25T00:00Z", "2026-10-25T02:00Z"),
-            ("Europe/Berlin", CalendarUnit::Hour, "2026-10-25T01:30Z", "2026-10-25T00:00Z", "2026-10-25T02:00Z"),
-            ("Australia/Lord_Howe", CalendarUnit::Hour, "2026-04-04T15:10Z", "2026-04-04T14:00Z", "2026-04-04T15:30Z"),
+            ("Europe/Berlin", CalendarUnit::Hour, "2026-10-25T00:30Z", "2026-10-25T00:00Z", "2026-10-25T01:00Z"),
+            ("Europe/Berlin", CalendarUnit::Hour, "2026-10-25T01:30Z", "2026-10-25T01:00Z", "2026-10-25T02:00Z"),
+            ("Australia/Lord_Howe", CalendarUnit::Hour, "2026-04-04T14:50Z", "2026-04-04T14:00Z", "2026-04-04T15:00Z"),
+            ("Australia/Lord_Howe", CalendarUnit::Hour, "2026-04-04T15:10Z", "2026-04-04T15:00Z", "2026-04-04T15:30Z"),
             // A minute that is all there is of an hour, and the rest of the next one.
             ("America/St_Johns", CalendarUnit::Hour, "2006-04-02T03:30:30Z", "2006-04-02T03:30Z", "2006-04-02T03:31Z"),
             ("America/St_Johns", CalendarUnit::Hour, "2006-04-02T03:31Z", "2006-04-02T03:31Z", "2006-04-02T04:30Z"),

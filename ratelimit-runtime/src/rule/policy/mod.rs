@@ -230,6 +230,11 @@ impl Policy {
         self
     }
 
+    /// Whether a rule that waits cannot use it.
+    pub(crate) fn stops_waiting(&self) -> bool {
+        self.block != BlockDuration::NONE && self.wait != Some(Duration::ZERO)
+    }
+
     /// Why it cannot be used, whatever store there is; and the name of the part that is wrong.
     pub(super) fn fault(&self) -> Option<(&'static str, String)> {
         let limits = self.limits.len();

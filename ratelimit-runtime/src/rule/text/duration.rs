@@ -77,6 +77,8 @@ fn no_number(text: &str, rest: &str) -> String {
     let (word, _) = split(rest, char::is_alphabetic);
     if rest.starts_with('-') {
         format!("`{text}` is negative: write a duration such as \"60s\"")
+    } else if let (true, Some(unit)) = (word == text, unit(text)) {
+        format!("`{text}` has no number: write \"1{unit}\"")
     } else if let Some(message) = option_meant(word) {
         message
     } else {

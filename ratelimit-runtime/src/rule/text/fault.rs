@@ -43,7 +43,7 @@ impl Fault<'_> {
 
 /// The name that `wrong` most likely stands for, if one is near enough, or else the only one that
 /// begins so.
-pub(super) fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const ALIKE: f64 = 0.6;
     const BEGINNING: usize = 3;
     /// What is longer, in bytes, is near no name, and comparing takes memory for each of them.

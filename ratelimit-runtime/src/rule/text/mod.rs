@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use self::fault::{Fault, nearest};
+use self::fault::Fault;
+pub(crate) use self::fault::nearest;
 use super::algorithm::Algorithm;
 use super::block::BlockDuration;
 use super::limit::Limit;

@@ -2,11 +2,10 @@
 
 use crate::rule::BlockDuration;
 
-/// A block by hand or by a rule. Neither a clock that steps back nor a call shortens or extends it.
+/// A block by hand or by a rule.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Block {
     until: u64,
-    duration: u64,
     /// How many blocks rules have set in a row.
     strikes: u64,
     /// How long they are remembered after it.
@@ -16,33 +15,34 @@ pub(super) struct Block {
 impl Block {
     /// A block by hand, after another one perhaps: that is no offence.
     pub(super) fn by_hand(duration: u64, last: Option<&Self>, by: BlockDuration, now: u64) -> Self {
-        let strikes = last.map_or(0, |last| last.strikes(by, now));
-        Self { until: now.saturating_add(duration), duration, strikes, remembered: by.longest_us() }
+        Self { until: now.saturating_add(duration), ..Self::after(last, by, now) }
     }
 
-    /// The block for an offence, when no other lasts.
+    /// The block for an offence, when no other lasts. Only a range counts offences.
     pub(super) fn of_offence(by: BlockDuration, last: Option<&Self>, now: u64) -> Self {
-        let strikes = last.map_or(0, |last| last.strikes(by, now));
-        let duration = by.after(strikes);
-        let until = now.saturating_add(duration);
-        Self { until, duration, strikes: strikes.saturating_add(1), remembered: by.longest_us() }
+        let last = Self::after(last, by, now);
+        let until = now.saturating_add(by.after(if by.longest_us() > 0 { last.strikes } else { 0 }));
+        Self { until, strikes: last.strikes + u64::from(by.longest_us() > 0), ..last }
     }
 
-    /// What is left of it. Where the clock has stepped back to before it began, that is all of it.
+    /// What is left of an earlier one. Only a rule with a range forgets strikes, or says for how
+    /// long they are remembered.
+    fn after(last: Option<&Self>, by: BlockDuration, now: u64) -> Self {
+        let strikes = last.map_or(0, |last| last.strikes(by, now));
+        let remembered = if by.longest_us() > 0 { by.longest_us() } else { last.map_or(0, |last| last.remembered) };
+        Self { until: 0, strikes, remembered }
+    }
+
+    /// What is left of it.
     #[inline]
     pub(super) fn left(&self, now: u64) -> u64 {
-        if self.until <= now { 0 } else { (self.until - now).min(self.duration) }
-    }
-
-    /// The same block, which ends when it does, or as long after `now` as it was given.
-    #[inline]
-    pub(super) fn advance(&mut self, now: u64) {
-        self.until = self.until.min(now.saturating_add(self.duration));
+        self.until.saturating_sub(now)
     }
 
     /// How many blocks in a row count for a rule that blocks for so long.
     pub(super) fn strikes(&self, by: BlockDuration, now: u64) -> u64 {
-        if now < self.until.saturating_add(by.longest_us()) { self.strikes } else { 0 }
+        let remembered = if by.longest_us() > 0 { by.longest_us() } else { self.remembered };
+        if now < self.until.saturating_add(remembered) { self.strikes } else { 0 }
     }
 
     /// Whether nothing of it matters any more.

@@ -5,24 +5,24 @@ use super::kept::Kept;
 use crate::algorithm::*;
 use crate::rule::{Algorithm, Limit};
 use crate::store::request::Request;
-use crate::store::verdict::Verdict;
+use crate::store::verdict::{Settled, Verdict};
 
 macro_rules! buckets {
     ($($(#[$attribute:meta])* $variant:ident $module:ident($state:ty) $row:tt)*) => {
         /// The state of one key. Its algorithm is looked at once per call: [`Kept`] does the rest.
         #[allow(clippy::enum_variant_names, reason = "they are the names of the algorithms")]
         #[derive(Debug)]
-        pub(super) enum Bucket {
+        pub(in crate::store) enum Bucket {
             $($variant(Kept<$state>),)*
         }
 
         impl Bucket {
-            pub(super) fn new(algorithm: Algorithm) -> Self {
+            pub(in crate::store) fn new(algorithm: Algorithm) -> Self {
                 match algorithm { $(Algorithm::$variant => Self::$variant(Kept::default()),)* }
             }
 
             /// See [`Kept::copy`].
-            pub(super) fn copy(&mut self, request: &Request<'_>, now: u64) -> Self {
+            pub(in crate::store) fn copy(&mut self, request: &Request<'_>, now: u64) -> Self {
                 match self { $(Self::$variant(kept) => Self::$variant(kept.copy(request, now)),)* }
             }
 
@@ -48,54 +48,46 @@ macro_rules! with {
 impl Bucket {
     #[allow(clippy::inline_always, reason = "it is what a store does")]
     #[inline(always)]
-    pub(super) fn acquire(&mut self, request: &Request<'_>, now: u64) -> Verdict {
+    pub(in crate::store) fn acquire(&mut self, request: &Request<'_>, now: u64) -> Verdict {
         with!(self, kept => kept.acquire(request, now))
     }
 
     /// [`acquire`](Self::acquire) of a bucket that is not a known key's, out of line.
     #[cold]
     #[inline(never)]
-    pub(super) fn acquire_first(&mut self, request: &Request<'_>, now: u64) -> Verdict {
+    pub(in crate::store) fn acquire_first(&mut self, request: &Request<'_>, now: u64) -> Verdict {
         self.acquire(request, now)
     }
 
     /// What [`acquire`](Self::acquire) would say.
-    pub(super) fn peek(&mut self, request: &Request<'_>, now: u64) -> Verdict {
+    pub(in crate::store) fn peek(&mut self, request: &Request<'_>, now: u64) -> Verdict {
         with!(self, kept => kept.peek(request, now))
     }
 
-    pub(super) fn refund(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
+    pub(in crate::store) fn refund(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
         with!(self, kept => kept.refund(request, ticket, now))
     }
 
-    pub(super) fn release(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
-        with!(self, kept => kept.release(request, ticket, now))
+    pub(in crate::store) fn settle(&mut self, request: &Request<'_>, ticket: u64, actual: u64, now: u64) -> Settled {
+        with!(self, kept => kept.settle(request, ticket, actual, now))
     }
 
-    pub(super) fn commit(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
-        with!(self, kept => kept.commit(request, ticket, now))
-    }
-
-    pub(super) fn commit_actual(&mut self, request: &Request<'_>, ticket: u64, actual: u64, now: u64) -> u64 {
-        with!(self, kept => kept.commit_actual(request, ticket, actual, now))
-    }
-
-    pub(super) fn block(&mut self, request: &Request<'_>, duration: u64, now: u64) {
+    pub(in crate::store) fn block(&mut self, request: &Request<'_>, duration: u64, now: u64) {
         with!(self, kept => kept.block(request, duration, now));
     }
 
-    pub(super) fn unblock(&mut self, request: &Request<'_>, now: u64) -> bool {
-        with!(self, kept => kept.unblock(request, now))
+    pub(in crate::store) fn unblock(&mut self, now: u64) -> bool {
+        with!(self, kept => kept.unblock(now))
     }
 
     /// See [`Kept::loss`].
-    pub(super) fn loss(&mut self, key: &[u8], limits: &[Limit], now: u64) -> Option<u64> {
+    pub(in crate::store) fn loss(&mut self, key: &[u8], limits: &[Limit], now: u64) -> Option<u64> {
         let request = Request::new(key, self.algorithm(), limits).with_cost(0);
         with!(self, kept => kept.loss(&request, now))
     }
 
     /// Whether nothing of the state counts any more.
-    pub(super) fn is_void(&self, now: u64) -> bool {
+    pub(in crate::store) fn is_void(&self, now: u64) -> bool {
         with!(self, kept => kept.is_void(now))
     }
 }
@@ -143,25 +135,25 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_steps_back_admits_no_more_and_keeps_nothing_longer_than_a_window() {
+    fn a_clock_that_steps_back_admits_no_more_until_it_has_caught_up() {
         let limits = [Limit::per_minute(1)];
         let mut bucket = Bucket::new(Algorithm::SlidingWindow);
         assert!(bucket.acquire(&ask(&limits, 1), START + 100 * MINUTE).allowed);
         let refused = bucket.acquire(&ask(&limits, 1), START);
-        assert_eq!((refused.allowed, refused.retry_after_us), (false, MINUTE));
-        assert!(!bucket.acquire(&ask(&limits, 1), START + MINUTE - 1).allowed);
-        assert!(bucket.acquire(&ask(&limits, 1), START + MINUTE).allowed);
+        assert_eq!((refused.allowed, refused.retry_after_us), (false, 101 * MINUTE));
+        assert!(!bucket.acquire(&ask(&limits, 1), START + 101 * MINUTE - 1).allowed);
+        assert!(bucket.acquire(&ask(&limits, 1), START + 101 * MINUTE).allowed);
     }
 
     #[test]
-    fn a_heavy_call_waits_for_as_many_entries_as_it_needs() {
+    fn a_heavy_call_waits_for_as_many_units_as_it_needs() {
         let limits = [Limit::per_minute(10)];
         let mut bucket = Bucket::new(Algorithm::SlidingWindow);
         for (step, cost) in [4, 3, 3].into_iter().enumerate() {
             assert!(bucket.acquire(&ask(&limits, cost), START + step as u64).allowed);
         }
         assert_eq!(bucket.peek(&ask(&limits, 1), START + 5).retry_after_us, MINUTE - 5);
-        assert_eq!(bucket.peek(&ask(&limits, 5), START + 5).retry_after_us, MINUTE - 4);
-        assert_eq!(bucket.peek(&ask(&limits, 10), START + 5).retry_after_us, MINUTE - 3);
+        assert_eq!(bucket.peek(&ask(&limits, 5), START + 5).retry_after_us, MINUTE - 1);
+        assert_eq!(bucket.peek(&ask(&limits, 10), START + 5).retry_after_us, MINUTE + 4);
     }
 }

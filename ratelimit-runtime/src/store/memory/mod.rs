@@ -11,14 +11,14 @@ use self::group::Member;
 use self::places::Places;
 use self::shard::Shard;
 use super::{
-    Answer, Capabilities, Cursor, Entry, Lookup, Page, PlaceRequest, Request, Store, StoreError, StoreErrorKind,
-    Verdict,
+    Answer, Capabilities, Cursor, Entry, Lookup, Page, PlaceRequest, Request, Settled, Store, StoreError,
+    StoreErrorKind, Verdict,
 };
 use crate::clock::{Clock, TokioClock};
 use crate::rule::Limit;
 
 mod block;
-mod bucket;
+pub(in crate::store) mod bucket;
 mod eviction;
 mod group;
 mod kept;
@@ -231,22 +231,12 @@ impl Store for MemoryStore {
     }
 
     fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        Answer::ready(Ok(self.with(&request, |shard, hash, now| shard.give_back(&request, hash, ticket, now))))
+        Answer::ready(Ok(self.with(&request, |shard, hash, now| shard.refund(&request, hash, ticket, now))))
     }
 
-    fn commit<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        Answer::ready(Ok(self.with(&request, |shard, hash, now| shard.commit(&request, hash, ticket, now))))
-    }
-
-    fn commit_actual<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, u64> {
-        let commit = |shard: &mut Shard, hash, now| {
-            shard.commit_actual(&request, hash, ticket, actual_cost.min(Limit::MAX_COUNT), now)
-        };
-        Answer::ready(Ok(self.with(&request, commit)))
-    }
-
-    fn release<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        self.refund(request.reserving(), ticket)
+    fn settle<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, Settled> {
+        let actual = actual_cost.min(Limit::MAX_COUNT);
+        Answer::ready(Ok(self.with(&request, |shard, hash, now| shard.settle(&request, hash, ticket, actual, now))))
     }
 
     /// One shard is a page. Those who share an overflow bucket have no key of their own.

@@ -9,7 +9,7 @@ use hashbrown::HashTable;
 use super::bucket::Bucket;
 use super::eviction::Eviction;
 use super::keyed::Keyed;
-use crate::store::{Request, Verdict};
+use crate::store::{Request, Settled, Verdict};
 
 /// Overflow buckets per rule and shard.
 const OVERFLOW_SLOTS: u64 = 16;
@@ -109,52 +109,43 @@ impl Shard {
         known.unwrap_or_else(|| Bucket::new(request.algorithm()).peek(request, now))
     }
 
-    /// Refunds a charge or releases a reservation; says whether it was there.
-    pub(super) fn give_back(&mut self, request: &Request<'_>, hash: u64, ticket: u64, now: u64) -> bool {
-        self.on_known(request, hash, now, |bucket| {
-            if request.is_reservation() {
-                bucket.release(request, ticket, now)
-            } else {
-                bucket.refund(request, ticket, now)
-            }
-        })
-        .unwrap_or(false)
+    /// Gives back a charge; says whether anything of it was left.
+    pub(super) fn refund(&mut self, request: &Request<'_>, hash: u64, ticket: u64, now: u64) -> bool {
+        self.on_known(request, hash, now, |bucket| bucket.refund(request, ticket, now)).unwrap_or(false)
     }
 
-    pub(super) fn commit(&mut self, request: &Request<'_>, hash: u64, ticket: u64, now: u64) -> bool {
-        self.on_known(request, hash, now, |bucket| bucket.commit(request, ticket, now)).unwrap_or(false)
+    /// Gives back what a call was admitted for.
+    pub(super) fn give_back(&mut self, request: &Request<'_>, hash: u64, ticket: u64, now: u64) {
+        if request.is_reservation() {
+            self.settle(request, hash, ticket, 0, now);
+        } else {
+            self.refund(request, hash, ticket, now);
+        }
     }
 
-    /// Commits a reservation at what it did cost; gives what is too much to be charged.
-    pub(super) fn commit_actual(
-        &mut self,
-        request: &Request<'_>,
-        hash: u64,
-        ticket: u64,
-        actual: u64,
-        now: u64,
-    ) -> u64 {
-        let known = self.on_known(request, hash, now, |bucket| bucket.commit_actual(request, ticket, actual, now));
-        if let Some(dropped) = known {
-            return dropped;
+    /// Ends a reservation.
+    pub(super) fn settle(&mut self, request: &Request<'_>, hash: u64, ticket: u64, actual: u64, now: u64) -> Settled {
+        let known = self.on_known(request, hash, now, |bucket| bucket.settle(request, ticket, actual, now));
+        if let Some(settled) = known {
+            return settled;
         }
         // Nothing of the key is left. What its reservation was for is charged to a new one.
         let mut bucket = Bucket::new(request.algorithm());
-        let dropped = bucket.commit_actual(request, ticket, actual, now);
+        let settled = bucket.settle(request, ticket, actual, now);
         if !bucket.is_void(now) {
             if let Some(place) = self.place(now) {
                 self.insert(request, hash, bucket, place);
             } else {
                 let shared = self.overflow_key(request, hash, now);
                 let shared = self.overflow.entry(shared).or_insert_with(|| Bucket::new(request.algorithm()));
-                return shared.commit_actual(request, ticket, actual, now);
+                return shared.settle(request, ticket, actual, now);
             }
         }
-        dropped
+        settled
     }
 
     pub(super) fn unblock(&mut self, request: &Request<'_>, hash: u64, now: u64) -> bool {
-        self.find(request, hash).is_some_and(|keyed| keyed.bucket.unblock(request, now))
+        self.find(request, hash).is_some_and(|keyed| keyed.bucket.unblock(now))
     }
 
     /// Works on the bucket that the key was charged in, if there is one.

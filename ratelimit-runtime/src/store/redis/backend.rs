@@ -1,267 +1,347 @@
-//! [`Backend`]: carries out a request by the route it takes (script, plain commands or redis-cell),
-//! and returns the result.
+//! [`Backend`]: carries out a request by the route it takes (script, transactions or redis-cell),
+//! on the client of the caller's runtime.
 
-use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, Waker, ready};
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use redis::Value;
+use tokio::runtime::Handle;
 
-use super::batching::charge::{ChargeTerms, KeyCharge};
-use super::connection::exchange::pending::PendingCharge;
-use super::errors::{self, unexpected_reply, unsupported};
-use super::permits::Permits;
-use super::route::{GroupRoute, Route, Settings};
-use super::scripts::group::{Group, GroupScript};
-use super::scripts::operation::Operation;
-use super::scripts::protocol::{self, Question};
-use super::scripts::script;
-use super::topology::{Calls, Connections};
-use super::wire::commands::CallError;
-use super::wire::slot::Slot;
+use super::batcher::Answered;
+use super::client::clients::Clients;
+use super::client::{Client, ClientSettings};
+use super::errors::{unexpected_reply, unsupported};
+use super::mode::RedisMode;
+use super::route::{GroupRoute, Route, RouteSettings};
+use super::scripts::{Operation, Question, own_time};
+use super::settings::deployment::Deployment;
 use super::{redis_cell, transactions};
 use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::rule::Limit;
-use crate::store::queued::{QueueAnswer, QueuedRequest, RequestQueue};
-use crate::store::{DenyCache, Entry, PlaceRequest, Request, Verdict};
+use crate::store::{Answer, Capabilities, Cursor, Entry, Health, Page, PlaceRequest, Request, Settled, Store, Verdict};
 
+/// What a store decides with: its settings, and the client of each runtime.
 pub(super) struct Backend {
-    pub(super) connections: Connections,
-    pub(super) settings: Settings,
-    pub(super) clock: Option<Arc<dyn Clock>>,
-    pub(super) permits: OnceLock<Permits>,
+    settings: ClientSettings,
+    mode: RedisMode,
+    /// The deployment's name in metrics.
+    server: String,
+    clients: Clients,
 }
 
 impl Backend {
-    pub(super) fn route(&self, request: &Request<'_>) -> Result<Route, StoreError> {
-        self.settings.route(request)
+    pub(super) fn new(deployment: Deployment) -> Self {
+        let server = deployment.name();
+        Self {
+            settings: ClientSettings::new(deployment),
+            mode: RedisMode::default(),
+            server,
+            clients: Clients::default(),
+        }
+    }
+
+    pub(super) fn settings(&self) -> &ClientSettings {
+        &self.settings
+    }
+
+    /// The settings, to be changed. Clients that there are go by what they began with, and end.
+    pub(super) fn settings_mut(&mut self) -> &mut ClientSettings {
+        self.clients = Clients::default();
+        &mut self.settings
+    }
+
+    pub(super) fn mode(&self) -> RedisMode {
+        self.mode
+    }
+
+    pub(super) fn set_mode(&mut self, mode: RedisMode) {
+        self.mode = mode;
+        self.settings_mut().runs_scripts = mode.runs_scripts();
+    }
+
+    fn client(&self) -> Result<Arc<Client>, StoreError> {
+        self.clients.current(|runtime| Client::start(&self.settings, runtime))
+    }
+
+    fn clock(&self) -> Option<&dyn Clock> {
+        self.settings.clock.as_deref()
+    }
+
+    fn routes(&self) -> RouteSettings {
+        let own_clock = self.settings.clock.is_some();
+        RouteSettings { mode: self.mode, cluster: self.settings.is_cluster(), own_clock }
+    }
+
+    fn route(&self, request: &Request<'_>) -> Result<Route, StoreError> {
+        self.routes().route(request)
     }
 
     /// How several requests are decided together.
-    pub(super) fn group(&self, requests: &[Request<'_>]) -> Result<GroupRoute, StoreError> {
-        let group = self.settings.group(requests)?;
-        let mut slots = requests.iter().map(|request| self.slot(request));
-        let first = slots.next();
-        Ok(if slots.all(|slot| Some(slot) == first) { group } else { GroupRoute::Each })
+    fn group(&self, requests: &[Request<'_>]) -> Result<GroupRoute, StoreError> {
+        let group = self.routes().group(requests)?;
+        let together = self.settings.have_one_slot(requests.iter().map(Request::key));
+        Ok(if together { group } else { GroupRoute::Each })
+    }
+
+    /// Asks the script of the request.
+    async fn ask(&self, operation: Operation, request: &Request<'_>) -> Result<(Question, Answered), StoreError> {
+        let question = Question::new(operation, request, own_time(self.clock())?);
+        let answered = self.client()?.ask(request.key(), &question, request.timeout_at()).await?;
+        Ok((question, answered))
     }
 
     /// Decides, and charges the request if it is admitted.
     pub(super) async fn charge(&self, request: Request<'_>) -> Result<Verdict, StoreError> {
-        if self.route(&request)? != Route::Script {
-            return self.decide(Operation::charging(&request), request).await;
-        }
-        let calls = self.calls(&request);
-        let verdict = calls.charge(&self.question(Operation::charging(&request), &request)?).await?;
-        trust(calls, &request, verdict)
+        self.decide(Operation::Acquire, request).await
     }
 
-    /// Queues a charge, if the server that it goes to is one that is connected and serves.
-    #[inline]
-    fn enqueue(&self, request: &Request<'_>, waker: &Waker) -> Option<PendingCharge> {
-        if !matches!(self.route(request), Ok(Route::Script)) {
-            return None;
-        }
-        let exchange = self.connections.exchange()?;
-        exchange.enter(&self.question(Operation::charging(request), request).ok()?, waker).ok()
-    }
-
-    pub(super) async fn decide(&self, operation: Operation, request: Request<'_>) -> Result<Verdict, StoreError> {
-        let calls = self.calls(&request);
-        match (self.route(&request)?, operation) {
-            (Route::Script, _) => {
-                let verdict = calls.charge(&self.question(operation, &request)?).await?;
-                if protocol::fits(&verdict, &request) { Ok(verdict) } else { Err(distrust(calls)) }
+    async fn decide(&self, operation: Operation, request: Request<'_>) -> Result<Verdict, StoreError> {
+        match self.route(&request)? {
+            Route::Script => {
+                let (question, answered) = self.ask(operation, &request).await?;
+                Ok(answered.verdict(&question))
             }
-            (Route::LogCommands, _) => {
-                let mut verdicts = transactions::decide(calls, || self.now(), operation, &[request]).await?;
+            // Large, and most stores run scripts.
+            route => Box::pin(self.decide_without_scripts(route, operation, request)).await,
+        }
+    }
+
+    async fn decide_without_scripts(
+        &self,
+        route: Route,
+        operation: Operation,
+        request: Request<'_>,
+    ) -> Result<Verdict, StoreError> {
+        let (client, until) = (self.client()?, request.timeout_at());
+        let acquires = matches!(operation, Operation::Acquire);
+        match route {
+            Route::Counter => {
+                let count =
+                    |pool: Arc<_>, asking| async move { transactions::count(&pool, asking, acquires, &request).await };
+                client.transact(&route.key(&request), until, count).await
+            }
+            Route::RedisCell => {
+                let command = if acquires { redis_cell::acquire(&request) } else { redis_cell::peek(&request) };
+                let reply = client.send(&redis_cell::key(&request), &command, until).await?;
+                let read = if acquires { redis_cell::acquired } else { redis_cell::peeked };
+                read(&reply, &request).ok_or_else(unexpected_reply)
+            }
+            Route::Script | Route::Log => {
+                let mut verdicts = self.decide_logs(operation, &[request]).await?;
                 verdicts.pop().ok_or_else(unexpected_reply)
             }
-            (Route::CounterCommands, _) => transactions::fixed_window(calls, operation, &request).await,
-            (Route::RedisCell, Operation::Peek) => redis_cell::peek(calls, &request).await,
-            (Route::RedisCell, _) => redis_cell::acquire(calls, &request).await,
         }
+    }
+
+    async fn decide_logs(&self, operation: Operation, requests: &[Request<'_>]) -> Result<Vec<Verdict>, StoreError> {
+        let Some(first) = requests.first() else { return Ok(Vec::new()) };
+        let until = requests.iter().filter_map(Request::timeout_at).min();
+        let decide = |pool: Arc<_>, asking| async move {
+            transactions::decide(&pool, asking, self.clock(), operation, requests).await
+        };
+        self.client()?.transact(first.key(), until, decide).await
     }
 
     /// Changes what is kept, without deciding on a call; says whether there was anything to change.
-    pub(super) async fn change(&self, operation: Operation, request: Request<'_>) -> Result<bool, StoreError> {
-        let calls = self.calls(&request);
-        match (self.route(&request)?, operation) {
-            (Route::Script, _) => {
-                let verdict = calls.charge(&self.question(operation, &request)?).await?;
-                Ok(verdict.allowed)
+    async fn change(&self, operation: Operation, request: Request<'_>) -> Result<bool, StoreError> {
+        let route = self.route(&request)?;
+        route.offers(operation)?;
+        let until = request.timeout_at();
+        match (route, operation) {
+            (Route::Script, _) => Ok(self.ask(operation, &request).await?.1.answer.admitted > 0),
+            (Route::Counter, Operation::Refund(ticket)) => {
+                let refund =
+                    |pool: Arc<_>, asking| async move { transactions::refund(&pool, asking, &request, ticket).await };
+                self.client()?.transact(&route.key(&request), until, refund).await
             }
-            (Route::LogCommands, Operation::Refund(_) | Operation::Block(_) | Operation::Unblock) => {
-                transactions::change(calls, || self.now(), operation, request).await
+            _ => {
+                let change = |pool: Arc<_>, asking| async move {
+                    transactions::change(&pool, asking, self.clock(), operation, request).await
+                };
+                self.client()?.transact(request.key(), until, change).await
             }
-            (Route::CounterCommands, Operation::Refund(ticket)) => {
-                transactions::refund_fixed_window(calls, &request, ticket).await
-            }
-            (Route::RedisCell, _) => {
-                unsupported("CL.THROTTLE can neither give back nor block: choose RedisMode::Scripts")
-            }
-            _ => unsupported("without scripts this cannot be done: choose RedisMode::Scripts"),
         }
     }
 
-    /// Commits a reservation at what the call did cost; gives what is too much to be charged.
-    pub(super) async fn commit_at(
-        &self,
-        request: Request<'_>,
-        ticket: u64,
-        actual_cost: u64,
-    ) -> Result<u64, StoreError> {
-        let calls = self.calls(&request);
-        if self.route(&request)? != Route::Script {
-            return unsupported("without scripts no cost can be known afterwards: choose RedisMode::Scripts");
+    async fn settle_now(&self, request: Request<'_>, ticket: u64, actual: u64) -> Result<Settled, StoreError> {
+        let operation = Operation::Settle(ticket, actual.min(Limit::MAX_COUNT));
+        self.route(&request)?.offers(operation)?;
+        Ok(self.ask(operation, &request).await?.1.answer.settled())
+    }
+
+    async fn decide_all(&self, requests: &[Request<'_>]) -> Result<Vec<Verdict>, StoreError> {
+        match self.group(requests)? {
+            GroupRoute::Script => {
+                let until = requests.iter().filter_map(Request::timeout_at).min();
+                self.client()?.ask_together(&self.stack(requests)?, until).await
+            }
+            GroupRoute::Logs => self.decide_logs(Operation::Acquire, requests).await,
+            GroupRoute::Each => unsupported("these keys cannot be decided in one step"),
         }
-        let operation = Operation::CommitActual(ticket, actual_cost.min(Limit::MAX_COUNT));
-        let verdict = calls.charge(&self.question(operation, &request)?).await?;
-        Ok(verdict.ticket)
     }
 
-    /// Decides several requests in one step.
-    pub(super) async fn decide_scripts(&self, requests: &[Request<'_>]) -> Result<Vec<Verdict>, StoreError> {
-        let (calls, now) = (self.calls_of_all(requests), self.now()?);
-        let questions = requests.iter().map(|request| self.charging(request, now));
-        let group = Group::new(GroupScript::of(requests), now, questions);
-        let reply = calls.ask_group(&group).await?.map_err(|error| errors::from_server(&error))?;
-        let verdicts = protocol::verdicts(&reply).unwrap_or_default();
-        let fit = verdicts.iter().zip(requests).all(|(verdict, request)| protocol::fits(verdict, request));
-        if verdicts.len() == requests.len() && fit { Ok(verdicts) } else { Err(distrust(calls)) }
-    }
-
-    /// The same, for logs that are kept without scripts.
-    pub(super) async fn decide_logs(&self, requests: &[Request<'_>]) -> Result<Vec<Verdict>, StoreError> {
-        transactions::decide(self.calls_of_all(requests), || self.now(), Operation::Acquire, requests).await
-    }
-
-    /// Whether a place is taken and requests are charged in one step.
-    pub(super) fn enters_together(&self, place: &PlaceRequest<'_>, requests: &[Request<'_>]) -> bool {
-        let slot = self.slot(&place.as_request());
-        requests.iter().all(|request| matches!(self.route(request), Ok(Route::Script)) && self.slot(request) == slot)
+    /// The questions that charge these requests.
+    fn stack<'a>(&self, requests: &[Request<'a>]) -> Result<Vec<(&'a [u8], Question)>, StoreError> {
+        let now = own_time(self.clock())?;
+        let question = |request: &Request<'a>| (request.key(), Question::new(Operation::Acquire, request, now));
+        Ok(requests.iter().map(question).collect())
     }
 
     /// Takes a place, and charges the requests, all or none.
-    pub(super) async fn take_place(
-        &self,
-        place: PlaceRequest<'_>,
-        requests: &[Request<'_>],
-    ) -> Result<Entry, StoreError> {
-        let permits = self.permits()?;
-        if !self.enters_together(&place, requests) {
+    async fn take_place(&self, place: PlaceRequest<'_>, requests: &[Request<'_>]) -> Result<Entry, StoreError> {
+        self.must_run_scripts()?;
+        if !requests.is_empty() && !self.enters_together(&place, requests) {
             return unsupported("these keys cannot be decided in one step");
         }
-        let now = self.now()?;
-        let limits = requests.iter().map(|request| self.charging(request, now)).collect();
-        let entry = permits.enter(place, GroupScript::with_place(requests), limits, now).await?;
-        let fit = entry.verdicts.iter().zip(requests).all(|(verdict, request)| protocol::fits(verdict, request));
-        if entry.verdicts.len() == requests.len() && fit {
-            return Ok(entry);
-        }
-        permits.leave(place.permit());
-        Err(distrust(self.connections.calls(self.slot(&place.as_request()), None)))
+        let client = self.client()?;
+        client.permits.enter(&client, place, self.stack(requests)?).await
     }
 
-    /// The permits of this store, which has them if it runs scripts.
-    pub(super) fn permits(&self) -> Result<&Permits, StoreError> {
-        if !self.settings.mode.runs_scripts() {
-            return unsupported("without scripts, calls in flight cannot be limited: choose RedisMode::Scripts");
+    fn must_run_scripts(&self) -> Result<(), StoreError> {
+        if self.mode.runs_scripts() {
+            return Ok(());
         }
-        Ok(self.permits.get_or_init(|| Permits::new(self.connections.shared(), self.clock.clone())))
+        unsupported("without scripts, calls in flight cannot be limited: choose RedisMode::Scripts")
     }
 
     /// Forgets a key; says whether there was anything.
-    pub(super) async fn forget(&self, request: &Request<'_>) -> Result<bool, StoreError> {
-        let mut command = redis::cmd("UNLINK");
-        command.arg(&*self.route(request)?.key(request));
-        let is_number = |reply: &Value| matches!(reply, Value::Int(_));
-        match self.calls(request).send(&command, is_number).await? {
-            Ok(reply) => Ok(reply != Value::Int(0)),
-            Err(error) => Err(errors::from_server(&error)),
+    async fn forget(&self, request: &Request<'_>) -> Result<bool, StoreError> {
+        let key = self.route(request)?.key(request);
+        let mut unlink = redis::cmd("UNLINK");
+        unlink.arg(&*key);
+        match self.client()?.send(&key, &unlink, request.timeout_at()).await? {
+            Value::Int(removed) => Ok(removed != 0),
+            _ => Err(unexpected_reply()),
         }
     }
 
-    /// What the script of an algorithm is asked.
-    fn question<'a>(&self, operation: Operation, request: &Request<'a>) -> Result<KeyCharge<'a>, StoreError> {
-        Ok(KeyCharge {
-            script: if request.has_calendar() { &script::CALENDAR } else { script::of(request.algorithm()) },
-            key: request.key(),
-            terms: ChargeTerms::new(operation, request, self.settings.mode.log_layout(), self.now()?),
-            timeout_at: request.timeout_at(),
-        })
+    /// The keys of the rule of a request.
+    async fn list(&self, request: &Request<'_>, from: Option<Cursor>) -> Result<Page, StoreError> {
+        let route = self.route(request)?;
+        let mut page = self.client()?.keys(request.key(), from.as_ref(), request.timeout_at()).await?;
+        page.keys = page.keys.into_iter().filter_map(|stored| route.key_of(stored)).collect();
+        Ok(page)
     }
 
-    /// What the script of a group is asked, to charge the request.
-    fn charging<'a>(&self, request: &Request<'a>, now: Option<u64>) -> (&'a [u8], Question) {
-        let operation = Operation::charging(request);
-        (request.key(), protocol::question(operation, request, self.settings.mode.log_layout(), now))
-    }
-
-    fn calls(&self, request: &Request<'_>) -> Calls<'_> {
-        self.connections.calls(self.slot(request), request.timeout_at())
-    }
-
-    fn calls_of_all(&self, requests: &[Request<'_>]) -> Calls<'_> {
-        let slot = requests.first().map(|request| self.slot(request)).unwrap_or_default();
-        self.connections.calls(slot, requests.iter().filter_map(Request::timeout_at).min())
-    }
-
-    /// Where in a cluster the key of a request is.
-    pub(super) fn slot(&self, request: &Request<'_>) -> Slot {
-        self.connections.slot(|| match self.route(request) {
-            Ok(route) => Slot::of(&route.key(request)),
-            Err(_) => Slot::of(request.key()),
-        })
-    }
-
-    /// The caller's time in microseconds; `None` for the server's.
-    fn now(&self) -> Result<Option<u64>, StoreError> {
-        protocol::own_time(self.clock.as_deref())
+    async fn wait_until_ready(&self, key: Option<&[u8]>) -> Result<(), StoreError> {
+        self.client()?.ready(key).await
     }
 }
 
-impl RequestQueue<Verdict> for DenyCache<Backend> {
-    fn poll<'a>(
-        &'a self,
-        queued: &mut QueuedRequest<'a, Verdict>,
-        cx: &mut Context<'_>,
-    ) -> Poll<QueueAnswer<'a, Verdict>> {
-        let (backend, request) = (self.inner(), queued.request);
-        if queued.charge.is_none()
-            && let Some(charge) = backend.enqueue(&request, cx.waker())
-        {
-            queued.charge = Some(charge);
-            return Poll::Pending;
+impl Store for Backend {
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        Answer::later(self.charge(request))
+    }
+
+    fn decides_together(&self, requests: &[Request<'_>]) -> bool {
+        // A group with a request that cannot be done at all counts as one step, so that its error
+        // is given at once.
+        !matches!(self.group(requests), Ok(GroupRoute::Each))
+    }
+
+    fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
+        Answer::later(self.decide_all(requests))
+    }
+
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        Answer::later(self.decide(Operation::Peek, request))
+    }
+
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        Answer::later(async move { self.forget(&request).await })
+    }
+
+    fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+        Answer::later(self.change(Operation::Refund(ticket), request))
+    }
+
+    fn settle<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, Settled> {
+        Answer::later(self.settle_now(request, ticket, actual_cost))
+    }
+
+    fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
+        let duration = request.with_block(duration).block_us();
+        Answer::later(async move { self.change(Operation::Block(duration), request).await.map(drop) })
+    }
+
+    fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        Answer::later(self.change(Operation::Unblock, request))
+    }
+
+    fn enter<'a>(&'a self, place: PlaceRequest<'a>, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
+        Answer::later(self.take_place(place, requests))
+    }
+
+    fn enters_together(&self, place: &PlaceRequest<'_>, requests: &[Request<'_>]) -> bool {
+        let keys = std::iter::once(place.key()).chain(requests.iter().map(Request::key));
+        requests.iter().all(|request| matches!(self.route(request), Ok(Route::Script)))
+            && self.settings.have_one_slot(keys)
+    }
+
+    fn leave(&self, place: PlaceRequest<'_>) {
+        // It may be left on another runtime than the one it entered on, or on none.
+        for client in self.clients.all() {
+            if client.permits.leave(&place) {
+                return;
+            }
         }
-        let answer = match &mut queued.charge {
-            None => None,
-            Some(charge) => match ready!(charge.poll(cx.waker())) {
-                Ok(verdict) => Some(trust(backend.calls(&request), &request, verdict)),
-                Err(CallError::NotSent) => None,
-                Err(why) => Some(Err(backend.connections.no_verdict(charge, why))),
-            },
-        };
-        queued.charge = None;
-        let lookup = std::mem::take(&mut queued.lookup);
-        Poll::Ready(match answer {
-            Some(answer) => Ok(self.learn(&request, &lookup, answer)),
-            None => Err(Box::pin(async move {
-                let answer = backend.charge(request).await;
-                // The miss is dropped with this future, and with it the turn to ask again.
-                self.learn(&request, &lookup, answer)
-            })),
+    }
+
+    fn in_flight<'a>(&'a self, place: PlaceRequest<'a>) -> Answer<'a, u64> {
+        Answer::later(async move {
+            self.must_run_scripts()?;
+            let client = self.client()?;
+            client.permits.in_flight(&*client, place).await
         })
     }
-}
 
-/// The verdict, if it can be the one on this request.
-fn trust(calls: Calls<'_>, request: &Request<'_>, verdict: Verdict) -> Result<Verdict, StoreError> {
-    if protocol::fits(&verdict, request) { Ok(verdict) } else { Err(distrust(calls)) }
-}
+    fn keys<'a>(&'a self, request: Request<'a>, from: Option<Cursor>) -> Answer<'a, Page> {
+        Answer::later(async move { self.list(&request, from).await })
+    }
 
-/// A reply that cannot answer its question: nothing else on that connection can be trusted either.
-fn distrust(calls: Calls<'_>) -> StoreError {
-    let error = unexpected_reply();
-    calls.end(&error);
-    error
+    fn capabilities(&self) -> Capabilities {
+        self.routes().capabilities()
+    }
+
+    fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        self.route(request).map(drop)
+    }
+
+    fn server(&self) -> &str {
+        &self.server
+    }
+
+    fn health(&self, request: &Request<'_>) -> Health {
+        let key = self.route(request).map_or(Cow::Borrowed(request.key()), |route| route.key(request));
+        self.clients.any().map_or(Health::Down, |client| client.health(&key))
+    }
+
+    fn epoch(&self, _: &Request<'_>) -> u64 {
+        self.settings.epoch.load(Ordering::Acquire)
+    }
+
+    fn answers_within(&self, timeout: Duration) {
+        let timeout = u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX);
+        self.settings.timeout_us.store(timeout, Ordering::Relaxed);
+    }
+
+    fn settled(&self) -> Answer<'_, ()> {
+        Answer::later(async move {
+            if let Some(client) = Handle::try_current().ok().and_then(|runtime| self.clients.known(runtime.id())) {
+                client.permits.settled().await;
+            }
+            Ok(())
+        })
+    }
+
+    fn ready(&self) -> Answer<'_, ()> {
+        Answer::later(self.wait_until_ready(None))
+    }
+
+    fn ready_for<'a>(&'a self, request: Request<'a>) -> Answer<'a, ()> {
+        Answer::later(self.wait_until_ready(Some(request.key())))
+    }
 }

@@ -3,7 +3,8 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
-/// Pauses between attempts, each twice as long as the one before, up to a longest.
+/// Pauses between attempts: each about twice as long as the one before, up to a longest. Half of
+/// each is random, so that clients that fail together do not try again together.
 #[derive(Debug, Clone)]
 pub(super) struct Backoff {
     shortest: Duration,
@@ -20,7 +21,12 @@ impl Backoff {
     pub(super) fn pause(&mut self) -> Duration {
         let pause = self.next;
         self.next = (pause * 2).min(self.longest);
-        pause
+        pause / 2 + random_part(pause / 2)
+    }
+
+    /// Whether there has been no pause since the last reset.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.next == self.shortest
     }
 
     /// Begins with the shortest pause again.
@@ -29,8 +35,7 @@ impl Backoff {
     }
 }
 
-/// A random part of a pause, evenly from none to all of it, so that clients that fail together do
-/// not try again together.
+/// A random part of a pause, evenly from none to all of it.
 pub(super) fn random_part(pause: Duration) -> Duration {
     let micros = u64::try_from(pause.as_micros()).unwrap_or(u64::MAX);
     Duration::from_micros(RandomState::new().hash_one(0) % micros.max(1))
@@ -47,10 +52,12 @@ mod tests {
     #[test]
     fn pauses_double_up_to_the_longest() {
         let mut backoff = Backoff::new(ms(50), ms(300));
-        let pauses: Vec<_> = (0..5).map(|_| backoff.pause()).collect();
-        assert_eq!(pauses, [50, 100, 200, 300, 300].map(ms));
+        for longest in [50, 100, 200, 300, 300].map(ms) {
+            let pause = backoff.pause();
+            assert!(pause >= longest / 2 && pause < longest, "{pause:?} of {longest:?}");
+        }
         backoff.reset();
-        assert_eq!(backoff.pause(), ms(50));
+        assert!(backoff.is_fresh() && backoff.pause() < ms(50) && !backoff.is_fresh());
     }
 
     #[test]

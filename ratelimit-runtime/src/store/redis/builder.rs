@@ -4,9 +4,9 @@ use std::fmt;
 use std::future::Future;
 
 use super::RedisStore;
+use super::settings::credentials::{Provider, RedisCredentials};
 #[cfg(feature = "redis-client")]
-use super::topology::Deployment;
-use super::wire::credentials::{Provider, RedisCredentials};
+use super::settings::deployment::Deployment;
 #[cfg(any(feature = "redis-client", feature = "redis-tls"))]
 use crate::error::StoreError;
 
@@ -61,14 +61,14 @@ impl RedisStore {
         E: fmt::Display,
     {
         let provider = Provider::new(provider);
-        self.connections_mut().configure(|server| server.set_provider(&provider));
+        self.deployment_mut().configure(|server| server.login_mut().set_provider(&provider));
         self
     }
 
     /// The name of the connections in `CLIENT LIST`, without spaces. They have none unless set.
     #[must_use]
     pub fn client_name(mut self, name: &str) -> Self {
-        self.connections_mut().configure(|server| server.set_client_name(name));
+        self.deployment_mut().configure(|server| server.login_mut().set_client_name(name));
         self
     }
 
@@ -82,8 +82,8 @@ impl RedisStore {
     #[cfg(feature = "redis-tls")]
     #[cfg_attr(docsrs, doc(cfg(feature = "redis-tls")))]
     pub fn ca_certificates(mut self, pem: impl AsRef<[u8]>) -> Result<Self, StoreError> {
-        let tls = self.connections_mut().deployment().tls().ok_or_else(no_tls)?.trusting(pem.as_ref())?;
-        self.connections_mut().configure_all(|server| server.set_tls(&tls));
+        let tls = self.deployment_mut().tls().ok_or_else(no_tls)?.trusting(pem.as_ref())?;
+        self.deployment_mut().configure_all(|server| server.set_tls(&tls));
         Ok(self)
     }
 
@@ -101,9 +101,9 @@ impl RedisStore {
         certificates: impl AsRef<[u8]>,
         key: impl AsRef<[u8]>,
     ) -> Result<Self, StoreError> {
-        let tls = self.connections_mut().deployment().tls().ok_or_else(no_tls)?;
+        let tls = self.deployment_mut().tls().ok_or_else(no_tls)?;
         let tls = tls.showing(certificates.as_ref(), key.as_ref())?;
-        self.connections_mut().configure_all(|server| server.set_tls(&tls));
+        self.deployment_mut().configure_all(|server| server.set_tls(&tls));
         Ok(self)
     }
 }

@@ -13,11 +13,13 @@ use crate::error::{StoreError, StoreErrorKind};
 use StoreErrorKind::{Full, Misconfigured, Unavailable};
 
 /// What is said of a key that this store cannot read.
-const FOREIGN: &str = "a key of the rate limiter holds something else: what another program has written (set a prefix of \
-                       its own), or a ring met by a store without scripts (set `LogLayout::Zset` where scripts run)";
+const FOREIGN: &str =
+    "a key of the rate limiter holds something that another program has written: set a prefix of its own";
 
 /// What is said of a login that the server refuses.
 pub(super) const WRONG_LOGIN: &str = "Redis does not accept the user name or the password";
+
+const NO_CELL: &str = "the Redis server has not loaded redis-cell: load it, or choose RedisMode::Scripts";
 
 const NO_SENTINEL: &str =
     "this Redis is no sentinel: name sentinels, which listen on port 26379 unless told otherwise, or write redis://";
@@ -66,6 +68,8 @@ const TEXTS: &[(&str, StoreErrorKind, &str)] = &[
     ("unknown command 'SENTINEL", Misconfigured, NO_SENTINEL),
     // As Redis before 7.0 quotes it.
     ("unknown command `SENTINEL", Misconfigured, NO_SENTINEL),
+    ("unknown command 'CL.THROTTLE", Misconfigured, NO_CELL),
+    ("unknown command `CL.THROTTLE", Misconfigured, NO_CELL),
     ("unknown command", Misconfigured, "Redis lacks a command that the rate limiter needs: EVAL, EVALSHA, UNLINK"),
     ("DB index", Misconfigured, "Redis does not have the database that the URL names"),
 ];
@@ -116,19 +120,24 @@ pub(super) fn is_replica(error: &ServerError) -> bool {
     code(error) == "READONLY"
 }
 
-/// Whether the server does not know any more who we are.
+/// Whether the server asks for a login, or has forgotten that of a connection.
 pub(super) fn is_logged_out(error: &ServerError) -> bool {
     code(error) == "NOAUTH"
 }
 
-/// Whether the server says of itself that it does not serve.
+/// Whether the server is there and cannot work now.
 pub(super) fn is_no_service(error: &ServerError) -> bool {
     matches!(code(error), "BUSY" | "LOADING" | "MISCONF" | "MASTERDOWN")
 }
 
-/// Whether a server may say this to a `PING`: that it does not serve, or not us.
-pub(super) fn is_said_to_a_ping(error: &ServerError) -> bool {
-    is_no_service(error) || is_logged_out(error) || code(error) == "NOPERM"
+/// Whether the ACL of the user, or a server or proxy without this command, refuses it.
+pub(super) fn is_forbidden(error: &ServerError) -> bool {
+    code(error) == "NOPERM" || text(error).contains("unknown command")
+}
+
+/// A server that takes no writes.
+pub(super) fn replica() -> StoreError {
+    StoreError::unavailable("Redis is a read-only replica")
 }
 
 /// A reply that no command or script of this crate gives.
@@ -176,6 +185,8 @@ mod tests {
             let error = from_server(&reply(wire));
             assert!(error.kind() == Misconfigured && error.message().contains("is no sentinel"), "{error}");
         }
+        let no_cell = from_server(&reply("ERR unknown command 'CL.THROTTLE', with args beginning with: 'alice' "));
+        assert!(no_cell.kind() == Misconfigured && no_cell.message().contains("redis-cell"), "{no_cell}");
         assert!(from_server(&reply("ERR unknown command 'EVALSHA'")).message().contains("EVAL, EVALSHA"));
     }
 

@@ -3,56 +3,50 @@
 //! A decision is one call of a script, so it is atomic and one round trip. Each of these uses only
 //! those before it:
 //!
-//! - `errors` sorts what Redis and the network report, and `backoff` paces attempts;
-//! - `scripts` has the scripts, and writes a request as the call of one;
-//! - `wire` opens a stream, logs in, and reads replies;
-//! - `batching` lets calls share a round trip;
-//! - `connection` keeps one connection open, and asks on it in order;
-//! - `topology` knows the server of each key: one server, the master that Sentinel names, or the
-//!   masters of a cluster;
+//! - `errors` sorts what Redis and the network report; `settings` are the servers and the login;
+//! - `scripts` has the scripts, questions as bytes, and replies as answers;
+//! - `link` is one server: connecting, its connection by the crate `redis`, health, reconnecting;
+//! - `batcher` lets callers on a link share calls;
+//! - `sentinel` finds the master, and `cluster` the master of each slot;
+//! - `listing` lists the keys of a rule;
+//! - `transactions` and `redis_cell` decide where there are no scripts, and `route` says when;
 //! - `permits` keeps the places of calls in flight;
-//! - `transactions` and `redis_cell` decide where there are no scripts;
-//! - `route` says which of these a request takes, and `backend` takes it there;
-//! - `listing` lists the keys of a rule, and `builder` sets what a URL cannot say.
+//! - `client` is all of that for one tokio runtime, and knows which server a key goes to;
+//! - `backend` carries a request out on the client of its caller's runtime.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use self::backend::Backend;
-use self::errors::unsupported;
-use self::route::{GroupRoute, Settings};
-use self::scripts::operation::Operation;
-use self::topology::{Connections, Deployment};
+use self::settings::deployment::Deployment;
 use super::{
-    Answer, Capabilities, Cursor, DenyCache, Entry, Health, Lookup, Page, PlaceRequest, Request, Store, Verdict,
-    leaves_rest_to,
+    Answer, Capabilities, Cursor, DenyCache, Entry, Health, Lookup, Page, PlaceRequest, Request, Settled, Store,
+    Verdict, leaves_rest_to,
 };
 use crate::clock::WallClock;
 use crate::error::StoreError;
 
 mod backend;
 mod backoff;
-mod batching;
+mod batcher;
 mod builder;
-mod connection;
+mod client;
+mod cluster;
 mod errors;
-#[cfg(any(test, fuzzing))]
-pub(crate) mod fuzzing;
+mod link;
 mod listing;
 mod mode;
 mod permits;
 mod redis_cell;
 mod route;
-pub(crate) mod scripts;
-mod topology;
+mod scripts;
+mod sentinel;
+mod settings;
 mod transactions;
-mod wire;
 
-pub(super) use self::connection::exchange::pending::PendingCharge;
 pub use self::mode::RedisMode;
-pub use self::scripts::layout::LogLayout;
-pub use self::wire::credentials::RedisCredentials;
+pub use self::settings::credentials::RedisCredentials;
 
 /// Limits on a Redis server or on a Redis Cluster (Redis 6.2 or later, or Valkey).
 ///
@@ -63,17 +57,16 @@ pub use self::wire::credentials::RedisCredentials;
 /// A call that is dropped at its timeout may have been charged although it was not admitted; this
 /// store admits no call that it has not charged.
 ///
-/// The user needs `EVAL`, `EVALSHA`, `UNLINK`, `PING`, and inside of scripts `TIME`, `PEXPIREAT`,
-/// `PEXPIRE`, `PTTL`, `TYPE`, `GET`, `SET`, `UNLINK`, `GETRANGE`, `SETRANGE`, `STRLEN`,
-/// `ZADD`, `ZCARD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZREVRANGE`, `ZREM`, `ZREMRANGEBYRANK` and
-/// `ZREMRANGEBYSCORE`, and `BITOP` for long logs to give memory back; `MGET` is used where it is
-/// allowed. Without scripts, it needs what [`RedisMode::Transactions`] says. Lists of keys take
-/// `SCAN`. With `ROLE`, or `INFO`, a process all of whose calls are refused notices that its
+/// The user needs `EVALSHA`, `EVAL`, `SCRIPT LOAD`, `UNLINK`, `PING` and `ROLE`, and inside of
+/// scripts `TIME`, `GET`, `MGET`, `SET`, `SETRANGE`, `UNLINK`, `PEXPIRE`, `PEXPIREAT`, `ZADD`,
+/// `ZCARD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZRANGEBYSCORE`, `ZREM` and `ZREMRANGEBYRANK`. Without
+/// scripts, it needs what [`RedisMode::Transactions`] says. Lists of keys take `SCAN`, and `INFO`
+/// to notice that the server was started anew. Without `ROLE`, a script tells the store that its
 /// server has become a replica.
 ///
-/// Of calls in flight ([`Store::enter`]), leases are renewed and places left by a task on the
-/// runtime on which they entered; where that ends, or is not driven, by another one that uses the
-/// store. Where there is none, a place stays taken until its lease ends.
+/// Each tokio runtime that uses the store has connections of its own, which end with it. Of calls
+/// in flight ([`Store::enter`]), leases are renewed and places left by a task of the runtime on
+/// which they entered; once that has ended, a place stays taken until its lease ends.
 pub struct RedisStore {
     cache: DenyCache<Backend>,
 }
@@ -125,8 +118,8 @@ impl RedisStore {
     /// admitted, and what a refused or cancelled call was charged is given back if this process
     /// lives, and else expires with the window.
     ///
-    /// The user needs `CLUSTER SLOTS` as well, and `CLUSTER INFO` for [`ready`](Store::ready) to
-    /// see whether the cluster is up.
+    /// The user needs `CLUSTER SLOTS` and `ASKING` as well, and `CLUSTER INFO` for
+    /// [`ready`](Store::ready) to see whether the cluster is up.
     ///
     /// Returns at once and connects to nothing.
     ///
@@ -142,18 +135,11 @@ impl RedisStore {
     }
 
     fn on(deployment: Deployment) -> Self {
-        let cluster = matches!(deployment, Deployment::Cluster(_));
-        let settings = Settings { mode: RedisMode::default(), cluster, own_clock: false };
-        let connections = Connections::new(deployment);
-        let backend = Backend { connections, settings, clock: None, permits: OnceLock::new() };
-        Self { cache: DenyCache::new(backend) }
+        Self { cache: DenyCache::new(Backend::new(deployment)) }
     }
 
-    fn connections_mut(&mut self) -> &mut Connections {
-        let backend = self.cache.inner_mut();
-        // Those that are open are of the connections as they were.
-        backend.permits = OnceLock::new();
-        &mut backend.connections
+    fn deployment_mut(&mut self) -> &mut Deployment {
+        &mut self.cache.inner_mut().settings_mut().deployment
     }
 
     /// Sets with which commands the store decides: [`RedisMode::Scripts`] unless set.
@@ -167,22 +153,7 @@ impl RedisStore {
     /// ```
     #[must_use]
     pub fn mode(mut self, mode: RedisMode) -> Self {
-        self.cache.inner_mut().settings.mode = mode;
-        self
-    }
-
-    /// Whether calls that come at the same time share commands: yes unless set. A lone call is a
-    /// command of its own either way. While it is on its way, those who come wait in this process,
-    /// in order, and the next command carries them: for one key a single question for all who ask
-    /// the same, and up to 64 keys at once, but in a cluster one. Redis decides each of them as if
-    /// it had come alone. Peeks, refunds, releases, commits and blocks share commands with the
-    /// calls on their key, in the order in which they came. Stacked rules share commands with each
-    /// other: up to 32 keys at once, but in a cluster only those of the same keys.
-    ///
-    /// Without it, each call is a command, however many there are.
-    #[must_use]
-    pub fn group_commit(mut self, on: bool) -> Self {
-        self.connections_mut().group_commit(on);
+        self.cache.inner_mut().set_mode(mode);
         self
     }
 
@@ -191,14 +162,13 @@ impl RedisStore {
     ///
     /// All processes that share a bucket must then have clocks that agree: one that runs ahead by
     /// *d* makes slots free *d* early for its own calls, and its admissions last *d* longer for the
-    /// others. Keys still expire by the server's clock.
+    /// others. Keys still expire by the server's clock, a second later than by its own `TIME`, as
+    /// the caller's may be coarse or late.
     #[must_use]
     pub fn with_clock(mut self, clock: impl WallClock) -> Self {
         let clock = Arc::new(clock);
         self.cache = self.cache.with_clock(Arc::clone(&clock));
-        self.cache.inner_mut().clock = Some(clock);
-        self.cache.inner_mut().permits = OnceLock::new();
-        self.cache.inner_mut().settings.own_clock = true;
+        self.cache.inner_mut().settings_mut().clock = Some(clock);
         self
     }
 
@@ -222,133 +192,27 @@ impl Store for RedisStore {
     fn acquire_after<'a>(&'a self, request: Request<'a>, lookup: Lookup) -> Answer<'a, Verdict> {
         match self.cache.look(&request, lookup) {
             Ok(refusal) => Answer::ready(Ok(refusal)),
-            Err(lookup) => Answer::queued(&self.cache, request, lookup),
+            Err(lookup) => Answer::later(async move {
+                let answer = self.cache.inner().charge(request).await;
+                // The miss is dropped with this future, and with it the turn to ask again.
+                self.cache.learn(&request, &lookup, answer)
+            }),
         }
     }
 
     leaves_rest_to!(self => self.cache);
 }
 
-impl Store for Backend {
-    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        Answer::later(self.charge(request))
-    }
-
-    fn decides_together(&self, requests: &[Request<'_>]) -> bool {
-        // A group with a request that cannot be done at all counts as one step, so that its error
-        // is given at once.
-        !matches!(self.group(requests), Ok(GroupRoute::Each))
-    }
-
-    fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
-        Answer::later(async move {
-            match self.group(requests)? {
-                GroupRoute::Script => self.decide_scripts(requests).await,
-                GroupRoute::Logs => self.decide_logs(requests).await,
-                GroupRoute::Each => unsupported("these keys cannot be decided in one step"),
-            }
-        })
-    }
-
-    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        Answer::later(self.decide(Operation::Peek, request))
-    }
-
-    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        Answer::later(async move { self.forget(&request).await })
-    }
-
-    fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        let operation = if request.is_reservation() { Operation::Release(ticket) } else { Operation::Refund(ticket) };
-        Answer::later(self.change(operation, request))
-    }
-
-    fn commit<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        Answer::later(self.change(Operation::Commit(ticket), request))
-    }
-
-    fn commit_actual<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, u64> {
-        Answer::later(self.commit_at(request, ticket, actual_cost))
-    }
-
-    fn release<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        Answer::later(self.change(Operation::Release(ticket), request))
-    }
-
-    fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
-        Answer::later(async move { self.change(Operation::Block(duration), request).await.map(drop) })
-    }
-
-    fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        Answer::later(self.change(Operation::Unblock, request))
-    }
-
-    fn enter<'a>(&'a self, place: PlaceRequest<'a>, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
-        Answer::later(self.take_place(place, requests))
-    }
-
-    fn enters_together(&self, place: &PlaceRequest<'_>, requests: &[Request<'_>]) -> bool {
-        Self::enters_together(self, place, requests)
-    }
-
-    fn leave(&self, place: PlaceRequest<'_>) {
-        // Without permits there is nothing to leave.
-        if let Some(permits) = self.permits.get() {
-            permits.leave(place.permit());
-        }
-    }
-
-    fn in_flight<'a>(&'a self, place: PlaceRequest<'a>) -> Answer<'a, u64> {
-        Answer::later(async move { self.permits()?.in_flight(place).await })
-    }
-
-    fn keys<'a>(&'a self, request: Request<'a>, from: Option<Cursor>) -> Answer<'a, Page> {
-        Answer::later(async move { self.list(&request, from).await })
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.settings.capabilities()
-    }
-
-    fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
-        self.route(request).map(drop)
-    }
-
-    fn server(&self) -> &str {
-        self.connections.server()
-    }
-
-    fn health(&self, request: &Request<'_>) -> Health {
-        self.connections.health(self.slot(request))
-    }
-
-    fn epoch(&self, _request: &Request<'_>) -> u64 {
-        self.connections.count()
-    }
-
-    fn overdue(&self, request: &Request<'_>, timeout: Duration) {
-        self.connections.overdue(self.slot(request), timeout);
-    }
-
-    fn ready(&self) -> Answer<'_, ()> {
-        Answer::later(self.connections.ready())
-    }
-
-    fn ready_for<'a>(&'a self, request: Request<'a>) -> Answer<'a, ()> {
-        Answer::later(self.connections.ready_for(self.slot(&request)))
-    }
-}
-
 impl fmt::Debug for RedisStore {
     /// Without the user name and the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let backend = self.cache.inner();
-        let deployment = backend.connections.deployment();
+        let deployment = &backend.settings().deployment;
         f.debug_struct("RedisStore")
             .field("address", &deployment.to_string())
             .field("database", &deployment.database())
             .field("tls", &deployment.tls().is_some())
-            .field("settings", &backend.settings)
+            .field("mode", &backend.mode())
             .field("deny_cache", &self.cache.is_on())
             .finish_non_exhaustive()
     }
@@ -359,13 +223,6 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test")]
 
     use super::*;
-
-    /// It is part of the future of every call.
-    #[test]
-    fn what_a_call_waits_with_is_small() {
-        let size = size_of::<Answer<'_, Verdict>>();
-        assert!(size <= 208, "{size}");
-    }
 
     #[test]
     fn debug_shows_no_credentials() {

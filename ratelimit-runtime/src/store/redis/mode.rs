@@ -1,7 +1,5 @@
 //! [`RedisMode`]: with which commands a store decides.
 
-use super::scripts::layout::LogLayout;
-
 /// With which commands a [`RedisStore`](super::RedisStore) decides: set by
 /// [`RedisStore::mode`](super::RedisStore::mode).
 ///
@@ -11,21 +9,16 @@ use super::scripts::layout::LogLayout;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum RedisMode {
-    /// Scripts, for every algorithm. The log of a sliding window whose first call costs 1 under
-    /// limits up to 126 begins as a [`Zset`](LogLayout::Zset), and becomes a
-    /// [`Ring`](LogLayout::Ring) with the first admission that needs it; any other begins as a
-    /// ring.
+    /// Scripts, for every algorithm.
     #[default]
     Scripts,
-    /// Scripts that begin the log of a sliding window in this layout. With `Zset` it stays one.
-    ScriptsWith(LogLayout),
     /// Transactions: no `EVAL` and no `EVALSHA` is ever sent. These are left:
     ///
-    /// - `sliding_window`, with several limits, costs up to 1,000 and blocks, as a sorted set, in
-    ///   optimistic transactions: one round trip for a refusal, two for an admission, another two
-    ///   each time another process was faster. They run on up to 8 connections of their own per
-    ///   runtime. Processes with scripts share the buckets if they keep to sorted sets too, with
-    ///   `ScriptsWith(LogLayout::Zset)`; a ring is an error here.
+    /// - `sliding_window`, with several limits, costs up to 1,000 and blocks, as the sorted set
+    ///   that scripts keep, in optimistic transactions: one round trip for a refusal, two for an
+    ///   admission, one more while calls by `count` of processes with scripts are running, and
+    ///   another two each time another process was faster. They run on up to 8 connections of their
+    ///   own per server and runtime. Processes with scripts share the buckets.
     /// - `fixed_window`, with one limit and any cost, as a counter, in one round trip. A window
     ///   ends on a whole millisecond of the server's clock. The counter has a key of its own, so
     ///   processes with scripts do not share it.
@@ -33,10 +26,9 @@ pub enum RedisMode {
     /// Stacked rules are decided in one transaction if all are sliding windows; else one after the
     /// other, and what a refused call was charged is given back.
     ///
-    /// The user needs `MULTI`, `EXEC`, `WATCH`, `UNWATCH`, `TIME`, `PING`, `PTTL`, `PEXPIRE`,
-    /// `PEXPIREAT`, `UNLINK`, `ZADD`, `ZCARD`, `ZCOUNT`, `ZRANGE`, `ZREVRANGE`, `ZREM`,
-    /// `ZREMRANGEBYRANK`, `ZREMRANGEBYSCORE`, `ZSCORE`; for fixed windows `SET`, `GET`, `SETRANGE`,
-    /// `BITFIELD`.
+    /// The user needs `MULTI`, `EXEC`, `WATCH`, `UNWATCH`, `TIME`, `PING`, `ROLE`, `PEXPIRE`,
+    /// `PEXPIREAT`, `UNLINK`, `ZADD`, `ZCOUNT`, `ZRANGE`, `ZREM`, `ZREMRANGEBYSCORE`; for fixed
+    /// windows `SET`, `GET`, `SETRANGE`, `BITFIELD`, `PTTL`.
     Transactions,
     /// `leaky_bucket` by `CL.THROTTLE`, the command of the module redis-cell, which the server has
     /// to have loaded; all else by scripts.
@@ -53,15 +45,10 @@ pub enum RedisMode {
 
 impl RedisMode {
     pub(super) fn runs_scripts(self) -> bool {
-        matches!(self, Self::Scripts | Self::ScriptsWith(_) | Self::RedisCell)
+        matches!(self, Self::Scripts | Self::RedisCell)
     }
 
     pub(super) fn has_redis_cell(self) -> bool {
         matches!(self, Self::RedisCell | Self::RedisCellAndTransactions)
-    }
-
-    /// The layout in which logs begin, if that is chosen.
-    pub(super) fn log_layout(self) -> Option<LogLayout> {
-        if let Self::ScriptsWith(layout) = self { Some(layout) } else { None }
     }
 }

@@ -1,38 +1,41 @@
-//! Which route a request takes: a script, or, where the mode says so, transactions or redis-cell.
+//! [`Route`]: what decides a request: a script, or, where the mode says so, transactions or
+//! redis-cell.
 
 use std::borrow::Cow;
 
 use super::errors::unsupported;
 use super::mode::RedisMode;
-use super::scripts::layout::LogLayout;
+use super::scripts::Operation;
 use super::{redis_cell, transactions};
 use crate::error::StoreError;
 use crate::rule::{Algorithm, PlainCommands};
 use crate::store::{Capabilities, Feature, Request};
 
-/// What decides on the route of a request.
+/// The settings by which requests are routed.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Settings {
-    pub(super) mode: RedisMode,
+pub(crate) struct RouteSettings {
+    pub(crate) mode: RedisMode,
     /// The servers are a cluster.
-    pub(super) cluster: bool,
+    pub(crate) cluster: bool,
     /// The time is the caller's, and not the server's.
-    pub(super) own_clock: bool,
+    pub(crate) own_clock: bool,
 }
 
+/// What decides a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Route {
+pub(crate) enum Route {
     Script,
-    /// The log as a sorted set, in transactions.
-    LogCommands,
-    /// A counter that expires.
-    CounterCommands,
+    /// Transactions on the log.
+    Log,
+    /// A transaction on a counter that expires.
+    Counter,
     /// `CL.THROTTLE`.
     RedisCell,
 }
 
 /// How several requests are decided together.
-pub(super) enum GroupRoute {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GroupRoute {
     /// By one script.
     Script,
     /// In one transaction.
@@ -41,37 +44,55 @@ pub(super) enum GroupRoute {
     Each,
 }
 
+/// The ends of keys that are not kept by scripts. No rendered key ends like this.
+const SUFFIXES: [&[u8]; 3] = [transactions::PLAIN, redis_cell::CELL, redis_cell::CELL_HEX];
+
 impl Route {
     /// The key as stored.
-    pub(super) fn key<'a>(self, request: &Request<'a>) -> Cow<'a, [u8]> {
+    pub(crate) fn key<'a>(self, request: &Request<'a>) -> Cow<'a, [u8]> {
         match self {
-            Self::Script | Self::LogCommands => Cow::Borrowed(request.key()),
-            Self::CounterCommands => Cow::Owned(transactions::counter_key(request)),
+            Self::Script | Self::Log => Cow::Borrowed(request.key()),
+            Self::Counter => Cow::Owned(transactions::counter_key(request)),
             Self::RedisCell => Cow::Owned(redis_cell::key(request)),
+        }
+    }
+
+    /// The key of a request by the key as stored; `None` for a key of another route.
+    pub(crate) fn key_of(self, mut stored: Vec<u8>) -> Option<Vec<u8>> {
+        let suffix = SUFFIXES.into_iter().find(|suffix| stored.ends_with(suffix)).unwrap_or_default();
+        let own = match self {
+            Self::Script | Self::Log => &[][..],
+            Self::Counter => transactions::PLAIN,
+            Self::RedisCell => redis_cell::CELL,
+        };
+        stored.truncate(stored.len() - suffix.len());
+        (suffix == own).then_some(stored)
+    }
+
+    /// # Errors
+    ///
+    /// `Unsupported` if this route cannot carry the operation out.
+    pub(crate) fn offers(self, operation: Operation) -> Result<(), StoreError> {
+        use Operation::{Acquire, Block, Peek, Refund, Settle, Unblock};
+        match (self, operation) {
+            (Self::Script, _)
+            | (_, Acquire | Peek)
+            | (Self::Log | Self::Counter, Refund(_))
+            | (Self::Log, Block(_) | Unblock) => Ok(()),
+            (Self::RedisCell, _) => {
+                unsupported("CL.THROTTLE can neither give back nor block: choose RedisMode::Scripts")
+            }
+            (_, Settle(..)) => {
+                unsupported("without scripts no cost can be known afterwards: choose RedisMode::Scripts")
+            }
+            (Self::Counter, _) => unsupported("without scripts this cannot be done: choose RedisMode::Scripts"),
         }
     }
 }
 
-/// Behind the keys that something else than the scripts keeps. No rendered key ends like this.
-const FORMS: [&[u8]; 3] = [transactions::PLAIN, redis_cell::CELL, redis_cell::CELL_HEX];
-
-impl Route {
-    /// The key of a request by the key as stored; none for what another route keeps.
-    pub(super) fn key_of(self, mut stored: Vec<u8>) -> Option<Vec<u8>> {
-        let form = FORMS.into_iter().find(|form| stored.ends_with(form)).unwrap_or_default();
-        let own = match self {
-            Self::Script | Self::LogCommands => &[][..],
-            Self::CounterCommands => transactions::PLAIN,
-            Self::RedisCell => redis_cell::CELL,
-        };
-        stored.truncate(stored.len() - form.len());
-        (form == own).then_some(stored)
-    }
-}
-
-impl Settings {
-    pub(super) fn capabilities(self) -> Capabilities {
-        use Feature::{ActualCost, Block, GrowingBlock, Keys, Limits, Refund, Reserve, Together};
+impl RouteSettings {
+    pub(crate) fn capabilities(self) -> Capabilities {
+        use Feature::{Block, GrowingBlock, Keys, Limits, Refund, Together};
         let mut all = Capabilities::none();
         for &algorithm in Algorithm::ALL {
             let row = algorithm.row();
@@ -91,17 +112,16 @@ impl Settings {
                 }
             };
             all = all.with(algorithm, features);
-            if row.is_log && self.mode.log_layout() == Some(LogLayout::Zset) {
-                all = all.without(algorithm, Reserve).without(algorithm, ActualCost);
-            }
         }
         all
     }
 
+    /// What decides the request.
+    ///
     /// # Errors
     ///
     /// `Unsupported`, with what to choose instead.
-    pub(super) fn route(self, request: &Request<'_>) -> Result<Route, StoreError> {
+    pub(crate) fn route(self, request: &Request<'_>) -> Result<Route, StoreError> {
         let row = request.algorithm().row();
         if self.mode.has_redis_cell() && row.redis_cell {
             // The module does not say which key it uses, so no node says that another one has it.
@@ -112,18 +132,18 @@ impl Settings {
             }
             return redis_cell::supports(request, self.own_clock).map(|()| Route::RedisCell);
         }
+        // Each unit of cost is written by itself: a script that wrote 2⁵² of them would never end.
+        if row.is_log && request.cost() > Algorithm::MOST_IN_LOG {
+            let (cost, most) = (request.cost(), Algorithm::MOST_IN_LOG);
+            return unsupported(format!("a call of cost {cost} is above {most}, the most that a sliding window takes"));
+        }
         if self.mode.runs_scripts() {
-            if row.is_log && self.mode.log_layout() == Some(LogLayout::Zset) {
-                transactions::supports_log(request, "LogLayout::Ring")?;
-            }
             return Ok(Route::Script);
         }
         match row.commands {
-            Some(PlainCommands::Log) => {
-                transactions::supports_log(request, "RedisMode::Scripts").map(|()| Route::LogCommands)
-            }
+            Some(PlainCommands::Log) => transactions::supports_log(request).map(|()| Route::Log),
             Some(PlainCommands::Counter) => {
-                transactions::supports_counter(request, self.own_clock).map(|()| Route::CounterCommands)
+                transactions::supports_counter(request, self.own_clock).map(|()| Route::Counter)
             }
             None => {
                 let others = Algorithm::ALL.iter().map(|algorithm| algorithm.row());
@@ -137,16 +157,13 @@ impl Settings {
         }
     }
 
-    /// How several requests are decided together.
+    /// How several requests are decided together, if their keys are on one server.
     ///
     /// # Errors
     ///
     /// `Unsupported` if one of the requests is, or is of a sort that cannot be given back.
-    pub(super) fn group(self, requests: &[Request<'_>]) -> Result<GroupRoute, StoreError> {
-        let mut routes = Vec::with_capacity(requests.len());
-        for request in requests {
-            routes.push(self.route(request)?);
-        }
+    pub(crate) fn group(self, requests: &[Request<'_>]) -> Result<GroupRoute, StoreError> {
+        let routes = requests.iter().map(|request| self.route(request)).collect::<Result<Vec<_>, _>>()?;
         if routes.iter().all(|route| *route == Route::Script) {
             return Ok(GroupRoute::Script);
         }
@@ -158,8 +175,24 @@ impl Settings {
         let mut keys: Vec<&[u8]> = requests.iter().map(Request::key).collect();
         keys.sort_unstable();
         keys.dedup();
-        let distinct = keys.len() == routes.len();
-        let are_logs = routes.iter().all(|route| *route == Route::LogCommands);
-        Ok(if distinct && are_logs { GroupRoute::Logs } else { GroupRoute::Each })
+        let are_logs = routes.iter().all(|route| *route == Route::Log);
+        Ok(if are_logs && keys.len() == routes.len() { GroupRoute::Logs } else { GroupRoute::Each })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_route_lists_the_keys_that_it_keeps_and_no_others() {
+        let routes = [(Route::Script, "a"), (Route::Counter, "a%plain"), (Route::RedisCell, "a%cell")];
+        for (route, own) in routes {
+            assert_eq!(route.key(&Request::new(b"a", Algorithm::default(), &[])), own.as_bytes());
+            for (_, stored) in routes {
+                assert_eq!(route.key_of(stored.into()), (stored == own).then(|| b"a".to_vec()), "{route:?} {stored}");
+            }
+            assert_eq!(route.key_of(b"61%cellhex".to_vec()), None);
+        }
     }
 }

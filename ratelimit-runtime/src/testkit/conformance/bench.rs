@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use crate::clock::Clock as _;
 use crate::rule::{Algorithm, Limit};
 use crate::store::{Feature, Request, Store};
 use crate::testkit::FakeClock;

@@ -51,7 +51,7 @@ macro_rules! __conformance_cases {
                 waits::a_window_of_366_days []
                 clocks::a_clock_that_steps_back_frees_nothing []
                 clocks::a_clock_that_goes_to_and_fro_frees_nothing []
-                clocks::a_clock_that_steps_back_keeps_no_key_longer []
+                clocks::a_clock_that_steps_back_shortens_nothing []
                 clocks::a_clock_that_jumps_ahead_finds_keys_whole []
                 agreement::random_calls_agree_with_the_reference []
                 limits::a_call_is_charged_to_all_limits_or_none [Has(Limits)]
@@ -65,7 +65,7 @@ macro_rules! __conformance_cases {
                 refunds::what_was_reset_is_not_given_back [Has(Refund)]
                 refunds::refunds_never_free_more_than_was_taken [Has(Refund)]
                 reservations::a_thousand_reservations_cannot_pass_a_limit_of_five [Has(Reserve)]
-                reservations::an_open_reservation_counts_as_committed [Has(Reserve), Has(Block)]
+                reservations::calls_that_are_still_running_block_no_key [Has(Reserve), Has(Block)]
                 reservations::what_was_committed_counts [Has(Reserve), Has(Block)]
                 reservations::charges_behind_reservations_are_waited_for [Has(Reserve)]
                 reservations::what_is_released_is_free [Has(Reserve)]
@@ -76,7 +76,8 @@ macro_rules! __conformance_cases {
                 actual_costs::a_debt_is_waited_for [Has(ActualCost), Costs(10)]
                 actual_costs::a_debt_is_bounded [Has(ActualCost), Costs(10)]
                 actual_costs::a_long_call_is_not_free [Has(ActualCost), Costs(5)]
-                actual_costs::what_is_over_stays_over [Has(ActualCost), Costs(2)]
+                actual_costs::an_open_estimate_is_a_charge [Has(ActualCost), Has(Block)]
+                actual_costs::a_settlement_that_is_sent_again_charges_nothing_anew [Has(ActualCost), Costs(5)]
                 actual_costs::random_actual_costs_agree_with_the_model [Has(ActualCost), Costs(60)]
                 blocks::a_blocked_key_is_refused_until_the_block_is_over [Has(Block)]
                 blocks::a_block_outlives_the_window_and_is_not_extended [Has(Block)]
@@ -117,6 +118,10 @@ macro_rules! __conformance_cases {
             }
             log {
                 waits::slots_come_free_one_by_one []
+                waits::a_heavy_call_comes_free_unit_by_unit [Costs(5)]
+                refunds::a_refund_is_of_the_units_of_its_call [Has(Refund), Costs(2)]
+                refunds::a_refund_leaves_open_estimates_alone [Has(Refund), Has(ActualCost), Costs(3)]
+                actual_costs::what_is_over_stays_over [Has(ActualCost), Costs(2)]
                 clocks::what_was_admitted_before_a_step_back_counts_for_its_time []
             }
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::bench::{Bench, MICROSECOND, answered};
 use crate::rule::{Algorithm, Limit};
-use crate::store::{Request, Verdict};
+use crate::store::{Request, Settled, Verdict};
 
 /// An unused key, and the limits that apply to its calls.
 ///
@@ -84,7 +84,7 @@ impl TestKey<'_> {
     }
 
     pub(super) async fn commit(&self, cost: u64, ticket: u64) -> bool {
-        answered(self.bench.store.commit(self.request(cost).reserving(), ticket).await)
+        answered(self.bench.store.settle(self.request(cost).reserving(), ticket, cost).await).was_open
     }
 
     pub(super) async fn reserve_estimate(&self, cost: u64) -> Verdict {
@@ -93,11 +93,15 @@ impl TestKey<'_> {
 
     /// Gives what is not charged of the cost.
     pub(super) async fn commit_actual(&self, cost: u64, ticket: u64, actual: u64) -> u64 {
-        answered(self.bench.store.commit_actual(self.request(cost).reserving_estimate(), ticket, actual).await)
+        self.settle_estimate(cost, ticket, actual).await.dropped
+    }
+
+    pub(super) async fn settle_estimate(&self, cost: u64, ticket: u64, actual: u64) -> Settled {
+        answered(self.bench.store.settle(self.request(cost).reserving_estimate(), ticket, actual).await)
     }
 
     pub(super) async fn release(&self, cost: u64, ticket: u64) -> bool {
-        answered(self.bench.store.release(self.request(cost).reserving(), ticket).await)
+        answered(self.bench.store.settle(self.request(cost).reserving(), ticket, 0).await).was_open
     }
 
     pub(super) async fn block(&self, block: Duration) {
@@ -112,9 +116,11 @@ impl TestKey<'_> {
         answered(self.bench.store.reset(self.request(1)).await)
     }
 
-    /// The longest that anything written under the limits matters.
+    /// The longest that anything written under the limits matters. In a log each unit of cost has
+    /// a microsecond of its own, and no case uses more than a thousand at one moment.
     pub(super) fn horizon(&self) -> Duration {
-        self.request(1).horizon()
+        let units = if self.algorithm.row().is_log { MICROSECOND * 1_000 } else { Duration::ZERO };
+        self.request(1).horizon() + units
     }
 
     pub(super) fn advance(&self, by: Duration) {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use ratelimit_runtime::store::Request;
-use ratelimit_runtime::{Algorithm, Limit, LogLayout, RedisMode, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
 
 use super::server::CountedServer;
 
@@ -20,7 +20,7 @@ impl Lowered {
     pub fn measure(server: &mut CountedServer) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let store = RedisStore::new(&server.url()).unwrap().deny_cache(false);
-        let store = store.mode(RedisMode::ScriptsWith(LogLayout::Zset));
+        store.answers_within(super::COUNTED);
         runtime.block_on(store.ready()).unwrap();
         let allows = |max| {
             let limits = [Limit::per_hour(max)];
@@ -28,7 +28,8 @@ impl Lowered {
             runtime.block_on(store.acquire(request)).unwrap().allowed
         };
         assert!((0..2_000).all(|_| allows(2_000)));
-        Self(server.instructions(|| assert!(!allows(3))))
+        // Beside one of them the link may ask the server how it is.
+        Self((0..3).map(|_| server.instructions(|| assert!(!allows(3)))).min().unwrap())
     }
 }
 

@@ -2,7 +2,6 @@
 
 mod client;
 mod decisions;
-mod growth;
 mod lowered;
 mod peer;
 mod runtimes;
@@ -10,11 +9,15 @@ mod server;
 mod stacked;
 mod table;
 
+use std::time::Duration;
+
 pub use self::client::{Load, OnRedis};
-pub use self::growth::{Adding, Growth};
 pub use self::lowered::Lowered;
 pub use self::peer::Peer;
 pub use self::runtimes::Spread;
 pub use self::server::CountedServer;
 pub use self::stacked::{STACKED_COLUMNS, Stacked};
 pub use self::table::{COLUMNS, Figures, Side, Table};
+
+/// How long a call may wait on a server whose instructions are counted, which is slow.
+const COUNTED: Duration = Duration::from_secs(60);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use ratelimit_runtime::store::Request;
-use ratelimit_runtime::{Algorithm, Limit, RedisMode, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
@@ -28,7 +28,7 @@ pub const STACKED_COLUMNS: [&str; 3] = ["admitted", "one caller", "refused"];
 pub struct Stacked(pub Vec<(Side, [u64; STACKED_COLUMNS.len()])>);
 
 impl Stacked {
-    /// Measures a row for every algorithm in every layout.
+    /// Measures a row for every algorithm.
     ///
     /// # Panics
     ///
@@ -36,14 +36,14 @@ impl Stacked {
     pub fn measure(server: &mut CountedServer) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let sides = Side::all().into_iter().filter_map(|side| match side {
-            Side::Ours(algorithm, layout) => Some((side, algorithm, layout)),
+            Side::Ours(algorithm) => Some((side, algorithm)),
             Side::Theirs(_) => None,
         });
-        let rows = sides.map(|(side, algorithm, layout)| {
+        let rows = sides.map(|(side, algorithm)| {
             server.empty();
             // What is refused is asked again.
             let store = RedisStore::new(&server.url()).unwrap().deny_cache(false);
-            let store = layout.into_iter().fold(store, |store, layout| store.mode(RedisMode::ScriptsWith(layout)));
+            store.answers_within(super::COUNTED);
             runtime.block_on(store.ready()).unwrap();
             let store = Arc::new(store);
             let ask = |users, calls| asked(&runtime, &store, algorithm, users, calls);

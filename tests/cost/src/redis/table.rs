@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use ratelimit_runtime::{Algorithm, Limit, LogLayout, RedisMode, RedisStore, Rule};
+use ratelimit_runtime::{Algorithm, Limit, RedisStore, Rule, Store as _};
 
 use super::decisions::Callers;
 use super::peer::{Asked, Peer};
@@ -23,27 +23,22 @@ const FEW: u64 = 128;
 /// An algorithm in a layout, or a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    Ours(Algorithm, Option<LogLayout>),
+    Ours(Algorithm),
     Theirs(Peer),
 }
 
 impl Side {
-    /// All algorithms in all layouts, then the peers.
+    /// All algorithms, then the peers.
     #[must_use]
     pub fn all() -> Vec<Self> {
-        let ours = Algorithm::ALL.iter().flat_map(|algorithm| match algorithm {
-            Algorithm::SlidingWindow => vec![(*algorithm, Some(LogLayout::Zset)), (*algorithm, Some(LogLayout::Ring))],
-            _ => vec![(*algorithm, None)],
-        });
-        let ours = ours.map(|(algorithm, layout)| Self::Ours(algorithm, layout));
+        let ours = Algorithm::ALL.iter().copied().map(Self::Ours);
         ours.chain([Peer::ArticleZset, Peer::ArticleIncr, Peer::RedisCell].map(Self::Theirs)).collect()
     }
 
     #[must_use]
     pub fn name(self) -> String {
         match self {
-            Self::Ours(algorithm, None) => algorithm.to_string(),
-            Self::Ours(algorithm, Some(layout)) => format!("{algorithm}, {layout:?}").to_lowercase(),
+            Self::Ours(algorithm) => algorithm.to_string(),
             Self::Theirs(Peer::ArticleZset) => "the articles' sorted set".to_owned(),
             Self::Theirs(Peer::ArticleIncr) => "the articles' counter".to_owned(),
             Self::Theirs(Peer::RedisCell) => "redis-cell".to_owned(),
@@ -105,10 +100,10 @@ enum Asking {
 impl Asking {
     fn on(server: &CountedServer, side: Side) -> Self {
         match side {
-            Side::Ours(algorithm, layout) => {
+            Side::Ours(algorithm) => {
                 // What is refused is asked again.
                 let store = RedisStore::new(&server.url()).unwrap().deny_cache(false);
-                let store = layout.into_iter().fold(store, |store, layout| store.mode(RedisMode::ScriptsWith(layout)));
+                store.answers_within(super::COUNTED);
                 Self::Ours(Box::new(Callers::on(store, None)), algorithm)
             }
             Side::Theirs(peer) => Self::Peer(Asked::on(server.connect(), peer)),

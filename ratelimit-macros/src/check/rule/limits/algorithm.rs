@@ -18,6 +18,11 @@ pub(crate) struct Algorithm {
 }
 
 impl Algorithm {
+    /// Whether it keeps each unit of a cost by itself.
+    pub(crate) fn is_log(self) -> bool {
+        self.variant == "SlidingWindow"
+    }
+
     const fn window(variant: &'static str, times_at_an_edge: u64) -> Self {
         Self { variant, has_burst: false, keeps_calendars: false, times_at_an_edge }
     }

@@ -26,7 +26,7 @@ const MOST: usize = 8;
 pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<Vec<Limit>> {
     let Expr::Array(array) = bare(&argument.value) else {
         let message = match as_str(&argument.value) {
-            Some(text) => format!("`limits` is an array: write `limits = [{}]`", text.token()),
+            Some(text) => format!("`limits` is an array: write `limits = [{}]`", listed(text)),
             None => "`limits` is an array of string literals: write `limits = [\"3/60s\", \"20/1d\"]`".to_owned(),
         };
         diagnostics.error(&argument.value, message);
@@ -57,6 +57,16 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
     faultless.then_some(read)
 }
 
+/// The elements of an array that `text` lists, as they are written: `"3/1m", "5/1h"`.
+fn listed(text: &LitStr) -> String {
+    let value = text.value();
+    let limits: Vec<_> = value.split([',', ';']).map(str::trim).filter(|limit| !limit.is_empty()).collect();
+    if limits.len() < 2 {
+        return text.token().to_string();
+    }
+    limits.iter().map(|limit| format!("{limit:?}")).collect::<Vec<_>>().join(", ")
+}
+
 /// Reports each limit, of the value of `argument`, that another one makes useless: over a longer
 /// time, that admits no more calls.
 pub(crate) fn must_all_decide(
@@ -71,7 +81,18 @@ pub(crate) fn must_all_decide(
         let useless = |other: &&Limit| {
             // A time of 30 days may begin in January and end in March, with all of February.
             let is_across = matches!((limit.window, other.window), (Window::Micros(_), Window::Calendar(_)));
-            let most = if is_across { most + 1 } else { most };
+            let most = match (limit.window, other.window) {
+                // Each of the shorter ones lies in one of the longer, but for weeks.
+                (Window::Calendar(shorter), Window::Calendar(_)) => {
+                    if shorter.word == "week" {
+                        2
+                    } else {
+                        1
+                    }
+                }
+                _ if is_across => most + 1,
+                _ => most,
+            };
             other.window.micros() > limit.window.micros() && other.max.saturating_mul(most) <= limit.max
         };
         if let Some(other) = limits.iter().find(useless) {
@@ -142,8 +163,8 @@ fn spelled(literal: &LitStr) -> Result<Limit, (Range<usize>, String)> {
         Err(fault) => return Err((window_at, fault)),
         Ok(None) => {}
     }
-    if duration::unit(window).is_some() {
-        return Err((window_at, format!("how long? write \"{max}/1{window}\"")));
+    if let Some(short) = duration::short(window) {
+        return Err((window_at, format!("how long? write \"{max}/1{short}\"")));
     }
     match duration::parse(window, &duration::WINDOW) {
         Ok(micros) => Ok(Limit { max, window: Window::Micros(micros) }),
@@ -199,13 +220,14 @@ mod tests {
     fn refused() {
         for (text, part) in [
             (r#""3/60s""#, "write `limits = [\"3/60s\"]`"),
+            (r#""3/1m, 5/1h""#, "write `limits = [\"3/1m\", \"5/1h\"]`"),
             (r#"("3/60s", "20/1d")"#, "an array of string literals"),
             ("LIMITS", "an array of string literals"),
             ("[]", "write at least one"),
             ("[3]", "a limit is a string literal"),
             (r#"["3 per minute"]"#, "a limit is `max/window`: write \"3/60s\""),
             (r#"["60s/3"]"#, "did you mean \"3/60s\"?"),
-            (r#"["3/minute"]"#, "write \"3/1minute\"\n    \"3/minute\"\n       ^^^^^^"),
+            (r#"["3/minute"]"#, "write \"3/1m\"\n    \"3/minute\"\n       ^^^^^^"),
             (r#"["0/60s"]"#, "refuses every call: write 1 or more\n    \"0/60s\"\n     ^"),
             (r#"["-3/60s"]"#, "cannot be negative"),
             (r#"["_1/60s"]"#, "`_1` is not a number of calls"),
@@ -242,6 +264,11 @@ mod tests {
             (r#"["9/60s", "5/1h"]"#, Some("\"fixed_window\""), 0),
             (r#"["29/30d", "10/month"]"#, Some("\"fixed_window\""), 0),
             (r#"["30/30d", "10/month"]"#, Some("\"fixed_window\""), 1),
+            (r#"["50/day", "40/month"]"#, Some("\"fixed_window\""), 1),
+            (r#"["40/day", "50/month"]"#, Some("\"fixed_window\""), 0),
+            (r#"["50/week", "40/month"]"#, Some("\"fixed_window\""), 0),
+            (r#"["80/week", "40/month"]"#, Some("\"fixed_window\""), 1),
+            (r#"["50/day", "40/30d"]"#, Some("\"fixed_window\""), 0),
             (r#"["10/60s", "5/1h"]"#, Some("\"sliding_counter\""), 1),
             (r#"["4/60s", "5/1h"]"#, None, 0),
         ] {

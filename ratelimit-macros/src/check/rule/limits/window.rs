@@ -138,7 +138,8 @@ mod tests {
             ("\"quarter\"", "`quarter` is no window: write a time such as \"60s\", or one of the calendar"),
             ("\"day@Asia/Tokyo\"", "write \"day\", and `zone = \"Asia/Tokyo\"` beside it"),
             ("\"day in UTC\"", "`day` stands alone: write \"day\", and a time zone as `zone = "),
-            ("\"d\"", "is not a duration"),
+            ("\"d\"", "`d` has no number: write \"1d\""),
+            ("\"minute\"", "`minute` has no number: write \"1m\""),
             ("day", "is a string literal"),
         ] {
             let error = said(read, text).unwrap_err();

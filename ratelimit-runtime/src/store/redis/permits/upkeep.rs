@@ -1,116 +1,71 @@
-//! The task that leaves and renews for the permits of a runtime. It ends with the runtime, or the
-//! store once nothing is left to be sent.
+//! The task that leaves and renews without a caller. It runs while permits are open, and keeps the
+//! client for as long; if it ends earlier, its runtime has ended.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
-use tokio::runtime::{Handle, Id};
-use tokio::sync::mpsc;
-
-use super::open_permits::Upkeep;
-use super::sending::{PermitState, Sending};
-use crate::error::StoreError;
+use super::ask::Ask;
+use super::open::{DuePermit, GATHER, Loss};
+use super::state::{State, question};
+use crate::observe;
 use crate::real_time;
-use crate::store::redis::connection::nodes;
-use crate::store::redis::connection::pulse::Pulse;
-use crate::store::redis::wire::slot::Slot;
+use crate::store::redis::scripts::own_time;
 
-/// How often, while permits are open, it looks for connections that were made anew and for what
-/// other runtimes do not drive.
-const TICK: Duration = Duration::from_millis(250);
+pub(super) struct Task(pub(super) Arc<State>);
 
-/// Leases that are to be renewed within this time share calls.
-const GATHER: Duration = Duration::from_millis(50);
-
-/// The runtime of the caller, if there is one.
-pub(super) fn runtime() -> Option<Id> {
-    Handle::try_current().ok().map(|runtime| runtime.id())
-}
-
-/// The runtime of the caller, which has such a task from now on.
-///
-/// # Errors
-///
-/// `Misconfigured` outside of a tokio runtime, or on one that lacks something.
-pub(super) fn current(permits: &Arc<PermitState>) -> Result<Id, StoreError> {
-    let handle = nodes::runtime()?;
-    let runtime = handle.id();
-    if permits.lock().has_driver(runtime) {
-        return Ok(runtime);
-    }
-    nodes::timers()?;
-    let (wake, wakes) = mpsc::channel(1);
-    let pulse = Arc::new(Pulse::new());
-    {
-        let mut open = permits.lock();
-        // Another thread of the runtime may have been first.
-        if open.has_driver(runtime) {
-            return Ok(runtime);
-        }
-        open.add_driver(runtime, Arc::clone(&pulse), wake);
-    }
-    handle.spawn(UpkeepTask { permits: Arc::downgrade(permits), runtime, pulse }.run(wakes));
-    Ok(runtime)
-}
-
-struct UpkeepTask {
-    permits: Weak<PermitState>,
-    runtime: Id,
-    pulse: Arc<Pulse>,
-}
-
-impl UpkeepTask {
-    async fn run(self, mut wakes: mpsc::Receiver<Arc<PermitState>>) {
-        let mut permits = self.permits.upgrade();
-        while let Some(current) = permits.take() {
-            let wait = self.turn(&current);
-            // The store may be dropped while this waits.
-            drop(current);
-            self.pulse.due_in(wait);
-            permits = match wait {
-                None => wakes.recv().await,
-                Some(wait) => tokio::select! {
-                    biased;
-                    woken = wakes.recv() => woken,
-                    () = real_time::sleep(wait) => self.permits.upgrade(),
-                },
-            };
-        }
-    }
-
-    /// Sends what is due. Gives the time until something is, or is to be looked for.
-    fn turn(&self, permits: &Arc<PermitState>) -> Option<Duration> {
-        let now = Instant::now();
+impl Task {
+    pub(super) async fn run<A: Ask>(self, asks: Arc<A>) {
+        let mut epoch = asks.epoch();
         loop {
-            let mut open = permits.lock();
-            open.adopt(self.runtime);
-            open.note_connections(self.runtime, permits.connections.count(), now);
-            let (taken, next) = open.take_due(self.runtime, now);
-            if taken.is_empty() {
-                let next = next.map(|next| next.saturating_duration_since(Instant::now()).clamp(GATHER, TICK));
-                return next.or((!open.is_empty()).then_some(TICK));
+            let now = Instant::now();
+            let last = std::mem::replace(&mut epoch, asks.epoch());
+            let due = {
+                let mut open = self.0.lock();
+                if open.is_empty() {
+                    open.is_tended = false;
+                    return;
+                }
+                if epoch != last {
+                    open.renew_all(now);
+                }
+                open.take_due(now)
+            };
+            for upkeep in due {
+                tokio::spawn(send(Arc::clone(&self.0), Arc::clone(&asks), upkeep));
             }
-            drop(open);
-            let mut slots: BTreeMap<Slot, Vec<Upkeep>> = BTreeMap::new();
-            for upkeep in taken {
-                slots.entry(permits.connections.slot(upkeep.place.as_request().key())).or_default().push(upkeep);
-            }
-            for (slot, batch) in slots {
-                permits.lock().note_sending(self.runtime);
-                tokio::spawn(Sending::new(permits, batch).run(slot));
-            }
+            let _ = real_time::timeout_at(now + GATHER, self.0.wake.notified()).await;
         }
     }
 }
 
-impl Drop for UpkeepTask {
+impl Drop for Task {
     fn drop(&mut self) {
-        if let Some(permits) = self.permits.upgrade() {
-            let mut open = permits.lock();
-            open.remove_driver(self.runtime);
-            open.wake(&permits);
+        let mut open = self.0.lock();
+        if std::mem::take(&mut open.is_tended) {
+            let rules = open.forget_leaving();
+            self.0.wake(open);
+            rules.into_iter().for_each(observe::place_not_left);
         }
-        self.pulse.due_in(None);
+    }
+}
+
+async fn send<A: Ask>(state: Arc<State>, asks: Arc<A>, upkeep: DuePermit) {
+    let place = upkeep.place.as_request();
+    let operation = if upkeep.leaves { "leave" } else { "renew" };
+    let sent_at = Instant::now();
+    let answer = match own_time(state.clock.as_deref()) {
+        // It is not given up: it ends with an answer, or with its connection.
+        Ok(now) => asks.ask(&[(place.key(), question(operation, &place, Vec::new(), now))], None).await,
+        Err(error) => Err(error),
+    };
+    let done = answer.ok().and_then(|verdicts| Some(verdicts.first()?.allowed));
+    let mut open = state.lock();
+    let loss = open.note(&upkeep, done, sent_at, Instant::now());
+    // Told when the lock is free again: a recorder is foreign code.
+    state.wake(open);
+    match loss {
+        Some(Loss::Permit) => observe::permit_lost(place.rule()),
+        Some(Loss::Leaving) => observe::place_not_left(place.rule()),
+        None => {}
     }
 }

@@ -1,11 +1,16 @@
-//! What the scripts are asked and answer, as bytes, and the scripts themselves, which stand beside
-//! this file.
+//! The scripts: questions as bytes, and replies as answers.
+//!
+//! A script is one file of an algorithm between `head.lua` and `tail.lua`, which all share; that of
+//! stacks is made of the same files. [`Question`] writes what is asked, [`call`] a call of several
+//! questions, and [`ScriptAnswer`] reads what comes back.
 
-pub(super) mod group;
-pub(super) mod layout;
-pub(super) mod number;
-pub(super) mod operation;
-pub(super) mod place;
-pub(super) mod protocol;
-pub(crate) mod script;
-pub(super) mod script_call;
+#[cfg(test)]
+pub(crate) mod agreement;
+mod answer;
+pub(crate) mod call;
+mod question;
+mod script;
+
+pub(crate) use self::answer::{Foreign, ScriptAnswer};
+pub(crate) use self::question::{Joins, Operation, Question, own_time};
+pub(crate) use self::script::{Script, load_all};

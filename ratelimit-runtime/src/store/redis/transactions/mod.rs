@@ -1,49 +1,41 @@
-//! What a server does for limits without running scripts: exact sliding windows in optimistic
-//! transactions, and fixed windows in one.
+//! Limits without scripts: exact sliding windows in optimistic transactions, which read under
+//! `WATCH`, decide here, and write in `MULTI … EXEC`; and fixed windows in one transaction.
+//!
+//! A process that dies halfway leaves nothing behind: until `EXEC` nothing is written, and `EXEC`
+//! writes all of it. A failure that is a redirect of a cluster is left to the caller, which asks
+//! the pool of the other server.
 
-use redis::{Value, cmd};
+use redis::{Cmd, Value, cmd};
 
-use super::errors::{foreign_key, refuse, unexpected_reply, unsupported};
-use super::scripts::operation::Operation;
-use super::topology::Calls;
+use super::batcher::Failure;
+use super::errors::{foreign_key, refuse, unexpected_reply};
+use super::scripts::{Operation, own_time};
+use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::rule::BlockDuration;
 use crate::store::{Request, Verdict};
 
 mod fixed_window;
-#[cfg(any(test, fuzzing))]
-pub(super) mod fuzzing;
-mod lifetime;
-mod log_format;
+mod log;
+mod member;
+mod pool;
 mod reply;
-mod sliding_window;
-mod transaction;
 
-use lifetime::Time;
-use sliding_window::LogState;
-use transaction::Plan;
+pub(crate) use self::fixed_window::{PLAIN, count, counter_key, refund};
+use self::log::{StoredLog, Time};
+use self::pool::Lent;
+pub(crate) use self::pool::Pool;
 
-/// The highest cost of a call: a member for each unit of it is written at once.
-const MAX_COST: u64 = 1_000;
-
-/// Whether a log that is a sorted set can keep the request.
+/// Whether a log without scripts can keep the request.
 ///
 /// # Errors
 ///
-/// `Unsupported`, with what to choose `instead`.
-pub(super) fn supports_log(request: &Request<'_>, instead: &str) -> Result<(), StoreError> {
-    if request.is_reservation() {
-        return unsupported(format!(
-            "`count` needs reservations, and a log that is a sorted set cannot tell them apart: use {instead}"
-        ));
-    }
-    if request.cost() > MAX_COST {
-        return unsupported(format!(
-            "a call of cost {} is above {MAX_COST}, the most that a log as a sorted set takes: use {instead}",
-            request.cost()
-        ));
-    }
-    Ok(())
+/// `Unsupported`, with what to choose instead.
+pub(super) fn supports_log(request: &Request<'_>) -> Result<(), StoreError> {
+    refuse(
+        &[(request.is_reservation(), "without scripts, a sliding window has no reservations (`count`, `actual_cost`)")],
+        "choose RedisMode::Scripts",
+    )
 }
 
 /// Whether a plain counter can keep the request.
@@ -52,123 +44,123 @@ pub(super) fn supports_log(request: &Request<'_>, instead: &str) -> Result<(), S
 ///
 /// `Unsupported`, with what to choose instead.
 pub(super) fn supports_counter(request: &Request<'_>, own_clock: bool) -> Result<(), StoreError> {
-    const INSTEAD: &str = "choose RedisMode::Scripts, or sliding_window";
     refuse(
         &[
             (own_clock, "a fixed window without scripts goes by the server's clock"),
             (request.limits().len() > 1, "a fixed window without scripts has one limit"),
             (request.has_calendar(), "a fixed window without scripts has no calendar periods"),
-            (request.is_reservation(), "`count` needs reservations, and a fixed window without scripts has none"),
+            (request.is_reservation(), "a fixed window without scripts has no reservations (`count`)"),
             (request.block_duration() != BlockDuration::NONE, "a fixed window without scripts has no blocks"),
         ],
-        INSTEAD,
+        "choose RedisMode::Scripts, or sliding_window",
     )
 }
 
-/// What the key of a fixed window ends in.
-pub(super) const PLAIN: &[u8] = b"%plain";
-
-/// The key of a fixed window: the counter is not the state that scripts keep.
-pub(super) fn counter_key(request: &Request<'_>) -> Vec<u8> {
-    [request.key(), PLAIN].concat()
-}
-
-/// Fixed windows.
-pub(super) async fn fixed_window(
-    calls: Calls<'_>,
+/// Decides requests on logs of different keys: acquires all of them or none, or peeks.
+///
+/// `clock` is the caller's; without one the server's is used. `asking` puts an `ASKING` before what
+/// is sent.
+pub(crate) async fn decide(
+    pool: &Pool,
+    asking: bool,
+    clock: Option<&dyn Clock>,
     operation: Operation,
-    request: &Request<'_>,
-) -> Result<Verdict, StoreError> {
-    let [limit] = request.limits() else { return Err(unexpected_reply()) };
-    match operation {
-        Operation::Peek => fixed_window::peek(calls, request, limit).await,
-        _ => fixed_window::acquire(calls, request, limit).await,
-    }
-}
-
-pub(super) async fn refund_fixed_window(
-    calls: Calls<'_>,
-    request: &Request<'_>,
-    ticket: u64,
-) -> Result<bool, StoreError> {
-    fixed_window::refund(calls, request, ticket).await
-}
-
-/// Sliding windows. The requests are on different keys; all of them are charged, or none. `now` is
-/// the caller's clock, or `None` for the server's.
-pub(super) async fn decide<'a>(
-    calls: Calls<'_>,
-    now: impl Fn() -> Result<Option<u64>, StoreError>,
-    operation: Operation,
-    requests: &[Request<'a>],
-) -> Result<Vec<Verdict>, StoreError> {
+    requests: &[Request<'_>],
+) -> Result<Vec<Verdict>, Failure> {
     let acquires = matches!(operation, Operation::Acquire);
-    let decide = |states: Vec<LogState<'a>>| {
-        let mut commands = Vec::new();
-        let charge = acquires && states.iter().all(LogState::admits);
-        let decided = states.into_iter().map(|state| state.decide(charge, acquires, &mut commands));
-        let decided: Vec<_> = decided.collect();
-        if !commands.is_empty() || decided.iter().any(sliding_window::OpenDecision::is_open) {
-            for decided in &decided {
-                decided.counts(&mut commands);
+    let keys: Vec<&[u8]> = requests.iter().map(Request::key).collect();
+    let until = requests.iter().filter_map(Request::timeout_at).min();
+    let mut lent = pool.lend(&keys, asking, until).await?;
+    loop {
+        let mut logs = look(&mut lent, &keys, clock, requests).await?;
+        let has_reservations = logs.iter().any(StoredLog::has_reservations);
+        if has_reservations {
+            let replies = lent.read(counts(&logs)).await?;
+            count_all(&mut logs, &replies).ok_or_else(|| Failure::NotSent(unexpected_reply()))?;
+        }
+        // Counted before anything is written.
+        let lacks_counts = logs.iter().any(StoredLog::lacks_counts);
+        let mut commands = if lacks_counts { counts(&logs) } else { Vec::new() };
+        let mut tickets = vec![0; logs.len()];
+        if acquires && logs.iter().all(StoredLog::admits) {
+            for (log, ticket) in logs.iter().zip(&mut tickets) {
+                *ticket = log.charge(&mut commands);
+            }
+        } else if acquires {
+            for log in &mut logs {
+                log.offend(&mut commands);
             }
         }
-        Plan { commands, decided }
-    };
-    let limits = || requests.iter().map(|request| request.limits().len());
-    let finish = |decided: Vec<sliding_window::OpenDecision<'a>>, replies: &[Value]| {
-        let mut counts = replies.get(replies.len().saturating_sub(limits().sum())..)?;
-        let verdict = |(decided, limits): (sliding_window::OpenDecision<'a>, usize)| {
-            let (mine, others) = counts.split_at(limits.min(counts.len()));
-            counts = others;
-            decided.verdict(mine)
-        };
-        decided.into_iter().zip(limits()).map(verdict).collect()
-    };
-    with_states(calls, now, operation, requests, decide, finish).await
+        // What was read in several steps holds only if nothing has changed since.
+        if !commands.is_empty() || has_reservations {
+            let Some(replies) = lent.execute(commands).await? else { continue };
+            if lacks_counts {
+                count_all(&mut logs, &replies).ok_or_else(|| Failure::Lost(unexpected_reply().lost()))?;
+            }
+        }
+        return Ok(logs.iter().zip(tickets).map(|(log, ticket)| log.verdict(ticket)).collect());
+    }
 }
 
-/// A refund, a block, or the end of one.
-pub(super) async fn change(
-    calls: Calls<'_>,
-    now: impl Fn() -> Result<Option<u64>, StoreError>,
+/// Refunds, blocks or unblocks the log of one key; says whether there was anything to change.
+pub(crate) async fn change(
+    pool: &Pool,
+    asking: bool,
+    clock: Option<&dyn Clock>,
     operation: Operation,
     request: Request<'_>,
-) -> Result<bool, StoreError> {
-    let decide = |states: Vec<LogState<'_>>| match states.first() {
-        Some(state) => state.change(operation),
-        None => Plan { commands: Vec::new(), decided: false },
-    };
-    with_states(calls, now, operation, &[request], decide, |done, _| Some(done)).await
+) -> Result<bool, Failure> {
+    let mut lent = pool.lend(&[request.key()], asking, request.timeout_at()).await?;
+    loop {
+        let (mut commands, mut done) = (Vec::new(), true);
+        for log in look(&mut lent, &[request.key()], clock, &[request]).await? {
+            match operation {
+                Operation::Refund(ticket) => log.refund(ticket, &mut commands),
+                Operation::Block(duration) => log.block(duration, &mut commands),
+                _ => done = log.unblock(&mut commands),
+            }
+        }
+        let is_refund = matches!(operation, Operation::Refund(_));
+        if commands.is_empty() {
+            return Ok(done && !is_refund);
+        }
+        if let Some(replies) = lent.execute(commands).await? {
+            return Ok(done && !(is_refund && replies.last() == Some(&Value::Int(0))));
+        }
+    }
 }
 
-async fn with_states<'a, D, T>(
-    calls: Calls<'_>,
-    now: impl Fn() -> Result<Option<u64>, StoreError>,
-    operation: Operation,
+/// Reads the logs.
+async fn look<'a>(
+    lent: &mut Lent<'_>,
+    keys: &[&[u8]],
+    clock: Option<&dyn Clock>,
     requests: &[Request<'a>],
-    decide: impl Fn(Vec<LogState<'a>>) -> Plan<D>,
-    finish: impl Fn(D, &[Value]) -> Option<T>,
-) -> Result<T, StoreError> {
-    let keys: Vec<&[u8]> = requests.iter().map(Request::key).collect();
-    let mut read = vec![cmd("TIME")];
+) -> Result<Vec<StoredLog<'a>>, Failure> {
+    let mut reads = vec![cmd("TIME")];
     for request in requests {
-        sliding_window::read(request, operation, &mut read);
+        log::reads(request, &mut reads);
     }
-    let look = |replies: &[Value]| {
-        let (time, mut replies) = replies.split_first().ok_or_else(unexpected_reply)?;
-        let (source, now) = match now()? {
-            Some(now) => (Time::Callers, now),
-            None => (Time::Server, reply::time(time).ok_or_else(unexpected_reply)?),
-        };
-        let mut states = Vec::with_capacity(requests.len());
-        for request in requests {
-            let (mine, others) =
-                replies.split_at_checked(sliding_window::reads(request)).ok_or_else(unexpected_reply)?;
-            states.push(LogState::of(*request, operation, source, now, mine).ok_or_else(foreign_key)?);
-            replies = others;
-        }
-        Ok(decide(states))
+    let replies = lent.watch(keys, reads).await?;
+    let unexpected = || Failure::NotSent(unexpected_reply());
+    let (time, mut replies) = replies.split_first().ok_or_else(unexpected)?;
+    let time = match own_time(clock).map_err(Failure::NotSent)? {
+        Some(now) => Time { now, is_servers: false },
+        None => Time { now: reply::time(time).ok_or_else(unexpected)?, is_servers: true },
     };
-    transaction::run(calls, &keys, &read, look, finish).await
+    let of_request = |request| StoredLog::of(request, time, &mut replies);
+    let logs: Option<Vec<_>> = requests.iter().copied().map(of_request).collect();
+    logs.ok_or_else(|| Failure::NotSent(foreign_key()))
+}
+
+fn counts(logs: &[StoredLog<'_>]) -> Vec<Cmd> {
+    let mut commands = Vec::new();
+    for log in logs {
+        log.counts(&mut commands);
+    }
+    commands
+}
+
+fn count_all(logs: &mut [StoredLog<'_>], mut replies: &[Value]) -> Option<()> {
+    logs.iter_mut().try_for_each(|log| log.count(&mut replies))
 }

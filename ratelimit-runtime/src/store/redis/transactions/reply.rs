@@ -1,64 +1,50 @@
 //! Replies to plain commands, as numbers. RESP2 and RESP3 differ in how they write scores.
 
-use redis::Value;
+use redis::{FromRedisValue, Value, from_redis_value_ref};
 
-/// Beyond this, a score is no time that was ever written here, and a time none that a server tells.
-const LARGEST: f64 = 9_007_199_254_740_992.0;
-const LARGEST_TIME: u64 = 1 << 53;
+/// Up to this, scores are exact. No time, ticket or score that was ever written is larger.
+const LARGEST: u64 = 1 << 53;
 
-pub(super) fn integer(value: &Value) -> Option<i64> {
-    match value {
-        Value::Int(number) => Some(*number),
-        _ => None,
-    }
-}
-
-pub(super) fn count(value: &Value) -> Option<u64> {
-    integer(value).and_then(|number| u64::try_from(number).ok())
+pub(super) fn read<T: FromRedisValue>(value: &Value) -> Option<T> {
+    from_redis_value_ref(value).ok()
 }
 
 /// The reply to TIME, in microseconds.
 pub(super) fn time(value: &Value) -> Option<u64> {
-    let Value::Array(parts) = value else { return None };
-    let [seconds, micros] = parts.as_slice() else { return None };
-    let time = number(bytes(seconds)?)?.checked_mul(1_000_000)?.checked_add(number(bytes(micros)?)?)?;
-    (time <= LARGEST_TIME).then_some(time)
+    let (seconds, micros): (u64, u64) = read(value)?;
+    seconds.checked_mul(1_000_000)?.checked_add(micros).filter(|time| *time <= LARGEST)
 }
 
-pub(super) fn bytes(value: &Value) -> Option<&[u8]> {
-    match value {
-        Value::BulkString(bytes) => Some(bytes),
-        _ => None,
+/// A number of digits alone.
+pub(super) fn digits(text: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
+    text.parse().ok().filter(|number| *number <= LARGEST)
+}
+
+/// A member of a sorted set with its score.
+pub(super) type ScoredMember = (Vec<u8>, i64);
+
+/// Members with scores of whole microseconds; `None` if one has another score.
+pub(super) fn members(value: &Value) -> Option<Vec<ScoredMember>> {
+    let members: Vec<(Vec<u8>, f64)> = read(value)?;
+    #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "checked to be in range")]
+    let whole = |score: f64| (score.abs() <= LARGEST as f64 && score.fract() == 0.0).then_some(score as i64);
+    members.into_iter().map(|(member, score)| Some((member, whole(score)?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_read_alike_in_both_protocols() {
+        let text = |text: &str| Value::BulkString(text.into());
+        let pair = |member: &str, score| Value::Array(vec![text(member), Value::Double(score)]);
+        let expected = Some(vec![(b"7".to_vec(), -7), (b"12e".to_vec(), 12)]);
+        assert_eq!(members(&Value::Array(vec![text("7"), text("-7"), text("12e"), text("12")])), expected);
+        assert_eq!(members(&Value::Array(vec![pair("7", -7.0), pair("12e", 12.0)])), expected);
+        for foreign in ["nan", "inf", "1.5", "1e17", "x"] {
+            assert_eq!(members(&Value::Array(vec![text("7"), text(foreign)])), None, "{foreign}");
+        }
     }
-}
-
-pub(super) fn number(bytes: &[u8]) -> Option<u64> {
-    std::str::from_utf8(bytes).ok()?.parse().ok()
-}
-
-/// A score of whole microseconds; `None` if it is no such number.
-pub(super) fn score(value: &Value) -> Option<u64> {
-    let score = match value {
-        Value::Double(score) => *score,
-        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok()?.parse().ok()?,
-        _ => return None,
-    };
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be in range")]
-    ((0.0..=LARGEST).contains(&score) && score.fract() == 0.0).then_some(score as u64)
-}
-
-/// Members with their scores.
-pub(super) fn entries(value: &Value) -> Option<Vec<(&[u8], u64)>> {
-    let Value::Array(items) = value else { return None };
-    let nested = matches!(items.first(), Some(Value::Array(_)));
-    let mut entries = Vec::new();
-    for chunk in items.chunks(if nested { 1 } else { 2 }) {
-        let pair = match chunk {
-            [Value::Array(pair)] => pair,
-            pair => pair,
-        };
-        let [member, of] = pair else { return None };
-        entries.push((bytes(member)?, score(of)?));
-    }
-    Some(entries)
 }

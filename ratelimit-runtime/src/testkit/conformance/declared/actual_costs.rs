@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::rule::{Algorithm, Limit};
 use crate::store::Feature;
 use crate::testkit::Reference;
-use crate::testkit::conformance::bench::{Bench, SECOND};
+use crate::testkit::conformance::bench::{Bench, MINUTE, answered};
 use crate::testkit::conformance::random::Random;
 use crate::testkit::conformance::test_key::TestKey;
 
@@ -64,23 +64,60 @@ pub(in crate::testkit::conformance) async fn a_long_call_is_not_free(bench: Benc
     }
 }
 
-/// What was committed, released or reset is settled: a commit that comes after that, or once more,
-/// does nothing.
+/// An open estimate is a charge: what comes behind it waits as long, and is blocked as well.
+pub(in crate::testkit::conformance) async fn an_open_estimate_is_a_charge(bench: Bench, algorithm: Algorithm) {
+    let (estimates, charges) = (bench.bucket("estimates", algorithm, 3), bench.bucket("charges", algorithm, 3));
+    for left in [2, 1, 0] {
+        let reserved = estimates.reserve_estimate(1).await;
+        assert!(reserved.allowed && reserved.remaining == left && reserved.ticket > 0, "{reserved:?}");
+        charges.admit(1).await;
+    }
+    let (refused, plain) = (estimates.refused(1).await, charges.refused(1).await);
+    assert_eq!(refused.retry_after_us, plain.retry_after_us, "{refused:?}");
+    let blocked = estimates.acquire_or_block(MINUTE * 10).await;
+    assert!(blocked.blocked && blocked.remaining == 0 && blocked.retry_after() == Some(MINUTE * 10), "{blocked:?}");
+}
+
+/// Where the window is over it is not known whether a settlement was there before: one that is sent
+/// again changes nothing.
+pub(in crate::testkit::conformance) async fn a_settlement_that_is_sent_again_charges_nothing_anew(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
+    let bucket = bench.bucket("", algorithm, 10);
+    let reserved = bucket.reserve_estimate(5).await;
+    bucket.advance(bucket.horizon());
+    // A store may keep what is over a while longer.
+    bucket.reset().await;
+    let again = bucket.request(5).reserving_estimate().sent_again();
+    let settled = answered(bench.store.settle(again, reserved.ticket, 7).await);
+    assert_eq!((settled.was_open, settled.dropped), (false, 0));
+    bucket.assert_whole().await;
+    assert!(!bucket.reset().await, "it makes no key");
+    assert_eq!(bucket.commit_actual(5, reserved.ticket, 7).await, 0);
+    assert_eq!(bucket.remaining().await, 3, "the first time it is charged");
+}
+
+/// Of a sliding window: what was committed, released or reset is settled. A settlement that comes
+/// after that, or once more, does nothing.
 pub(in crate::testkit::conformance) async fn what_is_over_stays_over(bench: Bench, algorithm: Algorithm) {
     let bucket = bench.bucket("", algorithm, 10);
-    let committed = bucket.reserve_estimate(2).await.ticket;
-    assert!(bucket.commit(2, committed).await);
-    let corrected = bucket.reserve_estimate(2).await.ticket;
-    assert_eq!(bucket.commit_actual(2, corrected, 3).await, 0);
-    let released = bucket.reserve_estimate(2).await.ticket;
-    assert!(bucket.release(2, released).await);
-    for ticket in [committed, corrected, released] {
-        assert_eq!(bucket.commit_actual(2, ticket, 9).await, 0);
-        assert_eq!(bucket.remaining().await, 5);
+    let mut tickets = Vec::new();
+    for (actual, left) in [(2, 8), (3, 5), (0, 5), (1, 4)] {
+        let ticket = bucket.reserve_estimate(2).await.ticket;
+        assert!(bucket.settle_estimate(2, ticket, actual).await.was_open);
+        assert_eq!(bucket.remaining().await, left);
+        tickets.push(ticket);
+    }
+    for ticket in tickets {
+        let settled = bucket.settle_estimate(2, ticket, 9).await;
+        assert_eq!((settled.was_open, settled.dropped), (false, 0));
+        assert_eq!(bucket.remaining().await, 4);
     }
     let forgotten = bucket.reserve_estimate(2).await.ticket;
     assert!(bucket.reset().await);
-    assert_eq!(bucket.commit_actual(2, forgotten, 9).await, 0);
+    let settled = bucket.settle_estimate(2, forgotten, 9).await;
+    assert_eq!((settled.was_open, settled.dropped), (false, 0));
     bucket.assert_whole().await;
     assert!(!bucket.reset().await, "settling makes no key");
 }
@@ -88,8 +125,9 @@ pub(in crate::testkit::conformance) async fn what_is_over_stays_over(bench: Benc
 const KEYS: u64 = 40;
 const CALLS: u64 = 80;
 
-/// Estimates and truths at random, under one limit and two, settled in any order, late ones too:
-/// what is left, and what a call is told, is what the model says.
+/// Estimates and truths at random, under one limit and two, late ones too: what is left, and what a
+/// call is told, is what the model says. In a log they are settled in any order, elsewhere at once
+/// or late: sums do not say when each was made.
 pub(in crate::testkit::conformance) async fn random_actual_costs_agree_with_the_model(
     bench: Bench,
     algorithm: Algorithm,
@@ -105,7 +143,8 @@ pub(in crate::testkit::conformance) async fn random_actual_costs_agree_with_the_
             })
             .collect();
         let bucket = bench.bucket_under(&nth.to_string(), algorithm, &limits);
-        let mut model = Model::new(&bucket);
+        let references = vec![Reference::new(algorithm); limits.len()];
+        let mut model = Model { bucket: &bucket, references, open: Vec::new() };
         for _ in 0..CALLS {
             model.play(&mut random).await;
         }
@@ -115,28 +154,19 @@ pub(in crate::testkit::conformance) async fn random_actual_costs_agree_with_the_
 /// A reservation that is open.
 #[derive(Debug, Clone, Copy)]
 struct Reserved {
-    at: u64,
-    estimate: u64,
     ticket: u64,
+    estimate: u64,
 }
 
-/// What a key has to answer: a reference per limit, and what is reserved beside them. A log counts
-/// what is reserved with its time, as if it were charged; the others in full until it ends.
+/// What a key has to answer: a reference per limit. An open estimate is a charge.
 struct Model<'a> {
     bucket: &'a TestKey<'a>,
     references: Vec<Reference>,
+    /// Of a log alone.
     open: Vec<Reserved>,
-    /// How long what is reserved counts at least.
-    span: u64,
 }
 
-impl<'a> Model<'a> {
-    fn new(bucket: &'a TestKey<'a>) -> Self {
-        let references = vec![Reference::new(bucket.algorithm); bucket.limits.len()];
-        let span = bucket.request(1).demand().span();
-        Self { bucket, references, open: Vec::new(), span }
-    }
-
+impl Model<'_> {
     fn is_log(&self) -> bool {
         self.bucket.algorithm.row().is_log
     }
@@ -145,175 +175,112 @@ impl<'a> Model<'a> {
         self.bucket.bench.now()
     }
 
-    /// What counts apart from what was charged.
-    fn reserved(&self) -> u64 {
-        if self.is_log() { 0 } else { self.open.iter().map(|reserved| reserved.estimate).sum() }
-    }
-
     fn limits(&self) -> impl Iterator<Item = (&Reference, Limit)> {
         self.references.iter().zip(self.bucket.limits.iter().copied())
     }
 
-    /// What is left of the limit with the least, and the longest wait of a call.
-    fn expected(&self, cost: u64) -> (bool, u64) {
-        let (now, reserved) = (self.now(), self.reserved());
-        let fits = self.limits().all(|(reference, limit)| reference.wait(now, limit, cost + reserved) == 0);
-        let left = self.limits().map(|(reference, limit)| reference.remaining(now, limit).saturating_sub(reserved));
-        (fits, left.min().unwrap_or(0))
+    fn windows(&self) -> impl Iterator<Item = u64> {
+        self.bucket.limits.iter().map(Limit::window_us)
     }
 
-    fn charge(&mut self, costs: impl Fn(&Reference, Limit) -> u64) {
+    fn charge(&mut self, costs: impl Fn(usize) -> u64) {
         let now = self.now();
-        for (reference, limit) in self.references.iter_mut().zip(&self.bucket.limits) {
-            let cost = costs(reference, *limit);
-            reference.charge(now, *limit, cost);
+        for (index, (reference, limit)) in self.references.iter_mut().zip(&self.bucket.limits).enumerate() {
+            let _ = reference.charge(now, *limit, costs(index));
         }
     }
 
     async fn play(&mut self, random: &mut Random) {
         match random.within(0, 9) {
-            0..=3 => self.call(random).await,
-            4..=7 if !self.open.is_empty() => {
+            0..=4 => self.call(random).await,
+            5..=6 if !self.open.is_empty() => {
                 let nth = random.within(0, self.open.len() as u64 - 1);
                 let reserved = self.open.swap_remove(usize::try_from(nth).unwrap_or(0));
-                self.complete(reserved, random).await;
+                // Where one limit has forgotten it and another has not, each goes by its own
+                // window.
+                let lasts = self.windows().min().unwrap_or(0);
+                if self.now() < reserved.ticket + lasts {
+                    self.settle(reserved, random).await;
+                }
             }
-            4..=8 => self.pass(random.within(0, self.span / 8)),
-            _ => self.late(random).await,
+            5..=8 => {
+                let longest = self.windows().max().unwrap_or(1);
+                self.bucket.advance(Duration::from_micros(random.within(0, longest / 8)));
+            }
+            _ => {
+                if let Some(late) = self.reserve(random.within(1, 2)).await {
+                    self.bucket.advance(self.bucket.horizon() * 2);
+                    self.settle(late, random).await;
+                }
+            }
         }
-        let (allowed, left) = self.expected(1);
-        let verdict = self.bucket.peek(1).await;
-        assert_eq!(verdict.allowed, allowed, "{verdict:?} with {:?} open at {}", self.open, self.now());
-        if !allowed && self.open.is_empty() {
-            let wait = self.limits().map(|(reference, limit)| reference.wait(self.now(), limit, 1)).max();
-            assert_eq!(Some(verdict.retry_after_us), wait, "{verdict:?}");
-        } else if allowed {
-            assert_eq!(verdict.remaining, left, "{verdict:?} with {:?} open at {}", self.open, self.now());
+        let (now, verdict) = (self.now(), self.bucket.peek(1).await);
+        let wait = self.limits().map(|(reference, limit)| reference.wait(now, limit, 1)).max();
+        let left = self.limits().map(|(reference, limit)| reference.remaining(now, limit)).min();
+        assert_eq!(Some(verdict.retry_after_us), wait, "{verdict:?} with {:?} open at {now}", self.open);
+        if verdict.allowed {
+            assert_eq!(Some(verdict.remaining), left, "{verdict:?} with {:?} open at {now}", self.open);
         }
     }
 
-    /// Lets time pass. Sums of reservations do not say when each was made: those end before a span
-    /// has passed.
-    fn pass(&mut self, by: u64) {
-        let oldest = self.open.iter().map(|reserved| reserved.at).min();
-        let until = oldest.filter(|_| !self.is_log()).map_or(u64::MAX, |at| at + self.span - 1);
-        self.bucket.advance(Duration::from_micros(by.min(until.saturating_sub(self.now()))));
-    }
-
-    /// A call that reserves, or one that is charged.
+    /// A call that is charged, or one that reserves.
     async fn call(&mut self, random: &mut Random) {
         let most = self.bucket.limits.iter().map(Limit::max).min().unwrap_or(1);
         let (cost, reserves) = (random.within(1, most.div_ceil(2)), random.within(0, 3) > 0);
-        let expected = self.expected(cost);
-        let verdict = if reserves { self.bucket.reserve_estimate(cost).await } else { self.bucket.acquire(cost).await };
-        assert_eq!(verdict.allowed, expected.0, "{verdict:?} with {:?} open at {}", self.open, self.now());
-        if verdict.allowed && reserves {
-            self.bring_to_now();
-            self.open.push(Reserved { at: self.now(), estimate: cost, ticket: verdict.ticket });
-        }
-        if verdict.allowed && (self.is_log() || !reserves) {
-            self.charge(|_, _| cost);
-        }
-    }
-
-    async fn complete(&mut self, reserved: Reserved, random: &mut Random) {
-        let Reserved { at, estimate, ticket } = reserved;
-        match random.within(0, 9) {
-            0 => {
-                let counts = self.counts(at, self.span);
-                assert_eq!(self.bucket.commit(estimate, ticket).await, counts, "{reserved:?}");
-                if counts && !self.is_log() {
-                    self.charge(|_, _| estimate);
+        if reserves {
+            if let Some(reserved) = self.reserve(cost).await {
+                if self.is_log() {
+                    self.open.push(reserved);
+                } else {
+                    self.settle(reserved, random).await;
                 }
             }
-            1 => {
-                let counts = self.counts(at, self.span);
-                assert_eq!(self.bucket.release(estimate, ticket).await, counts, "{reserved:?}");
-                self.lower(reserved, 0);
-                if counts {
-                    self.bring_to_now();
-                }
-            }
-            _ => {
-                let actual = random.within(0, 3 * estimate + 5);
-                let dropped = self.bucket.commit_actual(estimate, ticket, actual).await;
-                assert_eq!(dropped, self.commit_actual(reserved, actual), "{reserved:?} was {actual}");
-            }
+        } else if self.fits(cost) {
+            self.bucket.admit(cost).await;
+            self.charge(|_| cost);
+        } else {
+            self.bucket.refuse(cost).await;
         }
     }
 
-    /// A sliding counter begins its windows when a key is first written.
-    fn bring_to_now(&mut self) {
-        let now = self.now();
-        for (reference, limit) in self.references.iter_mut().zip(&self.bucket.limits) {
-            reference.bring_to(now, *limit);
+    fn fits(&self, cost: u64) -> bool {
+        self.limits().all(|(reference, limit)| reference.wait(self.now(), limit, cost) == 0)
+    }
+
+    async fn reserve(&mut self, estimate: u64) -> Option<Reserved> {
+        let (fits, verdict) = (self.fits(estimate), self.bucket.reserve_estimate(estimate).await);
+        assert_eq!(verdict.allowed, fits, "{verdict:?} with {:?} open at {}", self.open, self.now());
+        if !fits {
+            return None;
         }
+        self.charge(|_| estimate);
+        Some(Reserved { ticket: verdict.ticket, estimate })
     }
 
-    fn counts(&self, at: u64, window: u64) -> bool {
-        self.now() < at + window
-    }
-
-    /// Changes what a reservation in a log weighs.
-    fn lower(&mut self, reserved: Reserved, to: u64) {
-        for reference in &mut self.references {
-            reference.lower(reserved.at, reserved.estimate, to);
+    /// What is too much is not charged: of a log to none of its limits, of the others to each limit
+    /// by itself.
+    async fn settle(&mut self, reserved: Reserved, random: &mut Random) {
+        let (actual, now) = (random.within(0, 3 * reserved.estimate + 5), self.now());
+        let horizon = self.bucket.request(1).horizon_us();
+        let is_over = reserved.ticket + reserved.estimate + horizon <= now;
+        let less = if is_over { 0 } else { reserved.estimate.saturating_sub(actual) };
+        let more = if is_over { actual } else { actual.saturating_sub(reserved.estimate) };
+        for (reference, limit) in self.references.iter_mut().zip(&self.bucket.limits).filter(|_| less > 0) {
+            reference.take_back(reserved.ticket, *limit, reserved.estimate, less);
         }
-    }
-
-    fn commit_actual(&mut self, reserved: Reserved, actual: u64) -> u64 {
-        let (now, open) = (self.now(), self.reserved());
-        let free = move |reference: &Reference, limit: Limit, stays: u64| {
-            (2 * reference.capacity(limit))
-                .min(Limit::MAX_COUNT)
-                .saturating_sub(reference.used(now, limit) + open + stays)
+        let left = |(reference, limit): (&Reference, Limit)| {
+            (2 * reference.capacity(limit)).min(Limit::MAX_COUNT).saturating_sub(reference.used(now, limit))
         };
+        let mut all_left: Vec<u64> = self.limits().map(left).collect();
+        let least = all_left.iter().copied().min().unwrap_or(0);
         if self.is_log() {
-            let stays = self.bucket.limits.iter().all(|limit| self.counts(reserved.at, limit.window_us()));
-            let stays = if stays { actual.min(reserved.estimate) } else { 0 };
-            self.lower(reserved, stays);
-            let free = self.limits().map(|(reference, limit)| free(reference, limit, 0)).min().unwrap_or(0);
-            self.charge(|_, _| (actual - stays).min(free));
-            return (actual - stays).saturating_sub(free);
+            all_left.fill(least);
         }
-        let stays = if self.counts(reserved.at, self.span) { actual.min(reserved.estimate) } else { 0 };
-        let free = move |reference: &Reference, limit| free(reference, limit, stays);
-        let frees: Vec<u64> = self.limits().map(|(reference, limit)| free(reference, limit)).collect();
-        self.charge(|reference, limit| stays + (actual - stays).min(free(reference, limit)));
-        let is_whole = self.limits().all(|(reference, limit)| reference.reset_after(now, limit) == 0);
-        if is_whole && self.open.is_empty() {
-            // Nothing of the key counts: its next call is a first one.
-            self.references.fill(Reference::new(self.bucket.algorithm));
-        } else if actual > 0 || self.counts(reserved.at, self.span) {
-            self.bring_to_now();
-        }
-        frees.into_iter().map(|free| (actual - stays).saturating_sub(free)).max().unwrap_or(0)
-    }
-
-    /// A call that takes longer than all that is known of it.
-    async fn late(&mut self, random: &mut Random) {
-        let cost = random.within(1, 2);
-        if !self.expected(cost).0 {
-            return;
-        }
-        let verdict = self.bucket.reserve_estimate(cost).await;
-        self.bring_to_now();
-        let late = Reserved { at: self.now(), estimate: cost, ticket: verdict.ticket };
+        self.charge(|index| all_left.get(index).map_or(0, |left| more.min(*left)));
+        let settled = self.bucket.settle_estimate(reserved.estimate, reserved.ticket, actual).await;
+        assert_eq!(settled.dropped, more.saturating_sub(least), "{reserved:?} was {actual}");
         if self.is_log() {
-            self.charge(|_, _| cost);
+            assert_eq!(settled.was_open, !is_over, "{reserved:?}");
         }
-        while let Some(reserved) = self.open.pop() {
-            self.complete_beside(reserved, late, random).await;
-        }
-        self.bucket.advance(Duration::from_micros(self.span) + SECOND);
-        self.complete(late, random).await;
-    }
-
-    /// Settles one while another is open.
-    async fn complete_beside(&mut self, reserved: Reserved, late: Reserved, random: &mut Random) {
-        self.open.push(late);
-        let last = self.open.len() - 1;
-        self.complete(reserved, random).await;
-        self.open.swap_remove(last);
     }
 }

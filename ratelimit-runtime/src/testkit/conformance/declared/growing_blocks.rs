@@ -247,7 +247,7 @@ impl Offences {
 
     fn acquire(&mut self, now: u64, by: BlockDuration) -> (bool, bool, u64) {
         match self.said(now) {
-            (true, ..) => self.used.charge(now, self.limit, 1),
+            (true, ..) => _ = self.used.charge(now, self.limit, 1),
             (false, false, _) if by.first_us() > 0 => {
                 self.forget(now);
                 let doubled = u128::from(by.first_us()) << self.strikes.min(60);

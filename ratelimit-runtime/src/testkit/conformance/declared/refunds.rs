@@ -103,3 +103,30 @@ pub(in crate::testkit::conformance) async fn refunds_never_free_more_than_was_ta
     }
     bucket.refuse(1).await;
 }
+
+/// Of a sliding window: a refund takes out the units of its own call, and a ticket is not given
+/// again while it may be named.
+pub(in crate::testkit::conformance) async fn a_refund_is_of_the_units_of_its_call(bench: Bench, algorithm: Algorithm) {
+    let bucket = bench.bucket("", algorithm, 4);
+    let (first, second) = (bucket.admitted(2).await.ticket, bucket.admitted(2).await.ticket);
+    assert!(bucket.refund(2, second).await);
+    assert!(!bucket.refund(2, second).await, "it was given back");
+    assert_eq!(bucket.remaining().await, 2);
+    let third = bucket.admitted(2).await.ticket;
+    assert_eq!(third, second + 2, "a ticket that was given back is not given again");
+    assert!(!bucket.refund(2, second).await);
+    assert!(bucket.refund(2, first).await);
+    // What is left was admitted third, and frees then.
+    let wait = bucket.refused(3).await.retry_after_us;
+    assert_eq!(wait, third + 60_000_000 - bench.now());
+}
+
+/// Of a sliding window: a refund never takes out units of an estimate that is open.
+pub(in crate::testkit::conformance) async fn a_refund_leaves_open_estimates_alone(bench: Bench, algorithm: Algorithm) {
+    let bucket = bench.bucket("", algorithm, 10);
+    let estimate = bucket.reserve_estimate(3).await.ticket;
+    assert!(!bucket.refund(3, estimate).await);
+    assert_eq!(bucket.remaining().await, 7);
+    assert!(bucket.settle_estimate(3, estimate, 1).await.was_open);
+    assert_eq!(bucket.remaining().await, 9);
+}

@@ -49,12 +49,12 @@ pub(in crate::testkit::conformance) async fn a_commit_that_is_not_polled_leaves_
 ) {
     let bucket = bench.bucket("", algorithm, 3);
     let committed = bucket.reserve(1).await.ticket;
-    if !done_at_once(bench.store.commit(bucket.request(1).reserving(), committed)) {
+    if !done_at_once(bench.store.settle(bucket.request(1).reserving(), committed, 1)) {
         assert!(bucket.commit(1, committed).await, "it was open");
     }
     assert!(!bucket.commit(1, committed).await);
     let released = bucket.reserve(1).await.ticket;
-    if !done_at_once(bench.store.release(bucket.request(1).reserving(), released)) {
+    if !done_at_once(bench.store.settle(bucket.request(1).reserving(), released, 0)) {
         assert_eq!(bucket.remaining().await, 1);
         assert!(bucket.release(1, released).await, "it was open");
     }

@@ -237,7 +237,7 @@ pub(in crate::testkit::conformance) async fn max_may_rise(bench: Bench, algorith
     }
     bucket.refuse(1).await;
     let mut reference = Reference::new(algorithm);
-    reference.charge(bench.now(), Limit::per_minute(5), 5);
+    let _ = reference.charge(bench.now(), Limit::per_minute(5), 5);
     bucket.limits = vec![Limit::per_minute(8)];
     let mut admitted = 0;
     while bucket.acquire(1).await.allowed {

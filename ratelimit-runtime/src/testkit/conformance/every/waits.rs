@@ -92,3 +92,25 @@ pub(in crate::testkit::conformance) async fn slots_come_free_one_by_one(bench: B
         bucket.advance(gap);
     }
 }
+
+/// Of a sliding window: each unit of cost has a microsecond of its own, those that are admitted at
+/// once the ones that follow; so a heavy call comes free unit by unit.
+pub(in crate::testkit::conformance) async fn a_heavy_call_comes_free_unit_by_unit(bench: Bench, algorithm: Algorithm) {
+    let bucket = bench.bucket("", algorithm, 5);
+    let start = bench.now();
+    assert_eq!(bucket.admitted(2).await.ticket, start);
+    assert_eq!(bucket.admitted(1).await.ticket, start + 2);
+    bucket.advance(SECOND);
+    assert_eq!(bucket.admitted(2).await.ticket, start + 1_000_000);
+    for (cost, free_after) in [(1, 0), (2, 1), (3, 2), (4, 1_000_000), (5, 1_000_001)] {
+        let refused = bucket.refused(cost).await;
+        assert_eq!(refused.retry_after_us, 59_000_000 + free_after, "{cost}: {refused:?}");
+        assert_eq!(refused.reset_after_us, 60_000_001, "{refused:?}");
+    }
+    bucket.advance(MINUTE - SECOND);
+    for left in 1..=3 {
+        assert_eq!(bucket.remaining().await, left);
+        bucket.advance(MICROSECOND);
+    }
+    assert_eq!(bucket.remaining().await, 3);
+}

@@ -1,0 +1,274 @@
+//! The token and the leaky bucket: `burst` tokens at once, `max` per window evenly.
+//!
+//! Both are one state: the *level*, which is what was charged and has not drained yet. A charge
+//! adds its cost to a level that stays within the burst, and `max` tokens drain in a window. An
+//! interval of one window sees at most `burst + max` tokens.
+//!
+//! # Units
+//!
+//! A level counts *tokens × microseconds of the window*: a call of cost `n` adds `n · window`, and
+//! each microsecond drains `max`. So nothing is rounded, and a level keeps its meaning when `max`
+//! or the burst change; the new rate applies from the newest write on.
+//!
+//! The script counts in doubles, which hold whole numbers up to 2⁵³. Where these units are larger,
+//! time goes in *ticks*. A tick is the smallest power of two, in microseconds, with
+//!
+//! ```text
+//! 2 · burst · ⌈window / tick⌉ < 2⁵³   and   ⌈level / tick⌉ < 2⁵³
+//! ```
+//!
+//! where `level` is the stored one: 1 up to a burst of some 52,000 a day, 32 for a million. Windows
+//! and levels are rounded up to whole ticks, times down. So no window refills more than `max`, and
+//! rounding does not add up. Doubles hold multiples of a power of two exactly: the script goes on
+//! counting microseconds, and a level needs no conversion when the tick changes. Here a level is a
+//! number of ticks, and keeps their length.
+
+use super::counter::{Counter, Open, Past};
+use super::state::Settlement;
+use super::status::LimitStatus;
+use crate::rule::Limit;
+
+#[cfg(feature = "redis")]
+pub(crate) const SCRIPT: super::Lua = super::Lua {
+    body: include_str!("script.lua"),
+    reads: true,
+    // The level after the charge, in ticks of a microsecond.
+    number: |limit, level| {
+        let bucket = Bucket { level, tick_bits: 0 };
+        (bucket.remaining(limit), bucket.time_to_drain(level, limit))
+    },
+};
+
+/// What is counted in ticks is below this.
+const BOUND: u64 = 1 << 53;
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Bucket {
+    /// In tokens × ticks.
+    level: u64,
+    /// A tick is two to the power of this, in microseconds.
+    tick_bits: u32,
+}
+
+impl Bucket {
+    /// The limit's window, in ticks.
+    #[inline]
+    fn window(&self, limit: &Limit) -> u64 {
+        (limit.window_us() + ((1 << self.tick_bits) - 1)) >> self.tick_bits
+    }
+
+    /// So many tokens as a level.
+    #[inline]
+    fn units(&self, tokens: u64, limit: &Limit) -> u64 {
+        tokens.saturating_mul(self.window(limit))
+    }
+
+    #[inline]
+    fn remaining(&self, limit: &Limit) -> u64 {
+        self.units(limit.capacity(), limit).saturating_sub(self.level) / self.window(limit)
+    }
+
+    /// What drains between two times.
+    #[inline]
+    fn drained(&self, limit: &Limit, from: u64, to: u64) -> u64 {
+        let ticks = (to >> self.tick_bits).saturating_sub(from >> self.tick_bits);
+        limit.max().saturating_mul(ticks)
+    }
+
+    /// How long so much takes to drain from the beginning of a tick on, in microseconds.
+    #[inline]
+    fn time_to_drain(&self, level: u64, limit: &Limit) -> u64 {
+        level.div_ceil(limit.max().max(1)) << self.tick_bits
+    }
+
+    /// How long so much takes to drain from `now` on, in microseconds.
+    #[inline]
+    fn wait(&self, level: u64, limit: &Limit, now: u64) -> u64 {
+        if level == 0 { 0 } else { self.time_to_drain(level, limit) - now % (1 << self.tick_bits) }
+    }
+
+    #[inline]
+    fn fits(&self, limit: &Limit) -> bool {
+        self.units(2 * limit.capacity(), limit) < BOUND && self.level < BOUND
+    }
+
+    /// The same in the ticks that the limit and the level take.
+    #[cold]
+    fn in_its_ticks(self, limit: &Limit) -> Self {
+        let level = u128::from(self.level) << self.tick_bits;
+        let in_ticks = |tick_bits: u32| {
+            let level = u64::try_from(level.div_ceil(1 << tick_bits)).unwrap_or(u64::MAX);
+            Some(Self { level, tick_bits }).filter(|bucket| bucket.fits(limit))
+        };
+        // A window has less than 45 bits, twice a burst has 53: 45 are enough.
+        (0..=45).find_map(in_ticks).unwrap_or(self)
+    }
+
+    /// Gives back what an estimate did not cost.
+    ///
+    /// Had that not been charged, the level would be lower by it, less what would not have drained
+    /// while the bucket stood empty instead. Since the newest write nothing was added, so the level
+    /// alone bounds what that leaves. Since an earlier one the bucket might have stood empty all
+    /// the time: withholding all that has drained never gives back too much.
+    fn give_back(&mut self, limit: &Limit, past: &Past) {
+        let drained = match past.settlement.ticket {
+            ticket if ticket < past.newest => self.drained(limit, ticket, past.now),
+            ticket if ticket == past.newest => 0,
+            // Of an earlier life of the key, by a clock that has stepped back since.
+            _ => return,
+        };
+        let left = self.units(past.cost, limit).saturating_sub(drained);
+        let back = self.units(past.cost.saturating_sub(past.settlement.actual), limit);
+        self.level = self.level.saturating_sub(back.min(left));
+    }
+}
+
+impl Counter for Bucket {
+    #[inline]
+    fn at(self, limit: &Limit, newest: u64, now: u64) -> Self {
+        let bucket = if self.tick_bits == 0 && self.fits(limit) { self } else { self.in_its_ticks(limit) };
+        Self { level: bucket.level.saturating_sub(bucket.drained(limit, newest, now)), ..bucket }
+    }
+
+    #[allow(clippy::inline_always, reason = "a call to it would cost a quarter of what it does")]
+    #[inline(always)]
+    fn status(&self, limit: &Limit, cost: u64, now: u64) -> LimitStatus {
+        let needed = self.level.saturating_add(self.units(cost, limit));
+        let excess = needed.saturating_sub(self.units(limit.capacity(), limit));
+        LimitStatus { wait: self.wait(excess, limit, now), remaining: self.remaining(limit) }
+    }
+
+    fn used(&self, limit: &Limit, _: u64) -> u64 {
+        self.level.div_ceil(self.window(limit))
+    }
+
+    #[inline]
+    fn charge(&mut self, limit: &Limit, cost: u64) {
+        self.level = self.level.saturating_add(self.units(cost, limit));
+    }
+
+    #[inline]
+    fn life(&self, limit: &Limit, now: u64) -> u64 {
+        self.wait(self.level, limit, now)
+    }
+
+    fn period(&self, limit: &Limit) -> u64 {
+        self.time_to_drain(self.units(limit.capacity(), limit), limit)
+    }
+
+    /// What is reserved does not drain: it counts in full until it is settled, or forgotten after
+    /// two periods at most.
+    fn open_at(&self, open: Open, _: &Limit, period: u64, now: u64) -> Open {
+        match now.saturating_sub(open.since).checked_div(period) {
+            Some(0) => open,
+            Some(1) => open.rolled(period),
+            _ => Open::default(),
+        }
+    }
+
+    fn life_of_open(open: &Open, period: u64, now: u64) -> u64 {
+        let periods = match (open.current, open.previous) {
+            (0, 0) => return 0,
+            (0, _) => period,
+            _ => period.saturating_mul(2),
+        };
+        open.since.saturating_add(periods).saturating_sub(now)
+    }
+
+    fn with(mut self, open: &Open, limit: &Limit) -> Self {
+        self.charge(limit, open.sum());
+        self
+    }
+
+    fn without(self, _: &Open) -> Self {
+        self
+    }
+
+    fn reserve(&mut self, open: &mut Open, _: &Limit, cost: u64, now: u64) {
+        let since = if open.sum() == 0 { now } else { open.since };
+        *open = Open { since, current: open.current + cost, ..*open };
+    }
+
+    fn settle(&mut self, open: &mut Open, limit: &Limit, past: &Past) -> Option<(bool, u64)> {
+        let Settlement { ticket, is_estimate, actual, .. } = past.settlement;
+        let is_over = ticket.saturating_add(past.period) <= past.now;
+        if is_estimate && !is_over {
+            self.give_back(limit, past);
+            return Some((true, past.excess()));
+        }
+        let was_open = !is_estimate
+            && if ticket >= open.since {
+                past.take(&mut open.current)
+            } else {
+                ticket.saturating_add(past.period) >= open.since && past.take(&mut open.previous)
+            };
+        match (was_open, is_over) {
+            // Nothing of it has drained.
+            (true, _) => Some((true, actual)),
+            (false, true) => None,
+            (false, false) => Some((false, 0)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use std::time::Duration;
+
+    use super::*;
+
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    fn tick(limit: &Limit, level: u64) -> u64 {
+        1 << Bucket { level, tick_bits: 0 }.in_its_ticks(limit).tick_bits
+    }
+
+    #[test]
+    fn time_goes_in_microseconds_as_long_as_doubles_count_them() {
+        assert_eq!(tick(&Limit::new(52_000, DAY), 0), 1);
+        assert_eq!(tick(&Limit::new(53_000, DAY), 0), 2);
+        assert_eq!(tick(&Limit::new(1_000_000, DAY), 0), 32);
+        assert_eq!(tick(&Limit::new(1, DAY), BOUND), 2);
+        let largest = Limit::new(u64::MAX, Limit::MAX_WINDOW);
+        assert_eq!(tick(&largest, 0), 1 << 45);
+        assert_eq!(tick(&largest, u64::MAX), 1 << 45);
+    }
+
+    #[test]
+    fn the_largest_limits_admit_their_burst_at_once_and_no_more() {
+        for window in [Duration::from_millis(1), DAY, Limit::MAX_WINDOW] {
+            for max in [1, 1_000_000, 3_000_000_000, u64::MAX] {
+                let limit = Limit::new(max, window);
+                let mut bucket = Bucket::default().at(&limit, 0, 1_000_007);
+                assert_eq!(bucket.remaining(&limit), limit.max(), "{limit}");
+                assert_eq!(bucket.status(&limit, limit.max(), 1_000_007).wait, 0, "{limit}");
+                bucket.charge(&limit, limit.max());
+                let status = bucket.status(&limit, 1, 1_000_007);
+                assert_eq!(status.remaining, 0, "{limit}");
+                // It is admitted when it was told, and not a microsecond before.
+                let at = 1_000_007 + status.wait;
+                assert!(bucket.at(&limit, 1_000_007, at - 1).status(&limit, 1, at - 1).wait > 0, "{limit}");
+                assert_eq!(bucket.at(&limit, 1_000_007, at).status(&limit, 1, at).wait, 0, "{limit}");
+            }
+        }
+    }
+
+    #[test]
+    fn frequent_writes_drain_as_much_as_one() {
+        let limit = Limit::new(1_000_000, DAY);
+        let start = Bucket { level: 1 << 52, tick_bits: 0 }.in_its_ticks(&limit);
+        let often = (1_000..50_000).fold(start, |bucket, now| bucket.at(&limit, now - 1, now));
+        assert_eq!(often, start.at(&limit, 999, 49_999));
+    }
+
+    #[test]
+    fn a_level_is_rounded_up_when_its_ticks_become_longer() {
+        let (small, large) = (Limit::new(1, DAY), Limit::new(1_000_000, DAY));
+        let bucket = Bucket { level: 33, tick_bits: 0 };
+        let coarse = bucket.at(&large, 5, 5);
+        assert_eq!(coarse, Bucket { level: 2, tick_bits: 5 });
+        assert_eq!(coarse.at(&small, 5, 5), Bucket { level: 64, tick_bits: 0 });
+    }
+}

@@ -1,0 +1,66 @@
+//! [`Open`]: what is reserved by `count`. [`Past`]: a reservation when it ends.
+
+use crate::algorithm::state::Settlement;
+
+/// What of a limit is reserved by `count`: in this window, or period of a bucket, and in the one
+/// before. It is forgotten with them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Open {
+    /// When this window began.
+    pub(crate) since: u64,
+    pub(crate) current: u64,
+    pub(crate) previous: u64,
+}
+
+impl Open {
+    pub(crate) fn sum(&self) -> u64 {
+        self.current + self.previous
+    }
+
+    /// The same when the next window has begun.
+    pub(crate) fn rolled(self, length: u64) -> Self {
+        Self { since: self.since.saturating_add(length), current: 0, previous: self.current }
+    }
+
+    /// The same, and the default if nothing is reserved.
+    pub(super) fn or_none(self) -> Self {
+        if self.sum() == 0 { Self::default() } else { self }
+    }
+}
+
+/// A reservation that ends, or a charge that is given back.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Past {
+    pub(crate) settlement: Settlement,
+    /// What was reserved or charged.
+    pub(crate) cost: u64,
+    /// The time of the newest write so far.
+    pub(crate) newest: u64,
+    /// See [`Counter::period`](super::Counter::period).
+    pub(crate) period: u64,
+    pub(crate) now: u64,
+}
+
+impl Past {
+    /// Takes a reservation by `count` out of what is open; says whether it may have been there.
+    pub(crate) fn take(&self, open: &mut u64) -> bool {
+        let left = open.checked_sub(self.cost);
+        *open = left.unwrap_or(*open);
+        left.is_some()
+    }
+
+    /// What it did cost beyond what it had reserved.
+    pub(crate) fn excess(&self) -> u64 {
+        self.settlement.actual.saturating_sub(self.cost)
+    }
+
+    /// Settles within a window that is not over, and counts what is open in it.
+    pub(crate) fn settle(&self, counted: &mut u64, open: &mut u64) -> (bool, u64) {
+        if !self.settlement.is_estimate && !self.take(open) {
+            return (false, 0);
+        }
+        let back = self.cost.saturating_sub(self.settlement.actual);
+        *counted -= back.min(counted.saturating_sub(*open));
+        (true, self.excess())
+    }
+}

@@ -1,1 +1,0 @@
-return answering(counters(fixed_window))

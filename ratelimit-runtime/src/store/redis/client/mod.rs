@@ -1,0 +1,219 @@
+//! [`Client`]: all of one tokio runtime: links, batchers, slot map, sentinels and open permits;
+//! which server a key goes to.
+//!
+//! Nothing of it is shared with another runtime. When its runtime ends, its tasks end with it, and
+//! the store [forgets](clients) it.
+
+pub(crate) mod clients;
+mod nodes;
+mod pools;
+mod settings;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Acquire;
+use std::time::Instant;
+
+use redis::{Cmd, Value};
+use tokio::runtime::Handle;
+
+use self::nodes::Masters;
+use self::pools::Pools;
+pub(crate) use self::settings::ClientSettings;
+use super::batcher::{Answered, Batcher, Failure};
+use super::cluster::{Cluster, Slot};
+use super::errors;
+use super::link::{Link, Upstream};
+use super::listing::Listing;
+use super::permits::{Ask, Permits};
+use super::scripts::Question;
+use super::sentinel::Sentinels;
+use super::settings::deployment::Deployment;
+use super::transactions::Pool;
+use crate::error::StoreError;
+use crate::store::{Cursor, Health, Page, Verdict};
+
+/// All of one runtime.
+pub(crate) struct Client {
+    servers: Servers,
+    epoch: Arc<AtomicU64>,
+    pub(crate) permits: Permits,
+    listing: Listing,
+    pools: Pools,
+}
+
+enum Servers {
+    /// One server, or whichever is the master.
+    One(Arc<Batcher>),
+    Cluster(Cluster),
+}
+
+/// A key has no slot where there is one server.
+fn no_slot(_: &[u8]) -> u16 {
+    0
+}
+
+impl From<Failure> for StoreError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::NotSent(error) | Failure::Lost(error) => error,
+            Failure::Server(error) => errors::from_server(&error),
+        }
+    }
+}
+
+impl Client {
+    /// Connects in the background, on this runtime.
+    ///
+    /// # Errors
+    ///
+    /// `Misconfigured` on a runtime without timers.
+    pub(crate) fn start(settings: &ClientSettings, runtime: &Handle) -> Result<Self, StoreError> {
+        Link::can_start()?;
+        let upstream: Arc<dyn Upstream> = match &settings.deployment {
+            Deployment::Standalone(server) => server.clone(),
+            Deployment::Sentinel(watched) => Arc::new(Sentinels::new(watched)),
+            Deployment::Cluster(seeds) => {
+                let seeds_at = seeds.servers().iter().filter_map(nodes::address).collect();
+                let masters = Masters::new(seeds.template().clone(), settings, runtime);
+                return Ok(Self::on(Servers::Cluster(Cluster::new(seeds_at, Arc::new(masters))), settings));
+            }
+        };
+        let link = Arc::new(Link::start(settings.link(upstream), runtime));
+        Ok(Self::on(Servers::One(Batcher::start(link, runtime, no_slot)), settings))
+    }
+
+    fn on(servers: Servers, settings: &ClientSettings) -> Self {
+        let permits = Permits::new(settings.clock.clone());
+        let epoch = Arc::clone(&settings.epoch);
+        Self { servers, epoch, permits, listing: Listing::default(), pools: Pools::default() }
+    }
+
+    /// Asks a question about a key, wherever it is.
+    pub(crate) async fn ask(
+        &self,
+        key: &[u8],
+        question: &Question,
+        until: Option<Instant>,
+    ) -> Result<Answered, StoreError> {
+        match &self.servers {
+            Servers::One(batcher) => batcher.ask(key, question, until).await.map_err(Into::into),
+            Servers::Cluster(cluster) => {
+                let ask = |batcher: Arc<Batcher>, asking| async move {
+                    if asking {
+                        batcher.ask_asking(key, question).await
+                    } else {
+                        batcher.ask(key, question, until).await
+                    }
+                };
+                // Large, and most stores are no cluster.
+                Box::pin(cluster.at(Slot::of(key), until, ask)).await
+            }
+        }
+    }
+
+    /// Asks several questions, all or none, on keys of one slot.
+    pub(crate) async fn ask_together(
+        &self,
+        stack: &[(&[u8], Question)],
+        until: Option<Instant>,
+    ) -> Result<Vec<Verdict>, StoreError> {
+        let key = stack.first().map_or(&[][..], |(key, _)| key);
+        self.at(key, until, |batcher, asking| async move {
+            if asking { batcher.ask_together_asking(stack).await } else { batcher.ask_together(stack, until).await }
+        })
+        .await
+    }
+
+    /// Sends a command about a key, wherever that is.
+    pub(crate) async fn send(&self, key: &[u8], command: &Cmd, until: Option<Instant>) -> Result<Value, StoreError> {
+        self.at(key, until, |batcher, asking| async move { batcher.send(command, asking).await }).await
+    }
+
+    /// Runs transactions about a key on a pool of connections to its server.
+    pub(crate) async fn transact<T, F>(
+        &self,
+        key: &[u8],
+        until: Option<Instant>,
+        run: impl Fn(Arc<Pool>, bool) -> F,
+    ) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        self.at(key, until, |batcher, asking| run(self.pools.of(batcher.link()), asking)).await
+    }
+
+    async fn at<T, F>(
+        &self,
+        key: &[u8],
+        until: Option<Instant>,
+        ask: impl Fn(Arc<Batcher>, bool) -> F,
+    ) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        match &self.servers {
+            Servers::One(batcher) => ask(Arc::clone(batcher), false).await.map_err(Into::into),
+            Servers::Cluster(cluster) => Box::pin(cluster.at(Slot::of(key), until, ask)).await,
+        }
+    }
+
+    /// A page of the stored keys that begin like this.
+    pub(crate) async fn keys(
+        &self,
+        prefix: &[u8],
+        from: Option<&Cursor>,
+        until: Option<Instant>,
+    ) -> Result<Page, StoreError> {
+        match &self.servers {
+            Servers::One(batcher) => self.listing.of_server(batcher.link(), prefix, from, until).await,
+            Servers::Cluster(cluster) => self.listing.of_cluster(cluster, prefix, from, until).await,
+        }
+    }
+
+    /// How many connections have been made, of all clients.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Acquire)
+    }
+
+    /// How well the server of a key serves.
+    pub(crate) fn health(&self, key: &[u8]) -> Health {
+        match &self.servers {
+            Servers::One(batcher) => batcher.link().health(),
+            Servers::Cluster(cluster) => cluster.health(Slot::of(key)),
+        }
+    }
+
+    /// Returns once the server of a key serves, or all servers do.
+    ///
+    /// # Errors
+    ///
+    /// `Misconfigured`: then waiting is vain.
+    pub(crate) async fn ready(&self, key: Option<&[u8]>) -> Result<(), StoreError> {
+        match (&self.servers, key) {
+            (Servers::One(batcher), _) => batcher.link().ready().await,
+            (Servers::Cluster(cluster), Some(key)) => cluster.ready_for(Slot::of(key)).await,
+            (Servers::Cluster(cluster), None) => cluster.ready().await,
+        }
+    }
+}
+
+/// For permits.
+impl Ask for Client {
+    async fn ask(&self, stack: &[(&[u8], Question)], until: Option<Instant>) -> Result<Vec<Verdict>, StoreError> {
+        let [(key, question)] = stack else { return self.ask_together(stack, until).await };
+        let answered = self.ask(key, question, until).await?;
+        Ok(vec![answered.answer.verdict(answered.index, question, answered.now)])
+    }
+
+    fn epoch(&self) -> u64 {
+        self.epoch()
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,128 @@
+//! Asking a server how it is: a PING and, beside it, whether it takes writes.
+//!
+//! A replica answers READONLY to what writes, and a refusal writes nothing: callers who are only
+//! refused would stay at a master that has become a replica for ever. So a server in use is asked
+//! for its role. Where that is forbidden, a script that says it may write and does nothing tells.
+
+use redis::{Cmd, Value, cmd};
+
+use crate::error::StoreError;
+use crate::store::redis::errors;
+
+/// Redis refuses such a script on a replica before it runs; servers before 7.0 do not know the
+/// first line.
+const MAY_WRITE: &str = "#!lua\nreturn 1";
+
+/// How a server is.
+#[derive(Debug, Clone)]
+pub(crate) enum Probed {
+    /// It serves, and says that it is a master.
+    Master,
+    /// It serves. Its role is not known, or is one that takes writes.
+    Serves,
+    /// It is there and cannot work now.
+    Busy(StoreError),
+    Replica,
+    /// It answers so that the connection is of no use.
+    Refused(StoreError),
+}
+
+impl Probed {
+    /// Why it cannot be used now.
+    pub(crate) fn error(self) -> Option<StoreError> {
+        match self {
+            Self::Master | Self::Serves => None,
+            Self::Busy(error) | Self::Refused(error) => Some(error),
+            Self::Replica => Some(errors::replica()),
+        }
+    }
+}
+
+/// In which way a server is asked whether it takes writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum RoleQuestion {
+    #[default]
+    Role,
+    Script,
+    /// It does not tell.
+    None,
+}
+
+impl RoleQuestion {
+    pub(super) fn command(self) -> Option<Cmd> {
+        match self {
+            Self::Role => Some(cmd("ROLE")),
+            Self::Script => Some(cmd("EVAL").arg(MAY_WRITE).arg(0).take()),
+            Self::None => None,
+        }
+    }
+
+    /// The role that a reply tells; `None` if another question has to be asked.
+    pub(super) fn read(self, reply: &Value) -> Option<Probed> {
+        match reply {
+            Value::ServerError(error) if errors::is_replica(error) => Some(Probed::Replica),
+            Value::ServerError(error) if errors::is_no_service(error) => Some(Probed::Busy(errors::from_server(error))),
+            Value::ServerError(error) if errors::is_forbidden(error) || errors::code(error) == "ERR" => None,
+            Value::Array(parts) if self == Self::Role => match parts.first()? {
+                Value::BulkString(name) if name == b"slave" => Some(Probed::Replica),
+                Value::BulkString(name) if name == b"master" => Some(Probed::Master),
+                _ => Some(Probed::Serves),
+            },
+            _ => Some(Probed::Serves),
+        }
+    }
+}
+
+/// What the reply to a PING says, unless that is that the server serves.
+pub(super) fn unwell(pong: &Value, number: &[u8]) -> Option<Probed> {
+    match pong {
+        Value::BulkString(echo) if echo == number => None,
+        Value::ServerError(error) if errors::is_no_service(error) => Some(Probed::Busy(errors::from_server(error))),
+        // A user who may not PING is served.
+        Value::ServerError(error) if errors::is_forbidden(error) => None,
+        Value::ServerError(error) => Some(Probed::Refused(errors::from_server(error))),
+        _ => Some(Probed::Refused(errors::unexpected_reply())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use redis::parse_redis_value;
+
+    use super::*;
+
+    fn reply(wire: &str) -> Value {
+        parse_redis_value(format!("{wire}\r\n").as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn roles() {
+        let read = |question: RoleQuestion, wire: &str| question.read(&reply(wire));
+        assert!(matches!(read(RoleQuestion::Role, "*1\r\n$6\r\nmaster"), Some(Probed::Master)));
+        assert!(matches!(read(RoleQuestion::Role, "*2\r\n$5\r\nslave\r\n:1"), Some(Probed::Replica)));
+        // KeyDB, whose replicas may write.
+        assert!(matches!(read(RoleQuestion::Role, "*1\r\n$14\r\nactive-replica"), Some(Probed::Serves)));
+        for refused in ["*0", "-NOPERM no permissions to run the 'role' command", "-ERR unknown command 'ROLE'"] {
+            assert!(read(RoleQuestion::Role, refused).is_none(), "{refused}");
+        }
+        assert!(matches!(read(RoleQuestion::Script, ":1"), Some(Probed::Serves)));
+        let readonly = "-READONLY You can not run script with write flag on readonly replica.";
+        assert!(matches!(read(RoleQuestion::Script, readonly), Some(Probed::Replica)));
+        assert!(read(RoleQuestion::Script, "-ERR Error compiling script (new function)").is_none());
+        // A full server is no reason to stop asking.
+        assert!(matches!(read(RoleQuestion::Script, "-OOM command not allowed"), Some(Probed::Serves)));
+        assert!(matches!(read(RoleQuestion::Role, "-BUSY Redis is busy"), Some(Probed::Busy(_))));
+    }
+
+    #[test]
+    fn pongs() {
+        assert!(unwell(&reply("$1\r\n7"), b"7").is_none());
+        assert!(unwell(&reply("-NOPERM no permissions to run the 'ping' command"), b"7").is_none());
+        assert!(matches!(unwell(&reply("-LOADING Redis is loading"), b"7"), Some(Probed::Busy(_))));
+        for other in ["$1\r\n8", "+PONG", "-NOAUTH Authentication required."] {
+            assert!(matches!(unwell(&reply(other), b"7"), Some(Probed::Refused(_))), "{other}");
+        }
+    }
+}

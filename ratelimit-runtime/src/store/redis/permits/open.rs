@@ -1,0 +1,249 @@
+//! [`OpenPermits`]: which permits of a client are open, and what is due of each. No I/O, no clock.
+//!
+//! Between any two calls of these functions, each permit is either in `due`, under the moment that
+//! it has itself, or a call of its own is pending that says what becomes of it: the one that
+//! enters, or one that was taken by [`take_due`](OpenPermits::take_due).
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::{Duration, Instant};
+
+use crate::store::{OwnedPlaceRequest, PermitId, PlaceRequest};
+
+/// Leases are renewed so many times while they last.
+const RENEWALS: u32 = 3;
+/// Renewals are due at multiples of this time, so that those of about the same time share calls.
+pub(super) const GATHER: Duration = Duration::from_millis(50);
+/// After this pause, what has failed is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+/// How many questions without a caller are on their way at a time. If all are about one key, they
+/// keep its server busy for half a millisecond.
+const MAX_PENDING: usize = 256;
+/// How many permits a call of their key carries along that leave.
+const MAX_CARRIED: usize = 64;
+
+pub(super) struct OpenPermits {
+    permits: HashMap<PermitId, OpenPermit>,
+    /// Permits that leave, by key.
+    leaving: HashMap<Box<[u8]>, BTreeSet<PermitId>>,
+    due: BTreeSet<(Instant, PermitId)>,
+    /// How many calls that were taken have not ended.
+    pending: usize,
+    /// Whether a task takes what is due.
+    pub(super) is_tended: bool,
+    /// Before any renewal is due. What leaves is due then, so that it goes first.
+    first: Instant,
+}
+
+struct OpenPermit {
+    place: OwnedPlaceRequest,
+    /// `None` while a call is pending.
+    due: Option<Instant>,
+    /// Of one that leaves: until when that is tried. By then its lease has ended.
+    leaves_until: Option<Instant>,
+}
+
+/// What became of a call that enters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EnterOutcome {
+    Entered,
+    /// It was refused, or not carried out.
+    NotEntered,
+    /// It may have been carried out, or may be yet.
+    Unknown,
+}
+
+/// A permit that is to leave or to be renewed, by a call of its own.
+#[derive(Debug)]
+pub(super) struct DuePermit {
+    pub(super) place: OwnedPlaceRequest,
+    pub(super) leaves: bool,
+}
+
+/// What the end of that call means for those who observe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Loss {
+    /// A call in flight has lost its place.
+    Permit,
+    /// The place of a call that has ended could not be left in time, and lapses.
+    Leaving,
+}
+
+/// The permit of a place as the member of a sorted set.
+pub(super) fn member(place: &PlaceRequest<'_>) -> String {
+    let permit = place.permit();
+    format!("{:016x}.{}.{}", permit.process(), permit.number(), place.lease().as_millis())
+}
+
+impl OpenPermits {
+    pub(super) fn new(now: Instant) -> Self {
+        let (permits, leaving, due) = (HashMap::new(), HashMap::new(), BTreeSet::new());
+        Self { permits, leaving, due, pending: 0, is_tended: false, first: now }
+    }
+
+    /// Notes that a call is about to enter. Gives the permit that it replaces and those of the key
+    /// that leave, as [`leaving`](Self::leaving) does.
+    pub(super) fn begin(&mut self, place: &PlaceRequest<'_>, now: Instant) -> Vec<String> {
+        if let Some(replaced) = place.replaces() {
+            self.leave(replaced, now);
+        }
+        self.remove(place.permit());
+        let entering = OpenPermit { place: place.into_owned(), due: None, leaves_until: None };
+        self.permits.insert(place.permit(), entering);
+        let replaced = place.replaces().map(|replaced| member(&place.with_permit(replaced)));
+        replaced.into_iter().chain(self.leaving(place.key())).collect()
+    }
+
+    /// The permits of a key that leave, as members: a call carries them along, because their own
+    /// calls may come behind it. Leaving twice does nothing.
+    pub(super) fn leaving(&self, key: &[u8]) -> Vec<String> {
+        let ids = self.leaving.get(key).into_iter().flatten().take(MAX_CARRIED);
+        ids.filter_map(|id| Some(member(&self.permits.get(id)?.place.as_request()))).collect()
+    }
+
+    /// Notes what became of a call that was to enter, and began at `sent_at`.
+    pub(super) fn end(&mut self, id: PermitId, outcome: EnterOutcome, sent_at: Instant, now: Instant) {
+        let Some(permit) = self.permits.get(&id) else { return };
+        match (outcome, permit.leaves_until) {
+            (EnterOutcome::NotEntered, _) => self.remove(id),
+            (EnterOutcome::Entered, None) => {
+                // Permits that entered together are not renewed together.
+                let sixth = permit.place.as_request().lease() / RENEWALS / 2;
+                let part = u32::try_from(id.number() % 64).unwrap_or_default();
+                self.set_renewal(id, sent_at + sixth + sixth / 64 * part);
+            }
+            _ => {
+                self.set_due(id, self.first);
+                self.leave(id, now);
+            }
+        }
+    }
+
+    /// Notes that a permit leaves; what is pending of it ends first. Says whether it is known.
+    pub(super) fn leave(&mut self, id: PermitId, now: Instant) -> bool {
+        let Some(permit) = self.permits.get_mut(&id) else { return false };
+        let place = permit.place.as_request();
+        if permit.leaves_until.is_none() {
+            permit.leaves_until = Some(now + place.lease());
+            self.leaving.entry(place.key().into()).or_default().insert(id);
+            if permit.due.is_some() {
+                self.set_due(id, self.first);
+            }
+        }
+        true
+    }
+
+    /// Takes what is due, for a call each.
+    pub(super) fn take_due(&mut self, now: Instant) -> Vec<DuePermit> {
+        let mut taken = Vec::new();
+        while self.pending < MAX_PENDING
+            && let Some(&(due, id)) = self.due.first()
+            && due <= now
+        {
+            self.due.pop_first();
+            let Some(permit) = self.permits.get_mut(&id) else { continue };
+            permit.due = None;
+            self.pending += 1;
+            taken.push(DuePermit { place: permit.place.clone(), leaves: permit.leaves_until.is_some() });
+        }
+        taken
+    }
+
+    /// Whether something may be taken, or nothing is left to be waited for.
+    pub(super) fn has_work(&self, now: Instant) -> bool {
+        let is_due = self.due.first().is_some_and(|(due, _)| *due <= now);
+        self.is_empty() || is_due && self.pending < MAX_PENDING
+    }
+
+    /// Notes how a call has ended that was taken, and sent at `sent_at`: whether it has done what
+    /// it was to, if the server has said so. Else it may have, or not.
+    pub(super) fn note(
+        &mut self,
+        upkeep: &DuePermit,
+        done: Option<bool>,
+        sent_at: Instant,
+        now: Instant,
+    ) -> Option<Loss> {
+        self.pending -= 1;
+        let place = upkeep.place.as_request();
+        let id = place.permit();
+        match (done, self.permits.get(&id)?.leaves_until) {
+            (Some(true), None) => self.set_renewal(id, sent_at + place.lease() / RENEWALS),
+            (None, None) => self.set_due(id, now + RETRY),
+            (Some(false), None) => {
+                self.remove(id);
+                return Some(Loss::Permit);
+            }
+            // There is nothing to leave.
+            (Some(false), Some(_)) => self.remove(id),
+            // It was to be renewed, and leaves now.
+            (_, Some(_)) if !upkeep.leaves => self.set_due(id, self.first),
+            (Some(true), Some(_)) => self.remove(id),
+            (None, Some(until)) if now <= until => self.set_due(id, now + RETRY),
+            (None, Some(_)) => {
+                self.remove(id);
+                return Some(Loss::Leaving);
+            }
+        }
+        None
+    }
+
+    /// Lets all leases be renewed now.
+    pub(super) fn renew_all(&mut self, now: Instant) {
+        let later: Vec<PermitId> = self.due.iter().filter(|(due, _)| *due > now).map(|(_, id)| *id).collect();
+        for id in later {
+            self.set_due(id, now);
+        }
+    }
+
+    /// Forgets the permits that leave, and gives their rules.
+    pub(super) fn forget_leaving(&mut self) -> Vec<&'static str> {
+        let ids: Vec<PermitId> = self.leaving.values().flatten().copied().collect();
+        let rules = ids.iter().filter_map(|id| Some(self.permits.get(id)?.place.as_request().rule())).collect();
+        for id in ids {
+            self.remove(id);
+        }
+        rules
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.permits.is_empty()
+    }
+
+    pub(super) fn has_leaving(&self) -> bool {
+        !self.leaving.is_empty()
+    }
+
+    /// Whether something is due, and no task is there to take it.
+    pub(super) fn has_ended(&self) -> bool {
+        !self.is_tended && !self.due.is_empty()
+    }
+
+    /// Lets a lease be renewed at the next multiple of [`GATHER`].
+    fn set_renewal(&mut self, id: PermitId, at: Instant) {
+        let multiples = at.saturating_duration_since(self.first).as_millis() / GATHER.as_millis() + 1;
+        self.set_due(id, self.first + GATHER * u32::try_from(multiples).unwrap_or(u32::MAX));
+    }
+
+    /// Lets a permit be due at this moment. Nothing of it is pending any more.
+    fn set_due(&mut self, id: PermitId, at: Instant) {
+        let Some(permit) = self.permits.get_mut(&id) else { return };
+        if let Some(due) = permit.due.replace(at) {
+            self.due.remove(&(due, id));
+        }
+        self.due.insert((at, id));
+    }
+
+    fn remove(&mut self, id: PermitId) {
+        let Some(permit) = self.permits.remove(&id) else { return };
+        if let Some(due) = permit.due {
+            self.due.remove(&(due, id));
+        }
+        let place = permit.place.as_request();
+        if let Some(leaving) = self.leaving.get_mut(place.key()) {
+            leaving.remove(&id);
+            if leaving.is_empty() {
+                self.leaving.remove(place.key());
+            }
+        }
+    }
+}

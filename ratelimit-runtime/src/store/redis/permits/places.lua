@@ -1,0 +1,81 @@
+-- Places of calls in flight, in the place of an algorithm. The key is a sorted set with a member
+-- for each permit, whose score is when its lease ends, in microseconds:
+--   <16 hexadecimal digits of the process>.<number of the permit>.<lease in milliseconds>
+--
+-- Of a question, `max` is how many calls may be in flight, and `window` the lease of the permit
+-- that asks. At `rest` stand two bytes, how many permits follow, and each with its length, a byte.
+-- The first is the permit that asks; the others leave before anything else, whatever comes of it.
+--
+-- enter   takes a place, if one is free
+-- look    says whether one is
+-- leave   1 if there was one to leave. It also gives back what `enter` has taken
+-- renew   prolongs the lease; one that has ended is begun anew, if a place is free
+--
+-- Of the answer, `remaining` is how many calls are in flight (0 of one that leaves); the ticket is
+-- 1 of a place that is taken, 2 if it was taken anew by renewing.
+local call, fmt = redis.call, string.format
+local permits, at = struct.unpack('<H', question, rest)
+local permit, leaving
+permit, at = struct.unpack('Bc0', question, at)
+if permits > 1 then
+  leaving = {}
+  for i = 1, permits - 1 do
+    leaving[i], at = struct.unpack('Bc0', question, at)
+  end
+  call('ZREM', key, unpack(leaving))
+end
+if operation == 'leave' then
+  return struct.pack('<HBddddd', call('ZREM', key, permit), 0, 0, 0, 0, 0, 0)
+end
+if operation ~= 'enter' and operation ~= 'renew' and operation ~= 'look' then
+  error('unknown operation ' .. operation)
+end
+
+-- What a clock that was set back or another program has left stands last: a lease that ends further
+-- off than it lasts is cut, a member that is no permit removed, at most 64 of them a call. Where
+-- leases are equal, all before one that is whole are.
+local latest = 0
+for _ = 1, 64 do
+  local last = call('ZRANGE', key, '-1', '-1', 'WITHSCORES')
+  local member, ends = last[1], tonumber(last[2])
+  if not member then break end
+  local process, lease = string.match(member, '^(%x+)%.%d+%.(%d+)$')
+  lease = process and #process == 16 and lease * 1000
+  if not lease or lease < 5000000 or lease > 3600000000 then
+    call('ZREM', key, member)
+  elseif ends > now + lease then
+    latest = math.max(latest, now + lease)
+    call('ZADD', key, fmt('%d', now + lease), member)
+  else
+    latest = math.max(latest, ends)
+    break
+  end
+end
+
+-- How many are in flight. A call drops at most 64 leases that have ended.
+local live = 0
+if latest > 0 then
+  local lapsed = call('ZCARD', key)
+  live = call('ZCOUNT', key, '(' .. now_text, '+inf')
+  lapsed = lapsed - live
+  if lapsed > 0 then
+    call('ZREMRANGEBYRANK', key, '0', fmt('%d', math.min(lapsed, 64) - 1))
+  end
+end
+
+local ticket = operation == 'enter' and 1 or 0
+local is_held = false
+if operation == 'renew' then
+  is_held = tonumber(call('ZSCORE', key, permit) or 0) > now
+  ticket = is_held and 1 or 2
+end
+if not is_held and live >= max then
+  return struct.pack('<HBddddd', 0, 0, live, 0, 0, 0, 0)
+end
+if operation ~= 'look' then
+  local ends = now + window
+  call('ZADD', key, fmt('%d', ends), permit)
+  call(PEXPIREAT, key, latest > ends and fmt('%d', (latest - base) / 1000 + 1) or expiry)
+  if not is_held then live = live + 1 end
+end
+return struct.pack('<HBddddd', 1, 0, live, 0, 0, ticket, 0)

@@ -1,0 +1,192 @@
+//! [`Question`]: what one caller asks of one key, as bytes.
+
+use smallvec::SmallVec;
+
+use super::script::Script;
+use crate::clock::{Clock, SystemClock};
+use crate::error::StoreError;
+use crate::rule::{Algorithm, Limit};
+use crate::store::{Request, Reserves};
+
+/// What is to be done to a key.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Operation {
+    Acquire,
+    Peek,
+    Refund(u64),
+    /// By what it did cost.
+    Settle(u64, u64),
+    /// For so long, in microseconds.
+    Block(u64),
+    Unblock,
+}
+
+/// How callers of one key who ask the same are asked for together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Joins {
+    /// Not at all: each asks by itself.
+    No,
+    /// As so many calls, which are decided one after the other.
+    Calls,
+    /// As one call, whose answer is that of all, because it changes nothing.
+    ScriptAnswer,
+}
+
+/// A question of a script about a key that it does not name. Callers of one key with equal
+/// questions are asked for as one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Question {
+    pub(crate) script: &'static Script,
+    /// The caller's time in microseconds; `None` for the server's.
+    pub(crate) now: Option<u64>,
+    pub(crate) joins: Joins,
+    pub(crate) algorithm: Algorithm,
+    /// The first limit, by which a lone number reads.
+    pub(crate) limit: Limit,
+    /// What an admission costs.
+    pub(crate) cost: u64,
+    pub(super) bytes: SmallVec<[u8; 88]>,
+}
+
+impl Question {
+    pub(crate) fn new(operation: Operation, request: &Request<'_>, now: Option<u64>) -> Self {
+        let algorithm = request.algorithm();
+        let joins = match operation {
+            Operation::Acquire => Joins::Calls,
+            Operation::Peek => Joins::ScriptAnswer,
+            _ => Joins::No,
+        };
+        let first = request.limits().first().copied().unwrap_or(Limit::per_second(1));
+        let mut question = Self {
+            script: Script::of(algorithm),
+            now,
+            joins,
+            algorithm,
+            limit: first,
+            cost: request.cost(),
+            bytes: SmallVec::new(),
+        };
+        question.write(operation, request);
+        question
+    }
+
+    /// A question about a place of a call in flight: the permit it is about comes first, then those
+    /// that leave in the same step.
+    pub(crate) fn of_place(operation: &str, max: u64, lease_us: u64, permits: &[String], now: Option<u64>) -> Self {
+        let mut question = Self {
+            script: Script::places(),
+            now,
+            joins: Joins::No,
+            // It keeps the server as busy as an entry of a log does, and is never answered by a
+            // lone number.
+            algorithm: Algorithm::SlidingWindow,
+            limit: Limit::per_second(1),
+            cost: 1,
+            bytes: SmallVec::new(),
+        };
+        question.text(operation);
+        question.doubles([1]);
+        question.bytes.push(1);
+        question.doubles([0, 0, max, lease_us]);
+        let count = u16::try_from(permits.len()).unwrap_or(u16::MAX);
+        question.bytes.extend_from_slice(&count.to_le_bytes());
+        for permit in permits {
+            question.text(permit);
+        }
+        question
+    }
+
+    /// How many entries it may add to a log, which keep the server busy: a call adds a limited
+    /// number.
+    pub(crate) fn weight(&self) -> u64 {
+        if self.algorithm.row().is_log { self.cost.max(1) } else { 0 }
+    }
+
+    fn write(&mut self, operation: Operation, request: &Request<'_>) {
+        let name = match (operation, request.reserves()) {
+            (Operation::Acquire, Reserves::Nothing) => "acquire",
+            (Operation::Acquire, Reserves::Cost) => "reserve",
+            (Operation::Acquire, Reserves::Estimate) => "estimate",
+            (Operation::Peek, _) => "peek",
+            (Operation::Refund(_), _) => "refund",
+            (Operation::Settle(..), _) => "settle",
+            (Operation::Block(_), _) => "block",
+            (Operation::Unblock, _) => "unblock",
+        };
+        let (block, limits) = (request.block_duration(), request.limits());
+        let count = u8::try_from(limits.len()).unwrap_or(u8::MAX);
+        self.text(name);
+        self.doubles([request.cost()]);
+        self.bytes.push(count);
+        self.doubles([block.first_us(), block.longest_us()]);
+        for limit in limits {
+            self.limit(limit);
+        }
+        match operation {
+            Operation::Acquire | Operation::Peek | Operation::Unblock => {}
+            Operation::Refund(ticket) => self.doubles([ticket]),
+            Operation::Settle(ticket, actual) => {
+                let by_count = request.reserves() == Reserves::Cost;
+                self.doubles([ticket, actual, by_count.into(), request.is_sent_again().into()]);
+            }
+            Operation::Block(duration) => self.doubles([duration]),
+        }
+    }
+
+    fn limit(&mut self, limit: &Limit) {
+        // A limit of 0 is never asked whether it admits, only reset and the like; the scripts
+        // divide by `max`.
+        let max = limit.max().max(1);
+        if let Some(calendar) = limit.by_calendar().filter(|_| self.algorithm == Algorithm::FixedWindow) {
+            let system = || u64::try_from(SystemClock.now().as_micros()).unwrap_or(u64::MAX);
+            let instants = calendar.instants(self.now.unwrap_or_else(system));
+            let [_, _, this, following] = instants.ends;
+            self.doubles([max]);
+            self.double(-of(limit.longest_us()));
+            self.doubles([this, following]);
+        } else {
+            self.doubles([max, limit.window_us()]);
+        }
+        if self.algorithm.has_burst() {
+            self.doubles([limit.capacity().max(1)]);
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        self.bytes.push(u8::try_from(text.len()).unwrap_or_default());
+        self.bytes.extend_from_slice(text.as_bytes());
+    }
+
+    fn doubles<const N: usize>(&mut self, numbers: [u64; N]) {
+        for number in numbers {
+            self.double(of(number));
+        }
+    }
+
+    fn double(&mut self, number: f64) {
+        self.bytes.extend_from_slice(&number.to_le_bytes());
+    }
+}
+
+/// The numbers of the scripts: exact up to 2⁵³, and nothing here is larger.
+#[allow(clippy::cast_precision_loss, reason = "counts are below 2^52, and so are times")]
+fn of(number: u64) -> f64 {
+    number as f64
+}
+
+/// The time of a store's own clock, in microseconds; `None` for the server's.
+///
+/// # Errors
+///
+/// `Misconfigured` if it is so late that a script could not add a window exactly.
+pub(crate) fn own_time(clock: Option<&dyn Clock>) -> Result<Option<u64>, StoreError> {
+    let Some(clock) = clock else { return Ok(None) };
+    let now = clock.now().as_micros();
+    match u64::try_from(now) {
+        Ok(now) if u128::from(now) + Limit::MAX_WINDOW.as_micros() <= u128::from(Limit::MAX_COUNT) => {
+            // 0 stands for the server's clock.
+            Ok(Some(now.max(1)))
+        }
+        _ => Err(StoreError::misconfigured("the clock of the Redis store is more than 142 years past its start")),
+    }
+}

@@ -1,0 +1,75 @@
+-- What the script of stacks ends with. The reply: the call's number, its time, 1 if all questions
+-- are charged and 0 if none is, and an answer to each: of the charge; where none is charged of a
+-- look, of a refusal that set a block, or an error.
+--
+-- `states`: what keys hold, as far as it is known; false: nothing.
+local last, answers, states = #KEYS, {}, {}
+
+-- Asks a question, or something else of what it is about, and keeps the answer. Returns whether it
+-- admits, nil of an error; its operation; the ticket; and whether a refusal sets a block.
+local function ask(i, name, extra)
+  local key, question = KEYS[i], ARGV[i + 1]
+  local algorithm, operation, cost, count, shortest, longest, max, window, rest =
+    struct.unpack('<BBc0dBdddd', question)
+  if name == 'look' and operation ~= 'enter' then
+    name = 'peek'
+  end
+  local expiry = string.format('%d', (now - base + windows[algorithm] * window) / 1000 + 1)
+  local ok, answer, state = pcall(algorithms[algorithm], key, 1, now, now_text, expiry, base, PEXPIREAT, PXAT,
+    extra and question .. extra or question, name or operation,
+    cost, count, shortest, longest, max, window, rest, states[key])
+  if not ok then
+    -- An error of Redis is a table, up to 6.2 a text that begins with its place in the script.
+    answer = type(answer) == 'table' and answer.err or answer
+    states[key], answers[i] = nil, redis.error_reply(string.find(answer, '^%u+ ') and answer or 'ERR ' .. answer)
+    return nil, operation
+  end
+  states[key], answers[i] = state, answer
+  if type(answer) == 'number' or #answer == 16 then
+    return true, operation, now
+  end
+  local ticket = struct.unpack('<d', answer, 28)
+  return struct.unpack('<H', answer) > 0, operation, ticket, shortest > 0
+end
+
+-- The last question is charged where all others admit, and looks for itself.
+local all, is_sound, blocking = true, true, {}
+for i = 1, last - 1 do
+  local admits, _, _, blocks = ask(i, 'look')
+  all, is_sound, blocking[i] = all and admits, is_sound and admits ~= nil, admits == false and blocks
+end
+if all then
+  local operations, tickets = {}, {}
+  for turn = 0, last - 1 do
+    local i = turn == 0 and last or turn
+    all, operations[i], tickets[i] = ask(i)
+    if not all then
+      -- A key stands here twice, or is of another type: the charges before are taken back.
+      for before = turn - 1, 0, -1 do
+        local i = before == 0 and last or before
+        if operations[i] == 'enter' then
+          ask(i, 'leave')
+        elseif operations[i] == 'acquire' then
+          ask(i, 'refund', struct.pack('<d', tickets[i]))
+        else
+          ask(i, 'settle', struct.pack('<dddd', tickets[i], 0, operations[i] == 'reserve' and 1 or 0, 0))
+        end
+        ask(i, 'look')
+      end
+      break
+    end
+  end
+else
+  local admits, _, _, blocks = ask(last, 'look')
+  is_sound, blocking[last] = is_sound and admits ~= nil, admits == false and blocks
+  for i = 1, last do
+    if is_sound and blocking[i] then
+      ask(i)
+    end
+  end
+end
+local reply = { number, now, all and 1 or 0 }
+for i = 1, last do
+  reply[i + 3] = answers[i]
+end
+return reply

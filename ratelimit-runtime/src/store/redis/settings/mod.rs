@@ -1,0 +1,20 @@
+//! What URLs and methods of [`RedisStore`](crate::RedisStore) say: which servers, and how to log in
+//! there. Plain data: nothing here connects.
+
+pub(crate) mod credentials;
+pub(crate) mod deployment;
+pub(crate) mod login;
+pub(crate) mod server;
+#[cfg(feature = "redis-tls")]
+pub(crate) mod tls;
+pub(crate) mod url;
+
+/// Without the feature `redis-tls`, no server has TLS.
+#[cfg(not(feature = "redis-tls"))]
+pub(crate) mod tls {
+    pub(crate) use std::convert::Infallible as Tls;
+
+    pub(crate) fn platform() -> Option<Tls> {
+        None
+    }
+}
