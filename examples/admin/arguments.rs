@@ -3,6 +3,7 @@
 #![allow(clippy::doc_markdown, reason = "these comments are what `--help` prints")]
 
 use std::collections::HashMap;
+use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -77,6 +78,9 @@ pub(crate) enum Change {
         /// For how long, such as 10m or 1h 30m; in place of an earlier block
         #[arg(long = "for", value_name = "DURATION", value_parser = humantime::parse_duration)]
         duration: Duration,
+        /// Also if Redis holds no key of a rule of this name, which may be misspelt
+        #[arg(long)]
+        new: bool,
     },
     /// End the block of a key; what was charged stays
     Unblock(Bucket),
@@ -106,13 +110,14 @@ pub(crate) struct Service {
     pub(crate) json: bool,
 }
 
-#[derive(Args)]
+#[derive(Args, Clone)]
 #[command(group = ArgGroup::new("of the rule").required(true).args(["limits", "policies"]))]
 pub(crate) struct RuleArgs {
     /// Name of the rule: `name = "…"` of the attribute as it is, or else the path of the function
-    /// with dots, such as shop.Mailer.send
+    /// with dots, such as shop.Mailer.send. To reset, block and unblock, the last part is enough
+    /// where Redis holds keys of one such rule
     #[arg(value_name = "RULE", value_parser = NonEmptyStringValueParser::new())]
-    name: String,
+    pub(crate) name: String,
     /// Its limits: 5/1m, or several: 5/1m,50/1d
     #[arg(long)]
     limits: Option<String>,
@@ -136,13 +141,13 @@ pub(crate) struct RuleArgs {
 /// What the program calls the one policy of its limiter.
 pub(crate) const POLICY: &str = "the rule's";
 
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub(crate) struct Bucket {
     #[command(flatten)]
     pub(crate) rule: RuleArgs,
     /// The key as `list` shows it, each value in its brackets and with what is escaped:
-    /// '<acme>/<7>'. A lone value needs none: alice@example.com; IPv6 addresses count by their /64:
-    /// '<2001:db8:1:2::/64>'
+    /// '<acme>/<7>'. A lone value needs none: alice@example.com; a lone IPv6 address stands for its
+    /// /64, unless the key is stored as it is
     key: Option<String>,
     /// The rule has no key: one bucket for everybody
     #[arg(long, conflicts_with = "key")]
@@ -154,6 +159,10 @@ impl Change {
         match self {
             Self::Reset(bucket) | Self::Block { bucket, .. } | Self::Unblock(bucket) => bucket,
         }
+    }
+
+    pub(crate) fn takes_the_name_as_it_is(&self) -> bool {
+        matches!(self, Self::Block { new: true, .. })
     }
 
     pub(crate) fn name(&self) -> &'static str {
@@ -174,6 +183,14 @@ impl Service {
 }
 
 impl RuleArgs {
+    /// Says all of the name of a rule that was named by its last part. The policy keeps its name.
+    pub(crate) fn name_is(&mut self, name: String) {
+        let given = std::mem::replace(&mut self.name, name);
+        if self.policies.is_some() {
+            self.policy.get_or_insert(given);
+        }
+    }
+
     /// The rule, and the policy that says what its limits are, for each key.
     pub(crate) fn rule(&self) -> Result<(Rule, Policy), String> {
         let policy = match &self.policies {
@@ -207,16 +224,29 @@ impl RuleArgs {
 }
 
 impl Bucket {
-    pub(crate) fn key(&self) -> Result<Key, String> {
+    /// The key, and which one it may be instead, if that is stored.
+    pub(crate) fn key(&self) -> Result<(Key, Option<Key>), String> {
         let Some(text) = &self.key else {
             let missing = || "which key? Say it behind the rule, or --global for a rule without one".to_owned();
-            return self.global.then(Key::global).ok_or_else(missing);
+            return self.global.then(|| (Key::global(), None)).ok_or_else(missing);
         };
         let text = &unescaped(text);
         let is_digest = text.len() == 33 && text.starts_with('#');
         if is_digest || text.contains(['<', '>']) {
-            return Key::from_rendered(text).map_err(|error: InvalidKey| format!("the key {text}: {error}"));
+            let key = Key::from_rendered(text).map_err(|error: InvalidKey| format!("the key {text}: {error}"))?;
+            return Ok((key, None));
         }
-        Ok(Key::of(text))
+        let exact = Key::of(text);
+        Ok(match text.parse::<Ipv6Addr>() {
+            // As services count them, of which most take `ClientIp` for the key.
+            Ok(address) if address.to_ipv4_mapped().is_none() => (Key::of(&network(address)), Some(exact)),
+            _ => (exact, None),
+        })
     }
+}
+
+/// The /64 of an address, as `2001:db8:1:2::/64`.
+fn network(address: Ipv6Addr) -> String {
+    let [a, b, c, d, ..] = address.segments();
+    format!("{}/64", Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
 }

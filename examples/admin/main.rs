@@ -28,6 +28,7 @@ use ratelimit_runtime::{
 
 use arguments::{Bucket, Change, Command, POLICY, Program, Service};
 use report::{CallsInFlight, InFlightList, Listing, Outcome, Report, Standing};
+use rules::{Named, Rules};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -40,17 +41,8 @@ async fn main() -> ExitCode {
 
 async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
     match command {
-        Command::Peek(bucket) => Ok(Report::Standing(Target::new(bucket, service).await?.look().await?)),
-        Command::Rules => {
-            let store = store(service)?;
-            // Counters that no script keeps have keys of their own.
-            let algorithms: &[_] = if service.no_scripts {
-                &[Algorithm::SlidingWindow, Algorithm::FixedWindow]
-            } else {
-                &[Algorithm::SlidingWindow]
-            };
-            Ok(Report::Rules(rules::list(&store, algorithms, service.prefix.as_deref(), service.timeout).await?.into()))
-        }
+        Command::Peek(bucket) => Ok(Report::Standing(Target::new(bucket, service, None).await?.look().await?)),
+        Command::Rules => Ok(Report::Rules(stored_rules(service, service.prefix.as_deref()).await?.into())),
         Command::List { rule, max_keys } => {
             let (rule, policy) = rule.rule()?;
             Ok(Report::Listing(list(connected(service, policy).await?, rule, *max_keys).await?))
@@ -68,7 +60,7 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
             Ok(Report::InFlight(InFlightList { rule: name.clone(), keys: counts, complete }))
         }
         Command::Change(change) => {
-            let target = Target::new(change.bucket(), service).await?;
+            let target = Target::new(change.bucket(), service, Some(change)).await?;
             let before = target.look().await?;
             let Target { limiter, rule, key } = &target;
             let changed = match change {
@@ -87,6 +79,40 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
 fn store(service: &Service) -> Result<RedisStore, Failure> {
     let mode = if service.no_scripts { RedisMode::Transactions } else { RedisMode::Scripts };
     Ok(RedisStore::new(&service.url()?).map_err(RateLimitError::from)?.mode(mode))
+}
+
+async fn stored_rules(service: &Service, prefix: Option<&str>) -> Result<Rules, Failure> {
+    // Counters that no script keeps have keys of their own.
+    let algorithms: &[_] = if service.no_scripts {
+        &[Algorithm::SlidingWindow, Algorithm::FixedWindow]
+    } else {
+        &[Algorithm::SlidingWindow]
+    };
+    Ok(rules::list(&store(service)?, algorithms, prefix, service.timeout).await?)
+}
+
+/// The bucket of a change, whose rule is named by all of its name.
+async fn of_a_stored_rule(change: &Change, service: &Service) -> Result<Bucket, Failure> {
+    let mut bucket = change.bucket().clone();
+    if change.takes_the_name_as_it_is() {
+        return Ok(bucket);
+    }
+    let stored = stored_rules(service, Some(service.prefix.as_deref().unwrap_or_default())).await?;
+    match stored.named(&bucket.rule.name) {
+        Named::LastPartOf(name) => bucket.rule.name_is(name),
+        Named::Unknown(near) if change.name() == "block" && stored.complete => {
+            let name = &bucket.rule.name;
+            let near = near.iter().map(|name| printable::escaped(name)).collect::<Vec<_>>().join(", ");
+            let there = if near.is_empty() { "no key of any rule".to_owned() } else { format!("keys of {near}") };
+            return Err(Failure::Arguments(format!(
+                "Redis holds no key of a rule {}, so nothing was changed; it holds {there}, under this prefix. If the name \
+                 is right, say --new",
+                printable::escaped(name)
+            )));
+        }
+        Named::Stored | Named::Unknown(_) => {}
+    }
+    Ok(bucket)
 }
 
 /// The limiter of the service, once Redis answers. If it does not, whatever is asked next says why.
@@ -121,9 +147,22 @@ struct Target {
 
 impl Target {
     /// What is wrong with the arguments is said before Redis is asked for anything.
-    async fn new(bucket: &Bucket, service: &Service) -> Result<Self, Failure> {
-        let ((rule, policy), key) = (bucket.rule.rule()?, bucket.key()?);
-        Ok(Self { limiter: connected(service, policy).await?, rule, key })
+    async fn new(bucket: &Bucket, service: &Service, change: Option<&Change>) -> Result<Self, Failure> {
+        let ((mut rule, policy), (key, other)) = (bucket.rule.rule()?, bucket.key()?);
+        let limiter = connected(service, policy).await?;
+        if let Some(change) = change {
+            (rule, _) = of_a_stored_rule(change, service).await?.rule.rule()?;
+        }
+        let mut target = Self { limiter, rule, key };
+        if let Some(other) = other
+            && target.look().await?.is_untouched()
+        {
+            let first = std::mem::replace(&mut target.key, other);
+            if target.look().await?.is_untouched() {
+                target.key = first;
+            }
+        }
+        Ok(target)
     }
 
     async fn look(&self) -> Result<Standing, RateLimitError> {

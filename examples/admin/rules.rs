@@ -11,6 +11,9 @@ use ratelimit_runtime::{Algorithm, CalendarUnit, Limit, RateLimitError, RedisSto
 /// How many rules are counted. Other programs may write what looks like keys of many more.
 const MAX_RULES: usize = 10_000;
 
+/// How many rules are named for one that is not there.
+const MAX_NEAR: usize = 5;
+
 /// What the keys of a rule have in common.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RuleKeys {
@@ -66,7 +69,7 @@ pub(crate) async fn in_flight(
     max_keys: usize,
     timeout: Duration,
 ) -> Result<(BTreeSet<String>, bool), RateLimitError> {
-    let beginning = if prefix.is_empty() { "rl2:cc:".to_owned() } else { format!("{prefix}:rl2:cc:") };
+    let beginning = if prefix.is_empty() { "rl1:cc:".to_owned() } else { format!("{prefix}:rl1:cc:") };
     let mut found = BTreeSet::new();
     let mut add = |known: RuleKeys, key: &str| {
         if known.prefix == prefix && known.name == name && found.len() <= max_keys {
@@ -104,7 +107,34 @@ async fn for_each_key(
     }
 }
 
+/// What a name stands for.
+pub(crate) enum Named {
+    /// A rule of this name.
+    Stored,
+    /// The only rule whose derived name ends so.
+    LastPartOf(String),
+    /// No rule. These are most like it.
+    Unknown(Vec<String>),
+}
+
 impl Rules {
+    pub(crate) fn named(&self, name: &str) -> Named {
+        let names: BTreeSet<&str> = self.seen.keys().map(|rule| rule.name.as_str()).collect();
+        if names.contains(name) {
+            return Named::Stored;
+        }
+        let last = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
+        let ends: Vec<&str> = names.iter().copied().filter(|known| last(known) == name).collect();
+        if let [only] = ends[..] {
+            return Named::LastPartOf(only.to_owned());
+        }
+        let alike =
+            |known: &str| strsim::jaro_winkler(known, name).max(strsim::jaro_winkler(&last(known), &last(name)));
+        let mut near: Vec<&str> = names.into_iter().collect();
+        near.sort_by(|a, b| alike(b).total_cmp(&alike(a)));
+        Named::Unknown(near.into_iter().take(MAX_NEAR).map(str::to_owned).collect())
+    }
+
     fn add(&mut self, rule: RuleKeys) {
         if let Some(keys) = self.seen.get_mut(&rule) {
             *keys += 1;
@@ -116,12 +146,12 @@ impl Rules {
     }
 }
 
-/// `shop:prod:rl2:sw-60s+86400s:log_in:<alice>` is of the rule `log_in`, for `<alice>`; `None` for
+/// `shop:prod:rl1:sw-60s+86400s:log_in:<alice>` is of the rule `log_in`, for `<alice>`; `None` for
 /// what else is stored.
 fn read(key: &str) -> Option<(RuleKeys, &str)> {
-    let (prefix, rest) = match key.strip_prefix("rl2:") {
+    let (prefix, rest) = match key.strip_prefix("rl1:") {
         Some(rest) => ("", rest),
-        None => key.split_once(":rl2:")?,
+        None => key.split_once(":rl1:")?,
     };
     let mut segments = rest.splitn(3, ':');
     let (kept, name, rendered) = (segments.next()?, segments.next()?, segments.next()?);

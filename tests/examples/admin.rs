@@ -147,10 +147,10 @@ fn people_read_what_was_there_and_what_is_there_now() {
 
     let printed = says(&["block", "log in", "<acme>/<7>", "--for", "10m"]);
     assert!(printed.starts_with("block log in <acme>/<7>\n  before: 4 of 5 left in 1m, all"), "{printed}");
-    assert!(printed.contains("\n  now:    4 of 5 left in 1m, blocked for 10m\n"), "{printed}");
+    assert!(printed.contains("\n  now:    0 of 5 left in 1m, blocked for 10m\n"), "{printed}");
     let printed = says(&["reset", "log in", "<acme>/<7>"]);
     assert!(
-        printed.contains("before: 4 of 5 left in 1m, blocked for ") && printed.contains("now:    5 of 5 left"),
+        printed.contains("before: 0 of 5 left in 1m, blocked for ") && printed.contains("now:    5 of 5 left"),
         "{printed}"
     );
     let printed = says(&["unblock", "log in", "<acme>/<7>"]);
@@ -202,9 +202,9 @@ fn an_explicit_name_with_colons_is_that_rule_and_no_other() {
 
     assert_eq!(keys_of(&json(&[&["list", "api::v1"], &flags[..]].concat())), ["<alice>"]);
     assert_eq!(json(&[&["reset", "api::v1", "alice"], &flags[..]].concat())["changed"], true);
-    assert_eq!(server.cli(&["KEYS", "*alice*"]), "rl2:sw-3600s:api.v1:<alice>");
+    assert_eq!(server.cli(&["KEYS", "*alice*"]), "rl1:sw-3600s:api.v1:<alice>");
     // A path in the words of the code is told what its name is.
-    for command in [&["reset", "shop::send", "bob"][..], &["block", "shop::send", "bob", "--for", "1m"]] {
+    for command in [&["reset", "shop::send", "bob"][..], &["block", "shop::send", "bob", "--for", "1m", "--new"]] {
         let printed = says(&[command, &flags].concat());
         assert!(printed.contains("its name is the path with dots: shop.Mailer.send"), "{printed}");
     }
@@ -216,7 +216,11 @@ fn a_block_says_whether_there_was_anything_before() {
     let server = RedisServer::start();
     let url = server.url();
     let flags = ["--url", &url, "--limits", "5/1h"];
-    charge(&strict().redis(&url).build().unwrap(), &Rule::new("login", Limit::per_hour(5)), &[Key::of("alice")]);
+    charge(
+        &strict().redis(&url).build().unwrap(),
+        &Rule::new("login", Limit::per_hour(5)),
+        &[Key::of("alice"), Key::of("bob")],
+    );
     for (key, existed) in [("alice", true), ("alcie", false)] {
         let block = [&["block", "login", key, "--for", "1m"], &flags[..]].concat();
         let printed = says(&block);
@@ -225,6 +229,58 @@ fn a_block_says_whether_there_was_anything_before() {
         assert_eq!(json(&[&["reset", "login", key], &flags[..]].concat())["existed"], true);
         assert_eq!(json(&block)["existed"], false);
     }
+}
+
+/// The block of a name that the service does not use would refuse no call.
+#[test]
+fn a_block_of_a_rule_that_redis_does_not_know_is_an_error() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let flags = ["--for", "1m", "--url", &url, "--limits", "5/1h"];
+    let block = |name: &str, more: &[&str]| admin(&[&["block", name, "bob"], &flags[..], more].concat());
+    let limiter = strict().redis(&url).build().unwrap();
+    for name in ["shop.query", "shop.mail.send", "forum.mail.send"] {
+        charge(&limiter, &Rule::new(name, Limit::per_hour(5)), &[Key::of("alice")]);
+    }
+    for (wrong, near) in [("qurey", "shop.query"), ("send", "forum.mail.send, shop.mail.send")] {
+        let output = block(wrong, &[]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(&format!("no key of a rule {wrong}")) && said.contains("say --new"), "{said}");
+        assert!(said.contains(&format!("keys of {near}")), "{said}");
+    }
+    assert_eq!(server.cli(&["KEYS", "*bob*"]), "", "nothing is written");
+    // The last part is enough where it is the only one.
+    assert!(block("query", &[]).status.success());
+    assert_eq!(server.cli(&["KEYS", "*bob*"]), "rl1:sw-3600s:shop.query:<bob>");
+    assert!(says(&["unblock", "query", "bob", "--url", &url, "--limits", "5/1h"]).contains("shop.query"));
+    assert!(block("new", &["--new"]).status.success());
+    assert_eq!(json(&["peek", "new", "bob", "--url", &url, "--limits", "5/1h"])["state"], "blocked");
+}
+
+/// Services count an IPv6 address by its /64, unless their key says otherwise.
+#[test]
+fn a_lone_ipv6_address_stands_for_its_network() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let flags = ["--url", &url, "--limits", "5/1h"];
+    let limiter = strict().redis(&url).build().unwrap();
+    let rule = Rule::new("login", Limit::per_hour(5));
+    charge(&limiter, &rule, &[Key::of("2001:db8:1:2::/64"), Key::of("2001:db8:9::7")]);
+    for (said, key) in [
+        ("2001:db8:1:2::7", "<2001:db8:1:2::/64>"),
+        ("2001:db8:9::7", "<2001:db8:9::7>"),
+        ("2001:db8:5::7", "<2001:db8:5::/64>"),
+        ("<2001:db8:5::7>", "<2001:db8:5::7>"),
+        ("192.0.2.1", "<192.0.2.1>"),
+    ] {
+        assert_eq!(json(&[&["peek", "login", said], &flags[..]].concat())["key"], key, "{said}");
+    }
+    assert_eq!(json(&[&["block", "login", "2001:db8:1:2::7", "--for", "1m"], &flags[..]].concat())["existed"], true);
+    assert!(
+        matches!(tokio::runtime::Runtime::new().unwrap().block_on(limiter.peek(&rule, &Key::of("2001:db8:1:2::/64"))),
+        Ok(decision) if decision.is_blocked())
+    );
 }
 
 /// What a service can say about its limiter, an operator can say too.
@@ -329,7 +385,7 @@ fn what_is_wrong_is_said_and_nothing_is_changed() {
         assert!(stderr.contains(expected) && output.stdout.is_empty(), "{args:?}: {stderr}");
     }
     assert_eq!(connections(), before + 1, "nobody but this test has asked Redis");
-    assert_eq!(server.cli(&["KEYS", "*"]), "rl2:sw-3600s:login:<alice>");
+    assert_eq!(server.cli(&["KEYS", "*"]), "rl1:sw-3600s:login:<alice>");
 
     let login = ["peek", "login", "alice", "--limits", "5/1h"];
     for (url, expected) in
@@ -340,7 +396,7 @@ fn what_is_wrong_is_said_and_nothing_is_changed() {
         assert!(output.status.code() == Some(2) && stderr.contains(expected), "{url:?}: {stderr}");
     }
     for (duration, expected) in [("0s", "more than 0"), ("400d", "at most 366 days")] {
-        let output = admin(&["block", "login", "alice", "--limits", "5/1h", "--for", duration, "--url", &url]);
+        let output = admin(&["block", "login", "alice", "--limits", "5/1h", "--for", duration, "--new", "--url", &url]);
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(2) && stderr.contains(expected), "{duration}: {stderr}");
     }
@@ -379,7 +435,7 @@ fn a_redis_that_does_not_answer_is_named_in_time() {
     fails(&format!("redis://:pw@{}/", server.address()), 2, "does not accept the user name or the password");
     let server = RedisServer::start();
     server.freeze();
-    fails(&server.url(), 1, "answer");
+    fails(&server.url(), 1, &format!("no connection to Redis at {}", server.address()));
     server.thaw();
 }
 
@@ -428,8 +484,8 @@ fn it_lists_the_rules_that_redis_knows() {
         charge(&plain, &rule, &[Key::of("alice"), Key::of("bob")]);
     }
     let odd = Rule::new("log:in {1}", Limit::new(5, Duration::from_millis(1_500))).and(Limit::per_day(9));
-    charge(&shop, &odd, &[Key::of("a:rl2:sw-1s:x:"), Key::global(), Key::of("bob")]);
-    for foreign in ["rl2", "rl2:sw-60s:x", "rl2:xx-60s:x:", "rl2:sw:x:", "rl2:sw-60:x:", "rl2:sw-60s:%2:", "other"] {
+    charge(&shop, &odd, &[Key::of("a:rl1:sw-1s:x:"), Key::global(), Key::of("bob")]);
+    for foreign in ["rl1", "rl1:sw-60s:x", "rl1:xx-60s:x:", "rl1:sw:x:", "rl1:sw-60:x:", "rl1:sw-60s:%2:", "other"] {
         server.cli(&["SET", foreign, "1"]);
     }
 
@@ -538,6 +594,9 @@ fn a_file_of_policies_may_override_single_keys() {
     let flags = ["--url", &url, "--policies", file.to_str().unwrap()];
     let limit = |key: &str| json(&[&["peek", "api", key], &flags[..]].concat())["limit"].clone();
     assert_eq!((limit("acme"), limit("bob")), (50.into(), 5.into()));
-    assert_eq!(json(&[&["block", "api", "acme", "--for", "1m"], &flags[..]].concat())["after"]["state"], "blocked");
+    assert_eq!(
+        json(&[&["block", "api", "acme", "--for", "1m", "--new"], &flags[..]].concat())["after"]["state"],
+        "blocked"
+    );
     fs::remove_file(file).unwrap();
 }
