@@ -15,10 +15,11 @@
 //! 9. [Testing your limits](testing): a clock that stands still, a limiter per test, a store that
 //!   fails.
 //! 10. [Redis, Sentinel, Cluster](redis): URLs, settings, what a cluster changes.
-//! 11. [Policies](policies): what operators decide while a service runs.
-//! 12. [Observing](observing): the log, decisions, metrics.
-//! 13. [Migrating](migrating): from the scripts of articles, from other libraries.
-//! 14. [Questions](questions): the traps that limiters have, and where they are here.
+//! 11. [Before production](before_production): ten things to decide.
+//! 12. [Policies](policies): what operators decide while a service runs.
+//! 13. [Observing](observing): the log, decisions, metrics.
+//! 14. [Migrating](migrating): from the scripts of articles, from other libraries.
+//! 15. [Questions](questions): the traps that limiters have, and where they are here.
 //!
 //! And for looking things up, the [reference](mod@reference).
 //!
@@ -35,7 +36,13 @@ pub mod reference;
 
 // Programs are tested where their features are on; the text is there in any case.
 
-#[cfg_attr(any(not(doctest), all(feature = "calendar", feature = "macros")), doc = include_str!("calendar_quotas.md"))]
+#[doc = include_str!("before_production.md")]
+pub mod before_production {}
+
+#[cfg_attr(
+    any(not(doctest), all(feature = "calendar", feature = "macros", feature = "testkit")),
+    doc = include_str!("calendar_quotas.md")
+)]
 pub mod calendar_quotas {}
 
 #[cfg_attr(any(not(doctest), feature = "macros"), doc = include_str!("calls_in_flight.md"))]
