@@ -13,8 +13,9 @@ use proptest::sample::select;
 use ratelimit_runtime::__private::KeyBuilder;
 /// The longest rendering of one value.
 const MAX_PART: usize = 160;
+use ratelimit_conformance::Reference;
 use ratelimit_runtime::store::{Answer, Request, Store as _, Verdict};
-use ratelimit_runtime::testkit::{FakeClock, Reference};
+use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Key, KeyPart, KeyWriter, Limit, MemoryStore, key};
 
 /// One call: how long after the one before, under which `max`, of which cost.

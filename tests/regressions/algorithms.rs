@@ -15,8 +15,9 @@ mod sorted_set;
 
 use std::time::Duration;
 
+use ratelimit_conformance::Reference;
 use ratelimit_runtime::store::Request;
-use ratelimit_runtime::testkit::{FakeClock, Reference};
+use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisMode, RedisStore, Store};
 
 const SECOND: u64 = 1_000_000;

@@ -13,8 +13,9 @@ use std::time::Duration;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
+use ratelimit_conformance::Reference;
 use ratelimit_runtime::store::{Answer, Request, Store as _, Verdict};
-use ratelimit_runtime::testkit::{FakeClock, Reference};
+use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore};
 
 const ALGORITHMS: &[Algorithm] = Algorithm::ALL;
