@@ -30,7 +30,7 @@ mod test_key;
 mod undeclared;
 
 pub use self::reference::Reference;
-pub use self::suite::{all, run};
+pub use self::suite::{ALGORITHMS, all, run};
 
 #[cfg(doc)]
 use ratelimit_runtime::store::Store;

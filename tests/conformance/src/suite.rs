@@ -72,6 +72,8 @@ macro_rules! __cases {
             reservations::a_release_gives_back_all_that_was_reserved [Has(Reserve), Costs(5)]
             reservations::a_commit_of_nothing_is_false [Has(Reserve)]
             reservations::an_open_reservation_expires [Has(Reserve)]
+            reservations::calls_that_do_not_count_use_nothing [Has(Reserve)]
+            reservations::lost_reservations_are_forgotten_while_the_key_is_in_use [Has(Reserve)]
             actual_costs::an_actual_cost_replaces_the_estimate [Has(ActualCost), Costs(5)]
             actual_costs::a_debt_is_waited_for [Has(ActualCost), Costs(10)]
             actual_costs::a_debt_is_bounded [Has(ActualCost), Costs(10)]
@@ -87,9 +89,12 @@ macro_rules! __cases {
             blocks::a_later_block_replaces_an_earlier_one [Has(Block)]
             blocks::unblock_makes_no_key_and_reset_ends_a_block [Has(Block)]
             blocks::a_block_that_is_over_stays_over [Has(Block)]
+            blocks::a_clock_that_steps_back_leaves_a_block_until_its_moment [Has(Block)]
+            blocks::a_block_that_is_set_while_the_clock_is_behind_is_kept [Has(Block)]
             growing_blocks::each_offence_doubles_the_block [Has(GrowingBlock)]
             growing_blocks::offences_are_forgotten_in_time [Has(GrowingBlock)]
             growing_blocks::a_block_by_hand_is_no_offence [Has(GrowingBlock)]
+            growing_blocks::a_clock_that_steps_back_forgets_no_offences [Has(GrowingBlock)]
             growing_blocks::unblock_and_reset_forget_offences [Has(GrowingBlock)]
             growing_blocks::the_rule_that_asks_says_how_blocks_grow [Has(GrowingBlock)]
             growing_blocks::offences_survive_what_is_charged [Has(GrowingBlock)]
@@ -105,6 +110,7 @@ macro_rules! __cases {
             keys::a_list_has_the_keys_of_its_rule [Has(Keys)]
             calendar::a_window_ends_with_its_unit [FixedWindow, Has(Calendar)]
             calendar::a_refund_is_of_its_window [FixedWindow, Has(Calendar), Has(Refund), Costs(2)]
+            calendar::a_settlement_is_of_the_day_in_which_it_comes [FixedWindow, Has(Calendar), Has(ActualCost), Costs(3)]
             calendar::a_clock_set_back_frees_nothing [FixedWindow, Has(Calendar), Has(Limits)]
             calendar::random_calls_agree_with_the_calendar [FixedWindow, Has(Calendar), Has(Limits), Costs(3)]
             answers::an_answer_that_is_not_polled_has_done_nothing []
@@ -135,8 +141,8 @@ macro_rules! table {
 
 __cases!(table, ());
 
-/// All that a rule can ask for.
-pub(crate) const ALGORITHMS: [Algorithm; 5] = [
+/// Every algorithm that a rule can ask for.
+pub const ALGORITHMS: &[Algorithm] = &[
     Algorithm::SlidingWindow,
     Algorithm::FixedWindow,
     Algorithm::SlidingCounter,
@@ -175,7 +181,7 @@ where
         let panic = catch_unwind(AssertUnwindSafe(|| play(case, algorithm, factory))).err()?;
         Some(format!("`{}` under `{algorithm}`: {}", case.name, words(&*panic)))
     };
-    ALGORITHMS.into_iter().filter(of_case).filter_map(failed).collect()
+    ALGORITHMS.iter().copied().filter(of_case).filter_map(failed).collect()
 }
 
 fn play<S, F, M>(case: &Case, algorithm: Algorithm, factory: &F)

@@ -119,3 +119,36 @@ pub(crate) async fn a_block_that_is_over_stays_over(bench: Bench, algorithm: Alg
     assert!(!bucket.unblock().await);
     bucket.wait_out(&refused, 1).await;
 }
+
+/// A block by hand ends at the moment that was told by the clock, also when the clock has stepped
+/// back.
+pub(crate) async fn a_clock_that_steps_back_leaves_a_block_until_its_moment(bench: Bench, algorithm: Algorithm) {
+    for used in [false, true] {
+        let bucket = bench.bucket(&used.to_string(), algorithm, 5);
+        if used {
+            bucket.admit(1).await;
+        }
+        bucket.block(HOUR * 720).await;
+        bucket.advance(SECOND);
+        bench.clock.step_back(HOUR);
+        let refused = bucket.refused(1).await;
+        assert!(refused.blocked && refused.remaining == 0, "{refused:?}");
+        assert_eq!(refused.retry_after(), Some(HOUR * 721 - SECOND));
+        bucket.wait_out(&refused, 1).await;
+    }
+}
+
+/// Also one that a refusal sets while the clock is behind by more than the block lasts.
+pub(crate) async fn a_block_that_is_set_while_the_clock_is_behind_is_kept(bench: Bench, algorithm: Algorithm) {
+    let bucket = bench.bucket("", algorithm, 1);
+    bucket.admit(1).await;
+    bench.clock.step_back(HOUR * 24);
+    assert!(bucket.acquire_or_block(MINUTE * 2).await.blocked);
+    bucket.advance(SECOND);
+    let refused = bucket.acquire_or_block(MINUTE * 2).await;
+    // What was admitted counts until the clock has caught up, and then for its time.
+    let waits = HOUR * 24 + MINUTE - SECOND..=HOUR * 24 + MINUTE * 2;
+    assert!(refused.blocked && refused.retry_after().is_some_and(|wait| waits.contains(&wait)), "{refused:?}");
+    assert!(bucket.unblock().await);
+    assert!(!bucket.peek(1).await.blocked);
+}

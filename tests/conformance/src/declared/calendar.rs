@@ -77,6 +77,16 @@ pub(crate) async fn a_refund_is_of_its_window(bench: Bench, algorithm: Algorithm
     assert_eq!(bucket.remaining().await, 3);
 }
 
+/// An estimate that is settled after midnight is charged to the day in which it is settled.
+pub(crate) async fn a_settlement_is_of_the_day_in_which_it_comes(bench: Bench, algorithm: Algorithm) {
+    let bucket = bench.bucket_under("", algorithm, &[DAYS.limit(10)]);
+    let estimate = bucket.reserve_estimate(3).await;
+    advance_to(&bucket, DAYS.period(bench.now()).1);
+    assert_eq!(bucket.remaining().await, 10);
+    assert_eq!(bucket.commit_actual(3, estimate.ticket, 4).await, 0);
+    assert_eq!(bucket.remaining().await, 6);
+}
+
 /// A clock that is set back, over midnight or within a day, frees nothing; the window that was
 /// begun goes on to its end, and no further.
 pub(crate) async fn a_clock_set_back_frees_nothing(bench: Bench, algorithm: Algorithm) {

@@ -119,6 +119,18 @@ pub(crate) async fn unblock_and_reset_forget_offences(bench: Bench, algorithm: A
     assert_eq!(key.serve().await, MINUTE, "the key was reset");
 }
 
+/// A clock that is set back shortens no block and forgets no offence.
+pub(crate) async fn a_clock_that_steps_back_forgets_no_offences(bench: Bench, algorithm: Algorithm) {
+    let key = Offender::new(&bench, algorithm, "");
+    assert_eq!([key.serve().await, key.offend().await], [MINUTE, MINUTE * 2]);
+    bench.clock.step_back(HOUR * 24);
+    let left = key.serve().await;
+    assert_eq!(left, HOUR * 24 + MINUTE * 2);
+    for minutes in [4, 8, 10, 10] {
+        assert_eq!(key.serve().await, MINUTE * minutes);
+    }
+}
+
 /// The rule that asks says how long it blocks and remembers; one whose block does not grow counts
 /// nothing.
 pub(crate) async fn the_rule_that_asks_says_how_blocks_grow(bench: Bench, algorithm: Algorithm) {

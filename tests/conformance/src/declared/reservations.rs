@@ -1,5 +1,6 @@
 //! Admissions that count until they are committed or released.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -165,4 +166,40 @@ pub(crate) async fn an_open_reservation_expires(bench: Bench, algorithm: Algorit
         assert_eq!(bucket.remaining().await, left);
     }
     bucket.refuse(1).await;
+}
+
+/// Calls that overlap, and are all released, use nothing of a limit that they come close to.
+pub(crate) async fn calls_that_do_not_count_use_nothing(bench: Bench, algorithm: Algorithm) {
+    let bucket = bench.bucket_under("", algorithm, &[Limit::new(100, SECOND)]);
+    let mut open = VecDeque::new();
+    for call in 0..600 {
+        bucket.advance(Duration::from_micros(3_300));
+        if open.len() == 9
+            && let Some(ticket) = open.pop_front()
+        {
+            let was_open = bucket.release(1, ticket).await;
+            // A fixed window takes along what is open when it ends.
+            assert!(was_open || algorithm == Algorithm::FixedWindow, "call {call}");
+        }
+        let verdict = bucket.reserve(1).await;
+        assert!(verdict.allowed, "call {call}: {verdict:?}");
+        open.push_back(verdict.ticket);
+    }
+}
+
+/// Reservations of processes that died are forgotten also on a key that stays in use.
+pub(crate) async fn lost_reservations_are_forgotten_while_the_key_is_in_use(bench: Bench, algorithm: Algorithm) {
+    let bucket = bench.bucket("", algorithm, 4);
+    for _ in 0..3 {
+        assert!(bucket.reserve(1).await.allowed);
+        bucket.advance(SECOND);
+    }
+    for _ in 0..40 {
+        bucket.advance(bucket.horizon() / 10);
+        let verdict = bucket.reserve(1).await;
+        if verdict.allowed {
+            assert!(bucket.release(1, verdict.ticket).await);
+        }
+    }
+    assert_eq!(bucket.remaining().await, 4);
 }

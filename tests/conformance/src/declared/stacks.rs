@@ -83,7 +83,7 @@ pub(crate) async fn the_longest_wait_is_enough_for_all(bench: Bench, algorithm: 
 
 /// Keys of different algorithms are stacked as keys of one are.
 pub(crate) async fn algorithms_may_be_mixed(bench: Bench, algorithm: Algorithm) {
-    for other in ALGORITHMS.into_iter().filter(|other| bench.has(*other, Feature::Refund)) {
+    for other in ALGORITHMS.iter().copied().filter(|other| bench.has(*other, Feature::Refund)) {
         let (mine, theirs) = (policy(algorithm, Limit::per_minute(2)), policy(other, Limit::per_minute(3)));
         let pair = Pair::new(&bench, &format!("{algorithm} {other}"), mine, theirs);
         for _ in 0..2 {

@@ -1,16 +1,19 @@
-//! The memory store and the Redis scripts say the same: every field of every answer, to the
-//! microsecond, for random calls under every algorithm, on a clock that steps back now and then.
+//! Two stores that are played the same random steps say the same: every field of every answer, to
+//! the microsecond, under every algorithm, on a clock that steps back now and then. One column is
+//! memory, which the conformance suite compares with the model; the other is Redis in each of the
+//! ways in which it is used.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::support::redis::shared;
 use crate::support::unique;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use ratelimit_runtime::store::{Request, Verdict};
+use ratelimit_runtime::store::{Answer, Feature, Request, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisMode, RedisStore, Store};
 use tokio::runtime::Runtime;
 
 #[derive(Debug, Clone)]
@@ -138,7 +141,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// Plays the steps on both stores and compares all they say.
-async fn play(redis: &RedisStore, clock: &FakeClock, kind: Kind, shape: &Shape, steps: &[Step]) {
+async fn play(redis: &dyn Store, clock: &FakeClock, kind: Kind, shape: &Shape, steps: &[Step]) {
+    let declared = redis.capabilities();
+    let has = |feature| declared.supports_feature(kind.algorithm, feature);
     let memory = MemoryStore::new().with_clock(clock.clone());
     let key = unique("differential");
     let key = key.as_bytes();
@@ -156,11 +161,12 @@ async fn play(redis: &RedisStore, clock: &FakeClock, kind: Kind, shape: &Shape, 
         match *step {
             Step::Acquire { cost, reserves, block, .. } => {
                 let cost = cost.min(shape.largest_cost).min(capacity(kind.algorithm, &limits));
+                let reserves = if has(Feature::ActualCost) { reserves } else { Reserves::Nothing };
                 let mut request = reserves.of(kind.request(key, &limits).with_cost(cost));
                 // Under a deny cache a block may come up to its bound later: see there.
-                if block && !kind.deny_cache {
+                if block && kind.column != Column::DenyCache {
                     let [first, longest] = [1_500, 20_000].map(Duration::from_millis);
-                    let grows = shape.limits.len().is_multiple_of(2);
+                    let grows = shape.limits.len().is_multiple_of(2) && has(Feature::GrowingBlock);
                     request =
                         if grows { request.with_growing_block(first, longest) } else { request.with_block(first) };
                 }
@@ -273,39 +279,110 @@ fn same_again(ours: &Verdict, theirs: &Verdict, is_any_open: bool, context: &str
 #[derive(Debug, Clone, Copy)]
 struct Kind {
     algorithm: Algorithm,
-    deny_cache: bool,
+    column: Column,
+}
+
+/// What memory is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Column {
+    Scripts,
+    DenyCache,
+    /// With scripts and without, in turns, on one key.
+    InTurns,
+    /// The same over RESP2.
+    InTurnsOverResp2,
 }
 
 impl Kind {
     fn request<'a>(self, key: &'a [u8], limits: &'a [Limit]) -> Request<'a> {
         Request::new(key, self.algorithm, limits)
     }
+
+    /// A log is kept alike with scripts and without; a fixed window without scripts goes by the
+    /// server's clock.
+    fn of(algorithm: Algorithm) -> Vec<Self> {
+        let in_turns = [Column::InTurns, Column::InTurnsOverResp2];
+        let in_turns = in_turns.into_iter().filter(|_| algorithm == Algorithm::SlidingWindow);
+        [Column::Scripts, Column::DenyCache]
+            .into_iter()
+            .chain(in_turns)
+            .map(|column| Self { algorithm, column })
+            .collect()
+    }
+
+    fn store(self, clock: &FakeClock) -> (Runtime, Box<dyn Store>) {
+        let parameter = if self.column == Column::InTurnsOverResp2 { "?protocol=resp2" } else { "" };
+        let redis = |mode| {
+            let redis = RedisStore::new(&format!("{}{parameter}", shared().url())).unwrap().with_clock(clock.clone());
+            redis.mode(mode).deny_cache(self.column == Column::DenyCache)
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let scripts = redis(RedisMode::Scripts);
+        runtime.block_on(scripts.ready()).unwrap();
+        match self.column {
+            Column::Scripts | Column::DenyCache => (runtime, Box::new(scripts)),
+            Column::InTurns | Column::InTurnsOverResp2 => {
+                let stores = [redis(RedisMode::Transactions), scripts];
+                (runtime, Box::new(InTurns { stores, asked: AtomicUsize::new(0) }))
+            }
+        }
+    }
 }
 
-/// With a deny cache or without.
-const SETTINGS: [bool; 2] = [false, true];
+/// Two stores that are asked in turns, and declare what the first of them can do.
+struct InTurns {
+    stores: [RedisStore; 2],
+    asked: AtomicUsize,
+}
+
+impl InTurns {
+    fn next(&self) -> &RedisStore {
+        &self.stores[self.asked.fetch_add(1, Ordering::SeqCst) % 2]
+    }
+}
+
+impl Store for InTurns {
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.stores[0])
+    }
+
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.next().acquire(request)
+    }
+
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.next().peek(request)
+    }
+
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        self.next().reset(request)
+    }
+
+    fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+        self.next().refund(request, ticket)
+    }
+
+    fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
+        self.next().block(request, duration)
+    }
+
+    fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        self.next().unblock(request)
+    }
+}
 
 fn compare(algorithm: Algorithm) {
-    for deny_cache in SETTINGS {
-        let kind = Kind { algorithm, deny_cache };
+    for kind in Kind::of(algorithm) {
         compare_shapes(kind, &FakeClock::new(), shapes(algorithm));
     }
 }
 
-fn store(kind: Kind, clock: &FakeClock) -> (Runtime, RedisStore) {
-    let redis = RedisStore::new(&shared().url()).unwrap().with_clock(clock.clone());
-    let redis = redis.deny_cache(kind.deny_cache);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(redis.ready()).unwrap();
-    (runtime, redis)
-}
-
 fn compare_shapes(kind: Kind, clock: &FakeClock, shapes: impl Strategy<Value = Shape>) {
-    let (runtime, redis) = store(kind, clock);
+    let (runtime, store) = kind.store(clock);
     let cases = std::env::var("RATELIMIT_TEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(100);
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
     let result = runner.run(&(shapes, steps()), |(shape, steps)| {
-        runtime.block_on(play(&redis, clock, kind, &shape, &steps));
+        runtime.block_on(play(&*store, clock, kind, &shape, &steps));
         Ok(())
     });
     result.unwrap_or_else(|error| panic!("{error}"));
@@ -314,8 +391,7 @@ fn compare_shapes(kind: Kind, clock: &FakeClock, shapes: impl Strategy<Value = S
 /// From the days on in which the clocks of most zones are set.
 #[test]
 fn calendar_periods_are_the_same() {
-    for deny_cache in SETTINGS {
-        let kind = Kind { algorithm: Algorithm::FixedWindow, deny_cache };
+    for kind in Kind::of(Algorithm::FixedWindow) {
         let clock = FakeClock::new();
         // 2023-11-14 to 2024-03-29.
         clock.advance(Duration::from_secs(136 * 86_400));
@@ -323,20 +399,30 @@ fn calendar_periods_are_the_same() {
     }
 }
 
-macro_rules! every {
-    ($($(#[$attribute:meta])* $variant:ident $module:ident $state:tt $row:tt)*) => {
-        mod every {
-            use super::*;
-
-            $(#[test]
-            fn $module() {
-                compare(Algorithm::$variant);
-            })*
-        }
-    };
+#[test]
+fn sliding_windows_are_the_same() {
+    compare(Algorithm::SlidingWindow);
 }
 
-ratelimit_runtime::__algorithms!(every);
+#[test]
+fn fixed_windows_are_the_same() {
+    compare(Algorithm::FixedWindow);
+}
+
+#[test]
+fn sliding_counters_are_the_same() {
+    compare(Algorithm::SlidingCounter);
+}
+
+#[test]
+fn token_buckets_are_the_same() {
+    compare(Algorithm::TokenBucket);
+}
+
+#[test]
+fn leaky_buckets_are_the_same() {
+    compare(Algorithm::LeakyBucket);
+}
 
 /// What once differed, in the fewest steps.
 mod once_differed {
@@ -364,11 +450,10 @@ mod once_differed {
     fn assert_same(algorithm: Algorithm, limits: &[(&[u64], u64, Option<u64>)], steps: &[Step]) {
         let limits = limits.iter().map(|&(maxima, window, burst)| (maxima.to_vec(), window, burst)).collect();
         let shape = Shape { limits, largest_cost: 3, periods: Vec::new(), only_rises: false };
-        for deny_cache in SETTINGS {
-            let kind = Kind { algorithm, deny_cache };
+        for kind in Kind::of(algorithm) {
             let clock = FakeClock::new();
-            let (runtime, redis) = store(kind, &clock);
-            runtime.block_on(play(&redis, &clock, kind, &shape, steps));
+            let (runtime, store) = kind.store(&clock);
+            runtime.block_on(play(&*store, &clock, kind, &shape, steps));
         }
     }
 
@@ -384,7 +469,7 @@ mod once_differed {
     #[test]
     fn a_window_of_which_all_is_given_back_beside_an_open_reservation() {
         let steps = [reserve(0, 1), advance(1), acquire(0, 1), Step::Refund { which: 1 }, acquire(0, 0)];
-        for &algorithm in Algorithm::ALL {
+        for &algorithm in ratelimit_conformance::ALGORITHMS {
             assert_same(algorithm, &[(&[2], DAY, None)], &steps);
         }
     }
@@ -392,7 +477,7 @@ mod once_differed {
     #[test]
     fn a_second_refund_of_a_call_after_the_first_has_left_nothing() {
         let refund = || Step::Refund { which: 0 };
-        for &algorithm in Algorithm::ALL {
+        for &algorithm in ratelimit_conformance::ALGORITHMS {
             let steps = [acquire(0, 1), advance(1), refund(), acquire(0, 1), refund()];
             assert_same(algorithm, &[(&[1], DAY, None)], &steps);
             assert_same(algorithm, &[(&[1], 1000, None), (&[2], DAY, None)], &steps);
@@ -403,7 +488,7 @@ mod once_differed {
         let after_a_block = [acquire(0, 1), offence(), advance(1_500_000), refund(), acquire(0, 1), refund()];
         let release = Step::Settle { which: 1, actual: Some(0) };
         let reserved = [acquire(0, 1), reserve(0, 1), advance(1), refund(), release, acquire(0, 1), refund()];
-        for &algorithm in Algorithm::ALL {
+        for &algorithm in ratelimit_conformance::ALGORITHMS {
             assert_same(algorithm, &[(&[1], DAY, None)], &blocked);
             assert_same(algorithm, &[(&[1], DAY, None)], &after_a_block);
             assert_same(algorithm, &[(&[2], DAY, None)], &reserved);
@@ -424,7 +509,7 @@ mod once_differed {
             acquire(0, 3),
             Step::Refund { which: 1 },
         ];
-        for &algorithm in Algorithm::ALL {
+        for &algorithm in ratelimit_conformance::ALGORITHMS {
             assert_same(algorithm, &[(&[6], 60_000_000, None)], &steps);
         }
         // Refunds leave nothing in the first of two buckets, and time nothing in the second.
@@ -452,7 +537,7 @@ mod once_differed {
         let at_once = [reserve(0, 1), advance(1), release.clone(), acquire(0, 1)];
         let while_others_are =
             [reserve(0, 1), advance(DAY / 4), reserve(0, 1), advance(DAY * 3 / 4), release, acquire(0, 2)];
-        for &algorithm in Algorithm::ALL {
+        for &algorithm in ratelimit_conformance::ALGORITHMS {
             for steps in [&in_the_next[..], &at_once, &while_others_are] {
                 assert_same(algorithm, &[(&[2], DAY, None)], steps);
             }

@@ -1,175 +1,18 @@
-//! Properties that hold for all arrivals, limits and keys, tried on random ones.
-
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+//! Keys are equal exactly where the values and the template are, whatever bytes they hold.
 
 use std::collections::HashMap;
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use ratelimit_runtime::__private::KeyBuilder;
+use ratelimit_runtime::{Key, KeyPart, KeyWriter, key};
+
 /// The longest rendering of one value.
 const MAX_PART: usize = 160;
-use ratelimit_conformance::Reference;
-use ratelimit_runtime::store::{Answer, Request, Store as _, Verdict};
-use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Algorithm, Key, KeyPart, KeyWriter, Limit, MemoryStore, key};
-
-/// One call: how long after the one before, under which `max`, of which cost.
-#[derive(Debug, Clone, Copy)]
-struct Call {
-    after_us: u64,
-    max: u64,
-    cost: u64,
-    peek: bool,
-}
-
-const WINDOW_US: u64 = 10_000;
-/// More than a case may use at one moment.
-const AT_ONCE: u64 = 2_000;
-
-fn calls() -> impl Strategy<Value = Vec<Call>> {
-    let after_us = prop_oneof![
-        4 => 0..WINDOW_US / 4,
-        1 => Just(0_u64),
-        1 => select(vec![1, WINDOW_US - 1, WINDOW_US, WINDOW_US + 1, 3 * WINDOW_US]),
-    ];
-    let call = (after_us, 1..12_u64, any::<prop::sample::Index>(), prop::bool::weighted(0.15)).prop_map(
-        |(after_us, max, cost, peek)| {
-            // A cost above the limit never reaches a store; most calls are light.
-            let cost = if cost.index(3) == 0 { 1 + cost.index(usize::try_from(max).unwrap()) as u64 } else { 1 };
-            Call { after_us, max, cost, peek }
-        },
-    );
-    vec(call, 1..120)
-}
-
-/// A memory store, its clock, and one key.
-struct Memory {
-    store: MemoryStore,
-    clock: FakeClock,
-}
-
-impl Memory {
-    fn new() -> Self {
-        let clock = FakeClock::new();
-        Self { store: MemoryStore::new().with_clock(clock.clone()), clock }
-    }
-
-    fn now(&self) -> u64 {
-        u64::try_from(self.clock.now().as_micros()).unwrap()
-    }
-
-    fn ask(&self, call: Call) -> Verdict {
-        let limits = [limit(call)];
-        let request = Request::new(b"key", Algorithm::SlidingWindow, &limits).with_cost(call.cost);
-        at_once(if call.peek { self.store.peek(request) } else { self.store.acquire(request) })
-    }
-}
-
-fn limit(call: Call) -> Limit {
-    Limit::new(call.max, Duration::from_micros(WINDOW_US))
-}
-
-/// The answer of a store that never waits.
-fn at_once<T: Unpin>(answer: Answer<'_, T>) -> T {
-    match pin!(answer).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(answer) => answer.unwrap(),
-        Poll::Pending => panic!("a store in memory answers at once"),
-    }
-}
 
 fn config() -> ProptestConfig {
     ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(512) }
-}
-
-proptest! {
-    #![proptest_config(config())]
-
-    #[test]
-    fn memory_agrees_with_the_reference(calls in calls()) {
-        let memory = Memory::new();
-        let mut reference = Reference::sliding_window();
-        for call in calls {
-            memory.clock.advance(Duration::from_micros(call.after_us));
-            let verdict = memory.ask(call);
-            let (now, limit) = (memory.now(), limit(call));
-            let wait = reference.wait(now, limit, call.cost);
-            if wait == 0 && !call.peek {
-                let _ = reference.charge(now, limit, call.cost);
-            }
-            let expected = (wait == 0, reference.remaining(now, limit), wait, reference.reset_after(now, limit));
-            let answer = (verdict.allowed, verdict.remaining, verdict.retry_after_us, verdict.reset_after_us);
-            prop_assert_eq!(answer, expected, "{:?}", call);
-        }
-    }
-
-    /// Says it without the reference: every window that ends in an admission holds at most the
-    /// `max` it was asked with.
-    #[test]
-    fn no_window_holds_more_than_max(calls in calls()) {
-        let memory = Memory::new();
-        let mut admitted: Vec<(u64, u64)> = Vec::new();
-        for call in calls {
-            memory.clock.advance(Duration::from_micros(call.after_us));
-            if memory.ask(call).allowed && !call.peek {
-                let now = memory.now();
-                admitted.push((now, call.cost));
-                let held: u64 = admitted.iter().filter(|(at, _)| now < at + WINDOW_US).map(|(_, cost)| cost).sum();
-                prop_assert!(held <= call.max, "{} in a window under {:?}", held, call);
-            }
-        }
-    }
-
-    #[test]
-    fn refused_until_exactly_retry_after_then_admitted(calls in calls()) {
-        let memory = Memory::new();
-        for call in calls {
-            memory.clock.advance(Duration::from_micros(call.after_us));
-            let verdict = memory.ask(call);
-            if verdict.allowed {
-                continue;
-            }
-            // Units that were admitted at once have the microseconds that follow.
-            prop_assert!((1..=WINDOW_US + AT_ONCE).contains(&verdict.retry_after_us));
-            memory.clock.advance(Duration::from_micros(verdict.retry_after_us - 1));
-            prop_assert!(!memory.ask(call).allowed, "a microsecond early");
-            memory.clock.advance(Duration::from_micros(1));
-            prop_assert!(memory.ask(call).allowed, "at the moment that was named");
-        }
-    }
-
-    /// Time that the clock takes back still has passed: windows are counted in what went by, never
-    /// in less. And whatever the clock did, a window after it has caught up nothing is left.
-    #[test]
-    fn a_clock_that_steps_back_frees_nothing_early_and_keeps_nothing_long(
-        calls in calls(),
-        steps in vec(prop_oneof![3 => Just(0), 1 => 0..3 * WINDOW_US], 120),
-    ) {
-        let memory = Memory::new();
-        let (mut elapsed, mut latest, mut admitted) = (0, 0, Vec::<(u64, u64)>::new());
-        for (call, step) in calls.into_iter().zip(steps) {
-            memory.clock.step_back(Duration::from_micros(step));
-            memory.clock.advance(Duration::from_micros(call.after_us));
-            elapsed += call.after_us;
-            let now = memory.now();
-            latest = now.max(latest);
-            let verdict = memory.ask(call);
-            let longest = latest - now + WINDOW_US + AT_ONCE;
-            prop_assert!(verdict.retry_after_us <= longest && verdict.reset_after_us <= longest, "{:?}", verdict);
-            if verdict.allowed && !call.peek {
-                admitted.push((elapsed, call.cost));
-                let held: u64 = admitted.iter().filter(|(at, _)| elapsed < at + WINDOW_US).map(|(_, cost)| cost).sum();
-                prop_assert!(held <= call.max, "{} in a window under {:?}", held, call);
-            }
-        }
-        memory.clock.advance(Duration::from_micros(latest - memory.now() + WINDOW_US + AT_ONCE));
-        let whole = memory.ask(Call { after_us: 0, max: 12, cost: 1, peek: true });
-        prop_assert_eq!((whole.remaining, whole.reset_after_us), (12, 0));
-    }
 }
 
 /// A value of any shape that a `KeyPart` can write.

@@ -5,9 +5,9 @@
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use super::*;
-use crate::support::redis::shared;
-use crate::support::unique;
+use ratelimit_runtime::{Algorithm, Limit, Store as _};
+
+use crate::subject::{ALGORITHMS, Subject, per};
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -52,7 +52,7 @@ impl Model {
     }
 
     fn weight(&self, charge: &Charge) -> u128 {
-        u128::from(charge.cost) * u128::from(self.limit.window_us())
+        u128::from(charge.cost) * self.limit.window().as_micros()
     }
 
     fn pass(&mut self, time: u64) {
@@ -136,56 +136,10 @@ async fn play(algorithm: Algorithm, limit: Limit, steps: &[Step]) -> Result<(), 
         }
         prop_assert!(model.level >= model.level_without(), "{algorithm:?}: more is free than had the calls not come");
         let verdict = subject.store.peek(subject.request()).await.unwrap();
-        let (max, window) = (u128::from(limit.max()), u128::from(limit.window_us()));
+        let (max, window) = (u128::from(limit.max()), limit.window().as_micros());
         prop_assert_eq!(u128::from(verdict.reset_after_us), model.level.div_ceil(max), "{:?}", algorithm);
         let left = u128::from(limit.capacity()) - model.level.div_ceil(window);
         prop_assert_eq!(u128::from(verdict.remaining), left, "{:?}", algorithm);
     }
     Ok(())
-}
-
-/// A rollback on a busy bucket, where others were charged in between: what has drained since is
-/// withheld, of the newest write nothing.
-#[tokio::test]
-async fn a_refund_on_a_busy_bucket_withholds_what_has_drained_since() {
-    for store in [Subject::memory, Subject::redis] {
-        for &algorithm in ALGORITHMS.iter().filter(|algorithm| algorithm.has_burst()) {
-            let subject = store(algorithm, per(1_000, SECOND));
-            assert!(subject.store.acquire(subject.request().with_cost(500)).await.unwrap().allowed);
-            let charged = subject.store.acquire(subject.request().with_cost(100)).await.unwrap();
-            for _ in 0..3 {
-                subject.pass(10_000);
-                assert!(subject.store.acquire(subject.request()).await.unwrap().allowed);
-            }
-            subject.pass(10_000);
-            let newest = subject.store.acquire(subject.request().with_cost(100)).await.unwrap();
-            subject.pass(10_000);
-            let left = subject.store.peek(subject.request()).await.unwrap().remaining;
-            for (ticket, given) in [(newest.ticket, 100), (charged.ticket, 100 + 50)] {
-                let request = subject.request().with_cost(100);
-                assert!(subject.store.refund(request, ticket).await.unwrap(), "{}", subject.what());
-                let verdict = subject.store.peek(subject.request()).await.unwrap();
-                assert_eq!(verdict.remaining, left + given, "{}", subject.what());
-            }
-        }
-    }
-}
-
-/// By the server's own clock, by which a charge writes no more than it has to.
-#[tokio::test]
-async fn a_second_refund_gives_nothing_back_once_the_first_has_left_nothing() {
-    let store = RedisStore::new(&shared().url()).unwrap();
-    // A bucket is one level, and gives back at most that.
-    for &algorithm in ALGORITHMS.iter().filter(|algorithm| !algorithm.has_burst()) {
-        for limits in [&[Limit::per_day(3)][..], &[Limit::per_day(4), Limit::per_hour(3)]] {
-            let key = unique("twice");
-            let request = Request::new(key.as_bytes(), algorithm, limits);
-            let first = store.acquire(request).await.unwrap().ticket;
-            assert!(store.refund(request, first).await.unwrap(), "{algorithm:?}");
-            let second = store.acquire(request).await.unwrap();
-            assert!(!store.refund(request, first).await.unwrap(), "{algorithm:?}");
-            let third = store.acquire(request).await.unwrap();
-            assert_eq!(third.remaining + 1, second.remaining, "{algorithm:?}");
-        }
-    }
 }

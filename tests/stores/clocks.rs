@@ -1,8 +1,13 @@
 //! Clocks at the end of time, and behind it.
 
-use ratelimit_runtime::clock::Clock;
+use std::time::Duration;
 
-use super::*;
+use ratelimit_runtime::clock::Clock;
+use ratelimit_runtime::store::Request;
+use ratelimit_runtime::testkit::FakeClock;
+use ratelimit_runtime::{MemoryStore, Store as _};
+
+use crate::subject::{ALGORITHMS, DAY, MINUTE, micros, per};
 
 #[test]
 fn a_fake_clock_stops_at_both_ends() {
@@ -43,25 +48,5 @@ async fn a_memory_clock_at_the_end_of_time_admits_no_more() {
                 }
             }
         }
-    }
-}
-
-#[tokio::test]
-async fn a_fixed_window_without_scripts_says_how_far_the_clock_is_behind() {
-    let server = crate::support::redis::shared();
-    let store = RedisStore::new(&server.url()).unwrap().mode(RedisMode::Transactions);
-    let key = crate::support::unique("window");
-    let limits = [per(1, 1_500_000)];
-    let request = Request::new(key.as_bytes(), Algorithm::FixedWindow, &limits);
-    assert!(store.acquire(request).await.unwrap().allowed);
-    // As if the clock of the server had stepped back by 30 days.
-    server.cli(&["PEXPIRE", &format!("{key}%plain"), &(30 * DAY / 1000).to_string()]);
-    let peeked = store.peek(request).await.unwrap();
-    let refused = store.acquire(request).await.unwrap();
-    for verdict in [peeked, refused] {
-        // Redis ends it with the millisecond in which it ends.
-        let told = (30 * DAY - 10 * SECOND)..=30 * DAY + 1_000;
-        assert!(!verdict.allowed && told.contains(&verdict.retry_after_us), "{verdict:?}");
-        assert_eq!(verdict.reset_after_us, verdict.retry_after_us, "{verdict:?}");
     }
 }

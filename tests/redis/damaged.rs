@@ -68,7 +68,9 @@ async fn asked(
 async fn any_bytes_at_a_key_are_bounded_and_leave_the_keys_beside_it_alone() {
     let server = shared();
     let mut random = Random(0x2545_f491_4f6c_dd1d);
-    for algorithm in Algorithm::ALL.iter().copied().filter(|algorithm| *algorithm != Algorithm::SlidingWindow) {
+    for algorithm in
+        ratelimit_conformance::ALGORITHMS.iter().copied().filter(|algorithm| *algorithm != Algorithm::SlidingWindow)
+    {
         let store = RedisStore::new(&server.url()).unwrap().with_clock(FakeClock::new()).deny_cache(false);
         store.ready().await.unwrap();
         let mut tally = [0_u32; 2];
@@ -106,7 +108,7 @@ async fn any_bytes_at_a_key_are_bounded_and_leave_the_keys_beside_it_alone() {
 #[tokio::test]
 async fn a_key_that_is_gone_is_new() {
     let server = shared();
-    for &algorithm in Algorithm::ALL {
+    for &algorithm in ratelimit_conformance::ALGORITHMS {
         let store = RedisStore::new(&server.url()).unwrap().with_clock(FakeClock::new()).deny_cache(false);
         store.ready().await.unwrap();
         let keys = ["a", "b", "c"].map(|key| unique(&format!("gone-{key}")));
