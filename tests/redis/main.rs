@@ -11,6 +11,7 @@ mod connection;
 mod damaged;
 mod formats;
 mod group_commit;
+mod link;
 mod listing;
 mod login;
 mod memory_pressure;
@@ -29,7 +30,6 @@ mod sorted_set;
 mod stacked_groups;
 mod stored_bytes;
 mod tls;
-mod workers;
 
 use std::time::{Duration, Instant};
 
