@@ -81,6 +81,7 @@ fn main() -> ExitCode {
         cluster::slots_moved,
         cluster::node_added,
         cluster::node_removed,
+        cluster::random_faults,
         sentinel::master_killed,
         leases::killed_and_back_empty,
         leases::frozen_for_seconds,
