@@ -75,7 +75,7 @@ pub mod migrating {
 }
 
 #[cfg_attr(any(not(doctest), feature = "macros"), doc = include_str!("observing.md"))]
-#[doc = repository!("replay" => "tree/HEAD/examples/replay")]
+#[doc = repository!("replay" => "tree/HEAD/examples/ratelimit-admin")]
 pub mod observing {}
 
 #[cfg_attr(any(not(doctest), feature = "macros"), doc = include_str!("policies.md"))]
@@ -83,7 +83,7 @@ pub mod observing {}
 pub mod policies {}
 
 #[cfg_attr(any(not(doctest), all(feature = "axum", feature = "macros")), doc = include_str!("questions.md"))]
-#[doc = repository!("admin" => "tree/HEAD/examples/admin")]
+#[doc = repository!("admin" => "tree/HEAD/examples/ratelimit-admin")]
 pub mod questions {}
 
 #[cfg_attr(

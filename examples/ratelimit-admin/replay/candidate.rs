@@ -7,7 +7,7 @@ use indicatif::ProgressBar;
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Key, Limit, MemoryStore, ParseError, Policy, RateLimitError, RateLimiter, Rule};
 
-use crate::log::Log;
+use crate::replay::log::Log;
 
 /// A rule as it was written on the command line.
 #[derive(Clone)]

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use fastrand::Rng;
 
-use crate::time::rfc3339;
+use crate::replay::time::rfc3339;
 
 /// 2026-01-01T09:00:00Z
 const START: u64 = 1_767_258_000_000_000;

@@ -13,29 +13,31 @@ use ratelimit_runtime::{Algorithm, InvalidKey, Key, Policy, Rule};
 use serde_json::{Map, Value};
 
 use crate::escapes::unescaped;
+use crate::replay;
 
 const EXAMPLES: &str = "\
 Examples:
-  admin rules
-  admin list  login --limits 5/1m
-  admin peek  login alice@example.com --limits 5/1m
-  admin reset login '<acme>/<7>' --policies policies.toml
-  admin in-flight export
-  admin block login alice@example.com --limits '5/1m,50/1d' --for 10m --prefix shop:prod
+  ratelimit-admin rules
+  ratelimit-admin list  login --limits 5/1m
+  ratelimit-admin peek  login alice@example.com --limits 5/1m
+  ratelimit-admin reset login '<acme>/<7>' --policies policies.toml
+  ratelimit-admin in-flight export
+  ratelimit-admin block login alice@example.com --limits '5/1m,50/1d' --for 10m --prefix shop:prod
+  ratelimit-admin replay --rule 20/1m access.log
 
 The keys are those that the service has for this rule, these windows, this algorithm and this prefix. A service that has
 refused a key a moment ago may go on for a second before it asks Redis again.
 
 Exit codes: 0 done (also if there was nothing to do), 1 Redis did not answer, 2 something has to be changed first.";
 
-/// Look at the rate limits of a service on its Redis; reset, block and unblock its keys
+/// Look at the rate limits of a service on its Redis; reset, block and unblock its keys; find the
+/// limit to set by a log of requests
 #[derive(Parser)]
-#[command(name = "admin", after_help = EXAMPLES)]
-pub(crate) struct Program {
-    #[command(subcommand)]
-    pub(crate) command: Command,
+#[command(name = "ratelimit-admin", after_help = EXAMPLES)]
+pub(crate) enum Program {
+    Replay(Box<replay::Args>),
     #[command(flatten)]
-    pub(crate) service: Service,
+    OnRedis(Command),
 }
 
 #[derive(Subcommand)]
@@ -43,9 +45,17 @@ pub(crate) enum Command {
     /// List the rules that Redis knows, by the keys that it holds: names, algorithms, windows, and
     /// how many keys were seen. Goes through all keys that there are; without --prefix, of all
     /// prefixes
-    Rules,
+    Rules {
+        #[command(flatten)]
+        service: Service,
+    },
     /// Show what is left for a key; nothing is charged
-    Peek(Bucket),
+    Peek {
+        #[command(flatten)]
+        bucket: Bucket,
+        #[command(flatten)]
+        service: Service,
+    },
     /// List the keys that were charged or blocked of late, and what is left for each
     List {
         #[command(flatten)]
@@ -53,6 +63,8 @@ pub(crate) enum Command {
         /// Stop after so many keys
         #[arg(long, default_value_t = 100, value_name = "NUMBER")]
         max_keys: usize,
+        #[command(flatten)]
+        service: Service,
     },
     /// List the keys of a rule with calls in flight (`concurrent`), and how many each has
     InFlight {
@@ -62,6 +74,8 @@ pub(crate) enum Command {
         /// Stop after so many keys
         #[arg(long, default_value_t = 100, value_name = "NUMBER")]
         max_keys: usize,
+        #[command(flatten)]
+        service: Service,
     },
     #[command(flatten)]
     Change(Change),
@@ -70,7 +84,12 @@ pub(crate) enum Command {
 #[derive(Subcommand)]
 pub(crate) enum Change {
     /// Forget what was charged to a key, and whether it is blocked
-    Reset(Bucket),
+    Reset {
+        #[command(flatten)]
+        bucket: Bucket,
+        #[command(flatten)]
+        service: Service,
+    },
     /// Refuse a key for a while, whatever is left for it
     Block {
         #[command(flatten)]
@@ -81,9 +100,16 @@ pub(crate) enum Change {
         /// Also if Redis holds no key of a rule of this name, which may be misspelt
         #[arg(long)]
         new: bool,
+        #[command(flatten)]
+        service: Service,
     },
     /// End the block of a key; what was charged stays
-    Unblock(Bucket),
+    Unblock {
+        #[command(flatten)]
+        bucket: Bucket,
+        #[command(flatten)]
+        service: Service,
+    },
 }
 
 #[derive(Args)]
@@ -91,22 +117,22 @@ pub(crate) enum Change {
 pub(crate) struct Service {
     /// Its Redis: redis://…, redis+sentinel://…/master or redis+cluster://…; REDIS_URL if neither
     /// is given
-    #[arg(long, global = true, env = "RATELIMIT_URL", hide_env_values = true)]
+    #[arg(long, env = "RATELIMIT_URL", hide_env_values = true)]
     url: Option<String>,
     /// The prefix of its limiter
-    #[arg(long, global = true)]
+    #[arg(long)]
     pub(crate) prefix: Option<String>,
     /// The secret that its limiter hashes keys with; not needed for keys as `list` shows them
-    #[arg(long, global = true, env = "RATELIMIT_SECRET", hide_env_values = true)]
+    #[arg(long, env = "RATELIMIT_SECRET", hide_env_values = true)]
     pub(crate) secret: Option<String>,
     /// It runs no scripts on Redis
-    #[arg(long, global = true)]
+    #[arg(long)]
     pub(crate) no_scripts: bool,
     /// How long to wait for Redis
-    #[arg(long, global = true, default_value = "5s", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(long, default_value = "5s", value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub(crate) timeout: Duration,
     /// Print JSON, for programs
-    #[arg(long, global = true)]
+    #[arg(long)]
     pub(crate) json: bool,
 }
 
@@ -154,10 +180,28 @@ pub(crate) struct Bucket {
     global: bool,
 }
 
+impl Command {
+    pub(crate) fn service(&self) -> &Service {
+        match self {
+            Self::Rules { service }
+            | Self::Peek { service, .. }
+            | Self::List { service, .. }
+            | Self::InFlight { service, .. } => service,
+            Self::Change(change) => change.service(),
+        }
+    }
+}
+
 impl Change {
     pub(crate) fn bucket(&self) -> &Bucket {
         match self {
-            Self::Reset(bucket) | Self::Block { bucket, .. } | Self::Unblock(bucket) => bucket,
+            Self::Reset { bucket, .. } | Self::Block { bucket, .. } | Self::Unblock { bucket, .. } => bucket,
+        }
+    }
+
+    fn service(&self) -> &Service {
+        match self {
+            Self::Reset { service, .. } | Self::Block { service, .. } | Self::Unblock { service, .. } => service,
         }
     }
 
@@ -167,9 +211,9 @@ impl Change {
 
     pub(crate) fn name(&self) -> &'static str {
         match self {
-            Self::Reset(_) => "reset",
+            Self::Reset { .. } => "reset",
             Self::Block { .. } => "block",
-            Self::Unblock(_) => "unblock",
+            Self::Unblock { .. } => "unblock",
         }
     }
 }

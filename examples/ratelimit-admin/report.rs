@@ -7,9 +7,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use humantime::format_duration;
-use ratelimit_runtime::{Decision, Key};
+use ratelimit_runtime::{Decision, Key, Policy};
 use serde::{Serialize, Serializer};
 
+use crate::calendar::Period;
 use crate::escapes::in_json;
 use crate::printable::escaped;
 use crate::rules::{RuleKeys, Rules, Window};
@@ -33,6 +34,9 @@ pub(crate) struct Standing {
     limit: u64,
     #[serde(rename = "window_seconds", serialize_with = "seconds")]
     window: Duration,
+    /// When the window of a limit by the calendar ends.
+    #[serde(rename = "window_ends", skip_serializing_if = "Option::is_none")]
+    period: Option<Period>,
     remaining: u64,
     #[serde(rename = "retry_after_seconds", serialize_with = "optional_seconds")]
     retry_after: Option<Duration>,
@@ -54,6 +58,9 @@ pub(crate) struct Listing {
     pub(crate) keys: Vec<Standing>,
     /// Whether these are all.
     pub(crate) complete: bool,
+    /// Of limits by the calendar.
+    #[serde(skip)]
+    pub(crate) zone: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -153,7 +160,8 @@ pub(crate) struct Outcome {
 }
 
 impl Standing {
-    pub(crate) fn new(key: &Key, decision: &Decision) -> Self {
+    /// By a decision on the limits of a policy.
+    pub(crate) fn new(key: &Key, decision: &Decision, policy: &Policy) -> Self {
         let state = match decision {
             decision if decision.is_blocked() => State::Blocked,
             decision if decision.is_allowed() => State::Allowed,
@@ -165,6 +173,7 @@ impl Standing {
             state,
             limit: decision.limit(),
             window: decision.window(),
+            period: policy.limits().get(decision.limit_index()).and_then(|limit| Period::of(limit, policy.zone())),
             remaining: decision.remaining(),
             retry_after: decision.retry_after(),
             reset_after: decision.reset_after(),
@@ -195,20 +204,16 @@ impl fmt::Display for Report {
         match self {
             Self::Standing(standing) => {
                 write!(f, "{} {}: {standing}", standing.rule, name(&standing.key))?;
-                if standing.is_untouched() {
-                    write!(f, "; nothing is counted, {}", hint(standing.rule))
-                } else {
-                    Ok(())
-                }
+                if standing.is_untouched() { write!(f, "; nothing is counted, {}", standing.hint()) } else { Ok(()) }
             }
             Self::Rules(rules) => rules.fmt(f),
-            Self::Listing(Listing { rule, keys, complete }) => {
+            Self::Listing(Listing { rule, keys, complete, zone }) => {
                 let width = keys.iter().map(|standing| name(&standing.key).chars().count()).max().unwrap_or_default();
                 for standing in keys {
                     writeln!(f, "{:width$}  {standing}", name(&standing.key))?;
                 }
                 match (keys.len(), complete) {
-                    (0, true) => write!(f, "no keys of {rule} are stored; {}", hint(rule)),
+                    (0, true) => write!(f, "no keys of {rule} are stored; {}", hint(rule, zone.as_deref())),
                     (1, true) => write!(f, "1 key of {rule}"),
                     (keys, true) => write!(f, "{keys} keys of {rule}"),
                     (keys, false) => write!(f, "{keys} keys of {rule}, and there are more: see --max-keys"),
@@ -220,7 +225,7 @@ impl fmt::Display for Report {
                     writeln!(f, "{:width$}  {in_flight} in flight", name(key))?;
                 }
                 match (keys.len(), complete) {
-                    (0, true) => write!(f, "no calls of {rule} are in flight; {}", hint(rule)),
+                    (0, true) => write!(f, "no calls of {rule} are in flight; {}", hint(rule, None)),
                     (1, true) => write!(f, "1 key of {rule}"),
                     (keys, true) => write!(f, "{keys} keys of {rule}"),
                     (keys, false) => write!(f, "{keys} keys of {rule}, and there are more: see --max-keys"),
@@ -229,22 +234,30 @@ impl fmt::Display for Report {
             Self::Outcome(Outcome { command, changed, existed, before, after }) => {
                 let (rule, key) = (before.rule, name(&before.key));
                 if !*changed {
-                    let hint = hint(rule);
+                    let hint = before.hint();
                     return write!(f, "{rule} {key}: there was nothing to {command}; {hint}\n  now:    {after}");
                 }
                 write!(f, "{command} {rule} {key}\n  before: {before}\n  now:    {after}")?;
-                if *existed { Ok(()) } else { write!(f, "\n  nothing was counted for it before; {}", hint(rule)) }
+                if *existed { Ok(()) } else { write!(f, "\n  nothing was counted for it before; {}", before.hint()) }
             }
         }
     }
 }
 
+impl Standing {
+    fn hint(&self) -> String {
+        hint(self.rule, self.period.as_ref().map(Period::zone))
+    }
+}
+
 /// What may be wrong where nothing is stored.
-fn hint(rule: &str) -> &'static str {
-    if rule.contains("::") {
-        "if the rule has no `name` of its own, its name is the path with dots: shop.Mailer.send"
-    } else {
-        "are name, windows, algorithm and prefix those of the service?"
+fn hint(rule: &str, zone: Option<&str>) -> String {
+    match zone {
+        _ if rule.contains("::") => {
+            "if the rule has no `name` of its own, its name is the path with dots: shop.Mailer.send".to_owned()
+        }
+        Some(zone) => format!("are name, windows, algorithm, zone ({zone}) and prefix those of the service?"),
+        None => "are name, windows, algorithm and prefix those of the service?".to_owned(),
     }
 }
 
@@ -256,14 +269,22 @@ fn name(key: &str) -> String {
 impl fmt::Display for Standing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { limit, remaining, .. } = self;
-        write!(f, "{remaining} of {limit} left in {}", format_duration(self.window))?;
+        write!(f, "{remaining} of {limit} left ")?;
+        match &self.period {
+            Some(period) => write!(f, "until {period}"),
+            None => write!(f, "in {}", format_duration(self.window)),
+        }?;
         match self.state {
-            State::Allowed if self.is_untouched() => Ok(()),
+            State::Allowed if self.is_untouched() || self.period.is_some() => Ok(()),
             State::Allowed => write!(f, ", all of them in {}", rounded(self.reset_after)),
             State::Refused => f.write_str(", refused"),
             State::Blocked => f.write_str(", blocked"),
         }?;
-        self.retry_after.map_or(Ok(()), |wait| write!(f, " for {}", rounded(wait)))
+        match (&self.state, &self.period) {
+            // Until the end of the period, which is said already.
+            (State::Refused, Some(_)) => Ok(()),
+            _ => self.retry_after.map_or(Ok(()), |wait| write!(f, " for {}", rounded(wait))),
+        }
     }
 }
 

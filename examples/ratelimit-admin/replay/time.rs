@@ -2,6 +2,7 @@
 
 use clap::ValueEnum;
 use jiff::Timestamp;
+use jiff::fmt::strtime;
 
 /// What a number counts since 1970, or since whenever the log begins.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -42,13 +43,18 @@ pub(crate) fn micros(text: &str, unit: Option<Unit>) -> Result<u64, String> {
     let since_1970 = match text.parse::<f64>() {
         Ok(number) => (number * unit.unwrap_or_else(|| Unit::by_size(number)).micros()).round(),
         #[allow(clippy::cast_precision_loss, reason = "microseconds are exact until the year 2255")]
-        Err(_) => text.parse::<Timestamp>().map_err(|_| not_a_time(text))?.as_microsecond() as f64,
+        Err(_) => text.parse().or_else(|_| of_access_log(text)).map_err(|_| not_a_time(text))?.as_microsecond() as f64,
     };
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in range")]
     match since_1970 {
         0.0..LATEST => Ok(since_1970 as u64),
         _ => Err(format!("the time `{text}` is not between 1970 and 5138")),
     }
+}
+
+/// `10/Oct/2026:13:55:36 +0200`
+fn of_access_log(text: &str) -> Result<Timestamp, jiff::Error> {
+    strtime::parse("%d/%b/%Y:%H:%M:%S %z", text)?.to_timestamp()
 }
 
 fn not_a_time(text: &str) -> String {

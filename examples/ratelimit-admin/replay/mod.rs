@@ -1,23 +1,14 @@
-//! Which limit should I set? Replays a log of requests against several rules, and says what each
+//! `replay`: which limit should I set? Replays a log of requests against several rules, and says what each
 //! would have refused, of whom, and for how long, as a table and as a chart.
 //!
-//! ```text
-//! cargo run --release --example replay --features replay -- --help
-//! cargo run --release --example replay --features replay -- --sample 1000000 --rule 60/1m --rule 'token_bucket 1/1s burst 30' --svg refused.svg
-//! cargo run --release --example replay --features replay -- --rule '5/1m, 50/1d' access.csv
-//! ```
-//!
-//! A million lines take about a second to read and another one for each rule; they are held in
-//! memory, at 40 bytes a request.
+//! The log is held in memory, at 40 bytes a request.
 
 #![allow(clippy::indexing_slicing, reason = "keys are known by their places in the log")]
 
-mod args;
+mod arguments;
 mod candidate;
 mod chart;
 mod log;
-#[path = "../printable.rs"]
-mod printable;
 mod read;
 mod report;
 mod sample;
@@ -29,17 +20,15 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Cursor, ErrorKind, Write as _};
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 
-use args::Args;
-use read::Read;
+pub(crate) use self::arguments::Args;
+use self::read::Read;
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
-    match run(&Args::parse()).await {
+pub(crate) async fn run(args: &Args) -> ExitCode {
+    match replay(args).await {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads the output has seen enough, as `head` has.
+        // The reader of the output has closed it, as `head` does.
         Err(problem) if matches!(problem.downcast_ref::<io::Error>(), Some(error) if error.kind() == ErrorKind::BrokenPipe) => {
             ExitCode::SUCCESS
         }
@@ -50,7 +39,7 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(args: &Args) -> Result<(), Box<dyn Error>> {
+async fn replay(args: &Args) -> Result<(), Box<dyn Error>> {
     let mut out = BufWriter::new(io::stdout().lock());
     if let (Some(requests), []) = (args.sample, args.rules.as_slice()) {
         sample::write(requests, &mut out)?;

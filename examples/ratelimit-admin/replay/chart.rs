@@ -5,11 +5,11 @@ use std::error::Error;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use crate::candidate::{Candidate, Outcome};
-use crate::log::Log;
-use crate::report::{percent, share, wait};
-use crate::slices::{PERCENT, Slices};
-use crate::time::moment;
+use crate::replay::candidate::{Candidate, Outcome};
+use crate::replay::log::Log;
+use crate::replay::report::{percent, share, wait};
+use crate::replay::slices::{PERCENT, Slices};
+use crate::replay::time::moment;
 
 /// Told apart also by the colour-blind (Okabe and Ito).
 const COLORS: [RGBColor; 7] = [

@@ -1,18 +1,20 @@
 //! A program for operators: lists the rules on the Redis that a service uses, looks at their keys,
-//! resets, blocks and unblocks them.
+//! resets, blocks and unblocks them, and finds the limit to set by a log of requests.
 //!
 //! ```text
 //! export REDIS_URL=redis://127.0.0.1/
-//! cargo run --example admin --features admin -- rules
-//! cargo run --example admin --features admin -- list  send_code.send_code --limits 3/1m
-//! cargo run --example admin --features admin -- reset send_code.send_code alice@example.com --limits 3/1m
-//! cargo run --example admin --features admin -- --help
+//! cargo run --example ratelimit-admin --features admin -- rules
+//! cargo run --example ratelimit-admin --features admin -- list  send_code.send_code --limits 3/1m
+//! cargo run --example ratelimit-admin --features admin -- reset send_code.send_code alice@example.com --limits 3/1m
+//! cargo run --release --example ratelimit-admin --features admin -- replay --rule 20/1m access.log
+//! cargo run --example ratelimit-admin --features admin -- --help
 //! ```
 
 mod arguments;
+mod calendar;
 mod escapes;
-#[path = "../printable.rs"]
 mod printable;
+mod replay;
 mod report;
 mod rules;
 
@@ -27,27 +29,30 @@ use ratelimit_runtime::{
 };
 
 use arguments::{Bucket, Change, Command, POLICY, Program, Service};
+use calendar::Period;
 use report::{CallsInFlight, InFlightList, Listing, Outcome, Report, Standing};
 use rules::{Named, Rules};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let program = Program::parse();
-    match run(&program.command, &program.service).await {
-        Ok(report) => report.print(program.service.json),
-        Err(failure) => failure.print(),
+    match Program::parse() {
+        Program::Replay(args) => replay::run(&args).await,
+        Program::OnRedis(command) => match run(&command, command.service()).await {
+            Ok(report) => report.print(command.service().json),
+            Err(failure) => failure.print(),
+        },
     }
 }
 
 async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
     match command {
-        Command::Peek(bucket) => Ok(Report::Standing(Target::new(bucket, service, None).await?.look().await?)),
-        Command::Rules => Ok(Report::Rules(stored_rules(service, service.prefix.as_deref()).await?.into())),
-        Command::List { rule, max_keys } => {
+        Command::Peek { bucket, .. } => Ok(Report::Standing(Target::new(bucket, service, None).await?.look().await?)),
+        Command::Rules { .. } => Ok(Report::Rules(stored_rules(service, service.prefix.as_deref()).await?.into())),
+        Command::List { rule, max_keys, .. } => {
             let (rule, policy) = rule.rule()?;
-            Ok(Report::Listing(list(connected(service, policy).await?, rule, *max_keys).await?))
+            Ok(Report::Listing(list(connected(service, policy.clone()).await?, rule, &policy, *max_keys).await?))
         }
-        Command::InFlight { name, max_keys } => {
+        Command::InFlight { name, max_keys, .. } => {
             let limiter = limiter(service, RateLimiter::builder()).await?;
             let rule = Rule::named(name.as_str(), Limit::per_second(1)).with_concurrent(1);
             let of = (service.prefix.as_deref().unwrap_or_default(), name.as_str());
@@ -62,11 +67,11 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
         Command::Change(change) => {
             let target = Target::new(change.bucket(), service, Some(change)).await?;
             let before = target.look().await?;
-            let Target { limiter, rule, key } = &target;
+            let Target { limiter, rule, key, .. } = &target;
             let changed = match change {
-                Change::Reset(_) => limiter.reset(rule, key).await,
+                Change::Reset { .. } => limiter.reset(rule, key).await,
                 Change::Block { duration, .. } => limiter.block(rule, key, *duration).await.map(|()| true),
-                Change::Unblock(_) => limiter.unblock(rule, key).await,
+                Change::Unblock { .. } => limiter.unblock(rule, key).await,
             };
             let changed = changed.map_err(Failure::Change)?;
             let existed = !before.is_untouched();
@@ -142,6 +147,7 @@ async fn limiter(service: &Service, builder: RateLimiterBuilder) -> Result<RateL
 struct Target {
     limiter: RateLimiter,
     rule: Rule,
+    policy: Policy,
     key: Key,
 }
 
@@ -149,11 +155,11 @@ impl Target {
     /// What is wrong with the arguments is said before Redis is asked for anything.
     async fn new(bucket: &Bucket, service: &Service, change: Option<&Change>) -> Result<Self, Failure> {
         let ((mut rule, policy), (key, other)) = (bucket.rule.rule()?, bucket.key()?);
-        let limiter = connected(service, policy).await?;
+        let limiter = connected(service, policy.clone()).await?;
         if let Some(change) = change {
             (rule, _) = of_a_stored_rule(change, service).await?.rule.rule()?;
         }
-        let mut target = Self { limiter, rule, key };
+        let mut target = Self { limiter, rule, policy, key };
         if let Some(other) = other
             && target.look().await?.is_untouched()
         {
@@ -166,12 +172,12 @@ impl Target {
     }
 
     async fn look(&self) -> Result<Standing, RateLimitError> {
-        Ok(Standing::new(&self.key, &self.limiter.peek(&self.rule, &self.key).await?))
+        Ok(Standing::new(&self.key, &self.limiter.peek(&self.rule, &self.key).await?, &self.policy))
     }
 }
 
 /// At most so many keys, each once, in order.
-async fn list(limiter: RateLimiter, rule: Rule, max_keys: usize) -> Result<Listing, RateLimitError> {
+async fn list(limiter: RateLimiter, rule: Rule, policy: &Policy, max_keys: usize) -> Result<Listing, RateLimitError> {
     let (mut pages, mut found) = (limiter.keys(&rule), BTreeSet::new());
     while found.len() <= max_keys
         && let Some(page) = pages.next_page().await?
@@ -181,9 +187,11 @@ async fn list(limiter: RateLimiter, rule: Rule, max_keys: usize) -> Result<Listi
     let complete = found.len() <= max_keys;
     let mut keys = Vec::new();
     for key in found.into_iter().take(max_keys) {
-        keys.push(Standing::new(&key, &limiter.peek(&rule, &key).await?));
+        keys.push(Standing::new(&key, &limiter.peek(&rule, &key).await?, policy));
     }
-    Ok(Listing { rule: rule.name(), keys, complete })
+    let period = policy.limits().iter().find_map(|limit| Period::of(limit, policy.zone()));
+    let zone = period.map(|period| period.zone().to_owned());
+    Ok(Listing { rule: rule.name(), keys, complete, zone })
 }
 
 /// Why a command was not carried out.
@@ -212,7 +220,7 @@ impl Failure {
         let (message, code) = match self {
             Self::Limiter(RateLimitError::Unavailable(cause)) => (format!("Redis cannot be asked: {cause}"), 1),
             Self::Change(RateLimitError::Unavailable(cause)) => {
-                (format!("the change may have been made or not, see `admin peek`: {cause}"), 1)
+                (format!("the change may have been made or not, see `ratelimit-admin peek`: {cause}"), 1)
             }
             Self::Limiter(error) | Self::Change(error) => (error.to_string(), 2),
             Self::Arguments(message) => (message, 2),

@@ -7,11 +7,11 @@ use std::time::Duration;
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::HumanCount;
 
-use crate::args::Args;
-use crate::candidate::Outcome;
 use crate::printable::escaped;
-use crate::read::Read;
-use crate::time::rfc3339;
+use crate::replay::arguments::Args;
+use crate::replay::candidate::Outcome;
+use crate::replay::read::Read;
+use crate::replay::time::rfc3339;
 
 pub(crate) fn print(args: &Args, read: &Read, outcomes: &[Outcome], out: &mut impl Write) -> io::Result<()> {
     let log = &read.log;
@@ -23,7 +23,11 @@ pub(crate) fn print(args: &Args, read: &Read, outcomes: &[Outcome], out: &mut im
         writeln!(out, "out of order: {}; all are replayed in the order of their times", count(log.out_of_order))?;
     }
     if let Some(first) = &read.first_bad {
-        writeln!(out, "bad lines left out: {}; the first is {first}", HumanCount(read.bad_lines))?;
+        writeln!(out, "lines left out: {}; the first is {first}", HumanCount(read.bad_lines))?;
+    }
+    if !args.input.status.is_empty() {
+        let counted = log.requests().iter().filter(|request| request.actual_cost != Some(0)).count();
+        writeln!(out, "counted: {}, by their status; others are refused too, and count nothing", count(counted))?;
     }
 
     writeln!(out)?;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::candidate::Outcome;
-use crate::log::Log;
-use crate::time::moment;
+use crate::replay::candidate::Outcome;
+use crate::replay::log::Log;
+use crate::replay::time::moment;
 
 /// Into how many slices of time the log is cut.
 const SLICES: usize = 100;
