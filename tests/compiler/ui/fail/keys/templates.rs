@@ -9,7 +9,7 @@ macro_rules! limited {
     };
     (of $id:ident, $name:ident) => {
         #[rate_limit(key = "<id>", window = "60s", max = 3)]
-        async fn $name($id: u32, id: u32) -> Outcome { Ok(()) }
+        async fn $name($id: u32, id: u32) -> Outcome { Ok(drop(id)) }
     };
 }
 
@@ -37,7 +37,7 @@ async fn closed_by_another_bracket(email: &str) -> Outcome { Ok(()) }
 async fn closes_nothing(email: &str) -> Outcome { Ok(()) }
 
 #[rate_limit(key = "<email>", window = "60s", max = 3)]
-async fn conditional_argument(#[cfg(all())] email: &str) -> Outcome { Ok(()) }
+async fn conditional_argument(#[cfg(all())] email: String) -> Outcome { Ok(drop(email)) }
 
 #[rate_limit(key = "user:<>", window = "60s", max = 3)]
 async fn empty_placeholder(email: &str) -> Outcome { Ok(()) }
