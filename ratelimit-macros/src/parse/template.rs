@@ -25,8 +25,8 @@ impl Template {
     /// Reads `literal`; every mistake is an error that draws where it is.
     pub(crate) fn parse(literal: &LitStr, diagnostics: &mut Diagnostics) -> Self {
         let text = LiteralText::new(literal);
-        let chars = text.chars();
-        let mut reader = Reader { chars: &chars, at: 0, text: String::new(), pieces: Vec::new(), faults: Vec::new() };
+        let mut reader =
+            Reader { chars: text.chars(), at: 0, text: String::new(), pieces: Vec::new(), faults: Vec::new() };
         reader.template();
         let Reader { pieces, faults, .. } = reader;
         let faultless = faults.is_empty();

@@ -92,11 +92,11 @@ fn half_written(template: &Template, literal: &LitStr, scope: &Scope) -> Option<
     let chars = text.chars();
     let pointed = |at: &Range<usize>, message: &str| Error::new(literal.span(), text.point(at, message));
     if template.placeholders().next().is_some() {
-        let (word, at) = spelled::beside(&chars, &template.placeholders(), scope)?;
+        let (word, at) = spelled::beside(chars, &template.placeholders(), scope)?;
         let message = format!("`{word}` is only text here: did you mean `<{word}>`? (if not, use another word)");
         return Some(pointed(&at, &message));
     }
-    if let Some((word, at)) = spelled::argument(&chars, scope) {
+    if let Some((word, at)) = spelled::argument(chars, scope) {
         let message = format!(
             "this key is the same for every call: did you mean `<{word}>`? (for one bucket for everybody leave `key` out)"
         );

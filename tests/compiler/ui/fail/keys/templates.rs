@@ -51,9 +51,6 @@ async fn format_specification(email: &str) -> Outcome { Ok(()) }
 #[rate_limit(key = "<list[0]>", window = "60s", max = 3)]
 async fn index(list: &[u8]) -> Outcome { Ok(()) }
 
-#[rate_limit(key = "<email.self>", window = "60s", max = 3)]
-async fn keyword_as_field(email: &str) -> Outcome { Ok(()) }
-
 #[rate_limit(key = "<zz>", window = "60s", max = 3)]
 async fn many_arguments(a: u8, b: u8, c: u8, d: u8, e: u8, f: u8, g: u8, h: u8, i: u8) -> Outcome { Ok(()) }
 
@@ -77,9 +74,6 @@ async fn self_without_receiver(email: &str) -> Outcome { Ok(()) }
 
 #[rate_limit(key = "<>:<emial>:<a b>:{email:?}>", window = "60s", max = 3)]
 async fn several_mistakes(email: &str) -> Outcome { Ok(()) }
-
-#[rate_limit(key = "<pair.99999999999>", window = "60s", max = 3)]
-async fn tuple_index_too_large(pair: (u8, u8)) -> Outcome { Ok(()) }
 
 #[rate_limit(key = "<mail_address>:<user>", window = "60s", max = 3)]
 async fn unknown(user: u32, email: &str) -> Outcome { Ok(()) }
