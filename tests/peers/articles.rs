@@ -2,7 +2,7 @@
 //! the same job with this crate, and has a test for every defect of the original that shows it
 //! absent.
 //!
-//! Expressions that fail at run time there are compile errors here: `ui/fail/template/` has the
+//! Expressions that fail at run time there are compile errors here: `ui/fail/keys/` has the
 //! cases.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
