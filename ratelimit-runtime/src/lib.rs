@@ -75,10 +75,10 @@ pub use adapter::{HeaderKey, HeaderKeyRejection, NamedHeader};
 #[cfg_attr(docsrs, doc(cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))))]
 pub use client_ip::by_client_ip;
 #[cfg(feature = "http")]
-pub use client_ip::{ClientIp, ClientIpRejection, InvalidProxy, TrustedProxies};
+pub use client_ip::{ClientIp, ClientIpRejection, TrustedProxies};
 pub use decision::{Decision, Source};
 pub use error::RateLimitError;
-pub use key::{ExactIp, InvalidKey, Key, KeyPart, KeyWriter};
+pub use key::{ExactIp, Key, KeyPart, KeyWriter};
 pub use limiter::{DefaultGuard, Keys, Permit, RateLimiter, RateLimiterBuilder, Reservation, Scoped};
 #[cfg(feature = "http")]
 pub use response::{Refusal, Responses};

@@ -8,7 +8,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 pub(crate) use self::trusted_proxies::Lines;
-pub use self::trusted_proxies::{InvalidProxy, TrustedProxies};
+pub use self::trusted_proxies::TrustedProxies;
 use crate::error::RateLimitError;
 #[cfg(feature = "_layer")]
 use crate::key::Key;

@@ -114,9 +114,8 @@ impl RateLimitError {
 pub(crate) fn no_client(proxy: std::net::IpAddr, reason: &str) {
     tracing::warn!(
         name: "no_client", target: SETUP, %proxy, reason,
-        "a trusted proxy names no client, or is contradicted: such requests share the limits of its own address, or are \
-         refused where `TrustedProxies` is strict. Let it write a header that `TrustedProxies` reads, `X-Forwarded-For` or \
-         `Forwarded`, and remove the one that it does not write"
+        "a trusted proxy names no client: such requests share the limits of its own address, or are refused where \
+         `TrustedProxies` is strict. Let it write the header that `TrustedProxies` reads: `X-Forwarded-For`, unless set"
     );
 }
 
