@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use proptest::prelude::*;
-use ratelimit_runtime::{ClientIpRejection, TrustedProxies};
+use ratelimit_runtime::{KeyRejection, TrustedProxies};
 use tonic::codegen::http::{HeaderMap, HeaderValue};
 
 const PEER: &str = "10.0.0.1";
@@ -18,7 +18,7 @@ fn asked(proxies: &TrustedProxies, peer: &str, name: &'static str, lines: &[&[u8
         headers.append(name, HeaderValue::from_bytes(line).unwrap());
     }
     let client = proxies.client_ip(peer.parse().unwrap(), &headers);
-    client.map(|client| client.0).map_err(|rejection| assert_eq!(rejection, ClientIpRejection::UnnamedClient))
+    client.map(|client| client.0).map_err(|rejection| assert_eq!(rejection, KeyRejection::UnnamedClient))
 }
 
 fn client(proxies: &TrustedProxies, peer: &str, name: &'static str, lines: &[&str]) -> String {

@@ -10,8 +10,9 @@ use ipnet::{IpNet, Ipv4Net};
 use smallvec::SmallVec;
 
 use super::address::address;
-use super::{ClientIp, ClientIpRejection, forwarded};
+use super::{ClientIp, forwarded};
 use crate::observe;
+use crate::response::KeyRejection;
 use crate::rule::ParseError;
 
 /// Proxies whose forwarding header [`ClientIp`] trusts. None by default.
@@ -112,8 +113,8 @@ impl TrustedProxies {
     ///
     /// # Errors
     ///
-    /// [`ClientIpRejection::UnnamedClient`], and only where this is [`strict`](Self::strict).
-    pub fn client_ip(&self, peer: IpAddr, headers: &HeaderMap) -> Result<ClientIp, ClientIpRejection> {
+    /// [`KeyRejection::UnnamedClient`], and only where this is [`strict`](Self::strict).
+    pub fn client_ip(&self, peer: IpAddr, headers: &HeaderMap) -> Result<ClientIp, KeyRejection> {
         self.client_of(peer, |name| headers.get_all(name).iter().map(http::HeaderValue::as_bytes).collect())
     }
 
@@ -122,7 +123,7 @@ impl TrustedProxies {
         &self,
         peer: IpAddr,
         lines: impl Fn(&str) -> Lines<'a>,
-    ) -> Result<ClientIp, ClientIpRejection> {
+    ) -> Result<ClientIp, KeyRejection> {
         let peer = peer.to_canonical();
         if !self.trusts(peer) {
             return Ok(ClientIp(peer));
@@ -137,7 +138,7 @@ impl TrustedProxies {
             Ok(client) => Ok(ClientIp(client)),
             Err((proxy, reason)) => {
                 self.log_once(proxy, reason);
-                if self.strict { Err(ClientIpRejection::UnnamedClient) } else { Ok(ClientIp(proxy)) }
+                if self.strict { Err(KeyRejection::UnnamedClient) } else { Ok(ClientIp(proxy)) }
             }
         }
     }
