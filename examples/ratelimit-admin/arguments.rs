@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgGroup, Args, Parser, Subcommand};
-use ratelimit_runtime::{Algorithm, InvalidKey, Key, Policy, Rule};
+use ratelimit_runtime::{Algorithm, Key, ParseError, Policy, Rule};
 use serde_json::{Map, Value};
 
 use crate::escapes::unescaped;
@@ -277,7 +277,7 @@ impl Bucket {
         let text = &unescaped(text);
         let is_digest = text.len() == 33 && text.starts_with('#');
         if is_digest || text.contains(['<', '>']) {
-            let key = Key::from_rendered(text).map_err(|error: InvalidKey| format!("the key {text}: {error}"))?;
+            let key = Key::from_rendered(text).map_err(|error: ParseError| format!("the key {text}: {error}"))?;
             return Ok((key, None));
         }
         let exact = Key::of(text);
