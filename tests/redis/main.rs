@@ -27,6 +27,7 @@ mod shared_calls;
 mod stacked_groups;
 mod stored_bytes;
 mod tls;
+mod urls;
 mod workers;
 
 use std::time::{Duration, Instant};

@@ -118,7 +118,7 @@ async fn connects_in_either_protocol_and_sends() {
     let server = TestServer::start(&[]);
     for query in ["", "3?protocol=resp2", "?protocol=resp2"] {
         let mut server = url::server(&server.url(query)).unwrap();
-        server.login_mut().set_client_name("limits");
+        server.login.client_name = Some("limits".to_owned());
         let greeting = [cmd("SET").arg("greeted").arg(1).take(), cmd("NONSENSE")].into();
         let settings = LinkSettings { greeting, ..LinkSettings::new(Arc::new(server)) };
         let (epoch, link) = (Arc::clone(&settings.epoch), Link::start(settings, &Handle::current()));
