@@ -25,8 +25,6 @@ use crate::real_time;
 
 mod answer;
 mod directory;
-#[cfg(test)]
-mod tests;
 
 /// How long a sentinel may take to answer, connecting included.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(800);
