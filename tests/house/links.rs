@@ -4,11 +4,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const PAGES: [&str; 8] = [
+const PAGES: [&str; 7] = [
     "CHANGELOG.md",
     "README.md",
     "README.zh-CN.md",
-    "ratelimit-runtime/README.md",
     "ratelimit-macros/README.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
@@ -22,13 +21,13 @@ pub(crate) fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-pub(crate) fn read(path: impl AsRef<Path>) -> String {
+fn read(path: impl AsRef<Path>) -> String {
     let path = workspace().join(path);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// `[name]: link`
-pub(crate) fn definition(line: &str) -> Option<(&str, &str)> {
+fn definition(line: &str) -> Option<(&str, &str)> {
     line.strip_prefix('[')?.split_once("]: ")
 }
 

@@ -85,7 +85,7 @@ fn table() -> impl Iterator<Item = Vec<&'static str>> {
 /// bursts is so.
 #[test]
 fn every_table_has_all_algorithms() {
-    let all: BTreeSet<_> = Algorithm::ALL.iter().map(ToString::to_string).collect();
+    let all: BTreeSet<_> = ratelimit_conformance::ALGORITHMS.iter().map(ToString::to_string).collect();
     let mut tables = 0;
     let mut lines = PAGE.lines().peekable();
     while let Some(line) = lines.next() {
@@ -139,7 +139,9 @@ async fn the_table_says_what_the_stores_declare_and_they_do_it() {
             assert_eq!(*claim, yes_or_no(does), "{context}, as done");
         }
     }
-    let all = STORES.into_iter().flat_map(|store| Algorithm::ALL.iter().map(move |algorithm| (store, *algorithm)));
+    let all = STORES
+        .into_iter()
+        .flat_map(|store| ratelimit_conformance::ALGORITHMS.iter().map(move |algorithm| (store, *algorithm)));
     assert_eq!(seen, all.collect::<Vec<_>>(), "every algorithm on every store");
 }
 
@@ -263,7 +265,9 @@ async fn a_key_takes_what_the_page_says() {
     let server = shared();
     let store = RedisStore::new(&server.url()).unwrap();
     let limits = [Limit::per_minute(126), Limit::per_hour(1_000_000)];
-    for algorithm in Algorithm::ALL.iter().copied().filter(|algorithm| *algorithm != Algorithm::SlidingWindow) {
+    for algorithm in
+        ratelimit_conformance::ALGORITHMS.iter().copied().filter(|algorithm| *algorithm != Algorithm::SlidingWindow)
+    {
         let (all, each) = match algorithm {
             Algorithm::FixedWindow | Algorithm::SlidingCounter => (8, 24),
             _ => (16, 8),

@@ -70,7 +70,6 @@ pub mod migrating {
         any(not(doctest), all(feature = "axum", feature = "macros", feature = "redis")),
         doc = include_str!("migrating_from_scripts.md")
     )]
-    #[doc = repository!("articles" => "tree/HEAD/tests/peers/articles")]
     pub mod from_scripts {}
 }
 
