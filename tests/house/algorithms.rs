@@ -63,7 +63,7 @@ fn the_commands_of_the_scripts_are_those_that_a_user_is_told_to_allow() {
         }
     }
     assert!(commands.len() > 8, "{commands:?}");
-    let format = text("ratelimit-runtime/src/guide/reference/redis_format.md");
+    let format = text("docs/redis_format.md");
     let store = files("store/redis", "rs");
     let needs = store.iter().find_map(|file| file.split_once("/// The user needs")?.1.split_once("pub struct"));
     let (needs, _) = needs.unwrap();

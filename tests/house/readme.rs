@@ -1,20 +1,17 @@
-//! The README is that of the crate as well, and its Chinese sister says the same.
+//! One README for the repository and the crate, and its Chinese counterpart with the same structure.
 
-use crate::links::{definition, read};
+use std::fs;
+use std::path::Path;
+
+use crate::links::{definition, read, workspace};
 
 const ENGLISH: &str = "README.md";
 const CHINESE: &str = "README.zh-CN.md";
 
-/// A registry resolves links against the folder of the crate.
 #[test]
-fn the_readme_of_the_crate_is_that_of_the_repository() {
-    let of_the_crate = |line: &str| match definition(line) {
-        Some((name, link)) if !link.contains("://") => format!("[{name}]: ../{link}\n"),
-        _ => format!("{line}\n"),
-    };
-    let expected: String = read(ENGLISH).lines().map(of_the_crate).collect();
-    let copy = r"sed -E 's|^(\[[^]]+\]: )([^:]+)$|\1../\2|' README.md >ratelimit-runtime/README.md";
-    assert!(expected == read("ratelimit-runtime/README.md"), "they differ: {copy}");
+fn the_readme_of_the_crate_is_a_link_to_that_of_the_repository() {
+    let link = fs::read_link(workspace().join("ratelimit-runtime/README.md")).unwrap();
+    assert_eq!(link, Path::new("../README.md"));
 }
 
 /// What a page is made of, but for the words.
@@ -64,7 +61,7 @@ impl Shape {
 #[test]
 fn the_chinese_one_has_the_same_programs_headings_and_tables() {
     let (mut english, mut chinese) = (Shape::of(ENGLISH), Shape::of(CHINESE));
-    assert!(english.blocks.len() > 10 && english.headings.len() > 10 && english.rows.len() > 40, "{english:?}");
+    assert!(english.blocks.len() > 8 && english.headings.len() > 8 && english.rows.len() > 30, "{english:?}");
     for (ours, theirs) in english.blocks.iter().zip(&chinese.blocks) {
         assert_eq!(ours, theirs, "programs are the same in both, comments included");
     }

@@ -168,7 +168,7 @@ async fn a_block_comes_for_open_estimates_as_it_does_for_charges() {
 }
 
 /// What an interval of one window holds at most, half-open, in calls that were not given back, as
-/// guide/reference/algorithms.md says.
+/// guide/algorithms.md says.
 fn bound(algorithm: Algorithm, limit: Limit) -> u64 {
     let (half_open, closed) = Reference::new(algorithm).bounds(limit);
     // Of counters it is one less if nothing is given back; a released reservation is.
