@@ -1,4 +1,4 @@
-//! One README for the repository and the crate, and its Chinese counterpart with the same structure.
+//! One README for repository and crate, and its Chinese counterpart with the same structure.
 
 use std::fs;
 use std::path::Path;
