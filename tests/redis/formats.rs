@@ -375,7 +375,7 @@ async fn no_stored_key_holds_a_brace() {
 /// The abbreviations in keys that the page has frozen.
 #[tokio::test]
 async fn every_algorithm_has_the_abbreviation_that_is_written_down() {
-    const PAGE: &str = include_str!("../../ratelimit-runtime/src/guide/reference/redis_format.md");
+    const PAGE: &str = include_str!("../../docs/redis_format.md");
     for &algorithm in ratelimit_conformance::ALGORITHMS {
         let rule = Rule::new("tag", Limit::per_minute(1)).with_algorithm(algorithm);
         let key = key_of(&rule, &Key::global()).await;

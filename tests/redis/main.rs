@@ -30,6 +30,7 @@ mod sorted_set;
 mod stacked_groups;
 mod stored_bytes;
 mod tls;
+mod urls;
 
 use std::time::{Duration, Instant};
 

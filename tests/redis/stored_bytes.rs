@@ -1,4 +1,4 @@
-//! The bytes of every form in which a key is kept on Redis, as `guide/reference/redis_format.md`
+//! The bytes of every form in which a key is kept on Redis, as `docs/redis_format.md`
 //! describes them. Frozen from the first release on: a test here that fails is a new format.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]

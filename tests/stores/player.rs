@@ -564,3 +564,145 @@ mod once_differed {
         }
     }
 }
+
+/// What comes at once on Redis: callers who share a call, and stacks.
+mod at_once {
+    use futures_util::future::join_all;
+
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn runner() -> TestRunner {
+        let cases = std::env::var("RATELIMIT_TEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(60);
+        TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() })
+    }
+
+    fn steps<S: Strategy>(step: S) -> impl Strategy<Value = Vec<(S::Value, u64)>> {
+        let pause = prop::sample::select(vec![0, 1, 1_000_000, 20_000_000, 59_000_000, 61_000_000]);
+        prop::collection::vec((step, pause), 1..25)
+    }
+
+    /// Of callers of several limits, Redis may say less of what remains.
+    fn same_of_many(ours: &Verdict, theirs: &Verdict, limits: usize, context: &str) {
+        let told = |verdict: &Verdict| (verdict.allowed, verdict.ticket, verdict.retry_after_us, verdict.blocked);
+        assert_eq!(told(ours), told(theirs), "{context}");
+        assert!(theirs.remaining <= ours.remaining, "{context}");
+        assert!(limits > 1 || theirs.remaining == ours.remaining, "{context}");
+    }
+
+    #[test]
+    fn callers_who_ask_together_are_told_what_they_would_be_one_after_the_other() {
+        let rules = [vec![Limit::new(10, MINUTE)], vec![Limit::new(7, MINUTE), Limit::new(12, MINUTE * 10)]];
+        for &algorithm in Algorithm::ALL {
+            let (kind, clock) = (Kind { algorithm, column: Column::Scripts }, FakeClock::new());
+            let (runtime, redis) = kind.store(&clock);
+            let reserves = prop::sample::select(vec![Reserves::Nothing, Reserves::Cost, Reserves::Estimate]);
+            let step = (1_usize..6, 1_u64..4, reserves, any::<bool>());
+            let result = runner().run(&(prop::sample::select(rules.to_vec()), steps(step)), |(limits, steps)| {
+                let (memory, key) = (MemoryStore::new().with_clock(clock.clone()), unique("together"));
+                for ((callers, cost, reserves, block), pause) in steps {
+                    clock.advance(Duration::from_micros(pause));
+                    let request = reserves.of(kind.request(key.as_bytes(), &limits).with_cost(cost));
+                    let request = if block { request.with_block(MINUTE / 3) } else { request };
+                    let theirs = runtime.block_on(join_all((0..callers).map(|_| redis.acquire(request))));
+                    for theirs in theirs {
+                        let (ours, theirs) = (runtime.block_on(memory.acquire(request)).unwrap(), theirs.unwrap());
+                        same_of_many(&ours, &theirs, limits.len(), &format!("{request:?} {ours:?} {theirs:?}"));
+                    }
+                }
+                Ok(())
+            });
+            result.unwrap_or_else(|error| panic!("{algorithm}: {error}"));
+        }
+    }
+
+    #[test]
+    fn a_stack_is_told_what_it_is_in_memory() {
+        let ten = MINUTE * 10;
+        let rules = [
+            (Algorithm::SlidingWindow, vec![Limit::new(3, MINUTE)]),
+            (Algorithm::SlidingWindow, vec![Limit::new(9, ten), Limit::new(4, MINUTE)]),
+            (Algorithm::TokenBucket, vec![Limit::new(3, MINUTE)]),
+            (Algorithm::LeakyBucket, vec![Limit::new(5, MINUTE).with_burst(2), Limit::new(20, ten)]),
+            (Algorithm::FixedWindow, vec![Limit::new(4, MINUTE), Limit::new(9, ten)]),
+            (Algorithm::SlidingCounter, vec![Limit::new(9, ten), Limit::new(2, MINUTE)]),
+        ];
+        let (kind, clock) = (Kind { algorithm: Algorithm::SlidingWindow, column: Column::Scripts }, FakeClock::new());
+        let (runtime, redis) = kind.store(&clock);
+        let reserves = prop::sample::select(vec![Reserves::Nothing, Reserves::Cost, Reserves::Estimate]);
+        let member = (0..rules.len(), 1_u64..3, reserves, any::<bool>());
+        // A rule that stands twice is charged twice, or not at all; which of the two refuses is open.
+        let stack = (prop::collection::vec(member, 1..5), any::<bool>());
+        let result = runner().run(&steps(stack), |steps| {
+            let (memory, run) = (MemoryStore::new().with_clock(clock.clone()), unique("stack"));
+            let keys: Vec<String> = (0..rules.len()).map(|rule| format!("{run}{rule}")).collect();
+            for ((mut stack, twice), pause) in steps {
+                clock.advance(Duration::from_micros(pause));
+                let len = stack.len();
+                stack.sort_by_key(|(rule, ..)| *rule);
+                stack.dedup_by_key(|(rule, ..)| *rule);
+                let members =
+                    if twice { stack.iter().chain(&stack).take(len).collect() } else { Vec::from_iter(&stack) };
+                let has_twice = members.len() > stack.len();
+                let request = |&&(rule, cost, reserves, block): &&(usize, u64, Reserves, bool)| {
+                    let (algorithm, limits) = &rules[rule];
+                    let request = Request::new(keys[rule].as_bytes(), *algorithm, limits).with_cost(cost);
+                    if has_twice {
+                        return request;
+                    }
+                    reserves.of(if block { request.with_block(MINUTE / 8) } else { request })
+                };
+                let requests: Vec<Request<'_>> = members.iter().map(request).collect();
+                let ours = runtime.block_on(memory.acquire_all(&requests)).unwrap();
+                let theirs = runtime.block_on(redis.acquire_all(&requests)).unwrap();
+                let context = format!("{requests:?}: {ours:?} {theirs:?}");
+                let admitted = |told: &[Verdict]| told.iter().all(|verdict| verdict.allowed);
+                assert_eq!(admitted(&ours), admitted(&theirs), "{context}");
+                for (ours, theirs) in ours.iter().zip(&theirs).filter(|_| !has_twice) {
+                    same(ours, theirs, &context);
+                }
+            }
+            Ok(())
+        });
+        result.unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    /// By a clock that goes to and fro: in any interval as long as a window, at most `max`.
+    #[test]
+    fn a_log_admits_no_more_when_the_clock_steps_back() {
+        let rules = [vec![Limit::new(3, MINUTE)], vec![Limit::new(4, MINUTE), Limit::new(12, MINUTE * 10)]];
+        let (kind, clock) = (Kind { algorithm: Algorithm::SlidingWindow, column: Column::Scripts }, FakeClock::new());
+        let (runtime, redis) = kind.store(&clock);
+        let step = (1_u64..5, any::<bool>(), prop::option::of(1_u64..120_000_000));
+        let result = runner().run(&(prop::sample::select(rules.to_vec()), steps(step)), |(limits, steps)| {
+            let (memory, key) = (MemoryStore::new().with_clock(clock.clone()), unique("to-and-fro"));
+            clock.advance(MINUTE * 60);
+            let mut units = [Vec::new(), Vec::new()];
+            for ((cost, reserves, back), pause) in steps {
+                clock.advance(Duration::from_micros(pause));
+                if let Some(back) = back {
+                    clock.step_back(Duration::from_micros(back));
+                }
+                let cost = cost.min(capacity(kind.algorithm, &limits));
+                let request = kind.request(key.as_bytes(), &limits).with_cost(cost);
+                let request = if reserves { request.reserving() } else { request };
+                for (units, answer) in units.iter_mut().zip([memory.acquire(request), redis.acquire(request)]) {
+                    let verdict = runtime.block_on(answer).unwrap();
+                    if verdict.allowed {
+                        units.extend(verdict.ticket..verdict.ticket + cost);
+                    }
+                }
+            }
+            for units in units {
+                for limit in &limits {
+                    let (max, window) = (usize::try_from(limit.max()).unwrap(), limit.window().as_micros());
+                    let too_close = units.windows(max + 1).find(|units| u128::from(units[max] - units[0]) < window);
+                    assert!(units.is_sorted() && too_close.is_none(), "{limits:?}: {units:?}");
+                }
+            }
+            Ok(())
+        });
+        result.unwrap_or_else(|error| panic!("{error}"));
+    }
+}
