@@ -11,7 +11,7 @@ use syn::spanned::Spanned as _;
 
 use crate::check::rule::Rule;
 use crate::check::rule::count::Count;
-use crate::expand::context::Context;
+use crate::expand::Context;
 use crate::expand::guard::{check, entered};
 use crate::expand::output_type::OutputType;
 
