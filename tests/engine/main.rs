@@ -6,6 +6,7 @@
 
 mod actual_cost;
 mod capabilities;
+mod config;
 mod endless;
 mod in_flight;
 mod log;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::calendar::{Calendar, CalendarCode, CalendarUnit, Zone};
+use super::calendar::{Calendar, CalendarUnit, Zone};
 
 /// How many limits a rule may have.
 pub(super) const MAX_LIMITS: usize = 8;
@@ -16,8 +16,7 @@ pub struct Limit {
     window_us: u64,
     /// 0: the same as `max`.
     burst: u64,
-    /// As a number, which equal limits compare at once.
-    calendar: Option<CalendarCode>,
+    calendar: Option<Calendar>,
 }
 
 impl Limit {
@@ -104,7 +103,7 @@ impl Limit {
     #[cfg(feature = "calendar")]
     #[must_use]
     pub const fn calendar(max: u64, unit: CalendarUnit) -> Self {
-        let calendar = Some(Calendar { unit, zone: None }.code());
+        let calendar = Some(Calendar { unit, zone: None });
         Self { max: 0, window_us: unit.usual_us(), burst: 0, calendar }.with_max(max)
     }
 
@@ -182,7 +181,7 @@ impl Limit {
     #[must_use]
     #[inline]
     pub const fn calendar_unit(&self) -> Option<CalendarUnit> {
-        match self.by_calendar() {
+        match self.calendar {
             Some(calendar) => Some(calendar.unit),
             None => None,
         }
@@ -191,15 +190,12 @@ impl Limit {
     /// The time zone of a calendar quota, if it has one of its own.
     #[must_use]
     pub fn zone(&self) -> Option<&'static str> {
-        Some(self.by_calendar()?.zone?.name())
+        Some(self.calendar?.zone?.name())
     }
 
     #[inline]
     pub(crate) const fn by_calendar(&self) -> Option<Calendar> {
-        match self.calendar {
-            Some(code) => Some(code.calendar()),
-            None => None,
-        }
+        self.calendar
     }
 
     /// No window is longer, in microseconds.
@@ -207,14 +203,14 @@ impl Limit {
     pub(crate) const fn longest_us(&self) -> u64 {
         match self.calendar {
             None => self.window_us,
-            Some(code) => code.calendar().unit.longest_us(),
+            Some(calendar) => calendar.unit.longest_us(),
         }
     }
 
     /// The same with a time zone, if it is a calendar quota without one.
     pub(super) fn in_zone(mut self, zone: Zone) -> Self {
-        if let Some(Calendar { unit, zone: None }) = self.by_calendar() {
-            self.calendar = Some(Calendar { unit, zone: Some(zone) }.code());
+        if let Some(calendar @ Calendar { zone: None, .. }) = &mut self.calendar {
+            calendar.zone = Some(zone);
         }
         self
     }

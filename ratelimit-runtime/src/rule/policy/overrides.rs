@@ -18,6 +18,7 @@ use crate::rule::limit::Limit;
 /// # let _ = export;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(from = "crate::rule::text::Numbers"))]
 pub struct Override {
     /// One for each limit, or none where they stay.
     max: SmallVec<[u64; 2]>,
