@@ -4,6 +4,8 @@
 #![cfg_attr(not(doctest), doc = concat!(
     "\n[zh]: ", env!("CARGO_PKG_REPOSITORY"), "/blob/HEAD/README.zh-CN.md",
     "\n[picture]: ", env!("CARGO_PKG_REPOSITORY"), "/raw/HEAD/docs/playground.png",
+    "\n[format]: ", env!("CARGO_PKG_REPOSITORY"), "/blob/HEAD/docs/redis_format.md",
+    "\n[expansion]: ", env!("CARGO_PKG_REPOSITORY"), "/blob/HEAD/docs/expansion.md",
     "\n[performance-picture]: ", env!("CARGO_PKG_REPOSITORY"), "/raw/HEAD/docs/performance.svg",
     "\n[examples]: ", env!("CARGO_PKG_REPOSITORY"), "/tree/HEAD/examples",
     "\n[frameworks]: ", env!("CARGO_PKG_REPOSITORY"), "/tree/HEAD/examples/frameworks",

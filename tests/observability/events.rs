@@ -1,4 +1,4 @@
-//! The events of the code are those of guide/reference/observability.md, by target, name, level and
+//! The events of the code are those of guide/observability.md, by target, name, level and
 //! fields.
 
 use std::collections::BTreeSet;

@@ -1,5 +1,5 @@
 //! Every event that is logged, with `tracing`. Targets, names and fields are what
-//! guide/reference/observability.md says. Never the key: it may be personal data.
+//! guide/observability.md says. Never the key: it may be personal data.
 
 use std::fmt::Debug;
 #[cfg(feature = "redis")]

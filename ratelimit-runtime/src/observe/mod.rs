@@ -3,7 +3,7 @@
 //!
 //! It goes to the log (`tracing`), to counters and histograms (`metrics`, with the feature of that
 //! name), and to what [collects](collect) the decisions of a future: tests, and adapters that
-//! write response headers. `guide::reference::observability` lists all names.
+//! write response headers. `guide::observability` lists all names.
 
 mod collector;
 #[cfg(feature = "redis")]

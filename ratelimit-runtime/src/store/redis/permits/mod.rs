@@ -27,11 +27,7 @@ use crate::store::{Entry, PermitId, PlaceRequest};
 
 mod ask;
 mod open;
-#[cfg(test)]
-mod script_tests;
 mod state;
-#[cfg(test)]
-mod tests;
 mod upkeep;
 
 /// The permits of one client.
