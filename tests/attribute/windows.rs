@@ -75,14 +75,15 @@ impl Calendar {
 
 /// Microseconds since 1970 of `2026-03-29T12:00Z`, with seconds or without.
 fn at(moment: &str) -> u64 {
-    let numbers: Vec<f64> =
-        moment.trim_end_matches('Z').split(['-', 'T', ':']).map(|number| number.parse().unwrap()).collect();
-    let [year, month, day] = [numbers[0], numbers[1], numbers[2]].map(|number| number as i64);
+    let (minute, seconds) = (moment.get(..16).unwrap(), moment.get(17..).map(|rest| rest.trim_end_matches('Z')));
+    let numbers: Vec<u64> = minute.split(['-', 'T', ':']).map(|number| number.parse().unwrap()).collect();
+    let [year, month, day, hour, minute] = numbers.try_into().unwrap();
     // Days from civil, by Howard Hinnant: years begin in March.
     let year = if month <= 2 { year - 1 } else { year };
-    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * ((month + 9) % 12) + 2) / 5 + day - 1 - 719_468;
-    let seconds = numbers[3] * 3600.0 + numbers[4] * 60.0 + numbers.get(5).copied().unwrap_or(0.0);
-    u64::try_from(days).unwrap() * DAY + (seconds * 1e6).round() as u64
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * ((month + 9) % 12) + 2) / 5 + day - 719_469;
+    let seconds: f64 = seconds.filter(|seconds| !seconds.is_empty()).map_or(0.0, |seconds| seconds.parse().unwrap());
+    let seconds = Duration::from_secs_f64(seconds + 5e-7).as_micros();
+    days * DAY + hour * HOUR + minute * HOUR / 60 + u64::try_from(seconds).unwrap()
 }
 
 #[tokio::test]

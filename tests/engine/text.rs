@@ -72,6 +72,7 @@ fn algorithms_and_answers_to_outages_read_back_as_they_are_written() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "two tables")]
 fn a_policy_is_one_line_of_text() {
     let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
     let login = Policy::new(Limit::per_minute(5)).and(Limit::new(50, minutes(90)));

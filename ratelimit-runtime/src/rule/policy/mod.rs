@@ -224,11 +224,11 @@ impl Policy {
             (None, Some(_)) => at_an_edge + 1,
             (_, None) => at_an_edge,
         };
-        let pairs = self.limits.iter().flat_map(|limit| self.limits.iter().map(move |other| (*limit, *other)));
+        let mut pairs = self.limits.iter().flat_map(|limit| self.limits.iter().map(move |other| (*limit, *other)));
         let is_useless = |(limit, other): &(Limit, Limit)| {
             other.window() > limit.window() && other.max().saturating_mul(most(limit, other)) <= limit.max()
         };
-        pairs.filter(is_useless).next()
+        pairs.find(is_useless)
     }
 
     /// Why it cannot be used, whatever store there is; and the name of the part that is wrong.
