@@ -9,6 +9,7 @@ mod capabilities;
 mod config;
 mod endless;
 mod in_flight;
+mod keys;
 mod log;
 mod observed;
 mod outages;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ratelimit_runtime::store::StoreError;
 use ratelimit_runtime::{
-    Algorithm, InvalidLimit, Key, Limit, OnUnavailable, Policy, RateLimitError, RateLimiter, Rule, key, rate_limit,
+    Algorithm, Key, Limit, OnUnavailable, Policy, RateLimitError, RateLimiter, Rule, key, rate_limit,
 };
 
 #[test]
@@ -53,8 +53,9 @@ fn a_duration_is_the_same_in_attributes_and_configurations() {
 
 #[test]
 fn a_limit_that_cannot_be_is_an_error_at_run_time() {
-    assert_eq!(Limit::try_new(1, Duration::from_micros(999)), Err(InvalidLimit::TooShort));
-    assert_eq!(Limit::try_new(1, Limit::MAX_WINDOW + Duration::from_micros(1)), Err(InvalidLimit::TooLong));
+    let fault = |window| Limit::try_new(1, window).unwrap_err().to_string();
+    assert_eq!(fault(Duration::from_micros(999)), "the window of a limit is at least one millisecond");
+    assert_eq!(fault(Limit::MAX_WINDOW + Duration::from_micros(1)), "the window of a limit is at most 366 days");
     assert_eq!(Limit::try_new(1, Limit::MAX_WINDOW).map(|limit| limit.max()), Ok(1));
 }
 
@@ -135,14 +136,14 @@ fn a_policy_is_one_line_of_text() {
         ("5/1m block 60s..1m", "from 60s to 1m does not grow: write `60s`"),
         ("5/1m block 0s..1h", "this block is no time at all: write one such as \"10m\""),
         ("5/1m block 1m..367d", "this block is too long: the longest is 366d"),
-        ("5/1m block 1m..=1h", "up to the end of its range: write `1m..1h`"),
-        ("5/1m block 1m...1h", "up to the end of its range: write `1m..1h`"),
-        ("5/1m block 1m .. 1h", "no spaces stand around the `..` of a range: write `1m..1h`"),
-        ("5/1m block 1m.. 1h", "write `1m..1h`"),
-        ("5/1m block 1m..1h..1d", "write two, as in `1m..1h`"),
-        ("5/1m block ..1h", "write both, as in `1m..1h`"),
-        ("5/1m block 1m..", "write both, as in `1m..1h`"),
-        ("5/1m block ..", "write both"),
+        ("5/1m block 1m..=1h", "write two, without spaces around the `..`, as in `1m..1h`"),
+        ("5/1m block 1m...1h", "write two, without spaces around the `..`, as in `1m..1h`"),
+        ("5/1m block 1m .. 1h", "write two, without spaces around the `..`, as in `1m..1h`"),
+        ("5/1m block 1m.. 1h", "write two, without spaces around the `..`, as in `1m..1h`"),
+        ("5/1m block 1m..1h..1d", "write two, without spaces around the `..`, as in `1m..1h`"),
+        ("5/1m block ..1h", "write two, without spaces around the `..`, as in `1m..1h`"),
+        ("5/1m block 1m..", "write two, without spaces around the `..`, as in `1m..1h`"),
+        ("5/1m block ..", "write two, without spaces around the `..`, as in `1m..1h`"),
         ("5/1m block 1m..60", "has no unit after `60`"),
         ("5/1m block 1..1h", "has no unit after `1`"),
         ("5/1m blo 1m", "did you mean `block`?"),

@@ -1,9 +1,9 @@
 //! [`Limit`]: how many calls are admitted in what time, and the bounds of such numbers.
 
-use std::fmt;
 use std::time::Duration;
 
 use super::calendar::{Calendar, CalendarUnit, Zone};
+use super::text::ParseError;
 
 /// How many limits a rule may have.
 pub(super) const MAX_LIMITS: usize = 8;
@@ -36,10 +36,10 @@ impl Limit {
     /// in a constant, at compile time.
     #[must_use]
     pub const fn new(max: u64, window: Duration) -> Self {
-        match Self::try_new(max, window) {
-            Ok(limit) => limit,
+        match window_fault(window) {
             #[allow(clippy::panic, reason = "documented; in a constant it is a compile error")]
-            Err(invalid) => panic!("{}", invalid.message()),
+            Some(fault) => panic!("{}", fault),
+            None => Self::of(max, window),
         }
     }
 
@@ -48,16 +48,14 @@ impl Limit {
     /// # Errors
     ///
     /// If `window` is shorter than a millisecond or longer than [`MAX_WINDOW`](Self::MAX_WINDOW).
-    pub const fn try_new(max: u64, window: Duration) -> Result<Self, InvalidLimit> {
-        if window.as_millis() == 0 {
-            return Err(InvalidLimit::TooShort);
-        }
-        if window.as_micros() > Self::MAX_WINDOW.as_micros() {
-            return Err(InvalidLimit::TooLong);
-        }
+    pub fn try_new(max: u64, window: Duration) -> Result<Self, ParseError> {
+        window_fault(window).map_or_else(|| Ok(Self::of(max, window)), |fault| Err(fault.to_owned().into()))
+    }
+
+    const fn of(max: u64, window: Duration) -> Self {
         #[allow(clippy::cast_possible_truncation, reason = "at most 366 days")]
         let window_us = window.as_micros() as u64;
-        Ok(Self { max: 0, window_us, burst: 0, calendar: None }.with_max(max))
+        Self { max: 0, window_us, burst: 0, calendar: None }.with_max(max)
     }
 
     /// At most `max` in any second.
@@ -225,29 +223,11 @@ impl Limit {
     }
 }
 
-/// Why a [`Limit`] could not be made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum InvalidLimit {
-    /// The window is shorter than a millisecond.
-    TooShort,
-    /// The window is longer than [`Limit::MAX_WINDOW`].
-    TooLong,
-}
-
-impl InvalidLimit {
-    const fn message(self) -> &'static str {
-        match self {
-            Self::TooShort => "the window of a limit is at least one millisecond",
-            Self::TooLong => "the window of a limit is at most 366 days",
-        }
+/// What is wrong with the window of a limit.
+const fn window_fault(window: Duration) -> Option<&'static str> {
+    match window.as_micros() {
+        ..1_000 => Some("the window of a limit is at least one millisecond"),
+        micros if micros > Limit::MAX_WINDOW.as_micros() => Some("the window of a limit is at most 366 days"),
+        _ => None,
     }
 }
-
-impl fmt::Display for InvalidLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.message())
-    }
-}
-
-impl std::error::Error for InvalidLimit {}

@@ -25,7 +25,7 @@ pub(crate) use self::block::BlockDuration;
 pub use self::calendar::CalendarUnit;
 pub(crate) use self::in_flight::CallsInFlight;
 pub(crate) use self::known_by::KnownBy;
-pub use self::limit::{InvalidLimit, Limit};
+pub use self::limit::Limit;
 pub(crate) use self::name::{FORMATS, Name, escape, from_type_path, push_head, push_in_flight_head};
 pub use self::on_unavailable::OnUnavailable;
 pub use self::policy::Policy;

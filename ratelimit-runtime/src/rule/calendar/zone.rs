@@ -3,7 +3,7 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 #[cfg(feature = "calendar")]
-use std::sync::{Mutex, PoisonError};
+use std::sync::{PoisonError, RwLock};
 
 /// A time zone: one of those that this process has used, which are never forgotten.
 #[derive(Clone, Copy)]
@@ -27,7 +27,7 @@ const OF_THE_MACHINE: [&str; 2] = ["localtime", "posixrules"];
 
 /// The zones that have been used. The database has a bounded number.
 #[cfg(feature = "calendar")]
-static KNOWN: Mutex<Vec<Zone>> = Mutex::new(Vec::new());
+static KNOWN: RwLock<Vec<Zone>> = RwLock::new(Vec::new());
 
 impl Zone {
     /// The zone that the database has under this name, in any case.
@@ -45,16 +45,21 @@ impl Zone {
 
     #[cfg(feature = "calendar")]
     pub(crate) fn named(name: &str) -> Result<Self, String> {
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(zone) = known.iter().find(|zone| zone.name().eq_ignore_ascii_case(name)) {
-            return Ok(*zone);
+        let among =
+            |known: &[Self], name: &str| known.iter().find(|zone| zone.name().eq_ignore_ascii_case(name)).copied();
+        if let Some(zone) = among(&KNOWN.read().unwrap_or_else(PoisonError::into_inner), name) {
+            return Ok(zone);
         }
         let rules = find(name).ok_or_else(|| unknown(name))?;
         let name = rules.iana_name().filter(|name| !OF_THE_MACHINE.contains(name)).ok_or_else(|| unknown(name))?;
-        let name: &'static str = Box::leak(name.to_owned().into_boxed_str());
-        let zone = Self(Box::leak(Box::new(Known { name, rules })));
-        known.push(zone);
-        Ok(zone)
+        let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have added it meanwhile.
+        Ok(among(&known, name).unwrap_or_else(|| {
+            let name: &'static str = Box::leak(name.to_owned().into_boxed_str());
+            let zone = Self(Box::leak(Box::new(Known { name, rules: rules.clone() })));
+            known.push(zone);
+            zone
+        }))
     }
 
     /// Its name, in the spelling of the database.

@@ -279,7 +279,7 @@ impl Policy {
         if self.timeout.is_some_and(|timeout| !(MIN_TIME..=MAX_TIMEOUT).contains(&timeout)) {
             return fault("timeout", "this timeout is out of bounds: write one from \"1ms\" to \"60s\"");
         }
-        self.overrides.fault(self.algorithm, limits).map(|message| ("overrides", message))
+        overrides::fault(&self.overrides, self.algorithm, limits).map(|message| ("overrides", message))
     }
 }
 

@@ -12,19 +12,11 @@ pub(super) fn read(text: &str) -> Result<BlockDuration, Fault<'_>> {
         return bounded(text).map(BlockDuration::fixed);
     };
     let fault = |at, message: String| Err(Fault { at, message });
-    if let Some(end) = longest.strip_prefix(['=', '.']) {
-        let end = end.trim_start_matches(['=', '.', ' ']);
-        return fault(text, format!("a block grows up to the end of its range: write `{}..{end}`", first.trim()));
-    }
-    if longest.contains("..") {
-        return fault(text, "a block grows from one duration to another: write two, as in `1m..1h`".to_owned());
-    }
-    if first.trim().is_empty() || longest.trim().is_empty() {
-        return fault(text, "a block grows from one duration to another: write both, as in `1m..1h`".to_owned());
-    }
-    if first.ends_with(char::is_whitespace) || longest.starts_with(char::is_whitespace) {
-        let (first, longest) = (first.trim(), longest.trim());
-        return fault(text, format!("no spaces stand around the `..` of a range: write `{first}..{longest}`"));
+    let is_part = |part: &str| !part.is_empty() && part.trim() == part;
+    if !is_part(first) || !is_part(longest) || longest.contains("..") || longest.starts_with(['=', '.']) {
+        let message =
+            "a block grows from one duration to another: write two, without spaces around the `..`, as in `1m..1h`";
+        return fault(text, message.to_owned());
     }
     let [least, most] = [bounded(first)?, bounded(longest)?];
     if BlockDuration::is_range(least, most) {

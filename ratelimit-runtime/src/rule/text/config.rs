@@ -72,7 +72,7 @@ struct Table {
     #[serde(default, deserialize_with = "text")]
     on_unavailable: Option<OnUnavailable>,
     shadow: Option<bool>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "overrides")]
     overrides: Overrides,
     zone: Option<String>,
 }
@@ -155,17 +155,15 @@ impl From<Numbers> for Override {
 }
 
 /// A table of overrides, each under the key that has it.
-impl<'de> Deserialize<'de> for Overrides {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut overrides = Self::default();
-        for (text, values) in Entries::deserialize(deserializer)?.0 {
-            let about = |message| Error::custom(format!("the override of `{}`: {message}", text.escape_debug()));
-            if overrides.insert(key_as_listed(&text).map_err(about)?, values).is_some() {
-                return Err(about("there is one already".to_owned()));
-            }
+fn overrides<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Overrides, D::Error> {
+    let mut overrides = Overrides::new();
+    for (text, values) in Entries::deserialize(deserializer)?.0 {
+        let about = |message| Error::custom(format!("the override of `{}`: {message}", text.escape_debug()));
+        if overrides.insert(key_as_listed(&text).map_err(about)?, values).is_some() {
+            return Err(about("there is one already".to_owned()));
         }
-        Ok(overrides)
     }
+    Ok(overrides)
 }
 
 /// A table by name. A name that is there twice is so here, and not lost.
