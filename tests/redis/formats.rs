@@ -305,6 +305,19 @@ fn an_empty_name_is_refused() {
     let _ = Rule::named("", Limit::per_minute(1));
 }
 
+/// Zones in the spelling of the database; UTC is said, too.
+#[tokio::test]
+async fn calendar_windows_name_their_zone() {
+    let limit = |text: &str| text.parse::<Limit>().unwrap();
+    let rule = Rule::new("export", limit("5/60s"))
+        .and(limit("5/day@europe/berlin"))
+        .and(limit("5/hour@Etc/GMT+2"))
+        .and(limit("5/month"))
+        .with_algorithm(Algorithm::FixedWindow);
+    let key = key_of(&rule, &Key::global()).await;
+    assert_eq!(key, "rl1:fw-60s+day@Europe/Berlin+hour@Etc/GMT%2B2+month@UTC:export:");
+}
+
 #[tokio::test]
 async fn max_is_not_part_of_the_key_and_the_window_is() {
     let rule = |max, window| Rule::new("quota", Limit::new(max, Duration::from_secs(window)));
