@@ -19,7 +19,7 @@ use tokio::runtime::Handle;
 
 use self::pools::Pools;
 pub(crate) use self::settings::ClientSettings;
-use super::batcher::{Answered, Batcher, Failure};
+use super::batcher::{Batcher, Failure, Verdicts};
 use super::cluster::{Cluster, Slot};
 use super::errors;
 use super::link::{Link, Upstream};
@@ -30,7 +30,7 @@ use super::sentinel::Sentinels;
 use super::settings::deployment::{Deployment, Kind};
 use super::transactions::Pool;
 use crate::error::StoreError;
-use crate::store::{Cursor, Health, Page, Verdict};
+use crate::store::{Cursor, Health, Page};
 
 /// All of one runtime.
 pub(crate) struct Client {
@@ -87,40 +87,14 @@ impl Client {
         Self { servers, epoch, permits, pools: Pools::default() }
     }
 
-    /// Asks a question about a key, wherever it is.
+    /// Asks a question about a key, or several on keys of one slot, which are charged all or none.
     pub(crate) async fn ask(
-        &self,
-        key: &[u8],
-        question: &Question,
-        until: Option<Instant>,
-    ) -> Result<Answered, StoreError> {
-        match &self.servers {
-            Servers::One(batcher) => batcher.ask(key, question, until).await.map_err(Into::into),
-            Servers::Cluster(cluster) => {
-                let ask = |batcher: Arc<Batcher>, asking| async move {
-                    if asking {
-                        batcher.ask_asking(key, question).await
-                    } else {
-                        batcher.ask(key, question, until).await
-                    }
-                };
-                // Large, and most stores are no cluster.
-                Box::pin(cluster.at(Slot::of(key), until, ask)).await
-            }
-        }
-    }
-
-    /// Asks several questions, all or none, on keys of one slot.
-    pub(crate) async fn ask_together(
         &self,
         stack: &[(&[u8], Question)],
         until: Option<Instant>,
-    ) -> Result<Vec<Verdict>, StoreError> {
+    ) -> Result<Verdicts, StoreError> {
         let key = stack.first().map_or(&[][..], |(key, _)| key);
-        self.at(key, until, |batcher, asking| async move {
-            if asking { batcher.ask_together_asking(stack).await } else { batcher.ask_together(stack, until).await }
-        })
-        .await
+        self.at(key, until, |batcher, asking| async move { batcher.ask(stack, until, asking).await }).await
     }
 
     /// Sends a command about a key, wherever that is.
@@ -152,6 +126,7 @@ impl Client {
     {
         match &self.servers {
             Servers::One(batcher) => ask(Arc::clone(batcher), false).await.map_err(Into::into),
+            // Large, and most stores are no cluster.
             Servers::Cluster(cluster) => Box::pin(cluster.at(Slot::of(key), until, ask)).await,
         }
     }
@@ -199,10 +174,8 @@ impl Client {
 
 /// For permits.
 impl Ask for Client {
-    async fn ask(&self, stack: &[(&[u8], Question)], until: Option<Instant>) -> Result<Vec<Verdict>, StoreError> {
-        let [(key, question)] = stack else { return self.ask_together(stack, until).await };
-        let answered = self.ask(key, question, until).await?;
-        Ok(vec![answered.answer.verdict(answered.index, question, answered.now)])
+    async fn ask(&self, stack: &[(&[u8], Question)], until: Option<Instant>) -> Result<Verdicts, StoreError> {
+        self.ask(stack, until).await
     }
 
     fn epoch(&self) -> u64 {
