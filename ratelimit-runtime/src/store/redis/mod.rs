@@ -62,9 +62,8 @@ pub use self::settings::credentials::RedisCredentials;
 /// The user needs `EVALSHA`, `EVAL`, `SCRIPT LOAD`, `UNLINK`, `PING` and `ROLE`, and inside of
 /// scripts `TIME`, `GET`, `MGET`, `SET`, `SETRANGE`, `UNLINK`, `PEXPIRE`, `PEXPIREAT`, `ZADD`,
 /// `ZCARD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZRANGEBYSCORE`, `ZREM` and `ZREMRANGEBYRANK`. Without
-/// scripts, it needs what [`RedisMode::Transactions`] says. Lists of keys take `SCAN`, and `INFO`
-/// to notice that the server was started anew. Without `ROLE`, a script tells the store that its
-/// server has become a replica.
+/// scripts, it needs what [`RedisMode::Transactions`] says. Lists of keys take `SCAN` and `INFO`.
+/// Without `ROLE`, a script tells the store that its server has become a replica.
 ///
 /// Each tokio runtime that uses the store has connections of its own, which end with it. Of calls
 /// in flight ([`Store::enter`]), leases are renewed and places left by a task of the runtime on
