@@ -1,11 +1,11 @@
 //! Servers close connections on which nobody has spoken for a while.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ratelimit_runtime::store::{Health, Request};
 use ratelimit_runtime::{Algorithm, Limit, RedisMode, RedisStore, Store as _};
 
-use super::asking::{Outcome, ask_within, connected, connections_since, connections_taken, health};
+use super::asking::{Outcome, ask_within, connected, health};
 use crate::support::redis::RedisServer;
 
 /// A call that has time enough to make another connection, however busy the machine is: it fails if
@@ -48,45 +48,6 @@ async fn a_connection_that_was_closed_unnoticed_is_not_used() {
             assert!(outcome.is_answered(), "{outcome:?}");
         }
     }
-}
-
-/// Nobody asks, so nobody needs a connection that the server closes again and again.
-#[tokio::test]
-async fn an_idle_store_does_not_reconnect_for_ever() {
-    let server = RedisServer::start_with(&["--timeout", "1"]);
-    let store = connected(&server.url()).await;
-    let taken = connections_taken(&server);
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    assert!(connections_since(&server, taken) <= 2);
-    assert!(ask(&store).await.is_answered());
-}
-
-/// How many PINGs the server was sent: one goes with each connect, another each second on a
-/// connection in use.
-fn pings(server: &RedisServer) -> u64 {
-    let calls = server.info("commandstats", "cmdstat_ping");
-    let calls = calls.strip_prefix("calls=").and_then(|calls| calls.split(',').next());
-    calls.map_or(0, |calls| calls.parse().unwrap())
-}
-
-/// What the store asks for itself, a second after it has connected, is no use of a connection.
-#[tokio::test]
-async fn a_connection_that_no_call_has_used_is_made_again_by_the_next_call() {
-    let server = RedisServer::start();
-    let store = connected(&server.url()).await;
-    for _ in 0..2 {
-        assert!(ask(&store).await.is_answered());
-        let (start, before) = (Instant::now(), pings(&server));
-        while pings(&server) == before {
-            assert!(start.elapsed() < Duration::from_secs(10), "the store asks nothing");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
-        let taken = connections_taken(&server);
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(connections_since(&server, taken), 0, "no call wants a connection");
-    }
-    assert!(ask(&store).await.is_answered());
 }
 
 /// Transactions have connections of their own. One that has gone stale is replaced, and that is

@@ -41,18 +41,12 @@ pub(super) enum Event {
     Connected(PingAnswer),
     /// An attempt has failed, or the server has turned out to be a replica.
     Failed,
-    /// The connection has ended. `used` if a call was sent on it since the last PING.
-    Ended {
-        used: bool,
-    },
-    /// Another server is the master now; the connection has been ended.
-    Moved,
+    /// The connection has ended.
+    Ended,
     /// A call has waited in vain for the limiter's timeout, or was told that the server is busy.
     Doubt,
     /// The PING was answered.
     Answered(PingAnswer),
-    /// A call wants a connection.
-    Wanted,
 }
 
 /// The answer to a PING.
@@ -77,33 +71,20 @@ pub(super) struct LinkHealth {
     /// The limiter's timeout.
     timeout: Duration,
     state: LinkState,
-    phase: Phase,
     /// Pauses since the last connection that was good.
     backoff: Backoff,
-    /// When `due` asked to be called again.
-    wake: Option<Instant>,
-}
-
-#[derive(Debug)]
-enum Phase {
-    /// The next attempt begins then.
-    Pausing(Instant),
-    /// An attempt has been under way since then.
-    Connecting(Instant),
-    /// The connection was closed while no call used it. The next call makes another.
-    Idle,
-    Connected(Connected),
-}
-
-#[derive(Debug)]
-struct Connected {
+    /// When the next attempt begins; `None` while one is under way, or there is a connection.
+    connect_at: Option<Instant>,
+    /// Since when an attempt has been under way, or there has been a connection.
     since: Instant,
     /// The one PING on its way.
     ping: Option<Ping>,
     /// A PING is to be sent at once.
     doubt: bool,
     /// The earliest time of the next PING.
-    next: Instant,
+    next_ping: Instant,
+    /// When `due` asked to be called again.
+    wake: Option<Instant>,
 }
 
 /// Times during which the runtime stood still are added to all of these.
@@ -120,9 +101,17 @@ struct Ping {
 
 impl LinkHealth {
     pub(super) fn new(timeout: Duration, now: Instant) -> Self {
-        let backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
-        let timeout = timeout.max(SHORTEST_TIMEOUT);
-        Self { timeout, state: LinkState::Connecting, phase: Phase::Pausing(now), backoff, wake: None }
+        Self {
+            timeout: timeout.max(SHORTEST_TIMEOUT),
+            state: LinkState::Connecting,
+            backoff: Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE),
+            connect_at: Some(now),
+            since: now,
+            ping: None,
+            doubt: false,
+            next_ping: now,
+            wake: None,
+        }
     }
 
     pub(super) fn set_timeout(&mut self, timeout: Duration) {
@@ -133,73 +122,62 @@ impl LinkHealth {
         self.state
     }
 
-    /// Whether nothing is done until a call wants a connection.
-    pub(super) fn is_idle(&self) -> bool {
-        matches!(self.phase, Phase::Idle)
+    fn is_connected(&self) -> bool {
+        matches!(self.state, LinkState::Up | LinkState::Slow)
     }
 
     /// Whether the link waits for the server, in real time.
     pub(super) fn is_waiting(&self) -> bool {
-        !matches!(&self.phase, Phase::Idle | Phase::Connected(Connected { ping: None, .. }))
+        !self.is_connected() || self.ping.is_some()
     }
 
     pub(super) fn on(&mut self, event: Event, now: Instant) {
-        let is_stable = match &self.phase {
-            Phase::Connected(Connected { since, .. }) => now.saturating_duration_since(*since) >= STABLE,
-            _ => false,
-        };
-        if is_stable {
-            self.backoff.reset();
-        }
-        match (event, &mut self.phase) {
-            (Event::Connected(answer), _) => {
-                let (state, next) = match answer {
+        let is_stable = self.is_connected() && now.saturating_duration_since(self.since) >= STABLE;
+        match event {
+            Event::Connected(answer) => {
+                (self.state, self.next_ping) = match answer {
                     PingAnswer::Serves => (LinkState::Up, now + HEARTBEAT),
                     PingAnswer::Busy => (LinkState::Slow, now + self.timeout),
                 };
-                self.state = state;
-                self.phase = Phase::Connected(Connected { since: now, ping: None, doubt: false, next });
+                (self.since, self.connect_at, self.ping, self.doubt) = (now, None, None, false);
             }
-            (Event::Failed, _) => {
+            Event::Failed => {
+                if is_stable {
+                    self.backoff.reset();
+                }
                 self.state = LinkState::Down;
-                self.phase = Phase::Pausing(now + self.backoff.pause());
+                self.connect_at = Some(now + self.backoff.pause());
             }
-            (Event::Ended { used }, Phase::Connected(_)) => {
-                let was_up = self.state == LinkState::Up;
+            Event::Ended if self.is_connected() => {
+                if is_stable {
+                    self.backoff.reset();
+                }
                 // Calls of a slow server do not wait, and must not begin to; nor those of a server
                 // that takes connections and ends them at once.
-                self.state = if was_up && self.backoff.is_fresh() { LinkState::Connecting } else { LinkState::Down };
-                self.phase = match (is_stable, was_up && !used) {
-                    (true, true) => Phase::Idle,
-                    (true, false) => Phase::Pausing(now),
-                    (false, _) => Phase::Pausing(now + self.backoff.pause()),
-                };
+                let is_waited_for = self.state == LinkState::Up && self.backoff.is_fresh();
+                self.state = if is_waited_for { LinkState::Connecting } else { LinkState::Down };
+                self.connect_at = Some(if is_stable { now } else { now + self.backoff.pause() });
             }
-            (Event::Moved, Phase::Connected(_)) => {
-                self.state = if self.state == LinkState::Up { LinkState::Connecting } else { LinkState::Down };
-                self.phase = Phase::Pausing(now);
-            }
-            (Event::Doubt, Phase::Connected(connected)) if self.state == LinkState::Up => match &mut connected.ping {
+            Event::Doubt if self.state == LinkState::Up => match &mut self.ping {
                 Some(ping) => ping.late = ping.late.min(now + self.timeout),
-                None => connected.doubt = true,
+                None => self.doubt = true,
             },
-            (Event::Answered(answer), Phase::Connected(connected)) => {
-                let Some(ping) = connected.ping.take() else { return };
+            Event::Answered(answer) if self.is_connected() => {
+                let Some(ping) = self.ping.take() else { return };
                 match answer {
                     PingAnswer::Serves if now <= ping.sent + self.timeout || self.state == LinkState::Up => {
                         self.state = LinkState::Up;
-                        connected.next = ping.sent + HEARTBEAT;
+                        self.next_ping = ping.sent + HEARTBEAT;
                     }
                     // It came late: the next one may come in time.
-                    PingAnswer::Serves => connected.next = now,
+                    PingAnswer::Serves => self.next_ping = now,
                     PingAnswer::Busy => {
                         self.state = LinkState::Slow;
-                        connected.next = now + self.timeout;
+                        self.next_ping = now + self.timeout;
                     }
                 }
             }
-            (Event::Wanted, phase @ Phase::Idle) => *phase = Phase::Pausing(now),
-            (Event::Ended { .. } | Event::Moved | Event::Doubt | Event::Answered(_) | Event::Wanted, _) => {}
+            Event::Ended | Event::Doubt | Event::Answered(_) => {}
         }
     }
 
@@ -209,77 +187,65 @@ impl LinkHealth {
         if let Some(overslept) = self.wake.map(|wake| now.saturating_duration_since(wake)).filter(|late| *late > LATE) {
             self.forgive(now, overslept);
         }
-        let (action, wake) = match &mut self.phase {
-            Phase::Idle => (None, None),
-            Phase::Pausing(until) if *until > now => (None, Some(*until)),
-            Phase::Pausing(_) => {
-                self.phase = Phase::Connecting(now);
+        let (action, wake) = match self.connect_at {
+            _ if self.is_connected() => self.due_connected(now, last_byte, used),
+            Some(at) if at > now => (None, Some(at)),
+            Some(_) => {
+                (self.since, self.connect_at) = (now, None);
                 (Some(Action::Connect), Some(now + self.timeout))
             }
-            Phase::Connecting(since) => {
-                let late = *since + self.timeout;
-                if self.state == LinkState::Connecting && late <= now {
+            None => {
+                let late = self.since + self.timeout;
+                if late <= now {
                     self.state = LinkState::Down;
                 }
                 (None, (self.state == LinkState::Connecting).then_some(late))
             }
-            Phase::Connected(connected) => connected.due(&mut self.state, self.timeout, now, last_byte, used),
         };
         self.wake = wake;
         (action, wake)
     }
 
-    /// Does not count the time during which the runtime stood still: it could not read.
-    fn forgive(&mut self, now: Instant, overslept: Duration) {
-        match &mut self.phase {
-            Phase::Connecting(since) => *since += overslept,
-            Phase::Connected(Connected { ping: Some(ping), .. }) => {
-                for time in [&mut ping.sent, &mut ping.late, &mut ping.silent] {
-                    *time += overslept;
-                }
-                // What has come meanwhile is read before the server is judged.
-                if !std::mem::replace(&mut ping.spared, true) {
-                    ping.late = ping.late.max(now + self.timeout / 10);
-                }
-            }
-            Phase::Idle | Phase::Pausing(_) | Phase::Connected(_) => {}
-        }
-    }
-}
-
-impl Connected {
-    fn due(
-        &mut self,
-        state: &mut LinkState,
-        timeout: Duration,
-        now: Instant,
-        last_byte: Instant,
-        used: bool,
-    ) -> (Option<Action>, Option<Instant>) {
-        let is_slow = *state == LinkState::Slow;
+    fn due_connected(&mut self, now: Instant, last_byte: Instant, used: bool) -> (Option<Action>, Option<Instant>) {
         if let Some(ping) = &self.ping {
             let silence = ping.silent.max(last_byte) + SILENCE;
             if silence <= now {
                 return (Some(Action::HangUp), None);
             }
             if ping.late <= now {
-                *state = LinkState::Slow;
+                self.state = LinkState::Slow;
             }
-            let late = (*state == LinkState::Up).then_some(ping.late);
+            let late = (self.state == LinkState::Up).then_some(ping.late);
             return (None, Some(late.map_or(silence, |late| late.min(silence))));
         }
-        if !self.doubt && self.next > now {
-            return (None, Some(self.next));
+        if !self.doubt && self.next_ping > now {
+            return (None, Some(self.next_ping));
         }
+        let is_slow = self.state == LinkState::Slow;
         if !(self.doubt || used || is_slow) {
             // Looked at now and then: the end of an idle connection is told by itself.
             return (None, Some(now + HEARTBEAT));
         }
         // A heartbeat has the time of a call that waits in vain and of the PING behind it.
-        let wait = if self.doubt || is_slow { timeout } else { 2 * timeout };
+        let wait = if self.doubt || is_slow { self.timeout } else { 2 * self.timeout };
         self.doubt = false;
         self.ping = Some(Ping { sent: now, late: now + wait, silent: now, spared: false });
         (Some(Action::Ping), Some(now + wait.min(SILENCE)))
+    }
+
+    /// Does not count the time during which the runtime stood still: it could not read.
+    fn forgive(&mut self, now: Instant, overslept: Duration) {
+        if !self.is_connected() {
+            self.since += overslept;
+        } else if let Some(ping) = &mut self.ping {
+            for time in [&mut ping.sent, &mut ping.late, &mut ping.silent] {
+                *time += overslept;
+            }
+            // What has come meanwhile is read before the server is judged.
+            if !std::mem::replace(&mut ping.spared, true) {
+                ping.late = ping.late.max(now + self.timeout / 10);
+            }
+        }
     }
 }
 
