@@ -12,7 +12,7 @@ use crate::support::redis::shared;
 use crate::support::unique;
 use ratelimit_runtime::store::{Answer, Capabilities, Request, Store, Verdict};
 use ratelimit_runtime::{
-    Algorithm, Key, KeyPart, Limit, OnUnavailable, RateLimitError, RateLimiter, RateLimiterBuilder, Rule, rate_limit,
+    Key, KeyPart, Limit, OnUnavailable, RateLimitError, RateLimiter, RateLimiterBuilder, Rule, rate_limit,
 };
 
 type Outcome = Result<(), RateLimitError>;
@@ -442,8 +442,8 @@ fn server_time(time: &str) -> u64 {
 /// The abbreviations in keys that the page has frozen.
 #[tokio::test]
 async fn every_algorithm_has_the_abbreviation_that_is_written_down() {
-    const PAGE: &str = include_str!("../../ratelimit-runtime/src/guide/reference/redis_format.md");
-    for &algorithm in Algorithm::ALL {
+    const PAGE: &str = include_str!("../../docs/redis_format.md");
+    for &algorithm in ratelimit_conformance::ALGORITHMS {
         let rule = Rule::new("tag", Limit::per_minute(1)).with_algorithm(algorithm);
         let key = key_of(&rule, &Key::global()).await;
         let tag = key.split(':').nth(1).and_then(|part| part.strip_suffix("-60s")).unwrap();

@@ -1,11 +1,13 @@
 //! What the parts of one expansion share.
 
+use proc_macro2::TokenStream;
+
 use crate::expand::output_type::OutputType;
 use crate::expand::receiver::Receiver;
-use crate::expand::runtime::Runtime;
 
-pub(crate) struct Context {
-    pub(crate) runtime: Runtime,
-    pub(crate) receiver: Receiver,
+pub(crate) struct Context<'a> {
+    /// A statement that imports what expansions use.
+    pub(crate) import: TokenStream,
+    pub(crate) receiver: Receiver<'a>,
     pub(crate) output: OutputType,
 }

@@ -9,13 +9,13 @@ use syn::spanned::Spanned as _;
 use crate::check::values::control_flow;
 
 /// What `self` is called where the guard stands, if there is one.
-pub(crate) struct Receiver(pub(crate) Option<Ident>);
+pub(crate) struct Receiver<'a>(pub(crate) Option<&'a Ident>);
 
-impl Receiver {
+impl Receiver<'_> {
     /// The user's expression, as an argument of a call.
     pub(crate) fn expression(&self, expr: &Expr) -> TokenStream {
         let tokens = expr.to_token_stream();
-        match &self.0 {
+        match self.0 {
             Some(receiver) if receiver != "self" => rename_self(tokens, receiver),
             _ => tokens,
         }

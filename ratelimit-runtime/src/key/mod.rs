@@ -27,6 +27,7 @@ pub(crate) use self::canonical::is_canonical;
 pub(crate) use self::hasher::KeyHasher;
 pub use self::ip::ExactIp;
 pub use self::writer::{KeyPart, KeyWriter};
+use crate::rule::ParseError;
 
 /// A rendered key, made by [`key!`](crate::key!) or [`Key::of`].
 ///
@@ -66,17 +67,19 @@ impl Key {
     /// assert!(Key::from_rendered("<acme").is_err());
     /// # }
     /// ```
-    pub fn from_rendered(rendered: &str) -> Result<Self, InvalidKey> {
+    pub fn from_rendered(rendered: &str) -> Result<Self, ParseError> {
+        const INVALID: &str =
+            "not a rendered key: each value stands in its own `<` and `>`, and what they hold is escaped";
         let mut open = false;
         for byte in rendered.bytes() {
             match byte {
                 b'<' if !open => open = true,
                 b'>' if open => open = false,
-                b'<' | b'>' | b'{' | b'}' | 0..=0x1f | 0x7f => return Err(InvalidKey),
+                b'<' | b'>' | b'{' | b'}' | 0..=0x1f | 0x7f => return Err(INVALID.to_owned().into()),
                 _ => {}
             }
         }
-        if open { Err(InvalidKey) } else { Ok(Self(KeyBuf::from_slice(rendered.as_bytes()))) }
+        if open { Err(INVALID.to_owned().into()) } else { Ok(Self(KeyBuf::from_slice(rendered.as_bytes()))) }
     }
 
     /// The rendered bytes, without the rule and the prefix that the stored key begins with.
@@ -104,18 +107,6 @@ impl fmt::Debug for Key {
         f.write_str("Key(..)")
     }
 }
-
-/// A text that is not a rendered key; see [`Key::from_rendered`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct InvalidKey;
-
-impl fmt::Display for InvalidKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not a rendered key: each value stands in its own `<` and `>`, and what they hold is escaped")
-    }
-}
-
-impl std::error::Error for InvalidKey {}
 
 /// Renders a key step by step; what `key!` expands to.
 #[doc(hidden)]

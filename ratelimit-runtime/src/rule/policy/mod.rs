@@ -140,6 +140,12 @@ impl Policy {
         self
     }
 
+    /// The time zone of its calendar quotas, as it was given.
+    #[must_use]
+    pub fn zone(&self) -> Option<&str> {
+        self.zone.as_deref()
+    }
+
     /// The time zone of its calendar quotas, by its name in the tz database; the rule's unless set.
     #[cfg_attr(not(feature = "calendar"), doc(hidden))]
     #[must_use]

@@ -9,7 +9,6 @@ use std::time::Duration;
 use redis::Value;
 use tokio::runtime::Handle;
 
-use super::batcher::Answered;
 use super::client::clients::Clients;
 use super::client::{Client, ClientSettings};
 use super::errors::{unexpected_reply, unsupported};
@@ -87,10 +86,10 @@ impl Backend {
     }
 
     /// Asks the script of the request.
-    async fn ask(&self, operation: Operation, request: &Request<'_>) -> Result<(Question, Answered), StoreError> {
-        let question = Question::new(operation, request, own_time(self.clock())?);
-        let answered = self.client()?.ask(request.key(), &question, request.timeout_at()).await?;
-        Ok((question, answered))
+    async fn ask(&self, operation: Operation, request: &Request<'_>) -> Result<Verdict, StoreError> {
+        let question = [(request.key(), Question::new(operation, request, own_time(self.clock())?))];
+        let verdicts = self.client()?.ask(&question, request.timeout_at()).await?;
+        verdicts.into_iter().next().ok_or_else(unexpected_reply)
     }
 
     /// Decides, and charges the request if it is admitted.
@@ -100,10 +99,7 @@ impl Backend {
 
     async fn decide(&self, operation: Operation, request: Request<'_>) -> Result<Verdict, StoreError> {
         match self.route(&request)? {
-            Route::Script => {
-                let (question, answered) = self.ask(operation, &request).await?;
-                Ok(answered.verdict(&question))
-            }
+            Route::Script => self.ask(operation, &request).await,
             // Large, and most stores run scripts.
             route => Box::pin(self.decide_without_scripts(route, operation, request)).await,
         }
@@ -151,7 +147,7 @@ impl Backend {
         route.offers(operation)?;
         let until = request.timeout_at();
         match (route, operation) {
-            (Route::Script, _) => Ok(self.ask(operation, &request).await?.1.answer.admitted > 0),
+            (Route::Script, _) => Ok(self.ask(operation, &request).await?.allowed),
             (Route::Counter, Operation::Refund(ticket)) => {
                 let refund =
                     |pool: Arc<_>, asking| async move { transactions::refund(&pool, asking, &request, ticket).await };
@@ -169,14 +165,15 @@ impl Backend {
     async fn settle_now(&self, request: Request<'_>, ticket: u64, actual: u64) -> Result<Settled, StoreError> {
         let operation = Operation::Settle(ticket, actual.min(Limit::MAX_COUNT));
         self.route(&request)?.offers(operation)?;
-        Ok(self.ask(operation, &request).await?.1.answer.settled())
+        let settled = self.ask(operation, &request).await?;
+        Ok(Settled::new(settled.allowed, settled.retry_after_us))
     }
 
     async fn decide_all(&self, requests: &[Request<'_>]) -> Result<Vec<Verdict>, StoreError> {
         match self.group(requests)? {
             GroupRoute::Script => {
                 let until = requests.iter().filter_map(Request::timeout_at).min();
-                self.client()?.ask_together(&self.stack(requests)?, until).await
+                Ok(self.client()?.ask(&self.stack(requests)?, until).await?.into_vec())
             }
             GroupRoute::Logs => self.decide_logs(Operation::Acquire, requests).await,
             GroupRoute::Each => unsupported("these keys cannot be decided in one step"),

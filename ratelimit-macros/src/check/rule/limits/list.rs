@@ -217,44 +217,6 @@ mod tests {
     }
 
     #[test]
-    fn refused() {
-        for (text, part) in [
-            (r#""3/60s""#, "write `limits = [\"3/60s\"]`"),
-            (r#""3/1m, 5/1h""#, "write `limits = [\"3/1m\", \"5/1h\"]`"),
-            (r#"("3/60s", "20/1d")"#, "an array of string literals"),
-            ("LIMITS", "an array of string literals"),
-            ("[]", "write at least one"),
-            ("[3]", "a limit is a string literal"),
-            (r#"["3 per minute"]"#, "a limit is `max/window`: write \"3/60s\""),
-            (r#"["60s/3"]"#, "did you mean \"3/60s\"?"),
-            (r#"["3/minute"]"#, "write \"3/1m\"\n    \"3/minute\"\n       ^^^^^^"),
-            (r#"["0/60s"]"#, "refuses every call: write 1 or more\n    \"0/60s\"\n     ^"),
-            (r#"["-3/60s"]"#, "cannot be negative"),
-            (r#"["_1/60s"]"#, "`_1` is not a number of calls"),
-            (r#"["three/60s"]"#, "`three` is not a number of calls"),
-            (r#"["1.5/60s"]"#, "`1.5` is not a number of calls"),
-            (r#"["/60s"]"#, "how many calls? write a number before the `/`"),
-            (r#"["4503599627370496/60s"]"#, "too large to count"),
-            (r#"["99999999999999999999/60s"]"#, "too large to count"),
-            (r#"["3/60"]"#, "write \"60s\" for seconds"),
-            (
-                r#"["3/ 1x "]"#,
-                "unknown unit `x` in `1x` (units: `us`, `ms`, `s`, `m`, `h`, `d`, `w`)\n    \"3/ 1x \"\n        ^^",
-            ),
-            (r#"["3/"]"#, "no duration"),
-            (r#"["3/367d"]"#, "the longest is 366d"),
-            (r#"["3/60s", "20/1m"]"#, "another limit has this window"),
-        ] {
-            let errors = parse(text).unwrap_err();
-            assert_eq!(errors.len(), 1, "{text}: {errors:?}");
-            assert!(errors.iter().all(|e| e.contains(part)), "{text}: {errors:?}");
-        }
-        let nine: Vec<String> = (1..=9).map(|n| format!("\"{n}/{n}s\"")).collect();
-        assert!(parse(&format!("[{}]", nine.join(","))).unwrap_err().join("").contains("at most 8 limits"));
-        assert_eq!(parse(r#"["0/60s", "3", "3/1x"]"#).unwrap_err().len(), 3);
-    }
-
-    #[test]
     fn limits_that_never_decide() {
         for (text, keyword, useless) in [
             (r#"["10/60s", "5/1h"]"#, None, 1),

@@ -58,23 +58,4 @@ mod tests {
             assert!(matches!(said(read, text), Ok(PolicyName::Computed(_))), "{text}");
         }
     }
-
-    #[test]
-    fn refused() {
-        for (text, part) in [
-            ("5", "which is a string: write `policy = \"login\"`"),
-            ("true", "which is a string"),
-            ("b\"login\"", "which is a string"),
-            ("|user| user.policy()", "no function: write `policy = \"login\"`, or an expression"),
-            ("\"<plan.name>\"", "no template: for one that differs from call to call"),
-            ("\"plan-{plan}\"", "no template"),
-            ("\"{}\"", "no braces in a name"),
-            ("\"\"", "an empty name"),
-            ("plan().await", "`.await` cannot be used in `policy`"),
-            ("return plan", "`return` cannot be used in `policy`"),
-        ] {
-            let error = said(read, text).err().unwrap_or_default();
-            assert!(error.contains(part), "{text}: {error}");
-        }
-    }
 }

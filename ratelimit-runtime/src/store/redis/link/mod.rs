@@ -3,9 +3,9 @@
 //! A task, [`upkeep`], does all that; callers read the status that it publishes. What it does next
 //! is decided in [`health`], without I/O.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use redis::ServerError;
@@ -25,8 +25,6 @@ mod health;
 mod probe;
 mod status;
 mod stream;
-#[cfg(test)]
-pub(in crate::store::redis) mod tests;
 mod upkeep;
 mod upstream;
 mod vitals;
@@ -38,7 +36,6 @@ use self::status::Shared;
 pub(crate) use self::status::{LinkSettings, LinkStatus};
 pub(crate) use self::upkeep::pause_until;
 pub(crate) use self::upstream::{BoxFuture, Upstream};
-use self::vitals::lock;
 
 /// One server for one runtime. When it is dropped, its tasks end.
 #[derive(Debug)]
@@ -71,7 +68,6 @@ impl Link {
             born: Instant::now(),
             due_ms: AtomicU64::new(u64::MAX),
             wanted: AtomicBool::new(false),
-            slow: Mutex::default(),
             is_replica: AtomicBool::new(false),
         });
         let timeout_us = Arc::clone(&settings.timeout_us);
@@ -84,7 +80,7 @@ impl Link {
         let is_waited_for = match &status {
             LinkStatus::Connecting => true,
             LinkStatus::Up(connection) => connection.has_ended(),
-            LinkStatus::Away(_) => self.shared.is_late(),
+            LinkStatus::Slow(..) | LinkStatus::Down(_) => self.shared.is_late(),
         };
         if is_waited_for {
             self.shared.want();
@@ -103,14 +99,9 @@ impl Link {
     pub(crate) fn health(&self) -> Health {
         match &*self.status.borrow() {
             LinkStatus::Up(connection) if !connection.has_ended() => Health::Up,
-            LinkStatus::Away(_) if self.slow_connection().is_some() => Health::Slow,
+            LinkStatus::Slow(..) => Health::Slow,
             _ => Health::Down,
         }
-    }
-
-    /// The connection to a server that is connected and does not answer in time.
-    pub(crate) fn slow_connection(&self) -> Option<Arc<Connection>> {
-        lock(&self.shared.slow).clone()
     }
 
     /// The connection. Waits for the first attempt after a start or a loss, and for no other.
@@ -136,8 +127,8 @@ impl Link {
         loop {
             match self.status() {
                 LinkStatus::Up(connection) => return Ok(connection),
-                LinkStatus::Away(error) if is_final(&error) => return Err(error),
-                LinkStatus::Connecting | LinkStatus::Away(_) => {}
+                LinkStatus::Slow(_, error) | LinkStatus::Down(error) if is_final(&error) => return Err(error),
+                _ => {}
             }
             if changes.changed().await.is_err() {
                 return Err(StoreError::unavailable("the connection to Redis is closed"));

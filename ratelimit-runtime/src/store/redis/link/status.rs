@@ -1,8 +1,8 @@
 //! [`LinkStatus`]: what a link and its task tell each other and callers.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use redis::Cmd;
@@ -32,12 +32,6 @@ pub(crate) struct LinkSettings {
 impl LinkSettings {
     /// The timeout of limiters that were not told another, in microseconds.
     pub(crate) const TIMEOUT_US: u64 = 100_000;
-
-    #[cfg(test)]
-    pub(crate) fn new(upstream: Arc<dyn Upstream>) -> Self {
-        let timeout_us = Arc::new(AtomicU64::new(Self::TIMEOUT_US));
-        Self { upstream, timeout_us, epoch: Arc::default(), greeting: Arc::default() }
-    }
 }
 
 /// What a caller finds.
@@ -46,8 +40,10 @@ pub(crate) enum LinkStatus {
     /// The first attempt after a start or a loss: worth waiting for.
     Connecting,
     Up(Arc<Connection>),
-    /// The server is slow or away: callers fail at once, with this.
-    Away(StoreError),
+    /// It is connected and does not answer in time: callers fail at once, with this.
+    Slow(Arc<Connection>, StoreError),
+    /// It is away: callers fail at once, with this.
+    Down(StoreError),
 }
 
 /// What a link and its task tell each other beside the status.
@@ -59,8 +55,6 @@ pub(super) struct Shared {
     pub(super) due_ms: AtomicU64,
     /// A call wants a connection.
     pub(super) wanted: AtomicBool,
-    /// The connection of a server that is away, but connected.
-    pub(super) slow: Mutex<Option<Arc<Connection>>>,
     pub(super) is_replica: AtomicBool,
 }
 

@@ -15,7 +15,6 @@ use super::health::{Action, Event, LinkHealth, LinkState, PingAnswer};
 use super::probe::{Probed, RoleQuestion};
 use super::status::{LinkSettings, LinkStatus, Shared};
 use super::upstream::{BoxFuture, Upstream};
-use super::vitals::lock;
 use crate::error::StoreError;
 use crate::store::redis::errors;
 use crate::{observe, real_time};
@@ -332,8 +331,6 @@ impl Upkeep {
     /// Publishes the status if it has changed, or in any case.
     fn publish(&mut self, in_any_case: bool) {
         let state = self.health.state();
-        let slow = self.connection.as_ref().filter(|_| state == LinkState::Slow);
-        *lock(&self.shared.slow) = slow.map(Arc::clone);
         self.observer.set_state(match state {
             LinkState::Connecting => observe::ConnectionState::Connecting,
             LinkState::Up => observe::ConnectionState::Up,
@@ -343,12 +340,16 @@ impl Upkeep {
         let status = match (state, &self.connection) {
             (LinkState::Up, Some(connection)) => LinkStatus::Up(Arc::clone(connection)),
             (LinkState::Connecting | LinkState::Up, _) => LinkStatus::Connecting,
-            (LinkState::Slow | LinkState::Down, _) => LinkStatus::Away(self.error.clone()),
+            (LinkState::Slow, Some(connection)) => LinkStatus::Slow(Arc::clone(connection), self.error.clone()),
+            (LinkState::Slow | LinkState::Down, _) => LinkStatus::Down(self.error.clone()),
         };
         self.publish.send_if_modified(|last| {
             let is_same = match (&*last, &status) {
                 (LinkStatus::Up(last), LinkStatus::Up(now)) => Arc::ptr_eq(last, now),
-                (LinkStatus::Away(last), LinkStatus::Away(now)) => last.message() == now.message(),
+                (LinkStatus::Slow(last, why), LinkStatus::Slow(now, reason)) => {
+                    Arc::ptr_eq(last, now) && why.message() == reason.message()
+                }
+                (LinkStatus::Down(last), LinkStatus::Down(now)) => last.message() == now.message(),
                 (LinkStatus::Connecting, LinkStatus::Connecting) => true,
                 _ => false,
             };

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::error::StoreError;
-use crate::store::Verdict;
+use crate::store::redis::batcher::Verdicts;
 use crate::store::redis::scripts::Question;
 
 /// What answers questions: a client, or a test.
@@ -13,7 +13,7 @@ pub(crate) trait Ask: Send + Sync + 'static {
         &self,
         stack: &[(&[u8], Question)],
         until: Option<Instant>,
-    ) -> impl Future<Output = Result<Vec<Verdict>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Verdicts, StoreError>> + Send;
 
     /// Another number after each new connection, whose server may have forgotten permits.
     fn epoch(&self) -> u64;

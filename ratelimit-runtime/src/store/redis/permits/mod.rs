@@ -27,11 +27,7 @@ use crate::store::{Entry, PermitId, PlaceRequest};
 
 mod ask;
 mod open;
-#[cfg(test)]
-mod script_tests;
 mod state;
-#[cfg(test)]
-mod tests;
 mod upkeep;
 
 /// The permits of one client.
@@ -95,7 +91,7 @@ impl Permits {
         let is_known = open.leave(place.permit(), Instant::now());
         let unsent = if open.has_ended() { open.forget_leaving() } else { Vec::new() };
         self.state.wake(open);
-        unsent.into_iter().for_each(observe::place_not_left);
+        unsent.into_iter().for_each(observe::log::place_not_left);
         is_known
     }
 

@@ -44,7 +44,7 @@ impl Drop for Task {
         if std::mem::take(&mut open.is_tended) {
             let rules = open.forget_leaving();
             self.0.wake(open);
-            rules.into_iter().for_each(observe::place_not_left);
+            rules.into_iter().for_each(observe::log::place_not_left);
         }
     }
 }
@@ -65,7 +65,7 @@ async fn send<A: Ask>(state: Arc<State>, asks: Arc<A>, upkeep: DuePermit) {
     state.wake(open);
     match loss {
         Some(Loss::Permit) => observe::permit_lost(place.rule()),
-        Some(Loss::Leaving) => observe::place_not_left(place.rule()),
+        Some(Loss::Leaving) => observe::log::place_not_left(place.rule()),
         None => {}
     }
 }

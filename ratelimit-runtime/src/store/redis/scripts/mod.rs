@@ -4,13 +4,11 @@
 //! stacks is made of the same files. [`Question`] writes what is asked, [`call`] a call of several
 //! questions, and [`ScriptAnswer`] reads what comes back.
 
-#[cfg(test)]
-pub(crate) mod agreement;
 mod answer;
 pub(crate) mod call;
 mod question;
 mod script;
 
-pub(crate) use self::answer::{Foreign, ScriptAnswer};
+pub(crate) use self::answer::ScriptAnswer;
 pub(crate) use self::question::{Joins, Operation, Question, own_time};
 pub(crate) use self::script::{Script, load_all};
