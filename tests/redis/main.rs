@@ -11,6 +11,7 @@ mod connection;
 mod damaged;
 mod formats;
 mod group_commit;
+mod link;
 mod listing;
 mod login;
 mod memory_pressure;
