@@ -1,5 +1,5 @@
 //! What is counted and measured, by the facade `metrics`. Names and labels are what
-//! guide/reference/observability.md says. A label is the name of a rule or of a server, or a word
+//! guide/observability.md says. A label is the name of a rule or of a server, or a word
 //! of this crate: never a key.
 //!
 //! The recorder is asked for its counter whenever something is counted, and nothing of its own is
