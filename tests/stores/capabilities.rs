@@ -127,7 +127,9 @@ async fn the_table_says_what_the_stores_declare_and_they_do_it() {
             assert_claims(algorithm, store_name, claims).await;
         }
     }
-    let all = STORES.into_iter().flat_map(|store| ratelimit_conformance::ALGORITHMS.iter().map(move |it| (store, it.to_string())));
+    let all = STORES
+        .into_iter()
+        .flat_map(|store| ratelimit_conformance::ALGORITHMS.iter().map(move |it| (store, it.to_string())));
     assert_eq!(seen, all.collect(), "every algorithm on every store");
 }
 
@@ -269,7 +271,9 @@ async fn a_key_takes_what_the_page_says() {
     let server = shared();
     let store = RedisStore::new(&server.url()).unwrap();
     let limits = [Limit::per_minute(126), Limit::per_hour(1_000_000)];
-    for algorithm in ratelimit_conformance::ALGORITHMS.iter().copied().filter(|algorithm| *algorithm != Algorithm::SlidingWindow) {
+    for algorithm in
+        ratelimit_conformance::ALGORITHMS.iter().copied().filter(|algorithm| *algorithm != Algorithm::SlidingWindow)
+    {
         let (all, each) = match algorithm {
             Algorithm::FixedWindow | Algorithm::SlidingCounter => (8, 24),
             _ => (16, 8),
