@@ -16,7 +16,8 @@ use crate::limiter::RateLimiter;
 use crate::rule::Rule;
 
 /// A layer for any service of tower whose error can be a [`RateLimitError`], as `tower::BoxError`
-/// can: above all for clients that stay below the limit of a remote API, over all processes. A rule with [`wait`](Rule::with_wait) waits for its turn in place of an error.
+/// can: above all for clients that stay below the limit of a remote API, over all processes. A
+/// rule with [`wait`](Rule::with_wait) waits for its turn in place of an error.
 ///
 /// ```
 /// use std::time::Duration;
