@@ -1,4 +1,4 @@
-//! [`KeyHasher`]: makes keys unreadable. They are hashed with a secret before they leave the process.
+//! [`KeyHasher`]: makes keys unreadable, by a hash with a secret before they leave the process.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
