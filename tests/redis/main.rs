@@ -31,7 +31,6 @@ mod stacked_groups;
 mod stored_bytes;
 mod tls;
 mod urls;
-mod workers;
 
 use std::time::{Duration, Instant};
 
