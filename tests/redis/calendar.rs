@@ -5,7 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ratelimit_runtime::store::{Feature, PermitId, PlaceRequest, Request, StoreErrorKind, Verdict};
+use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::__private::{PermitId, PlaceRequest};
+use ratelimit_runtime::store::{Feature, Request, StoreErrorKind, Verdict};
 use ratelimit_runtime::{Algorithm, CalendarUnit, Limit, RedisMode, RedisStore, Store};
 use tokio::task::JoinSet;
 use tokio::time::sleep;

@@ -9,6 +9,7 @@ use super::{MINUTE, acquire, number_of};
 use crate::support::eventually;
 use crate::support::redis::{RedisServer, shared};
 use crate::support::unique;
+use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Request, StoreErrorKind};
 use ratelimit_runtime::{Algorithm, Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Store};
 

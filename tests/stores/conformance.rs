@@ -6,7 +6,9 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use ratelimit_runtime::store::{Answer, DenyCache, Feature, Request, Store, Verdict};
+use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::__private::DenyCache;
+use ratelimit_runtime::store::{Answer, Feature, Request, Store, Verdict};
 use ratelimit_runtime::testkit::{FakeClock, conformance};
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisMode, RedisStore, conformance};
 use tokio::runtime::Runtime;

@@ -1,8 +1,9 @@
 //! The conformance suite, for a user who may run no scripts. It moves a clock of its own, so fixed
 //! windows, which go by the server's, are tried apart.
 
+use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{RedisStore, Store, conformance};
+use ratelimit_runtime::{RedisStore, conformance};
 
 use super::plain;
 

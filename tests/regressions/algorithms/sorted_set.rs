@@ -38,8 +38,8 @@ async fn members_of_somebody_else_are_an_error_in_every_operation() {
                 store.block(request, micros(MINUTE)).await,
                 store.unblock(request).await.map(drop),
             ];
-            if store.decides_together(&[request, request]) {
-                errors.push(store.acquire_all(&[request, request]).await.map(drop));
+            if store.own().decides_together(&[request, request]) {
+                errors.push(store.own().acquire_all(&[request, request]).await.map(drop));
             }
             for (operation, error) in errors.into_iter().enumerate() {
                 let kind = error.unwrap_err().kind();

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::store::Health;
-use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimiter, Rule, Store as _};
+use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::__private::Health;
+use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimiter, Rule};
 
 use super::asking::{TIMEOUT, ask, ask_within, connected, connections_since, connections_taken, health};
 use crate::support::proxy::Proxy;

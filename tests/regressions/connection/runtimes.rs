@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::store::{Health, Request, StoreErrorKind};
+use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::__private::Health;
+use ratelimit_runtime::store::{Request, StoreErrorKind};
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store as _};
 
 use super::asking::{become_like, health};

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::store::{Health, Request};
+use ratelimit_runtime::__private::Health;
+use ratelimit_runtime::store::Request;
 use ratelimit_runtime::{Algorithm, Limit, Store as _};
 
 use super::asking::{become_like, connected};

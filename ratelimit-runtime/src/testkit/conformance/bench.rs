@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use crate::rule::{Algorithm, Limit};
-use crate::store::{Feature, Request, Store};
+use crate::store::{BuiltInStore, Feature, Request, Store};
 use crate::testkit::FakeClock;
 
 pub(super) const MICROSECOND: Duration = Duration::from_micros(1);
@@ -31,6 +31,11 @@ impl Bench {
         Self { store, clock, prefix }
     }
 
+    /// What a store of this crate does beyond the trait, also below layers.
+    pub(super) fn built_in(&self) -> &dyn BuiltInStore {
+        self.store.innermost()
+    }
+
     /// An unused key, ending in `suffix`.
     pub(super) fn key(&self, suffix: &[u8]) -> Vec<u8> {
         [self.prefix.as_bytes(), suffix].concat()
@@ -47,13 +52,13 @@ impl Bench {
     /// Whether the store takes calls of this cost.
     pub(super) fn takes(&self, algorithm: Algorithm, cost: u64) -> bool {
         let limits = [Limit::per_minute(cost.max(1))];
-        self.store.supports(&Request::new(b"", algorithm, &limits).with_cost(cost)).is_ok()
+        self.store.innermost().supports(&Request::new(b"", algorithm, &limits).with_cost(cost)).is_ok()
     }
 
     /// Whether the store decides these in one step. Where it does not, a limiter asks for one after
     /// the other.
     pub(super) fn together(&self, requests: &[Request<'_>]) -> bool {
-        let together = self.store.decides_together(requests);
+        let together = self.store.own().decides_together(requests);
         if !together {
             let algorithms: Vec<_> = requests.iter().map(Request::algorithm).collect();
             not_tried(&format!("the store does not decide these keys in one step: {algorithms:?}"));

@@ -110,7 +110,6 @@ macro_rules! __conformance_cases {
                 calendar::a_clock_set_back_within_a_day_frees_nothing [Has(Calendar), Costs(2)]
                 calendar::random_calls_agree_with_the_calendar [Has(Calendar), Has(Limits), Costs(3)]
                 answers::an_answer_that_is_not_polled_has_done_nothing []
-                answers::an_answer_at_once_is_that_of_acquire []
                 answers::a_refund_that_is_not_polled_can_still_be_had [Has(Refund)]
                 answers::a_commit_that_is_not_polled_leaves_the_reservation_open [Has(Reserve)]
                 answers::a_block_that_is_not_polled_blocks_no_key [Has(Block)]

@@ -69,7 +69,7 @@ impl Need {
             // A limiter does without, and asks for one key after the other.
             Self::Has(Feature::Together) => {
                 let (one, other) = (bench.bucket("one", algorithm, 5), bench.bucket("other", algorithm, 5));
-                let together = bench.store.decides_together(&[one.request(1), other.request(1)]);
+                let together = bench.store.own().decides_together(&[one.request(1), other.request(1)]);
                 assert!(!together, "what the store decides in one step it has to declare");
             }
             Self::Has(Feature::Keys) => assert_misconfigured(self, &limiter.keys(&rule).next_page().await),

@@ -32,7 +32,7 @@ use super::sentinel::Sentinels;
 use super::settings::deployment::Deployment;
 use super::transactions::Pool;
 use crate::error::StoreError;
-use crate::store::{Cursor, Health, Page, Verdict};
+use crate::store::{Health, Page, Verdict};
 
 /// All of one runtime.
 pub(crate) struct Client {
@@ -163,7 +163,7 @@ impl Client {
     pub(crate) async fn keys(
         &self,
         prefix: &[u8],
-        from: Option<&Cursor>,
+        from: Option<&[u8]>,
         until: Option<Instant>,
     ) -> Result<Page, StoreError> {
         match &self.servers {

@@ -11,7 +11,7 @@ use self::scan::{Processes, Search};
 use super::cluster::{Cluster, NodeAddress};
 use super::link::Link;
 use crate::error::{StoreError, StoreErrorKind};
-use crate::store::{Cursor, Page};
+use crate::store::{Page, page};
 
 /// What the lists of one runtime have in common.
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ impl Listing {
         &self,
         link: &Link,
         prefix: &[u8],
-        from: Option<&Cursor>,
+        from: Option<&[u8]>,
         until: Option<Instant>,
     ) -> Result<Page, StoreError> {
         let search = Search::new(&self.processes, prefix, until);
@@ -40,7 +40,7 @@ impl Listing {
             Some(part) => part,
             None => search.first(link).await?,
         };
-        let next = (at.cursor != 0).then(|| Cursor::seal(prefix, at.write()));
+        let next = (at.cursor != 0).then(|| page::seal(prefix, at.write()));
         Ok(Page::new(keys, next))
     }
 
@@ -52,13 +52,13 @@ impl Listing {
         &self,
         cluster: &Cluster,
         prefix: &[u8],
-        from: Option<&Cursor>,
+        from: Option<&[u8]>,
         until: Option<Instant>,
     ) -> Result<Page, StoreError> {
         let search = Search::new(&self.processes, prefix, until);
         let walk = opened(from, prefix, Walk::read)?.unwrap_or_else(Walk::new);
         let (keys, walk) = search.in_time(walk_on(&search, cluster, walk)).await?;
-        Ok(Page::new(keys, walk.map(|walk| Cursor::seal(prefix, walk.write()))))
+        Ok(Page::new(keys, walk.map(|walk| page::seal(prefix, walk.write()))))
     }
 }
 
@@ -96,10 +96,10 @@ fn if_away<T>(error: StoreError) -> Result<Option<T>, StoreError> {
 
 /// The position in a cursor, if one is given.
 fn opened<T>(
-    from: Option<&Cursor>,
+    from: Option<&[u8]>,
     prefix: &[u8],
     read: impl FnOnce(&[u8]) -> Option<T>,
 ) -> Result<Option<T>, StoreError> {
     let Some(cursor) = from else { return Ok(None) };
-    read(cursor.open(prefix)?).map(Some).ok_or_else(Cursor::foreign)
+    read(page::open(cursor, prefix)?).map(Some).ok_or_else(page::foreign)
 }

@@ -6,11 +6,11 @@ use crate::testkit::conformance::bench::{Bench, answered};
 use crate::testkit::conformance::random::Random;
 
 async fn enter(bench: &Bench, place: PlaceRequest<'_>, requests: &[Request<'_>]) -> Entry {
-    answered(bench.store.enter(place, requests).await)
+    answered(bench.built_in().enter(place, requests).await)
 }
 
 async fn in_flight(bench: &Bench, place: PlaceRequest<'_>) -> u64 {
-    answered(bench.store.in_flight(place).await)
+    answered(bench.built_in().in_flight(place).await)
 }
 
 /// A place is taken until it is left, by its permit and once.
@@ -25,10 +25,10 @@ pub(in crate::testkit::conformance) async fn so_many_places_are_taken_and_no_mor
     assert!(entry.is_full && !entry.is_entered() && entry.in_flight == 2, "{entry:?}");
     assert!(enter(&bench, PlaceRequest::new(&other, 1, PermitId::next()), &[]).await.is_entered());
     // One that has no place has none to leave.
-    bench.store.leave(third);
+    bench.built_in().leave(third);
     assert!(enter(&bench, third, &[]).await.is_full);
     for _ in 0..2 {
-        bench.store.leave(first);
+        bench.built_in().leave(first);
         assert_eq!(in_flight(&bench, first).await, 1);
     }
     assert!(enter(&bench, third, &[]).await.is_entered());
@@ -45,9 +45,9 @@ pub(in crate::testkit::conformance) async fn a_place_is_handed_over(bench: Bench
     assert!(enter(&bench, first, &[]).await.is_entered());
     assert!(enter(&bench, second.replacing(first.permit()), &[]).await.is_entered());
     assert_eq!(in_flight(&bench, second).await, 1);
-    bench.store.leave(first);
+    bench.built_in().leave(first);
     assert!(enter(&bench, third, &[]).await.is_full, "the one that was replaced has no place to leave");
-    bench.store.leave(second);
+    bench.built_in().leave(second);
     assert!(enter(&bench, third.replacing(second.permit()), &[]).await.is_entered());
 }
 
@@ -57,7 +57,7 @@ pub(in crate::testkit::conformance) async fn a_place_and_limits_are_had_together
     let limits = [Limit::per_hour(2)];
     let requests = [Request::new(&limited, algorithm, &limits)];
     let place = || PlaceRequest::new(&key, 1, PermitId::next());
-    if !bench.store.enters_together(&place(), &requests) {
+    if !bench.store.own().enters_together(&place(), &requests) {
         return;
     }
     let first = place();
@@ -67,10 +67,10 @@ pub(in crate::testkit::conformance) async fn a_place_and_limits_are_had_together
     assert!(entry.is_full && entry.verdicts.len() <= 1, "{entry:?}");
     let [request] = requests;
     assert_eq!(answered(bench.store.peek(request).await).remaining, 1, "who has no place is charged nothing");
-    bench.store.leave(first);
+    bench.built_in().leave(first);
     let second = place();
     assert!(enter(&bench, second, &requests).await.is_entered());
-    bench.store.leave(second);
+    bench.built_in().leave(second);
     let entry = enter(&bench, place(), &requests).await;
     assert!(!entry.is_full && !entry.is_entered(), "{entry:?}");
     assert_eq!(in_flight(&bench, second).await, 0, "who is refused by a limit takes no place");
@@ -95,7 +95,7 @@ pub(in crate::testkit::conformance) async fn random_calls_in_flight_agree_with_t
             }
             2 => {
                 if let Some(chosen) = chosen {
-                    bench.store.leave(place.with_permit(chosen));
+                    bench.built_in().leave(place.with_permit(chosen));
                     open.retain(|permit| *permit != chosen);
                     gone.push(chosen);
                 }
@@ -109,7 +109,7 @@ pub(in crate::testkit::conformance) async fn random_calls_in_flight_agree_with_t
             }
             _ => {
                 if let Some(twice) = one_of(&gone, random.within(0, 20)) {
-                    bench.store.leave(place.with_permit(twice));
+                    bench.built_in().leave(place.with_permit(twice));
                 }
             }
         }

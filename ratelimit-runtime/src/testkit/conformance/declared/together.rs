@@ -11,7 +11,7 @@ use crate::testkit::conformance::bench::{Bench, HOUR, MICROSECOND, MINUTE, answe
 use crate::testkit::conformance::test_key::TestKey;
 
 async fn ask(bench: &Bench, requests: &[Request<'_>]) -> Vec<Verdict> {
-    let verdicts = answered(bench.store.acquire_all(requests).await);
+    let verdicts = answered(bench.store.own().acquire_all(requests).await);
     assert_eq!(verdicts.len(), requests.len(), "one verdict for each request");
     verdicts
 }
@@ -116,7 +116,7 @@ pub(in crate::testkit::conformance) async fn parallel_groups_pass_no_limit(bench
             if call % 2 == 0 {
                 requests.reverse();
             }
-            admitted(&answered(store.acquire_all(&requests).await))
+            admitted(&answered(store.own().acquire_all(&requests).await))
         });
     }
     let passed = calls.join_all().await.into_iter().filter(|passed| *passed).count();

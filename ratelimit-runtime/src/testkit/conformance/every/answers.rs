@@ -2,8 +2,8 @@
 //! later.
 
 use crate::rule::Algorithm;
-use crate::store::{Answer, Verdict};
-use crate::testkit::conformance::bench::{Bench, HOUR, SECOND, answered};
+use crate::store::Answer;
+use crate::testkit::conformance::bench::{Bench, HOUR};
 
 /// Whether the answer was there at once: then the store has done what it was asked. One for later
 /// is dropped here before anybody has polled it: then the store must have done nothing.
@@ -84,24 +84,6 @@ pub(in crate::testkit::conformance) async fn a_group_that_is_not_polled_is_charg
     if !bench.together(&requests) {
         return;
     }
-    let left = if done_at_once(bench.store.acquire_all(&requests)) { 2 } else { 3 };
+    let left = if done_at_once(bench.store.own().acquire_all(&requests)) { 2 } else { 3 };
     assert_eq!((one.remaining().await, other.remaining().await), (left, left));
-}
-
-/// An answer given at once is the one that would have been waited for; where there is none, nothing
-/// has been charged, and the lookup leads to it.
-pub(in crate::testkit::conformance) async fn an_answer_at_once_is_that_of_acquire(bench: Bench, algorithm: Algorithm) {
-    let (quick, twin) = (bench.bucket("quick", algorithm, 3), bench.bucket("twin", algorithm, 3));
-    for round in 0..6 {
-        let verdict = match bench.store.acquire_now(quick.request(1)) {
-            Ok(answer) => answered(answer),
-            Err(lookup) => answered(bench.store.acquire_after(quick.request(1), lookup).await),
-        };
-        assert_eq!(without_ticket(verdict), without_ticket(twin.acquire(1).await), "round {round}");
-        bench.clock.advance(SECOND);
-    }
-}
-
-fn without_ticket(verdict: Verdict) -> Verdict {
-    verdict.with_ticket(0)
 }

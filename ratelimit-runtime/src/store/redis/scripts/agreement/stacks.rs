@@ -68,7 +68,7 @@ fn play(server: &mut ScriptServer, seed: u64, twice: bool) {
         let members: Vec<(&[u8], &Question)> = requests.iter().map(Request::key).zip(&questions).collect();
         let context = format!("seed {seed} step {step}: {requests:?}");
         let expected =
-            crate::store::Store::acquire_all(&memory, &requests).known().unwrap_or_else(|_| panic!()).unwrap();
+            crate::store::BuiltInStore::acquire_all(&memory, &requests).known().unwrap_or_else(|_| panic!()).unwrap();
         let stacked = ask(server, &members);
         let is_admitted = expected.iter().all(|verdict| verdict.allowed);
         assert_eq!(stacked.is_charged, is_admitted, "{context}\n{expected:#?}\n{stacked:#?}");
