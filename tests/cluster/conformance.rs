@@ -5,7 +5,6 @@
 use ratelimit_conformance::conformance;
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::RedisStore;
-use ratelimit_runtime::store::Store;
 use ratelimit_runtime::testkit::FakeClock;
 
 use crate::support::cluster::shared;
