@@ -13,6 +13,7 @@ mod lints;
 mod outcomes;
 mod shapes;
 mod stacking;
+mod windows;
 
 use std::future::Future;
 

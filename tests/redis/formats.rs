@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ratelimit_runtime::store::{Answer, Capabilities, Request, Store, Verdict};
-use ratelimit_runtime::{Key, KeyPart, Limit, RateLimitError, RateLimiter, RateLimiterBuilder, Rule, rate_limit};
+use ratelimit_runtime::{
+    Algorithm, Key, KeyPart, Limit, RateLimitError, RateLimiter, RateLimiterBuilder, Rule, rate_limit,
+};
 
 type Outcome = Result<(), RateLimitError>;
 
@@ -298,6 +300,19 @@ async fn names_are_escaped() {
 #[should_panic = "the name of a rule has at least one character"]
 fn an_empty_name_is_refused() {
     let _ = Rule::named("", Limit::per_minute(1));
+}
+
+/// Zones in the spelling of the database; UTC is said, too.
+#[tokio::test]
+async fn calendar_windows_name_their_zone() {
+    let limit = |text: &str| text.parse::<Limit>().unwrap();
+    let rule = Rule::new("export", limit("5/60s"))
+        .and(limit("5/day@europe/berlin"))
+        .and(limit("5/hour@Etc/GMT+2"))
+        .and(limit("5/month"))
+        .with_algorithm(Algorithm::FixedWindow);
+    let key = key_of(&rule, &Key::global()).await;
+    assert_eq!(key, "rl1:fw-60s+day@Europe/Berlin+hour@Etc/GMT%2B2+month@UTC:export:");
 }
 
 #[tokio::test]
