@@ -10,8 +10,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a measurement that cannot go on fails")]
 
 use ratelimit_cost::{
-    CountedServer, Load, Lowered, OnRedis, Ready, Recording, Side, Stacked, Table, Work, over_many_keys,
-    scaling,
+    CountedServer, Load, Lowered, OnRedis, Ready, Recording, Side, Stacked, Table, Work, over_many_keys, scaling,
 };
 
 fn main() {
