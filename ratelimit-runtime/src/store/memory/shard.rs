@@ -219,7 +219,7 @@ impl Shard {
             return own;
         }
         // Rules of one algorithm and the same windows, which understand each other's counts.
-        // Whoever was charged there is found there as long as that counts.
+        // A newcomer that was charged there finds its charge there as long as that counts.
         let mut shared = vec![request.algorithm() as u8];
         shared.extend(request.limits().iter().flat_map(|limit| limit.window_us().to_le_bytes()));
         shared.extend(slot.to_le_bytes());
