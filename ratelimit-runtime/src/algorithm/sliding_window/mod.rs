@@ -6,8 +6,6 @@
 //! plus the cost is at most `max`.
 
 mod entry;
-#[cfg(test)]
-mod tests;
 
 use std::collections::VecDeque;
 
