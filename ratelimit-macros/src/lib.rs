@@ -11,8 +11,6 @@ mod check;
 mod diagnostics;
 mod duration;
 mod expand;
-#[cfg(test)]
-mod fuzzing;
 mod literal;
 mod literal_text;
 mod parse;

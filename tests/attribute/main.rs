@@ -12,6 +12,7 @@ mod lints;
 mod outcomes;
 mod shapes;
 mod stacking;
+mod windows;
 
 use std::future::Future;
 

@@ -4,7 +4,7 @@
 //! ```sh
 //! cargo test -p ratelimit-tests --test faults                          # all of them, and the table
 //! cargo test -p ratelimit-tests --test faults -- standalone::frozen    # those whose name holds this
-//! RATELIMIT_FAULTS_REPORT=FILE cargo test …     # and the table goes below the mark of FILE: guide/reference/failures.md
+//! RATELIMIT_FAULTS_REPORT=FILE cargo test …     # and the table goes below the mark of FILE: tests/faults/RESULTS.md
 //! ```
 
 #![allow(

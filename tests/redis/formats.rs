@@ -12,7 +12,7 @@ use crate::support::redis::shared;
 use crate::support::unique;
 use ratelimit_runtime::store::{Answer, Capabilities, Request, Store, Verdict};
 use ratelimit_runtime::{
-    Algorithm, Key, KeyPart, Limit, OnUnavailable, RateLimitError, RateLimiter, RateLimiterBuilder, Rule, rate_limit,
+    Key, KeyPart, Limit, OnUnavailable, RateLimitError, RateLimiter, RateLimiterBuilder, Rule, rate_limit,
 };
 
 type Outcome = Result<(), RateLimitError>;
@@ -305,6 +305,19 @@ fn an_empty_name_is_refused() {
     let _ = Rule::named("", Limit::per_minute(1));
 }
 
+/// Zones in the spelling of the database; UTC is said, too.
+#[tokio::test]
+async fn calendar_windows_name_their_zone() {
+    let limit = |text: &str| text.parse::<Limit>().unwrap();
+    let rule = Rule::new("export", limit("5/60s"))
+        .and(limit("5/day@europe/berlin"))
+        .and(limit("5/hour@Etc/GMT+2"))
+        .and(limit("5/month"))
+        .with_algorithm(Algorithm::FixedWindow);
+    let key = key_of(&rule, &Key::global()).await;
+    assert_eq!(key, "rl1:fw-60s+day@Europe/Berlin+hour@Etc/GMT%2B2+month@UTC:export:");
+}
+
 #[tokio::test]
 async fn max_is_not_part_of_the_key_and_the_window_is() {
     let rule = |max, window| Rule::new("quota", Limit::new(max, Duration::from_secs(window)));
@@ -442,8 +455,8 @@ fn server_time(time: &str) -> u64 {
 /// The abbreviations in keys that the page has frozen.
 #[tokio::test]
 async fn every_algorithm_has_the_abbreviation_that_is_written_down() {
-    const PAGE: &str = include_str!("../../ratelimit-runtime/src/guide/reference/redis_format.md");
-    for &algorithm in Algorithm::ALL {
+    const PAGE: &str = include_str!("../../docs/redis_format.md");
+    for &algorithm in ratelimit_conformance::ALGORITHMS {
         let rule = Rule::new("tag", Limit::per_minute(1)).with_algorithm(algorithm);
         let key = key_of(&rule, &Key::global()).await;
         let tag = key.split(':').nth(1).and_then(|part| part.strip_suffix("-60s")).unwrap();

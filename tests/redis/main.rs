@@ -8,6 +8,7 @@ mod support;
 
 mod calendar;
 mod connection;
+mod damaged;
 mod formats;
 mod group_commit;
 mod listing;
@@ -24,9 +25,11 @@ mod sentinel;
 mod sentinel_views;
 mod settings;
 mod shared_calls;
+mod sorted_set;
 mod stacked_groups;
 mod stored_bytes;
 mod tls;
+mod urls;
 mod workers;
 
 use std::time::{Duration, Instant};

@@ -3,6 +3,5 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod algorithms;
 mod attribute;
 mod connection;

@@ -49,8 +49,8 @@ pub use crate::error::{StoreError, StoreErrorKind};
 ///    if no other call arrives, `None` where time does not end a refusal, and
 ///    [`Verdict::remaining`] is never too high.
 ///
-/// The conformance suite (feature `testkit`) is this contract as tests: run it on your store with
-/// `ratelimit_runtime::conformance!`.
+/// The crate `ratelimit-conformance` is this contract as tests: run them on your store with
+/// `ratelimit_conformance::conformance!`.
 ///
 /// No store is asked to acquire or peek a request that weighs more than its limits admit at once,
 /// nor one with a limit of 0. Resets, blocks and the like may bring either.

@@ -172,13 +172,13 @@ async fn in_a_cluster_they_are_taken_together_where_they_are_in_one_slot() {
 #[tokio::test]
 async fn what_runs_no_scripts_declares_no_places() {
     let has = |capabilities: Capabilities| {
-        Algorithm::ALL
+        ratelimit_conformance::ALGORITHMS
             .iter()
             .filter(|algorithm| capabilities.supports_feature(**algorithm, Feature::Concurrent))
             .count()
     };
     let store = |mode| RedisStore::new(&shared().url()).unwrap().mode(mode);
-    assert_eq!(has(store(RedisMode::Scripts).capabilities()), Algorithm::ALL.len());
+    assert_eq!(has(store(RedisMode::Scripts).capabilities()), ratelimit_conformance::ALGORITHMS.len());
     let without = store(RedisMode::Transactions);
     assert_eq!(has(without.capabilities()), 0);
     let refused = place("key", 1);

@@ -1,12 +1,13 @@
 //! The conformance suite, for a user who may run no scripts. It moves a clock of its own, so fixed
 //! windows, which go by the server's, are tried apart.
 
+use ratelimit_conformance::conformance;
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{RedisStore, Store, conformance};
+use ratelimit_runtime::{RedisStore, Store};
 
 use super::plain;
 
-conformance!(log, log_store);
+conformance!(without_scripts, log_store);
 
 async fn log_store() -> (RedisStore, FakeClock) {
     let clock = FakeClock::new();

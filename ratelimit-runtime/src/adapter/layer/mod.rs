@@ -70,10 +70,12 @@ pub struct RateLimitLayer<R = Unlimited> {
 }
 
 /// A [`RateLimitLayer`] without a rule of its own.
+#[allow(unnameable_types, unreachable_pub, reason = "nobody has a use for its name")]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unlimited;
 
 /// The rule of a [`RateLimitLayer`].
+#[allow(unnameable_types, unreachable_pub, reason = "it holds a closure, whose type has no name either")]
 #[derive(Clone)]
 pub struct Limited<F> {
     /// Shared by all requests, which would work out what it is called anew.
@@ -101,7 +103,9 @@ impl RateLimitLayer {
 
     /// Limits requests by this rule. `key` makes the key from a request of the framework: a
     /// [`Key`], or a `Result` with the answer in place of one, because requests without a key must
-    /// not share one.
+    /// not share one. The error is a [`KeyRejection`](crate::KeyRejection), a [`RateLimitError`], a
+    /// response of the framework or, on tower with the feature `tonic`, a `Status`, which clients
+    /// that do not speak gRPC get as a status of HTTP.
     pub fn rule<F>(self, rule: &Rule, key: F) -> RateLimitLayer<Limited<F>> {
         let Self { limiter, exposed, proxies, rule: Unlimited } = self;
         RateLimitLayer { limiter, exposed, proxies, rule: Limited { rule: Arc::new(rule.clone()), key } }
@@ -210,6 +214,7 @@ impl RequestCheck {
     note = "a key function returns a `Key`, as in `|_: &Request| key!(\"all\")` and `|request: &Request| Key::of(&value)`",
     note = "or a `Result<Key, E>` where a request may have no key, and `E` becomes its response, as in `by_client_ip`"
 )]
+#[allow(unnameable_types, unreachable_pub, reason = "sealed: a bound that frameworks see")]
 pub trait RequestKey<A> {
     /// The key, or the answer.
     ///

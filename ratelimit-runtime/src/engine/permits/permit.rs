@@ -81,7 +81,7 @@ pub(super) struct OpenPermit(Option<StorePermit>);
 impl OpenPermit {
     /// Of a call that [`PermitCounts`](super::PermitCounts) counts.
     pub(super) fn counted(permit: StorePermit) -> Self {
-        observe::call_began(permit.place.name());
+        observe::in_flight(permit.place.name(), true);
         Self(Some(permit))
     }
 }
@@ -89,7 +89,7 @@ impl OpenPermit {
 impl Drop for OpenPermit {
     fn drop(&mut self) {
         let Some(permit) = self.0.take() else { return };
-        observe::call_ended(permit.place.name());
+        observe::in_flight(permit.place.name(), false);
         let engine = Arc::clone(&permit.engine);
         engine.permits.remove(permit.key());
         // Nobody else has places of a memory that only this limiter has.

@@ -126,19 +126,12 @@ impl Backend {
                 read(&reply, &request).ok_or_else(unexpected_reply)
             }
             Route::Script | Route::Log => {
-                let mut verdicts = self.decide_logs(operation, &[request]).await?;
-                verdicts.pop().ok_or_else(unexpected_reply)
+                let decide = |pool: Arc<_>, asking| async move {
+                    transactions::decide(&pool, asking, self.clock(), acquires, request).await
+                };
+                client.transact(request.key(), until, decide).await
             }
         }
-    }
-
-    async fn decide_logs(&self, operation: Operation, requests: &[Request<'_>]) -> Result<Vec<Verdict>, StoreError> {
-        let Some(first) = requests.first() else { return Ok(Vec::new()) };
-        let until = requests.iter().filter_map(Request::timeout_at).min();
-        let decide = |pool: Arc<_>, asking| async move {
-            transactions::decide(&pool, asking, self.clock(), operation, requests).await
-        };
-        self.client()?.transact(first.key(), until, decide).await
     }
 
     /// Changes what is kept, without deciding on a call; says whether there was anything to change.
@@ -175,7 +168,6 @@ impl Backend {
                 let until = requests.iter().filter_map(Request::timeout_at).min();
                 Ok(self.client()?.ask(&self.stack(requests)?, until).await?.into_vec())
             }
-            GroupRoute::Logs => self.decide_logs(Operation::Acquire, requests).await,
             GroupRoute::Each => unsupported("these keys cannot be decided in one step"),
         }
     }

@@ -5,7 +5,6 @@
 //! the store [forgets](clients) it.
 
 pub(crate) mod clients;
-mod nodes;
 mod pools;
 mod settings;
 
@@ -18,18 +17,17 @@ use std::time::Instant;
 use redis::{Cmd, Value};
 use tokio::runtime::Handle;
 
-use self::nodes::Masters;
 use self::pools::Pools;
 pub(crate) use self::settings::ClientSettings;
 use super::batcher::{Batcher, Failure, Verdicts};
 use super::cluster::{Cluster, Slot};
 use super::errors;
 use super::link::{Link, Upstream};
-use super::listing::Listing;
+use super::listing::{self, Wanted};
 use super::permits::{Ask, Permits};
 use super::scripts::Question;
 use super::sentinel::Sentinels;
-use super::settings::deployment::Deployment;
+use super::settings::deployment::{Deployment, Kind};
 use super::transactions::Pool;
 use crate::error::StoreError;
 use crate::store::{Cursor, Health, Page};
@@ -39,7 +37,6 @@ pub(crate) struct Client {
     servers: Servers,
     epoch: Arc<AtomicU64>,
     pub(crate) permits: Permits,
-    listing: Listing,
     pools: Pools,
 }
 
@@ -71,13 +68,13 @@ impl Client {
     /// `Misconfigured` on a runtime without timers.
     pub(crate) fn start(settings: &ClientSettings, runtime: &Handle) -> Result<Self, StoreError> {
         Link::can_start()?;
-        let upstream: Arc<dyn Upstream> = match &settings.deployment {
-            Deployment::Standalone(server) => server.clone(),
-            Deployment::Sentinel(watched) => Arc::new(Sentinels::new(watched)),
-            Deployment::Cluster(seeds) => {
-                let seeds_at = seeds.servers().iter().filter_map(nodes::address).collect();
-                let masters = Masters::new(seeds.template().clone(), settings, runtime);
-                return Ok(Self::on(Servers::Cluster(Cluster::new(seeds_at, Arc::new(masters))), settings));
+        let Deployment { server, kind } = settings.deployment.clone();
+        let upstream: Arc<dyn Upstream> = match kind {
+            Kind::Standalone => Arc::new(server),
+            Kind::Sentinel { name, login, sentinels } => Arc::new(Sentinels::new(name, server, login, sentinels)),
+            Kind::Cluster(seeds) => {
+                let link = settings.link(Arc::new(server.clone()));
+                return Ok(Self::on(Servers::Cluster(Cluster::new(seeds, server, link, runtime)), settings));
             }
         };
         let link = Arc::new(Link::start(settings.link(upstream), runtime));
@@ -87,7 +84,7 @@ impl Client {
     fn on(servers: Servers, settings: &ClientSettings) -> Self {
         let permits = Permits::new(settings.clock.clone());
         let epoch = Arc::clone(&settings.epoch);
-        Self { servers, epoch, permits, listing: Listing::default(), pools: Pools::default() }
+        Self { servers, epoch, permits, pools: Pools::default() }
     }
 
     /// Asks a question about a key, or several on keys of one slot, which are charged all or none.
@@ -141,9 +138,10 @@ impl Client {
         from: Option<&Cursor>,
         until: Option<Instant>,
     ) -> Result<Page, StoreError> {
+        let wanted = Wanted { prefix, until };
         match &self.servers {
-            Servers::One(batcher) => self.listing.of_server(batcher.link(), prefix, from, until).await,
-            Servers::Cluster(cluster) => self.listing.of_cluster(cluster, prefix, from, until).await,
+            Servers::One(batcher) => listing::of_server(batcher.link(), wanted, from).await,
+            Servers::Cluster(cluster) => listing::of_cluster(cluster, wanted, from).await,
         }
     }
 
@@ -168,8 +166,8 @@ impl Client {
     pub(crate) async fn ready(&self, key: Option<&[u8]>) -> Result<(), StoreError> {
         match (&self.servers, key) {
             (Servers::One(batcher), _) => batcher.link().ready().await,
-            (Servers::Cluster(cluster), Some(key)) => cluster.ready_for(Slot::of(key)).await,
-            (Servers::Cluster(cluster), None) => cluster.ready().await,
+            (Servers::Cluster(cluster), Some(key)) => cluster.ready(Some(Slot::of(key))).await,
+            (Servers::Cluster(cluster), None) => cluster.ready(None).await,
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::store::redis::cluster::Slot;
 use crate::store::redis::link::{LinkSettings, TIMEOUT_US, Upstream};
 use crate::store::redis::scripts::load_all;
-use crate::store::redis::settings::deployment::Deployment;
+use crate::store::redis::settings::deployment::{Deployment, Kind};
 
 /// What a client is made by.
 #[derive(Clone)]
@@ -36,7 +36,7 @@ impl ClientSettings {
     }
 
     pub(crate) fn is_cluster(&self) -> bool {
-        matches!(self.deployment, Deployment::Cluster(_))
+        matches!(self.deployment.kind, Kind::Cluster(_))
     }
 
     /// Whether keys are of one slot, and so of one server at any time.

@@ -77,7 +77,7 @@ impl Upkeep {
         self.wake(open);
         match loss {
             Some(Loss::Permit) => observe::permit_lost(place.rule()),
-            Some(Loss::Leaving) => observe::place_not_left(place.rule()),
+            Some(Loss::Leaving) => observe::log::place_not_left(place.rule()),
             None => {}
         }
     }
@@ -116,7 +116,7 @@ impl Drop for Task {
         if open.is_tended {
             let rules = open.forget_all();
             self.0.wake(open);
-            rules.into_iter().for_each(observe::place_not_left);
+            rules.into_iter().for_each(observe::log::place_not_left);
         }
     }
 }
