@@ -12,7 +12,7 @@ use crate::support::redis::shared;
 use crate::support::unique;
 use ratelimit_runtime::store::{Answer, Capabilities, Request, Store, Verdict};
 use ratelimit_runtime::{
-    Key, KeyPart, Limit, OnUnavailable, RateLimitError, RateLimiter, RateLimiterBuilder, Rule, rate_limit,
+    Algorithm, Key, KeyPart, Limit, OnUnavailable, RateLimitError, RateLimiter, RateLimiterBuilder, Rule, rate_limit,
 };
 
 type Outcome = Result<(), RateLimitError>;
