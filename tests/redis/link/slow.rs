@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use ratelimit_runtime::Limit;
 use ratelimit_runtime::store::{Health, StoreErrorKind};
 
-use super::asking::{
+use crate::support::asking::{
     Outcome, TIMEOUT, ask, ask_within, become_like, connected, connections_since, connections_taken, health,
 };
 use crate::support::proxy::Proxy;
@@ -54,33 +54,6 @@ async fn a_short_freeze_keeps_its_connection() {
     assert_eq!(connections_since(&server, taken), 0);
 }
 
-/// Some rules give the server a tenth of the time that others give it.
-#[tokio::test]
-async fn callers_in_a_hurry_are_sent_along_with_the_others() {
-    let server = RedisServer::start();
-    let store = connected(&server.url()).await;
-    assert!(ask(&store, "key", Limit::per_hour(100_000)).await.is_answered());
-    let calm = async {
-        let callers = (0..32).map(|_| async {
-            for _ in 0..200 {
-                let _ = ask_within(&store, "calm", Limit::per_hour(100_000), Duration::from_secs(1)).await;
-            }
-        });
-        futures_util::future::join_all(callers).await;
-    };
-    let hasty = async {
-        let mut answered = 0;
-        for _ in 0..50 {
-            let outcome = ask_within(&store, "hasty", Limit::per_hour(100_000), Duration::from_millis(50)).await;
-            answered += u32::from(outcome.is_answered());
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        answered
-    };
-    let ((), answered) = futures_util::future::join(calm, hasty).await;
-    assert!(answered >= 25, "{answered} of 50");
-}
-
 /// A script of somebody else keeps the server busy; it answers everything with BUSY, PINGs
 /// included.
 #[tokio::test]
@@ -102,22 +75,6 @@ async fn a_busy_server_is_slow() {
     become_like(&store, Health::Up, Duration::from_secs(2)).await;
     assert!(ask(&store, "key", LIMIT).await.is_answered());
     busy.wait().unwrap();
-}
-
-#[tokio::test]
-async fn a_replica_makes_the_client_look_for_its_master_again() {
-    let server = RedisServer::start();
-    let store = connected(&server.url()).await;
-    assert!(ask(&store, "key", LIMIT).await.is_answered());
-    let taken = connections_taken(&server);
-    server.cli(&["REPLICAOF", "127.0.0.1", "1"]);
-    assert!(matches!(ask(&store, "other", LIMIT).await, Outcome::Failed(StoreErrorKind::Unavailable)));
-    server.cli(&["REPLICAOF", "NO", "ONE"]);
-    become_like(&store, Health::Down, Duration::from_secs(2)).await;
-    become_like(&store, Health::Up, Duration::from_secs(2)).await;
-    assert!(ask(&store, "key", LIMIT).await.is_answered());
-    // Two of them are the test's.
-    assert!(connections_since(&server, taken) > 2);
 }
 
 /// Callers were put off because an answer had once taken long; with nothing on its way, no answer

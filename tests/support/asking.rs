@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use ratelimit_runtime::store::{Health, Request, StoreErrorKind, Verdict};
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store as _};
 
-use crate::support::redis::RedisServer;
+use super::redis::RedisServer;
 
 pub(crate) const TIMEOUT: Duration = Duration::from_millis(100);
 

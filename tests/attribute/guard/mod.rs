@@ -1,5 +1,5 @@
-//! Functions that the attribute once broke, or did not limit as it says. What it must refuse is in
-//! `ui/fail`.
+//! What the guard leaves as it is: the auto traits of the future, the order of drops, attributes in
+//! the body, and functions of unusual shapes. What the attribute must refuse is in `ui/fail`.
 #![allow(clippy::unused_self, clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod auto_traits;
@@ -9,7 +9,6 @@ mod futures;
 mod inner_attributes;
 mod keys;
 mod shapes;
-mod stacks;
 
 use ratelimit_runtime::{RateLimitError, RateLimiter};
 

@@ -1,12 +1,11 @@
 //! Runtimes that are not like others.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ratelimit_runtime::store::{Health, Request, StoreErrorKind};
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store as _};
 
-use super::asking::{become_like, health};
+use crate::support::asking::health;
 use crate::support::redis::RedisServer;
 
 const LIMITS: [Limit; 1] = [Limit::per_hour(1_000)];
@@ -28,26 +27,6 @@ async fn a_paused_clock_makes_no_outage() {
     }
     assert!(store.acquire(request()).await.unwrap().allowed);
     assert_eq!(health(&store), Health::Up);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_frozen_server_is_given_real_time_on_a_paused_clock() {
-    let server = RedisServer::start();
-    let store = Arc::new(RedisStore::new(&server.url()).unwrap());
-    store.ready().await.unwrap();
-    server.freeze();
-    let start = Instant::now();
-    let waiting = Arc::clone(&store);
-    tokio::spawn(async move { waiting.acquire(request()).await });
-    while health(&store) == Health::Up {
-        assert!(start.elapsed() < Duration::from_secs(3));
-        tokio::task::yield_now().await;
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    // The time of a call, and of the PING behind it.
-    assert!(start.elapsed() >= Duration::from_millis(195), "{:?}", start.elapsed());
-    server.thaw();
-    become_like(&store, Health::Up, Duration::from_secs(3)).await;
 }
 
 /// A panic at the first call would take the service along.

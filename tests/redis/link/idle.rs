@@ -5,7 +5,7 @@ use std::time::Duration;
 use ratelimit_runtime::store::{Health, Request};
 use ratelimit_runtime::{Algorithm, Limit, RedisMode, RedisStore, Store as _};
 
-use super::asking::{Outcome, ask_within, connected, health};
+use crate::support::asking::{Outcome, ask_within, connected, health};
 use crate::support::redis::RedisServer;
 
 /// A call that has time enough to make another connection, however busy the machine is: it fails if
@@ -27,11 +27,6 @@ async fn calls_with_pauses(query: &str) {
 #[tokio::test]
 async fn no_call_fails_because_an_idle_connection_was_closed() {
     calls_with_pauses("?protocol=resp2").await;
-}
-
-#[tokio::test]
-async fn no_call_fails_because_an_idle_resp3_connection_was_closed() {
-    calls_with_pauses("").await;
 }
 
 /// The runtime was busy while the server hung up, so it does not know yet.

@@ -1,6 +1,9 @@
 //! [`Bucket`]: the state of one key, under whichever algorithm.
 
-use super::kept::Kept;
+mod block;
+mod kept;
+
+use self::kept::Kept;
 #[allow(clippy::wildcard_imports, reason = "the table names what each algorithm keeps")]
 use crate::algorithm::*;
 use crate::rule::{Algorithm, Limit};
@@ -81,8 +84,8 @@ impl Bucket {
     }
 
     /// See [`Kept::loss`].
-    pub(in crate::store) fn loss(&mut self, key: &[u8], limits: &[Limit], now: u64) -> Option<u64> {
-        let request = Request::new(key, self.algorithm(), limits).with_cost(0);
+    pub(in crate::store) fn loss(&mut self, limits: &[Limit], now: u64) -> Option<u64> {
+        let request = Request::new(&[], self.algorithm(), limits).with_cost(0);
         with!(self, kept => kept.loss(&request, now))
     }
 

@@ -2,7 +2,7 @@
 //! a clock that never steps back, the expiry, and the block.
 
 use super::block::Block;
-use crate::algorithm::{AlgorithmState, RESERVED_WAIT, Settlement, Standing};
+use crate::algorithm::{AlgorithmState, RESERVED_WAIT, Settlement, Standing, Taken};
 use crate::store::request::{Request, Reserves};
 use crate::store::verdict::{Settled, Verdict};
 
@@ -10,16 +10,21 @@ use crate::store::verdict::{Settled, Verdict};
 /// what was written lasts until the clock has caught up.
 #[derive(Debug)]
 pub(in crate::store) struct Kept<S> {
+    /// It knows the time of the newest write. An earlier clock has stepped back, and is read as
+    /// standing still at that time, so that nothing is admitted twice.
     state: S,
-    /// The time of the newest write. An earlier clock has stepped back, and is read as standing
-    /// still at this time, so that nothing is admitted twice.
-    newest: u64,
     /// When what was admitted is void. A block may last longer.
     expires_at: u64,
-    /// Few keys are ever blocked.
-    block: Option<Box<Block>>,
+    /// Most keys have nothing of it.
+    rare: Option<Box<Rare>>,
+}
+
+/// What few keys ever have.
+#[derive(Debug, Default)]
+struct Rare {
+    block: Option<Block>,
     /// Of a state that was copied from a shared one.
-    copied: Option<Box<Copied>>,
+    copied: Option<Copied>,
 }
 
 /// What is known of a copied state, apart from what strangers used.
@@ -45,7 +50,7 @@ struct Time {
 
 impl<S: Default> Default for Kept<S> {
     fn default() -> Self {
-        Self { state: S::default(), newest: 0, expires_at: 0, block: None, copied: None }
+        Self { state: S::default(), expires_at: 0, rare: None }
     }
 }
 
@@ -54,56 +59,76 @@ impl<S: AlgorithmState> Kept<S> {
     /// are not copied, and nothing can be given back that was used before.
     pub(super) fn copy(&mut self, request: &Request<'_>, now: u64) -> Self {
         let Time { at, .. } = self.advance(now);
-        let copied = Copied { since: at, until: self.expires_at, own: 0 };
+        let copied = Some(Copied { since: at, until: self.expires_at, own: 0 });
         Self {
             state: self.state.copy(&request.demand(), at),
-            newest: self.newest,
             expires_at: self.expires_at,
-            block: None,
-            copied: Some(Box::new(copied)),
+            rare: Some(Box::new(Rare { block: None, copied })),
         }
     }
 
-    #[inline]
+    #[allow(clippy::inline_always, reason = "it is what a store does")]
+    #[inline(always)]
     pub(super) fn acquire(&mut self, request: &Request<'_>, now: u64) -> Verdict {
         let time = self.advance(now);
-        let standing = self.standing(request, time);
-        if standing.status.wait == 0 && request.cost() > 0 && self.blocked_for(time) == 0 {
-            return self.admit(request, &standing, time);
+        let is_plain = self.rare.is_none() && request.reserves() == Reserves::Nothing && request.cost() > 0;
+        if !is_plain || !time.is_live {
+            return self.acquire_step_by_step(request, time);
         }
+        let taken = self.state.take(&request.demand(), time.at);
+        if taken.ticket > 0 {
+            self.admitted(request, &taken, time)
+        } else if request.block_us() > 0 || self.state.reserves(&request.demand(), time.at) {
+            self.refuse(request, &taken, time)
+        } else {
+            self.refused(&taken.standing, taken.reset, time)
+        }
+    }
+
+    #[inline(never)]
+    fn acquire_step_by_step(&mut self, request: &Request<'_>, time: Time) -> Verdict {
+        let standing = self.standing(request, time);
+        let is_blocked = self.blocked_for(time) > 0;
+        if standing.status.wait == 0 && request.cost() > 0 && !is_blocked {
+            return self.admit(request, standing, time);
+        }
+        let reset = self.reset(request, &standing, time);
+        if standing.status.wait == 0 || is_blocked {
+            return self.verdict(request, &standing, reset, time);
+        }
+        self.refuse(request, &Taken { standing, ticket: 0, life: 0, reset }, time)
+    }
+
+    /// The verdict of limits that refuse, and no block does.
+    #[inline(never)]
+    fn refuse(&mut self, request: &Request<'_>, taken: &Taken, time: Time) -> Verdict {
         // A key is not blocked for what strangers used, nor for what is only reserved.
-        if standing.status.wait > 0
-            && request.block_us() > 0
-            && self.copied.is_none()
-            && self.blocked_for(time) == 0
-            && !self.only_reservations_refuse(request, time)
-        {
+        if request.block_us() > 0 && self.copied().is_none() && !self.only_reservations_refuse(request, time) {
             self.offend(request, time);
         }
-        self.verdict(request, &standing, time)
+        self.verdict(request, &taken.standing, taken.reset, time)
     }
 
     /// What [`acquire`](Self::acquire) would say.
     pub(super) fn peek(&mut self, request: &Request<'_>, now: u64) -> Verdict {
         let time = self.advance(now);
         let standing = self.standing(request, time);
-        self.verdict(request, &standing, time)
+        self.verdict(request, &standing, self.reset(request, &standing, time), time)
     }
 
     /// What the limits say to the request.
-    #[inline]
     fn standing(&mut self, request: &Request<'_>, time: Time) -> Standing {
         if time.is_live {
             return self.state.standing(&request.demand(), time.at);
         }
-        Self::standing_of_none(request, time)
+        // What is void is left alone until something is written: the clock may step back to before
+        // that.
+        S::default().standing(&request.demand(), time.at)
     }
 
-    /// What is void is left alone until something is written: the clock may step back to before
-    /// that.
-    #[cold]
-    fn standing_of_none(request: &Request<'_>, time: Time) -> Standing {
-        S::default().standing(&request.demand(), time.at)
+    /// How long until the limit that decides is whole again, by the clock of the state.
+    fn reset(&self, request: &Request<'_>, standing: &Standing, time: Time) -> u64 {
+        if time.is_live { self.state.reset(&request.demand(), standing.limit, time.at) } else { 0 }
     }
 
     /// Whether nothing but what is reserved by `count` refuses the request.
@@ -116,10 +141,9 @@ impl<S: AlgorithmState> Kept<S> {
     }
 
     /// Charges or reserves what the limits admit.
-    #[inline]
-    fn admit(&mut self, request: &Request<'_>, standing: &Standing, time: Time) -> Verdict {
+    fn admit(&mut self, request: &Request<'_>, standing: Standing, time: Time) -> Verdict {
         let (demand, at) = (request.demand(), time.at);
-        if self.block.is_some() {
+        if self.last_block().is_some() {
             self.forget_block(request, time);
         }
         if !time.is_live {
@@ -130,34 +154,41 @@ impl<S: AlgorithmState> Kept<S> {
             Reserves::Estimate => self.state.charge_estimate(&demand, at),
             Reserves::Cost => self.state.reserve(&demand, at),
         };
-        let (life, reset) = self.state.life_and_reset(&demand, standing.limit, at);
-        (self.newest, self.expires_at) = (at, at.saturating_add(life));
-        if let Some(copied) = &mut self.copied {
+        if let Some(copied) = self.copied() {
             copied.own = copied.own.saturating_add(request.cost());
         }
-        let remaining = standing.status.remaining.saturating_sub(request.cost());
-        let reset_after_us = Self::by_the_clock(reset, time);
-        Verdict { limit_index: standing.limit, remaining, reset_after_us, ticket, ..Verdict::admitted() }
+        let (life, reset) = (self.state.life(&demand, at), self.state.reset(&demand, standing.limit, at));
+        self.admitted(request, &Taken { standing, ticket, life, reset }, time)
+    }
+
+    /// The verdict of limits that have been charged.
+    #[inline]
+    fn admitted(&mut self, request: &Request<'_>, taken: &Taken, time: Time) -> Verdict {
+        self.expires_at = time.at.saturating_add(taken.life);
+        let Standing { limit: limit_index, status } = taken.standing;
+        let remaining = status.remaining.saturating_sub(request.cost());
+        let reset_after_us = Self::by_the_clock(taken.reset, time);
+        Verdict { limit_index, remaining, reset_after_us, ticket: taken.ticket, ..Verdict::admitted() }
     }
 
     /// Notes that something was settled or given back: counters have been brought to this time.
     fn written(&mut self, request: &Request<'_>, Time { at, .. }: Time) {
-        self.block.take_if(|block| block.is_void(at));
+        self.forget_block_if(|block| block.is_void(at));
         let life = self.state.life(&request.demand(), at);
         // Where nothing is left, the clock may step back as it likes.
-        (self.newest, self.expires_at) = if life == 0 { (0, 0) } else { (at, at.saturating_add(life)) };
+        self.expires_at = if life == 0 { 0 } else { at.saturating_add(life) };
     }
 
     /// Whether a charge is this key's own, and not a stranger's.
-    fn is_own(&self, request: &Request<'_>, ticket: u64) -> bool {
-        self.copied.as_ref().is_none_or(|copied| ticket >= copied.since && request.cost() <= copied.own)
+    fn is_own(&mut self, request: &Request<'_>, ticket: u64) -> bool {
+        self.copied().is_none_or(|copied| ticket >= copied.since && request.cost() <= copied.own)
     }
 
     pub(super) fn refund(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
         let time @ Time { at, is_live, .. } = self.advance(now);
         let done = is_live && self.is_own(request, ticket) && self.state.refund(&request.demand(), ticket, at);
         if done {
-            if let Some(copied) = &mut self.copied {
+            if let Some(copied) = self.copied() {
                 copied.own -= request.cost();
             }
             self.written(request, time);
@@ -185,7 +216,7 @@ impl<S: AlgorithmState> Kept<S> {
             }
             outcome
         };
-        if let Some(copied) = &mut self.copied {
+        if let Some(copied) = self.copied() {
             let reserved = if outcome.was_open { request.cost() } else { 0 };
             copied.own = copied.own.saturating_sub(reserved).saturating_add(actual - outcome.dropped);
         }
@@ -200,7 +231,8 @@ impl<S: AlgorithmState> Kept<S> {
         if !is_live {
             self.begin_anew();
         }
-        self.block = Some(Box::new(Block::by_hand(duration, self.block.as_deref(), request.block_duration(), at)));
+        let block = Block::by_hand(duration, self.last_block(), request.block_duration(), at);
+        self.rare.get_or_insert_default().block = Some(block);
     }
 
     /// Blocks the key because its limits have refused it.
@@ -208,13 +240,14 @@ impl<S: AlgorithmState> Kept<S> {
         if !is_live {
             self.begin_anew();
         }
-        self.block = Some(Box::new(Block::of_offence(request.block_duration(), self.block.as_deref(), at)));
+        let block = Block::of_offence(request.block_duration(), self.last_block(), at);
+        self.rare.get_or_insert_default().block = Some(block);
     }
 
     /// Ends the block, and forgets all before it; says whether one lasted.
     pub(super) fn unblock(&mut self, now: u64) -> bool {
         let Time { at, is_live, .. } = self.advance(now);
-        let block = self.block.take();
+        let block = self.rare.as_mut().and_then(|rare| rare.block.take());
         if block.is_some() && !is_live {
             self.begin_anew();
         }
@@ -224,13 +257,30 @@ impl<S: AlgorithmState> Kept<S> {
     /// A block that is over stays over. What the next one doubles is left.
     #[cold]
     fn forget_block(&mut self, request: &Request<'_>, Time { at, .. }: Time) {
-        self.block.take_if(|block| block.strikes(request.block_duration(), at) == 0);
+        self.forget_block_if(|block| block.strikes(request.block_duration(), at) == 0);
+    }
+
+    fn forget_block_if(&mut self, is_over: impl FnOnce(&Block) -> bool) {
+        if let Some(rare) = &mut self.rare {
+            rare.block.take_if(|block| is_over(block));
+        }
+        self.rare.take_if(|rare| rare.block.is_none() && rare.copied.is_none());
+    }
+
+    #[inline]
+    fn last_block(&self) -> Option<&Block> {
+        self.rare.as_ref()?.block.as_ref()
+    }
+
+    #[inline]
+    fn copied(&mut self) -> Option<&mut Copied> {
+        self.rare.as_mut()?.copied.as_mut()
     }
 
     /// How long a block goes on, by the clock as it is.
     #[inline]
     fn blocked_for(&self, Time { now, at, .. }: Time) -> u64 {
-        let left = self.block.as_ref().map_or(0, |block| block.left(at));
+        let left = self.last_block().map_or(0, |block| block.left(at));
         if left == 0 { 0 } else { left + (at - now) }
     }
 
@@ -264,14 +314,17 @@ impl<S: AlgorithmState> Kept<S> {
     }
 
     fn is_block_kept(&self, now: u64) -> bool {
-        self.block.as_ref().is_some_and(|block| !block.is_void(now))
+        self.last_block().is_some_and(|block| !block.is_void(now))
     }
 
     /// Nothing is left but perhaps a block.
     #[cold]
     fn begin_anew(&mut self) {
         self.state.clear();
-        (self.newest, self.expires_at, self.copied) = (0, 0, None);
+        self.expires_at = 0;
+        if let Some(rare) = &mut self.rare {
+            rare.copied = None;
+        }
     }
 
     #[inline]
@@ -279,10 +332,10 @@ impl<S: AlgorithmState> Kept<S> {
         if now >= self.expires_at {
             return Time { now, at: now, is_live: false };
         }
-        if self.copied.as_ref().is_some_and(|copied| now >= copied.until) {
-            self.copied = None;
+        if let Some(rare) = &mut self.rare {
+            rare.copied.take_if(|copied| now >= copied.until);
         }
-        let at = if S::KEEPS_TIMES { now } else { now.max(self.newest) };
+        let at = now.max(self.state.newest());
         Time { now, at, is_live: true }
     }
 
@@ -292,34 +345,46 @@ impl<S: AlgorithmState> Kept<S> {
         if duration == 0 { 0 } else { duration + (at - now) }
     }
 
-    /// The verdict that charges nothing.
+    /// The verdict of limits that refuse, where nothing is reserved.
     #[inline]
-    fn verdict(&self, request: &Request<'_>, standing: &Standing, time: Time) -> Verdict {
+    fn refused(&self, standing: &Standing, reset: u64, time: Time) -> Verdict {
+        let until_void = self.until_void(time);
+        Verdict {
+            allowed: false,
+            limit_index: standing.limit,
+            remaining: standing.status.remaining,
+            retry_after_us: Self::by_the_clock(standing.status.wait, time).min(until_void),
+            reset_after_us: Self::by_the_clock(reset, time).min(until_void),
+            ..Verdict::admitted()
+        }
+    }
+
+    /// How long anything of the state may count: by other limits than those of the newest write, a
+    /// bucket would last longer than it does.
+    #[inline]
+    fn until_void(&self, Time { now, is_live, .. }: Time) -> u64 {
+        if is_live && !S::KEEPS_TIMES { self.expires_at.saturating_sub(now) } else { u64::MAX }
+    }
+
+    /// The verdict that charges nothing.
+    fn verdict(&self, request: &Request<'_>, standing: &Standing, reset: u64, time: Time) -> Verdict {
         let blocked_for = self.blocked_for(time);
-        let (demand, Time { now, at, is_live, .. }) = (request.demand(), time);
+        let (demand, Time { at, is_live, .. }) = (request.demand(), time);
         let reserves = is_live && self.state.reserves(&demand, at);
-        let mut standing = *standing;
+        let (mut standing, mut reset) = (*standing, reset);
         if reserves && standing.status.wait > 0 {
             (standing, _) = self.state.standing_behind_reservations(&demand, at);
+            reset = self.reset(request, &standing, time);
         }
-        let Standing { limit: limit_index, status } = standing;
-        let reset = if is_live { self.state.reset(&demand, limit_index, at) } else { 0 };
-        // By other limits than those of the newest write, a bucket would last longer than it does.
-        let until_void = if is_live && !S::KEEPS_TIMES { self.expires_at.saturating_sub(now) } else { u64::MAX };
-        let (mut wait, mut reset) = (Self::by_the_clock(status.wait, time), Self::by_the_clock(reset, time));
+        let mut verdict = self.refused(&standing, reset, time);
+        verdict.allowed = standing.status.wait == 0;
         if reserves {
-            wait = wait.min(until_void.max(Self::by_the_clock(RESERVED_WAIT, time)));
-        } else {
-            (wait, reset) = (wait.min(until_void), reset.min(until_void));
+            let wait = Self::by_the_clock(standing.status.wait, time);
+            let longest = self.until_void(time).max(Self::by_the_clock(RESERVED_WAIT, time));
+            (verdict.retry_after_us, verdict.reset_after_us) = (wait.min(longest), Self::by_the_clock(reset, time));
         }
-        let verdict = Verdict {
-            allowed: status.wait == 0,
-            limit_index,
-            remaining: status.remaining,
-            retry_after_us: wait.max(blocked_for),
-            reset_after_us: reset.max(blocked_for),
-            ..Verdict::admitted()
-        };
+        verdict.retry_after_us = verdict.retry_after_us.max(blocked_for);
+        verdict.reset_after_us = verdict.reset_after_us.max(blocked_for);
         if blocked_for > 0 {
             return Verdict { allowed: false, remaining: 0, ..verdict }.by_block_for(blocked_for);
         }
