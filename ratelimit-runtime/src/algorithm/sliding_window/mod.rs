@@ -5,13 +5,7 @@
 //! tickets in `(t − window, t]` and those to come. A call is admitted if for every limit this sum
 //! plus the cost is at most `max`.
 
-<<<<<<< HEAD
-mod entry;
-=======
 mod long;
-#[cfg(test)]
-mod tests;
->>>>>>> main
 
 use smallvec::SmallVec;
 
