@@ -11,6 +11,7 @@ mod connection;
 mod damaged;
 mod formats;
 mod group_commit;
+mod link;
 mod listing;
 mod login;
 mod memory_pressure;
@@ -30,7 +31,6 @@ mod stacked_groups;
 mod stored_bytes;
 mod tls;
 mod urls;
-mod workers;
 
 use std::time::{Duration, Instant};
 

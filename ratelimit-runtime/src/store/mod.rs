@@ -167,8 +167,8 @@ pub trait Store: Send + Sync + 'static {
     ///   also beyond the limits: they refuse until it has drained or left.
     /// - Where the reservation has left a limit's window meanwhile, all of it is charged now,
     ///   unless the request [is sent again](Request::is_sent_again).
-    /// - After that at most twice of what a limit admits at once is used of it; what would be more
-    ///   is [dropped](Settled::dropped).
+    /// - After that, at most twice the capacity of a limit is used; the excess is
+    ///   [dropped](Settled::dropped).
     /// - All of this is one step. In a sliding window a reservation that was settled or reset
     ///   changes nothing any more.
     fn settle<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, Settled> {
