@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures this crate beside its peers, in one run on this machine, and writes the figures into
-# guide/reference/performance.md, its chart, and a sentence into each README. It takes some ten minutes on two idle cores once
+# benches/peers/RESULTS.md, their chart, and a sentence into each README. It takes some ten minutes on two idle cores once
 # everything is built, which takes five. No time here gates anything. All sides run with one worker and with two.
 #
 #   scripts/bench.sh            all of it
@@ -14,7 +14,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # Compilers that are asked about themselves read standard input, whatever that happens to be.
 exec </dev/null
 
-page=ratelimit-runtime/src/guide/reference/performance.md
+page=benches/peers/RESULTS.md
 results=target/bench
 mkdir -p "$results"
 
@@ -45,15 +45,14 @@ case "$*" in
     cargo build --quiet --release --locked -p ratelimit-cost
     scripts/compile-cost.sh 500 3 >"$results/compile-cost"
     target/release/ratelimit-cost runtimes >"$results/runtimes"
-    "$peers" all "$results" >"$results/performance.md"
+    "$peers" all "$results" >"$results/figures.md"
     # Above the mark is what people wrote.
-    { sed '/^<!-- generated/q' "$page"; printf '\n'; cat "$results/performance.md"; } >"$results/page"
+    { sed '/^<!-- generated/q' "$page"; printf '\n'; cat "$results/figures.md"; } >"$results/page"
     cat "$results/page" >"$page"
     cp "$results/performance.svg" docs/performance.svg
     { read -r english && read -r chinese; } <"$results/headlines" || english='' chinese=''
     english=$(fold -s -w 118 <<<"$english" | sed 's/ *$//')
     written README.md "$english"
-    written ratelimit-runtime/README.md "$english"
     written README.zh-CN.md "$chinese"
     ;;
 --quick)

@@ -1,5 +1,5 @@
 //! Limits in a store of one's own: `store.rs` beside this file. The crate's tests hold it to the
-//! contract of a store with `ratelimit_runtime::conformance!`, as yours should be.
+//! contract of a store with `ratelimit_conformance::conformance!`, as yours should be.
 //!
 //! ```text
 //! cargo run --example custom_store

@@ -37,7 +37,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // For a reverse proxy on this machine, which appends the client's address to `X-Forwarded-For`.
     // It trusts every process of this machine: where others run here, or the proxy is elsewhere,
     // name the proxy's own address.
-    let proxies = TrustedProxies::new(["127.0.0.0/8"])?.x_forwarded_for_only();
+    let proxies = TrustedProxies::new(["127.0.0.0/8"])?;
     RateLimiter::builder().store_from_env()?.trusted_proxies(proxies).build()?.install(); // REDIS_URL, or in memory
     let layer = RateLimitLayer::new().rule(&PER_KEY, |request: &Request| {
         HeaderKey::<ApiKey>::of(request.headers()).map(|api_key| key!("<api_key>"))

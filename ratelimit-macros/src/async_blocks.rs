@@ -41,6 +41,7 @@ fn walk(tokens: TokenStream, change: &mut dyn FnMut(&Group) -> Option<Group>) ->
     let mut head = Head::Other;
     for tree in tokens {
         let before = std::mem::replace(&mut head, Head::Other);
+        let tree = if before == Head::Other { tree } else { visible(tree) };
         let replacement = match &tree {
             TokenTree::Group(group) if group.delimiter() == Delimiter::Brace && before != Head::Other => change(group),
             TokenTree::Group(group) => {
@@ -57,6 +58,16 @@ fn walk(tokens: TokenStream, change: &mut dyn FnMut(&Group) -> Option<Group>) ->
         walked.extend([replacement.map_or(tree, TokenTree::Group)]);
     }
     (walked, any)
+}
+
+/// The braces that `macro_rules!` passed on as `$body:block`, out of its invisible brackets.
+fn visible(tree: TokenTree) -> TokenTree {
+    let TokenTree::Group(group) = &tree else { return tree };
+    let mut inside = group.stream().into_iter();
+    match (group.delimiter(), inside.next(), inside.next()) {
+        (Delimiter::None, Some(only), None) => visible(only),
+        _ => tree,
+    }
 }
 
 /// What was read last.

@@ -2,7 +2,6 @@
 
 use proc_macro2::TokenStream;
 
-use crate::check::mentioned;
 use crate::diagnostics::Diagnostics;
 use crate::parse::key_macro::KeyInput;
 use crate::{check, expand, parse, plan};
@@ -10,17 +9,13 @@ use crate::{check, expand, parse, plan};
 /// `#[rate_limit(arguments)] item`.
 pub(crate) fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let mut diagnostics = Diagnostics::default();
-    // Before the stages: parsing consumes the tokens, and errors may have to name what was written.
-    let written = mentioned::words(&arguments, &item);
     let annotated = match parse::annotated::parse(arguments, item.clone(), &mut diagnostics) {
         Ok(annotated) => annotated,
         Err(errors) => return expand::errors::beside(&errors, item),
     };
     match check::checked::check(annotated, diagnostics) {
-        Ok(checked) => expand::function::expand(plan::function::plan(checked)),
-        Err((errors, function)) => {
-            expand::errors::beside_function(&errors, &function, &mentioned::by(&written, &function))
-        }
+        Ok(checked) => expand::function::expand(&plan::plan(checked)),
+        Err((errors, function)) => expand::errors::beside_function(&errors, &function),
     }
 }
 
@@ -29,7 +24,7 @@ pub(crate) fn key(input: TokenStream) -> TokenStream {
     let checked =
         syn::parse2(input).and_then(|input: KeyInput| Ok((check::key::key_macro::check(&input)?, input.krate)));
     match checked {
-        Ok((pieces, krate)) => expand::key::key_macro::expand(&pieces, krate),
+        Ok((pieces, krate)) => expand::key::key_macro::expand(&pieces, krate.as_ref()),
         Err(errors) => expand::errors::in_a_block(&errors),
     }
 }
@@ -37,9 +32,9 @@ pub(crate) fn key(input: TokenStream) -> TokenStream {
 /// `#[derive(KeyPart)] input`.
 pub(crate) fn key_part(input: TokenStream) -> TokenStream {
     match parse::key_part::parse(input) {
-        Ok(input) => {
+        Ok((input, krate)) => {
             let bounds = plan::bounds::plan(&input);
-            expand::key::key_part::expand(input, &bounds)
+            expand::key::key_part::expand(input, krate.as_ref(), &bounds)
         }
         Err(errors) => errors.into_compile_error(),
     }

@@ -4,6 +4,8 @@
 #![cfg_attr(not(doctest), doc = concat!(
     "\n[zh]: ", env!("CARGO_PKG_REPOSITORY"), "/blob/HEAD/README.zh-CN.md",
     "\n[picture]: ", env!("CARGO_PKG_REPOSITORY"), "/raw/HEAD/docs/playground.png",
+    "\n[format]: ", env!("CARGO_PKG_REPOSITORY"), "/blob/HEAD/docs/redis_format.md",
+    "\n[expansion]: ", env!("CARGO_PKG_REPOSITORY"), "/blob/HEAD/docs/expansion.md",
     "\n[performance-picture]: ", env!("CARGO_PKG_REPOSITORY"), "/raw/HEAD/docs/performance.svg",
     "\n[examples]: ", env!("CARGO_PKG_REPOSITORY"), "/tree/HEAD/examples",
     "\n[frameworks]: ", env!("CARGO_PKG_REPOSITORY"), "/tree/HEAD/examples/frameworks",
@@ -50,17 +52,16 @@ pub mod store;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 
-/// What [`RateLimitLayer`] is made of, and what it makes.
+/// What [`RateLimitLayer`] and [`RateLimitClientLayer`] make.
 #[cfg(feature = "_layer")]
 #[cfg_attr(docsrs, doc(cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))))]
 pub mod layer {
     #[cfg(feature = "actix-web")]
     pub use crate::adapter::actix_web::RateLimitMiddleware;
-    pub use crate::adapter::layer::{Limited, RequestKey, Unlimited};
     #[cfg(feature = "poem")]
     pub use crate::adapter::poem::RateLimitEndpoint;
     #[cfg(feature = "tower")]
-    pub use crate::adapter::tower::{LimitedBody, NoKey, RateLimitClient, RateLimitService};
+    pub use crate::adapter::tower::{RateLimitClient, RateLimitService};
 }
 
 pub use adapter::FromRateLimitError;
@@ -70,19 +71,19 @@ pub use adapter::layer::RateLimitLayer;
 #[cfg(feature = "tower")]
 pub use adapter::tower::RateLimitClientLayer;
 #[cfg(feature = "http")]
-pub use adapter::{HeaderKey, HeaderKeyRejection, NamedHeader};
+pub use adapter::{HeaderKey, NamedHeader};
 #[cfg(feature = "_layer")]
 #[cfg_attr(docsrs, doc(cfg(any(feature = "actix-web", feature = "poem", feature = "tower"))))]
 pub use client_ip::by_client_ip;
 #[cfg(feature = "http")]
-pub use client_ip::{ClientIp, ClientIpRejection, InvalidProxy, TrustedProxies};
+pub use client_ip::{ClientIp, TrustedProxies};
 pub use decision::{Decision, Source};
 pub use error::RateLimitError;
-pub use key::{ExactIp, InvalidKey, Key, KeyPart, KeyWriter};
+pub use key::{ExactIp, Key, KeyPart, KeyWriter};
 pub use limiter::{DefaultGuard, Keys, Permit, RateLimiter, RateLimiterBuilder, Reservation, Scoped};
 #[cfg(feature = "http")]
-pub use response::{Refusal, Responses};
-pub use rule::{Algorithm, CalendarUnit, InvalidLimit, Limit, OnUnavailable, Override, ParseError, Policy, Rule};
+pub use response::{KeyRejection, Refusal, Responses};
+pub use rule::{Algorithm, CalendarUnit, Limit, OnUnavailable, Override, ParseError, Policy, Rule};
 pub use store::Store;
 pub use store::memory::MemoryStore;
 #[cfg(feature = "redis")]

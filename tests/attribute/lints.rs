@@ -1,7 +1,7 @@
 //! No lint fires, and none falls silent, because of the attribute. The module denies everything;
 //! clippy's part runs with `cargo clippy --all-targets`. That `dead_code`, `unused_variables`,
 //! `unused_mut`, `unused_must_use`, `deprecated` and `unreachable_code` still speak is in
-//! `ui/fail/function`.
+//! `ui/fail/functions`.
 //!
 //! One exception is known: the guard waits, so an `async fn` that has no other `.await` is no
 //! longer one for `clippy::unused_async`.

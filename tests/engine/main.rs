@@ -6,8 +6,10 @@
 
 mod actual_cost;
 mod capabilities;
+mod config;
 mod endless;
 mod in_flight;
+mod keys;
 mod log;
 mod observed;
 mod outages;

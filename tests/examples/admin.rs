@@ -1,4 +1,4 @@
-//! `admin`, as an operator runs it beside a running service.
+//! `ratelimit-admin`, as an operator runs it beside a running service.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,7 +20,7 @@ const STALENESS: Duration = Duration::from_secs(1);
 const SLACK: Duration = Duration::from_millis(700);
 
 fn admin(args: &[&str]) -> Output {
-    let mut command = Command::new(example("admin"));
+    let mut command = Command::new(example("ratelimit-admin"));
     for variable in ["RATELIMIT_URL", "REDIS_URL", "RATELIMIT_SECRET"] {
         command.env_remove(variable);
     }
@@ -357,7 +357,7 @@ fn what_is_wrong_is_said_and_nothing_is_changed() {
     let connections = || server.info("stats", "total_connections_received").parse::<u32>().unwrap();
     let before = connections();
     let cases: &[(&[&str], &str)] = &[
-        (&[], "Usage: admin"),
+        (&[], "Usage: ratelimit-admin"),
         (&["rset", "login", "alice", "--limits", "5/1h"], "a similar subcommand exists: 'reset'"),
         (&["reset", "login", "--limits", "5/1h"], "or --global for a rule without one"),
         (&["reset", "login", "alice"], "--limits <LIMITS>|--policies <FILE>"),
@@ -407,7 +407,7 @@ fn what_is_wrong_is_said_and_nothing_is_changed() {
 fn the_url_comes_from_the_environment_as_that_of_the_service() {
     let server = RedisServer::start();
     for variable in ["RATELIMIT_URL", "REDIS_URL"] {
-        let mut command = Command::new(example("admin"));
+        let mut command = Command::new(example("ratelimit-admin"));
         command.env_remove("RATELIMIT_URL").env_remove("REDIS_URL").env(variable, server.url());
         let output = command.args(["peek", "login", "alice", "--limits", "5/1h"]).output().unwrap();
         assert!(output.status.success(), "{output:?}");
@@ -416,7 +416,7 @@ fn the_url_comes_from_the_environment_as_that_of_the_service() {
 
 #[test]
 fn a_redis_that_does_not_answer_is_named_in_time() {
-    example("admin"); // is built by now
+    example("ratelimit-admin"); // is built by now
     let fails = |url: &str, code: i32, expected: &str| {
         let asked = Instant::now();
         let output = admin(&["reset", "login", "alice", "--limits", "5/1h", "--timeout", "500ms", "--url", url]);
@@ -442,29 +442,34 @@ fn a_redis_that_does_not_answer_is_named_in_time() {
 #[test]
 fn help_says_what_there_is_to_say() {
     let help = says(&["--help"]);
+    for word in
+        ["peek", "list", "reset", "block", "unblock", "replay", "--prefix shop:prod", "Examples:", "Exit codes:"]
+    {
+        assert!(help.contains(word), "{word} in {help}");
+    }
+    let help = says(&["block", "--help"]);
     for word in [
-        "peek",
-        "list",
-        "reset",
-        "block",
-        "unblock",
+        "<RULE>",
+        "[KEY]",
+        "--for <DURATION>",
+        "--limits",
+        "--algorithm",
+        "--policies",
+        "'<acme>/<7>'",
+        "--global",
         "--url",
         "--prefix",
         "--json",
         "redis+cluster://",
-        "Examples:",
-        "Exit codes:",
     ] {
         assert!(help.contains(word), "{word} in {help}");
     }
-    let help = says(&["block", "--help"]);
-    for word in
-        ["<RULE>", "[KEY]", "--for <DURATION>", "--limits", "--algorithm", "--policies", "'<acme>/<7>'", "--global"]
-    {
-        assert!(help.contains(word), "{word} in {help}");
-    }
-    let hidden =
-        Command::new(example("admin")).arg("--help").env("RATELIMIT_URL", "redis://:pw@host").output().unwrap();
+    assert!(!says(&["replay", "--help"]).contains("--url"), "`replay` asks no Redis");
+    let hidden = Command::new(example("ratelimit-admin"))
+        .args(["peek", "--help"])
+        .env("RATELIMIT_URL", "redis://:pw@host")
+        .output()
+        .unwrap();
     assert!(!String::from_utf8_lossy(&hidden.stdout).contains("pw"), "{hidden:?}");
 }
 
@@ -479,7 +484,7 @@ fn it_lists_the_rules_that_redis_knows() {
 
     let (plain, shop) =
         (strict().redis(&url).build().unwrap(), strict().redis(&url).prefix("shop:prod").build().unwrap());
-    for algorithm in Algorithm::ALL {
+    for algorithm in ratelimit_conformance::ALGORITHMS {
         let rule = Rule::named(algorithm.to_string(), Limit::per_minute(5)).with_algorithm(*algorithm);
         charge(&plain, &rule, &[Key::of("alice"), Key::of("bob")]);
     }
@@ -492,8 +497,8 @@ fn it_lists_the_rules_that_redis_knows() {
     let all = rules(&[]);
     assert_eq!(all["complete"], true);
     let all = all["rules"].as_array().unwrap();
-    assert_eq!(all.len(), Algorithm::ALL.len() + 1, "{all:?}");
-    for algorithm in Algorithm::ALL {
+    assert_eq!(all.len(), ratelimit_conformance::ALGORITHMS.len() + 1, "{all:?}");
+    for algorithm in ratelimit_conformance::ALGORITHMS {
         let name = algorithm.to_string();
         let row = all.iter().find(|row| row["rule"] == name.as_str()).unwrap();
         assert_eq!((&row["algorithm"], &row["prefix"], &row["keys"]), (&name.as_str().into(), &"".into(), &2.into()));
@@ -503,7 +508,7 @@ fn it_lists_the_rules_that_redis_knows() {
     let [row] = of_shop["rules"].as_array().unwrap().as_slice() else { panic!("{of_shop}") };
     assert_eq!((&row["rule"], &row["prefix"], &row["keys"]), (&"log:in {1}".into(), &"shop:prod".into(), &3.into()));
     assert_eq!(row["windows_seconds"], serde_json::json!([1.5, 86_400.0]));
-    assert_eq!(rules(&["--prefix", ""])["rules"].as_array().unwrap().len(), Algorithm::ALL.len());
+    assert_eq!(rules(&["--prefix", ""])["rules"].as_array().unwrap().len(), ratelimit_conformance::ALGORITHMS.len());
 
     let quota = Rule::named("report", "9/month".parse().unwrap()).and(Limit::per_minute(5));
     let quota = quota.with_algorithm(Algorithm::FixedWindow).with_zone("Etc/GMT+2");
@@ -517,7 +522,8 @@ fn it_lists_the_rules_that_redis_knows() {
     let listed = says(&[&["list"], &rule[..]].concat());
     assert!(listed.contains("<alice>") && listed.ends_with("1 key of report\n"), "{listed}");
     says(&[&["reset"], &rule[..1], &["alice"], &rule[1..]].concat());
-    assert!(says(&[&["list"], &rule[..]].concat()).starts_with("no keys of report are stored"));
+    let none = says(&[&["list"], &rule[..]].concat());
+    assert!(none.starts_with("no keys of report are stored") && none.contains("zone (Etc/GMT+2)"), "{none}");
     charge(&strict().redis(&url).prefix("by:date").build().unwrap(), &quota, &[Key::of("alice")]);
 
     let printed = says(&["rules", "--url", &url]);
@@ -538,6 +544,26 @@ fn it_lists_the_rules_that_redis_knows() {
         (&"counter".into(), &1.into()),
         "{of_plain}"
     );
+}
+
+#[test]
+fn a_quota_by_the_calendar_says_when_it_ends() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let quota = Rule::named("report", "2/month".parse().unwrap());
+    let quota = quota.with_algorithm(Algorithm::FixedWindow).with_zone("Etc/GMT+2");
+    charge(&strict().redis(&url).build().unwrap(), &quota, &[Key::of("alice")]);
+    let of = |command| {
+        let flags = ["--limits", "2/month", "--algorithm", "fixed_window", "--zone", "Etc/GMT+2", "--url", &url];
+        [&[command, "report", "alice"], &flags[..]].concat()
+    };
+    let peeked = says(&of("peek"));
+    assert!(peeked.starts_with("report <alice>: 1 of 2 left until 1 "), "{peeked}");
+    assert!(peeked.ends_with(" 00:00 Etc/GMT+2\n"), "{peeked}");
+    let ends = json(&of("peek"))["window_ends"].as_str().unwrap().to_owned();
+    assert!(ends.ends_with("-01T02:00:00Z"), "midnight two hours west of Greenwich: {ends}");
+    charge(&strict().redis(&url).build().unwrap(), &quota, &[Key::of("alice")]);
+    assert!(says(&of("peek")).ends_with(" 00:00 Etc/GMT+2, refused\n"));
 }
 
 /// Who has calls in flight, whether keys are hidden or not.

@@ -84,7 +84,7 @@ async fn log_store() -> (LogStore<FakeClock>, FakeClock) {
     (LogStore::new(clock.clone()), clock)
 }
 
-ratelimit_runtime::conformance!(the_custom_store_keeps_the_contract, log_store);
+ratelimit_conformance::conformance!(the_custom_store_keeps_the_contract, log_store);
 
 /// A running service on a free port. It is killed on drop.
 struct Service {

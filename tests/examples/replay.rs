@@ -1,29 +1,33 @@
-//! `examples/replay`, against results worked out by hand, and against a model of its own.
+//! `ratelimit-admin replay`, against results worked out by hand, and against a model of its own.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use flate2::write::GzEncoder;
 
 use crate::example;
 use crate::support::random::{Random, seed};
 
 /// What the program says to this log on its standard input.
-fn replay(arguments: &[&str], log: &str) -> Output {
-    let mut command = Command::new(example("replay"));
-    let command = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+fn replay(arguments: &[&str], log: impl AsRef<[u8]>) -> Output {
+    let mut command = Command::new(example("ratelimit-admin"));
+    let command =
+        command.arg("replay").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = command.spawn().expect("replay can be started");
     let mut stdin = process.stdin.take().expect("piped");
-    let log = log.to_owned();
+    let log = log.as_ref().to_owned();
     // A program that has failed reads no more.
-    let writer = std::thread::spawn(move || drop(stdin.write_all(log.as_bytes())));
+    let writer = std::thread::spawn(move || drop(stdin.write_all(&log)));
     let output = process.wait_with_output().expect("it ends");
     writer.join().expect("a writer");
     output
 }
 
-fn printed(arguments: &[&str], log: &str) -> String {
+fn printed(arguments: &[&str], log: impl AsRef<[u8]>) -> String {
     let output = replay(arguments, log);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stderr}");
@@ -32,7 +36,7 @@ fn printed(arguments: &[&str], log: &str) -> String {
 }
 
 /// Why it failed.
-fn failed(arguments: &[&str], log: &str) -> String {
+fn failed(arguments: &[&str], log: impl AsRef<[u8]>) -> String {
     let output = replay(arguments, log);
     assert!(!output.status.success() && output.stdout.is_empty(), "{output:?}");
     String::from_utf8(output.stderr).expect("text")
@@ -179,10 +183,10 @@ fn csv_and_json_lines_in_any_spelling_of_time_say_the_same() {
 }
 
 #[test]
-fn a_bad_line_is_named_and_left_out_on_request() {
+fn bad_lines_are_counted_and_the_first_is_named() {
     let rule = ["--rule", "1/1m"];
     for (log, why) in [
-        ("time,key\n0,a\nyesterday,a\n", "standard input: line 3: `yesterday` is not a time"),
+        ("time,key\n0,a\nyesterday,a\n", "line 3: `yesterday` is not a time"),
         ("time,key\n0,a\n-1,a\n", "line 3: the time `-1` is not between 1970 and 5138"),
         ("time,key\nNaN,a\n", "line 2: the time `NaN`"),
         ("time,key\n0,a\n\n\n2026-01-01T00:00:00,a\n", "line 5: `2026-01-01T00:00:00` is not a time"),
@@ -202,16 +206,23 @@ fn a_bad_line_is_named_and_left_out_on_request() {
         ("", "there is no request in the log"),
         ("time,key\n", "there is no request in the log"),
     ] {
-        let error = failed(&rule, log);
-        assert!(error.starts_with("error: ") && error.contains(why), "{log}: {error}");
+        let output = replay(&rule, log);
+        let [printed, error] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        if output.status.success() {
+            assert!(printed.contains(&format!("lines left out: 1; the first is {why}")), "{log}: {printed}");
+        } else {
+            assert!(error.starts_with("error: ") && error.contains(why), "{log}: {error}");
+        }
     }
+    let nothing = failed(&rule, "time,key\nnever,a\n0,\n");
+    assert!(nothing.contains("standard input: no line of 2 can be read; line 2: `never` is not a time"), "{nothing}");
     // No error shows a key.
     let error = failed(&rule, "time,key,cost\n0,alice@example.com,x\n");
     assert!(!error.contains("alice"), "{error}");
 
     let log = "time,key\n0,a\nyesterday,a\n1,a\n2\n";
-    let left_out = printed(&["--rule", "1/1m", "--skip-bad-lines"], log);
-    assert!(left_out.contains("bad lines left out: 2; the first is line 3: `yesterday` is not a time"), "{left_out}");
+    let left_out = printed(&["--rule", "1/1m"], log);
+    assert!(left_out.contains("lines left out: 2; the first is line 3: `yesterday` is not a time"), "{left_out}");
     assert_eq!(row(&left_out, "1/1m")[0], "1");
     let missing = failed(&["--rule", "1/1m", "/no/such/log.csv"], "");
     assert!(missing.contains("/no/such/log.csv: "), "{missing}");
@@ -442,10 +453,239 @@ fn help_shows_rules_logs_and_a_line_to_try() {
     for text in [
         "token_bucket 10/1s burst 50",
         "time,key,cost",
-        "replay --sample 1000000 --rule",
-        "--skip-bad-lines",
+        "ratelimit-admin replay --sample 1000000 --rule",
+        "--status 401,403",
         "`concurrent`",
     ] {
         assert!(help.contains(text), "{text}: {help}");
+    }
+}
+
+const AT: [&str; 4] = [
+    "10/Oct/2026:13:55:36 +0200",
+    "10/Oct/2026:13:55:37 +0200",
+    "10/Oct/2026:11:55:38 +0000",
+    "10/Oct/2026:13:55:39 +0200",
+];
+
+/// What is asked of keys and answers in an access log: address, user, request, status, agent.
+const REQUESTS: [(&str, &str, &str, u16, &str); 4] = [
+    ("203.0.113.7", "alice", "GET /a?x=1 HTTP/1.1", 200, "curl/8"),
+    ("2001:db8:1:2::3", "-", "POST /a HTTP/1.1", 401, "curl/8"),
+    ("2001:db8:1:2:ffff::4", "a [b] c", "POST /b HTTP/2.0", 401, "curl \\x22quoted\\x22"),
+    ("203.0.113.7", "alice", "\\x16\\x03", 400, "-"),
+];
+
+fn common() -> String {
+    AT.iter().zip(REQUESTS).fold(String::new(), |mut log, (at, (address, user, request, status, _))| {
+        let _ = writeln!(log, "{address} - {user} [{at}] \"{request}\" {status} 12");
+        log
+    })
+}
+
+fn combined() -> String {
+    common().lines().zip(REQUESTS).fold(String::new(), |mut log, (line, (.., agent))| {
+        let _ = writeln!(log, "{line} \"-\" \"{agent}\"");
+        log
+    })
+}
+
+/// As `log_format … escape=json` of nginx and the encoder `json` of Caddy write them.
+fn nginx() -> String {
+    AT.iter().zip(REQUESTS).fold(String::new(), |mut log, (at, (address, user, request, status, agent))| {
+        let (at, agent) = (at.replace('"', ""), agent.replace("\\x22", "\\\""));
+        let request = request.replace('\\', "\\\\");
+        let _ = writeln!(
+            log,
+            "{{\"time_local\":\"{at}\",\"remote_addr\":\"{address}\",\"remote_user\":\"{user}\",\"request\":\"{request}\",\
+             \"status\":\"{status}\",\"http_user_agent\":\"{agent}\"}}"
+        );
+        log
+    })
+}
+
+fn caddy() -> String {
+    (0..).zip(REQUESTS).fold(String::new(), |mut log, (second, (address, user, request, status, agent))| {
+        let uri = request.split(' ').nth(1).unwrap_or_default();
+        let (user, agent) = (user.trim_matches('-'), agent.replace("\\x22", "\\\""));
+        let _ = writeln!(
+            log,
+            "{{\"level\":\"info\",\"ts\":{}.25,\"logger\":\"http.log.access\",\"msg\":\"handled request\",\"request\":{{\
+             \"remote_ip\":\"127.0.0.1\",\"client_ip\":\"{address}\",\"method\":\"GET\",\"uri\":\"{uri}\",\
+             \"headers\":{{\"User-Agent\":[\"{agent}\"]}}}},\"user_id\":\"{user}\",\"status\":{status}}}",
+            1_791_633_336 + second
+        );
+        log
+    })
+}
+
+/// The keys that a rule of one an hour refuses, with how many requests each has.
+fn keys(arguments: &[&str], log: &str) -> Vec<(String, String)> {
+    let printed = printed(&[&["--rule", "1/1h", "--show-keys"], arguments].concat(), log);
+    rows(&printed, "1/1h")[1..].iter().map(|row| (row[0].clone(), row[1].clone())).collect()
+}
+
+#[test]
+fn access_logs_of_servers_are_read_as_they_are() {
+    let two = |name: &str| (name.to_owned(), "2".to_owned());
+    for (name, log) in [("common", common()), ("combined", combined()), ("nginx", nginx()), ("caddy", caddy())] {
+        // An IPv6 address counts by its /64, as in services.
+        assert_eq!(keys(&[], &log), [two("203.0.113.7"), two("2001:db8:1:2::/64")], "{name}");
+        let printed = printed(&["--rule", "1/1h"], &log);
+        let at = "requests: 4, keys: 2, from 2026-10-10T11:55:36";
+        assert!(printed.starts_with(at), "{name}: {printed}");
+        assert!(!printed.contains("left out"), "{name}: {printed}");
+        assert_eq!(keys(&["--key-field", "user"], &log), [two("alice")], "{name}");
+        assert_eq!(keys(&["--key-field", "path"], &log), [two("/a")], "{name}");
+        let without = ["--rule", "1/1h", "--key-field", "path"];
+        assert!(self::printed(&without, &log).contains("lines left out: 1; the first is line 4: it has no `path`"));
+        if name != "common" {
+            assert_eq!(keys(&["--key-field", "User-Agent"], &log), [two("curl/8")], "{name}");
+        }
+    }
+    for (flag, log) in [("common", combined()), ("combined", combined()), ("json", caddy())] {
+        assert_eq!(keys(&["--format", flag], &log).len(), 2, "{flag}");
+    }
+    let proxied = combined().replace("\"curl/8\"", "\"curl/8\" \"198.51.100.9\"");
+    assert_eq!(keys(&["--key-field", "x_forwarded_for"], &proxied), [two("198.51.100.9")]);
+}
+
+#[test]
+fn an_access_log_without_a_field_is_told_which_it_has() {
+    let error = failed(&["--rule", "1/1h", "--key-field", "email"], common());
+    assert!(error.contains("this log has no `email`: --key-field is one of address, user, path"), "{error}");
+    let error = failed(&["--rule", "1/1h", "--format", "combined"], common());
+    assert!(error.contains("no line of 4 can be read; line 1: it has no referer and user agent"), "{error}");
+    let error = failed(&["--rule", "1/1h", "--status", "401"], EDGE);
+    assert!(error.contains("the header has no column `status`, which --status asks for"), "{error}");
+    let error = failed(&["--rule", "1/1h", "--status", "99"], EDGE);
+    assert!(error.contains("a status is a number from 100 to 599, or a class such as 5xx"), "{error}");
+    let some = format!("{}nonsense\n{}", combined(), common());
+    let printed = printed(&["--rule", "1/1h"], some);
+    assert!(printed.contains("lines left out: 5; the first is line 5: it is not a line of an access log"), "{printed}");
+}
+
+#[test]
+fn a_log_that_is_compressed_says_the_same() {
+    let plain = printed(&["--rule", "1/1h", "--show-keys"], combined());
+    let gzip = |text: &str| {
+        let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(text.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    };
+    assert_eq!(printed(&["--rule", "1/1h", "--show-keys"], gzip(&combined())), plain);
+    // Rotated logs that were joined are members one behind the other.
+    let (first, rest) =
+        combined().split_at_checked(combined().find('\n').unwrap() + 1).map(|(a, b)| (gzip(a), gzip(b))).unwrap();
+    assert_eq!(printed(&["--rule", "1/1h", "--show-keys"], [first, rest].concat()), plain);
+    let mut cut = gzip(&combined());
+    cut.truncate(cut.len() - 9);
+    assert!(failed(&["--rule", "1/1h"], cut).starts_with("error: standard input: "));
+}
+
+#[test]
+fn only_answers_that_are_asked_for_use_up_a_limit() {
+    let login = |second: u64, status: u16| format!("{second},a,{status}\n");
+    let log: String = "time,key,status\n".to_owned()
+        + &[(0, 200), (1, 401), (2, 200), (3, 403), (4, 200), (5, 401), (61, 401), (62, 200), (63, 200)]
+            .map(|(second, status)| login(second, status))
+            .concat();
+    // 1 and 3 use it up: 4 and 5 are refused, whatever they would have been; at 61 the first has left.
+    let printed = printed(&["--rule", "2/1m", "--status", "401,403"], &log);
+    assert_eq!(row(&printed, "2/1m")[0], "3", "4, 5 and 62: {printed}");
+    assert!(printed.contains("counted: 4, by their status"), "{printed}");
+    let class = self::printed(&["--rule", "2/1m", "--status", "4xx"], &log);
+    assert_eq!(row(&class, "2/1m"), row(&printed, "2/1m"));
+}
+
+/// The three rules once more, each as its definition says and in whole microseconds, with nothing
+/// of the crate: refusals, and the longest wait.
+mod simulated {
+    use std::collections::HashMap;
+
+    const SECOND: u64 = 1_000_000;
+    const MINUTE: u64 = 60 * SECOND;
+
+    /// At most 20 in any minute.
+    pub(super) fn window(log: &[(u64, u64)]) -> (u64, u64) {
+        let mut units: HashMap<u64, Vec<u64>> = HashMap::new();
+        refusals(log, |at, key| admit(units.entry(key).or_default(), at))
+    }
+
+    fn admit(units: &mut Vec<u64>, at: u64) -> Option<u64> {
+        units.retain(|unit| unit + MINUTE > at);
+        if units.len() < 20 {
+            units.push(units.last().map_or(at, |last| at.max(last + 1)));
+            return None;
+        }
+        Some(units[units.len() - 20] + MINUTE - at)
+    }
+
+    /// 40 tokens at most, and one more every 3 s. Tokens count in parts of 3 s.
+    pub(super) fn bucket(log: &[(u64, u64)]) -> (u64, u64) {
+        let (token, full) = (3 * SECOND, 40 * 3 * SECOND);
+        let mut buckets: HashMap<u64, (u64, u64)> = HashMap::new();
+        refusals(log, |at, key| {
+            let (level, since) = buckets.entry(key).or_insert((full, at));
+            *level = full.min(*level + (at - *since));
+            *since = at;
+            if *level >= token {
+                *level -= token;
+                return None;
+            }
+            Some(token - *level)
+        })
+    }
+
+    /// The first rule, and blocks of 1, 2, 4, 8 and 10 minutes, which are forgotten 10 minutes
+    /// after the last has ended.
+    pub(super) fn blocked(log: &[(u64, u64)]) -> (u64, u64) {
+        let mut keys: HashMap<u64, (Vec<u64>, u64, u32)> = HashMap::new();
+        refusals(log, |at, key| {
+            let (units, until, strikes) = keys.entry(key).or_default();
+            if at < *until {
+                return Some(*until - at);
+            }
+            if *until + 10 * MINUTE <= at {
+                *strikes = 0;
+            }
+            let wait = admit(units, at)?;
+            let block = (MINUTE << (*strikes).min(4)).min(10 * MINUTE);
+            (*until, *strikes) = (at + block, *strikes + 1);
+            Some(wait.max(block))
+        })
+    }
+
+    fn refusals(log: &[(u64, u64)], mut wait: impl FnMut(u64, u64) -> Option<u64>) -> (u64, u64) {
+        let waits: Vec<u64> = log.iter().filter_map(|(at, key)| wait(*at, *key)).collect();
+        (waits.len() as u64, waits.into_iter().max().unwrap_or(0).div_ceil(SECOND))
+    }
+}
+
+#[test]
+fn an_access_log_is_refused_as_three_simulations_refuse_it() {
+    let mut random = Random::new(seed());
+    let mut at = 1_791_633_336;
+    let mut lines = String::new();
+    let log: Vec<(u64, u64)> = (0..40_000)
+        .map(|_| {
+            at += random.below(3) / 2;
+            let key = random.below(12) * random.below(12);
+            let moment = jiff::Timestamp::from_second(i64::try_from(at).unwrap()).unwrap();
+            let time = moment.strftime("%d/%b/%Y:%H:%M:%S +0000");
+            let _ = writeln!(lines, "10.0.0.{key} - - [{time}] \"GET / HTTP/1.1\" 200 5 \"-\" \"-\"");
+            (at * 1_000_000, key)
+        })
+        .collect();
+    let rules = ["20/1m", "token_bucket 20/1m burst 40", "20/1m block 1m..10m"];
+    let arguments: Vec<&str> = rules.iter().flat_map(|rule| ["--rule", rule]).collect();
+    let printed = printed(&arguments, &lines);
+    let expected = [simulated::window(&log), simulated::bucket(&log), simulated::blocked(&log)];
+    for (rule, (refused, longest)) in rules.into_iter().zip(expected) {
+        assert!(refused > 1_000, "a simulation that refuses: {rule} {refused}");
+        let row = row(&printed, rule);
+        assert_eq!(number(&row[0]), refused, "{rule}: {printed}");
+        let longest = Duration::from_secs(longest);
+        assert_eq!(row[4], humantime::format_duration(longest).to_string(), "{rule}: {printed}");
     }
 }

@@ -9,8 +9,8 @@ use axum::routing::get;
 use poem::{EndpointExt as _, Route};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
-    ClientIp, ClientIpRejection, HeaderKey, Key, Limit, MemoryStore, OnUnavailable, RateLimitLayer, RateLimiter,
-    Responses, Rule, key,
+    ClientIp, HeaderKey, Key, KeyRejection, Limit, MemoryStore, OnUnavailable, RateLimitLayer, RateLimiter, Responses,
+    Rule, key,
 };
 use serde_json::{Value, json};
 
@@ -18,15 +18,15 @@ use crate::{ApiKey, PER_KEY, Seen, actix, axum_server, poem_server};
 
 /// The key of a request, where it has one: nothing says where these come from.
 #[allow(clippy::unnecessary_wraps, reason = "a key function like those beside it in the table")]
-fn of_all(_: Result<ClientIp, ClientIpRejection>) -> Result<Key, ClientIpRejection> {
+fn of_all(_: Result<ClientIp, KeyRejection>) -> Result<Key, KeyRejection> {
     Ok(key!("all"))
 }
 
-fn of_address(ip: Result<ClientIp, ClientIpRejection>) -> Result<Key, ClientIpRejection> {
+fn of_address(ip: Result<ClientIp, KeyRejection>) -> Result<Key, KeyRejection> {
     ip.map(|ip| key!("<ip>"))
 }
 
-type KeyOf = fn(Result<ClientIp, ClientIpRejection>) -> Result<Key, ClientIpRejection>;
+type KeyOf = fn(Result<ClientIp, KeyRejection>) -> Result<Key, KeyRejection>;
 
 /// What axum, actix-web and poem answer to the second of two requests.
 async fn second_answers(limiter: &RateLimiter, rule: &Rule, key: KeyOf) -> [(&'static str, Seen); 3] {

@@ -15,6 +15,7 @@ mod clients;
 mod endless;
 mod exposed;
 mod fields;
+mod forwarded;
 mod in_place;
 mod poem_server;
 mod protocols;

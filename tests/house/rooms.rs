@@ -1,12 +1,16 @@
-//! The rooms, from the top of the stairs to the bottom: each uses only those above it.
+//! The top modules of each crate, in the order in which they may use each other: each uses only
+//! those above it.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::graph::{self, Graph, words};
-use crate::sources::{self, Module};
+use syn::visit::{self, Visit};
+use syn::{Attribute, Item, UseTree};
 
-/// Rooms of one line may use each other, as long as no modules of theirs do so in a circle.
+use crate::links::workspace;
+
+/// Modules of one line may use each other.
 const RUNTIME: &[&[&str]] = &[
     &["key"],
     &["rule"],
@@ -18,75 +22,131 @@ const RUNTIME: &[&[&str]] = &[
     &["engine"],
     &["limiter"],
     &["adapter"],
-    &["__private", "guide", "testkit"],
+    &["private", "guide", "testkit"],
 ];
-
-/// Where there are more in one folder, some have in common what a folder of theirs is named after.
-const FILES: usize = 10;
 
 const MACROS: &[&[&str]] = &[&["parse"], &["check"], &["plan"], &["expand"]];
 
-fn graph_of(crate_name: &str) -> Graph {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(crate_name).join("src");
-    let graph = graph::of(&sources::of_crate(&folder));
-    let edges: usize = graph.values().map(std::collections::BTreeSet::len).sum();
-    assert!(graph.len() > 30 && edges > graph.len(), "{crate_name}: {} modules, {edges} uses", graph.len());
-    graph
+/// Where a file names others: the first segment behind `crate`, of a path or an import.
+struct Names {
+    used: Vec<String>,
 }
 
-fn line_of(rooms: &[&[&str]], module: &Module) -> Option<usize> {
-    let room = module.first()?;
-    rooms.iter().position(|line| line.contains(&room.as_str()))
+impl Names {
+    fn tree(&mut self, tree: &UseTree, is_of_crate: bool) {
+        match tree {
+            UseTree::Path(path) if is_of_crate => self.used.push(path.ident.to_string()),
+            UseTree::Path(path) if path.ident == "crate" => self.tree(&path.tree, true),
+            UseTree::Name(name) if is_of_crate => self.used.push(name.ident.to_string()),
+            UseTree::Rename(name) if is_of_crate => self.used.push(name.ident.to_string()),
+            UseTree::Group(group) => group.items.iter().for_each(|tree| self.tree(tree, is_of_crate)),
+            _ => {}
+        }
+    }
 }
 
-fn assert_one_way(graph: &Graph, rooms: &[&[&str]]) {
-    let mut wrong = Vec::new();
-    for (module, used) in graph {
-        for other in used {
-            if let (Some(from), Some(to)) = (line_of(rooms, module), line_of(rooms, other))
-                && to > from
-            {
-                wrong.push(words(&[module.clone(), other.clone()]));
+impl<'a> Visit<'a> for Names {
+    fn visit_item(&mut self, item: &'a Item) {
+        // Tests may use what they like.
+        if !matches!(item, Item::Mod(module) if is_test(&module.attrs)) {
+            visit::visit_item(self, item);
+        }
+    }
+
+    fn visit_item_use(&mut self, item: &'a syn::ItemUse) {
+        self.tree(&item.tree, false);
+    }
+
+    fn visit_path(&mut self, path: &'a syn::Path) {
+        let mut segments = path.segments.iter();
+        if let (Some(first), Some(second)) = (segments.next(), segments.next())
+            && first.ident == "crate"
+        {
+            self.used.push(second.ident.to_string());
+        }
+        visit::visit_path(self, path);
+    }
+}
+
+fn is_test(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| attribute.path().is_ident("cfg") && attribute.parse_args::<syn::Ident>().is_ok())
+}
+
+/// What the root of a crate hands on, by the module that it is of.
+fn handed_on(root: &syn::File) -> BTreeMap<String, String> {
+    fn names(tree: &UseTree, module: &str, into: &mut BTreeMap<String, String>) {
+        match tree {
+            UseTree::Path(path) => names(&path.tree, module, into),
+            UseTree::Group(group) => group.items.iter().for_each(|tree| names(tree, module, into)),
+            UseTree::Name(name) => _ = into.insert(name.ident.to_string(), module.to_owned()),
+            UseTree::Rename(name) => _ = into.insert(name.rename.to_string(), module.to_owned()),
+            UseTree::Glob(_) => {}
+        }
+    }
+    let mut all = BTreeMap::new();
+    for item in &root.items {
+        if let Item::Use(item) = item
+            && let UseTree::Path(path) = &item.tree
+        {
+            names(&path.tree, &path.ident.to_string(), &mut all);
+        }
+    }
+    all
+}
+
+/// The modules of tests that a file declares and others hold, by their paths without an extension.
+fn tests_of(file: &syn::File, path: &Path) -> Vec<PathBuf> {
+    let folder = if path.ends_with("mod.rs") || path.ends_with("lib.rs") {
+        path.parent().unwrap().to_owned()
+    } else {
+        path.with_extension("")
+    };
+    let tests = file.items.iter().filter_map(|item| match item {
+        Item::Mod(module) if is_test(&module.attrs) => Some(folder.join(module.ident.to_string())),
+        _ => None,
+    });
+    tests.flat_map(|test| [test.with_extension("rs"), test]).collect()
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+fn assert_one_way(name: &str, order: &[&[&str]]) {
+    let source = workspace().join(name).join("src");
+    let parse = |path: &Path| syn::parse_file(&fs::read_to_string(path).unwrap()).unwrap();
+    let handed_on = handed_on(&parse(&source.join("lib.rs")));
+    let place = |module: &str| order.iter().position(|line| line.contains(&module));
+    let files = files(&source).into_iter().filter(|path| path.extension().is_some_and(|kind| kind == "rs"));
+    let files: Vec<_> = files.map(|path| (parse(&path), path)).collect();
+    let tests: Vec<PathBuf> = files.iter().flat_map(|(file, path)| tests_of(file, path)).collect();
+    let (mut wrong, mut uses) = (Vec::new(), 0);
+    for (file, path) in files.iter().filter(|(_, path)| !tests.iter().any(|test| path.starts_with(test))) {
+        let within = path.strip_prefix(&source).unwrap();
+        let top = Path::new(within.iter().next().unwrap()).file_stem().unwrap().to_str().unwrap();
+        let Some(own) = place(top) else { continue };
+        let mut names = Names { used: Vec::new() };
+        names.visit_file(file);
+        for used in names.used {
+            let module = handed_on.get(&used).unwrap_or(&used);
+            let module = if module == "__private" { "private" } else { module };
+            uses += 1;
+            if place(module).is_some_and(|other| other > own) {
+                wrong.push(format!("{} uses {used}, which is of {module}", within.display()));
             }
         }
     }
-    assert!(wrong.is_empty(), "these use a room below their own:\n{}", wrong.join("\n"));
+    assert!(uses > 20, "{name}: {uses} uses were read");
+    assert!(wrong.is_empty(), "these use a module below their own:\n{}", wrong.join("\n"));
 }
 
 #[test]
-fn no_module_is_in_an_import_cycle() {
-    for name in ["ratelimit-runtime", "ratelimit-macros"] {
-        if let Some(cycle) = graph::cycle(&graph_of(name)) {
-            panic!("{name}: {} → and again", words(&cycle));
-        }
-    }
-}
-
-#[test]
-fn a_room_of_the_runtime_uses_only_rooms_above_it() {
-    let graph = graph_of("ratelimit-runtime");
-    let known = |module: &Module| module.is_empty() || line_of(RUNTIME, module).is_some();
-    let stray: Vec<_> = graph.keys().filter(|module| !known(module)).collect();
-    assert!(stray.is_empty(), "in no room: {stray:?}");
-    assert_one_way(&graph, RUNTIME);
-}
-
-#[test]
-fn a_folder_has_at_most_ten_files() {
-    let folder = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src");
-    let (mut folders, mut seen) = (vec![folder("ratelimit-runtime"), folder("ratelimit-macros")], 0);
-    while let Some(folder) = folders.pop() {
-        let (inner, files): (Vec<_>, Vec<_>) =
-            fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).partition(|path| path.is_dir());
-        let modules = files.iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs")).count();
-        assert!(modules <= FILES, "{}: {modules} files", folder.display());
-        seen += modules;
-        folders.extend(inner);
-    }
-    assert!(seen > 200, "{seen}");
+fn a_module_of_the_runtime_uses_only_modules_above_it() {
+    assert_one_way("ratelimit-runtime", RUNTIME);
 }
 
 #[test]
 fn a_stage_of_the_attribute_uses_only_earlier_ones() {
-    assert_one_way(&graph_of("ratelimit-macros"), MACROS);
+    assert_one_way("ratelimit-macros", MACROS);
 }

@@ -8,6 +8,7 @@ mod support;
 mod byhand;
 mod cancellation;
 mod finding;
+mod injective;
 mod keys;
 mod nodes;
 mod outage;
@@ -23,7 +24,7 @@ use crate::support::{strict, unique};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Key, MemoryStore, RateLimiter, RateLimiterBuilder, RedisStore, key};
 
-const ALGORITHMS: &[Algorithm] = Algorithm::ALL;
+const ALGORITHMS: &[Algorithm] = ratelimit_conformance::ALGORITHMS;
 
 const MINUTE: Duration = Duration::from_secs(60);
 

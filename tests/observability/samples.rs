@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
-/// The buckets that guide/reference/observability.md proposes.
+/// The buckets that guide/observability.md proposes.
 const SECONDS: [f64; 9] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25];
 const DECISIONS: [f64; 7] = [1.0, 2.0, 4.0, 16.0, 64.0, 256.0, 512.0];
 

@@ -9,7 +9,6 @@ use super::{MINUTE, acquire, number_of};
 use crate::support::eventually;
 use crate::support::redis::{RedisServer, shared};
 use crate::support::unique;
-use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Request, StoreErrorKind};
 use ratelimit_runtime::{Algorithm, Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Store};
 
@@ -31,15 +30,6 @@ async fn a_flushed_script_cache_costs_one_refused_call_and_no_error() {
         assert_eq!((count("calls="), refused), (10 * (flush + 1), flush));
         assert_eq!(server.cli(&["SCRIPT", "FLUSH"]), "OK");
     }
-}
-
-#[tokio::test]
-async fn resp2_works_too() {
-    let store = RedisStore::new(&format!("{}?protocol=resp2", shared().url())).unwrap();
-    store.ready().await.unwrap();
-    let (key, limit) = (unique("resp2"), Limit::new(1, MINUTE));
-    assert!(acquire(&store, &key, limit).await.unwrap().allowed);
-    assert!(!acquire(&store, &key, limit).await.unwrap().allowed);
 }
 
 #[test]
@@ -138,13 +128,4 @@ fn without_a_runtime_the_error_says_so() {
         }
         other => panic!("{other:?}"),
     }
-}
-
-#[test]
-fn a_runtime_without_io_is_named_as_the_cause() {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let store = RedisStore::new(&shared().url()).unwrap();
-    let error = runtime.block_on(acquire(&store, "k", Limit::new(1, MINUTE))).unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
-    assert!(error.message().contains("enable_all"), "{error}");
 }

@@ -8,8 +8,10 @@ mod support;
 
 mod calendar;
 mod connection;
+mod damaged;
 mod formats;
 mod group_commit;
+mod link;
 mod listing;
 mod login;
 mod memory_pressure;
@@ -24,10 +26,11 @@ mod sentinel;
 mod sentinel_views;
 mod settings;
 mod shared_calls;
+mod sorted_set;
 mod stacked_groups;
 mod stored_bytes;
 mod tls;
-mod workers;
+mod urls;
 
 use std::time::{Duration, Instant};
 

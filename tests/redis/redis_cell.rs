@@ -1,19 +1,11 @@
 //! The leaky bucket beside redis-cell, the Redis module: as an oracle for the script, and in its
 //! place.
 //!
-//! The module is the one that `RATELIMIT_TEST_REDIS_CELL` names, or is built by
-//! scripts/redis-cell.sh. Where there is none, the tests that need it say so and are skipped.
+//! The module is the one that `RATELIMIT_TEST_REDIS_CELL` names; scripts/redis-cell.sh builds it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "a test that cannot go on fails, and one that is skipped says why"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use crate::support::redis::{RedisServer, shared};
@@ -26,33 +18,13 @@ use tokio::task::JoinSet;
 
 const LEAKY: Algorithm = Algorithm::LeakyBucket;
 
-fn module() -> Result<PathBuf, String> {
-    if let Some(path) = std::env::var_os("RATELIMIT_TEST_REDIS_CELL") {
-        return Ok(path.into());
-    }
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/redis-cell.sh");
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("redis-cell");
-    let output = Command::new(script).arg(folder).output().map_err(|error| error.to_string())?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned().into())
-}
-
 /// One server with the module for all tests here.
-fn server() -> Option<&'static RedisServer> {
-    static SERVER: OnceLock<Result<RedisServer, String>> = OnceLock::new();
-    let started = SERVER.get_or_init(|| {
-        let module = module()?;
-        Ok(RedisServer::start_with(&["--loadmodule", &module.display().to_string()]))
+fn server() -> &'static RedisServer {
+    static SERVER: LazyLock<RedisServer> = LazyLock::new(|| {
+        let module = std::env::var("RATELIMIT_TEST_REDIS_CELL").unwrap();
+        RedisServer::start_with(&["--loadmodule", &module])
     });
-    match started {
-        Ok(server) => Some(server),
-        Err(why) => {
-            println!("skipped: there is no redis-cell, set RATELIMIT_TEST_REDIS_CELL to its library: {why}");
-            None
-        }
-    }
+    &SERVER
 }
 
 fn cell(server: &RedisServer) -> RedisStore {
@@ -107,8 +79,9 @@ impl Numbers {
 
 /// In a burst that is short beside what one call takes to drain, the two agree on everything.
 #[tokio::test]
+#[ignore = "needs the module redis-cell, which RATELIMIT_TEST_REDIS_CELL names"]
 async fn a_burst_is_decided_as_the_module_does() {
-    let Some(server) = server() else { return };
+    let server = server();
     let script = RedisStore::new(&server.url()).unwrap().deny_cache(false);
     let mut numbers = Numbers(7);
     for (max, seconds) in [(1, 60), (3, 60), (5, 300), (6, 3_600), (24, 86_400), (100, 86_400), (48, 172_800)] {
@@ -129,8 +102,9 @@ async fn a_burst_is_decided_as_the_module_does() {
 /// As time passes, too. A step is compared only where neither the clock nor this machine decides
 /// it.
 #[tokio::test]
+#[ignore = "needs the module redis-cell, which RATELIMIT_TEST_REDIS_CELL names"]
 async fn arrivals_over_time_are_decided_as_the_module_does() {
-    let Some(server) = server() else { return };
+    let server = server();
     let script = RedisStore::new(&server.url()).unwrap().deny_cache(false);
     let mut numbers = Numbers(11);
     let limit = limit(4, 1, 5);
@@ -166,8 +140,9 @@ async fn arrivals_over_time_are_decided_as_the_module_does() {
 }
 
 #[tokio::test]
+#[ignore = "needs the module redis-cell, which RATELIMIT_TEST_REDIS_CELL names"]
 async fn the_store_says_what_the_module_says() {
-    let Some(server) = server() else { return };
+    let server = server();
     let (store, key) = (cell(server), unique("store"));
     let rule = limit(6, 60, 3);
     let limits = [rule];
@@ -204,8 +179,9 @@ async fn the_store_says_what_the_module_says() {
 }
 
 #[tokio::test]
+#[ignore = "needs the module redis-cell, which RATELIMIT_TEST_REDIS_CELL names"]
 async fn whoever_waits_as_long_as_told_is_admitted() {
-    let Some(server) = server() else { return };
+    let server = server();
     let store = cell(server);
     for (max, seconds, burst, cost) in [(7, 1, 2, 1), (10, 1, 4, 3), (20, 3, 5, 2), (3, 1, 1, 1)] {
         let (limit, key) = (limit(max, seconds, burst), unique("wait"));
@@ -224,8 +200,9 @@ async fn whoever_waits_as_long_as_told_is_admitted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "needs the module redis-cell, which RATELIMIT_TEST_REDIS_CELL names"]
 async fn parallel_callers_share_the_bucket() {
-    let Some(server) = server() else { return };
+    let server = server();
     let (store, key) = (Arc::new(cell(server)), Arc::<str>::from(unique("parallel")));
     let mut calls = JoinSet::new();
     for _ in 0..400 {
@@ -238,8 +215,9 @@ async fn parallel_callers_share_the_bucket() {
 
 /// The module itself ends the whole server when it is given such a key.
 #[tokio::test]
+#[ignore = "needs the module redis-cell, which RATELIMIT_TEST_REDIS_CELL names"]
 async fn a_key_that_is_not_utf8_does_not_end_the_server() {
-    let Some(server) = server() else { return };
+    let server = server();
     let store = cell(server);
     let limits = [limit(1, 60, 1)];
     let start = unique("bytes");
@@ -253,8 +231,9 @@ async fn a_key_that_is_not_utf8_does_not_end_the_server() {
 }
 
 #[tokio::test]
+#[ignore = "needs the module redis-cell, which RATELIMIT_TEST_REDIS_CELL names"]
 async fn it_needs_no_scripts() {
-    let Some(server) = server() else { return };
+    let server = server();
     assert_eq!(server.cli(&["ACL", "SETUSER", "cellonly", "on", ">pw", "~*", "+@all", "-@scripting"]), "OK");
     let url = format!("redis://cellonly:pw@127.0.0.1:{}/", server.port());
     let store = RedisStore::new(&url).unwrap().mode(RedisMode::RedisCellAndTransactions);
@@ -299,4 +278,30 @@ async fn what_the_module_cannot_do_is_said() {
     let missing = store.acquire(request(&fine)).await.unwrap_err();
     assert_eq!(missing.kind(), StoreErrorKind::Misconfigured);
     assert!(missing.message().contains("redis-cell"), "{missing}");
+}
+
+#[tokio::test]
+#[ignore = "needs the module redis-cell, which RATELIMIT_TEST_REDIS_CELL names"]
+async fn peek_and_acquire_decide_alike_where_max_does_not_divide_the_window() {
+    let server = server();
+    let store = cell(server);
+    for max in [1, 2, 3, 7, 11, 13, 17, 60, 97] {
+        for window in [60, 61, 3_600, 86_400] {
+            for used in [0, max / 2, max - 1] {
+                let limits = [Limit::new(max, Duration::from_secs(window))];
+                let key = unique("cell");
+                let request = |cost| Request::new(key.as_bytes(), LEAKY, &limits).with_cost(cost);
+                if used > 0 {
+                    assert!(store.acquire(request(used)).await.unwrap().allowed);
+                }
+                let all = request(max - used);
+                let (peeked, over) =
+                    (store.peek(all).await.unwrap(), store.peek(request((max - used + 1).min(max))).await.unwrap());
+                assert_eq!(peeked.remaining, max - used, "{max} per {window} s, {used} used");
+                assert_eq!(over.allowed, used == 0, "{max} per {window} s, {used} used: {over:?}");
+                assert!(peeked.allowed, "{max} per {window} s, {used} used: {peeked:?}");
+                assert!(store.acquire(all).await.unwrap().allowed, "{max} per {window} s, {used} used");
+            }
+        }
+    }
 }

@@ -68,7 +68,7 @@ async fn what_is_asked_of_a_key_is_done_in_the_order_in_which_it_came() {
     let server = RedisServer::start();
     let store = on(&server).await;
     let limits = [Limit::new(10, MINUTE)];
-    for &algorithm in Algorithm::ALL {
+    for &algorithm in ratelimit_conformance::ALGORITHMS {
         let (noise, key) = (format!("{algorithm}noise"), format!("{algorithm}key"));
         let request = Request::new(key.as_bytes(), algorithm, &limits);
         let reserved = store.acquire(request.reserving()).await.unwrap().ticket;

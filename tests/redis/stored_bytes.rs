@@ -1,4 +1,4 @@
-//! The bytes of every form in which a key is kept on Redis, as `guide/reference/redis_format.md`
+//! The bytes of every form in which a key is kept on Redis, as `docs/redis_format.md`
 //! describes them. Frozen from the first release on: a test here that fails is a new format.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
@@ -216,7 +216,9 @@ impl Forms {
 #[tokio::test]
 async fn counters_and_buckets() {
     let mut forms = Forms(Vec::new());
-    for &algorithm in Algorithm::ALL.iter().filter(|algorithm| **algorithm != Algorithm::SlidingWindow) {
+    for &algorithm in
+        ratelimit_conformance::ALGORITHMS.iter().filter(|algorithm| **algorithm != Algorithm::SlidingWindow)
+    {
         let key = Key::new(algorithm, &[Limit::per_minute(7), Limit::per_hour(14)]);
         let _ = key.acquire(3).await;
         forms.expect(&format!("{algorithm}, two limits"), &key);

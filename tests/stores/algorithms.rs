@@ -4,8 +4,9 @@
 //! An interval is half-open, `(t − window, t]`, unless a test says closed: `[t − window, t]`, whose
 //! both ends count.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
+use std::collections::VecDeque;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -13,11 +14,12 @@ use std::time::Duration;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
+use ratelimit_conformance::Reference;
 use ratelimit_runtime::store::{Answer, Request, Store as _, Verdict};
-use ratelimit_runtime::testkit::{FakeClock, Reference};
+use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore};
 
-const ALGORITHMS: &[Algorithm] = Algorithm::ALL;
+const ALGORITHMS: &[Algorithm] = ratelimit_conformance::ALGORITHMS;
 
 /// One key in memory, its clock, and what it admitted.
 struct Key {
@@ -274,6 +276,46 @@ fn heaviest(algorithm: Algorithm, limit: Limit) -> u64 {
 proptest! {
     #![proptest_config(config(400))]
 
+    /// With calls that reserve, and commit or release later or never: no interval holds more than the
+    /// guide says.
+    #[test]
+    fn no_interval_passes_its_bound_whatever_is_reserved(
+        limit in small_limit(),
+        calls in calls(150),
+        fates in vec((any::<bool>(), prop::option::of(prop::bool::weighted(0.7))), 150),
+    ) {
+        for &algorithm in ALGORITHMS {
+            let mut key = Key::new(algorithm, &[limit]);
+            // Index in `admitted`, ticket, cost.
+            let mut open = VecDeque::new();
+            for (&(after, cost), &(reserves, settles)) in calls.iter().zip(&fates) {
+                key.advance(after);
+                let cost = cost.min(capacity(algorithm, limit));
+                if reserves {
+                    let verdict = at_once(key.store.acquire(key.request(cost).reserving()));
+                    if verdict.allowed {
+                        open.push_back((key.admitted.len(), verdict.ticket, cost));
+                        key.admitted.push((key.now(), cost));
+                    }
+                } else {
+                    let _ = key.acquire(cost);
+                }
+                let Some(commits) = settles else { continue };
+                let Some((index, ticket, cost)) = open.pop_front() else { continue };
+                let settled = at_once(key.store.settle(key.request(cost).reserving(), ticket, if commits { cost } else { 0 }));
+                if settled.was_open && !commits {
+                    key.admitted[index].1 = 0;
+                }
+            }
+            let (half_open, _) = key.busiest();
+            let (most, most_closed) = Reference::new(algorithm).bounds(limit);
+            // Of counters it is one less if nothing is given back; a released reservation is.
+            let gives_back = matches!(algorithm, Algorithm::SlidingCounter | Algorithm::FixedWindow);
+            let most = if gives_back { most_closed } else { most };
+            prop_assert!(half_open <= most, "{:?}: {} in an interval, at most {}", algorithm, half_open, most);
+        }
+    }
+
     #[test]
     fn no_interval_passes_its_bound(limit in small_limit(), calls in calls(150), eager in any::<bool>()) {
         for &algorithm in ALGORITHMS {
@@ -432,7 +474,7 @@ fn a_burst_is_no_larger_than_what_a_year_fills() {
 /// So does a machine whose clock is set to before 1970: it is at 0 for ever.
 #[tokio::test]
 async fn a_clock_that_stands_at_zero_charges() {
-    for algorithm in Algorithm::ALL.iter().copied() {
+    for algorithm in ratelimit_conformance::ALGORITHMS.iter().copied() {
         let clock = FakeClock::new();
         clock.step_back(Duration::MAX);
         let store = MemoryStore::new().with_clock(clock);

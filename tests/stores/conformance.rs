@@ -2,31 +2,25 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use ratelimit_conformance::conformance;
 use ratelimit_runtime::__private::BuiltInStore as _;
-use ratelimit_runtime::__private::DenyCache;
 use ratelimit_runtime::store::{Answer, Feature, Request, Store, Verdict};
-use ratelimit_runtime::testkit::{FakeClock, conformance};
-use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisMode, RedisStore, conformance};
+use ratelimit_runtime::testkit::FakeClock;
+use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisStore};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
 use crate::support::redis::shared;
-use crate::support::sentinel::Sentinels;
-use crate::support::tls::{Authority, TlsServer};
 use crate::support::unique;
 
 conformance!(memory, memory_store);
-conformance!(deny_cache, deny_cache_around_memory);
 conformance!(least_layer, least_layer_around_memory);
 conformance!(redis, redis_store);
 conformance!(redis_without_deny_cache, redis_without_deny_cache);
-conformance!(redis_by_sentinel, redis_by_sentinel);
-conformance!(redis_over_tls, redis_over_tls);
-conformance!(redis_without_scripts, redis_without_scripts);
 
 async fn memory_store() -> (MemoryStore, FakeClock) {
     let clock = FakeClock::new();
@@ -38,12 +32,6 @@ async fn redis_store() -> (RedisStore, FakeClock) {
     let store = RedisStore::new(&shared().url()).unwrap().with_clock(clock.clone());
     store.ready().await.unwrap();
     (store, clock)
-}
-
-/// On the clock of its store, so that what the cases move moves it too.
-async fn deny_cache_around_memory() -> (DenyCache<MemoryStore>, FakeClock) {
-    let (store, clock) = memory_store().await;
-    (DenyCache::new(store).with_clock(clock.clone()), clock)
 }
 
 /// The least that a layer implements.
@@ -67,53 +55,25 @@ impl<S: Store> Store for Least<S> {
     }
 }
 
-async fn least_layer_around_memory() -> (Least<MemoryStore>, FakeClock) {
+/// Behind a pointer, which is a store like any other.
+async fn least_layer_around_memory() -> (Box<dyn Store>, FakeClock) {
     let (store, clock) = memory_store().await;
-    (Least(store), clock)
+    (Box::new(Least(store)), clock)
 }
 
+/// What the guide tells an operator to allow a user, in the words of an ACL.
+const ALLOWED: &str = "+evalsha +eval +script|load +unlink +ping +role +time +get +mget +set +setrange +pexpire \
+    +pexpireat +zadd +zcard +zcount +zscore +zrange +zrangebyscore +zrem +zremrangebyrank +scan +info";
+
+/// As a user who may do what the guide says, and nothing else.
 async fn redis_without_deny_cache() -> (RedisStore, FakeClock) {
-    let (store, clock) = redis_store().await;
-    (store.deny_cache(false), clock)
-}
-
-async fn redis_by_sentinel() -> (RedisStore, FakeClock) {
-    static SENTINELS: OnceLock<Sentinels> = OnceLock::new();
-    let clock = FakeClock::new();
-    let url = SENTINELS.get_or_init(|| Sentinels::start(1)).url();
-    let store = RedisStore::new(&url).unwrap().with_clock(clock.clone());
+    let (clock, server) = (FakeClock::new(), shared());
+    let user = format!("ACL SETUSER conformance on >pw ~rl1:* ~conformance:* -@all {ALLOWED}");
+    assert_eq!(server.cli(&user.split_whitespace().collect::<Vec<_>>()), "OK");
+    let store = RedisStore::new(&format!("redis://conformance:pw@{}/", server.address())).unwrap();
+    let store = store.deny_cache(false).with_clock(clock.clone());
     store.ready().await.unwrap();
     (store, clock)
-}
-
-async fn redis_over_tls() -> (RedisStore, FakeClock) {
-    static SERVER: OnceLock<(Authority, TlsServer)> = OnceLock::new();
-    let clock = FakeClock::new();
-    let (authority, server) = SERVER.get_or_init(|| {
-        let authority = Authority::new();
-        let server = TlsServer::start(&authority);
-        (authority, server)
-    });
-    let store = RedisStore::new(&server.url()).unwrap().ca_certificates(authority.certificate()).unwrap();
-    let store = store.with_clock(clock.clone());
-    store.ready().await.unwrap();
-    (store, clock)
-}
-
-/// Sliding windows alone: a fixed window without scripts goes by the server's clock, which no test
-/// moves. It is tried with the table of what works where, and in tests/redis/scriptfree.
-async fn redis_without_scripts() -> (RedisStore, FakeClock) {
-    let (store, clock) = redis_store().await;
-    (store.mode(RedisMode::Transactions), clock)
-}
-
-/// All cases as one test, and a store behind a pointer is a store like any other.
-#[test]
-fn a_boxed_store_conforms() {
-    conformance::all(async || {
-        let (store, clock) = memory_store().await;
-        (Box::new(store) as Box<dyn Store>, clock)
-    });
 }
 
 const MAX: u64 = 100;
@@ -162,7 +122,7 @@ async fn every_write_on_redis_expires_within_its_horizon() {
     const BLOCK: Duration = Duration::from_secs(600);
     let server = shared();
     let limits = [Limit::per_minute(3), Limit::new(5, Duration::from_millis(90_001))];
-    for &algorithm in Algorithm::ALL {
+    for &algorithm in ratelimit_conformance::ALGORITHMS {
         let store = RedisStore::new(&server.url()).unwrap();
         let key = unique("expires");
         let request = Request::new(key.as_bytes(), algorithm, &limits);

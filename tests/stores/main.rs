@@ -6,6 +6,10 @@ mod support;
 
 mod algorithms;
 mod capabilities;
+mod clocks;
 mod conformance;
 mod deny_cache;
-mod differential;
+mod memory;
+mod player;
+mod refunds;
+mod subject;

@@ -4,7 +4,6 @@
 pub(crate) mod checked;
 pub(crate) mod function;
 pub(crate) mod key;
-pub(crate) mod mentioned;
 pub(crate) mod refusal;
 pub(crate) mod rule;
 pub(crate) mod stack;

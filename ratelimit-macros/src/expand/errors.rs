@@ -4,6 +4,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens as _, quote, quote_spanned};
 use syn::{Error, Ident};
 
+use crate::check::function::scope::Scope;
 use crate::expand::body;
 use crate::parse::function::Function;
 
@@ -14,9 +15,13 @@ pub(crate) fn beside(errors: &Error, item: TokenStream) -> TokenStream {
     tokens
 }
 
-/// The errors, and `function` as it was, but that its arguments `used` count as used.
-pub(crate) fn beside_function(errors: &Error, function: &Function, used: &[Ident]) -> TokenStream {
+/// The errors, and `function` as it was, but that its arguments count as used: what uses them may be
+/// where the errors are, and that one is unused would be a second report of the same mistake.
+pub(crate) fn beside_function(errors: &Error, function: &Function) -> TokenStream {
     let mut tokens = errors.to_compile_error();
+    let bindings = Scope::of(&function.signature).bindings;
+    let used: Vec<Ident> =
+        bindings.into_iter().filter(|binding| !binding.conditional).map(|binding| binding.ident).collect();
     let statement = (!used.is_empty()).then(|| quote_spanned!(Span::mixed_site()=> let _ = (#(&#used,)*);));
     tokens.extend(match statement {
         Some(statement) => function.with_body(&body::prepended(&function.body, &statement, None)),

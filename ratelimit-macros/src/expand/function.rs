@@ -2,35 +2,39 @@
 
 use proc_macro2::TokenStream;
 
-use crate::check::function::body::Shape;
+use crate::check::checked::Checked;
+use crate::check::function::body::{Body, Shape};
 use crate::check::rule::count::Count;
-use crate::expand::body;
-use crate::expand::context::Context;
+use crate::expand::Context;
 use crate::expand::guard::reservation::Around;
 use crate::expand::guard::{self, refusal, reservation};
 use crate::expand::output_type::OutputType;
 use crate::expand::receiver::Receiver;
-use crate::expand::runtime::Runtime;
-use crate::plan::function::Plan;
-use crate::plan::guard::Guard;
+use crate::expand::{body, runtime};
+use crate::plan::{Guard, Plan};
 
-pub(crate) fn expand(plan: Plan) -> TokenStream {
-    let Plan { function, shape, output, receiver, krate, guard, taken, refusal } = plan;
-    let context = Context { runtime: Runtime { krate }, receiver: Receiver(receiver), output: OutputType::of(&output) };
-    let refusal = refusal::expand(&refusal, &context);
+pub(crate) fn expand(plan: &Plan) -> TokenStream {
+    let Plan { checked, guard, taken } = plan;
+    let Checked { function, body: Body { shape, output, scope }, krate, rules, refusal } = checked;
+    let receiver = Receiver(scope.receiver.as_ref());
+    let context = Context { import: runtime::import(krate.as_ref()), receiver, output: OutputType::of(output) };
+    let refusal = refusal::expand(refusal, &context);
     let refusal = refusal.as_ref();
-    let body = match guard {
-        Guard::One(check) => body::guarded(&shape, &function.body, &guard::one(&check, refusal, &context), None),
-        Guard::All(checks) => body::guarded(&shape, &function.body, &guard::all(&checks, refusal, &context), None),
-        Guard::Enter(checks) => body::guarded(&shape, &function.body, &guard::enter(&checks, refusal, &context), None),
-        Guard::Reserve(checks, counts) => {
-            let guard = reservation::before(&checks, refusal, &context);
-            let any_type = counts.iter().all(|count| matches!(count, Count::All | Count::By(_) | Count::ByCost(_)));
+    let (guard, around) = match guard {
+        Guard::One => (guard::one(rules, refusal, &context), None),
+        Guard::All => (guard::all(rules, refusal, &context), None),
+        Guard::Enter => (guard::enter(rules, refusal, &context), None),
+        Guard::Reserve => {
+            let any_type = rules.iter().all(|rule| !matches!(rule.count, Count::Ok | Count::Err));
             let yields_future = matches!(shape, Shape::AsyncFn) && any_type && context.output.may_be_future;
-            let around = Around { taken, counts, refuses: refusal.is_some(), yields_future };
-            let wrap = |body, place| reservation::around(&body, place, &around, &context);
-            body::guarded(&shape, &function.body, &guard, Some(&wrap))
+            let around = Around { taken, rules, refuses: refusal.is_some(), yields_future };
+            (reservation::before(rules, refusal, &context), Some(around))
         }
     };
-    function.with_body(&body)
+    let wrap = around.map(|around| {
+        let context = &context;
+        move |body, place| reservation::around(&body, place, &around, context)
+    });
+    let wrap = wrap.as_ref().map(|wrap| wrap as &body::Wrap<'_>);
+    function.with_body(&body::guarded(shape, &function.body, &guard, wrap))
 }

@@ -9,13 +9,13 @@ use syn::spanned::Spanned as _;
 use crate::check::values::control_flow;
 
 /// What `self` is called where the guard stands, if there is one.
-pub(crate) struct Receiver(pub(crate) Option<Ident>);
+pub(crate) struct Receiver<'a>(pub(crate) Option<&'a Ident>);
 
-impl Receiver {
+impl Receiver<'_> {
     /// The user's expression, as an argument of a call.
     pub(crate) fn expression(&self, expr: &Expr) -> TokenStream {
         let tokens = expr.to_token_stream();
-        match &self.0 {
+        match self.0 {
             Some(receiver) if receiver != "self" => rename_self(tokens, receiver),
             _ => tokens,
         }
@@ -85,20 +85,4 @@ fn rename_self(tokens: TokenStream, receiver: &Ident) -> TokenStream {
         renamed.extend([tree]);
     }
     renamed
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
-    use super::*;
-
-    #[test]
-    fn self_is_renamed_where_async_trait_renamed_it() {
-        let receiver = Ident::new("__self", Span::call_site());
-        let tokens = |text: &str| text.parse::<TokenStream>().unwrap();
-        let actual = rename_self(tokens("self.a(f!(self), self::b, Self::C, |x| { self })"), &receiver);
-        let expected = tokens("__self.a(f!(__self), self::b, Self::C, |x| { __self })");
-        assert_eq!(actual.to_string(), expected.to_string());
-    }
 }

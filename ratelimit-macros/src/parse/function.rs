@@ -162,19 +162,4 @@ mod tests {
             assert_eq!(function.take_stacked().len() == 1, ours, "{attribute}");
         }
     }
-
-    #[test]
-    fn refuses_other_items() {
-        for (text, part) in [
-            ("impl X { async fn f() {} }", "not on this `impl`: put it on each method"),
-            ("pub struct X;", "not on this `struct`"),
-            ("const X: u32 = 3;", "not on this `const`"),
-            ("unsafe impl X for Y {}", "not on this `impl`"),
-            ("unsafe extern \"C\" { safe fn f(); }", "not on this `extern`"),
-            ("async fn f();", "no body to guard"),
-        ] {
-            let error = syn::parse_str::<Function>(text).err().unwrap().to_string();
-            assert!(error.contains(part), "{text}: {error}");
-        }
-    }
 }

@@ -10,23 +10,23 @@ use crate::parse::placeholder::{Fault, Placeholder, read};
 /// A template; without the pieces that have mistakes of grammar.
 pub(crate) struct Template {
     pub(crate) literal: LiteralText,
-    pub(crate) pieces: Vec<Piece<Placeholder>>,
+    pub(crate) pieces: Vec<Piece>,
     pub(crate) faultless: bool,
 }
 
-/// A piece of a template, whose placeholders are a `P` each.
-pub(crate) enum Piece<P> {
+/// A piece of a template.
+pub(crate) enum Piece {
     /// Text that stands for itself.
     Text(String),
-    Placeholder(P),
+    Placeholder(Placeholder),
 }
 
 impl Template {
     /// Reads `literal`; every mistake is an error that draws where it is.
     pub(crate) fn parse(literal: &LitStr, diagnostics: &mut Diagnostics) -> Self {
         let text = LiteralText::new(literal);
-        let chars = text.chars();
-        let mut reader = Reader { chars: &chars, at: 0, text: String::new(), pieces: Vec::new(), faults: Vec::new() };
+        let mut reader =
+            Reader { chars: text.chars(), at: 0, text: String::new(), pieces: Vec::new(), faults: Vec::new() };
         reader.template();
         let Reader { pieces, faults, .. } = reader;
         let faultless = faults.is_empty();
@@ -51,7 +51,7 @@ struct Reader<'a> {
     at: usize,
     /// Text read since the last placeholder.
     text: String,
-    pieces: Vec<Piece<Placeholder>>,
+    pieces: Vec<Piece>,
     faults: Vec<Fault>,
 }
 
@@ -152,7 +152,8 @@ mod tests {
         if !errors.is_empty() {
             return Err(errors);
         }
-        let show = |piece: &Piece<Placeholder>| match piece {
+        assert!(template.faultless);
+        let show = |piece: &Piece| match piece {
             Piece::Text(text) => format!("{text:?}"),
             Piece::Placeholder(Placeholder { root, steps, .. }) => {
                 steps.iter().fold(root.clone(), |path, step| match step {
@@ -183,48 +184,6 @@ mod tests {
             ("grüße <größe>", "\"grüße \" größe"),
         ] {
             assert_eq!(parse(text).as_deref(), Ok(pieces), "{text}");
-        }
-    }
-
-    #[test]
-    fn mistakes_say_where_and_what() {
-        for (text, part) in [
-            ("<email", "this `<` is never closed"),
-            ("<email:<ip>", "this `<` is never closed"),
-            ("<a}", "this `<` is never closed"),
-            ("{a", "this `{` is never closed"),
-            (
-                "${email}",
-                "this `$` would be a part of the key: did you mean `{email}`? (for the character itself write `$<email>`)",
-            ),
-            ("user:#{user.id}", "did you mean `{user.id}`? (for the character itself write `#<user.id>`)"),
-            ("a>", "`>` closes nothing: write `>>`"),
-            ("a}", "`}` closes nothing"),
-            ("<>", "empty placeholder"),
-            ("{ }", "empty placeholder"),
-            ("<.a>", "unexpected `.`"),
-            ("<a.>", "ends too early"),
-            ("<a..b>", "unexpected `.`"),
-            ("<#email>", "unexpected `#`"),
-            ("<0>", "`0` is not a name"),
-            ("<_>", "`_` has no value"),
-            ("{a:?}", "no format specifications in a placeholder: write `<a>`"),
-            ("<a::b>", "no `::` in a placeholder"),
-            ("<a + b>", "write `key = a + b` or `\"<a>/<b>\"`"),
-            ("<a.len()+b>", "write `key = a.len()+b`"),
-            ("<!a>", "write `key = !a`"),
-            ("<&a>", "write `key = &a`"),
-            ("<a b>", "a space inside"),
-            ("<a.f(1)>", "make the key an expression, `key = ….f(…)`"),
-            ("<a.f(>", "takes no arguments"),
-            ("<a.await>", "cannot wait"),
-            ("<a.99999999999>", "index of a tuple"),
-            ("<a+b>", "no expressions in a placeholder: write `key = a+b` or `\"<a>/<b>\"`"),
-            ("<a[0]>", "unexpected `[`"),
-        ] {
-            let errors = parse(text).unwrap_err();
-            assert_eq!(errors.len(), 1, "{text}: {errors:?}");
-            assert!(errors.iter().all(|e| e.contains(part) && e.contains('^')), "{text}: {errors:?}");
         }
     }
 

@@ -1,8 +1,43 @@
 //! Stage three: what is to be generated. Everything is known to be right; nothing is quoted yet.
 
 pub(crate) mod bounds;
-pub(crate) mod check;
-pub(crate) mod function;
-pub(crate) mod guard;
-pub(crate) mod rule_static;
 pub(crate) mod taken;
+
+use syn::Ident;
+
+use crate::check::checked::Checked;
+
+/// The function, and which guard it gets.
+pub(crate) struct Plan {
+    pub(crate) checked: Checked,
+    pub(crate) guard: Guard,
+    /// The arguments that go into the block that `count` or `actual_cost` makes, if it does.
+    pub(crate) taken: Vec<Ident>,
+}
+
+/// What stands before the body, and in the last case around it.
+pub(crate) enum Guard {
+    /// One check, made at every call.
+    One,
+    /// Several, or one that `when` may leave out.
+    All,
+    /// Checks some of which take places for as long as the body runs.
+    Enter,
+    /// Checks that reserve, and may take places: the outcome decides what counts.
+    Reserve,
+}
+
+pub(crate) fn plan(checked: Checked) -> Plan {
+    let rules = &checked.rules;
+    let guard = if rules.iter().any(|rule| rule.count.reserves()) {
+        Guard::Reserve
+    } else if rules.iter().any(|rule| rule.concurrent.is_some()) {
+        Guard::Enter
+    } else if matches!(rules.as_slice(), [only] if only.when.is_none()) {
+        Guard::One
+    } else {
+        Guard::All
+    };
+    let taken = if let Guard::Reserve = guard { taken::plan(&checked) } else { Vec::new() };
+    Plan { checked, guard, taken }
+}

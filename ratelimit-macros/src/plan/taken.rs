@@ -5,15 +5,15 @@ use quote::ToTokens as _;
 use syn::ext::IdentExt as _;
 use syn::{Ident, LitStr};
 
+use crate::check::checked::Checked;
 use crate::check::function::async_trait;
-use crate::check::function::body::{Body, Shape};
+use crate::check::function::body::Shape;
 use crate::check::rule::count::Count;
-use crate::parse::function::Function;
 
 /// They are dropped in this order, the last one first, as they are without the block. One that the
 /// body does not name stays where it is, because lints would take it for used, and so does one that
 /// `count` or `actual_cost` looks at.
-pub(crate) fn plan(function: &Function, body: &Body, counts: &[Count]) -> Vec<Ident> {
+pub(crate) fn plan(Checked { function, body, rules, .. }: &Checked) -> Vec<Ident> {
     if let Shape::Future(_) = body.shape {
         // There, what the body names first is dropped first, with a block around it and without.
         return Vec::new();
@@ -24,8 +24,9 @@ pub(crate) fn plan(function: &Function, body: &Body, counts: &[Count]) -> Vec<Id
     };
     let used = used.unwrap_or_else(|| function.body.stream());
     let looked_at = |name: &str| {
-        let names = |count: &Count| matches!(count, Count::By(expr) | Count::ByCost(expr) if names(expr.to_token_stream(), name));
-        counts.iter().any(names)
+        rules.iter().any(
+            |rule| matches!(&rule.count, Count::By(expr) | Count::ByCost(expr) if names(expr.to_token_stream(), name)),
+        )
     };
     let taken = body.scope.bindings.iter().rev().filter(|binding| {
         let name = binding.text();

@@ -1,4 +1,4 @@
-//! `guide/reference/expansion.md` shows what the crate expands to today. `EXPANSION_DOC=overwrite`
+//! `docs/expansion.md` shows what the crate expands to today. `EXPANSION_DOC=overwrite`
 //! writes it.
 
 use std::{env, fs};
@@ -9,7 +9,7 @@ use syn::{Attribute, File, ImplItem, Item, Meta};
 
 use crate::stages;
 
-const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../ratelimit-runtime/src/guide/reference/expansion.md");
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/expansion.md");
 
 #[test]
 fn the_document_shows_the_expansions_of_today() {

@@ -3,10 +3,4 @@
 
 mod arguments;
 mod expansion_doc;
-mod generated;
-mod guard;
-mod key_macro;
-mod key_part;
-mod reservation;
-mod rule_static;
 mod support;

@@ -16,11 +16,6 @@ pub(super) fn normal(tokens: &TokenStream) -> String {
     tokens.to_string().split_whitespace().collect()
 }
 
-/// The tokens of `text` without white space.
-pub(super) fn source(text: &str) -> String {
-    normal(&text.parse().unwrap())
-}
-
 /// The messages of the errors in `tokens`.
 pub(super) fn errors(tokens: &TokenStream) -> Vec<String> {
     let file: syn::File = syn::parse_quote!(fn f() { #tokens });

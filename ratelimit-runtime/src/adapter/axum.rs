@@ -9,25 +9,31 @@ use http::request::Parts;
 use http::{Extensions, StatusCode};
 
 use super::client_ip::{client_ip, lines};
-use super::header_key::{HeaderKey, HeaderKeyRejection, NamedHeader};
-use crate::{ClientIp, ClientIpRejection, FromRateLimitError, RateLimitError};
+use super::header_key::{HeaderKey, NamedHeader};
+use crate::{ClientIp, FromRateLimitError, KeyRejection, RateLimitError};
 
-/// As the [`Responses`](crate::Responses) of the limiter in force have it.
-impl IntoResponse for RateLimitError {
-    fn into_response(self) -> Response {
-        self.to_http_response().map(Into::into)
-    }
+macro_rules! responses {
+    ($($error:ty)*) => {$(
+        /// As the [`Responses`](crate::Responses) of the limiter in force have it.
+        impl IntoResponse for $error {
+            fn into_response(self) -> Response {
+                self.to_http_response().map(Into::into)
+            }
+        }
+
+        /// The response that it is: for handlers that return `Result<_, Response>`.
+        impl From<$error> for Response {
+            fn from(error: $error) -> Self {
+                error.into_response()
+            }
+        }
+    )*};
 }
+
+responses!(RateLimitError KeyRejection);
 
 impl FromRateLimitError for Response {
     fn from_rate_limit_error(error: RateLimitError) -> Self {
-        error.into_response()
-    }
-}
-
-/// The response that the error is: for handlers that return `Result<_, Response>`.
-impl From<RateLimitError> for Response {
-    fn from(error: RateLimitError) -> Self {
         error.into_response()
     }
 }
@@ -51,19 +57,11 @@ impl From<RateLimitError> for (StatusCode, String) {
 }
 
 impl<S: Sync> FromRequestParts<S> for ClientIp {
-    type Rejection = ClientIpRejection;
+    type Rejection = KeyRejection;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ClientIpRejection> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, KeyRejection> {
         let Parts { extensions, headers, .. } = parts;
         client_ip(peer(extensions), extensions.get(), lines(headers))
-    }
-}
-
-/// 500, or 400 where a trusted proxy names no client; as the [`Responses`](crate::Responses) of the
-/// limiter in force have it.
-impl IntoResponse for ClientIpRejection {
-    fn into_response(self) -> Response {
-        self.to_http_response().map(Into::into)
     }
 }
 
@@ -75,16 +73,9 @@ pub(super) fn peer(extensions: &Extensions) -> Option<IpAddr> {
 }
 
 impl<N: NamedHeader, S: Sync> FromRequestParts<S> for HeaderKey<N> {
-    type Rejection = HeaderKeyRejection;
+    type Rejection = KeyRejection;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, HeaderKeyRejection> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, KeyRejection> {
         Self::of(&parts.headers)
-    }
-}
-
-/// As the [`Responses`](crate::Responses) of the limiter in force have it.
-impl IntoResponse for HeaderKeyRejection {
-    fn into_response(self) -> Response {
-        self.to_http_response().map(Into::into)
     }
 }

@@ -2,8 +2,9 @@
 
 use std::net::IpAddr;
 
-use crate::client_ip::{ClientIp, ClientIpRejection, Lines, TrustedProxies};
+use crate::client_ip::{ClientIp, Lines, TrustedProxies};
 use crate::limiter::find;
+use crate::response::KeyRejection;
 
 /// The client of a request on a connection from `peer`. `proxies` are those that were set for this
 /// part of the server; without any, those of the limiter in force count.
@@ -11,8 +12,8 @@ pub(super) fn client_ip<'a>(
     peer: Option<IpAddr>,
     proxies: Option<&TrustedProxies>,
     lines: impl Fn(&str) -> Lines<'a>,
-) -> Result<ClientIp, ClientIpRejection> {
-    let peer = peer.ok_or(ClientIpRejection::UnknownPeer)?;
+) -> Result<ClientIp, KeyRejection> {
+    let peer = peer.ok_or(KeyRejection::UnknownPeer)?;
     match proxies {
         Some(proxies) => proxies.client_of(peer, lines),
         None => find::trusted_proxies().client_of(peer, lines),
@@ -22,4 +23,21 @@ pub(super) fn client_ip<'a>(
 /// The lines of a header of the crate `http`.
 pub(super) fn lines<'a>(headers: &'a http::HeaderMap) -> impl Fn(&str) -> Lines<'a> {
     move |name| headers.get_all(name).iter().map(http::HeaderValue::as_bytes).collect()
+}
+
+/// For the key of a [`RateLimitLayer`](crate::RateLimitLayer) on tower: with axum or tonic, which
+/// know the other end of the connection.
+#[cfg(any(feature = "axum", feature = "tonic"))]
+impl<B> TryFrom<&http::Request<B>> for ClientIp {
+    type Error = KeyRejection;
+
+    fn try_from(request: &http::Request<B>) -> Result<Self, KeyRejection> {
+        let extensions = request.extensions();
+        let peer = None;
+        #[cfg(feature = "axum")]
+        let peer = peer.or_else(|| super::axum::peer(extensions));
+        #[cfg(feature = "tonic")]
+        let peer = peer.or_else(|| super::tonic::peer(extensions));
+        client_ip(peer, extensions.get(), lines(request.headers()))
+    }
 }

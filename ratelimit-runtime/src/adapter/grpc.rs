@@ -2,10 +2,9 @@
 
 use http::StatusCode;
 
-use super::header_key::HeaderKeyRejection;
-use crate::RateLimitError;
+use crate::{KeyRejection, RateLimitError};
 
-pub(super) const INVALID_ARGUMENT: u8 = 3;
+const INVALID_ARGUMENT: u8 = 3;
 const RESOURCE_EXHAUSTED: u8 = 8;
 const INTERNAL: u8 = 13;
 const UNAVAILABLE: u8 = 14;
@@ -23,8 +22,12 @@ pub(super) fn code(error: &RateLimitError) -> u8 {
 }
 
 /// That of a request without its key.
-pub(super) fn code_without_key(rejection: HeaderKeyRejection) -> u8 {
-    if rejection.http_status() == StatusCode::UNAUTHORIZED { UNAUTHENTICATED } else { INVALID_ARGUMENT }
+pub(super) fn code_without_key(rejection: KeyRejection) -> u8 {
+    match rejection.http_status() {
+        StatusCode::UNAUTHORIZED => UNAUTHENTICATED,
+        StatusCode::INTERNAL_SERVER_ERROR => INTERNAL,
+        _ => INVALID_ARGUMENT,
+    }
 }
 
 /// The status for those who do not speak gRPC, as google.rpc.Code maps them.

@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use http::header::HeaderMap;
 
 use crate::key::{KeyPart, KeyWriter};
+use crate::response::KeyRejection;
 
 /// The value of a header, as an extractor of axum, actix-web and poem, and as part of a key. A
 /// request with two of it is answered 400, and so is one without it, or 401 with
@@ -41,37 +42,23 @@ pub trait NamedHeader {
     const NAME: &'static str;
 }
 
-/// Why there is no [`HeaderKey`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HeaderKeyRejection {
-    name: &'static str,
-    twice: bool,
-}
-
-impl HeaderKeyRejection {
-    /// Whether there is none, and not more than one.
-    pub(super) fn is_missing(self) -> bool {
-        !self.twice
-    }
-}
-
 impl<N: NamedHeader> HeaderKey<N> {
     /// From the headers of a request, of whatever framework.
     ///
     /// # Errors
     ///
     /// If the header is missing, empty, or appears more than once.
-    pub fn of(headers: &HeaderMap) -> Result<Self, HeaderKeyRejection> {
+    pub fn of(headers: &HeaderMap) -> Result<Self, KeyRejection> {
         let mut values = headers.get_all(N::NAME).iter().map(http::HeaderValue::as_bytes);
         Self::single(&mut values)
     }
 
-    pub(super) fn single(values: &mut dyn Iterator<Item = &[u8]>) -> Result<Self, HeaderKeyRejection> {
+    pub(super) fn single(values: &mut dyn Iterator<Item = &[u8]>) -> Result<Self, KeyRejection> {
         // White space around a value is not part of it, which not every server removes.
         let value = values.next().map(<[u8]>::trim_ascii).filter(|value| !value.is_empty());
-        let value = value.ok_or(HeaderKeyRejection { name: N::NAME, twice: false })?;
+        let value = value.ok_or(KeyRejection::MissingHeader(N::NAME))?;
         if values.next().is_some() {
-            return Err(HeaderKeyRejection { name: N::NAME, twice: true });
+            return Err(KeyRejection::RepeatedHeader(N::NAME));
         }
         Ok(Self { value: value.to_vec(), name: PhantomData })
     }
@@ -104,11 +91,3 @@ impl<N> fmt::Debug for HeaderKey<N> {
         f.debug_struct("HeaderKey").finish_non_exhaustive()
     }
 }
-
-impl fmt::Display for HeaderKeyRejection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the header {} {}", self.name, if self.twice { "appears more than once" } else { "is missing" })
-    }
-}
-
-impl std::error::Error for HeaderKeyRejection {}

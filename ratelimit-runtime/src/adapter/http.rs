@@ -5,9 +5,8 @@ use std::net::IpAddr;
 use http::{HeaderMap, Response, StatusCode};
 
 use super::client_ip::{client_ip, lines};
-use super::header_key::HeaderKeyRejection;
 use crate::limiter::find;
-use crate::{ClientIp, ClientIpRejection, RateLimitError};
+use crate::{ClientIp, KeyRejection, RateLimitError};
 
 impl RateLimitError {
     /// The response that this error is, as the [`Responses`](crate::Responses) of the limiter in
@@ -26,37 +25,9 @@ impl RateLimitError {
     }
 }
 
-impl HeaderKeyRejection {
-    /// The response to a request without its key, as the [`Responses`](crate::Responses) of the
-    /// limiter in force have it: 400, or 401.
-    #[must_use]
-    pub fn to_http_response(&self) -> Response<String> {
-        find::responses().response_without_key(self.http_status(), &self.to_string())
-    }
-
-    /// The status of that response.
-    pub(super) fn http_status(self) -> StatusCode {
-        find::responses().status_without_key(self.is_missing())
-    }
-}
-
-impl ClientIp {
-    /// The client of a request on a connection from `peer`, behind the proxies that the limiter in
-    /// force [trusts](crate::RateLimiterBuilder::trusted_proxies): for frameworks without a feature
-    /// here.
-    ///
-    /// # Errors
-    ///
-    /// [`ClientIpRejection::UnnamedClient`], and only where those proxies are
-    /// [strict](crate::TrustedProxies::strict).
-    pub fn of(peer: IpAddr, headers: &HeaderMap) -> Result<Self, ClientIpRejection> {
-        client_ip(Some(peer), None, lines(headers))
-    }
-}
-
-impl ClientIpRejection {
-    /// The response to a request whose client is not known, as the [`Responses`](crate::Responses)
-    /// of the limiter in force have it: 500, or 400 where a trusted proxy names no client.
+impl KeyRejection {
+    /// The response to a request without a key, as the [`Responses`](crate::Responses) of the
+    /// limiter in force have it.
     #[must_use]
     pub fn to_http_response(&self) -> Response<String> {
         match self.misconfigured() {
@@ -67,6 +38,20 @@ impl ClientIpRejection {
 
     /// The status of that response.
     pub(super) fn http_status(self) -> StatusCode {
-        self.misconfigured().map_or(StatusCode::BAD_REQUEST, |error| error.http_status())
+        find::responses().status_without_key(self)
+    }
+}
+
+impl ClientIp {
+    /// The client of a request on a connection from `peer`, behind the proxies that the limiter in
+    /// force [trusts](crate::RateLimiterBuilder::trusted_proxies): for frameworks without a feature
+    /// here.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyRejection::UnnamedClient`], and only where those proxies are
+    /// [strict](crate::TrustedProxies::strict).
+    pub fn of(peer: IpAddr, headers: &HeaderMap) -> Result<Self, KeyRejection> {
+        client_ip(Some(peer), None, lines(headers))
     }
 }

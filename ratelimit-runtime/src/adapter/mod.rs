@@ -23,5 +23,5 @@ mod tonic;
 pub(crate) mod tower;
 
 #[cfg(feature = "http")]
-pub use self::header_key::{HeaderKey, HeaderKeyRejection, NamedHeader};
+pub use self::header_key::{HeaderKey, NamedHeader};
 pub use self::refusal::FromRateLimitError;

@@ -9,8 +9,8 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 
 use super::client_ip::{client_ip, lines};
 use super::grpc;
-use super::header_key::{HeaderKey, HeaderKeyRejection, NamedHeader};
-use crate::{ClientIp, ClientIpRejection, RateLimitError};
+use super::header_key::{HeaderKey, NamedHeader};
+use crate::{ClientIp, KeyRejection, RateLimitError};
 
 /// `RESOURCE_EXHAUSTED`, `INVALID_ARGUMENT` for a cost above the limit, `UNAVAILABLE` or
 /// `INTERNAL`, and the metadata `retry-after` in whole seconds, rounded up, where waiting helps.
@@ -72,16 +72,6 @@ impl<T> TryFrom<&Request<T>> for ClientIp {
     }
 }
 
-/// `INTERNAL`, or `INVALID_ARGUMENT` where a trusted proxy names no client.
-impl From<ClientIpRejection> for Status {
-    fn from(rejection: ClientIpRejection) -> Self {
-        match rejection.misconfigured() {
-            Some(error) => error.into(),
-            None => refused(grpc::INVALID_ARGUMENT, rejection.to_string()),
-        }
-    }
-}
-
 /// The other end of the connection, with TLS or without.
 pub(super) fn peer(extensions: &Extensions) -> Option<IpAddr> {
     let peer = Request::from_parts(MetadataMap::new(), extensions.clone(), ()).remote_addr();
@@ -107,10 +97,14 @@ fn out_of_caches(mut status: Status) -> Status {
     status
 }
 
-/// `INVALID_ARGUMENT`, or `UNAUTHENTICATED` with
-/// [`Responses::unauthorized`](crate::Responses::unauthorized), and what is missing.
-impl From<HeaderKeyRejection> for Status {
-    fn from(rejection: HeaderKeyRejection) -> Self {
-        refused(grpc::code_without_key(rejection), rejection.to_string())
+/// `INVALID_ARGUMENT`, `UNAUTHENTICATED` with
+/// [`Responses::unauthorized`](crate::Responses::unauthorized), or `INTERNAL` where the peer is not
+/// known.
+impl From<KeyRejection> for Status {
+    fn from(rejection: KeyRejection) -> Self {
+        match rejection.misconfigured() {
+            Some(error) => error.into(),
+            None => refused(grpc::code_without_key(rejection), rejection.to_string()),
+        }
     }
 }

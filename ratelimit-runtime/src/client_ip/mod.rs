@@ -8,11 +8,12 @@ use std::fmt;
 use std::net::IpAddr;
 
 pub(crate) use self::trusted_proxies::Lines;
-pub use self::trusted_proxies::{InvalidProxy, TrustedProxies};
-use crate::error::RateLimitError;
+pub use self::trusted_proxies::TrustedProxies;
 #[cfg(feature = "_layer")]
 use crate::key::Key;
 use crate::key::{KeyPart, KeyWriter};
+#[cfg(feature = "_layer")]
+use crate::response::KeyRejection;
 
 /// The address of the client: that of the connection, or, if the connection comes from one of the
 /// [`TrustedProxies`], the one that they report. The headers of any other peer are not read.
@@ -50,38 +51,6 @@ impl fmt::Display for ClientIp {
     }
 }
 
-/// Why there is no [`ClientIp`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ClientIpRejection {
-    /// The framework does not know the other end of the connection. Answered 500: the server is set
-    /// up wrongly, or listens on a Unix socket.
-    UnknownPeer,
-    /// A trusted proxy named no client, and [`TrustedProxies::strict`] is set. Answered 400.
-    UnnamedClient,
-}
-
-impl ClientIpRejection {
-    /// What is set up wrongly, if that is the reason.
-    pub(crate) fn misconfigured(self) -> Option<RateLimitError> {
-        (self == Self::UnknownPeer).then(|| RateLimitError::misconfigured(self.to_string()))
-    }
-}
-
-impl fmt::Display for ClientIpRejection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::UnknownPeer => {
-                "the address of the client is not known: an axum router is to be served with \
-                 `into_make_service_with_connect_info::<SocketAddr>()`, and connections on Unix sockets have none"
-            }
-            Self::UnnamedClient => "the address of the client is not known: the proxy in between names none",
-        })
-    }
-}
-
-impl std::error::Error for ClientIpRejection {}
-
 /// The key function of a [`RateLimitLayer`](crate::RateLimitLayer) that limits by [`ClientIp`], in
 /// every framework. A request without a known address is answered 500, or 400 where
 /// [`TrustedProxies::strict`] says so, and never shares a bucket with others.
@@ -102,11 +71,11 @@ impl std::error::Error for ClientIpRejection {}
 ///
 /// # Errors
 ///
-/// [`ClientIpRejection`] when the address is not known.
+/// [`KeyRejection`] when the address is not known.
 #[cfg(feature = "_layer")]
-pub fn by_client_ip<Q>(request: &Q) -> Result<Key, ClientIpRejection>
+pub fn by_client_ip<Q>(request: &Q) -> Result<Key, KeyRejection>
 where
-    for<'a> ClientIp: TryFrom<&'a Q, Error = ClientIpRejection>,
+    for<'a> ClientIp: TryFrom<&'a Q, Error = KeyRejection>,
 {
     ClientIp::try_from(request).map(|ip| Key::of(&ip))
 }

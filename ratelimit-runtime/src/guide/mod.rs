@@ -1,55 +1,45 @@
-//! The guide, for reading from top to bottom:
+//! The guide, in the order in which a service grows.
 //!
-//! 1. [Quick start](quick_start): a limit, what a refusal is, Redis, a web handler.
-//! 2. [Choosing an algorithm](choosing_an_algorithm): what each admits around the edge of a window,
-//!   and what it takes.
-//! 3. [Keys and security](keys_and_security): by whom calls are counted, and how attackers try to
-//!   be somebody else.
-//! 4. [Web services](web_services): layers, proxies, browsers, 400 and 401, what a refused client
-//!   reads.
-//! 5. [gRPC](grpc): keys from the requests of tonic, what a client makes of a refusal.
-//! 6. [Calls in flight](calls_in_flight): how many there are at a time, and work that is spawned.
-//! 7. [Calendar quotas](calendar_quotas): 500 a day, from midnight to midnight in a time zone.
-//! 8. [When the store fails](when_the_store_fails): who answers meanwhile, and how long a call
-//!   waits.
-//! 9. [Testing your limits](testing): a clock that stands still, a limiter per test, a store that
-//!   fails.
-//! 10. [Redis, Sentinel, Cluster](redis): URLs, settings, what a cluster changes.
-//! 11. [Before production](before_production): ten things to decide.
-//! 12. [Policies](policies): what operators decide while a service runs.
-//! 13. [Observing](observing): the log, decisions, metrics.
-//! 14. [Migrating](migrating): from the scripts of articles, from other libraries.
-//! 15. [Questions](questions): the traps that limiters have, and where they are here.
-//!
-//! And for looking things up, the [reference](mod@reference).
+//! - Begin: [quick start](quick_start), [the attribute](attribute), [algorithms](algorithms),
+//!   [keys and security](keys_and_security), [web services](web_services), [gRPC](grpc).
+//! - Further limits: [calls in flight](calls_in_flight), [calendar quotas](calendar_quotas),
+//!   [policies](policies) that operators change.
+//! - In production: [Redis](redis), [when Redis fails](failures),
+//!   [before production](before_production), [testing](testing), [observability](observability),
+//!   [performance](performance).
+//! - Coming from something else: [migrating](migrating), [questions](questions).
 //!
 //! Every program in it is run by the tests of this crate.
 
-/// The definition of a link to what the package does not contain: the last lines of a page.
+/// The definition of a link to a file that the package does not contain: the last lines of a page.
 macro_rules! repository {
     ($name:literal => $path:literal) => {
         concat!("\n\n[", $name, "]: ", env!("CARGO_PKG_REPOSITORY"), "/", $path)
     };
 }
 
-pub mod reference;
-
 // Programs are tested where their features are on; the text is there in any case.
+
+#[doc = include_str!("algorithms.md")]
+#[doc = repository!("format" => "blob/HEAD/docs/redis_format.md")]
+pub mod algorithms {}
+
+#[doc = include_str!("attribute.md")]
+#[doc = repository!("expansion" => "blob/HEAD/docs/expansion.md")]
+pub mod attribute {}
 
 #[doc = include_str!("before_production.md")]
 pub mod before_production {}
 
-#[cfg_attr(
-    any(not(doctest), all(feature = "calendar", feature = "macros", feature = "testkit")),
-    doc = include_str!("calendar_quotas.md")
-)]
+#[cfg_attr(any(not(doctest), all(feature = "calendar", feature = "macros")), doc = include_str!("calendar_quotas.md"))]
 pub mod calendar_quotas {}
 
 #[cfg_attr(any(not(doctest), feature = "macros"), doc = include_str!("calls_in_flight.md"))]
 pub mod calls_in_flight {}
 
-#[doc = include_str!("choosing_an_algorithm.md")]
-pub mod choosing_an_algorithm {}
+#[cfg_attr(any(not(doctest), feature = "testkit"), doc = include_str!("failures.md"))]
+#[doc = repository!("runs" => "blob/HEAD/tests/faults/RESULTS.md")]
+pub mod failures {}
 
 #[cfg_attr(any(not(doctest), all(feature = "macros", feature = "tonic")), doc = include_str!("grpc.md"))]
 #[doc = repository!("frameworks" => "tree/HEAD/examples/frameworks")]
@@ -59,52 +49,41 @@ pub mod grpc {}
 pub mod keys_and_security {}
 
 #[cfg_attr(any(not(doctest), feature = "macros"), doc = include_str!("migrating.md"))]
-pub mod migrating {
-    #[cfg_attr(
-        any(not(doctest), all(feature = "actix-web", feature = "axum", feature = "macros", feature = "serde")),
-        doc = include_str!("migrating_from_libraries.md")
-    )]
-    pub mod from_libraries {}
+pub mod migrating {}
 
-    #[cfg_attr(
-        any(not(doctest), all(feature = "axum", feature = "macros", feature = "redis")),
-        doc = include_str!("migrating_from_scripts.md")
-    )]
-    #[doc = repository!("articles" => "tree/HEAD/tests/peers/articles")]
-    pub mod from_scripts {}
-}
+#[cfg_attr(any(not(doctest), all(feature = "macros", feature = "metrics")), doc = include_str!("observability.md"))]
+#[doc = repository!("alerts" => "blob/HEAD/docs/prometheus-alerts.yml")]
+#[doc = repository!("dashboard" => "blob/HEAD/docs/grafana-dashboard.json")]
+#[doc = repository!("replay" => "tree/HEAD/examples/ratelimit-admin")]
+pub mod observability {}
 
-#[cfg_attr(any(not(doctest), feature = "macros"), doc = include_str!("observing.md"))]
-#[doc = repository!("replay" => "tree/HEAD/examples/replay")]
-pub mod observing {}
+#[doc = include_str!("performance.md")]
+#[doc = repository!("chart" => "raw/HEAD/docs/performance.svg")]
+#[doc = repository!("results" => "blob/HEAD/benches/peers/RESULTS.md")]
+pub mod performance {}
 
 #[cfg_attr(any(not(doctest), feature = "macros"), doc = include_str!("policies.md"))]
 #[doc = repository!("policies" => "tree/HEAD/examples/policies")]
 pub mod policies {}
 
 #[cfg_attr(any(not(doctest), all(feature = "axum", feature = "macros")), doc = include_str!("questions.md"))]
-#[doc = repository!("admin" => "tree/HEAD/examples/admin")]
+#[doc = repository!("admin" => "tree/HEAD/examples/ratelimit-admin")]
 pub mod questions {}
 
-#[cfg_attr(
-    any(not(doctest), all(feature = "axum", feature = "macros", feature = "redis", feature = "serde")),
-    doc = include_str!("quick_start.md")
-)]
+#[cfg_attr(any(not(doctest), all(feature = "macros", feature = "redis")), doc = include_str!("quick_start.md"))]
 pub mod quick_start {}
 
 #[cfg_attr(any(not(doctest), all(feature = "redis", feature = "redis-tls")), doc = include_str!("redis.md"))]
+#[doc = repository!("format" => "blob/HEAD/docs/redis_format.md")]
 pub mod redis {}
 
-#[cfg_attr(any(not(doctest), all(feature = "macros", feature = "testkit")), doc = include_str!("testing.md"))]
+#[cfg_attr(
+    any(not(doctest), all(feature = "calendar", feature = "macros", feature = "testkit")),
+    doc = include_str!("testing.md")
+)]
 #[doc = repository!("custom_store" => "tree/HEAD/examples/custom_store")]
 pub mod testing {}
 
 #[cfg_attr(any(not(doctest), all(feature = "axum", feature = "macros")), doc = include_str!("web_services.md"))]
 #[doc = repository!("frameworks" => "tree/HEAD/examples/frameworks")]
 pub mod web_services {}
-
-#[cfg_attr(
-    any(not(doctest), all(feature = "macros", feature = "testkit")),
-    doc = include_str!("when_the_store_fails.md")
-)]
-pub mod when_the_store_fails {}

@@ -1,22 +1,24 @@
 //! [`collect`]: the decisions that are made while a future runs.
 
-use std::cell::{Cell, RefCell};
-use std::fmt;
+use std::cell::RefCell;
 use std::future::Future;
-use std::mem;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
+use tokio::task::futures::TaskLocalFuture;
 
 use super::observation::{Observation, Observed};
 
-thread_local! {
-    /// The decisions of the innermost collector that is being polled on this thread.
-    static COLLECTING: RefCell<Option<Vec<Observation>>> = const { RefCell::new(None) };
-    /// Whether there is one: cheaper to look at than what it has collected.
-    static LISTENS: Cell<bool> = const { Cell::new(false) };
+tokio::task_local! {
+    /// The decisions of the innermost collector around what runs now.
+    static COLLECTING: RefCell<Vec<Observation>>;
 }
+
+/// How many collectors there are: most decisions need to look no further. A future sees the
+/// collector that it runs in, whichever thread began it.
+static COLLECTORS: AtomicUsize = AtomicUsize::new(0);
 
 /// How many decisions one collector keeps; further ones are left out.
 const MOST: usize = 10_000;
@@ -44,17 +46,26 @@ const MOST: usize = 10_000;
 /// # #[cfg(not(feature = "macros"))]
 /// # fn main() {}
 /// ```
-pub fn collect<F: Future>(future: F) -> Collected<F> {
-    Collected { future, decisions: Vec::new() }
+pub fn collect<F: Future>(future: F) -> impl Future<Output = (F::Output, Vec<Observation>)> {
+    COLLECTORS.fetch_add(1, Ordering::Relaxed);
+    Collected { future: COLLECTING.scope(RefCell::default(), future), counted: Counted }
 }
 
 pin_project! {
-    /// A future with the decisions that are made while it runs; made by [`collect`].
-    #[must_use = "futures do nothing unless awaited"]
-    pub struct Collected<F> {
+    /// An `async` block would hold the future twice: where it came in, and where it is awaited.
+    struct Collected<F> {
         #[pin]
-        future: F,
-        decisions: Vec<Observation>,
+        future: TaskLocalFuture<RefCell<Vec<Observation>>, F>,
+        counted: Counted,
+    }
+}
+
+/// One of [`COLLECTORS`], as long as it lives.
+struct Counted;
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        COLLECTORS.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -62,57 +73,22 @@ impl<F: Future> Future for Collected<F> {
     type Output = (F::Output, Vec<Observation>);
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let turn = Turn::begin(this.decisions);
-        let polled = this.future.poll(cx);
-        drop(turn);
-        polled.map(|output| (output, mem::take(this.decisions)))
+        let mut this = self.project();
+        let output = ready!(this.future.as_mut().poll(cx));
+        Poll::Ready((output, this.future.take_value().map(RefCell::into_inner).unwrap_or_default()))
     }
 }
 
-/// While this lives, decisions go to one collector. It is dropped at the end of the poll, also if
-/// that panics.
-struct Turn<'a> {
-    decisions: &'a mut Vec<Observation>,
-    outer: Option<Vec<Observation>>,
-}
-
-impl<'a> Turn<'a> {
-    fn begin(decisions: &'a mut Vec<Observation>) -> Self {
-        let outer = COLLECTING.with_borrow_mut(|collecting| collecting.replace(mem::take(decisions)));
-        LISTENS.set(true);
-        Self { decisions, outer }
-    }
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        let outer = self.outer.take();
-        LISTENS.set(outer.is_some());
-        let ours = COLLECTING.with_borrow_mut(|collecting| mem::replace(collecting, outer));
-        *self.decisions = ours.unwrap_or_default();
-    }
-}
-
-impl<F> fmt::Debug for Collected<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Collected").field("decisions", &self.decisions).finish_non_exhaustive()
-    }
-}
-
-/// Whether decisions of this thread are collected now.
+/// Whether decisions of this task are collected now.
 #[inline]
 pub(super) fn listens() -> bool {
-    LISTENS.get()
+    COLLECTORS.load(Ordering::Relaxed) > 0 && COLLECTING.try_with(|_| ()).is_ok()
 }
 
 pub(super) fn decision(observed: &Observed<'_>) {
-    // At the end of a thread there may be no collector any more.
     let _ = COLLECTING.try_with(|collecting| {
-        if let Ok(mut collecting) = collecting.try_borrow_mut()
-            && let Some(decisions) = collecting.as_mut()
-            && decisions.len() < MOST
-        {
+        let mut decisions = collecting.borrow_mut();
+        if decisions.len() < MOST {
             decisions.push(Observation::of(observed));
         }
     });

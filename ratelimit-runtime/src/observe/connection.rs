@@ -1,9 +1,11 @@
 //! [`ObservedConnection`]: how one connection to a server is, as the log and the metrics tell it.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{log, metrics};
+use super::{log, metrics, series};
 use crate::error::{StoreError, StoreErrorKind};
 
 /// What calls that need the connection may expect.
@@ -38,26 +40,26 @@ impl ObservedConnection {
     /// Of the server that has this name in metrics.
     pub(crate) fn new(server: String) -> Self {
         let connection = Self { server: server.into(), state: ConnectionState::Connecting, outage: None };
-        metrics::moved(&connection.server, None, Some(connection.state));
+        moved(&connection.server, None, Some(connection.state));
         connection
     }
 
     pub(crate) fn set_state(&mut self, state: ConnectionState) {
         let last = std::mem::replace(&mut self.state, state);
         if last != state {
-            metrics::moved(&self.server, Some(last), Some(state));
+            moved(&self.server, Some(last), Some(state));
         }
     }
 
     /// A connection has been made.
     pub(crate) fn connected(&self, server: &dyn Display) {
-        metrics::connected(&self.server);
+        metrics::add(series::CONNECTS, &[("server", &self.server)], 1);
         log::connected(server);
     }
 
     /// It is over.
     pub(crate) fn lost(&self, server: &dyn Display, lasted: Duration, error: &StoreError) {
-        metrics::lost(&self.server);
+        metrics::add(series::LOSSES, &[("server", &self.server)], 1);
         log::lost(server, lasted, error);
     }
 
@@ -70,7 +72,7 @@ impl ObservedConnection {
             return;
         }
         if self.outage.is_none() {
-            metrics::outage(&self.server);
+            metrics::add(series::OUTAGES, &[("server", &self.server)], 1);
         }
         let since = self.outage.take().map_or_else(Instant::now, |outage| outage.since);
         self.outage = Some(Outage { since, by_settings });
@@ -90,6 +92,31 @@ impl ObservedConnection {
 
 impl Drop for ObservedConnection {
     fn drop(&mut self) {
-        metrics::moved(&self.server, Some(self.state), None);
+        moved(&self.server, Some(self.state), None);
+    }
+}
+
+/// How many connections of this process are in each state, by server. Those that there are no more
+/// leave nothing behind.
+static NOW: Mutex<BTreeMap<Box<str>, [u32; 4]>> = Mutex::new(BTreeMap::new());
+
+const STATES: [(ConnectionState, &str); 4] = [
+    (ConnectionState::Connecting, "connecting"),
+    (ConnectionState::Up, "up"),
+    (ConnectionState::Slow, "slow"),
+    (ConnectionState::Down, "down"),
+];
+
+/// A connection is not in this state any more, but in that one.
+fn moved(server: &str, from: Option<ConnectionState>, to: Option<ConnectionState>) {
+    // Kept until all is told, so that what is told last is how it is.
+    let mut now = NOW.lock().unwrap_or_else(PoisonError::into_inner);
+    let counts = now.entry(server.into()).or_default();
+    for ((state, name), count) in STATES.into_iter().zip(counts.iter_mut()) {
+        *count = (*count + u32::from(to == Some(state))).saturating_sub(u32::from(from == Some(state)));
+        metrics::set(series::CONNECTIONS, &[("server", server), ("state", name)], *count);
+    }
+    if *counts == [0; 4] {
+        now.remove(server);
     }
 }

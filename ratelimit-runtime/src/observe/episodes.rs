@@ -1,7 +1,6 @@
 //! [`Episodes`]: which of many events that say the same are written to the log.
 
 use std::collections::HashMap;
-use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,19 +14,11 @@ const MOST: usize = 64;
 /// Events of one name that have come of late, and when they last did. They are kept as hashes, so
 /// that long texts take no memory.
 #[derive(Debug)]
-pub(super) struct Episodes {
-    state: LazyLock<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    hasher: RandomState,
-    last: Mutex<HashMap<u64, Instant>>,
-}
+pub(super) struct Episodes(LazyLock<Mutex<HashMap<u64, Instant>>>);
 
 impl Episodes {
     pub(super) const fn new() -> Self {
-        Self { state: LazyLock::new(State::default) }
+        Self(LazyLock::new(Mutex::default))
     }
 
     /// Whether an event of this rule, with this text, is the first of its episode.
@@ -36,8 +27,8 @@ impl Episodes {
     }
 
     fn begins_at(&self, now: Instant, rule: &str, text: &str) -> bool {
-        let event = self.state.hasher.hash_one((rule, text));
-        let mut last = self.state.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let event = last.hasher().hash_one((rule, text));
         let is_over = |last: &Instant| now.saturating_duration_since(*last) >= QUIET;
         if let Some(last) = last.get_mut(&event) {
             return is_over(&std::mem::replace(last, now));
@@ -79,6 +70,6 @@ mod tests {
         assert_eq!(told(start), MOST);
         assert_eq!(told(start + QUIET / 2), 0);
         assert_eq!(told(start + QUIET * 2), MOST);
-        assert_eq!(episodes.state.last.lock().unwrap_or_else(PoisonError::into_inner).len(), MOST);
+        assert_eq!(episodes.0.lock().unwrap_or_else(PoisonError::into_inner).len(), MOST);
     }
 }

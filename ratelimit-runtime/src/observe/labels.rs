@@ -2,6 +2,8 @@
 
 use crate::decision::{Decision, Source};
 use crate::error::RateLimitError;
+#[cfg(feature = "metrics")]
+use crate::error::StoreErrorKind;
 
 /// What became of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,5 +65,18 @@ pub(super) fn source(source: Source) -> &'static str {
         Source::DenyCache => "deny_cache",
         Source::Fallback => "fallback",
         Source::Nobody => "nobody",
+    }
+}
+
+/// What came of a question to a store.
+#[cfg(feature = "metrics")]
+pub(super) fn result(error: Option<StoreErrorKind>) -> &'static str {
+    match error {
+        None => "ok",
+        Some(StoreErrorKind::Unavailable) => "unavailable",
+        Some(StoreErrorKind::TimedOut) => "timed_out",
+        Some(StoreErrorKind::Full) => "full",
+        Some(StoreErrorKind::Misconfigured) => "misconfigured",
+        Some(StoreErrorKind::Unsupported) => "unsupported",
     }
 }

@@ -1,10 +1,14 @@
 //! Every event that is logged, with `tracing`. Targets, names and fields are what
-//! guide/reference/observability.md says. Never the key: it may be personal data.
+//! guide/observability.md says. Never the key: it may be personal data.
 
 use std::fmt::Debug;
+#[cfg(feature = "redis")]
+use std::fmt::Display;
 use std::io::Write as _;
 #[cfg(feature = "watch")]
 use std::path::Path;
+#[cfg(feature = "redis")]
+use std::time::Duration;
 
 use tracing::field;
 use tracing::level_filters::LevelFilter;
@@ -22,7 +26,7 @@ const CONNECTION: &str = "ratelimit_runtime::connection";
 /// What is set up wrongly.
 const SETUP: &str = "ratelimit_runtime::setup";
 
-/// Whether the level of such a decision is looked at by anybody at all.
+/// Whether any subscriber takes events of the level of such a decision.
 #[inline]
 pub(super) fn listens(allowed: bool, shadow: bool) -> bool {
     let level = match (allowed, shadow) {
@@ -57,7 +61,7 @@ pub(super) fn failed(rule: &str, error: &RateLimitError) {
     tracing::debug!(name: "failed", target: DECISION, rule, outcome, %error, "a check failed");
 }
 
-/// Somebody else than the store answers, which gave this error.
+/// The fallback or the policy answers, because the store gave this error.
 pub(super) fn degraded(rule: &str, source: Source, error: &StoreError) {
     let source = labels::source(source);
     tracing::debug!(name: "degraded", target: DECISION, rule, source, %error, "the store gives no answer");
@@ -114,9 +118,8 @@ impl RateLimitError {
 pub(crate) fn no_client(proxy: std::net::IpAddr, reason: &str) {
     tracing::warn!(
         name: "no_client", target: SETUP, %proxy, reason,
-        "a trusted proxy names no client, or is contradicted: such requests share the limits of its own address, or are \
-         refused where `TrustedProxies` is strict. Let it write a header that `TrustedProxies` reads, `X-Forwarded-For` or \
-         `Forwarded`, and remove the one that it does not write"
+        "a trusted proxy names no client: such requests share the limits of its own address, or are refused where \
+         `TrustedProxies` is strict. Let it write the header that `TrustedProxies` reads: `X-Forwarded-For`, unless set"
     );
 }
 
@@ -164,89 +167,81 @@ pub(super) fn policies_refused(file: &Path, error: &RateLimitError) {
 }
 
 #[cfg(feature = "redis")]
-pub(crate) use self::of_redis::{
-    connected, login_expires, lost, misconfigured, no_slots, outage, recovered, role_unknown,
-};
+pub(crate) fn connected(server: &dyn Display) {
+    tracing::debug!(name: "connected", target: CONNECTION, %server, "connected to Redis");
+}
+
 #[cfg(feature = "redis")]
-pub(super) use self::of_redis::{permit_lost, place_not_left};
+pub(crate) fn lost(server: &dyn Display, lasted: Duration, error: &StoreError) {
+    tracing::debug!(name: "lost", target: CONNECTION, %server, ?lasted, %error, "a connection to Redis is over");
+}
 
-/// About Redis and the connections to it.
 #[cfg(feature = "redis")]
-mod of_redis {
-    use std::fmt::Display;
-    use std::time::Duration;
+pub(crate) fn outage(server: &dyn Display, error: &StoreError) {
+    tracing::warn!(
+        name: "outage", target: CONNECTION, %server, %error,
+        "Redis does not serve; calls are answered as `on_unavailable` says"
+    );
+}
 
-    use super::{CONNECTION, DECISION, SETUP};
-    use crate::error::StoreError;
-    use crate::observe::episodes::Episodes;
+/// Nothing but a change of settings, here or on the server, ends it.
+#[cfg(feature = "redis")]
+pub(crate) fn misconfigured(server: &dyn Display, error: &StoreError) {
+    tracing::error!(
+        name: "misconfigured", target: CONNECTION, %server, %error,
+        "Redis does not serve this process; every call is answered with an error, whatever `on_unavailable` says"
+    );
+}
 
-    pub(crate) fn connected(server: &dyn Display) {
-        tracing::debug!(name: "connected", target: CONNECTION, %server, "connected to Redis");
-    }
+#[cfg(feature = "redis")]
+pub(crate) fn recovered(server: &dyn Display, after: Duration) {
+    tracing::info!(name: "recovered", target: CONNECTION, %server, ?after, "Redis serves again");
+}
 
-    pub(crate) fn lost(server: &dyn Display, lasted: Duration, error: &StoreError) {
-        tracing::debug!(name: "lost", target: CONNECTION, %server, ?lasted, %error, "a connection to Redis is over");
-    }
-
-    pub(crate) fn outage(server: &dyn Display, error: &StoreError) {
+/// A call in flight has lost its place. Once per episode of a rule: many may do so at once.
+#[cfg(feature = "redis")]
+pub(super) fn permit_lost(rule: &str) {
+    static EPISODES: Episodes = Episodes::new();
+    if EPISODES.begins(rule, "") {
         tracing::warn!(
-            name: "outage", target: CONNECTION, %server, %error,
-            "Redis does not serve; calls are answered as `on_unavailable` says"
+            name: "permit_lost", target: DECISION, rule,
+            "calls in flight have lost their places and go on: for as long as a lease no connection renewed it, or the \
+             clock of the server jumped, and others have entered meanwhile"
         );
     }
+}
 
-    /// Nothing but a change of settings, here or on the server, ends it.
-    pub(crate) fn misconfigured(server: &dyn Display, error: &StoreError) {
-        tracing::error!(
-            name: "misconfigured", target: CONNECTION, %server, %error,
-            "Redis does not serve this process; every call is answered with an error, whatever `on_unavailable` says"
-        );
-    }
-
-    pub(crate) fn recovered(server: &dyn Display, after: Duration) {
-        tracing::info!(name: "recovered", target: CONNECTION, %server, ?after, "Redis serves again");
-    }
-
-    /// A call in flight has lost its place. Once per episode of a rule: many may do so at once.
-    pub(in crate::observe) fn permit_lost(rule: &str) {
-        static EPISODES: Episodes = Episodes::new();
-        if EPISODES.begins(rule, "") {
-            tracing::warn!(
-                name: "permit_lost", target: DECISION, rule,
-                "calls in flight have lost their places and go on: for as long as a lease no connection renewed it, or the \
-                 clock of the server jumped, and others have entered meanwhile"
-            );
-        }
-    }
-
-    /// A place could not be left. Once per episode of a rule.
-    pub(in crate::observe) fn place_not_left(rule: &str) {
-        static EPISODES: Episodes = Episodes::new();
-        if EPISODES.begins(rule, "") {
-            tracing::warn!(
-                name: "place_not_left", target: DECISION, rule,
-                "places of calls that have ended stay taken until their leases end: no tokio runtime is running, or no \
-                 connection, to give them back"
-            );
-        }
-    }
-
-    pub(crate) fn no_slots(error: &StoreError) {
-        tracing::debug!(name: "no_slots", target: CONNECTION, %error, "the slots of the Redis cluster are not known");
-    }
-
-    pub(crate) fn login_expires(server: &dyn Display, error: &StoreError) {
+/// A place could not be left. Once per episode of a rule.
+#[cfg(feature = "redis")]
+pub(crate) fn place_not_left(rule: &str) {
+    static EPISODES: Episodes = Episodes::new();
+    if EPISODES.begins(rule, "") {
         tracing::warn!(
-            name: "login_expires", target: CONNECTION, %server, %error,
-            "the login on Redis could not be renewed; trying again"
+            name: "place_not_left", target: DECISION, rule,
+            "places of calls that have ended stay taken until their leases end: no tokio runtime is running, or no \
+             connection, to give them back"
         );
     }
+}
 
-    pub(crate) fn role_unknown(server: &dyn Display) {
-        tracing::info!(
-            name: "role_unknown", target: SETUP, %server,
-            "Redis does not say whether it is a master: a process all of whose calls are refused notices a fail-over late. \
-             Let the user run `ROLE`"
-        );
-    }
+#[cfg(feature = "redis")]
+pub(crate) fn no_slots(error: &StoreError) {
+    tracing::debug!(name: "no_slots", target: CONNECTION, %error, "the slots of the Redis cluster are not known");
+}
+
+#[cfg(feature = "redis")]
+pub(crate) fn login_expires(server: &dyn Display, error: &StoreError) {
+    tracing::warn!(
+        name: "login_expires", target: CONNECTION, %server, %error,
+        "the login on Redis could not be renewed; trying again"
+    );
+}
+
+#[cfg(feature = "redis")]
+pub(crate) fn role_unknown(server: &dyn Display) {
+    tracing::info!(
+        name: "role_unknown", target: SETUP, %server,
+        "Redis does not say whether it is a master: a process all of whose calls are refused notices a fail-over late. \
+         Let the user run `ROLE`"
+    );
 }

@@ -1,9 +1,9 @@
-//! Observing: each decision passes here once, admitted, refused or failed, before anybody acts on
-//! it; and so does what becomes of a store and of the connections to it.
+//! Observing: each decision passes here once, admitted, refused or failed, before its call goes on;
+//! and so do the events of a store and of its connections.
 //!
 //! It goes to the log (`tracing`), to counters and histograms (`metrics`, with the feature of that
 //! name), and to what [collects](collect) the decisions of a future: tests, and adapters that
-//! write response headers. `guide::reference::observability` lists all names.
+//! write response headers. `guide::observability` lists all names.
 
 mod collector;
 #[cfg(feature = "redis")]
@@ -14,8 +14,9 @@ pub(crate) mod log;
 #[cfg_attr(not(feature = "metrics"), path = "no_metrics.rs")]
 mod metrics;
 mod observation;
+mod series;
 
-pub use self::collector::{Collected, collect};
+pub use self::collector::collect;
 #[cfg(feature = "redis")]
 pub(crate) use self::connection::{ConnectionState, ObservedConnection};
 #[cfg(feature = "redis")]
@@ -34,7 +35,7 @@ use crate::rule::Name;
 pub(crate) fn count(decision: impl FnOnce() -> Decision, shadow: bool) {
     metrics::decision(|| {
         let decision = decision();
-        (decision.rule, OutcomeLabel::of(&decision, shadow), decision.source)
+        (decision.rule, OutcomeLabel::of(&decision, shadow), Some(decision.source))
     });
 }
 
@@ -42,35 +43,23 @@ pub(crate) fn count(decision: impl FnOnce() -> Decision, shadow: bool) {
 #[inline]
 pub(crate) fn cost_dropped(rule: Name, dropped: u64) {
     if dropped > 0 {
-        metrics::cost_dropped(rule, dropped);
+        metrics::add(series::COST_DROPPED, &[("rule", rule.as_str())], dropped);
     }
 }
 
-/// A call of this rule is in flight from now on.
+/// A call of this rule is in flight from now on, or not any more.
 #[inline]
-pub(crate) fn call_began(rule: Name) {
-    metrics::in_flight(rule, 1.0);
-}
-
-/// A call of this rule is not in flight any more.
-#[inline]
-pub(crate) fn call_ended(rule: Name) {
-    metrics::in_flight(rule, -1.0);
+pub(crate) fn in_flight(rule: Name, begins: bool) {
+    let by = if begins { 1.0 } else { -1.0 };
+    metrics::move_gauge(series::IN_FLIGHT, &[("rule", rule.as_str())], by);
 }
 
 /// A call in flight has lost its place: its lease had ended, and no place is free.
 #[cfg(feature = "redis")]
 #[cold]
 pub(crate) fn permit_lost(rule: &'static str) {
-    metrics::permit_lost(rule);
+    metrics::add(series::PERMITS_LOST, &[("rule", rule)], 1);
     log::permit_lost(rule);
-}
-
-/// The place of a call that has ended could not be left: it lapses with its lease.
-#[cfg(feature = "redis")]
-#[cold]
-pub(crate) fn place_not_left(rule: &'static str) {
-    log::place_not_left(rule);
 }
 
 /// Whether the log or a collector takes such decisions.
@@ -94,14 +83,15 @@ pub(crate) fn decision(observed: &Observed<'_>) {
 /// A check ended with an error.
 #[cold]
 pub(crate) fn failed(rule: Name, error: &RateLimitError) {
-    metrics::failure(|| (rule, OutcomeLabel::of_error(error)));
+    metrics::decision(|| (rule, OutcomeLabel::of_error(error), None));
     log::failed(rule.as_str(), error);
 }
 
 /// A file of policies has changed, and is in force now, or cannot be used.
 #[cfg(feature = "watch")]
 pub(crate) fn policies_changed(file: &std::path::Path, outcome: &Result<(), RateLimitError>) {
-    metrics::policies_changed(outcome.is_ok());
+    let change = if outcome.is_ok() { "replaced" } else { "refused" };
+    metrics::add(series::POLICY_CHANGES, &[("change", change)], 1);
     match outcome {
         Ok(()) => log::policies_replaced(file),
         Err(error) => log::policies_refused(file, error),

@@ -5,11 +5,13 @@
 mod body;
 mod fields;
 mod refusal;
+mod rejection;
 mod responses;
 
 #[cfg(feature = "_layer")]
 pub(crate) use self::fields::{Standings, legacy_fields, reset};
 pub use self::refusal::Refusal;
+pub use self::rejection::KeyRejection;
 pub use self::responses::Responses;
 #[cfg(feature = "_layer")]
 use crate::decision::Decision;

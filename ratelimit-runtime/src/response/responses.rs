@@ -6,7 +6,7 @@ use http::{Response, StatusCode};
 #[cfg(feature = "_layer")]
 use super::RefusalDecision;
 use super::body::Body;
-use super::{Refusal, fields};
+use super::{KeyRejection, Refusal, fields};
 use crate::error::RateLimitError;
 
 /// How requests look over HTTP that are answered in place of their handler; a setting of the
@@ -144,9 +144,13 @@ impl Responses {
         }
     }
 
-    /// The status of a request without a key: none at all, or none that is certain.
-    pub(crate) fn status_without_key(&self, missing: bool) -> StatusCode {
-        if missing && self.challenge.is_some() { StatusCode::UNAUTHORIZED } else { StatusCode::BAD_REQUEST }
+    /// The status of a request without a key.
+    pub(crate) fn status_without_key(&self, rejection: KeyRejection) -> StatusCode {
+        match rejection {
+            KeyRejection::UnknownPeer => StatusCode::INTERNAL_SERVER_ERROR,
+            KeyRejection::MissingHeader(_) if self.challenge.is_some() => StatusCode::UNAUTHORIZED,
+            _ => StatusCode::BAD_REQUEST,
+        }
     }
 
     /// The response that an error is.

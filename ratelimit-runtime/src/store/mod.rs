@@ -46,8 +46,8 @@ pub use crate::error::{StoreError, StoreErrorKind};
 ///    if no other call arrives, `None` where time does not end a refusal, and
 ///    [`Verdict::remaining`] is never too high.
 ///
-/// The conformance suite (feature `testkit`) is this contract as tests: run it on your store with
-/// `ratelimit_runtime::conformance!`.
+/// The crate `ratelimit-conformance` is this contract as tests: run them on your store with
+/// `ratelimit_conformance::conformance!`.
 ///
 /// Of rules that are stacked on one call, a store of one's own is asked one after the other, and
 /// what was charged is given back when one of them refuses. It has no places for calls in flight: a
@@ -130,8 +130,8 @@ pub trait Store: Send + Sync + 'static {
     ///   also beyond the limits: they refuse until it has drained or left.
     /// - Where the reservation has left a limit's window meanwhile, all of it is charged now,
     ///   unless the request [is sent again](Request::is_sent_again).
-    /// - After that at most twice of what a limit admits at once is used of it; what would be more
-    ///   is [dropped](Settled::dropped).
+    /// - After that, at most twice the capacity of a limit is used; the excess is
+    ///   [dropped](Settled::dropped).
     /// - All of this is one step. In a sliding window a reservation that was settled or reset
     ///   changes nothing any more.
     fn settle<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, Settled> {

@@ -1,13 +1,8 @@
-//! What tests need: a clock they move, a store that fails on demand, and a conformance suite for
-//! every [`Store`].
-//!
-//! [`Store`]: crate::store::Store
+//! What tests need: a clock they move, and a store that fails on demand. The contract of a store as
+//! tests is the crate `ratelimit-conformance`.
 
 mod clock;
-pub mod conformance;
 mod faults;
-mod reference;
 
 pub use clock::FakeClock;
 pub use faults::FaultyStore;
-pub use reference::Reference;

@@ -20,7 +20,7 @@ use tower::{Layer as _, ServiceExt as _, service_fn};
 
 use super::Framework;
 use super::model::{Answer, PER_ADDRESS, PER_KEY};
-use super::requests::{Reads, Site, Stranger, TRUSTED, Writes};
+use super::requests::{Site, Stranger, TRUSTED, Writes};
 
 static ADDRESS: Rule = Rule::new("address", Limit::new(PER_ADDRESS as u64, std::time::Duration::from_secs(10)));
 
@@ -38,11 +38,10 @@ async fn guarded(api_key: &HeaderKey<ApiKey>) -> Result<(), RateLimitError> {
 /// The layer of a site, without a rule.
 fn layer(site: &Site) -> RateLimitLayer {
     let proxies = TrustedProxies::new(TRUSTED).unwrap().strict(site.strict);
-    let proxies = match (site.reads, site.writes) {
-        (Reads::Default, _) | (_, Writes::Both) => proxies,
-        (_, Writes::XForwardedFor) => proxies.x_forwarded_for_only(),
-        (_, Writes::Forwarded) => proxies.forwarded_only(),
-        (_, Writes::RealIp) => proxies.single_address_in("x-real-ip").unwrap(),
+    let proxies = match site.writes {
+        Writes::Both | Writes::XForwardedFor => proxies,
+        Writes::Forwarded => proxies.header("forwarded").unwrap(),
+        Writes::RealIp => proxies.header("x-real-ip").unwrap(),
     };
     let limiter = RateLimiter::builder();
     if site.of_limiter {

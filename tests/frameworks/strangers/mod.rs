@@ -46,7 +46,7 @@ async fn meet<F: Framework>() {
         for number in 0..each {
             let stranger = Stranger::new(site, &mut random);
             let answer = server.answer(&stranger).await;
-            let checked = model.check(&stranger, &answer, site, F::METHODS_ARE_GRPC);
+            let checked = model.check(&stranger, &answer, F::METHODS_ARE_GRPC);
             match checked {
                 Ok(outcome) => tally.add(outcome),
                 Err(why) => panic!("{}, {site:?}, request {number}: {why}\n{stranger:#?}\n{answer:#?}", F::NAME),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sfv::{BareItem, List, ListEntry, Parser};
 
-use super::requests::{Reads, Site, Stranger, Writes};
+use super::requests::Stranger;
 
 /// Of both rules.
 const WINDOW: Duration = Duration::from_secs(10);
@@ -65,7 +65,6 @@ pub(crate) enum Outcome {
     RefusedByAddress,
     RefusedByKey,
     NoKey,
-    UnnamedClient,
     UnknownPeer,
 }
 
@@ -79,7 +78,7 @@ impl Tally {
 
     /// A model that never saw a refusal has shown nothing.
     pub(crate) fn assert_all_happened(&self) {
-        assert_eq!(self.0.len(), 6, "{self}");
+        assert_eq!(self.0.len(), 5, "{self}");
     }
 }
 
@@ -147,19 +146,12 @@ impl Model {
         &mut self,
         stranger: &Stranger,
         answer: &Answer,
-        site: &Site,
         methods_are_grpc: bool,
     ) -> Result<Outcome, String> {
-        let contradicted = site.writes == Writes::XForwardedFor && site.reads == Reads::Default;
-        let may_be_unnamed = contradicted && stranger.proxied && stranger.lines("forwarded").next().is_some();
         let (mut by_address, mut by_key) = (None, None);
         let outcome = 'decided: {
             if stranger.peer.is_none() {
                 break 'decided Outcome::UnknownPeer;
-            }
-            // Said before anything was decided, so without a word about limits.
-            if may_be_unnamed && answer.list("ratelimit")?.is_empty() {
-                break 'decided Outcome::UnnamedClient;
             }
             let log = self.addresses.entry(subscriber(stranger.client)).or_default();
             by_address = Some(admit(log, PER_ADDRESS, self.now));
@@ -189,7 +181,7 @@ fn status(outcome: Outcome, stranger: &Stranger, answer: &Answer, in_grpc: bool)
     }
     let (over_http, in_trailers) = match outcome {
         Outcome::RefusedByAddress | Outcome::RefusedByKey => (429, "8"),
-        Outcome::NoKey | Outcome::UnnamedClient => (400, "3"),
+        Outcome::NoKey => (400, "3"),
         Outcome::UnknownPeer | Outcome::Served => (500, "13"),
     };
     let says_so =

@@ -5,11 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::random::Random;
 
-/// How the proxies in front of a server are, and what the server is told of them.
+/// How the proxies in front of a server are.
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) writes: Writes,
-    pub(crate) reads: Reads,
     pub(crate) strict: bool,
     /// Whether the setting is that of the limiter, or of the layer.
     pub(crate) of_limiter: bool,
@@ -24,21 +23,12 @@ pub(crate) enum Writes {
     RealIp,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Reads {
-    Default,
-    OnlyWhatIsWritten,
-}
-
-pub(crate) const SITES: [Site; 6] = [
-    Site { writes: Writes::Both, reads: Reads::Default, strict: false, of_limiter: true },
-    Site { writes: Writes::Both, reads: Reads::Default, strict: true, of_limiter: false },
-    Site { writes: Writes::XForwardedFor, reads: Reads::OnlyWhatIsWritten, strict: false, of_limiter: true },
-    Site { writes: Writes::Forwarded, reads: Reads::OnlyWhatIsWritten, strict: true, of_limiter: true },
-    Site { writes: Writes::RealIp, reads: Reads::OnlyWhatIsWritten, strict: false, of_limiter: false },
-    // What clients send contradicts what proxies write: 400, or the client, and never somebody
-    // else.
-    Site { writes: Writes::XForwardedFor, reads: Reads::Default, strict: true, of_limiter: true },
+pub(crate) const SITES: [Site; 5] = [
+    Site { writes: Writes::Both, strict: false, of_limiter: true },
+    Site { writes: Writes::Both, strict: true, of_limiter: false },
+    Site { writes: Writes::XForwardedFor, strict: false, of_limiter: true },
+    Site { writes: Writes::Forwarded, strict: true, of_limiter: true },
+    Site { writes: Writes::RealIp, strict: false, of_limiter: false },
 ];
 
 /// The networks of all proxies.
@@ -52,7 +42,6 @@ pub(crate) struct Stranger {
     pub(crate) client: IpAddr,
     /// `None` where the framework is not told of the connection.
     pub(crate) peer: Option<SocketAddr>,
-    pub(crate) proxied: bool,
     pub(crate) method: &'static str,
     /// 0 to 4: HTTP/0.9 to HTTP/3.
     pub(crate) version: usize,
@@ -100,7 +89,6 @@ impl Stranger {
         Self {
             client,
             peer,
-            proxied: proxies > 0,
             method: pick(&METHODS, random),
             version: below(5, random),
             path: path(random),

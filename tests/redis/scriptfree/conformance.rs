@@ -1,13 +1,14 @@
 //! The conformance suite, for a user who may run no scripts. It moves a clock of its own, so fixed
 //! windows, which go by the server's, are tried apart.
 
+use ratelimit_conformance::conformance;
 use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::RedisStore;
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{RedisStore, conformance};
 
 use super::plain;
 
-conformance!(log, log_store);
+conformance!(without_scripts, log_store);
 
 async fn log_store() -> (RedisStore, FakeClock) {
     let clock = FakeClock::new();

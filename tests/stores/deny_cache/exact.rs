@@ -216,7 +216,7 @@ fn caches(clock: &FakeClock) -> Vec<(&'static str, Box<dyn Store>)> {
 
 #[tokio::test]
 async fn a_cached_refusal_says_that_a_block_refuses_for_as_long_as_one_does() {
-    for &algorithm in Algorithm::ALL {
+    for &algorithm in ratelimit_conformance::ALGORITHMS {
         let clock = FakeClock::new();
         for (place, store) in caches(&clock) {
             let (key, limits) = (unique("block"), [Limit::per_hour(2)]);
@@ -253,7 +253,7 @@ async fn a_cached_refusal_says_that_a_block_refuses_for_as_long_as_one_does() {
 
 #[tokio::test]
 async fn a_cached_refusal_by_reservations_says_what_the_store_would() {
-    for &algorithm in Algorithm::ALL {
+    for &algorithm in ratelimit_conformance::ALGORITHMS {
         let clock = FakeClock::new();
         for (place, store) in caches(&clock) {
             let (key, limits) = (unique("reserved"), [Limit::per_hour(2)]);

@@ -152,48 +152,4 @@ mod tests {
         let unit = body("fn f<'async_trait>() -> X { Box::pin(async move { let _: () = { body }; }) }");
         assert!(matches!(unit.output, Output::Nothing(_)));
     }
-
-    #[test]
-    fn refused() {
-        for (text, part) in [
-            ("fn f() { body }", "goes on an async function"),
-            ("fn f() -> R { email. }", "goes on an async function"),
-            ("fn f() -> impl Future { async { body } }", "write `async move`"),
-            (
-                "fn f() -> R { if fast { return Box::pin(async move { a }) } Box::pin(async move { b }) }",
-                "may leave the function",
-            ),
-            ("fn f() -> R { let x = y?; async move { b } }", "may leave the function"),
-            ("fn f() -> R { bail!(x); async move { b } }", "may leave the function"),
-            ("fn f() -> R { bail! { x } async move { b } }", "may leave the function"),
-            ("fn f() -> R { let Some(x) = y else { return z }; async move { b } }", "may leave the function"),
-            ("fn f() -> R { let x = charge(); async move { b } }", "for refused calls too"),
-            ("fn f() -> R { let x = self.charge(); async move { b } }", "for refused calls too"),
-            ("fn f() -> R { let x = format!(\"{}\", charge()); async move { b } }", "for refused calls too"),
-            ("fn f() -> R { let x = vec![charge()?]; async move { b } }", "may leave the function"),
-            (
-                "fn f() -> R { async move { b }.instrument(info_span!(\"a\", b = c?)) }",
-                "`instrument` is given the future",
-            ),
-            ("fn f() -> R { let x = mine!(a); async move { b } }", "may leave the function"),
-            ("fn f() -> R { x = 1; async move { b } }", "for refused calls too"),
-            ("fn f() -> R { let _ = { charge() }; async move { b } }", "for refused calls too"),
-            ("fn f() -> R { charge(); async move { b } }", "for refused calls too"),
-            ("fn f() -> R { { charge(); async move { b } } }", "for refused calls too"),
-            ("fn f() -> R { if fast { async move { a } } else { async move { b } } }", "one of several futures"),
-            ("fn f() -> R { match x { _ => async move { b } } }", "one of several futures"),
-            ("fn f() -> R { retry(async move { b }) }", "`retry` is given the future"),
-            ("fn f() -> R { tokio::spawn(async move { b }) }", "`tokio::spawn` is given the future"),
-            ("fn f() -> R { Box::pin(retry(async move { b })) }", "`retry` is given the future"),
-            ("fn f() -> R { async move { b }.map(f) }", "`map` is given the future"),
-            ("fn f() -> R { async move { b }.instrument(x?) }", "`instrument` is given the future"),
-            ("fn f() -> R { select(async move { a }, async move { b }) }", "`select` is given the future"),
-            ("fn f() -> R { 'a: { break 'a async move { a }; async move { b } } }", "to be what the function returns"),
-            ("fn f() -> R { Runtime::new().block_on(async { b }) }", "swap them"),
-            ("async fn f() -> R { { let __ratelimit_run = x; } }", "imported with `as`: write both as"),
-        ] {
-            let error = Body::of(&syn::parse_str(text).unwrap()).err().unwrap().to_string();
-            assert!(error.contains(part), "{error}");
-        }
-    }
 }

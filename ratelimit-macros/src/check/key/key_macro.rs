@@ -2,14 +2,12 @@
 
 use syn::Error;
 
-use crate::check::key::value::Value;
 use crate::diagnostics::Diagnostics;
 use crate::parse::key_macro::KeyInput;
-use crate::parse::placeholder::ident;
 use crate::parse::template::{Piece, Template};
 
 /// The pieces of the template.
-pub(crate) fn check(input: &KeyInput) -> syn::Result<Vec<Piece<Value>>> {
+pub(crate) fn check(input: &KeyInput) -> syn::Result<Vec<Piece>> {
     let literal = &input.template;
     let mut diagnostics = Diagnostics::default();
     if literal.value().is_empty() {
@@ -21,12 +19,13 @@ pub(crate) fn check(input: &KeyInput) -> syn::Result<Vec<Piece<Value>>> {
         match piece {
             Piece::Text(text) => resolved.push(Piece::Text(text)),
             Piece::Placeholder(placeholder) => {
-                if let Some(root) = ident(&placeholder.root, literal.span()) {
-                    resolved.push(Piece::Placeholder(Value::new(placeholder, root, literal.span())));
-                } else {
+                if matches!(placeholder.root.as_str(), "crate" | "super" | "Self") {
                     let message = format!("`{}` is not a name that can have a value", placeholder.root);
                     diagnostics.push(Error::new(literal.span(), text.point(&placeholder.at, &message)));
                 }
+                let mut root = placeholder.ident.clone();
+                root.set_span(literal.span());
+                resolved.push(Piece::Placeholder(placeholder.of(root, literal.span())));
             }
         }
     }

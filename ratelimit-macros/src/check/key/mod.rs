@@ -5,7 +5,6 @@ pub(crate) mod expr;
 pub(crate) mod key_macro;
 pub(crate) mod spelled;
 pub(crate) mod text;
-pub(crate) mod value;
 pub(crate) mod varies;
 
 use std::ops::Range;
@@ -14,11 +13,10 @@ use proc_macro2::Span;
 use syn::{Error, Expr, Ident, LitStr, Member};
 
 use crate::check::function::scope::{Scope, hidden};
-use crate::check::key::value::Value;
 use crate::check::values::control_flow;
 use crate::diagnostics::{Diagnostics, list};
 use crate::literal::{as_str, bare};
-use crate::parse::argument::Argument;
+use crate::parse::arguments::Argument;
 use crate::parse::key_macro::KeyInput;
 use crate::parse::placeholder::{Fault, Placeholder, Step};
 use crate::parse::template::{Piece, Template};
@@ -27,7 +25,7 @@ use crate::suggest::nearest;
 pub(crate) enum Key {
     /// One bucket for the function.
     None,
-    Template(Vec<Piece<Value>>),
+    Template(Vec<Piece>),
     Expr(Expr),
 }
 
@@ -44,7 +42,7 @@ pub(crate) fn read(argument: Option<&Argument>, scope: &Scope, diagnostics: &mut
         return Some(Key::Expr(value.clone()));
     };
     if literal.value().is_empty() {
-        let message = "an empty key: write `key = \"<email>\"`, or leave `key` out for one bucket for everybody";
+        let message = "an empty key: write `key = \"<email>\"`, or leave `key` out for one bucket for all callers";
         diagnostics.error(literal, message);
         return None;
     }
@@ -92,24 +90,24 @@ fn half_written(template: &Template, literal: &LitStr, scope: &Scope) -> Option<
     let chars = text.chars();
     let pointed = |at: &Range<usize>, message: &str| Error::new(literal.span(), text.point(at, message));
     if template.placeholders().next().is_some() {
-        let (word, at) = spelled::beside(&chars, &template.placeholders(), scope)?;
+        let (word, at) = spelled::beside(chars, &template.placeholders(), scope)?;
         let message = format!("`{word}` is only text here: did you mean `<{word}>`? (if not, use another word)");
         return Some(pointed(&at, &message));
     }
-    if let Some((word, at)) = spelled::argument(&chars, scope) {
+    if let Some((word, at)) = spelled::argument(chars, scope) {
         let message = format!(
-            "this key is the same for every call: did you mean `<{word}>`? (for one bucket for everybody leave `key` out)"
+            "this key is the same for every call: did you mean `<{word}>`? (for one bucket for all callers leave `key` out)"
         );
         return Some(pointed(&at, &message));
     }
     let message = match scope.bindings.first() {
         Some(first) => format!(
             "this key is the same for every call: write an argument in brackets, as in `<{}>`, or leave `key` out for one \
-             bucket for everybody{}",
+             bucket for all callers{}",
             first.text(),
             choice(scope)
         ),
-        None => "this key is the same for every call: leave `key` out for one bucket for everybody".to_owned(),
+        None => "this key is the same for every call: leave `key` out for one bucket for all callers".to_owned(),
     };
     Some(Error::new(literal.span(), message))
 }
@@ -117,7 +115,7 @@ fn half_written(template: &Template, literal: &LitStr, scope: &Scope) -> Option<
 /// The value that `placeholder` names, or what is wrong with it. An error of the compiler about the
 /// value can underline all of the literal, if the placeholder is the only one there, or else the
 /// argument.
-fn resolve(placeholder: Placeholder, literal: Span, only: bool, scope: &Scope) -> Result<Value, Fault> {
+fn resolve(placeholder: Placeholder, literal: Span, only: bool, scope: &Scope) -> Result<Placeholder, Fault> {
     let root = root(&placeholder, scope).map_err(|message| Fault { at: placeholder.at.clone(), message })?;
     if let Some(ty) = scope.find(&placeholder.root).and_then(|binding| binding.without_fields.as_ref())
         && let Some(Step::Field(Member::Named(field))) = placeholder.steps.first()
@@ -132,7 +130,7 @@ fn resolve(placeholder: Placeholder, literal: Span, only: bool, scope: &Scope) -
     root.set_span(span.resolved_at(root.span()));
     // Fields and methods are found whatever the hygiene. As a macro's own, they get no suggestion
     // from the compiler to replace the whole template.
-    Ok(Value::new(placeholder, root, span.resolved_at(Span::mixed_site())))
+    Ok(placeholder.of(root, span.resolved_at(Span::mixed_site())))
 }
 
 /// What `placeholder` begins with, as it was written in the signature; or why that has no value
@@ -213,53 +211,5 @@ mod tests {
         for text in ["(email, type_)", "email"] {
             assert!(matches!(key(text, SIGNATURE), Ok(Key::Expr(_))), "{text}");
         }
-    }
-
-    #[test]
-    fn refused() {
-        for (text, part) in [
-            ("\"<emial>\"", "did you mean `email`? (the arguments: `self`, `email`, `user`, `type`, `sometimes`)"),
-            ("\"<banana>\"", "no argument is called `banana` (the arguments"),
-            ("\"<sometimes>\"", "under `#[cfg]`"),
-            ("\"email\"", "did you mean `<email>`?"),
-            ("\"login:#email\"", "did you mean `<email>`?"),
-            ("\"<<email>>\"", "did you mean `<email>`?"),
-            ("\"self.tenant.id\"", "did you mean `<self.tenant.id>`?"),
-            ("\"login:$self.tenant\"", "did you mean `<self.tenant>`?"),
-            ("\"emial\"", "did you mean `<email>`?"),
-            ("\"login\"", "the same for every call: write an argument in brackets, as in `<email>`"),
-            ("\"e-mail\"", "the same for every call"),
-            ("\"self-service\"", "the same for every call"),
-            ("\"user:%s\"", "did you mean `<user>`?"),
-            ("\"$1\"", "the same for every call"),
-            ("\"#p0\"", "the same for every call"),
-            ("\"args[0]\"", "the same for every call"),
-            ("\"user_id\"", "the same for every call"),
-            ("\"<user.id>/$email\"", "`email` is only text here: did you mean `<email>`?"),
-            ("\"<user.id>/<<email>>\"", "`email` is only text here"),
-            ("\"<user.id>/self.tenant\"", "`self.tenant` is only text here: did you mean `<self.tenant>`?"),
-            ("key!(\"<email>\")", "write the template itself, `key = \"<email>\"`"),
-            ("ratelimit_runtime::key!(\"a:<email>\",)", "write the template itself"),
-            ("\"<email.len>\"", "a `&str` has no fields: for a method write `<email.len()>`"),
-            ("\"<r#type.len>:<email>\"", "a `u8` has no fields: for a method write `<type.len()>`"),
-            ("\"\"", "an empty key"),
-            ("f(email).await", "`.await` cannot be used in `key`"),
-            ("(\"<emial>\")", "did you mean `email`?"),
-            ("{ \"email\" }", "did you mean `<email>`?"),
-        ] {
-            let errors = key(text, SIGNATURE).err().unwrap();
-            assert_eq!(errors.len(), 1, "{text}: {errors:?}");
-            assert!(errors.iter().all(|e| e.contains(part)), "{text}: {errors:?}");
-        }
-        for name in ["N", "T"] {
-            let errors = key(&format!("\"<a>/<{name}>\""), "fn f<T, const N: usize>(a: u8)").err().unwrap();
-            assert_eq!(errors.len(), 1, "{errors:?}");
-            assert!(errors.iter().all(|e| e.contains(&format!("`{name}` is not an argument"))), "{errors:?}");
-        }
-        let errors = key("\"login\"", "fn f()").err().unwrap();
-        assert!(errors.iter().all(|e| e.contains("for every call: leave `key` out")), "{errors:?}");
-        let errors = key("\"<self.a>:<b>\"", "fn f()").err().unwrap();
-        assert!(errors.iter().any(|e| e.contains("no `self`")), "{errors:?}");
-        assert!(errors.iter().any(|e| e.contains("no argument of this function has a name")), "{errors:?}");
     }
 }

@@ -3,10 +3,12 @@
 use syn::visit::{self, Visit};
 use syn::{Expr, ExprCall, ExprLit, ExprMethodCall, Lit, LitStr, Macro};
 
+use crate::check::function::names::is_standard;
 use crate::check::function::scope::Scope;
-use crate::check::function::standard_macros::is_standard;
+use crate::diagnostics::Diagnostics;
 use crate::literal::strings;
-use crate::parse::placeholder;
+use crate::parse::placeholder::Placeholder;
+use crate::parse::template::Template;
 
 /// A text, the placeholder that it spells, and the name in that.
 pub(crate) type SpelledPlaceholder = (LitStr, String, String);
@@ -27,10 +29,15 @@ struct Texts<'a> {
 
 impl Texts<'_> {
     fn look(&mut self, literal: &LitStr, brackets: &[char], any_name: bool) {
-        let found = spelled(&literal.value(), brackets).into_iter();
+        let template = Template::parse(literal, &mut Diagnostics::default());
+        let chars = template.literal.chars();
         let wanted = |root: &str| any_name || self.scope.varies(root) && root != "Self";
-        let first = found.into_iter().find(|(_, root)| wanted(root));
-        self.found.extend(first.map(|(placeholder, root)| (literal.clone(), placeholder, root)));
+        let spelled = template.placeholders().find_map(|Placeholder { root, whole, .. }| {
+            let text = chars.get(whole.clone())?;
+            let found = brackets.contains(text.first()?) && wanted(root);
+            found.then(|| (literal.clone(), text.iter().collect(), root.clone()))
+        });
+        self.found.extend(spelled);
     }
 
     fn in_call(&mut self, visit: impl FnOnce(&mut Self)) {
@@ -67,32 +74,4 @@ impl<'ast> Visit<'ast> for Texts<'_> {
             self.look(&literal, brackets, false);
         }
     }
-}
-
-/// The placeholders in `text` with one of these brackets, each with its name.
-fn spelled(text: &str, brackets: &[char]) -> Vec<(String, String)> {
-    let chars: Vec<char> = text.chars().collect();
-    let mut found = Vec::new();
-    let mut at = 0;
-    while let Some(open) = chars.get(at).copied() {
-        at += 1;
-        if !matches!(open, '<' | '{') {
-            continue;
-        }
-        if chars.get(at) == Some(&open) {
-            at += 1;
-            continue;
-        }
-        let close = if open == '<' { '>' } else { '}' };
-        let rest = chars.get(at..).unwrap_or_default();
-        let Some(length) = rest.iter().position(|c| matches!(c, '<' | '>' | '{' | '}')) else { continue };
-        if rest.get(length) == Some(&close)
-            && brackets.contains(&open)
-            && let Ok(placeholder) = placeholder::read(&chars, at..at + length)
-        {
-            let inside: String = rest.get(..length).unwrap_or_default().iter().collect();
-            found.push((format!("{open}{inside}{close}"), placeholder.root));
-        }
-    }
-    found
 }

@@ -20,14 +20,11 @@ pub(crate) struct Setting {
 
 pub(crate) enum SettingValue {
     Micros(u64),
-    Number(u64),
     /// Two durations, of which the second is longer.
     Range(u64, u64),
     /// A variant of an enum of the runtime.
     Variant(&'static str, &'static str),
     Text(LitStr),
-    /// The method takes nothing.
-    None,
 }
 
 /// 1 ms to 1 h.
@@ -85,8 +82,6 @@ pub(crate) fn read(arguments: &Arguments, algorithm: Option<Algorithm>, diagnost
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
     use crate::check::values::keywords::tests::said;
 
@@ -99,18 +94,5 @@ mod tests {
             );
         }
         ANSWERS.assert_synonyms_are_sound();
-    }
-
-    #[test]
-    fn refused() {
-        for (text, part) in [
-            ("\"alow\"", "did you mean \"allow\"?"),
-            ("\"memory\"", "did you mean \"local\"?"),
-            ("\"banana\"", "unknown answer \"banana\": write \"allow\", \"deny\" or \"local\""),
-            ("Deny", "write \"allow\", \"deny\" or \"local\""),
-        ] {
-            let error = said(|argument, diagnostics| ANSWERS.read(argument, diagnostics), text).unwrap_err();
-            assert!(error.contains(part), "{text}: {error}");
-        }
     }
 }

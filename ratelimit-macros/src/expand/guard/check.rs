@@ -1,43 +1,41 @@
 //! One check: which rule, whose limiter, how much, and for whom.
 
 use proc_macro2::{Span, TokenStream};
-use quote::quote_spanned;
+use quote::{format_ident, quote_spanned};
 use syn::Expr;
 use syn::spanned::Spanned as _;
 
 use crate::check::key::Key;
-use crate::check::key::value::Value;
-use crate::check::rule::Call;
-use crate::check::rule::shadow::Shadow;
+use crate::check::rule::Rule;
+use crate::check::rule::count::Count;
+use crate::check::rule::limits::policy::PolicyName;
+use crate::check::values::condition::Shadow;
 use crate::check::values::number::Number;
-use crate::expand::context::Context;
+use crate::expand::Context;
 use crate::expand::guard::rule_static;
-use crate::expand::key::value;
+use crate::expand::key::pieces;
 use crate::expand::receiver::kept_in;
-use crate::expand::runtime::Runtime;
-use crate::parse::template::Piece;
-use crate::plan::check::Check;
 
 /// An expression: the check, or `None` where `when` is false.
-pub(crate) fn optional(check: &Check, context: &Context) -> TokenStream {
-    optional_with(check, context, |made| made)
+pub(crate) fn optional(rule: &Rule, context: &Context<'_>) -> TokenStream {
+    optional_with(rule, context, |made| made)
 }
 
 /// The same with how many calls may be in flight, where the call says so.
-pub(crate) fn entering(check: &Check, context: &Context) -> TokenStream {
+pub(crate) fn entering(rule: &Rule, context: &Context<'_>) -> TokenStream {
     let mixed = Span::mixed_site();
-    let concurrent = if check.concurrent.is_some() {
+    let concurrent = if let Some(Number::Computed(_)) = rule.concurrent {
         quote_spanned!(mixed=> ::core::option::Option::Some(__ratelimit_concurrent))
     } else {
         quote_spanned!(mixed=> ::core::option::Option::None)
     };
-    optional_with(check, context, |made| quote_spanned!(mixed=> (#made, #concurrent)))
+    optional_with(rule, context, |made| quote_spanned!(mixed=> (#made, #concurrent)))
 }
 
-fn optional_with(check: &Check, context: &Context, with: impl FnOnce(TokenStream) -> TokenStream) -> TokenStream {
+fn optional_with(rule: &Rule, context: &Context<'_>, with: impl FnOnce(TokenStream) -> TokenStream) -> TokenStream {
     let mixed = Span::mixed_site();
-    let made = expand(check, context, with);
-    let Some(when) = &check.call.when else {
+    let made = expand(rule, context, with);
+    let Some(when) = &rule.when else {
         return quote_spanned!(mixed=> ::core::option::Option::Some(#made));
     };
     let when = kept_in(when, context.receiver.expression(when));
@@ -56,32 +54,24 @@ fn optional_with(check: &Check, context: &Context, with: impl FnOnce(TokenStream
 /// An expression: what `with` makes of the check, which borrows nothing, and which is not moved
 /// before it is handed over. User expressions stand in the order in which they are documented to
 /// run: limiter, max or policy, concurrent, cost, shadow, key.
-pub(crate) fn expand(check: &Check, context: &Context, with: impl FnOnce(TokenStream) -> TokenStream) -> TokenStream {
-    let Check {
-        rule,
-        max,
-        policy,
-        enters: _,
-        concurrent,
-        reserves,
-        estimates,
-        call: Call { when: _, limiter, cost, shadow, key },
-    } = check;
+pub(crate) fn expand(rule: &Rule, context: &Context<'_>, with: impl FnOnce(TokenStream) -> TokenStream) -> TokenStream {
+    let Rule { limits, concurrent, count, limiter, cost, shadow, key, .. } = rule;
     let mixed = Span::mixed_site();
-    let runtime = &context.runtime;
-    let rule = rule_static::expand(rule, runtime);
+    let rule = rule_static::expand(rule);
     let new = new(limiter.as_ref(), context);
-    let mut steps = Vec::new();
-    let set = |method, value: TokenStream| {
-        let method = Runtime::check_builder(method, mixed);
-        quote_spanned!(mixed=> #method(&mut __ratelimit_check, #value);)
+    let set = |method: &str, value: TokenStream| {
+        let method = format_ident!("{method}", span = mixed);
+        quote_spanned!(mixed=> __ratelimit::CheckBuilder::#method(&mut __ratelimit_check, #value);)
     };
-    steps.extend(max.as_ref().map(|max| set("max", number(max, context))));
-    steps.extend(policy.as_ref().map(|policy| set("policy", policy_name(policy, context))));
-    steps.extend(concurrent.as_ref().map(|concurrent| {
+    let mut steps = Vec::new();
+    steps.extend(limits.max.as_ref().map(|max| set("max", number(max, context))));
+    if let Some(PolicyName::Computed(policy)) = &limits.policy {
+        steps.push(set("policy", policy_name(policy, context)));
+    }
+    if let Some(Number::Computed(concurrent)) = concurrent {
         let concurrent = number(concurrent, context);
-        quote_spanned!(mixed=> let __ratelimit_concurrent = #concurrent;)
-    }));
+        steps.push(quote_spanned!(mixed=> let __ratelimit_concurrent = #concurrent;));
+    }
     steps.extend(cost.as_ref().map(|cost| match cost {
         Number::Fixed(cost) => set("cost", quote_spanned!(mixed=> #cost)),
         Number::Computed(cost) => set("cost", number(cost, context)),
@@ -95,18 +85,19 @@ pub(crate) fn expand(check: &Check, context: &Context, with: impl FnOnce(TokenSt
             steps.push(set("shadow", quote_spanned!(mixed=> __ratelimit_shadow)));
         }
     }
-    if *reserves {
-        let reserve = Runtime::check_builder(if *estimates { "reserve_estimate" } else { "reserve" }, mixed);
-        steps.push(quote_spanned!(mixed=> #reserve(&mut __ratelimit_check);));
+    match count {
+        Count::All => {}
+        Count::ByCost(_) => steps.push(set("reserve_estimate", TokenStream::new())),
+        Count::Ok | Count::Err | Count::By(_) => steps.push(set("reserve", TokenStream::new())),
     }
     match key {
         Key::None => {}
-        Key::Template(pieces) => steps.extend(pieces.iter().map(piece)),
+        Key::Template(parts) => steps.extend(pieces::expand(parts, "CheckBuilder", "__ratelimit_check")),
         Key::Expr(given) => {
             let span = given.span().resolved_at(mixed);
             let expr = context.receiver.operand(given);
-            let part = Runtime::check_builder("part", span);
-            let call = kept_in(given, quote_spanned!(span=> #part(&mut __ratelimit_check, &#expr)));
+            let call = quote_spanned!(span=> __ratelimit::CheckBuilder::part(&mut __ratelimit_check, &#expr));
+            let call = kept_in(given, call);
             steps.push(quote_spanned!(span=> #call;));
         }
     }
@@ -131,49 +122,27 @@ pub(crate) fn expand(check: &Check, context: &Context, with: impl FnOnce(TokenSt
 }
 
 /// An expression: the check of the rule, on the limiter that is given.
-fn new(limiter: Option<&Expr>, context: &Context) -> TokenStream {
+fn new(limiter: Option<&Expr>, context: &Context<'_>) -> TokenStream {
     let mixed = Span::mixed_site();
-    let runtime = &context.runtime;
     let Some(limiter) = limiter else {
-        let check = Runtime::check_builder("new", mixed);
-        return quote_spanned!(mixed=> #check(__ratelimit_rule));
+        return quote_spanned!(mixed=> __ratelimit::CheckBuilder::new(__ratelimit_rule));
     };
     let span = limiter.span().resolved_at(mixed);
     let given = context.receiver.operand(limiter);
-    let as_limiter = runtime.limiter(span);
-    let limiter = kept_in(limiter, quote_spanned!(span=> #as_limiter(&#given)));
-    let check_on = Runtime::check_builder("on", mixed);
-    quote_spanned!(mixed=> #check_on(__ratelimit_rule, #limiter))
-}
-
-fn piece(piece: &Piece<Value>) -> TokenStream {
-    match piece {
-        Piece::Text(text) => {
-            let mixed = Span::mixed_site();
-            let check_text = Runtime::check_builder("text", mixed);
-            quote_spanned!(mixed=> #check_text(&mut __ratelimit_check, #text);)
-        }
-        Piece::Placeholder(part) => {
-            let span = part.root.span().resolved_at(Span::mixed_site());
-            let part = value::expand(part);
-            let check_part = Runtime::check_builder("part", span);
-            quote_spanned!(span=> #check_part(&mut __ratelimit_check, &#part);)
-        }
-    }
+    let limiter = kept_in(limiter, quote_spanned!(span=> __ratelimit::limiter(&#given)));
+    quote_spanned!(mixed=> __ratelimit::CheckBuilder::on(__ratelimit_rule, #limiter))
 }
 
 /// An expression: the name of the policy, which borrows nothing.
-fn policy_name(given: &Expr, context: &Context) -> TokenStream {
+fn policy_name(given: &Expr, context: &Context<'_>) -> TokenStream {
     let span = given.span().resolved_at(Span::mixed_site());
     let value = context.receiver.operand(given);
-    let name = context.runtime.policy_name(span);
-    kept_in(given, quote_spanned!(span=> #name(&#value)))
+    kept_in(given, quote_spanned!(span=> __ratelimit::policy_name(&#value)))
 }
 
 /// An expression: the user's number as the store counts it.
-fn number(given: &Expr, context: &Context) -> TokenStream {
+fn number(given: &Expr, context: &Context<'_>) -> TokenStream {
     let span = given.span().resolved_at(Span::mixed_site());
     let value = context.receiver.expression(given);
-    let number = context.runtime.number(span);
-    kept_in(given, quote_spanned!(span=> #number(#value)))
+    kept_in(given, quote_spanned!(span=> __ratelimit::count(#value)))
 }

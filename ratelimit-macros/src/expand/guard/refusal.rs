@@ -6,28 +6,24 @@ use syn::Expr;
 use syn::spanned::Spanned as _;
 
 use crate::check::refusal::Refusal;
-use crate::expand::context::Context;
+use crate::expand::Context;
 use crate::expand::output_type::OutputType;
 use crate::expand::receiver::kept_in;
 use crate::literal::bare;
 
 /// The value that a refused call returns, located at the return type; `None` if no call is refused.
-pub(crate) fn expand(refusal: &Refusal, context: &Context) -> Option<TokenStream> {
-    let Context { runtime, receiver, output: OutputType { ty, span, .. } } = context;
+pub(crate) fn expand(refusal: &Refusal, context: &Context<'_>) -> Option<TokenStream> {
+    let Context { receiver, output: OutputType { ty, span, .. }, .. } = context;
     match refusal {
         Refusal::Never => None,
-        Refusal::ByType | Refusal::ByTypeOfText => {
-            let text = matches!(refusal, Refusal::ByTypeOfText);
-            let refuse = if text { runtime.refuse_text(*span) } else { runtime.refuse(*span) };
-            Some(quote_spanned!(*span=> #refuse::<#ty>(__ratelimit_error)))
-        }
+        Refusal::ByType => Some(quote_spanned!(*span=> __ratelimit::refuse::<#ty>(__ratelimit_error))),
+        Refusal::ByTypeOfText => Some(quote_spanned!(*span=> __ratelimit::refuse_text::<#ty>(__ratelimit_error))),
         Refusal::By(expr) => {
             let span = expr.span().resolved_at(Span::mixed_site());
             let refuse = receiver.operand(expr);
             // What never gives a value is what the function would do.
             let refuse = if diverges(expr) { quote_spanned!(span=> |_| #refuse) } else { kept_in(expr, refuse) };
-            let refuse_with = runtime.refuse_with(span);
-            Some(quote_spanned!(span=> #refuse_with::<#ty, _>(#refuse, __ratelimit_error)))
+            Some(quote_spanned!(span=> __ratelimit::refuse_with::<#ty, _>(#refuse, __ratelimit_error)))
         }
     }
 }

@@ -9,53 +9,45 @@ use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::quote_spanned;
 use syn::spanned::Spanned as _;
 
+use crate::check::rule::Rule;
 use crate::check::rule::count::Count;
-use crate::expand::context::Context;
-use crate::expand::guard::check;
+use crate::expand::Context;
+use crate::expand::guard::{check, entered};
 use crate::expand::output_type::OutputType;
-use crate::plan::check::Check;
 
 /// Statements that reserve before the body.
-pub(crate) fn before(checks: &[Check], refusal: Option<&TokenStream>, context: &Context) -> TokenStream {
+pub(crate) fn before(rules: &[Rule], refusal: Option<&TokenStream>, context: &Context<'_>) -> TokenStream {
     let mixed = Span::mixed_site();
-    let import = context.runtime.import();
-    let enters = checks.iter().any(|check| check.enters);
-    let reserve = if enters { context.runtime.enter_reserved(mixed) } else { context.runtime.reserve(mixed) };
-    let checks = checks
-        .iter()
-        .map(|check| if enters { check::entering(check, context) } else { check::optional(check, context) });
+    let import = &context.import;
+    let entered = entered(refusal);
+    if !rules.iter().any(|rule| rule.concurrent.is_some()) {
+        let checks = rules.iter().map(|rule| check::optional(rule, context));
+        return quote_spanned! {mixed=>
+            #import
+            let __ratelimit_reservation = {
+                let __ratelimit_run = __ratelimit::run_reserved([#(#checks),*]);
+                #entered
+            };
+        };
+    }
+    let checks = rules.iter().map(|rule| check::entering(rule, context));
+    let entered =
+        if refusal.is_some() { entered } else { quote_spanned!(mixed=> ::core::option::Option::unzip(#entered)) };
     // Permits are kept until all else is over.
-    let reserved = if enters {
-        quote_spanned!(mixed=> (__ratelimit_reservation, __ratelimit_permits))
-    } else {
-        quote_spanned!(mixed=> __ratelimit_reservation)
-    };
-    let reservation = if let Some(refusal) = refusal {
-        quote_spanned! {mixed=>
-            match __ratelimit_run.await {
-                ::core::result::Result::Ok(__ratelimit_reservation) => __ratelimit_reservation,
-                ::core::result::Result::Err(__ratelimit_error) => return #refusal,
-            }
-        }
-    } else {
-        let reserved = quote_spanned!(mixed=> ::core::result::Result::ok(__ratelimit_run.await));
-        if enters { quote_spanned!(mixed=> ::core::option::Option::unzip(#reserved)) } else { reserved }
-    };
     quote_spanned! {mixed=>
         #import
-        let #reserved = {
-            let __ratelimit_run = #reserve([#(#checks),*]);
-            #reservation
+        let (__ratelimit_reservation, __ratelimit_permits) = {
+            let __ratelimit_run = __ratelimit::enter_reserved([#(#checks),*]);
+            #entered
         };
     }
 }
 
 /// What stands around the body.
-pub(crate) struct Around {
+pub(crate) struct Around<'a> {
     /// The arguments that go into its block, in the order in which they are dropped.
-    pub(crate) taken: Vec<Ident>,
-    /// Which outcomes count, or what they cost, for each attribute.
-    pub(crate) counts: Vec<Count>,
+    pub(crate) taken: &'a [Ident],
+    pub(crate) rules: &'a [Rule],
     pub(crate) refuses: bool,
     /// Whether an async function may return a future. A block must not end with one:
     /// `clippy::async_yields_async`.
@@ -64,13 +56,12 @@ pub(crate) struct Around {
 
 /// Statements and a last expression that run `body`, whose braces are at `place`, and finish the
 /// reservation by what it returns.
-pub(crate) fn around(body: &TokenStream, place: Span, around: &Around, context: &Context) -> TokenStream {
-    let Around { taken, counts, refuses, yields_future } = around;
+pub(crate) fn around(body: &TokenStream, place: Span, around: &Around<'_>, context: &Context<'_>) -> TokenStream {
+    let Around { taken, rules, refuses, yields_future } = around;
     let mixed = Span::mixed_site();
     let OutputType { ty, span, .. } = &context.output;
-    let counts: Vec<_> = counts.iter().map(|count| counted(count, context)).collect();
-    let finish = context.runtime.finish(mixed);
-    let finish = quote_spanned!(mixed=> #finish(__ratelimit_reservation, [#(#counts),*]););
+    let counts = rules.iter().map(|rule| counted(&rule.count, context));
+    let finish = quote_spanned!(mixed=> __ratelimit::Reservations::complete(__ratelimit_reservation, [#(#counts),*]););
     let finish = if *refuses {
         finish
     } else {
@@ -119,25 +110,21 @@ fn returned(body: &TokenStream, place: Span, ty: &TokenStream) -> TokenStream {
 }
 
 /// An expression: what the outcome makes of the reservation.
-fn counted(count: &Count, context: &Context) -> TokenStream {
-    let Context { runtime, receiver, output } = context;
+fn counted(count: &Count, context: &Context<'_>) -> TokenStream {
+    let Context { receiver, output, .. } = context;
     let mixed = Span::mixed_site();
     let span = output.span;
     match count {
-        Count::All => runtime.counts_all(mixed),
-        Count::Ok => {
-            let counts_ok = runtime.counts_ok(span);
-            quote_spanned!(span=> #counts_ok(&__ratelimit_outcome))
+        Count::All => quote_spanned!(mixed=> __ratelimit::Completion::Commit),
+        Count::Ok => quote_spanned!(span=> __ratelimit::counts_ok(&__ratelimit_outcome)),
+        Count::Err => quote_spanned!(span=> __ratelimit::counts_err(&__ratelimit_outcome)),
+        Count::By(judge) => {
+            let (span, judge) = (judge.span().resolved_at(mixed), receiver.expression(judge));
+            quote_spanned!(span=> __ratelimit::counts(&__ratelimit_outcome, #judge))
         }
-        Count::Err => {
-            let counts_err = runtime.counts_err(span);
-            quote_spanned!(span=> #counts_err(&__ratelimit_outcome))
-        }
-        Count::By(expr) | Count::ByCost(expr) => {
-            let span = expr.span().resolved_at(mixed);
-            let by = if let Count::By(_) = count { runtime.counts_by(span) } else { runtime.counts_by_cost(span) };
-            let expr = receiver.expression(expr);
-            quote_spanned!(span=> #by(&__ratelimit_outcome, #expr))
+        Count::ByCost(cost) => {
+            let (span, cost) = (cost.span().resolved_at(mixed), receiver.expression(cost));
+            quote_spanned!(span=> __ratelimit::actual_cost(&__ratelimit_outcome, #cost))
         }
     }
 }

@@ -1,34 +1,33 @@
 //! `#[derive(KeyPart)]`: a type's fields, in order, as one part of a key.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{ToTokens as _, format_ident, quote, quote_spanned};
+use quote::{ToTokens as _, format_ident, quote_spanned};
 use syn::ext::IdentExt as _;
 use syn::spanned::Spanned as _;
-use syn::{DataEnum, Field, Fields, Generics, Ident, Index, Member};
+use syn::{Data, DataEnum, DeriveInput, Field, Fields, Generics, Ident, Index, Member, Path};
 
-use crate::expand::runtime::Runtime;
-use crate::parse::key_part::{KeyPartData, KeyPartInput, is_marker};
+use crate::expand::runtime;
+use crate::parse::key_part::is_marker;
 
 /// The implementation of `KeyPart`, for which the types in `bounds` have to be `KeyPart`.
-pub(crate) fn expand(input: KeyPartInput, bounds: &[TokenStream]) -> TokenStream {
-    let KeyPartInput { name, mut generics, data, krate } = input;
-    let runtime = Runtime { krate };
+pub(crate) fn expand(input: DeriveInput, krate: Option<&Path>, bounds: &[TokenStream]) -> TokenStream {
+    let DeriveInput { ident, mut generics, data, .. } = input;
     let mixed = Span::mixed_site();
     let body = match &data {
-        KeyPartData::Struct(fields) => of_struct(fields, &runtime),
-        KeyPartData::Enum(data) => of_enum(data, &runtime),
+        Data::Struct(data) => of_struct(&data.fields),
+        Data::Enum(data) => of_enum(data),
+        Data::Union(_) => TokenStream::new(),
     };
-    bound(&mut generics, bounds, &runtime);
-    let name = ours(&name);
+    bound(&mut generics, bounds);
+    let name = ours(&ident);
     let (parameters, arguments, conditions) = generics.split_for_impl();
-    let (key_part, key_writer) = (runtime.key_part(mixed), runtime.key_writer(mixed));
-    let import = runtime.import();
+    let import = runtime::import(krate);
     quote_spanned! {mixed=>
         const _: () = {
             #import
             #[automatically_derived]
-            impl #parameters #key_part for #name #arguments #conditions {
-                fn write_key(&self, __ratelimit_writer: &mut #key_writer<'_>) {
+            impl #parameters __ratelimit::KeyPart for #name #arguments #conditions {
+                fn write_key(&self, __ratelimit_writer: &mut __ratelimit::KeyWriter<'_>) {
                     #body
                 }
             }
@@ -36,24 +35,23 @@ pub(crate) fn expand(input: KeyPartInput, bounds: &[TokenStream]) -> TokenStream
     }
 }
 
-fn of_struct(fields: &Fields, runtime: &Runtime) -> TokenStream {
+fn of_struct(fields: &Fields) -> TokenStream {
     if let Fields::Unnamed(_) = fields
         && let [(member, only)] = members(fields).collect::<Vec<_>>().as_slice()
     {
         // A newtype is the same key as what it wraps.
         let span = only.ty.span().resolved_at(Span::mixed_site());
-        let write_key = runtime.write_key(span);
-        return quote_spanned!(span=> #write_key(&self.#member, __ratelimit_writer));
+        return quote_spanned!(span=> __ratelimit::KeyPart::write_key(&self.#member, __ratelimit_writer));
     }
     let parts = members(fields).map(|(member, field)| {
         let span = field.ty.span().resolved_at(Span::mixed_site());
         let value = quote_spanned!(span=> &self.#member);
-        part(field, &value, runtime)
+        part(field, &value)
     });
-    group("", parts, runtime)
+    group("", parts)
 }
 
-fn of_enum(data: &DataEnum, runtime: &Runtime) -> TokenStream {
+fn of_enum(data: &DataEnum) -> TokenStream {
     let mixed = Span::mixed_site();
     if data.variants.is_empty() {
         return quote_spanned!(mixed=> match *self {});
@@ -69,9 +67,9 @@ fn of_enum(data: &DataEnum, runtime: &Runtime) -> TokenStream {
         let parts = fields.iter().zip(&bound).map(|(field, value)| {
             let mut value = value.clone();
             value.set_span(field.ty.span().resolved_at(mixed));
-            part(field, &value.to_token_stream(), runtime)
+            part(field, &value.to_token_stream())
         });
-        let written = group(&variant.ident.unraw().to_string(), parts, runtime);
+        let written = group(&variant.ident.unraw().to_string(), parts);
         quote_spanned!(mixed=> #pattern => #written)
     });
     quote_spanned!(mixed=> match self { #(#arms),* })
@@ -101,34 +99,31 @@ fn ours(name: &Ident) -> Ident {
 }
 
 /// One field, located at its type, so that a missing `KeyPart` is reported there.
-fn part(field: &Field, value: &TokenStream, runtime: &Runtime) -> TokenStream {
+fn part(field: &Field, value: &TokenStream) -> TokenStream {
     let span = field.ty.span().resolved_at(Span::mixed_site());
-    let writer_part = runtime.writer_part(span);
-    quote_spanned!(span=> #writer_part(__ratelimit_writer, #value);)
+    quote_spanned!(span=> __ratelimit::KeyWriter::part(__ratelimit_writer, #value);)
 }
 
 /// The parts in one frame, so that `(a, b)` and `(ab, "")` differ.
-fn group(name: &str, parts: impl Iterator<Item = TokenStream>, runtime: &Runtime) -> TokenStream {
+fn group(name: &str, parts: impl Iterator<Item = TokenStream>) -> TokenStream {
     let mixed = Span::mixed_site();
-    let writer_group = runtime.writer_group(mixed);
     let parts: Vec<_> = parts.collect();
     if parts.is_empty() {
-        return quote_spanned!(mixed=> #writer_group(__ratelimit_writer, #name, |_| {}));
+        return quote_spanned!(mixed=> __ratelimit::KeyWriter::group(__ratelimit_writer, #name, |_| {}));
     }
     quote_spanned! {mixed=>
-        #writer_group(__ratelimit_writer, #name, |__ratelimit_writer| { #(#parts)* })
+        __ratelimit::KeyWriter::group(__ratelimit_writer, #name, |__ratelimit_writer| { #(#parts)* })
     }
 }
 
 /// Adds `KeyPart` for each of the types in `bounds`.
-fn bound(generics: &mut Generics, bounds: &[TokenStream], runtime: &Runtime) {
+fn bound(generics: &mut Generics, bounds: &[TokenStream]) {
     if bounds.is_empty() {
         return;
     }
-    let key_part = runtime.key_part(Span::mixed_site());
     let clause = generics.make_where_clause();
     for bound in bounds {
-        if let Ok(predicate) = syn::parse2(quote!(#bound: #key_part)) {
+        if let Ok(predicate) = syn::parse2(quote_spanned!(Span::mixed_site()=> #bound: __ratelimit::KeyPart)) {
             clause.predicates.push(predicate);
         }
     }

@@ -2,4 +2,4 @@
 
 pub(crate) mod key_macro;
 pub(crate) mod key_part;
-pub(crate) mod value;
+pub(crate) mod pieces;

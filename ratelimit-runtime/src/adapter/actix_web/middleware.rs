@@ -11,11 +11,10 @@ use actix_web::error::InternalError;
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use actix_web::{Error, HttpMessage as _, HttpResponse, ResponseError as _};
 
-use crate::adapter::header_key::HeaderKeyRejection;
 use crate::adapter::layer::header_update::{Fields, HeaderUpdate, keep_out_of_caches};
 use crate::adapter::layer::{RateLimitLayer, RequestCheck, RequestRule};
 use crate::response::RefusalDecision;
-use crate::{ClientIpRejection, RateLimitError};
+use crate::{KeyRejection, RateLimitError};
 
 /// A service whose responses tell of rate limits; made by [`RateLimitLayer`].
 #[derive(Debug)]
@@ -99,10 +98,7 @@ enum Failure {
 
 impl Failure {
     fn of(error: Error) -> Self {
-        let is_ours = error.as_error::<RateLimitError>().is_some()
-            || error.as_error::<HeaderKeyRejection>().is_some()
-            || error.as_error::<ClientIpRejection>().is_some();
-        if is_ours {
+        if error.as_error::<RateLimitError>().is_some() || error.as_error::<KeyRejection>().is_some() {
             let response = error.error_response();
             return Self::Ours(error, response);
         }

@@ -1,4 +1,5 @@
-//! [`RateLimitLayer`]: whole requests use one limiter, and their responses tell of the decisions.
+//! [`RateLimitLayer`]: all checks of a request use one limiter, and its response tells what they
+//! decided.
 //! The frameworks' own modules make it a layer or a middleware of theirs.
 
 pub(super) mod header_update;
@@ -27,7 +28,7 @@ use crate::rule::Rule;
 ///   layers.
 ///
 /// Of a refusal, clients of gRPC (POST over HTTP/2 with its content type) get a status of gRPC in a
-/// `200`, and everybody else a status of HTTP, gRPC-Web with `grpc-status` beside it. With
+/// `200`, and all others a status of HTTP, gRPC-Web with `grpc-status` beside it. With
 /// `tonic-web` the layer belongs around its `GrpcWebLayer`. No answer in place of a handler is to
 /// be stored by caches.
 ///
@@ -70,10 +71,12 @@ pub struct RateLimitLayer<R = Unlimited> {
 }
 
 /// A [`RateLimitLayer`] without a rule of its own.
+#[allow(unnameable_types, unreachable_pub, reason = "its name is of no use outside")]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unlimited;
 
 /// The rule of a [`RateLimitLayer`].
+#[allow(unnameable_types, unreachable_pub, reason = "it holds a closure, whose type has no name either")]
 #[derive(Clone)]
 pub struct Limited<F> {
     /// Shared by all requests, which would work out what it is called anew.
@@ -101,7 +104,9 @@ impl RateLimitLayer {
 
     /// Limits requests by this rule. `key` makes the key from a request of the framework: a
     /// [`Key`], or a `Result` with the answer in place of one, because requests without a key must
-    /// not share one.
+    /// not share one. The error is a [`KeyRejection`](crate::KeyRejection), a [`RateLimitError`], a
+    /// response of the framework or, on tower with the feature `tonic`, a `Status`, which clients
+    /// that do not speak gRPC get as a status of HTTP.
     pub fn rule<F>(self, rule: &Rule, key: F) -> RateLimitLayer<Limited<F>> {
         let Self { limiter, exposed, proxies, rule: Unlimited } = self;
         RateLimitLayer { limiter, exposed, proxies, rule: Limited { rule: Arc::new(rule.clone()), key } }
@@ -210,6 +215,7 @@ impl RequestCheck {
     note = "a key function returns a `Key`, as in `|_: &Request| key!(\"all\")` and `|request: &Request| Key::of(&value)`",
     note = "or a `Result<Key, E>` where a request may have no key, and `E` becomes its response, as in `by_client_ip`"
 )]
+#[allow(unnameable_types, unreachable_pub, reason = "sealed: a bound that frameworks see")]
 pub trait RequestKey<A> {
     /// The key, or the answer.
     ///

@@ -3,11 +3,10 @@
 use poem::error::ResponseError as _;
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response};
 
-use crate::adapter::header_key::HeaderKeyRejection;
 use crate::adapter::layer::header_update::keep_out_of_caches;
 use crate::adapter::layer::{RateLimitLayer, RequestCheck, RequestRule};
 use crate::response::RefusalDecision;
-use crate::{ClientIpRejection, RateLimitError};
+use crate::{KeyRejection, RateLimitError};
 
 /// An endpoint whose responses tell of rate limits; made by [`RateLimitLayer`].
 #[derive(Debug)]
@@ -63,6 +62,5 @@ fn responded(mut error: poem::Error) -> poem::Result<Response> {
         }
         return Ok(error.into_response());
     }
-    let is_ours = error.is::<HeaderKeyRejection>() || error.is::<ClientIpRejection>();
-    if is_ours { Ok(error.into_response()) } else { Err(error) }
+    if error.is::<KeyRejection>() { Ok(error.into_response()) } else { Err(error) }
 }

@@ -9,6 +9,7 @@ use pin_project_lite::pin_project;
 pin_project! {
     /// The body of a response behind a [`RateLimitLayer`](crate::RateLimitLayer) with a rule: the
     /// service's, or the words of a refusal.
+    #[allow(unnameable_types, unreachable_pub, reason = "frameworks take any body")]
     #[derive(Debug)]
     pub struct LimitedBody<B> {
         #[pin]

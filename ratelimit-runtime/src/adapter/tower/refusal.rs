@@ -5,9 +5,8 @@ use http::{Method, Request, Response, StatusCode, Version};
 
 use super::body::LimitedBody;
 use crate::adapter::grpc;
-use crate::adapter::header_key::HeaderKeyRejection;
 use crate::adapter::layer::header_update::keep_out_of_caches;
-use crate::{ClientIpRejection, RateLimitError};
+use crate::{KeyRejection, RateLimitError};
 
 /// What the client of a request speaks.
 #[derive(Clone, Copy)]
@@ -56,14 +55,13 @@ impl Protocol {
                 response.map(LimitedBody::served)
             }
             Reason::Refused(error) => self.refusal(&error),
-            Reason::Header(rejection) => {
+            Reason::Rejected(rejection) => {
+                if let Some(error) = rejection.misconfigured() {
+                    return self.refusal(&error);
+                }
                 let code = grpc::code_without_key(rejection);
                 self.translated(rejection.to_http_response(), code, &rejection.to_string())
             }
-            Reason::Client(rejection) => match rejection.misconfigured() {
-                Some(error) => self.refusal(&error),
-                None => self.translated(rejection.to_http_response(), grpc::INVALID_ARGUMENT, &rejection.to_string()),
-            },
             #[cfg(feature = "tonic")]
             Reason::Status(status) => self.status(status),
         }
@@ -108,18 +106,18 @@ impl Protocol {
     }
 }
 
-/// The answer of a layer on tower to a request that has no key: a response, a
-/// [`HeaderKeyRejection`], a [`ClientIpRejection`], a [`RateLimitError`] or, with the feature
-/// `tonic`, a `Status`, which those who do not speak gRPC get as a status of HTTP. None of them is
-/// to be stored by caches, unless the response says so itself.
+/// The answer of a layer on tower to a request that has no key: a response, a [`KeyRejection`], a
+/// [`RateLimitError`] or, with the feature `tonic`, a `Status`, which clients that do not speak
+/// gRPC get as a status of HTTP. None of them is to be stored by caches, unless the response says
+/// so itself.
+#[allow(unnameable_types, unreachable_pub, reason = "what errors of key functions become")]
 #[derive(Debug)]
 pub struct NoKey<B>(Reason<B>);
 
 #[derive(Debug)]
 enum Reason<B> {
     Answer(Response<B>),
-    Header(HeaderKeyRejection),
-    Client(ClientIpRejection),
+    Rejected(KeyRejection),
     Refused(RateLimitError),
     #[cfg(feature = "tonic")]
     Status(tonic::Status),
@@ -131,17 +129,10 @@ impl<B> From<Response<B>> for NoKey<B> {
     }
 }
 
-/// 400 or 401, in gRPC `INVALID_ARGUMENT` or `UNAUTHENTICATED`, and what is missing.
-impl<B> From<HeaderKeyRejection> for NoKey<B> {
-    fn from(rejection: HeaderKeyRejection) -> Self {
-        Self(Reason::Header(rejection))
-    }
-}
-
-/// 500, or 400 where a trusted proxy names no client; in gRPC `INTERNAL` or `INVALID_ARGUMENT`.
-impl<B> From<ClientIpRejection> for NoKey<B> {
-    fn from(rejection: ClientIpRejection) -> Self {
-        Self(Reason::Client(rejection))
+/// As the [`Responses`](crate::Responses) of the limiter in force have it, or a status of gRPC.
+impl<B> From<KeyRejection> for NoKey<B> {
+    fn from(rejection: KeyRejection) -> Self {
+        Self(Reason::Rejected(rejection))
     }
 }
 

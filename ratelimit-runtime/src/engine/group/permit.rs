@@ -47,7 +47,7 @@ impl OpenPermit {
     /// The permit of a call that begins, which [`PermitCounts`](crate::engine::state::PermitCounts)
     /// has counted.
     pub(super) fn counted(mut self) -> Self {
-        observe::call_began(self.place.name());
+        observe::in_flight(self.place.name(), true);
         self.is_counted = true;
         self
     }
@@ -61,7 +61,7 @@ impl OpenPermit {
 impl Drop for OpenPermit {
     fn drop(&mut self) {
         if self.is_counted {
-            observe::call_ended(self.place.name());
+            observe::in_flight(self.place.name(), false);
             self.engine.permits.remove(self.place.key());
         }
         if let Some(id) = self.id {

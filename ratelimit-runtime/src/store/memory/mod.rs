@@ -17,14 +17,14 @@ use super::{
 use crate::clock::{Clock, TokioClock};
 use crate::rule::Limit;
 
-mod block;
 pub(in crate::store) mod bucket;
+mod entry;
 mod eviction;
 mod group;
-mod kept;
-mod keyed;
 mod places;
+mod rules;
 mod shard;
+mod table;
 
 /// Keeps limits in memory: exact, bounded, without a background task.
 ///

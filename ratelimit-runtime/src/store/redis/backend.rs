@@ -9,7 +9,6 @@ use std::time::Duration;
 use redis::Value;
 use tokio::runtime::Handle;
 
-use super::batcher::Answered;
 use super::client::clients::Clients;
 use super::client::{Client, ClientSettings};
 use super::errors::{unexpected_reply, unsupported};
@@ -89,10 +88,10 @@ impl Backend {
     }
 
     /// Asks the script of the request.
-    async fn ask(&self, operation: Operation, request: &Request<'_>) -> Result<(Question, Answered), StoreError> {
-        let question = Question::new(operation, request, own_time(self.clock())?);
-        let answered = self.client()?.ask(request.key(), &question, request.timeout_at()).await?;
-        Ok((question, answered))
+    async fn ask(&self, operation: Operation, request: &Request<'_>) -> Result<Verdict, StoreError> {
+        let question = [(request.key(), Question::new(operation, request, own_time(self.clock())?))];
+        let verdicts = self.client()?.ask(&question, request.timeout_at()).await?;
+        verdicts.into_iter().next().ok_or_else(unexpected_reply)
     }
 
     /// Decides, and charges the request if it is admitted.
@@ -102,10 +101,7 @@ impl Backend {
 
     async fn decide(&self, operation: Operation, request: Request<'_>) -> Result<Verdict, StoreError> {
         match self.route(&request)? {
-            Route::Script => {
-                let (question, answered) = self.ask(operation, &request).await?;
-                Ok(answered.verdict(&question))
-            }
+            Route::Script => self.ask(operation, &request).await,
             // Large, and most stores run scripts.
             route => Box::pin(self.decide_without_scripts(route, operation, request)).await,
         }
@@ -132,19 +128,12 @@ impl Backend {
                 read(&reply, &request).ok_or_else(unexpected_reply)
             }
             Route::Script | Route::Log => {
-                let mut verdicts = self.decide_logs(operation, &[request]).await?;
-                verdicts.pop().ok_or_else(unexpected_reply)
+                let decide = |pool: Arc<_>, asking| async move {
+                    transactions::decide(&pool, asking, self.clock(), acquires, request).await
+                };
+                client.transact(request.key(), until, decide).await
             }
         }
-    }
-
-    async fn decide_logs(&self, operation: Operation, requests: &[Request<'_>]) -> Result<Vec<Verdict>, StoreError> {
-        let Some(first) = requests.first() else { return Ok(Vec::new()) };
-        let until = requests.iter().filter_map(Request::timeout_at).min();
-        let decide = |pool: Arc<_>, asking| async move {
-            transactions::decide(&pool, asking, self.clock(), operation, requests).await
-        };
-        self.client()?.transact(first.key(), until, decide).await
     }
 
     /// Changes what is kept, without deciding on a call; says whether there was anything to change.
@@ -153,7 +142,7 @@ impl Backend {
         route.offers(operation)?;
         let until = request.timeout_at();
         match (route, operation) {
-            (Route::Script, _) => Ok(self.ask(operation, &request).await?.1.answer.admitted > 0),
+            (Route::Script, _) => Ok(self.ask(operation, &request).await?.allowed),
             (Route::Counter, Operation::Refund(ticket)) => {
                 let refund =
                     |pool: Arc<_>, asking| async move { transactions::refund(&pool, asking, &request, ticket).await };
@@ -171,16 +160,16 @@ impl Backend {
     async fn settle_now(&self, request: Request<'_>, ticket: u64, actual: u64) -> Result<Settled, StoreError> {
         let operation = Operation::Settle(ticket, actual.min(Limit::MAX_COUNT));
         self.route(&request)?.offers(operation)?;
-        Ok(self.ask(operation, &request).await?.1.answer.settled())
+        let settled = self.ask(operation, &request).await?;
+        Ok(Settled::new(settled.allowed, settled.retry_after_us))
     }
 
     async fn decide_all(&self, requests: &[Request<'_>]) -> Result<Vec<Verdict>, StoreError> {
         match self.group(requests)? {
             GroupRoute::Script => {
                 let until = requests.iter().filter_map(Request::timeout_at).min();
-                self.client()?.ask_together(&self.stack(requests)?, until).await
+                Ok(self.client()?.ask(&self.stack(requests)?, until).await?.into_vec())
             }
-            GroupRoute::Logs => self.decide_logs(Operation::Acquire, requests).await,
             GroupRoute::Each => unsupported("these keys cannot be decided in one step"),
         }
     }

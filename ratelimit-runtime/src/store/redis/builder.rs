@@ -60,15 +60,14 @@ impl RedisStore {
         A: Future<Output = Result<RedisCredentials, E>> + Send + 'static,
         E: fmt::Display,
     {
-        let provider = Provider::new(provider);
-        self.deployment_mut().configure(|server| server.login_mut().set_provider(&provider));
+        self.server_mut().login.set_provider(Provider::new(provider));
         self
     }
 
     /// The name of the connections in `CLIENT LIST`, without spaces. They have none unless set.
     #[must_use]
     pub fn client_name(mut self, name: &str) -> Self {
-        self.deployment_mut().configure(|server| server.login_mut().set_client_name(name));
+        self.server_mut().login.client_name = Some(name.to_owned());
         self
     }
 
@@ -82,8 +81,8 @@ impl RedisStore {
     #[cfg(feature = "redis-tls")]
     #[cfg_attr(docsrs, doc(cfg(feature = "redis-tls")))]
     pub fn ca_certificates(mut self, pem: impl AsRef<[u8]>) -> Result<Self, StoreError> {
-        let tls = self.deployment_mut().tls().ok_or_else(no_tls)?.trusting(pem.as_ref())?;
-        self.deployment_mut().configure_all(|server| server.set_tls(&tls));
+        let tls = self.server_mut().tls.as_mut().ok_or_else(no_tls)?;
+        *tls = tls.trusting(pem.as_ref())?;
         Ok(self)
     }
 
@@ -101,9 +100,8 @@ impl RedisStore {
         certificates: impl AsRef<[u8]>,
         key: impl AsRef<[u8]>,
     ) -> Result<Self, StoreError> {
-        let tls = self.deployment_mut().tls().ok_or_else(no_tls)?;
-        let tls = tls.showing(certificates.as_ref(), key.as_ref())?;
-        self.deployment_mut().configure_all(|server| server.set_tls(&tls));
+        let tls = self.server_mut().tls.as_mut().ok_or_else(no_tls)?;
+        *tls = tls.showing(certificates.as_ref(), key.as_ref())?;
         Ok(self)
     }
 }

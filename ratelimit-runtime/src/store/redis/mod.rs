@@ -19,11 +19,13 @@ use std::sync::Arc;
 
 use self::backend::Backend;
 use self::settings::deployment::Deployment;
+use self::settings::server::Server;
 use super::deny_cache::DenyCache;
 use super::{Answer, BuiltInStore, Request, Sealed, Store, Verdict};
 use crate::clock::WallClock;
 use crate::error::StoreError;
 
+mod awaited;
 mod backend;
 mod backoff;
 mod batcher;
@@ -57,9 +59,8 @@ pub use self::settings::credentials::RedisCredentials;
 /// The user needs `EVALSHA`, `EVAL`, `SCRIPT LOAD`, `UNLINK`, `PING` and `ROLE`, and inside of
 /// scripts `TIME`, `GET`, `MGET`, `SET`, `SETRANGE`, `UNLINK`, `PEXPIRE`, `PEXPIREAT`, `ZADD`,
 /// `ZCARD`, `ZCOUNT`, `ZSCORE`, `ZRANGE`, `ZRANGEBYSCORE`, `ZREM` and `ZREMRANGEBYRANK`. Without
-/// scripts, it needs what [`RedisMode::Transactions`] says. Lists of keys take `SCAN`, and `INFO`
-/// to notice that the server was started anew. Without `ROLE`, a script tells the store that its
-/// server has become a replica.
+/// scripts, it needs what [`RedisMode::Transactions`] says. Lists of keys take `SCAN` and `INFO`.
+/// Without `ROLE`, a script tells the store that its server has become a replica.
 ///
 /// Each tokio runtime that uses the store has connections of its own, which end with it. Of calls
 /// in flight ([`enter`](crate::RateLimiter::enter)), leases are renewed and places left by a task of the runtime on
@@ -135,8 +136,9 @@ impl RedisStore {
         Self { cache: DenyCache::new(Backend::new(deployment)) }
     }
 
-    fn deployment_mut(&mut self) -> &mut Deployment {
-        &mut self.cache.inner_mut().settings_mut().deployment
+    /// Login, TLS and settings of all servers.
+    fn server_mut(&mut self) -> &mut Server {
+        &mut self.cache.inner_mut().settings_mut().deployment.server
     }
 
     /// Sets with which commands the store decides: [`RedisMode::Scripts`] unless set.
@@ -217,8 +219,8 @@ impl fmt::Debug for RedisStore {
         let deployment = &backend.settings().deployment;
         f.debug_struct("RedisStore")
             .field("address", &deployment.to_string())
-            .field("database", &deployment.database())
-            .field("tls", &deployment.tls().is_some())
+            .field("database", &deployment.server.login.database)
+            .field("tls", &deployment.server.tls.is_some())
             .field("mode", &backend.mode())
             .field("deny_cache", &self.cache.is_on())
             .finish_non_exhaustive()

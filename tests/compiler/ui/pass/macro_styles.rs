@@ -97,6 +97,17 @@ macro_rules! future {
 
 future!(future, async move { Ok(()) });
 
+macro_rules! block_of_a_future {
+    ($name:ident, $body:block) => {
+        #[rate_limit(key = "<id>", window = "60s", max = 1)]
+        fn $name(id: u32) -> impl Future<Output = Outcome> {
+            async move $body
+        }
+    };
+}
+
+block_of_a_future!(block_of_a_future, { Ok(()) });
+
 macro_rules! part {
     ($argument:ident, $name:ident) => {
         #[rate_limit(key = "<id>:<other>", window = "60s", max = 1)]
@@ -127,6 +138,8 @@ async fn runs() {
     assert!(nested(1).await.is_err());
     assert!(future(1).await.is_ok());
     assert!(future(1).await.is_err());
+    assert!(block_of_a_future(1).await.is_ok());
+    assert!(block_of_a_future(1).await.is_err());
     assert!(part(1, 1).await.is_ok());
     assert!(part(1, 1).await.is_err());
 }

@@ -8,23 +8,36 @@ pub(crate) mod policy;
 pub(crate) mod window;
 pub(crate) mod zone;
 
+use syn::Expr;
+
 use crate::check::rule::limits::algorithm::Algorithm;
 use crate::check::rule::limits::list::Limit;
 use crate::check::rule::limits::policy::PolicyName;
 use crate::check::rule::limits::window::Window;
 use crate::check::values::number::{self, Number};
 use crate::diagnostics::Diagnostics;
+use crate::duration::SECOND;
 use crate::parse::arguments::Arguments;
 
-pub(crate) enum Limits {
-    /// `window` and `max`, perhaps with `burst`.
-    One { window: Window, max: Number, burst: Option<u64> },
-    /// `limits`: at least one.
-    Several(Vec<Limit>),
-    /// What the limiter's policy of this name says.
-    Policy(PolicyName),
-    /// None: nothing but the calls in flight is limited.
-    None,
+#[derive(Default)]
+pub(crate) struct Limits {
+    /// As they stand in the rule. Where only the call or the policy tells the limit, a limit of 1
+    /// stands for it. None where nothing but the calls in flight is limited.
+    pub(crate) fixed: Vec<Limit>,
+    /// Of the first limit.
+    pub(crate) burst: Option<u64>,
+    /// The `max` that replaces the fixed one at each call.
+    pub(crate) max: Option<Expr>,
+    /// The limits are what the limiter's policy of this name says.
+    pub(crate) policy: Option<PolicyName>,
+}
+
+impl Limits {
+    /// The `max` of each limit that is written out.
+    pub(crate) fn literal_maxima(&self) -> impl Iterator<Item = u64> {
+        let known = self.max.is_none() && self.policy.is_none();
+        self.fixed.iter().filter(move |_| known).map(|limit| limit.max)
+    }
 }
 
 /// Reads all of these arguments, also where two of them conflict.
@@ -49,17 +62,26 @@ pub(crate) fn read(
     {
         diagnostics.error(&argument.value, fault);
     }
-    let max = arguments.max.as_ref().and_then(|argument| number::max(argument, diagnostics));
+    let max = arguments.max.as_ref().and_then(|argument| number::read(argument, &number::MAX, diagnostics));
     let burst = arguments.burst.as_ref().and_then(|argument| burst::read(argument, diagnostics));
     burst::must_have_bucket(arguments, algorithm, diagnostics);
-    let one = || {
-        let burst_is_wrong = arguments.burst.is_some() && burst.is_none();
-        (!burst_is_wrong).then_some(Limits::One { window: window?, max: max?, burst })
-    };
     if is_nothing_but_concurrent(arguments) {
-        return Some(Limits::None);
+        return Some(Limits::default());
     }
-    policy.map(Limits::Policy).or(several.map(Limits::Several)).or_else(one)
+    if policy.is_some() {
+        let fixed = vec![Limit { max: 1, window: Window::Micros(SECOND) }];
+        return Some(Limits { fixed, policy, ..Limits::default() });
+    }
+    if let Some(fixed) = several {
+        return Some(Limits { fixed, ..Limits::default() });
+    }
+    let burst_is_wrong = arguments.burst.is_some() && burst.is_none();
+    let (window, max) = (window?, max?);
+    let (fixed, max) = match max {
+        Number::Fixed(max) => (max, None),
+        Number::Computed(max) => (1, Some(max)),
+    };
+    (!burst_is_wrong).then_some(Limits { fixed: vec![Limit { max: fixed, window }], burst, max, policy: None })
 }
 
 /// Whether nothing but the calls in flight is limited.

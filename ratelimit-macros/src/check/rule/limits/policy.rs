@@ -5,7 +5,7 @@ use syn::{Expr, Lit, LitStr};
 use crate::check::values::{control_flow, label};
 use crate::diagnostics::Diagnostics;
 use crate::literal::{as_literal, bare};
-use crate::parse::argument::Argument;
+use crate::parse::arguments::Argument;
 
 pub(crate) enum PolicyName {
     /// Written out.
@@ -56,25 +56,6 @@ mod tests {
             ["plan.policy()", "LOGIN", "&format!(\"plan-{}\", plan)", "plan_of(user)?", "match a { _ => \"b\" }"]
         {
             assert!(matches!(said(read, text), Ok(PolicyName::Computed(_))), "{text}");
-        }
-    }
-
-    #[test]
-    fn refused() {
-        for (text, part) in [
-            ("5", "which is a string: write `policy = \"login\"`"),
-            ("true", "which is a string"),
-            ("b\"login\"", "which is a string"),
-            ("|user| user.policy()", "no function: write `policy = \"login\"`, or an expression"),
-            ("\"<plan.name>\"", "no template: for one that differs from call to call"),
-            ("\"plan-{plan}\"", "no template"),
-            ("\"{}\"", "no braces in a name"),
-            ("\"\"", "an empty name"),
-            ("plan().await", "`.await` cannot be used in `policy`"),
-            ("return plan", "`return` cannot be used in `policy`"),
-        ] {
-            let error = said(read, text).err().unwrap_or_default();
-            assert!(error.contains(part), "{text}: {error}");
         }
     }
 }

@@ -1,20 +1,42 @@
-//! [`Flight`]: one call on its way: a pipeline of script calls, and who waits for each.
+//! [`Flight`]: what is sent at once: a call of each script and slot, and who waits for it.
 
 use std::sync::Arc;
 
 use redis::{Cmd, ServerError, Value};
 use smallvec::{SmallVec, smallvec};
 
-use super::caller::{Answered, Callers, Failure, Group, Stack};
+use super::{Caller, Failure};
 use crate::store::Verdict;
-use crate::store::redis::scripts::call::{self, Asked, Stacked};
-use crate::store::redis::scripts::{Foreign, Joins, Question, Script};
+use crate::store::redis::scripts::call::{self, Asked};
+use crate::store::redis::scripts::{Joins, Question, Script, ScriptAnswer};
 
-/// One call: a command for each script and slot, and one for each stack.
+pub(super) type Callers = SmallVec<[Caller; 1]>;
+
+/// Callers of one question about one key: most often one.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) question: Question,
+    pub(super) callers: Callers,
+}
+
+/// Questions that are charged all or none.
+#[derive(Debug)]
+pub(super) struct Stack {
+    pub(super) questions: Vec<(Box<[u8]>, Question)>,
+    pub(super) caller: Caller,
+}
+
+impl Stack {
+    pub(super) fn new(stack: &[(&[u8], Question)], caller: Caller) -> Self {
+        Self { questions: stack.iter().map(|(key, question)| (Box::from(*key), question.clone())).collect(), caller }
+    }
+}
+
+/// What is sent at once: a command for each script and slot, and one for each stack.
 #[derive(Debug, Default)]
 pub(super) struct Flight {
-    pub(super) calls: Vec<ScriptCall>,
-    pub(super) stacks: Vec<StackCall>,
+    pub(super) scripts: SmallVec<[ScriptCall; 1]>,
+    pub(super) stacks: Vec<Stack>,
     pub(super) keys: usize,
     pub(super) units: u64,
     /// The caller's time that all of it is decided by, once there is something in it.
@@ -26,8 +48,8 @@ pub(super) struct Flight {
 pub(super) struct ScriptCall {
     slot: u16,
     script: &'static Script,
-    pub(super) keys: Vec<Arc<[u8]>>,
-    pub(super) asked: Vec<AskedGroup>,
+    pub(super) keys: SmallVec<[Arc<[u8]>; 1]>,
+    pub(super) asked: SmallVec<[AskedGroup; 1]>,
 }
 
 /// A question, who asks it (the key's index, from 1, and how many calls), and who is answered.
@@ -38,36 +60,29 @@ pub(super) struct AskedGroup {
     callers: SmallVec<[Callers; 1]>,
 }
 
-#[derive(Debug)]
-pub(super) struct StackCall(Stack);
-
 /// A command of a flight, which knows what its reply means and who waits for it.
-pub(super) trait Call: Send {
-    fn script(&self) -> &'static Script;
-
-    /// How many decisions it asks for.
-    fn decisions(&self) -> usize;
-
-    fn command(&self, number: u32) -> Cmd;
-
-    /// Hands the reply to those who wait. Gives the errors of single keys to `note`.
-    ///
-    /// # Errors
-    ///
-    /// `Foreign`, with the call, where it does not answer what was asked.
-    fn answer(
-        self: Box<Self>,
-        reply: &Value,
-        number: u32,
-        note: &mut dyn FnMut(&ServerError),
-    ) -> Result<(), Box<dyn Call>>;
-
-    fn fail(self: Box<Self>, failure: &Failure);
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "a lone call, which is not to be allocated, is the large one")]
+pub(super) enum Call {
+    Script(ScriptCall),
+    Stack(Stack),
 }
 
 impl Flight {
+    /// What one caller asks.
+    pub(super) fn of_one(stack: &[(&[u8], Question)], caller: Caller) -> Self {
+        let mut flight = Self::default();
+        if let [(key, question)] = stack {
+            let group = Group { question: question.clone(), callers: smallvec![caller] };
+            flight.add(0, &Arc::from(*key), group, 0);
+        } else {
+            flight.stacks.push(Stack::new(stack, caller));
+        }
+        flight
+    }
+
     pub(super) fn is_empty(&self) -> bool {
-        self.calls.is_empty() && self.stacks.is_empty()
+        self.scripts.is_empty() && self.stacks.is_empty()
     }
 
     /// Whether a question by this clock can be part of it: a call is decided at one time.
@@ -78,26 +93,21 @@ impl Flight {
         self.time == time
     }
 
-    pub(super) fn has_time(&mut self, questions: &[(Box<[u8]>, Question)]) -> bool {
-        questions.first().is_none_or(|(_, first)| self.takes_time(first.now))
-    }
-
     /// Adds a group behind those of its key that were added before, which are at `from` or later.
     /// Gives where the key's next group may stand.
     pub(super) fn add(&mut self, slot: u16, key: &Arc<[u8]>, group: Group, from: usize) -> usize {
         let Group { question, callers } = group;
         let is_its = |call: &ScriptCall| call.slot == slot && call.script == question.script;
-        let at = self.calls.iter().position(is_its).unwrap_or_else(|| {
+        let at = self.scripts.iter().position(is_its).unwrap_or_else(|| {
             let script = question.script;
-            self.calls.push(ScriptCall { slot, script, keys: Vec::new(), asked: Vec::new() });
-            self.calls.len() - 1
+            self.scripts.push(ScriptCall { slot, script, keys: SmallVec::new(), asked: SmallVec::new() });
+            self.scripts.len() - 1
         });
-        self.calls.get_mut(at).map_or(from, |call| call.add(key, question, callers, from))
+        self.scripts.get_mut(at).map_or(from, |call| call.add(key, question, callers, from))
     }
 
-    pub(super) fn into_calls(self) -> Vec<Box<dyn Call>> {
-        let calls = self.calls.into_iter().map(|call| Box::new(call) as Box<dyn Call>);
-        self.stacks.into_iter().map(|stack| Box::new(stack) as Box<dyn Call>).chain(calls).collect()
+    pub(super) fn into_calls(self) -> impl Iterator<Item = Call> {
+        self.stacks.into_iter().map(Call::Stack).chain(self.scripts.into_iter().map(Call::Script))
     }
 }
 
@@ -119,108 +129,80 @@ impl ScriptCall {
         self.asked.len()
     }
 
-    fn asked(&self) -> Vec<Asked<'_>> {
+    fn asked(&self) -> SmallVec<[Asked<'_>; 1]> {
         self.asked.iter().map(|AskedGroup { question, asks, .. }| Asked { question, asks }).collect()
     }
-
-    fn into_callers(self) -> impl Iterator<Item = (Callers, Joins)> {
-        self.asked.into_iter().flat_map(|AskedGroup { question, callers, .. }| {
-            callers.into_iter().map(move |callers| (callers, question.joins))
-        })
-    }
 }
 
-impl Call for ScriptCall {
-    fn script(&self) -> &'static Script {
-        self.script
+impl Call {
+    pub(super) fn script(&self) -> &'static Script {
+        match self {
+            Self::Script(call) => call.script,
+            Self::Stack(_) => Script::stack(),
+        }
     }
 
-    fn decisions(&self) -> usize {
-        self.asked.iter().flat_map(|asked| &asked.callers).map(SmallVec::len).sum()
+    /// How many decisions it asks for.
+    pub(super) fn decisions(&self) -> usize {
+        match self {
+            Self::Script(call) => call.asked.iter().flat_map(|asked| &asked.callers).map(SmallVec::len).sum(),
+            Self::Stack(stack) => stack.questions.len(),
+        }
     }
 
-    fn command(&self, number: u32) -> Cmd {
-        call::command(number, self.script, self.keys.iter().map(|key| &**key), &self.asked())
+    pub(super) fn command(&self, number: u32) -> Cmd {
+        match self {
+            Self::Script(call) => call::command(number, call.script, call.keys.iter().map(|key| &**key), &call.asked()),
+            Self::Stack(stack) => call::stack_command(number, &stack.questions),
+        }
     }
 
-    fn answer(
-        self: Box<Self>,
-        reply: &Value,
-        number: u32,
-        note: &mut dyn FnMut(&ServerError),
-    ) -> Result<(), Box<dyn Call>> {
-        let (now, answers) = match call::read(reply, number, &self.asked()) {
-            Ok(answers) => answers,
-            Err(Foreign) => return Err(self),
+    /// Hands the reply to those who wait; says whether it answers what was asked. Gives the errors
+    /// of single keys to `note`.
+    pub(super) fn answer(self, reply: &Value, number: u32, note: impl Fn(&ServerError)) -> bool {
+        let is_sound = match &self {
+            Self::Script(call) => call::read(reply, number, &call.asked()).map(|answers| (answers, true)),
+            Self::Stack(stack) => call::read_stack(reply, number, &stack.questions),
         };
-        for (answer, (callers, joins)) in answers.into_iter().zip(self.into_callers()) {
-            if let Err(error) = &answer {
-                note(error);
+        let Ok(((now, answers), is_charged)) = is_sound else {
+            self.fail(&super::sending::foreign());
+            return false;
+        };
+        answers.iter().filter_map(|answer| answer.as_ref().err()).for_each(note);
+        match self {
+            Self::Script(call) => {
+                let mut answers = answers.into_iter();
+                for AskedGroup { question, callers, .. } in call.asked {
+                    for (callers, answer) in callers.into_iter().zip(&mut answers) {
+                        for (index, caller) in callers.into_iter().enumerate() {
+                            let index = if question.joins == Joins::Calls { index } else { 0 };
+                            let index = u16::try_from(index).unwrap_or(u16::MAX);
+                            let verdict = |answer: ScriptAnswer| smallvec![answer.verdict(index, &question, now)];
+                            caller.tell(answer.clone().map(verdict).map_err(Failure::Server));
+                        }
+                    }
+                }
             }
-            for (index, caller) in callers.into_iter().enumerate() {
-                let index = if joins == Joins::Calls { u16::try_from(index).unwrap_or(u16::MAX) } else { 0 };
-                let told = answer.clone().map(|answer| Answered { index, now, answer }).map_err(Failure::Server);
-                // One that gave up is not there any more.
-                let _ = caller.answer.send(told);
+            Self::Stack(Stack { questions, caller }) => {
+                let told = answers.into_iter().zip(&questions).map(|(answer, (_, question))| {
+                    let verdict = answer?.verdict(0, question, now);
+                    // One that admits where another refuses is not charged.
+                    Ok(if is_charged { verdict } else { Verdict { ticket: 0, ..verdict } })
+                });
+                caller.tell(told.collect::<Result<_, _>>().map_err(Failure::Server));
             }
         }
-        Ok(())
+        true
     }
 
-    fn fail(self: Box<Self>, failure: &Failure) {
-        for caller in self.into_callers().flat_map(|(callers, _)| callers) {
-            let _ = caller.answer.send(Err(failure.clone()));
+    pub(super) fn fail(self, failure: &Failure) {
+        match self {
+            Self::Script(call) => {
+                for caller in call.asked.into_iter().flat_map(|asked| asked.callers).flatten() {
+                    caller.tell(Err(failure.clone()));
+                }
+            }
+            Self::Stack(stack) => stack.caller.tell(Err(failure.clone())),
         }
-    }
-}
-
-impl StackCall {
-    pub(super) fn new(stack: Stack) -> Self {
-        Self(stack)
-    }
-}
-
-pub(super) fn members(questions: &[(Box<[u8]>, Question)]) -> Vec<(&[u8], &Question)> {
-    questions.iter().map(|(key, question)| (&**key, question)).collect()
-}
-
-/// What each member of a stack is told, or the first error.
-pub(super) fn verdicts(stacked: Stacked, questions: &[(Box<[u8]>, Question)]) -> Result<Vec<Verdict>, ServerError> {
-    let Stacked { now, is_charged, answers } = stacked;
-    let told = answers.into_iter().zip(questions).map(|(answer, (_, question))| {
-        let verdict = answer?.verdict(0, question, now);
-        // One that admits where another refuses is not charged.
-        Ok(if is_charged { verdict } else { Verdict { ticket: 0, ..verdict } })
-    });
-    told.collect()
-}
-
-impl Call for StackCall {
-    fn script(&self) -> &'static Script {
-        Script::stack()
-    }
-
-    fn decisions(&self) -> usize {
-        self.0.questions.len()
-    }
-
-    fn command(&self, number: u32) -> Cmd {
-        call::stack_command(number, &members(&self.0.questions))
-    }
-
-    fn answer(
-        self: Box<Self>,
-        reply: &Value,
-        number: u32,
-        note: &mut dyn FnMut(&ServerError),
-    ) -> Result<(), Box<dyn Call>> {
-        let Ok(stacked) = call::read_stack(reply, number, &members(&self.0.questions)) else { return Err(self) };
-        let told = verdicts(stacked, &self.0.questions).inspect_err(note);
-        let _ = self.0.caller.answer.send(told.map_err(Failure::Server));
-        Ok(())
-    }
-
-    fn fail(self: Box<Self>, failure: &Failure) {
-        let _ = self.0.caller.answer.send(Err(failure.clone()));
     }
 }

@@ -1,12 +1,10 @@
 //! [`Batcher`]: group commit on a link: who waits, by key; what is in flight; who gave up.
 //!
-//! A caller that finds the link idle sends by itself, without a task in between ([`lone`]). All
-//! others wait in the [`queue`], and the next call carries them: a [`flight`], which a task of its
-//! own sends and answers ([`sending`]).
+//! A caller that finds the link idle sends by itself, without a task in between. All others wait in
+//! the [`queue`], and the next call carries them. Either is a [`flight`], which is sent and answered
+//! in one way ([`sending`]).
 
-mod caller;
 mod flight;
-mod lone;
 mod queue;
 mod sending;
 
@@ -14,100 +12,88 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use redis::{Cmd, Value};
+use redis::{Cmd, ServerError, Value};
+use smallvec::SmallVec;
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
-use self::caller::owned;
-pub(crate) use self::caller::{Answered, Failure};
-use self::flight::{members, verdicts};
-use self::lone::Lone;
-use self::sending::{Entered, Inner, Waits};
+use self::sending::Sending;
 use super::errors;
 use super::link::{Connection, Link, Lost};
-use super::scripts::{Foreign, Question, Script, call};
+use super::scripts::Question;
 use crate::error::StoreError;
 use crate::store::Verdict;
 
+/// Why a question has no answer.
+#[derive(Debug, Clone)]
+pub(crate) enum Failure {
+    /// It was not carried out: it was not sent.
+    NotSent(StoreError),
+    /// The server's error: it was not carried out.
+    Server(ServerError),
+    /// It may have been carried out.
+    Lost(StoreError),
+}
+
+/// What each of the questions of a caller is answered: most often there is one.
+pub(crate) type Verdicts = SmallVec<[Verdict; 1]>;
+pub(crate) type Told = Result<Verdicts, Failure>;
+
+/// A caller that waits in the queue or for a reply.
+#[derive(Debug)]
+struct Caller {
+    answer: oneshot::Sender<Told>,
+    /// When it stops waiting.
+    until: Option<Instant>,
+}
+
+impl Caller {
+    fn waits(&self, now: Instant) -> bool {
+        !self.answer.is_closed() && self.until.is_none_or(|until| now < until)
+    }
+
+    fn tell(self, told: Told) {
+        // One that gave up is not there any more.
+        let _ = self.answer.send(told);
+    }
+
+    /// Tells a caller that is not sent any more that its time is over.
+    fn time_out(self) {
+        self.tell(Err(Failure::NotSent(StoreError::timed_out("no answer from Redis in time"))));
+    }
+}
+
 /// Group commit on one link. When it is dropped, those who wait fail.
 pub(crate) struct Batcher {
-    inner: Arc<Inner>,
+    sending: Arc<Sending>,
     task: AbortHandle,
 }
 
 impl Batcher {
     /// Sends by a task on `runtime`. Keys of one slot, as `slot_of` says, may share a command.
     pub(crate) fn start(link: Arc<Link>, runtime: &Handle, slot_of: fn(&[u8]) -> u16) -> Arc<Self> {
-        let inner = Arc::new(Inner::new(link, runtime.clone(), slot_of));
-        let task = runtime.spawn(Arc::clone(&inner).run()).abort_handle();
-        Arc::new(Self { inner, task })
+        let sending = Arc::new(Sending::new(link, runtime.clone(), slot_of));
+        let task = runtime.spawn(Arc::clone(&sending).run()).abort_handle();
+        Arc::new(Self { sending, task })
     }
 
     pub(crate) fn link(&self) -> &Arc<Link> {
-        &self.inner.link
+        &self.sending.link
     }
 
-    /// Asks a question about a key, until a moment: what was not sent by then is not sent. Dropping
-    /// it gives up.
-    pub(crate) async fn ask(
-        &self,
-        key: &[u8],
-        question: &Question,
-        until: Option<Instant>,
-    ) -> Result<Answered, Failure> {
-        let entered = match self.inner.enter(key, question, until) {
-            Err(away) if until.is_none() => return self.ask_slow(key, question, away).await,
-            entered => entered?,
+    /// Asks a question about a key, or several on keys of one slot, which are charged all or none;
+    /// until a moment: what was not sent by then is not sent. Dropping it gives up.
+    ///
+    /// `asking` sends it by itself behind an `ASKING`, which lets a node answer for a slot that
+    /// moves to it.
+    pub(crate) async fn ask(&self, stack: &[(&[u8], Question)], until: Option<Instant>, asking: bool) -> Told {
+        let waits = if asking {
+            self.sending.send_asking(self.connected().await?, stack, until)
+        } else {
+            self.sending.enter(stack, until)?
         };
-        match entered {
-            Entered::Alone(connection) => Lone::start(&self.inner, connection, key, question, until.is_some()).await,
-            Entered::Waits(answer) => Waits::new(&self.inner, answer).await,
-        }
-    }
-
-    /// Asks a server that is slow, for what waits for its answer as long as that takes: the leases
-    /// of permits are renewed meanwhile.
-    async fn ask_slow(&self, key: &[u8], question: &Question, away: Failure) -> Result<Answered, Failure> {
-        let Some(connection) = self.inner.link.slow_connection() else { return Err(away) };
-        let number = connection.number();
-        let reply = connection.send(&call::lone_command(number, key, question)).await.map_err(|_| sending::lost())?;
-        self.inner.read_lone(&connection, reply, number, question)
-    }
-
-    /// The same behind an `ASKING`, which lets a node answer for a slot that moves to it.
-    pub(crate) async fn ask_asking(&self, key: &[u8], question: &Question) -> Result<Answered, Failure> {
-        let connection = self.connected().await?;
-        let number = connection.number();
-        let command = call::lone_command(number, key, question);
-        let reply = self.inner.send_asking(&connection, &command, question.script, 1).await?;
-        self.inner.read_lone(&connection, reply, number, question)
-    }
-
-    /// Asks several questions, all or none, on keys of one slot.
-    pub(crate) async fn ask_together(
-        &self,
-        stack: &[(&[u8], Question)],
-        until: Option<Instant>,
-    ) -> Result<Vec<Verdict>, Failure> {
-        let answer = self.inner.enter_stack(stack, until)?;
-        Waits::new(&self.inner, answer).await
-    }
-
-    /// The same behind an `ASKING`.
-    pub(crate) async fn ask_together_asking(&self, stack: &[(&[u8], Question)]) -> Result<Vec<Verdict>, Failure> {
-        let connection = self.connected().await?;
-        let (number, questions) = (connection.number(), owned(stack));
-        let command = call::stack_command(number, &members(&questions));
-        match self.inner.send_asking(&connection, &command, Script::stack(), questions.len()).await? {
-            Value::ServerError(error) => {
-                self.inner.link.note(&connection, &error);
-                Err(Failure::Server(error))
-            }
-            reply => match call::read_stack(&reply, number, &members(&questions)) {
-                Ok(stacked) => verdicts(stacked, &questions).map_err(Failure::Server),
-                Err(Foreign) => Err(sending::distrust(&connection)),
-            },
-        }
+        waits.await
     }
 
     /// Sends a command by itself, behind an `ASKING` or not. Its reply repeats no number, so that
@@ -120,13 +106,16 @@ impl Batcher {
             pipeline.cmd("ASKING");
         }
         pipeline.add_command(command.clone()).cmd("PING").arg(&number);
-        let replies = self.inner.watched(&connection, connection.send_all(&pipeline, pipeline.len())).await;
-        let mut replies = replies.map_err(|Lost| sending::lost())?;
+        let (sent, replies) = (Instant::now(), connection.send_all(&pipeline, pipeline.len()));
+        let mut replies = self.sending.watch(&connection, sent, replies).await.map_err(|Lost| sending::lost())?;
         let (pong, reply) = (replies.pop(), replies.pop());
         match (reply, pong) {
-            (Some(reply), Some(pong)) if !repeats(&pong, &number, &reply) => Err(sending::distrust(&connection)),
+            (Some(reply), Some(pong)) if !repeats(&pong, &number, &reply) => {
+                connection.hang_up();
+                Err(sending::foreign())
+            }
             (Some(Value::ServerError(error)), _) => {
-                self.inner.link.note(&connection, &error);
+                self.link().note(&connection, &error);
                 Err(Failure::Server(error))
             }
             (Some(reply), Some(_)) => Ok(reply),
@@ -135,8 +124,8 @@ impl Batcher {
     }
 
     async fn connected(&self) -> Result<Arc<Connection>, Failure> {
-        self.inner.link.look().await;
-        self.inner.link.connected().await.map_err(Failure::NotSent)
+        self.link().look().await;
+        self.link().connected().await.map_err(Failure::NotSent)
     }
 }
 
@@ -153,12 +142,12 @@ fn repeats(pong: &Value, number: &str, reply: &Value) -> bool {
 impl Drop for Batcher {
     fn drop(&mut self) {
         self.task.abort();
-        self.inner.fail_waiting(&StoreError::unavailable("the Redis server of this key has left the cluster"));
+        self.sending.fail_waiting(&StoreError::unavailable("the Redis server of this key has left the cluster"));
     }
 }
 
 impl fmt::Debug for Batcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Batcher").field("link", &self.inner.link).finish_non_exhaustive()
+        f.debug_struct("Batcher").field("link", self.link()).finish_non_exhaustive()
     }
 }

@@ -7,21 +7,19 @@ use std::time::Instant;
 use foldhash::quality::RandomState;
 use smallvec::{SmallVec, smallvec};
 
-use super::caller::{Answered, Caller, Callers, Group, Stack};
-use super::flight::{Flight, StackCall};
-use crate::store::Verdict;
+use super::Caller;
+use super::flight::{Callers, Flight, Group, Stack};
 use crate::store::redis::scripts::{Joins, Question};
 
 /// Keys in one call.
-pub(super) const MAX_KEYS: usize = 64;
+const MAX_KEYS: usize = 64;
 /// Entries that one call adds to logs: 10,000 would keep the server busy for 27 ms.
-pub(super) const MAX_UNITS: u64 = 1_000;
+const MAX_UNITS: u64 = 1_000;
 /// Callers of one question in one call.
 const MAX_CALLERS: usize = 30_000;
-/// The places that a queue keeps when it is empty.
-const MAX_KEPT: usize = 1_024;
-/// So many cancelled callers stay in the queue, or as many as wait.
-const MAX_CANCELLED: usize = 64;
+/// So many cancelled callers stay in the queue, or as many as wait; and so many places when it is
+/// empty.
+const MAX_KEPT: usize = 64;
 
 /// Those that wait for one key.
 #[derive(Debug)]
@@ -37,9 +35,9 @@ pub(super) struct Queue {
     keys: HashMap<Arc<[u8]>, Waiting, RandomState>,
     order: VecDeque<Arc<[u8]>>,
     stacks: VecDeque<Stack>,
-    /// Of those who wait, how many were cancelled, at most.
-    cancelled: usize,
     waiting: usize,
+    /// How many of those who wait were cancelled, at most.
+    cancelled: usize,
 }
 
 impl Queue {
@@ -47,34 +45,24 @@ impl Queue {
         self.order.is_empty() && self.stacks.is_empty()
     }
 
-    /// How many callers wait, cancelled ones that are not removed yet included.
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.waiting
-    }
-
-    pub(super) fn push(&mut self, slot: u16, key: &[u8], question: &Question, caller: Caller<Answered>) {
+    pub(super) fn push(&mut self, slot_of: fn(&[u8]) -> u16, stack: &[(&[u8], Question)], caller: Caller) {
         self.waiting += 1;
-        if let Some(waiting) = self.keys.get_mut(key) {
+        let [(key, question)] = stack else { return self.stacks.push_back(Stack::new(stack, caller)) };
+        if let Some(waiting) = self.keys.get_mut(*key) {
             match waiting.groups.last_mut() {
                 Some(last) if question.joins != Joins::No && last.question == *question => last.callers.push(caller),
                 _ => waiting.groups.push(Group { question: question.clone(), callers: smallvec![caller] }),
             }
             return;
         }
-        let key: Arc<[u8]> = key.into();
-        self.order.push_back(Arc::clone(&key));
+        let shared: Arc<[u8]> = Arc::from(*key);
+        self.order.push_back(Arc::clone(&shared));
         let group = Group { question: question.clone(), callers: smallvec![caller] };
-        self.keys.insert(key, Waiting { slot, groups: smallvec![group] });
+        self.keys.insert(shared, Waiting { slot: slot_of(key), groups: smallvec![group] });
     }
 
-    pub(super) fn push_stack(&mut self, stack: Stack) {
-        self.waiting += 1;
-        self.stacks.push_back(stack);
-    }
-
-    /// The next call, without callers that were cancelled or are late. A question that weighs more
-    /// than a call may add goes alone.
+    /// What is sent next, without callers that were cancelled or are late. A question that weighs
+    /// more than a call may add goes alone.
     pub(super) fn take(&mut self, now: Instant) -> Flight {
         let mut flight = Flight::default();
         self.take_stacks(&mut flight, now);
@@ -100,10 +88,7 @@ impl Queue {
             }
         }
         if self.is_empty() {
-            self.cancelled = 0;
-            if self.keys.capacity() > MAX_KEPT {
-                *self = Self::default();
-            }
+            self.sweep();
         }
         flight
     }
@@ -113,7 +98,8 @@ impl Queue {
             let keys = stack.questions.len();
             let units: u64 = stack.questions.iter().map(|(_, question)| question.weight()).sum();
             let fits = flight.is_empty() || (flight.keys + keys <= MAX_KEYS && flight.units + units <= MAX_UNITS);
-            if stack.caller.waits(now) && !(fits && flight.has_time(&stack.questions)) {
+            let has_time = |(_, first): &(_, Question)| flight.takes_time(first.now);
+            if stack.caller.waits(now) && !(fits && stack.questions.first().is_none_or(has_time)) {
                 return;
             }
             let Some(stack) = self.stacks.pop_front() else { return };
@@ -121,7 +107,7 @@ impl Queue {
             if stack.caller.waits(now) {
                 flight.keys += keys;
                 flight.units += units;
-                flight.stacks.push(StackCall::new(stack));
+                flight.stacks.push(stack);
             } else {
                 stack.caller.time_out();
             }
@@ -131,11 +117,12 @@ impl Queue {
     /// Notes that a caller gave up. Once more than half of those who wait did, they are removed.
     pub(super) fn cancel(&mut self) {
         self.cancelled += 1;
-        if self.cancelled > MAX_CANCELLED && 2 * self.cancelled > self.waiting {
+        if self.cancelled > MAX_KEPT && 2 * self.cancelled > self.waiting {
             self.sweep();
         }
     }
 
+    /// Removes all who were cancelled, and the room that they took.
     fn sweep(&mut self) {
         self.stacks.retain(|stack| !stack.caller.answer.is_closed());
         let mut waiting = self.stacks.len();
@@ -150,16 +137,18 @@ impl Queue {
         let keys = &self.keys;
         self.order.retain(|key| keys.contains_key(key));
         (self.waiting, self.cancelled) = (waiting, 0);
-        self.keys.shrink_to(2 * self.order.len());
-        self.order.shrink_to(2 * self.order.len());
-        self.stacks.shrink_to(2 * self.stacks.len());
+        if self.keys.capacity() > 16 * MAX_KEPT {
+            self.keys.shrink_to(2 * self.order.len());
+            self.order.shrink_to(2 * self.order.len());
+            self.stacks.shrink_to(2 * self.stacks.len());
+        }
     }
 
     /// Takes all who wait out, to be told why they are not asked for.
-    pub(super) fn drain(&mut self) -> (Vec<Caller<Answered>>, Vec<Caller<Vec<Verdict>>>) {
+    pub(super) fn drain(&mut self) -> Vec<Caller> {
         let Self { keys, stacks, .. } = std::mem::take(self);
         let groups = keys.into_values().flat_map(|waiting| waiting.groups);
-        (groups.flat_map(|group| group.callers).collect(), stacks.into_iter().map(|stack| stack.caller).collect())
+        groups.flat_map(|group| group.callers).chain(stacks.into_iter().map(|stack| stack.caller)).collect()
     }
 }
 
@@ -208,111 +197,69 @@ mod tests {
 
     use tokio::sync::oneshot;
 
-    use super::super::caller::Failure;
+    use super::super::Told;
     use super::*;
     use crate::rule::{Algorithm, Limit};
     use crate::store::Request;
     use crate::store::redis::scripts::Operation;
 
-    type Waits = oneshot::Receiver<Result<Answered, Failure>>;
-
-    fn question(algorithm: Algorithm, cost: u64, max: u64) -> Question {
-        let limits = [Limit::per_minute(max)];
+    fn question(algorithm: Algorithm, cost: u64) -> Question {
+        let limits = [Limit::per_minute(900)];
         Question::new(Operation::Acquire, &Request::new(b"", algorithm, &limits).with_cost(cost), None)
     }
 
-    fn caller() -> (Caller<Answered>, Waits) {
+    fn push(queue: &mut Queue, key: &str, question: &Question, until: Option<Instant>) -> oneshot::Receiver<Told> {
         let (answer, waits) = oneshot::channel();
-        (Caller { answer, until: None }, waits)
-    }
-
-    fn push(queue: &mut Queue, key: &str, question: &Question) -> Waits {
-        let (caller, waits) = caller();
-        queue.push(0, key.as_bytes(), question, caller);
+        queue.push(|_| 0, &[(key.as_bytes(), question.clone())], Caller { answer, until });
         waits
     }
 
-    /// Of each call of a script: its keys, and for each question who asks it.
-    type Shape = Vec<(Vec<String>, Vec<Vec<(u8, u16)>>)>;
-
-    fn shape(flight: &Flight) -> Shape {
-        let text = |key: &Arc<[u8]>| String::from_utf8(key.to_vec()).unwrap();
-        let call = |call: &super::super::flight::ScriptCall| {
-            (call.keys.iter().map(text).collect(), call.asked.iter().map(|asked| asked.asks.to_vec()).collect())
-        };
-        flight.calls.iter().map(call).collect()
+    /// Of each call of a script: for each question who asks it, by the key's index.
+    fn take(queue: &mut Queue) -> Vec<Vec<Vec<(u8, u16)>>> {
+        let calls = queue.take(Instant::now()).scripts.into_iter();
+        calls.map(|call| call.asked.iter().map(|asked| asked.asks.to_vec()).collect()).collect()
     }
 
     #[test]
     fn callers_who_ask_the_same_of_a_key_are_one_question_and_others_keep_their_order() {
-        let (one, two) = (question(Algorithm::FixedWindow, 1, 9), question(Algorithm::FixedWindow, 2, 9));
+        let (one, two) = (question(Algorithm::FixedWindow, 1), question(Algorithm::FixedWindow, 2));
+        let log = question(Algorithm::SlidingWindow, 1);
         let mut queue = Queue::default();
-        let _all: Vec<Waits> = [("a", &one), ("a", &one), ("b", &one), ("a", &two), ("a", &one), ("b", &one)]
-            .map(|(key, question)| push(&mut queue, key, question))
-            .into();
-        let flight = queue.take(Instant::now());
+        let all = [("a", &one), ("a", &one), ("b", &one), ("a", &two), ("c", &log), ("a", &one), ("b", &one)];
+        let _all = all.map(|(key, question)| push(&mut queue, key, question, None));
         // What `a` asks last is another question than its first, though it reads the same.
-        let asked = vec![vec![(1, 2), (2, 2)], vec![(1, 1)], vec![(1, 1)]];
-        assert_eq!(shape(&flight), [(vec!["a".to_owned(), "b".to_owned()], asked)]);
-        assert_eq!((queue.is_empty(), queue.len()), (true, 0));
-    }
-
-    #[test]
-    fn keys_of_other_scripts_and_slots_are_calls_of_their_own() {
-        let (fixed, log) = (question(Algorithm::FixedWindow, 1, 9), question(Algorithm::SlidingWindow, 1, 9));
-        let mut queue = Queue::default();
-        let mut all = Vec::new();
-        for (slot, key, question) in [(1, "a", &fixed), (2, "b", &fixed), (1, "c", &log), (1, "d", &fixed)] {
-            let (caller, waits) = caller();
-            queue.push(slot, key.as_bytes(), question, caller);
-            all.push(waits);
-        }
-        let flight = queue.take(Instant::now());
-        let keys: Vec<Vec<String>> = shape(&flight).into_iter().map(|(keys, _)| keys).collect();
-        assert_eq!(keys, [vec!["a".to_owned(), "d".to_owned()], vec!["b".to_owned()], vec!["c".to_owned()]]);
+        let counters = vec![vec![(1, 2), (2, 2)], vec![(1, 1)], vec![(1, 1)]];
+        assert_eq!(take(&mut queue), [counters, vec![vec![(1, 1)]]]);
+        assert_eq!((queue.is_empty(), queue.waiting), (true, 0));
     }
 
     #[test]
     fn a_call_has_at_most_64_keys_and_1_000_units_of_logs() {
-        let (counter, log) = (question(Algorithm::FixedWindow, 1, 9), question(Algorithm::SlidingWindow, 300, 900));
+        let (counter, log) = (question(Algorithm::FixedWindow, 1), question(Algorithm::SlidingWindow, 300));
         let mut queue = Queue::default();
-        let counters: Vec<Waits> = (0..100).map(|key| push(&mut queue, &key.to_string(), &counter)).collect();
-        assert_eq!(queue.take(Instant::now()).keys, MAX_KEYS);
-        assert_eq!(queue.take(Instant::now()).keys, 100 - MAX_KEYS);
-        drop(counters);
-        let _logs: Vec<Waits> = (0..7).map(|_| push(&mut queue, "log", &log)).collect();
-        let mut callers = || queue.take(Instant::now()).calls[0].asked[0].asks[0].1;
-        assert_eq!([callers(), callers(), callers()], [3, 3, 1]);
-        let heavy = question(Algorithm::SlidingWindow, 2_000, 9_000);
-        let _heavy = push(&mut queue, "log", &heavy);
-        assert_eq!(queue.take(Instant::now()).calls.len(), 1, "one that weighs more goes alone");
+        let _counters: Vec<_> = (0..100).map(|key| push(&mut queue, &key.to_string(), &counter, None)).collect();
+        assert_eq!([(); 3].map(|()| queue.take(Instant::now()).keys), [64, 36, 0]);
+        let _logs: Vec<_> = (0..7).map(|_| push(&mut queue, "log", &log, None)).collect();
+        assert_eq!([(); 3].map(|()| take(&mut queue)[0][0][0].1), [3, 3, 1]);
+        let _heavy = push(&mut queue, "log", &question(Algorithm::SlidingWindow, 2_000), None);
+        assert_eq!(take(&mut queue).len(), 1, "one that weighs more goes alone");
     }
 
     #[test]
-    fn callers_who_gave_up_or_are_late_are_not_sent() {
-        let question = question(Algorithm::FixedWindow, 1, 9);
-        let mut queue = Queue::default();
-        let now = Instant::now();
-        let _waits = push(&mut queue, "a", &question);
-        drop(push(&mut queue, "a", &question));
-        let (late, _late) = caller();
-        queue.push(0, b"a", &question, Caller { until: Some(now), ..late });
-        let (in_time, _in_time) = caller();
-        queue.push(0, b"a", &question, Caller { until: Some(now + Duration::from_secs(1)), ..in_time });
-        assert_eq!(shape(&queue.take(now))[0].1, [vec![(1, 2)]]);
-        assert_eq!(queue.len(), 0);
-    }
-
-    #[test]
-    fn nothing_is_left_of_a_flood_that_was_cancelled() {
-        let question = question(Algorithm::FixedWindow, 1, 9);
-        let mut queue = Queue::default();
-        let flood: Vec<Waits> = (0..100_000).map(|key| push(&mut queue, &key.to_string(), &question)).collect();
+    fn callers_who_gave_up_or_are_late_are_not_sent_and_nothing_is_left_of_them() {
+        let question = question(Algorithm::FixedWindow, 1);
+        let (mut queue, now) = (Queue::default(), Instant::now());
+        let _waits = push(&mut queue, "a", &question, Some(now + Duration::from_secs(60)));
+        drop(push(&mut queue, "a", &question, None));
+        let mut late = push(&mut queue, "a", &question, Some(now));
+        assert_eq!(take(&mut queue), [[[(1, 1)]]]);
+        assert!(late.try_recv().unwrap().is_err() && queue.waiting == 0);
+        let flood: Vec<_> = (0..100_000).map(|key| push(&mut queue, &key.to_string(), &question, None)).collect();
         for waits in flood {
             drop(waits);
             queue.cancel();
         }
-        assert!(queue.len() <= 2 * MAX_CANCELLED, "{}", queue.len());
-        assert!(queue.keys.capacity() <= 8 * MAX_CANCELLED && queue.order.capacity() <= 8 * MAX_CANCELLED);
+        assert!(queue.waiting <= 2 * MAX_KEPT, "{}", queue.waiting);
+        assert!(queue.keys.capacity() <= 32 * MAX_KEPT && queue.order.capacity() <= 32 * MAX_KEPT);
     }
 }

@@ -1,4 +1,4 @@
-//! [`Inner`]: sends what waits as soon as it may, and answers it.
+//! [`Sending`]: sends what waits as soon as it may, and answers it.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -6,24 +6,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use redis::{Cmd, ServerError, Value};
+use redis::{Cmd, Value};
+use smallvec::{SmallVec, smallvec};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 
-use super::caller::{self, Answered, Caller, Failure, Stack};
 use super::flight::{Call, Flight};
 use super::queue::Queue;
+use super::{Caller, Failure, Told};
 use crate::error::StoreError;
-use crate::store::Verdict;
 use crate::store::redis::errors::unexpected_reply;
-use crate::store::redis::link::{Connection, Link, LinkStatus, Lost};
-use crate::store::redis::scripts::call::{self, by_source};
-use crate::store::redis::scripts::{Foreign, Question, Script};
+use crate::store::redis::link::{BoxFuture, Connection, Link, LinkStatus, Lost};
+use crate::store::redis::scripts::Question;
+use crate::store::redis::scripts::call::by_source;
 use crate::{observe, real_time};
 
-pub(super) struct Inner {
+pub(super) struct Sending {
     pub(super) link: Arc<Link>,
-    pub(super) runtime: Handle,
+    runtime: Handle,
     slot_of: fn(&[u8]) -> u16,
     state: Mutex<State>,
     wake: Notify,
@@ -35,30 +35,17 @@ struct State {
     in_flight: usize,
 }
 
-/// What a caller does that has entered.
-pub(super) enum Entered {
-    /// The link is idle: it sends by itself, and is in flight from now on.
-    Alone(Arc<Connection>),
-    Waits(oneshot::Receiver<Result<Answered, Failure>>),
-}
-
 /// What may have been carried out, because its reply did not come.
 pub(super) fn lost() -> Failure {
     Failure::Lost(StoreError::unavailable("the connection to Redis ended before it replied").lost())
 }
 
-/// A reply that cannot answer its call: no other on that connection can be trusted either.
-pub(super) fn distrust(connection: &Connection) -> Failure {
-    connection.hang_up();
+/// What got a reply that cannot answer it. No other on that connection can be trusted either.
+pub(super) fn foreign() -> Failure {
     Failure::Lost(unexpected_reply().lost())
 }
 
-/// Whether the server does not know the script of a call.
-pub(super) fn is_unknown_script(error: &ServerError) -> bool {
-    error.code() == "NOSCRIPT"
-}
-
-impl Inner {
+impl Sending {
     pub(super) fn new(link: Arc<Link>, runtime: Handle, slot_of: fn(&[u8]) -> u16) -> Self {
         Self { link, runtime, slot_of, state: Mutex::default(), wake: Notify::new() }
     }
@@ -69,61 +56,70 @@ impl Inner {
 
     /// Takes in a caller. The status is read under the lock under which [`run`](Self::run) fails
     /// those who wait: a caller that enters behind that sees the new status.
-    pub(super) fn enter(&self, key: &[u8], question: &Question, until: Option<Instant>) -> Result<Entered, Failure> {
-        let mut state = self.state();
-        let depth = match self.link.status() {
-            LinkStatus::Away(why) => return Err(Failure::NotSent(why)),
-            LinkStatus::Connecting => 0,
-            LinkStatus::Up(connection) if state.in_flight == 0 && state.queue.is_empty() && !connection.is_unread() => {
-                state.in_flight = 1;
-                return Ok(Entered::Alone(connection));
-            }
-            LinkStatus::Up(connection) => connection.depth(),
-        };
-        let (answer, waits) = oneshot::channel();
-        state.queue.push((self.slot_of)(key), key, question, Caller { answer, until });
-        self.wake_if(state.in_flight < depth);
-        Ok(Entered::Waits(waits))
-    }
-
-    pub(super) fn enter_stack(
-        &self,
+    pub(super) fn enter(
+        self: &Arc<Self>,
         stack: &[(&[u8], Question)],
         until: Option<Instant>,
-    ) -> Result<oneshot::Receiver<Result<Vec<Verdict>, Failure>>, Failure> {
+    ) -> Result<Waits<'_>, Failure> {
         let mut state = self.state();
+        let is_idle = state.in_flight == 0 && state.queue.is_empty();
         let depth = match self.link.status() {
-            LinkStatus::Away(why) => return Err(Failure::NotSent(why)),
-            LinkStatus::Connecting => 0,
+            LinkStatus::Up(connection) if is_idle && !connection.is_unread() => {
+                return Ok(self.send_by_caller(state, connection, stack, until, false));
+            }
             LinkStatus::Up(connection) => connection.depth(),
+            LinkStatus::Connecting => 0,
+            // The leases of permits are renewed meanwhile, and wait as long as that takes.
+            LinkStatus::Slow(connection, _) if until.is_none() => {
+                return Ok(self.send_by_caller(state, connection, stack, until, false));
+            }
+            LinkStatus::Slow(_, why) | LinkStatus::Down(why) => return Err(Failure::NotSent(why)),
         };
         let (answer, waits) = oneshot::channel();
-        let questions = caller::owned(stack);
-        state.queue.push_stack(Stack { questions, caller: Caller { answer, until } });
-        self.wake_if(state.in_flight < depth);
-        Ok(waits)
-    }
-
-    fn wake_if(&self, may_send: bool) {
-        if may_send {
+        state.queue.push(self.slot_of, stack, Caller { answer, until });
+        if state.in_flight < depth {
             self.wake.notify_one();
         }
+        Ok(Waits { sending: self, answer: waits, own: None, is_over: false })
     }
 
-    /// A call has been answered, or is lost.
-    pub(super) fn landed(&self) {
-        let mut state = self.state();
-        state.in_flight -= 1;
-        self.wake_if(!state.queue.is_empty());
+    /// A call for one caller, behind an `ASKING`.
+    pub(super) fn send_asking(
+        self: &Arc<Self>,
+        connection: Arc<Connection>,
+        stack: &[(&[u8], Question)],
+        until: Option<Instant>,
+    ) -> Waits<'_> {
+        self.send_by_caller(self.state(), connection, stack, until, true)
+    }
+
+    /// A call for one caller, which it sends by itself.
+    fn send_by_caller(
+        self: &Arc<Self>,
+        mut state: MutexGuard<'_, State>,
+        connection: Arc<Connection>,
+        stack: &[(&[u8], Question)],
+        until: Option<Instant>,
+        asking: bool,
+    ) -> Waits<'_> {
+        state.in_flight += 1;
+        drop(state);
+        let (answer, waits) = oneshot::channel();
+        let flight = Flight::of_one(stack, Caller { answer, until });
+        let sent = Instant::now();
+        let flying = Arc::clone(self).fly(Arc::clone(&connection), flight, asking);
+        // One that gives up says by that when it is late: it needs no timer.
+        let flying: BoxFuture<()> = match until {
+            Some(_) => Box::pin(flying),
+            None => Box::pin(Arc::clone(self).watch_owned(Arc::clone(&connection), sent, flying)),
+        };
+        Waits { sending: self, answer: waits, own: Some((flying, connection, sent)), is_over: false }
     }
 
     pub(super) fn fail_waiting(&self, why: &StoreError) {
-        let (callers, stacks) = self.state().queue.drain();
+        let callers = self.state().queue.drain();
         for caller in callers {
-            let _ = caller.answer.send(Err(Failure::NotSent(why.clone())));
-        }
-        for caller in stacks {
-            let _ = caller.answer.send(Err(Failure::NotSent(why.clone())));
+            caller.tell(Err(Failure::NotSent(why.clone())));
         }
     }
 
@@ -152,7 +148,7 @@ impl Inner {
         let connection = match self.link.status() {
             LinkStatus::Up(connection) => connection,
             LinkStatus::Connecting => return false,
-            LinkStatus::Away(why) => {
+            LinkStatus::Slow(_, why) | LinkStatus::Down(why) => {
                 drop(state);
                 self.fail_waiting(&why);
                 return false;
@@ -165,88 +161,76 @@ impl Inner {
         if !flight.is_empty() {
             state.in_flight += 1;
             drop(state);
-            self.runtime.spawn(Arc::clone(self).fly(connection, flight));
+            let flying = Arc::clone(self).fly(Arc::clone(&connection), flight, false);
+            self.runtime.spawn(Arc::clone(self).watch_owned(connection, Instant::now(), flying));
         }
         true
     }
 
     /// Sends a call and answers all who wait for it. Nothing gives it up but the end of its
-    /// connection.
-    async fn fly(self: Arc<Self>, connection: Arc<Connection>, flight: Flight) {
-        let mut calls = flight.into_calls();
-        // A server that does not know a script is sent its source.
-        for has_source in [false, true] {
-            let (replies, numbered) = self.send_calls(&connection, calls, has_source).await;
-            if !has_source {
-                self.landed();
-            }
-            let Ok(replies) = replies else {
-                for (_, call) in numbered {
-                    call.fail(&lost());
+    /// connection: a caller that is dropped leaves the rest to a task.
+    async fn fly(self: Arc<Self>, connection: Arc<Connection>, flight: Flight, asking: bool) {
+        let calls: SmallVec<[(u32, Call); 1]> = flight.into_calls().map(|call| (connection.number(), call)).collect();
+        let replies = Self::exchange(&connection, &calls, asking).await;
+        let mut state = self.state();
+        state.in_flight -= 1;
+        if !state.queue.is_empty() {
+            self.wake.notify_one();
+        }
+        drop(state);
+        for ((number, call), reply) in calls.into_iter().zip(replies) {
+            let note = |error: &_| self.link.note(&connection, error);
+            match reply {
+                Err(Lost) => call.fail(&lost()),
+                Ok(Value::ServerError(error)) => {
+                    note(&error);
+                    call.fail(&Failure::Server(error));
                 }
-                return;
-            };
-            calls = Vec::new();
-            for (reply, (number, call)) in replies.into_iter().zip(numbered) {
-                match reply {
-                    Value::ServerError(error) if is_unknown_script(&error) && !has_source => calls.push(call),
-                    Value::ServerError(error) => {
-                        self.link.note(&connection, &error);
-                        call.fail(&Failure::Server(error));
-                    }
-                    reply => {
-                        if let Err(call) = call.answer(&reply, number, &mut |error| self.link.note(&connection, error))
-                        {
-                            call.fail(&distrust(&connection));
-                        }
+                Ok(reply) => {
+                    if !call.answer(&reply, number, note) {
+                        connection.hang_up();
                     }
                 }
-            }
-            if calls.is_empty() {
-                return;
             }
         }
     }
 
-    async fn send_calls(
-        &self,
+    /// Sends calls, and gives the reply to each. A server that does not know a script is sent its
+    /// source, while others wait.
+    async fn exchange(
         connection: &Connection,
-        calls: Vec<Box<dyn Call>>,
-        has_source: bool,
-    ) -> (Result<Vec<Value>, Lost>, Vec<(u32, Box<dyn Call>)>) {
-        let numbered: Vec<(u32, Box<dyn Call>)> = calls.into_iter().map(|call| (connection.number(), call)).collect();
-        for (_, call) in &numbered {
+        calls: &[(u32, Call)],
+        asking: bool,
+    ) -> SmallVec<[Result<Value, Lost>; 1]> {
+        let send = async |commands: SmallVec<[Cmd; 1]>| match (&commands[..], asking) {
+            ([command], false) => connection.send(command).await.map(|reply| smallvec![reply]),
+            _ => send_all(connection, commands, asking).await,
+        };
+        for (_, call) in calls {
             observe::command_sent(call.decisions());
         }
-        let command = |number: u32, call: &dyn Call| {
-            let command = call.command(number);
-            if has_source { by_source(&command, call.script()) } else { command }
+        let commands = calls.iter().map(|(number, call)| call.command(*number)).collect();
+        let replies: Result<SmallVec<[Value; 1]>, Lost> = send(commands).await;
+        let Ok(replies) = replies else { return calls.iter().map(|_| Err(Lost)).collect() };
+        let mut replies: SmallVec<[Result<Value, Lost>; 1]> = replies.into_iter().map(Ok).collect();
+        let is_unknown = |reply: &Result<Value, Lost>| match reply {
+            Ok(Value::ServerError(error)) => error.code() == "NOSCRIPT",
+            _ => false,
         };
-        let replies = if let [(number, call)] = numbered.as_slice() {
-            let command = command(*number, &**call);
-            self.watched(connection, connection.send(&command)).await.map(|reply| vec![reply])
-        } else {
-            let mut pipeline = redis::pipe();
-            for (number, call) in &numbered {
-                pipeline.add_command(command(*number, &**call));
+        if replies.iter().any(is_unknown) {
+            let unknown = || calls.iter().zip(&replies).filter(|(_, reply)| is_unknown(reply)).map(|(call, _)| call);
+            let by_source = |(number, call): &(u32, Call)| by_source(&call.command(*number), call.script());
+            let again = Box::pin(send(unknown().map(by_source).collect())).await;
+            let mut again = again.unwrap_or_default().into_iter();
+            for reply in replies.iter_mut().filter(|reply| is_unknown(reply)) {
+                *reply = again.next().ok_or(Lost);
             }
-            self.watched(connection, connection.send_all(&pipeline, numbered.len())).await
-        };
-        (replies, numbered)
+        }
+        replies
     }
 
     /// Waits for a reply, however long. Tells the link when it is late.
-    pub(super) async fn watched<T>(&self, connection: &Connection, reply: impl Future<Output = T>) -> T {
-        self.watched_since(Instant::now(), connection, reply).await
-    }
-
-    /// The same for a command that was sent at this moment.
-    pub(super) async fn watched_since<T>(
-        &self,
-        sent: Instant,
-        connection: &Connection,
-        reply: impl Future<Output = T>,
-    ) -> T {
+    pub(super) async fn watch<T>(&self, connection: &Connection, sent: Instant, reply: impl Future<Output = T>) -> T {
         let mut reply = pin!(reply);
         if let Ok(reply) = real_time::timeout_at(sent + self.link.timeout(), &mut reply).await {
             return reply;
@@ -255,75 +239,67 @@ impl Inner {
         reply.await
     }
 
-    /// Sends a command behind an `ASKING`. A node that does not know the script is given it.
-    pub(super) async fn send_asking(
-        &self,
-        connection: &Connection,
-        command: &Cmd,
-        script: &'static Script,
-        decisions: usize,
-    ) -> Result<Value, Failure> {
-        let send = async |command: Cmd| {
-            let mut pipeline = redis::pipe();
-            pipeline.cmd("ASKING").add_command(command);
-            observe::command_sent(decisions);
-            let replies = self.watched(connection, connection.send_all(&pipeline, 2)).await;
-            replies.map_err(|Lost| lost())?.pop().ok_or_else(lost)
-        };
-        match send(command.clone()).await? {
-            Value::ServerError(error) if is_unknown_script(&error) => send(by_source(command, script)).await,
-            reply => Ok(reply),
-        }
+    async fn watch_owned(
+        self: Arc<Self>,
+        connection: Arc<Connection>,
+        sent: Instant,
+        flying: impl Future<Output = ()>,
+    ) {
+        self.watch(&connection, sent, flying).await;
     }
+}
 
-    /// What a lone reply says.
-    pub(super) fn read_lone(
-        &self,
-        connection: &Connection,
-        reply: Value,
-        number: u32,
-        question: &Question,
-    ) -> Result<Answered, Failure> {
-        if let Value::ServerError(error) = reply {
-            self.link.note(connection, &error);
-            return Err(Failure::Server(error));
+/// Sends commands, each behind an `ASKING` or not.
+async fn send_all(
+    connection: &Connection,
+    commands: SmallVec<[Cmd; 1]>,
+    asking: bool,
+) -> Result<SmallVec<[Value; 1]>, Lost> {
+    let mut pipeline = redis::pipe();
+    for command in commands {
+        if asking {
+            pipeline.cmd("ASKING");
         }
-        match call::read_lone(&reply, number, question) {
-            Ok((now, answer)) => Ok(Answered { index: 0, now, answer }),
-            Err(Foreign) => Err(distrust(connection)),
-        }
+        pipeline.add_command(command);
     }
+    let each = 1 + usize::from(asking);
+    let replies = connection.send_all(&pipeline, pipeline.len()).await?;
+    Ok(replies.into_iter().skip(each - 1).step_by(each).collect())
 }
 
 /// A caller in the queue, or on its way.
-pub(super) struct Waits<'a, T> {
-    inner: &'a Inner,
-    answer: oneshot::Receiver<Result<T, Failure>>,
-    is_answered: bool,
+pub(super) struct Waits<'a> {
+    sending: &'a Arc<Sending>,
+    answer: oneshot::Receiver<Told>,
+    /// The call that it sends by itself, on which connection, and when it was sent.
+    own: Option<(BoxFuture<()>, Arc<Connection>, Instant)>,
+    is_over: bool,
 }
 
-impl<'a, T> Waits<'a, T> {
-    pub(super) fn new(inner: &'a Inner, answer: oneshot::Receiver<Result<T, Failure>>) -> Self {
-        Self { inner, answer, is_answered: false }
-    }
-}
+impl Future for Waits<'_> {
+    type Output = Told;
 
-impl<T> Future for Waits<'_, T> {
-    type Output = Result<T, Failure>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, Failure>> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Told> {
+        if let Some((flying, ..)) = &mut self.own {
+            ready!(flying.as_mut().poll(cx));
+            self.own = None;
+        }
         let answer = ready!(Pin::new(&mut self.answer).poll(cx));
-        self.is_answered = true;
+        self.is_over = true;
         // Its call was dropped, with the runtime.
         Poll::Ready(answer.unwrap_or_else(|_| Err(lost())))
     }
 }
 
-impl<T> Drop for Waits<'_, T> {
+impl Drop for Waits<'_> {
+    /// A caller that gives up is not asked for if it still waits. What it has sent stays in flight
+    /// until the reply came: a task waits for that in its place, and tells the link when it is late.
     fn drop(&mut self) {
-        if !self.is_answered {
+        if let Some((flying, connection, sent)) = self.own.take() {
+            self.sending.runtime.spawn(Arc::clone(self.sending).watch_owned(connection, sent, flying));
+        } else if !self.is_over {
             self.answer.close();
-            self.inner.state().queue.cancel();
+            self.sending.state().queue.cancel();
         }
     }
 }

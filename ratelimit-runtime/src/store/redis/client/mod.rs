@@ -5,7 +5,6 @@
 //! the store [forgets](clients) it.
 
 pub(crate) mod clients;
-mod nodes;
 mod pools;
 mod settings;
 
@@ -18,28 +17,26 @@ use std::time::Instant;
 use redis::{Cmd, Value};
 use tokio::runtime::Handle;
 
-use self::nodes::Masters;
 use self::pools::Pools;
 pub(crate) use self::settings::ClientSettings;
-use super::batcher::{Answered, Batcher, Failure};
+use super::batcher::{Batcher, Failure, Verdicts};
 use super::cluster::{Cluster, Slot};
 use super::errors;
 use super::link::{Link, Upstream};
-use super::listing::Listing;
+use super::listing::{self, Wanted};
 use super::permits::{Ask, Permits};
 use super::scripts::Question;
 use super::sentinel::Sentinels;
-use super::settings::deployment::Deployment;
+use super::settings::deployment::{Deployment, Kind};
 use super::transactions::Pool;
 use crate::error::StoreError;
-use crate::store::{Health, Page, Verdict};
+use crate::store::{Health, Page};
 
 /// All of one runtime.
 pub(crate) struct Client {
     servers: Servers,
     epoch: Arc<AtomicU64>,
     pub(crate) permits: Permits,
-    listing: Listing,
     pools: Pools,
 }
 
@@ -71,13 +68,13 @@ impl Client {
     /// `Misconfigured` on a runtime without timers.
     pub(crate) fn start(settings: &ClientSettings, runtime: &Handle) -> Result<Self, StoreError> {
         Link::can_start()?;
-        let upstream: Arc<dyn Upstream> = match &settings.deployment {
-            Deployment::Standalone(server) => server.clone(),
-            Deployment::Sentinel(watched) => Arc::new(Sentinels::new(watched)),
-            Deployment::Cluster(seeds) => {
-                let seeds_at = seeds.servers().iter().filter_map(nodes::address).collect();
-                let masters = Masters::new(seeds.template().clone(), settings, runtime);
-                return Ok(Self::on(Servers::Cluster(Cluster::new(seeds_at, Arc::new(masters))), settings));
+        let Deployment { server, kind } = settings.deployment.clone();
+        let upstream: Arc<dyn Upstream> = match kind {
+            Kind::Standalone => Arc::new(server),
+            Kind::Sentinel { name, login, sentinels } => Arc::new(Sentinels::new(name, server, login, sentinels)),
+            Kind::Cluster(seeds) => {
+                let link = settings.link(Arc::new(server.clone()));
+                return Ok(Self::on(Servers::Cluster(Cluster::new(seeds, server, link, runtime)), settings));
             }
         };
         let link = Arc::new(Link::start(settings.link(upstream), runtime));
@@ -87,43 +84,17 @@ impl Client {
     fn on(servers: Servers, settings: &ClientSettings) -> Self {
         let permits = Permits::new(settings.clock.clone());
         let epoch = Arc::clone(&settings.epoch);
-        Self { servers, epoch, permits, listing: Listing::default(), pools: Pools::default() }
+        Self { servers, epoch, permits, pools: Pools::default() }
     }
 
-    /// Asks a question about a key, wherever it is.
+    /// Asks a question about a key, or several on keys of one slot, which are charged all or none.
     pub(crate) async fn ask(
-        &self,
-        key: &[u8],
-        question: &Question,
-        until: Option<Instant>,
-    ) -> Result<Answered, StoreError> {
-        match &self.servers {
-            Servers::One(batcher) => batcher.ask(key, question, until).await.map_err(Into::into),
-            Servers::Cluster(cluster) => {
-                let ask = |batcher: Arc<Batcher>, asking| async move {
-                    if asking {
-                        batcher.ask_asking(key, question).await
-                    } else {
-                        batcher.ask(key, question, until).await
-                    }
-                };
-                // Large, and most stores are no cluster.
-                Box::pin(cluster.at(Slot::of(key), until, ask)).await
-            }
-        }
-    }
-
-    /// Asks several questions, all or none, on keys of one slot.
-    pub(crate) async fn ask_together(
         &self,
         stack: &[(&[u8], Question)],
         until: Option<Instant>,
-    ) -> Result<Vec<Verdict>, StoreError> {
+    ) -> Result<Verdicts, StoreError> {
         let key = stack.first().map_or(&[][..], |(key, _)| key);
-        self.at(key, until, |batcher, asking| async move {
-            if asking { batcher.ask_together_asking(stack).await } else { batcher.ask_together(stack, until).await }
-        })
-        .await
+        self.at(key, until, |batcher, asking| async move { batcher.ask(stack, until, asking).await }).await
     }
 
     /// Sends a command about a key, wherever that is.
@@ -155,6 +126,7 @@ impl Client {
     {
         match &self.servers {
             Servers::One(batcher) => ask(Arc::clone(batcher), false).await.map_err(Into::into),
+            // Large, and most stores are no cluster.
             Servers::Cluster(cluster) => Box::pin(cluster.at(Slot::of(key), until, ask)).await,
         }
     }
@@ -166,9 +138,10 @@ impl Client {
         from: Option<&[u8]>,
         until: Option<Instant>,
     ) -> Result<Page, StoreError> {
+        let wanted = Wanted { prefix, until };
         match &self.servers {
-            Servers::One(batcher) => self.listing.of_server(batcher.link(), prefix, from, until).await,
-            Servers::Cluster(cluster) => self.listing.of_cluster(cluster, prefix, from, until).await,
+            Servers::One(batcher) => listing::of_server(batcher.link(), wanted, from).await,
+            Servers::Cluster(cluster) => listing::of_cluster(cluster, wanted, from).await,
         }
     }
 
@@ -193,18 +166,16 @@ impl Client {
     pub(crate) async fn ready(&self, key: Option<&[u8]>) -> Result<(), StoreError> {
         match (&self.servers, key) {
             (Servers::One(batcher), _) => batcher.link().ready().await,
-            (Servers::Cluster(cluster), Some(key)) => cluster.ready_for(Slot::of(key)).await,
-            (Servers::Cluster(cluster), None) => cluster.ready().await,
+            (Servers::Cluster(cluster), Some(key)) => cluster.ready(Some(Slot::of(key))).await,
+            (Servers::Cluster(cluster), None) => cluster.ready(None).await,
         }
     }
 }
 
 /// For permits.
 impl Ask for Client {
-    async fn ask(&self, stack: &[(&[u8], Question)], until: Option<Instant>) -> Result<Vec<Verdict>, StoreError> {
-        let [(key, question)] = stack else { return self.ask_together(stack, until).await };
-        let answered = self.ask(key, question, until).await?;
-        Ok(vec![answered.answer.verdict(answered.index, question, answered.now)])
+    async fn ask(&self, stack: &[(&[u8], Question)], until: Option<Instant>) -> Result<Verdicts, StoreError> {
+        self.ask(stack, until).await
     }
 
     fn epoch(&self) -> u64 {

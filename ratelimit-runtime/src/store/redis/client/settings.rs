@@ -5,9 +5,9 @@ use std::sync::atomic::AtomicU64;
 
 use crate::clock::Clock;
 use crate::store::redis::cluster::Slot;
-use crate::store::redis::link::{LinkSettings, Upstream};
+use crate::store::redis::link::{LinkSettings, TIMEOUT_US, Upstream};
 use crate::store::redis::scripts::load_all;
-use crate::store::redis::settings::deployment::Deployment;
+use crate::store::redis::settings::deployment::{Deployment, Kind};
 
 /// What a client is made by.
 #[derive(Clone)]
@@ -25,7 +25,7 @@ pub(crate) struct ClientSettings {
 
 impl ClientSettings {
     pub(crate) fn new(deployment: Deployment) -> Self {
-        let timeout_us = Arc::new(AtomicU64::new(LinkSettings::TIMEOUT_US));
+        let timeout_us = Arc::new(AtomicU64::new(TIMEOUT_US));
         Self { deployment, clock: None, runs_scripts: true, timeout_us, epoch: Arc::default() }
     }
 
@@ -36,7 +36,7 @@ impl ClientSettings {
     }
 
     pub(crate) fn is_cluster(&self) -> bool {
-        matches!(self.deployment, Deployment::Cluster(_))
+        matches!(self.deployment.kind, Kind::Cluster(_))
     }
 
     /// Whether keys are of one slot, and so of one server at any time.

@@ -2,40 +2,41 @@
 //!
 //! Each master has a link and a batcher of its own, made when a key of its slots is first asked
 //! for; replicas are never asked. The `slot_map` is changed slot by slot when a node says that one
-//! has moved, and replaced by what one of the nodes answers about all slots (`discovery`), which is
-//! asked for when something has changed or does not work (`refresh`).
+//! has moved, and replaced by what one of the nodes answers about all slots, which `refresh` asks
+//! for when something has changed or does not work.
 
-mod discovery;
-mod last_refresh;
 mod node;
 mod redirect;
 mod refresh;
 mod slot;
 mod slot_map;
-mod slot_ranges;
-mod state;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use redis::Value;
+use tokio::runtime::Handle;
 
-use self::redirect::{DOWN, Detour, Redirect, Step, UNSERVED};
-use self::slot_map::Master;
-use self::state::{ClusterState, FirstMap};
+use self::node::{Master, Nodes};
+use self::redirect::{DOWN, Redirect, UNSERVED};
+use self::refresh::Slots;
 use super::batcher::{Batcher, Failure};
 use super::errors;
-use super::link::Link;
+use super::link::{Link, LinkSettings};
+use super::settings::server::{Server, TcpAddress};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::real_time;
 use crate::store::Health;
 
-pub(crate) use self::node::{NodeAddress, Nodes, Reply};
 pub(crate) use self::slot::{SLOTS, Slot};
 pub(crate) use self::slot_map::SlotMap;
 
-/// How long a node is not asked after it has answered again that the cluster is down.
-const BACK_OFF: Duration = Duration::from_millis(100);
+/// How often a call is sent on to another node.
+const MAX_REDIRECTS: u32 = 8;
+/// How long a call that no node can carry out now waits before it is sent again, each time: 35 ms
+/// in all.
+const PAUSES: [Duration; 3] = [Duration::from_millis(5), Duration::from_millis(10), Duration::from_millis(20)];
 /// How often masters are asked whether they serve while a caller waits for that.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
 /// How long a master may take to connect, and to say whether it serves, before the slots are asked
@@ -45,13 +46,14 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// A Redis Cluster, for one runtime. When it is dropped, its links end.
 #[derive(Debug)]
 pub(crate) struct Cluster {
-    state: Arc<ClusterState>,
+    slots: Arc<Slots>,
 }
 
 impl Cluster {
-    /// Knows some of the nodes, and connects to nothing yet.
-    pub(crate) fn new(seeds: Vec<NodeAddress>, nodes: Arc<dyn Nodes>) -> Self {
-        Self { state: Arc::new(ClusterState::new(seeds, nodes)) }
+    /// Knows some of the nodes, and connects to nothing yet. All nodes have the login and TLS of
+    /// `template`, and links by these settings.
+    pub(crate) fn new(seeds: Vec<TcpAddress>, template: Server, link: LinkSettings, runtime: &Handle) -> Self {
+        Self { slots: Arc::new(Slots::new(seeds, Nodes::new(template, link, runtime))) }
     }
 
     /// Runs one operation about keys of a slot: `ask` gets the batcher of the slot's master, and
@@ -70,21 +72,14 @@ impl Cluster {
     where
         F: Future<Output = Result<T, Failure>>,
     {
-        let mut detour = Detour::new(until);
-        let (mut master, mut asking) = (self.owner(slot, until).await?, false);
+        // Every step is counted, so it ends.
+        let (mut redirects, mut pauses) = (0..MAX_REDIRECTS, PAUSES.iter());
+        let (mut master, mut asking) = (self.owner(slot).await?, false);
         loop {
-            let down_until = master.down_until();
-            if down_until.is_some_and(|until| Instant::now() < until) {
-                self.state.refresh();
-                return Err(StoreError::unavailable(DOWN));
-            }
-            let unanswered = RefreshOnDrop(&self.state);
-            let answer = ask(self.state.batcher(&master)?, asking).await;
-            std::mem::forget(unanswered);
-            let error = match answer {
+            let error = match ask(master.batcher(&self.slots.nodes), asking).await {
                 Ok(answer) => {
-                    if down_until.is_some() {
-                        master.set_down_until(None);
+                    if master.is_down.load(Relaxed) {
+                        master.is_down.store(false, Relaxed);
                     }
                     return Ok(answer);
                 }
@@ -92,32 +87,35 @@ impl Cluster {
                 Err(Failure::NotSent(error)) => return Err(self.failed(error).await),
                 Err(Failure::Lost(error)) => return Err(self.failed(error.lost()).await),
             };
-            let Some(redirect) = Redirect::of(&error, slot, &master.address.host) else {
-                return Err(self.failed(errors::from_server(&error)).await);
-            };
-            let is_down = redirect == Redirect::Down;
-            if redirect == Redirect::Unserved {
-                self.state.map().unserved(slot);
+            let redirect = Redirect::of(&error, slot, &master.address.host);
+            if !matches!(redirect, Some(Redirect::Ask(_)) | None) {
+                self.slots.refresh();
             }
-            if !matches!(redirect, Redirect::Ask(_)) {
-                self.state.refresh();
-            }
-            let step = match detour.step(redirect, Instant::now()) {
-                // It was down before: it is asked now and then, and not waited for.
-                Ok(_) if is_down && down_until.is_some() => Err(StoreError::unavailable(DOWN)),
-                step => step,
-            };
-            if is_down && step.is_err() {
-                master.set_down_until(Some(Instant::now() + BACK_OFF));
-            }
-            (master, asking) = match step? {
-                Step::Moved(to) => (self.state.map().moved(slot, &to), false),
-                Step::Asking(to) => (self.state.map().newcomer(&to), true),
-                Step::Again(pause) => {
-                    real_time::sleep(pause).await;
-                    (self.owner(slot, until).await?, false)
+            let (why, is_down) = match redirect {
+                None => return Err(self.failed(errors::from_server(&error)).await),
+                Some(Redirect::Moved(_) | Redirect::Ask(_)) if redirects.next().is_none() => {
+                    return Err(StoreError::unavailable("the nodes of the Redis cluster send a call in circles"));
                 }
+                Some(Redirect::Moved(to)) => {
+                    (master, asking) = (self.slots.map().moved(slot, to), false);
+                    continue;
+                }
+                Some(Redirect::Ask(to)) => {
+                    (master, asking) = (self.slots.map().master(to), true);
+                    continue;
+                }
+                Some(Redirect::NotNow(why)) => (why, false),
+                Some(Redirect::Down) => (DOWN, true),
             };
+            let is_in_time = |pause: &&Duration| until.is_none_or(|until| Instant::now() + **pause * 2 <= until);
+            // A node that has been down for a while is not waited for.
+            let pause = pauses.next().filter(is_in_time).filter(|_| !(is_down && master.is_down.load(Relaxed)));
+            let Some(pause) = pause else {
+                master.is_down.store(is_down, Relaxed);
+                return Err(StoreError::unavailable(why));
+            };
+            real_time::sleep(*pause).await;
+            (master, asking) = (self.owner(slot).await?, false);
         }
     }
 
@@ -125,65 +123,32 @@ impl Cluster {
     /// away, or a replica, perhaps another one serves its slots by now.
     async fn failed(&self, error: StoreError) -> StoreError {
         if error.kind() == StoreErrorKind::Unavailable {
-            self.state.refreshed().await;
+            let _ = self.slots.refreshed().await;
         }
         error
     }
 
     /// The master of a slot. Waits for the first map while no attempt to get it has failed.
-    async fn owner(&self, slot: Slot, until: Option<Instant>) -> Result<Arc<Master>, StoreError> {
-        if let Some(owner) = self.state.owner(slot) {
+    async fn owner(&self, slot: Slot) -> Result<Arc<Master>, StoreError> {
+        let known = || self.slots.map().owner(slot).cloned();
+        if let Some(owner) = known() {
             return Ok(owner);
         }
-        self.known(until).await?;
-        if let Some(owner) = self.state.owner(slot) {
-            return Ok(owner);
-        }
-        self.state.refreshed().await;
-        self.state.owner(slot).ok_or_else(|| StoreError::unavailable(UNSERVED))
-    }
-
-    /// Waits for the first map while no attempt to get it has failed.
-    async fn known(&self, until: Option<Instant>) -> Result<(), StoreError> {
-        let mut first = self.state.first_map.subscribe();
-        let found = async {
-            if !matches!(&*first.borrow(), FirstMap::Known) {
-                self.state.refreshed().await;
-            }
-            let outcome = first.wait_for(|first| !matches!(first, FirstMap::Pending)).await;
-            match outcome.as_deref() {
-                Ok(FirstMap::Failed(error)) => Err(error.clone()),
-                _ => Ok(()),
-            }
-        };
-        let late = || StoreError::timed_out("the slots of the Redis cluster are not known yet");
-        match until {
-            None => found.await,
-            Some(until) => real_time::timeout_at(until, found).await.unwrap_or_else(|_| Err(late())),
-        }
+        let refreshed = self.slots.refreshed().await;
+        known().ok_or_else(|| refreshed.err().unwrap_or_else(|| StoreError::unavailable(UNSERVED)))
     }
 
     /// How well the master of a slot serves.
     pub(crate) fn health(&self, slot: Slot) -> Health {
-        let owner = self.state.owner(slot);
-        owner.and_then(|owner| Some(owner.known_batcher()?.link().health())).unwrap_or(Health::Down)
+        self.slots.map().owner(slot).map_or(Health::Down, |owner| owner.health())
     }
 
-    /// Returns once every slot has a master, and all masters serve.
+    /// Returns once a slot has a master that serves; without a slot, once all have.
     ///
     /// # Errors
     ///
     /// `Misconfigured`: then waiting is vain.
-    pub(crate) async fn ready(&self) -> Result<(), StoreError> {
-        self.ready_at(None).await
-    }
-
-    /// The same for one slot and its master.
-    pub(crate) async fn ready_for(&self, slot: Slot) -> Result<(), StoreError> {
-        self.ready_at(Some(slot)).await
-    }
-
-    async fn ready_at(&self, slot: Option<Slot>) -> Result<(), StoreError> {
+    pub(crate) async fn ready(&self, slot: Option<Slot>) -> Result<(), StoreError> {
         loop {
             match self.serves(slot).await {
                 Err(error) if error.kind() != StoreErrorKind::Misconfigured => real_time::sleep(ASK_AGAIN).await,
@@ -194,12 +159,13 @@ impl Cluster {
 
     async fn serves(&self, slot: Option<Slot>) -> Result<(), StoreError> {
         if let Some(slot) = slot {
-            return self.serves_at(&*self.owner(slot, None).await?).await;
+            return self.serves_at(&*self.owner(slot).await?).await;
         }
-        self.known(None).await?;
-        let map = self.state.map().clone();
+        if !self.slots.map().is_whole() {
+            self.slots.refreshed().await?;
+        }
+        let map = self.slots.map().clone();
         if !map.is_whole() {
-            self.state.refresh();
             return Err(StoreError::unavailable("not every slot of the Redis cluster is served"));
         }
         for master in map.masters() {
@@ -209,62 +175,48 @@ impl Cluster {
     }
 
     async fn serves_at(&self, master: &Master) -> Result<(), StoreError> {
-        let batcher = self.state.batcher(master)?;
+        let batcher = master.batcher(&self.slots.nodes);
         let state = async {
             batcher.link().ready().await?;
-            discovery::ask(&batcher, &discovery::command("INFO")).await
+            refresh::ask(&batcher, &refresh::command("INFO")).await
         };
         let silent = || StoreError::unavailable("a node of the Redis cluster does not answer");
         let state = real_time::timeout_at(Instant::now() + ANSWER_TIMEOUT, state).await;
         match state.unwrap_or_else(|_| Err(silent())) {
             Ok(state) if !is_down(&state) => Ok(()),
             state => {
-                self.state.refresh();
-                Err(state.err().unwrap_or_else(|| StoreError::unavailable("the Redis cluster is down")))
+                self.slots.refresh();
+                Err(state.err().unwrap_or_else(|| StoreError::unavailable(DOWN)))
             }
         }
     }
 
     /// The map as one of the nodes answers now.
     pub(crate) async fn fresh_map(&self) -> Result<SlotMap, StoreError> {
-        let ranges = discovery::slots(self.state.candidates()).await?;
-        self.state.learn(&ranges);
-        Ok(self.state.map().clone())
+        self.slots.ask().await?;
+        Ok(self.slots.map().clone())
     }
 
-    /// The link to the master at an address, if it has slots or is given some.
-    pub(crate) async fn link_at(
-        &self,
-        address: &NodeAddress,
-        until: Option<Instant>,
-    ) -> Result<Option<Arc<Link>>, StoreError> {
-        self.known(until).await?;
-        let master = self.state.map().master(address).cloned();
-        master.map(|master| Ok(Arc::clone(self.state.batcher(&master)?.link()))).transpose()
-    }
-}
-
-/// Asks for the slots when a call is given up before its answer: perhaps its master is away.
-struct RefreshOnDrop<'a>(&'a Arc<ClusterState>);
-
-impl Drop for RefreshOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.refresh();
+    /// The link to the master at an address, if it is known.
+    pub(crate) async fn link_at(&self, address: &TcpAddress) -> Result<Option<Arc<Link>>, StoreError> {
+        let known = || self.slots.map().known(address).cloned();
+        let mut master = known();
+        if master.is_none() {
+            self.slots.refreshed().await?;
+            master = known();
+        }
+        Ok(master.map(|master| Arc::clone(master.batcher(&self.slots.nodes).link())))
     }
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        self.state.last_refresh().end();
+        self.slots.end();
     }
 }
 
 /// Whether this is a reply to `CLUSTER INFO` by a node that serves nothing. An error says nothing.
 fn is_down(info: &Value) -> bool {
-    let is_fail = |info: &[u8]| info.windows(18).any(|text| text == b"cluster_state:fail");
-    match info {
-        Value::BulkString(info) => is_fail(info),
-        Value::VerbatimString { text, .. } => is_fail(text.as_bytes()),
-        _ => false,
-    }
+    let info: Option<String> = redis::from_redis_value_ref(info).ok();
+    info.is_some_and(|info| info.contains("cluster_state:fail"))
 }

@@ -1,53 +1,80 @@
-//! [`NodeAddress`] and [`Nodes`]: where the nodes of a cluster are, and how they are reached.
+//! [`Nodes`] and [`Master`]: how the nodes of a cluster are reached.
 
 use std::fmt;
-use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use redis::{Cmd, Value};
+use tokio::runtime::Handle;
 
+use super::slot::Slot;
 use crate::error::StoreError;
+use crate::store::Health;
 use crate::store::redis::batcher::Batcher;
+use crate::store::redis::link::{Connector, Link, LinkSettings};
+use crate::store::redis::settings::server::{Server, TcpAddress};
 
-/// The host and the port of a node.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct NodeAddress {
-    pub(crate) host: String,
-    pub(crate) port: u16,
+/// Reaches the nodes of a cluster, with the login, TLS and settings of its URL.
+pub(super) struct Nodes {
+    template: Server,
+    link: LinkSettings,
+    pub(super) runtime: Handle,
 }
 
-impl NodeAddress {
-    /// The address in a reply of the node at the host `asked`. A node that does not know its own
-    /// host leaves it out; `?` stands for one that is not known, as does the port 0.
-    pub(super) fn replied_by(asked: &str, host: &str, port: u16) -> Option<Self> {
-        let host = match host {
-            "?" => return None,
-            "" => asked,
-            host => host,
-        };
-        (port != 0).then(|| Self { host: host.to_owned(), port })
+impl Nodes {
+    pub(super) fn new(template: Server, link: LinkSettings, runtime: &Handle) -> Self {
+        Self { template, link, runtime: runtime.clone() }
     }
-}
 
-impl fmt::Display for NodeAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(f, "{}:{}", self.host, self.port)
-        }
+    fn server(&self, at: &TcpAddress) -> Arc<Server> {
+        Arc::new(self.template.at(at))
     }
-}
-
-/// A reply that is on its way.
-pub(crate) type Reply = Pin<Box<dyn Future<Output = Result<Value, StoreError>> + Send>>;
-
-/// How the nodes of a cluster are reached: with the login, TLS and settings of its URL.
-pub(crate) trait Nodes: fmt::Debug + Send + Sync {
-    /// Group commit on a new link to the master at an address.
-    fn master(&self, at: &NodeAddress) -> Result<Arc<Batcher>, StoreError>;
 
     /// Sends one command over a connection of its own, to a master or a replica. An error of the
     /// server is a value as any other.
-    fn ask(&self, at: &NodeAddress, command: Cmd) -> Reply;
+    pub(super) async fn ask(&self, at: &TcpAddress, command: &Cmd) -> Result<Value, StoreError> {
+        let connection = Connector::default().connect_only(&self.server(at)).await?;
+        connection.send(command).await.map_err(|_| StoreError::unavailable("the connection to Redis ended"))
+    }
+}
+
+impl fmt::Debug for Nodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Nodes").finish_non_exhaustive()
+    }
+}
+
+/// A node that serves slots, or is about to. It ends, with its link, once no map names it.
+#[derive(Debug)]
+pub(crate) struct Master {
+    pub(crate) address: TcpAddress,
+    batcher: OnceLock<Arc<Batcher>>,
+    /// It said to the end of a call's attempts that the cluster is down, and has not served since.
+    pub(super) is_down: AtomicBool,
+}
+
+impl Master {
+    /// Connects to nothing yet.
+    pub(super) fn new(address: TcpAddress) -> Self {
+        Self { address, batcher: OnceLock::new(), is_down: AtomicBool::new(false) }
+    }
+
+    /// Its batcher, whose link connects when this is first called.
+    pub(super) fn batcher(&self, nodes: &Nodes) -> Arc<Batcher> {
+        let batcher = self.batcher.get_or_init(|| {
+            let settings = LinkSettings { upstream: nodes.server(&self.address), ..nodes.link.clone() };
+            let link = Arc::new(Link::start(settings, &nodes.runtime));
+            Batcher::start(link, &nodes.runtime, |key| Slot::of(key).number())
+        });
+        Arc::clone(batcher)
+    }
+
+    /// Its batcher, if it has ever been asked for and its link is up.
+    pub(super) fn batcher_if_up(&self) -> Option<Arc<Batcher>> {
+        self.batcher.get().filter(|_| self.health() == Health::Up).cloned()
+    }
+
+    pub(super) fn health(&self) -> Health {
+        self.batcher.get().map_or(Health::Down, |batcher| batcher.link().health())
+    }
 }

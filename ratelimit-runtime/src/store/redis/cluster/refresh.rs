@@ -1,77 +1,200 @@
-//! When the slots are asked for: by one task at a time, and not too often.
+//! [`Slots`]: the slot map of one runtime, and the task that asks for it: one at a time, and not too
+//! often. It asks several nodes and waits for none that is slow.
 
-use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Handle;
+use redis::{Cmd, Value, cmd};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
 
-use super::discovery;
-use super::last_refresh::LastRefresh;
-use super::state::ClusterState;
-use crate::error::StoreError;
+use super::node::Nodes;
+use super::slot_map::{SlotMap, SlotRange};
+use crate::error::{StoreError, StoreErrorKind};
+use crate::store::redis::batcher::{Batcher, Failure};
+use crate::store::redis::errors;
+use crate::store::redis::settings::server::TcpAddress;
 use crate::{observe, real_time};
 
-/// After this long without an answer, callers do not wait for the first map any more.
-const SLOW: Duration = Duration::from_secs(1);
-/// After that and this long, all nodes are asked anew.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-
+/// The slots are asked for no more often than this.
+const ASK_EVERY: Duration = Duration::from_millis(250);
+/// How many masters are asked, at most, and how many seeds.
+const MAX_ASKED: usize = 16;
+/// After this long without an answer, the next node is asked as well: a fifth of the timeout that
+/// callers usually have.
+const STAGGER: Duration = Duration::from_millis(20);
 /// How often the task has a turn, at least.
 const BEAT: Duration = Duration::from_millis(50);
-impl ClusterState {
+/// After so many turns without an answer, callers do not wait for the first map any more.
+const SLOW: u32 = 20;
+/// After so many, all nodes are asked anew.
+const LAST: u32 = 120;
+/// How long after its last turn its runtime counts as not driven.
+const LATE: Duration = Duration::from_millis(150);
+
+/// The slot map of one runtime.
+#[derive(Debug)]
+pub(super) struct Slots {
+    pub(super) nodes: Nodes,
+    seeds: Vec<TcpAddress>,
+    map: Mutex<SlotMap>,
+    /// What came of asking for the slots last; `None` until the first outcome.
+    outcome: watch::Sender<Option<Result<(), StoreError>>>,
+    refresh: Mutex<Option<Refresh>>,
+}
+
+/// The last time that the slots were asked for.
+#[derive(Debug)]
+struct Refresh {
+    task: JoinHandle<()>,
+    /// When it began to ask, or will.
+    at: Instant,
+    /// When the task had its last turn, or will have the first one.
+    turn: Instant,
+}
+
+impl Refresh {
+    /// Whether its runtime does not drive it.
+    fn is_late(&self) -> bool {
+        !self.task.is_finished() && Instant::now() > self.turn + LATE
+    }
+}
+
+impl Slots {
+    pub(super) fn new(seeds: Vec<TcpAddress>, nodes: Nodes) -> Self {
+        let (map, outcome) = (Mutex::new(SlotMap::empty()), watch::Sender::new(None));
+        Self { nodes, seeds, map, outcome, refresh: Mutex::default() }
+    }
+
+    /// Held for a moment, and over no wait.
+    pub(super) fn map(&self) -> MutexGuard<'_, SlotMap> {
+        self.map.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn last_refresh(&self) -> MutexGuard<'_, Option<Refresh>> {
+        self.refresh.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Begins to ask for the slots, soon, unless that is under way.
     pub(super) fn refresh(self: &Arc<Self>) {
-        // Outside of a runtime there is no caller who would wait for it.
-        let Ok(runtime) = Handle::try_current() else { return };
         let (mut last, now) = (self.last_refresh(), Instant::now());
-        if !last.is_running() {
-            let at = now + last.pause(now);
-            let task = runtime.spawn(Arc::clone(self).ask_at(at));
-            *last = LastRefresh { task: Some(task), at: Some(at), turn: Some(at) };
+        if last.as_ref().is_none_or(|last| last.task.is_finished()) {
+            let at = last.as_ref().map_or(now, |last| now.max(last.at + ASK_EVERY));
+            let task = self.nodes.runtime.spawn(Arc::clone(self).run(at));
+            *last = Some(Refresh { task, at, turn: at });
         }
     }
 
-    /// The same. Waits where the runtime does not drive the task: one that runs only while a caller
-    /// blocks on it would never end it, where calls are answered at once.
-    pub(super) async fn refreshed(self: &Arc<Self>) {
+    /// The same. Waits for the first outcome there is; and where the runtime does not drive the
+    /// task: one that runs only while a caller blocks on it would never end it, where calls are
+    /// answered at once. The error is that of the last outcome.
+    pub(super) async fn refreshed(self: &Arc<Self>) -> Result<(), StoreError> {
+        let mut outcome = self.outcome.subscribe();
         self.refresh();
-        let mut outcome = self.first_map.subscribe();
-        let is_late = self.last_refresh().is_late(Instant::now());
-        if is_late {
+        let is_late = self.last_refresh().as_ref().is_some_and(Refresh::is_late);
+        if is_late || outcome.borrow_and_update().is_none() {
+            // It fails where the runtime ends.
             let _ = outcome.changed().await;
         }
+        outcome.borrow().clone().unwrap_or(Ok(()))
     }
 
-    async fn ask_at(self: Arc<Self>, at: Instant) {
+    pub(super) fn end(&self) {
+        self.last_refresh().iter().for_each(|refresh| refresh.task.abort());
+    }
+
+    async fn run(self: Arc<Self>, at: Instant) {
         real_time::sleep(at.saturating_duration_since(Instant::now())).await;
-        let silent = || StoreError::unavailable("no node of the Redis cluster answers; still trying");
-        let mut slots = pin!(discovery::slots(self.candidates()));
-        let mut answer = self.within(SLOW, slots.as_mut()).await;
-        if answer.is_none() {
-            self.fail(silent());
-            answer = self.within(ANSWER_TIMEOUT, slots).await;
-        }
-        match answer.unwrap_or_else(|| Err(silent())) {
-            Ok(ranges) => self.learn(&ranges),
-            Err(error) => {
-                observe::log::no_slots(&error);
-                self.fail(error);
+        let mut answer = pin!(self.ask());
+        // Time is counted in turns of the task: where its runtime stands still, none passes.
+        for beat in 1..=LAST {
+            let now = Instant::now();
+            self.last_refresh().iter_mut().for_each(|refresh| refresh.turn = now);
+            if let Ok(outcome) = real_time::timeout_at(now + BEAT, answer.as_mut()).await {
+                if let Err(error) = &outcome {
+                    observe::log::no_slots(error);
+                }
+                self.outcome.send_replace(Some(outcome));
+                return;
+            }
+            if beat == SLOW {
+                let silent = StoreError::unavailable("no node of the Redis cluster answers; still trying");
+                self.outcome.send_replace(Some(Err(silent)));
             }
         }
     }
 
-    /// The outcome of `work` within this time, counted in turns of the task: without turns, none
-    /// passes.
-    async fn within<T>(&self, mut left: Duration, mut work: Pin<&mut impl Future<Output = T>>) -> Option<T> {
-        while !left.is_zero() {
-            let (now, beat) = (Instant::now(), left.min(BEAT));
-            self.last_refresh().turn = Some(now);
-            if let Ok(done) = real_time::timeout_at(now + beat, work.as_mut()).await {
-                return Some(done);
-            }
-            left -= beat;
+    /// Asks for the slots, and learns them from the first answer that names any.
+    ///
+    /// # Errors
+    ///
+    /// If there is none: the first `Misconfigured`, or else the last error.
+    pub(super) async fn ask(self: &Arc<Self>) -> Result<(), StoreError> {
+        let mut asked = JoinSet::new();
+        // Those that are known to serve, in an order that differs between processes; then the seeds.
+        let serving: Vec<_> = self.map().masters().filter(|master| master.batcher_if_up().is_some()).cloned().collect();
+        let serving = serving.into_iter().take(MAX_ASKED).map(|master| (master.address.clone(), Some(master)));
+        let seeds = self.seeds.iter().take(MAX_ASKED).map(|seed| (seed.clone(), None));
+        for ((at, master), turn) in serving.chain(seeds).zip(0..) {
+            let slots = Arc::clone(self);
+            asked.spawn(async move {
+                if turn > 0 {
+                    real_time::sleep(STAGGER * turn).await;
+                }
+                let reply = match master {
+                    Some(master) => ask(&master.batcher(&slots.nodes), &command("SLOTS")).await?,
+                    None => slots.nodes.ask(&at, &command("SLOTS")).await?,
+                };
+                ranges(&reply, &at)
+            });
         }
-        None
+        let mut failed = StoreError::unavailable("no node of the Redis cluster can be asked for its slots");
+        while let Some(answer) = asked.join_next().await {
+            match answer {
+                Ok(Ok(ranges)) => {
+                    self.map().replace(ranges);
+                    return Ok(());
+                }
+                Ok(Err(error)) if failed.kind() != StoreErrorKind::Misconfigured => failed = error,
+                _ => {}
+            }
+        }
+        Err(failed)
+    }
+}
+
+/// The slots in the reply of a node.
+fn ranges(reply: &Value, at: &TcpAddress) -> Result<Vec<SlotRange>, StoreError> {
+    if let Value::ServerError(error) = reply {
+        let is_no_cluster = error.details().is_some_and(|text| text.contains("cluster support disabled"));
+        return Err(if is_no_cluster {
+            StoreError::misconfigured(format!(
+                "Redis at {at} is not part of a cluster: write redis:// for a single server"
+            ))
+        } else {
+            errors::from_server(error)
+        });
+    }
+    match SlotRange::all_of(reply, &at.host) {
+        Some(ranges) if ranges.is_empty() => {
+            Err(StoreError::unavailable(format!("Redis at {at} knows of no slots that a node serves")))
+        }
+        Some(ranges) => Ok(ranges),
+        None => Err(errors::unexpected_reply()),
+    }
+}
+
+/// `CLUSTER` and a subcommand.
+pub(super) fn command(subcommand: &str) -> Cmd {
+    cmd("CLUSTER").arg(subcommand).take()
+}
+
+/// Sends a command that changes nothing. An error of the server is a value as any other.
+pub(super) async fn ask(batcher: &Batcher, command: &Cmd) -> Result<Value, StoreError> {
+    match batcher.send(command, false).await {
+        Ok(reply) => Ok(reply),
+        Err(Failure::Server(error)) => Ok(Value::ServerError(error)),
+        Err(Failure::NotSent(error) | Failure::Lost(error)) => Err(error),
     }
 }

@@ -42,10 +42,6 @@ impl Connector {
         Self { wake: Arc::default(), greeting }
     }
 
-    pub(super) fn wake(&self) {
-        self.wake.notify_one();
-    }
-
     pub(super) async fn woken(&self) {
         self.wake.notified().await;
     }
@@ -84,7 +80,7 @@ impl Connector {
     async fn log_in(&self, server: &Arc<Server>, socket: Socket) -> Result<Connection, StoreError> {
         let stream = socket.secure(server).await.map_err(|error| unreachable(server, error))?;
         // Asked late, so that they are fresh.
-        let credentials = server.login().credentials().await?;
+        let credentials = server.login.credentials().await?;
         let vitals = Arc::new(Vitals::new(Arc::clone(&self.wake)));
         let stream = NotedStream { stream, vitals: Arc::clone(&vitals) };
         // The crate is told of no login, and sends nothing: it would not say why one is refused.
@@ -99,7 +95,7 @@ impl Connector {
         let driver = tokio::spawn(Arc::clone(&vitals).watch(driver)).abort_handle();
         let renew_after = credentials.as_ref().and_then(|credentials| credentials.renew_after);
         let connection = Connection::new(redis, driver, server, vitals, renew_after);
-        for command in server.login().commands(credentials.as_ref()) {
+        for command in server.login.commands(credentials.as_ref()) {
             let mut pipeline = redis::pipe();
             pipeline.add_command(command);
             match before_silence(server, connection.ask(&pipeline, 1)).await?.as_deref() {

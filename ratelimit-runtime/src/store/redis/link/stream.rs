@@ -12,7 +12,7 @@ use tokio::net::{TcpStream, lookup_host};
 
 use super::vitals::Vitals;
 use crate::real_time;
-use crate::store::redis::settings::server::{Address, Server};
+use crate::store::redis::settings::server::{Address, Server, TcpAddress};
 
 /// The time to connect to one address: a network that swallows packets sends a SYN again after one
 /// second.
@@ -34,8 +34,8 @@ pub(super) enum Socket {
 impl Socket {
     /// Connects to a server. Its name is looked up each time, and all its addresses are tried.
     pub(super) async fn connect(server: &Server) -> io::Result<Self> {
-        match server.address() {
-            Address::Tcp { host, port } => {
+        match &server.address {
+            Address::Tcp(TcpAddress { host, port }) => {
                 let mut error = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
                 for address in within(LOOK_UP, lookup_host((host.as_str(), *port))).await? {
                     match within(CONNECT, TcpStream::connect(address)).await {
@@ -58,8 +58,8 @@ impl Socket {
         match self {
             Self::Tcp(tcp) => {
                 #[cfg(feature = "redis-tls")]
-                if let (Some(tls), Some(host)) = (server.tls(), server.host()) {
-                    return Ok(Box::new(tls.connect(host, tcp).await?));
+                if let (Some(tls), Address::Tcp(address)) = (&server.tls, &server.address) {
+                    return Ok(Box::new(tls.connect(&address.host, tcp).await?));
                 }
                 Ok(Box::new(tcp))
             }

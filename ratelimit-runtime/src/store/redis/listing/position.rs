@@ -1,42 +1,27 @@
-//! How far a list has come, as bytes: [`ServerPosition`] on one server, [`Walk`] in a cluster.
+//! How far a list has come, as text: [`ServerPosition`] on one server, [`Walk`] in a cluster.
 
-use crate::store::redis::cluster::{NodeAddress, SLOTS, Slot};
-
-/// The first byte of a position: which of the two it is.
-const SERVER: u8 = 1;
-const CLUSTER: u8 = 2;
-
-/// The `run_id` of a server.
-pub(super) type ProcessId = [u8; 20];
+use crate::store::redis::cluster::{SLOTS, Slot};
+use crate::store::redis::settings::server::TcpAddress;
 
 /// How far the scan of a server has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ServerPosition {
-    pub(super) process: ProcessId,
+    /// The `run_id` of the server's process: after a restart, and on a replica that has taken over,
+    /// the order of keys is another one.
+    pub(super) process: String,
     /// That of `SCAN`; 0 at the end.
     pub(super) cursor: u64,
 }
 
 impl ServerPosition {
-    pub(super) fn write(self) -> Vec<u8> {
-        let mut bytes = vec![SERVER];
-        self.append_to(&mut bytes);
-        bytes
+    pub(super) fn write(&self) -> String {
+        format!("{} {}", self.process, self.cursor)
     }
 
-    /// The position in these bytes; `None` if they were not written by [`write`](Self::write).
-    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
-        let mut bytes = bytes.strip_prefix(&[SERVER])?;
-        Self::take_from(&mut bytes).filter(|_| bytes.is_empty())
-    }
-
-    fn append_to(self, bytes: &mut Vec<u8>) {
-        bytes.extend_from_slice(&self.process);
-        bytes.extend_from_slice(&self.cursor.to_le_bytes());
-    }
-
-    fn take_from(bytes: &mut &[u8]) -> Option<Self> {
-        Some(Self { process: take(bytes)?, cursor: u64::from_le_bytes(take(bytes)?) })
+    /// The position in this text; `None` if it was not written by [`write`](Self::write).
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let (process, cursor) = text.split_once(' ')?;
+        Some(Self { process: process.to_owned(), cursor: cursor.parse().ok()? })
     }
 }
 
@@ -46,18 +31,19 @@ pub(super) struct Walk {
     /// One for each slot.
     slots: Vec<Seen>,
     /// The master that is being listed, and how far.
-    pub(super) visit: Option<(NodeAddress, ServerPosition)>,
+    pub(super) visit: Option<(TcpAddress, ServerPosition)>,
 }
 
 /// Whether the keys of a slot have been listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
 enum Seen {
     No,
     /// Its master is being listed.
     Now,
     Yes,
 }
+
+const WORDS: [(&str, Seen); 3] = [("no", Seen::No), ("now", Seen::Now), ("yes", Seen::Yes)];
 
 impl Walk {
     /// One that has seen nothing.
@@ -66,7 +52,7 @@ impl Walk {
     }
 
     /// Begins to visit a master, which serves these slots.
-    pub(super) fn begin(&mut self, master: NodeAddress, at: ServerPosition, serves: impl Fn(Slot) -> bool) {
+    pub(super) fn begin(&mut self, master: TcpAddress, at: ServerPosition, serves: impl Fn(Slot) -> bool) {
         self.set(Seen::No, |slot| if serves(slot) { Seen::Now } else { Seen::No });
         self.visit = Some((master, at));
     }
@@ -88,94 +74,57 @@ impl Walk {
         Slot::numbered(u16::try_from(index).ok()?)
     }
 
-    pub(super) fn write(&self) -> Vec<u8> {
-        let mut bytes = vec![CLUSTER];
-        for run in self.slots.chunk_by(Seen::eq) {
-            bytes.extend(run.first().map(|seen| *seen as u8));
-            bytes.extend_from_slice(&u16::try_from(run.len()).unwrap_or(SLOTS).to_le_bytes());
-        }
-        if let Some((master, at)) = &self.visit {
-            at.append_to(&mut bytes);
-            bytes.extend_from_slice(&master.port.to_le_bytes());
-            bytes.extend_from_slice(master.host.as_bytes());
-        }
-        bytes
+    pub(super) fn write(&self) -> String {
+        let word = |seen: &Seen| WORDS.iter().find(|row| row.1 == *seen).map_or("", |row| row.0);
+        let run = |run: &[Seen]| format!("{}:{}", run.first().map_or("", word), run.len());
+        let slots: Vec<_> = self.slots.chunk_by(Seen::eq).map(run).collect();
+        let visit = self.visit.as_ref();
+        let visit = visit.map(|(master, at)| format!("|{} {} {}", master.port, master.host, at.write()));
+        slots.join(",") + &visit.unwrap_or_default()
     }
 
-    /// The walk in these bytes; `None` if they were not written by [`write`](Self::write).
-    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
-        let mut bytes = bytes.strip_prefix(&[CLUSTER])?;
+    /// The walk in this text; `None` if it was not written by [`write`](Self::write).
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let (runs, visit) = text.split_once('|').map_or((text, None), |(runs, visit)| (runs, Some(visit)));
         let mut slots = Vec::with_capacity(usize::from(SLOTS));
-        while slots.len() < usize::from(SLOTS) {
-            let [seen] = take(&mut bytes)?;
-            let seen = [Seen::No, Seen::Now, Seen::Yes].into_iter().find(|known| *known as u8 == seen)?;
-            let run = usize::from(u16::from_le_bytes(take(&mut bytes)?));
-            if run == 0 || run > usize::from(SLOTS) - slots.len() {
-                return None;
+        for run in runs.split(',') {
+            let (word, length) = run.split_once(':')?;
+            let (_, seen) = WORDS.iter().find(|row| row.0 == word)?;
+            slots.extend(std::iter::repeat_n(*seen, usize::from(length.parse::<u16>().ok()?)));
+        }
+        let visit = match visit {
+            Some(visit) => {
+                let mut words = visit.splitn(3, ' ');
+                let (port, host) = (words.next()?.parse().ok()?, words.next()?.to_owned());
+                Some((TcpAddress { host, port }, ServerPosition::read(words.next()?)?))
             }
-            slots.resize(slots.len() + run, seen);
-        }
-        if bytes.is_empty() {
-            return Some(Self { slots, visit: None });
-        }
-        let at = ServerPosition::take_from(&mut bytes)?;
-        let port = u16::from_le_bytes(take(&mut bytes)?);
-        let host = std::str::from_utf8(bytes).ok().filter(|host| !host.is_empty())?.to_owned();
-        Some(Self { slots, visit: Some((NodeAddress { host, port }, at)) })
+            None => None,
+        };
+        (slots.len() == usize::from(SLOTS)).then_some(Self { slots, visit })
     }
-}
-
-/// Takes an array off the front of these bytes.
-fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
-    let (array, rest) = bytes.split_first_chunk()?;
-    *bytes = rest;
-    Some(*array)
 }
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
-
     use super::*;
-
-    const AT: ServerPosition = ServerPosition { process: [7; 20], cursor: 42 };
-
-    fn master() -> NodeAddress {
-        NodeAddress { host: "::1".to_owned(), port: 7000 }
-    }
-
-    #[test]
-    fn a_position_is_read_as_it_was_written() {
-        assert_eq!(ServerPosition::read(&AT.write()), Some(AT));
-        let (mut some, mut all) = (Walk::new(), Walk::new());
-        some.begin(master(), AT, |slot| slot.index() % 2 == 0);
-        all.begin(master(), AT, |_| true);
-        assert!(all.write().len() < 64);
-        all.end(|_| true);
-        for walk in [Walk::new(), some, all] {
-            let bytes = walk.write();
-            assert_eq!((Walk::read(&bytes), ServerPosition::read(&bytes)), (Some(walk.clone()), None));
-            for end in (0..bytes.len()).step_by(1 + bytes.len() / 100) {
-                assert_ne!(Walk::read(&bytes[..end]), Some(walk.clone()), "cut at {end}");
-            }
-        }
-        for nonsense in [&[CLUSTER, 0, 1, 64][..], &[CLUSTER, 3, 0, 64], &[CLUSTER, 0, 0, 0], &[SERVER], &[]] {
-            assert_eq!((Walk::read(nonsense), ServerPosition::read(nonsense)), (None, None), "{nonsense:?}");
-        }
-    }
 
     #[test]
     fn a_slot_is_seen_once_its_master_was_listed_and_serves_it_still() {
-        let mut walk = Walk::new();
-        assert_eq!(walk.first_unseen(), Slot::numbered(0));
-        walk.begin(master(), AT, |slot| slot.index() < 10);
+        let (mut walk, slot) = (Walk::new(), |number| Slot::numbered(number));
+        let begin = |walk: &mut Walk, serves: fn(Slot) -> bool| {
+            let at = ServerPosition { process: "abc".to_owned(), cursor: 42 };
+            walk.begin(TcpAddress { host: "::1".to_owned(), port: 7000 }, at, serves);
+            assert_eq!(Walk::read(&walk.write()).as_ref(), Some(&*walk));
+        };
+        assert_eq!(walk.first_unseen(), slot(0));
+        begin(&mut walk, |slot| slot.index() < 10);
         walk.end(|slot| slot.index() != 4);
-        assert_eq!(walk.first_unseen(), Slot::numbered(4));
-        walk.begin(master(), AT, |slot| slot.index() != 4);
+        assert_eq!(walk.first_unseen(), slot(4));
+        begin(&mut walk, |slot| slot.index() != 4);
         walk.end(|_| true);
-        assert_eq!(walk.first_unseen(), Slot::numbered(4), "it came while its master was being listed");
-        walk.begin(master(), AT, |_| true);
+        assert_eq!(walk.first_unseen(), slot(4), "it came while its master was being listed");
+        begin(&mut walk, |_| true);
         walk.end(|_| true);
-        assert_eq!(walk.first_unseen(), None);
+        assert_eq!((walk.first_unseen(), Walk::read(&walk.write())), (None, Some(walk)));
     }
 }

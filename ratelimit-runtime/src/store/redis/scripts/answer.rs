@@ -2,23 +2,23 @@
 
 use redis::{ServerError, Value};
 
-use super::question::Question;
+use super::question::{Joins, Question};
 use super::script::lua;
-use crate::store::{Settled, Verdict};
+use crate::store::Verdict;
 
 /// What those are told who ask one question of one key together. Times are in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ScriptAnswer {
     /// How many of them are admitted, the first to ask.
-    pub(crate) admitted: u16,
+    admitted: u16,
     limit_index: u8,
     /// After the last of them.
-    pub(crate) remaining: u64,
+    remaining: u64,
     /// Until the next one would be admitted. Of a settlement: how much was too much to be charged.
-    pub(crate) retry_after: u64,
+    retry_after: u64,
     reset_after: u64,
     /// Of the first of them.
-    pub(crate) ticket: u64,
+    ticket: u64,
     /// 0 if there is none.
     blocked_until: u64,
 }
@@ -85,7 +85,8 @@ impl ScriptAnswer {
         Self { admitted, limit_index: 0, remaining, retry_after: 0, reset_after, ticket: now, blocked_until: 0 }
     }
 
-    /// What the caller with this index is told, from 0, whose question was decided at `now`.
+    /// What the caller with this index is told, from 0, whose question was decided at `now`. Of a
+    /// settlement, `retry_after_us` is how much was too much to be charged.
     pub(crate) fn verdict(&self, index: u16, question: &Question, now: u64) -> Verdict {
         let verdict = Verdict {
             limit_index: self.limit_index.into(),
@@ -98,7 +99,8 @@ impl ScriptAnswer {
             // Only units that have numbers of their own are counted on.
             let units = if question.algorithm.row().is_log { before * question.cost } else { 0 };
             let remaining = self.remaining + after * question.cost;
-            return Verdict { remaining, ticket: self.ticket + units, ..verdict };
+            let dropped = if question.joins == Joins::No { self.retry_after } else { 0 };
+            return Verdict { remaining, retry_after_us: dropped, ticket: self.ticket + units, ..verdict };
         }
         let refused = Verdict { allowed: false, retry_after_us: self.retry_after, ..verdict };
         if self.blocked_until > now {
@@ -106,11 +108,6 @@ impl ScriptAnswer {
             return Verdict { remaining: 0, ..refused }.by_block_for(self.blocked_until - now);
         }
         refused
-    }
-
-    /// What became of a settlement.
-    pub(crate) fn settled(&self) -> Settled {
-        Settled::new(self.admitted > 0, self.retry_after)
     }
 }
 

@@ -1,6 +1,7 @@
 //! A call of one script: written, and its reply read.
 
 use redis::{Arg, Cmd, ServerError, Value};
+use smallvec::SmallVec;
 
 use super::answer::{Foreign, ScriptAnswer, count};
 use super::question::Question;
@@ -13,7 +14,7 @@ pub(crate) struct Asked<'a> {
 }
 
 /// What is said to each pair of a question and a key, in their order; and when it was decided.
-pub(crate) type Answers = (u64, Vec<Result<ScriptAnswer, ServerError>>);
+pub(crate) type Answers = (u64, SmallVec<[Result<ScriptAnswer, ServerError>; 1]>);
 
 /// A call of one script at one time: at least one question. A key may stand in several.
 pub(crate) fn command<'a>(
@@ -22,15 +23,16 @@ pub(crate) fn command<'a>(
     keys: impl ExactSizeIterator<Item = &'a [u8]>,
     asked: &[Asked<'_>],
 ) -> Cmd {
+    let is_lone = matches!(asked, [Asked { asks: [(1, 1)], .. }]);
     let mut command = begin(script, keys, 2 * asked.len());
-    let mut bytes = Vec::with_capacity(256);
-    for (index, Asked { question, asks }) in asked.iter().enumerate() {
-        if index == 0 {
-            head(&mut bytes, number, question.now);
-        }
+    let mut bytes = head(number, asked.first().map(|asked| asked.question));
+    for Asked { question, asks } in asked {
         bytes.extend_from_slice(&question.bytes);
         command.arg(&bytes[..]);
         bytes.clear();
+        if is_lone {
+            break;
+        }
         for (key, callers) in *asks {
             bytes.push(*key);
             bytes.extend_from_slice(&callers.to_le_bytes());
@@ -41,13 +43,18 @@ pub(crate) fn command<'a>(
     command
 }
 
-/// A call of one caller.
-pub(crate) fn lone_command(number: u32, key: &[u8], question: &Question) -> Cmd {
-    let mut command = begin(question.script, std::iter::once(key), 1);
-    let mut bytes = Vec::with_capacity(128);
-    head(&mut bytes, number, question.now);
-    bytes.extend_from_slice(&question.bytes);
+/// A call of the script of stacks: questions with their keys, of one time, which are charged all or
+/// none.
+pub(crate) fn stack_command(number: u32, stack: &[(Box<[u8]>, Question)]) -> Cmd {
+    let mut command = begin(Script::stack(), stack.iter().map(|(key, _)| &**key), 1 + stack.len());
+    let mut bytes = head(number, stack.first().map(|(_, question)| question));
     command.arg(&bytes[..]);
+    for (_, question) in stack {
+        bytes.clear();
+        bytes.push(question.script.number());
+        bytes.extend_from_slice(&question.bytes);
+        command.arg(&bytes[..]);
+    }
     command
 }
 
@@ -58,6 +65,16 @@ fn begin<'a>(script: &Script, keys: impl ExactSizeIterator<Item = &'a [u8]>, fur
         command.arg(key);
     }
     command
+}
+
+/// The call's number, which its reply repeats, and the caller's clock.
+fn head(number: u32, first: Option<&Question>) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(128);
+    bytes.extend_from_slice(&number.to_le_bytes());
+    #[allow(clippy::cast_precision_loss, reason = "times are below 2^52")]
+    let now = first.and_then(|question| question.now).map_or(0.0, |now| now as f64);
+    bytes.extend_from_slice(&now.to_le_bytes());
+    bytes
 }
 
 /// The same command for a server that does not know the script, which it does from then on.
@@ -72,89 +89,62 @@ pub(crate) fn by_source(command: &Cmd, script: &Script) -> Cmd {
     sent
 }
 
-/// The call's number, which its reply repeats, and the caller's clock.
-fn head(bytes: &mut Vec<u8>, number: u32, now: Option<u64>) {
-    bytes.extend_from_slice(&number.to_le_bytes());
-    #[allow(clippy::cast_precision_loss, reason = "times are below 2^52")]
-    bytes.extend_from_slice(&now.map_or(0.0, |now| now as f64).to_le_bytes());
-}
-
-/// A call of the script of stacks: questions with their keys, of one time, which are charged all or
-/// none.
-pub(crate) fn stack_command(number: u32, members: &[(&[u8], &Question)]) -> Cmd {
-    let mut command = begin(Script::stack(), members.iter().map(|(key, _)| *key), 1 + members.len());
-    let mut bytes = Vec::with_capacity(128);
-    head(&mut bytes, number, members.first().and_then(|(_, question)| question.now));
-    command.arg(&bytes[..]);
-    for (_, question) in members {
-        bytes.clear();
-        bytes.push(question.script.number());
-        bytes.extend_from_slice(&question.bytes);
-        command.arg(&bytes[..]);
-    }
-    command
-}
-
-/// What a stack is told.
-#[derive(Debug)]
-pub(crate) struct Stacked {
-    /// When it was decided.
-    pub(crate) now: u64,
-    /// Whether all members are charged; else none is.
-    pub(crate) is_charged: bool,
-    /// What each member says. One that admits where another refuses is not charged.
-    pub(crate) answers: Vec<Result<ScriptAnswer, ServerError>>,
-}
-
 /// The reply to a [`command`].
 ///
 /// # Errors
 ///
 /// `Foreign` if it is not one: it has another number, or another shape.
 pub(crate) fn read(reply: &Value, number: u32, asked: &[Asked<'_>]) -> Result<Answers, Foreign> {
-    let Value::Array(values) = reply else { return Err(Foreign) };
-    let [Value::Int(repeated), Value::Int(now), answers @ ..] = &values[..] else { return Err(Foreign) };
+    if let (Value::BulkString(bytes), [Asked { question, asks: [(1, 1)] }]) = (reply, asked) {
+        let (repeated, bytes) = bytes.split_first_chunk().ok_or(Foreign)?;
+        let (now, answer) = bytes.split_first_chunk().ok_or(Foreign)?;
+        if u32::from_le_bytes(*repeated) != number {
+            return Err(Foreign);
+        }
+        let now = count(*now)?;
+        return Ok((now, SmallVec::from_buf([Ok(ScriptAnswer::bytes(answer, question, now, 1)?)])));
+    }
+    let (now, answers) = numbered(reply, number)?;
     let asked =
-        asked.iter().flat_map(|Asked { question, asks }| asks.iter().map(move |(_, callers)| (question, *callers)));
-    if *repeated != i64::from(number) || answers.len() != asked.clone().count() {
-        return Err(Foreign);
-    }
-    let now = u64::try_from(*now).map_err(|_| Foreign)?;
-    let answers = answers.iter().zip(asked);
-    let answers = answers.map(|(value, (question, callers))| ScriptAnswer::read(value, question, now, callers));
-    Ok((now, answers.collect::<Result<_, _>>()?))
+        asked.iter().flat_map(|Asked { question, asks }| asks.iter().map(move |(_, callers)| (*question, *callers)));
+    Ok((now, read_all(answers, now, asked)?))
 }
 
-/// The reply to a [`stack_command`].
+/// The reply to a [`stack_command`]; and whether all of it is charged: else nothing is.
 ///
 /// # Errors
 ///
 /// `Foreign` if it is not one.
-pub(crate) fn read_stack(reply: &Value, number: u32, members: &[(&[u8], &Question)]) -> Result<Stacked, Foreign> {
+pub(crate) fn read_stack(
+    reply: &Value,
+    number: u32,
+    stack: &[(Box<[u8]>, Question)],
+) -> Result<(Answers, bool), Foreign> {
+    let (now, answers) = numbered(reply, number)?;
+    let [Value::Int(is_charged), answers @ ..] = answers else { return Err(Foreign) };
+    let asked = stack.iter().map(|(_, question)| (question, 1));
+    Ok(((now, read_all(answers, now, asked)?), *is_charged == 1))
+}
+
+/// What stands in a reply behind its number and its time.
+fn numbered(reply: &Value, number: u32) -> Result<(u64, &[Value]), Foreign> {
     let Value::Array(values) = reply else { return Err(Foreign) };
-    let [Value::Int(repeated), Value::Int(now), Value::Int(charged), answers @ ..] = &values[..] else {
-        return Err(Foreign);
-    };
-    if *repeated != i64::from(number) || answers.len() != members.len() {
-        return Err(Foreign);
+    match &values[..] {
+        [Value::Int(repeated), Value::Int(now), answers @ ..] if *repeated == i64::from(number) => {
+            Ok((u64::try_from(*now).map_err(|_| Foreign)?, answers))
+        }
+        _ => Err(Foreign),
     }
-    let now = u64::try_from(*now).map_err(|_| Foreign)?;
-    let answers = answers.iter().zip(members).map(|(value, (_, question))| ScriptAnswer::read(value, question, now, 1));
-    Ok(Stacked { now, is_charged: *charged == 1, answers: answers.collect::<Result<_, _>>()? })
 }
 
-/// The reply to a [`lone_command`], and when it was decided.
-///
-/// # Errors
-///
-/// `Foreign` if it is not one.
-pub(crate) fn read_lone(reply: &Value, number: u32, question: &Question) -> Result<(u64, ScriptAnswer), Foreign> {
-    let Value::BulkString(bytes) = reply else { return Err(Foreign) };
-    let (repeated, bytes) = bytes.split_first_chunk().ok_or(Foreign)?;
-    let (now, answer) = bytes.split_first_chunk().ok_or(Foreign)?;
-    if u32::from_le_bytes(*repeated) != number {
+fn read_all<'a>(
+    answers: &[Value],
+    now: u64,
+    asked: impl Iterator<Item = (&'a Question, u16)> + Clone,
+) -> Result<SmallVec<[Result<ScriptAnswer, ServerError>; 1]>, Foreign> {
+    if answers.len() != asked.clone().count() {
         return Err(Foreign);
     }
-    let now = count(*now)?;
-    Ok((now, ScriptAnswer::bytes(answer, question, now, 1)?))
+    let answers = answers.iter().zip(asked);
+    answers.map(|(value, (question, callers))| ScriptAnswer::read(value, question, now, callers)).collect()
 }

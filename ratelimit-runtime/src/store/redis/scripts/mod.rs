@@ -2,15 +2,13 @@
 //!
 //! A script is one file of an algorithm between `head.lua` and `tail.lua`, which all share; that of
 //! stacks is made of the same files. [`Question`] writes what is asked, [`call`] a call of several
-//! questions, and [`ScriptAnswer`] reads what comes back.
+//! questions, and [`ScriptAnswer`] reads the reply.
 
-#[cfg(test)]
-pub(crate) mod agreement;
 mod answer;
 pub(crate) mod call;
 mod question;
 mod script;
 
-pub(crate) use self::answer::{Foreign, ScriptAnswer};
+pub(crate) use self::answer::ScriptAnswer;
 pub(crate) use self::question::{Joins, Operation, Question, own_time};
 pub(crate) use self::script::{Script, load_all};

@@ -6,32 +6,31 @@
 //! known does not say that it is one. Where no sentinel answers, the last master known is taken. In
 //! any case the server is asked for its role before it is used.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use redis::Value;
-use tokio::sync::mpsc;
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::JoinSet;
 
 use self::answer::SentinelAnswer;
-use self::directory::Directory;
 use super::errors;
 use super::link::{BoxFuture, Connected, Connection, Connector, Lost, Probed, Upstream, pause_until};
-use super::settings::deployment::Watched;
-use super::settings::server::Server;
+use super::settings::deployment::listed;
+use super::settings::login::Login;
+use super::settings::server::{Address, Server, TcpAddress};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::real_time;
 
 mod answer;
-mod directory;
-#[cfg(test)]
-mod tests;
 
 /// How long a sentinel may take to answer, connecting included.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(800);
 /// How often each is asked while there is a connection to the master.
 const ASK_EVERY: Duration = Duration::from_secs(1);
+/// How many are known at most, those of the URL aside.
+const MAX_LEARNED: usize = 16;
 
 /// The sentinels that watch the master of one name.
 #[derive(Debug)]
@@ -39,125 +38,120 @@ pub(crate) struct Sentinels {
     name: String,
     /// Login and TLS of the master, wherever it is.
     master: Server,
-    directory: Mutex<Directory>,
+    /// Login and TLS of the sentinels.
+    template: Server,
+    /// Those of the URL. They are never forgotten.
+    seeds: Vec<TcpAddress>,
+    known: Mutex<Known>,
 }
 
-/// The server that the sentinels say is the master.
-enum Found {
-    Current(Arc<Server>),
-    Outdated { epoch: u64, master: Arc<Server> },
+/// What the sentinels have answered.
+#[derive(Debug, Default)]
+struct Known {
+    /// The sentinel that answered last, and those that it knows.
+    learned: Vec<TcpAddress>,
+    /// The last master that was found.
+    master: Option<TcpAddress>,
+    /// The highest epoch that was heard of.
+    epoch: u64,
 }
+
+impl Known {
+    fn set(&mut self, answer: &SentinelAnswer) {
+        (self.epoch, self.master) = (answer.epoch, Some(answer.master.clone()));
+    }
+}
+
+/// What one sentinel answers, and the connection that it was asked on.
+type Asked = (TcpAddress, Result<(SentinelAnswer, Connection), StoreError>);
 
 impl Sentinels {
-    pub(crate) fn new(watched: &Watched) -> Self {
-        let Watched { name, master, sentinels } = watched.clone();
-        Self { name, master, directory: Mutex::new(Directory::new(sentinels)) }
+    /// All sentinels have this login, and the TLS of the master.
+    pub(crate) fn new(name: String, master: Server, login: Login, seeds: Vec<TcpAddress>) -> Self {
+        let template = Server { login, ..master.clone() };
+        Self { name, master, template, seeds, known: Mutex::default() }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks all sentinels at once, on these connections or on new ones.
+    fn ask_all(&self, mut kept: HashMap<TcpAddress, Connection>) -> JoinSet<Asked> {
+        let learned = self.known().learned.clone();
+        let mut asked = JoinSet::new();
+        for address in self.seeds.iter().chain(&learned) {
+            let kept = kept.remove(address).filter(|connection| !connection.has_ended());
+            let (address, sentinel, name) = (address.clone(), Arc::new(self.template.at(address)), self.name.clone());
+            asked.spawn(async move { (address, ask(kept, &sentinel, &name).await) });
+        }
+        asked
+    }
+
+    /// Notes what a sentinel answers. Whether that is outdated.
+    fn note(&self, sentinel: &TcpAddress, answer: &SentinelAnswer) -> bool {
+        let mut known = self.known();
+        if answer.epoch < known.epoch {
+            return true;
+        }
+        let learned = answer.others.iter().chain([sentinel]).filter(|address| !self.seeds.contains(address));
+        known.learned = learned.take(MAX_LEARNED).cloned().collect();
+        known.set(answer);
+        false
     }
 
     async fn connect_to_master(&self, connector: &Connector) -> Result<Connected, StoreError> {
-        let (epoch, master) = match self.find().await? {
-            Found::Current(master) => return connect(connector, &master).await,
-            Found::Outdated { epoch, master } => (epoch, master),
+        let connect = async |master: &TcpAddress| connect(connector, &Arc::new(self.master.at(master))).await;
+        let (mut outdated, mut failed) = (None::<SentinelAnswer>, None);
+        let mut asked = self.ask_all(HashMap::new());
+        while let Some(answer) = asked.join_next().await {
+            match answer {
+                Ok((sentinel, Ok((answer, _)))) => {
+                    if !self.note(&sentinel, &answer) {
+                        return connect(&answer.master).await;
+                    }
+                    if outdated.as_ref().is_none_or(|best| best.epoch < answer.epoch) {
+                        outdated = Some(answer);
+                    }
+                }
+                Ok((_, Err(error))) if failed.is_none() || error.kind() == StoreErrorKind::Misconfigured => {
+                    failed = Some(error);
+                }
+                _ => {}
+            }
+        }
+        let last = self.known().master.clone();
+        let Some(outdated) = outdated else {
+            let failed = || failed.unwrap_or_else(|| StoreError::unavailable("no sentinel can be asked"));
+            return connect(&last.ok_or_else(failed)?).await;
         };
-        let last = self.directory().master.clone();
-        if let Some(last) = last.filter(|last| !last.has_address_of(&master)) {
-            let connected = real_time::timeout_at(Instant::now() + ANSWER_TIMEOUT, connect(connector, &last)).await;
+        if let Some(last) = last.filter(|last| *last != outdated.master) {
+            let connected = real_time::timeout_at(Instant::now() + ANSWER_TIMEOUT, connect(&last)).await;
             if let Ok(Ok(connected)) = connected {
                 return Ok(connected);
             }
         }
         // Sentinels that were set up anew count from 0.
-        self.directory().set_master(epoch, &master);
-        connect(connector, &master).await
-    }
-
-    /// Asks all sentinels for the master, until one gives an answer that is not outdated.
-    async fn find(&self) -> Result<Found, StoreError> {
-        let mut asked = JoinSet::new();
-        for sentinel in self.sentinels() {
-            let name = self.name.clone();
-            asked.spawn(async move {
-                let answer = ask(&mut None, &sentinel, &name).await?;
-                Ok::<_, StoreError>((sentinel, answer))
-            });
-        }
-        let (mut outdated, mut is_unknown, mut failed) = (None, false, None);
-        while let Some(answer) = asked.join_next().await {
-            match answer.unwrap_or_else(|_| Err(StoreError::unavailable("asking a sentinel was cut short"))) {
-                Ok((sentinel, answer)) => match self.note_answer(&sentinel, answer) {
-                    Some(Found::Current(master)) => return Ok(Found::Current(master)),
-                    Some(Found::Outdated { epoch, master }) => {
-                        if outdated.as_ref().is_none_or(|(best, _)| *best < epoch) {
-                            outdated = Some((epoch, master));
-                        }
-                    }
-                    None => is_unknown = true,
-                },
-                Err(error) if failed.is_none() || error.kind() == StoreErrorKind::Misconfigured => failed = Some(error),
-                Err(_) => {}
-            }
-        }
-        if let Some((epoch, master)) = outdated {
-            return Ok(Found::Outdated { epoch, master });
-        }
-        if is_unknown {
-            let message = format!("no sentinel knows a master by the name of {:?}", self.name);
-            return Err(StoreError::misconfigured(message));
-        }
-        let last = self.directory().master.clone().map(Found::Current);
-        last.ok_or_else(|| failed.unwrap_or_else(|| StoreError::unavailable("no sentinel can be asked")))
-    }
-
-    /// Notes what a sentinel answers; `None` if it knows no master of this name.
-    fn note_answer(&self, sentinel: &Server, answer: SentinelAnswer) -> Option<Found> {
-        let SentinelAnswer::Master { host, port, epoch, others } = answer else { return None };
-        let mut directory = self.directory();
-        let is_outdated = epoch < directory.epoch;
-        directory.note_answer(sentinel, &others, is_outdated, Instant::now());
-        let master = Arc::new(self.master.at(&host, port));
-        if is_outdated {
-            return Some(Found::Outdated { epoch, master });
-        }
-        directory.set_master(epoch, &master);
-        Some(Found::Current(master))
+        self.known().set(&outdated);
+        connect(&outdated.master).await
     }
 
     /// Waits until a sentinel says that the master is not this one, but another.
-    async fn another_than(&self, master: &Server) {
-        let (sender, mut answers) = mpsc::channel(1);
-        let mut tasks = JoinSet::new();
-        let mut watched: Vec<(Arc<Server>, AbortHandle)> = Vec::new();
+    async fn another_than(&self, master: &Address) {
+        let mut kept = HashMap::new();
         loop {
-            let sentinels = self.sentinels();
-            watched.retain(|(server, task)| {
-                let is_known = sentinels.iter().any(|sentinel| sentinel.has_address_of(server));
-                if !is_known {
-                    task.abort();
-                }
-                is_known
-            });
-            for sentinel in sentinels {
-                if !watched.iter().any(|(server, _)| server.has_address_of(&sentinel)) {
-                    let task = tasks.spawn(watch(Arc::clone(&sentinel), self.name.clone(), sender.clone()));
-                    watched.push((sentinel, task));
+            let next = Instant::now() + ASK_EVERY;
+            let mut asked = self.ask_all(std::mem::take(&mut kept));
+            while let Some(answer) = asked.join_next().await {
+                if let Ok((sentinel, Ok((answer, connection)))) = answer {
+                    if !self.note(&sentinel, &answer) && Address::Tcp(answer.master) != *master {
+                        return;
+                    }
+                    kept.insert(sentinel, connection);
                 }
             }
-            while tasks.try_join_next().is_some() {}
-            // There is a sender here, so there is always a next answer.
-            let Some((sentinel, answer)) = answers.recv().await else { continue };
-            let found = self.note_answer(&sentinel, answer);
-            if matches!(found, Some(Found::Current(current)) if !current.has_address_of(master)) {
-                return;
-            }
+            pause_until(next).await;
         }
-    }
-
-    fn sentinels(&self) -> Vec<Arc<Server>> {
-        self.directory().sentinels().cloned().map(Arc::new).collect()
-    }
-
-    fn directory(&self) -> MutexGuard<'_, Directory> {
-        self.directory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -176,16 +170,14 @@ impl Upstream for Sentinels {
     }
 
     fn moved_from(self: Arc<Self>, server: Arc<Server>) -> BoxFuture<()> {
-        Box::pin(async move { self.another_than(&server).await })
+        Box::pin(async move { self.another_than(&server.address).await })
     }
 }
 
 /// The master's name and the addresses of the sentinels: nothing secret.
 impl fmt::Display for Sentinels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} by Sentinel at ", self.name)?;
-        let sentinels: Vec<_> = self.sentinels().iter().map(ToString::to_string).collect();
-        f.write_str(&sentinels.join(","))
+        write!(f, "{} by Sentinel at {}", self.name, listed(&self.seeds))
     }
 }
 
@@ -193,7 +185,7 @@ impl fmt::Display for Sentinels {
 async fn connect(connector: &Connector, server: &Arc<Server>) -> Result<Connected, StoreError> {
     match connector.connect(server).await? {
         (_, Probed::Replica) => Err(StoreError::unavailable("Redis is not the master that Sentinel takes it for")),
-        (_, Probed::Serves) => {
+        (_, Probed::Serves | Probed::RoleUnknown) => {
             let message = "under Sentinel, the ACL of the Redis user has to allow `ROLE`, by which a server says that it \
                            is the master";
             Err(StoreError::misconfigured(message))
@@ -202,47 +194,31 @@ async fn connect(connector: &Connector, server: &Arc<Server>) -> Result<Connecte
     }
 }
 
-/// Asks one sentinel again and again, on one connection as long as that lasts.
-async fn watch(sentinel: Arc<Server>, name: String, answers: mpsc::Sender<(Arc<Server>, SentinelAnswer)>) {
-    let mut kept = None;
-    loop {
-        let next = Instant::now() + ASK_EVERY;
-        if let Ok(answer) = ask(&mut kept, &sentinel, &name).await
-            && answers.send((Arc::clone(&sentinel), answer)).await.is_err()
-        {
-            return;
-        }
-        pause_until(next).await;
-    }
-}
-
-/// Asks one sentinel, on the connection that is kept, or a new one, which then is.
-async fn ask(kept: &mut Option<Connection>, sentinel: &Arc<Server>, name: &str) -> Result<SentinelAnswer, StoreError> {
-    let of = |error: &StoreError, doing: &str| {
-        StoreError::new(error.kind(), format!("the sentinel at {sentinel}: {doing}{}", error.message()))
-    };
-    let last = kept.take().filter(|connection| !connection.has_ended());
+/// Asks one sentinel, on this connection or a new one.
+async fn ask(
+    kept: Option<Connection>,
+    sentinel: &Arc<Server>,
+    name: &str,
+) -> Result<(SentinelAnswer, Connection), StoreError> {
     let ask = async {
-        let connection = match last {
+        let connection = match kept {
             Some(connection) => connection,
             // It wakes no link when it ends.
-            None => Connector::default().connect_only(sentinel).await.map_err(|error| of(&error, ""))?,
+            None => Connector::default().connect_only(sentinel).await?,
         };
-        match connection.send_all(&answer::question(name), 3).await.as_deref() {
-            Ok([Value::ServerError(error), ..]) => {
-                Err(of(&errors::from_server(error), "SENTINEL GET-MASTER-ADDR-BY-NAME: "))
+        let replies = connection.send_all(&answer::question(name), 3).await;
+        let replies = replies.map_err(|Lost| StoreError::unavailable("the connection is closed"))?;
+        match replies.as_slice() {
+            [Value::ServerError(error), ..] => Err(errors::from_server(error)),
+            [Value::Nil, ..] => Err(StoreError::misconfigured(format!("it knows no master by the name of {name:?}"))),
+            [address, master, others] => {
+                let answer = answer::read(address, master, others).ok_or_else(errors::unexpected_reply)?;
+                Ok((answer, connection))
             }
-            Ok([address, master, others]) => match answer::read(address, master, others) {
-                Some(answer) => Ok((answer, connection)),
-                None => Err(of(&errors::unexpected_reply(), "")),
-            },
-            Ok(_) => Err(of(&errors::unexpected_reply(), "")),
-            Err(Lost) => Err(of(&StoreError::unavailable("the connection is closed"), "")),
+            _ => Err(errors::unexpected_reply()),
         }
     };
-    let late = || StoreError::unavailable(format!("the sentinel {sentinel} does not answer"));
-    let answered = real_time::timeout_at(Instant::now() + ANSWER_TIMEOUT, ask).await;
-    let (answer, connection) = answered.unwrap_or_else(|_| Err(late()))?;
-    *kept = Some(connection);
-    Ok(answer)
+    let late = || StoreError::unavailable("it does not answer");
+    let answer = real_time::timeout_at(Instant::now() + ANSWER_TIMEOUT, ask).await.unwrap_or_else(|_| Err(late()));
+    answer.map_err(|error| StoreError::new(error.kind(), format!("the sentinel at {sentinel}: {}", error.message())))
 }

@@ -1,0 +1,296 @@
+//! What the program is asked for: the service, the rule, the key.
+
+#![allow(clippy::doc_markdown, reason = "these comments are what `--help` prints")]
+
+use std::collections::HashMap;
+use std::net::Ipv6Addr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::NonEmptyStringValueParser;
+use clap::{ArgGroup, Args, Parser, Subcommand};
+use ratelimit_runtime::{Algorithm, Key, ParseError, Policy, Rule};
+use serde_json::{Map, Value};
+
+use crate::escapes::unescaped;
+use crate::replay;
+
+const EXAMPLES: &str = "\
+Examples:
+  ratelimit-admin rules
+  ratelimit-admin list  login --limits 5/1m
+  ratelimit-admin peek  login alice@example.com --limits 5/1m
+  ratelimit-admin reset login '<acme>/<7>' --policies policies.toml
+  ratelimit-admin in-flight export
+  ratelimit-admin block login alice@example.com --limits '5/1m,50/1d' --for 10m --prefix shop:prod
+  ratelimit-admin replay --rule 20/1m access.log
+
+The keys are those that the service has for this rule, these windows, this algorithm and this prefix. A service that has
+refused a key a moment ago may go on for a second before it asks Redis again.
+
+Exit codes: 0 done (also if there was nothing to do), 1 Redis did not answer, 2 something has to be changed first.";
+
+/// Look at the rate limits of a service on its Redis; reset, block and unblock its keys; find the
+/// limit to set by a log of requests
+#[derive(Parser)]
+#[command(name = "ratelimit-admin", after_help = EXAMPLES)]
+pub(crate) enum Program {
+    Replay(Box<replay::Args>),
+    #[command(flatten)]
+    OnRedis(Command),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// List the rules that Redis knows, by the keys that it holds: names, algorithms, windows, and
+    /// how many keys were seen. Goes through all keys that there are; without --prefix, of all
+    /// prefixes
+    Rules {
+        #[command(flatten)]
+        service: Service,
+    },
+    /// Show what is left for a key; nothing is charged
+    Peek {
+        #[command(flatten)]
+        bucket: Bucket,
+        #[command(flatten)]
+        service: Service,
+    },
+    /// List the keys that were charged or blocked of late, and what is left for each
+    List {
+        #[command(flatten)]
+        rule: RuleArgs,
+        /// Stop after so many keys
+        #[arg(long, default_value_t = 100, value_name = "NUMBER")]
+        max_keys: usize,
+        #[command(flatten)]
+        service: Service,
+    },
+    /// List the keys of a rule with calls in flight (`concurrent`), and how many each has
+    InFlight {
+        /// Name of the rule, as for the others
+        #[arg(value_name = "RULE", value_parser = NonEmptyStringValueParser::new())]
+        name: String,
+        /// Stop after so many keys
+        #[arg(long, default_value_t = 100, value_name = "NUMBER")]
+        max_keys: usize,
+        #[command(flatten)]
+        service: Service,
+    },
+    #[command(flatten)]
+    Change(Change),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Change {
+    /// Forget what was charged to a key, and whether it is blocked
+    Reset {
+        #[command(flatten)]
+        bucket: Bucket,
+        #[command(flatten)]
+        service: Service,
+    },
+    /// Refuse a key for a while, whatever is left for it
+    Block {
+        #[command(flatten)]
+        bucket: Bucket,
+        /// For how long, such as 10m or 1h 30m; in place of an earlier block
+        #[arg(long = "for", value_name = "DURATION", value_parser = humantime::parse_duration)]
+        duration: Duration,
+        /// Also if Redis holds no key of a rule of this name, which may be misspelt
+        #[arg(long)]
+        new: bool,
+        #[command(flatten)]
+        service: Service,
+    },
+    /// End the block of a key; what was charged stays
+    Unblock {
+        #[command(flatten)]
+        bucket: Bucket,
+        #[command(flatten)]
+        service: Service,
+    },
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "The service")]
+pub(crate) struct Service {
+    /// Its Redis: redis://…, redis+sentinel://…/master or redis+cluster://…; REDIS_URL if neither
+    /// is given
+    #[arg(long, env = "RATELIMIT_URL", hide_env_values = true)]
+    url: Option<String>,
+    /// The prefix of its limiter
+    #[arg(long)]
+    pub(crate) prefix: Option<String>,
+    /// The secret that its limiter hashes keys with; not needed for keys as `list` shows them
+    #[arg(long, env = "RATELIMIT_SECRET", hide_env_values = true)]
+    pub(crate) secret: Option<String>,
+    /// It runs no scripts on Redis
+    #[arg(long)]
+    pub(crate) no_scripts: bool,
+    /// How long to wait for Redis
+    #[arg(long, default_value = "5s", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub(crate) timeout: Duration,
+    /// Print JSON, for programs
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Clone)]
+#[command(group = ArgGroup::new("of the rule").required(true).args(["limits", "policies"]))]
+pub(crate) struct RuleArgs {
+    /// Name of the rule: `name = "…"` of the attribute as it is, or else the path of the function
+    /// with dots, such as shop.Mailer.send. To reset, block and unblock, the last part is enough
+    /// where Redis holds keys of one such rule
+    #[arg(value_name = "RULE", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) name: String,
+    /// Its limits: 5/1m, or several: 5/1m,50/1d
+    #[arg(long)]
+    limits: Option<String>,
+    /// How they are kept, if not as a sliding window: token_bucket, for example
+    #[arg(long, requires = "limits")]
+    algorithm: Option<Algorithm>,
+    /// What a bucket admits at once, if that is not its limit
+    #[arg(long, requires = "limits")]
+    burst: Option<u64>,
+    /// The time zone of limits by the calendar, such as 500/day, if it is not UTC
+    #[arg(long, requires = "limits")]
+    zone: Option<String>,
+    /// Take limits and algorithm from this TOML file of policies: login = "5/1m"
+    #[arg(long, value_name = "FILE")]
+    policies: Option<PathBuf>,
+    /// Which of the policies, if it is not named like the rule
+    #[arg(long, value_name = "NAME", requires = "policies")]
+    policy: Option<String>,
+}
+
+/// What the program calls the one policy of its limiter.
+pub(crate) const POLICY: &str = "the rule's";
+
+#[derive(Args, Clone)]
+pub(crate) struct Bucket {
+    #[command(flatten)]
+    pub(crate) rule: RuleArgs,
+    /// The key as `list` shows it, each value in its brackets and with what is escaped:
+    /// '<acme>/<7>'. A lone value needs none: alice@example.com; a lone IPv6 address stands for its
+    /// /64, unless the key is stored as it is
+    key: Option<String>,
+    /// The rule has no key: one bucket for everybody
+    #[arg(long, conflicts_with = "key")]
+    global: bool,
+}
+
+impl Command {
+    pub(crate) fn service(&self) -> &Service {
+        match self {
+            Self::Rules { service }
+            | Self::Peek { service, .. }
+            | Self::List { service, .. }
+            | Self::InFlight { service, .. } => service,
+            Self::Change(change) => change.service(),
+        }
+    }
+}
+
+impl Change {
+    pub(crate) fn bucket(&self) -> &Bucket {
+        match self {
+            Self::Reset { bucket, .. } | Self::Block { bucket, .. } | Self::Unblock { bucket, .. } => bucket,
+        }
+    }
+
+    fn service(&self) -> &Service {
+        match self {
+            Self::Reset { service, .. } | Self::Block { service, .. } | Self::Unblock { service, .. } => service,
+        }
+    }
+
+    pub(crate) fn takes_the_name_as_it_is(&self) -> bool {
+        matches!(self, Self::Block { new: true, .. })
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Reset { .. } => "reset",
+            Self::Block { .. } => "block",
+            Self::Unblock { .. } => "unblock",
+        }
+    }
+}
+
+impl Service {
+    pub(crate) fn url(&self) -> Result<String, String> {
+        let given = self.url.clone().filter(|url| !url.is_empty());
+        let url = given.or_else(|| std::env::var("REDIS_URL").ok()).filter(|url| !url.is_empty());
+        url.ok_or_else(|| "which Redis? Say --url redis://host/, or set RATELIMIT_URL or REDIS_URL".to_owned())
+    }
+}
+
+impl RuleArgs {
+    /// Says all of the name of a rule that was named by its last part. The policy keeps its name.
+    pub(crate) fn name_is(&mut self, name: String) {
+        let given = std::mem::replace(&mut self.name, name);
+        if self.policies.is_some() {
+            self.policy.get_or_insert(given);
+        }
+    }
+
+    /// The rule, and the policy that says what its limits are, for each key.
+    pub(crate) fn rule(&self) -> Result<(Rule, Policy), String> {
+        let policy = match &self.policies {
+            Some(file) => self.policy_of(file)?,
+            None => self.policy_of_flags().map_err(|why| format!("--limits, --algorithm, --burst, --zone: {why}"))?,
+        };
+        let [first, ..] = policy.limits() else { return Err("a rule has at least one limit".to_owned()) };
+        Ok((Rule::named(self.name.as_str(), *first).with_policy(POLICY), policy))
+    }
+
+    fn policy_of(&self, file: &PathBuf) -> Result<Policy, String> {
+        let wrong = |why: &dyn std::fmt::Display| format!("the policies in {}: {why}", file.display());
+        let text = std::fs::read_to_string(file).map_err(|error| wrong(&error))?;
+        let mut policies: HashMap<String, Policy> = toml::from_str(&text).map_err(|error| wrong(&error))?;
+        let name = self.policy.as_ref().unwrap_or(&self.name);
+        policies.remove(name).ok_or_else(|| {
+            let mut names: Vec<_> = policies.into_keys().collect();
+            names.sort();
+            wrong(&format!("there is no `{name}` among them, only {}; say --policy NAME", names.join(", ")))
+        })
+    }
+
+    fn policy_of_flags(&self) -> Result<Policy, serde_json::Error> {
+        let mut policy = Map::new();
+        policy.extend(self.limits.clone().map(|limits| ("limits".to_owned(), limits.into())));
+        policy.extend(self.algorithm.map(|algorithm| ("algorithm".to_owned(), algorithm.to_string().into())));
+        policy.extend(self.burst.map(|burst| ("burst".to_owned(), burst.into())));
+        policy.extend(self.zone.clone().map(|zone| ("zone".to_owned(), zone.into())));
+        serde_json::from_value(Value::Object(policy))
+    }
+}
+
+impl Bucket {
+    /// The key, and which one it may be instead, if that is stored.
+    pub(crate) fn key(&self) -> Result<(Key, Option<Key>), String> {
+        let Some(text) = &self.key else {
+            let missing = || "which key? Say it behind the rule, or --global for a rule without one".to_owned();
+            return self.global.then(|| (Key::global(), None)).ok_or_else(missing);
+        };
+        let text = &unescaped(text);
+        let is_digest = text.len() == 33 && text.starts_with('#');
+        if is_digest || text.contains(['<', '>']) {
+            let key = Key::from_rendered(text).map_err(|error: ParseError| format!("the key {text}: {error}"))?;
+            return Ok((key, None));
+        }
+        let exact = Key::of(text);
+        Ok(match text.parse::<Ipv6Addr>() {
+            // As services count them, of which most take `ClientIp` for the key.
+            Ok(address) if address.to_ipv4_mapped().is_none() => (Key::of(&network(address)), Some(exact)),
+            _ => (exact, None),
+        })
+    }
+}
+
+/// The /64 of an address, as `2001:db8:1:2::/64`.
+fn network(address: Ipv6Addr) -> String {
+    let [a, b, c, d, ..] = address.segments();
+    format!("{}/64", Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
+}

@@ -1,0 +1,231 @@
+//! A program for operators: lists the rules on the Redis that a service uses, looks at their keys,
+//! resets, blocks and unblocks them, and finds the limit to set by a log of requests.
+//!
+//! ```text
+//! export REDIS_URL=redis://127.0.0.1/
+//! cargo run --example ratelimit-admin --features admin -- rules
+//! cargo run --example ratelimit-admin --features admin -- list  send_code.send_code --limits 3/1m
+//! cargo run --example ratelimit-admin --features admin -- reset send_code.send_code alice@example.com --limits 3/1m
+//! cargo run --release --example ratelimit-admin --features admin -- replay --rule 20/1m access.log
+//! cargo run --example ratelimit-admin --features admin -- --help
+//! ```
+
+mod arguments;
+mod calendar;
+mod escapes;
+mod printable;
+mod replay;
+mod report;
+mod rules;
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser as _;
+use ratelimit_runtime::{
+    Algorithm, Key, Limit, OnUnavailable, Policy, RateLimitError, RateLimiter, RateLimiterBuilder, RedisMode,
+    RedisStore, Rule,
+};
+
+use arguments::{Bucket, Change, Command, POLICY, Program, Service};
+use calendar::Period;
+use report::{CallsInFlight, InFlightList, Listing, Outcome, Report, Standing};
+use rules::{Named, Rules};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    match Program::parse() {
+        Program::Replay(args) => replay::run(&args).await,
+        Program::OnRedis(command) => match run(&command, command.service()).await {
+            Ok(report) => report.print(command.service().json),
+            Err(failure) => failure.print(),
+        },
+    }
+}
+
+async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
+    match command {
+        Command::Peek { bucket, .. } => Ok(Report::Standing(Target::new(bucket, service, None).await?.look().await?)),
+        Command::Rules { .. } => Ok(Report::Rules(stored_rules(service, service.prefix.as_deref()).await?.into())),
+        Command::List { rule, max_keys, .. } => {
+            let (rule, policy) = rule.rule()?;
+            Ok(Report::Listing(list(connected(service, policy.clone()).await?, rule, &policy, *max_keys).await?))
+        }
+        Command::InFlight { name, max_keys, .. } => {
+            let limiter = limiter(service, RateLimiter::builder()).await?;
+            let rule = Rule::named(name.as_str(), Limit::per_second(1)).with_concurrent(1);
+            let of = (service.prefix.as_deref().unwrap_or_default(), name.as_str());
+            let (keys, complete) = rules::in_flight(&store(service)?, of, *max_keys, service.timeout).await?;
+            let mut counts = Vec::new();
+            for text in keys {
+                let Ok(key) = Key::from_rendered(&text) else { continue };
+                counts.push(CallsInFlight { key: text, in_flight: limiter.in_flight(&rule, &key).await? });
+            }
+            Ok(Report::InFlight(InFlightList { rule: name.clone(), keys: counts, complete }))
+        }
+        Command::Change(change) => {
+            let target = Target::new(change.bucket(), service, Some(change)).await?;
+            let before = target.look().await?;
+            let Target { limiter, rule, key, .. } = &target;
+            let changed = match change {
+                Change::Reset { .. } => limiter.reset(rule, key).await,
+                Change::Block { duration, .. } => limiter.block(rule, key, *duration).await.map(|()| true),
+                Change::Unblock { .. } => limiter.unblock(rule, key).await,
+            };
+            let changed = changed.map_err(Failure::Change)?;
+            let existed = !before.is_untouched();
+            let after = target.look().await?;
+            Ok(Report::Outcome(Outcome { command: change.name(), changed, existed, before, after }))
+        }
+    }
+}
+
+fn store(service: &Service) -> Result<RedisStore, Failure> {
+    let mode = if service.no_scripts { RedisMode::Transactions } else { RedisMode::Scripts };
+    Ok(RedisStore::new(&service.url()?).map_err(RateLimitError::from)?.mode(mode))
+}
+
+async fn stored_rules(service: &Service, prefix: Option<&str>) -> Result<Rules, Failure> {
+    // Counters that no script keeps have keys of their own.
+    let algorithms: &[_] = if service.no_scripts {
+        &[Algorithm::SlidingWindow, Algorithm::FixedWindow]
+    } else {
+        &[Algorithm::SlidingWindow]
+    };
+    Ok(rules::list(&store(service)?, algorithms, prefix, service.timeout).await?)
+}
+
+/// The bucket of a change, whose rule is named by all of its name.
+async fn of_a_stored_rule(change: &Change, service: &Service) -> Result<Bucket, Failure> {
+    let mut bucket = change.bucket().clone();
+    if change.takes_the_name_as_it_is() {
+        return Ok(bucket);
+    }
+    let stored = stored_rules(service, Some(service.prefix.as_deref().unwrap_or_default())).await?;
+    match stored.named(&bucket.rule.name) {
+        Named::LastPartOf(name) => bucket.rule.name_is(name),
+        Named::Unknown(near) if change.name() == "block" && stored.complete => {
+            let name = &bucket.rule.name;
+            let near = near.iter().map(|name| printable::escaped(name)).collect::<Vec<_>>().join(", ");
+            let there = if near.is_empty() { "no key of any rule".to_owned() } else { format!("keys of {near}") };
+            return Err(Failure::Arguments(format!(
+                "Redis holds no key of a rule {}, so nothing was changed; it holds {there}, under this prefix. If the name \
+                 is right, say --new",
+                printable::escaped(name)
+            )));
+        }
+        Named::Stored | Named::Unknown(_) => {}
+    }
+    Ok(bucket)
+}
+
+/// The limiter of the service, once Redis answers. If it does not, whatever is asked next says why.
+/// Of the policy, what it says of calls that are limited does not apply to those that look.
+async fn connected(service: &Service, policy: Policy) -> Result<RateLimiter, Failure> {
+    let policy = policy.with_shadow(false).with_wait(Duration::ZERO).with_timeout(service.timeout);
+    limiter(service, RateLimiter::builder().policy(POLICY, policy.with_on_unavailable(OnUnavailable::Deny))).await
+}
+
+async fn limiter(service: &Service, builder: RateLimiterBuilder) -> Result<RateLimiter, Failure> {
+    let limiter = builder
+        .store(store(service)?)
+        .prefix(service.prefix.as_deref().unwrap_or_default())
+        .timeout(service.timeout)
+        .on_unavailable(OnUnavailable::Deny);
+    let limiter = match &service.secret {
+        Some(secret) => limiter.hash_keys(secret).build()?,
+        None => limiter.build()?,
+    };
+    if let Ok(ready) = tokio::time::timeout(service.timeout, limiter.ready()).await {
+        ready?;
+    }
+    Ok(limiter)
+}
+
+/// A key of a rule, and the limiter that decides on it.
+struct Target {
+    limiter: RateLimiter,
+    rule: Rule,
+    policy: Policy,
+    key: Key,
+}
+
+impl Target {
+    /// What is wrong with the arguments is said before Redis is asked for anything.
+    async fn new(bucket: &Bucket, service: &Service, change: Option<&Change>) -> Result<Self, Failure> {
+        let ((mut rule, policy), (key, other)) = (bucket.rule.rule()?, bucket.key()?);
+        let limiter = connected(service, policy.clone()).await?;
+        if let Some(change) = change {
+            (rule, _) = of_a_stored_rule(change, service).await?.rule.rule()?;
+        }
+        let mut target = Self { limiter, rule, policy, key };
+        if let Some(other) = other
+            && target.look().await?.is_untouched()
+        {
+            let first = std::mem::replace(&mut target.key, other);
+            if target.look().await?.is_untouched() {
+                target.key = first;
+            }
+        }
+        Ok(target)
+    }
+
+    async fn look(&self) -> Result<Standing, RateLimitError> {
+        Ok(Standing::new(&self.key, &self.limiter.peek(&self.rule, &self.key).await?, &self.policy))
+    }
+}
+
+/// At most so many keys, each once, in order.
+async fn list(limiter: RateLimiter, rule: Rule, policy: &Policy, max_keys: usize) -> Result<Listing, RateLimitError> {
+    let (mut pages, mut found) = (limiter.keys(&rule), BTreeSet::new());
+    while found.len() <= max_keys
+        && let Some(page) = pages.next_page().await?
+    {
+        found.extend(page);
+    }
+    let complete = found.len() <= max_keys;
+    let mut keys = Vec::new();
+    for key in found.into_iter().take(max_keys) {
+        keys.push(Standing::new(&key, &limiter.peek(&rule, &key).await?, policy));
+    }
+    let period = policy.limits().iter().find_map(|limit| Period::of(limit, policy.zone()));
+    let zone = period.map(|period| period.zone().to_owned());
+    Ok(Listing { rule: rule.name(), keys, complete, zone })
+}
+
+/// Why a command was not carried out.
+enum Failure {
+    Arguments(String),
+    Limiter(RateLimitError),
+    /// Of a change that may have been made although nobody answered.
+    Change(RateLimitError),
+}
+
+impl From<String> for Failure {
+    fn from(message: String) -> Self {
+        Self::Arguments(message)
+    }
+}
+
+impl From<RateLimitError> for Failure {
+    fn from(error: RateLimitError) -> Self {
+        Self::Limiter(error)
+    }
+}
+
+impl Failure {
+    /// 1 for what may pass, 2 for what somebody has to change.
+    fn print(self) -> ExitCode {
+        let (message, code) = match self {
+            Self::Limiter(RateLimitError::Unavailable(cause)) => (format!("Redis cannot be asked: {cause}"), 1),
+            Self::Change(RateLimitError::Unavailable(cause)) => {
+                (format!("the change may have been made or not, see `ratelimit-admin peek`: {cause}"), 1)
+            }
+            Self::Limiter(error) | Self::Change(error) => (error.to_string(), 2),
+            Self::Arguments(message) => (message, 2),
+        };
+        eprintln!("error: {message}");
+        ExitCode::from(code)
+    }
+}

@@ -1,0 +1,150 @@
+//! What the command line says.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::ValueEnum;
+
+use crate::replay::candidate::Candidate;
+use crate::replay::time::Unit;
+
+/// Find the limit to set: replay a log of requests against candidate rules
+///
+/// The log is the access log of nginx, Apache or Caddy, or one of your own. It holds one request a line, with its time,
+/// its key (what requests are counted by: a client's address, a user) and, where requests differ in
+/// weight, its cost, as it was estimated and as it was. An admitted request that did cost more
+/// leaves a debt, which later requests wait for. Every rule sees the whole log, on a clock that
+/// moves as the log says. Requests that are refused are not tried again. A log does not say when
+/// calls end, so limits on calls in flight (`concurrent`) are not replayed. A log may be compressed
+/// by gzip.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES, arg_required_else_help = true)]
+pub(crate) struct Args {
+    /// The log; standard input unless given
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// A candidate: [ALGORITHM] LIMIT[, LIMIT] [burst N] [block TIME[..TIME]]; give any number
+    #[arg(short, long = "rule", value_name = "RULE", required_unless_present = "sample")]
+    pub(crate) rules: Vec<Candidate>,
+
+    /// Draw the share that each rule refuses over time
+    #[arg(long, value_name = "FILE", requires = "rules")]
+    pub(crate) svg: Option<PathBuf>,
+
+    /// How many of the keys that a rule refuses most to list
+    #[arg(long, value_name = "N", default_value_t = 5, requires = "rules")]
+    pub(crate) worst: usize,
+
+    /// List keys as they are; otherwise as hashes, which differ from run to run
+    #[arg(long, requires = "rules")]
+    pub(crate) show_keys: bool,
+
+    /// Make up a log of N requests instead of reading one; without a rule, print it
+    #[arg(long, value_name = "N", conflicts_with = "file")]
+    pub(crate) sample: Option<u32>,
+
+    #[command(flatten)]
+    pub(crate) input: Input,
+}
+
+/// How to read the log.
+#[derive(clap::Args)]
+#[command(next_help_heading = "The log")]
+pub(crate) struct Input {
+    /// Its format; unless given, the first line tells
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<Format>,
+
+    /// The field with the time: RFC 3339, as access logs have it (10/Oct/2026:13:55:36 +0200), or a
+    /// number of seconds, milliseconds or microseconds [default: time, or what servers call it]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) time_field: Option<String>,
+
+    /// The field with the key. Of access logs: address, user, path, or a header that the log has,
+    /// such as user-agent [default: key, else the client's address, where IPv6 counts by its /64]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) key_field: Option<String>,
+
+    /// Count only requests that were answered with one of these: 401,403 or 5xx. All others are
+    /// refused too while the limit is used up, and use none of it, as with `count = "err"`
+    #[arg(long, value_name = "STATUS", value_delimiter = ',')]
+    pub(crate) status: Vec<Statuses>,
+
+    /// The field with the cost, of CSV and JSON; a request without one costs 1
+    #[arg(long, value_name = "NAME", default_value = "cost")]
+    pub(crate) cost_field: String,
+
+    /// The field with what a request did cost; where there is one, its cost is the estimate
+    #[arg(long, value_name = "NAME", default_value = "actual_cost", conflicts_with = "status")]
+    pub(crate) actual_cost_field: String,
+
+    /// What a time that is a number counts; unless given, its size tells, as it does for all
+    /// moments from 1973 to 5138
+    #[arg(long, value_enum, value_name = "UNIT")]
+    pub(crate) time_unit: Option<Unit>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// With a header, or with the columns time, key and cost
+    Csv,
+    /// An object a line, such as nginx and Caddy write; fields with other names are ignored
+    Json,
+    /// The Common Log Format of Apache
+    Common,
+    /// The same with referer and user agent, as nginx has it by default; one more field in quotes
+    /// is `x-forwarded-for`
+    Combined,
+}
+
+/// One status of HTTP, or a class of them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Statuses {
+    One(u16),
+    /// By its first digit.
+    Class(u16),
+}
+
+impl Statuses {
+    pub(crate) fn has(self, status: u16) -> bool {
+        match self {
+            Self::One(one) => status == one,
+            Self::Class(class) => status / 100 == class,
+        }
+    }
+}
+
+impl FromStr for Statuses {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = match text.strip_suffix("xx") {
+            Some(class) => class.parse().ok().filter(|class| (1..=5).contains(class)).map(Self::Class),
+            None => text.parse().ok().filter(|status| (100..600).contains(status)).map(Self::One),
+        };
+        found.ok_or("a status is a number from 100 to 599, or a class such as 5xx")
+    }
+}
+
+const EXAMPLES: &str = "\
+Rules:
+  5/1m                                 at most 5 in any minute
+  5/1m, 50/1d                          and at most 50 in any day
+  fixed_window 100/1h                  by another algorithm than sliding_window
+  token_bucket 10/1s burst 50          10 a second, and 50 at once
+  5/1m block 10m                       who exceeds it is refused for ten minutes
+  5/1m block 1m..1h                    for a minute, then each time for twice as long, up to an hour
+
+Logs:
+  time,key,cost                        {\"time\": 1767225600.25, \"key\": \"alice\"}
+  2026-01-01T00:00:00.25Z,alice,1      {\"time\": \"2026-01-01T00:00:01Z\", \"key\": \"bob\", \"cost\": 3}
+
+  Lines may stand in any order: they are replayed in the order of their times. Lines that cannot be read are left out and
+  counted, and the first of them is named.
+
+Try it:
+  ratelimit-admin replay --sample 1000000 --rule 60/1m --rule 'token_bucket 1/1s burst 30' --svg refused.svg
+  ratelimit-admin replay --rule 20/1m --rule '20/1m block 1m..10m' /var/log/nginx/access.log.1.gz
+  ratelimit-admin replay --status 401,403 --rule 5/15m access.log
+  ratelimit-admin replay --key-field user --rule 100/1m access.jsonl";

@@ -1,0 +1,118 @@
+//! [`Candidate`]: a rule that might be set, and what would come of it.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+use ratelimit_runtime::testkit::FakeClock;
+use ratelimit_runtime::{Key, Limit, MemoryStore, ParseError, Policy, RateLimitError, RateLimiter, Rule};
+
+use crate::replay::log::Log;
+
+/// A rule as it was written on the command line.
+#[derive(Clone)]
+pub(crate) struct Candidate {
+    pub(crate) text: String,
+    policy: Policy,
+}
+
+impl FromStr for Candidate {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        Ok(Self { text: text.to_owned(), policy: text.parse()? })
+    }
+}
+
+/// What a rule refuses.
+pub(crate) struct Outcome {
+    /// The times of the refusals, in microseconds.
+    pub(crate) refused_at: Vec<u64>,
+    /// How many of each key, by its place in the log.
+    pub(crate) refused_of_key: Vec<u64>,
+    /// The longest that a refusal told somebody to wait.
+    pub(crate) longest_wait: Duration,
+    /// How many of the refusals were of requests that weigh more than the rule ever admits.
+    pub(crate) too_heavy: u64,
+}
+
+/// What the limits are comes from the policy.
+static RULE: Rule = Rule::new("replay", Limit::per_second(1)).with_policy("candidate");
+
+impl Candidate {
+    /// Replays the log under this rule.
+    pub(crate) async fn replay(&self, log: &Log, progress: &ProgressBar) -> Result<Outcome, RateLimitError> {
+        let clock = clock_at(log.span().0);
+        // Room for all keys, so that none is counted together with strangers.
+        let store = MemoryStore::with_capacity(usize::MAX).with_clock(clock.clone());
+        let limiter = RateLimiter::builder().store(store).policy("candidate", self.policy.clone()).build()?;
+
+        let mut outcome = Outcome::none(log);
+        let mut rule = RULE.clone();
+        let (mut now, _) = log.span();
+        for request in progress.wrap_iter(log.requests().iter()) {
+            clock.advance(Duration::from_micros(request.at - now));
+            now = request.at;
+            if rule.cost() != request.cost {
+                rule = RULE.with_cost(request.cost);
+            }
+            let key = Key::of(&*log.keys()[request.key]);
+            let admitted = match request.actual_cost {
+                None => limiter.acquire(&rule, &key).await.map(drop),
+                Some(cost) => limiter.reserve(&rule, &key).await.map(|reservation| reservation.commit(cost)),
+            };
+            match admitted {
+                Ok(()) => continue,
+                Err(RateLimitError::Exceeded(decision)) => {
+                    outcome.longest_wait = outcome.longest_wait.max(decision.retry_after().unwrap_or_default());
+                }
+                Err(RateLimitError::CostExceedsLimit { .. }) => outcome.too_heavy += 1,
+                Err(error) => return Err(error),
+            }
+            outcome.refused_at.push(request.at);
+            outcome.refused_of_key[request.key] += 1;
+        }
+        Ok(outcome)
+    }
+}
+
+/// A clock that stands at the beginning of a log, so that calendar quotas end when they did. Times
+/// of the first day of 1970 count from the beginning of something else.
+fn clock_at(micros: u64) -> FakeClock {
+    const DAY: u64 = 86_400_000_000;
+    let clock = FakeClock::new();
+    if micros > DAY {
+        clock.step_back(Duration::MAX);
+        clock.advance(Duration::from_micros(micros));
+    }
+    clock
+}
+
+impl Outcome {
+    fn none(log: &Log) -> Self {
+        Self {
+            refused_at: Vec::new(),
+            refused_of_key: vec![0; log.keys().len()],
+            longest_wait: Duration::ZERO,
+            too_heavy: 0,
+        }
+    }
+
+    pub(crate) fn refused(&self) -> usize {
+        self.refused_at.len()
+    }
+
+    pub(crate) fn keys_refused(&self) -> usize {
+        self.refused_of_key.iter().filter(|refused| **refused > 0).count()
+    }
+
+    /// The keys that it refuses most, by their place in the log, with how many of each; the most
+    /// refused first.
+    pub(crate) fn worst_hit(&self, most: usize) -> Vec<(usize, u64)> {
+        let mut keys: Vec<(usize, u64)> =
+            self.refused_of_key.iter().copied().enumerate().filter(|(_, refused)| *refused > 0).collect();
+        keys.sort_by_key(|(_, refused)| std::cmp::Reverse(*refused));
+        keys.truncate(most);
+        keys
+    }
+}

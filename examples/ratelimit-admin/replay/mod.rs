@@ -1,0 +1,90 @@
+//! `replay`: which limit should I set? Replays a log of requests against several rules, and says what each
+//! would have refused, of whom, and for how long, as a table and as a chart.
+//!
+//! The log is held in memory, at 40 bytes a request.
+
+#![allow(clippy::indexing_slicing, reason = "keys are known by their places in the log")]
+
+mod arguments;
+mod candidate;
+mod chart;
+mod log;
+mod read;
+mod report;
+mod sample;
+mod slices;
+mod time;
+
+use std::error::Error;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Cursor, ErrorKind, Write as _};
+use std::process::ExitCode;
+
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
+
+pub(crate) use self::arguments::Args;
+use self::read::Read;
+
+pub(crate) async fn run(args: &Args) -> ExitCode {
+    match replay(args).await {
+        Ok(()) => ExitCode::SUCCESS,
+        // The reader of the output has closed it, as `head` does.
+        Err(problem) if matches!(problem.downcast_ref::<io::Error>(), Some(error) if error.kind() == ErrorKind::BrokenPipe) => {
+            ExitCode::SUCCESS
+        }
+        Err(problem) => {
+            eprintln!("error: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn replay(args: &Args) -> Result<(), Box<dyn Error>> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    if let (Some(requests), []) = (args.sample, args.rules.as_slice()) {
+        sample::write(requests, &mut out)?;
+        return Ok(out.flush()?);
+    }
+    let read = read_log(args)?;
+    if read.log.requests().is_empty() {
+        return Err("there is no request in the log".into());
+    }
+    let mut outcomes = Vec::new();
+    for candidate in &args.rules {
+        let progress = progress(read.log.requests().len() as u64, &candidate.text);
+        outcomes.push(candidate.replay(&read.log, &progress).await?);
+    }
+    report::print(args, &read, &outcomes, &mut out)?;
+    if let Some(file) = &args.svg {
+        let svg = chart::svg(&read.log, &args.rules, &outcomes)?;
+        std::fs::write(file, svg).map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+    }
+    Ok(out.flush()?)
+}
+
+/// The log that the arguments name. Errors say which it is.
+fn read_log(args: &Args) -> Result<Read, String> {
+    if let Some(requests) = args.sample {
+        let mut log = Vec::new();
+        return sample::write(requests, &mut log)
+            .and_then(|()| read::read(Cursor::new(log), &args.input))
+            .map_err(|error| error.to_string());
+    }
+    let Some(path) = &args.file else {
+        return read::read(io::stdin().lock(), &args.input).map_err(|error| format!("standard input: {error}"));
+    };
+    let file = File::open(path).and_then(|file| {
+        let progress = progress(file.metadata()?.len(), "reading");
+        read::read(BufReader::with_capacity(1 << 16, progress.wrap_read(file)), &args.input)
+    });
+    file.map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// A bar on standard error, if that is a terminal, for as long as it takes.
+fn progress(length: u64, what: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {percent} %, {eta} left");
+    ProgressBar::new(length)
+        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+        .with_message(what.to_owned())
+        .with_finish(ProgressFinish::AndClear)
+}

@@ -1,0 +1,71 @@
+//! Times, as logs write them.
+
+use clap::ValueEnum;
+use jiff::Timestamp;
+use jiff::fmt::strtime;
+
+/// What a number counts since 1970, or since whenever the log begins.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Unit {
+    /// Seconds, with or without a fraction
+    S,
+    /// Milliseconds
+    Ms,
+    /// Microseconds
+    Us,
+}
+
+impl Unit {
+    /// A moment of our times is some 10⁹ seconds, 10¹² milliseconds or 10¹⁵ microseconds
+    /// after 1970.
+    fn by_size(number: f64) -> Self {
+        match number {
+            ..1e11 => Self::S,
+            ..1e14 => Self::Ms,
+            _ => Self::Us,
+        }
+    }
+
+    fn micros(self) -> f64 {
+        match self {
+            Self::S => 1e6,
+            Self::Ms => 1e3,
+            Self::Us => 1.0,
+        }
+    }
+}
+
+/// The year 5138, where microseconds are still whole numbers.
+const LATEST: f64 = 1e17;
+
+/// The time in microseconds since 1970, or what is wrong with it.
+pub(crate) fn micros(text: &str, unit: Option<Unit>) -> Result<u64, String> {
+    let since_1970 = match text.parse::<f64>() {
+        Ok(number) => (number * unit.unwrap_or_else(|| Unit::by_size(number)).micros()).round(),
+        #[allow(clippy::cast_precision_loss, reason = "microseconds are exact until the year 2255")]
+        Err(_) => text.parse().or_else(|_| of_access_log(text)).map_err(|_| not_a_time(text))?.as_microsecond() as f64,
+    };
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in range")]
+    match since_1970 {
+        0.0..LATEST => Ok(since_1970 as u64),
+        _ => Err(format!("the time `{text}` is not between 1970 and 5138")),
+    }
+}
+
+/// `10/Oct/2026:13:55:36 +0200`
+fn of_access_log(text: &str) -> Result<Timestamp, jiff::Error> {
+    strtime::parse("%d/%b/%Y:%H:%M:%S %z", text)?.to_timestamp()
+}
+
+fn not_a_time(text: &str) -> String {
+    format!("`{text}` is not a time: it looks like 2026-01-01T00:00:00Z, with an offset, or is a number")
+}
+
+/// The time as RFC 3339.
+pub(crate) fn rfc3339(micros: u64) -> String {
+    moment(micros).to_string()
+}
+
+pub(crate) fn moment(micros: u64) -> Timestamp {
+    i64::try_from(micros).ok().and_then(|micros| Timestamp::from_microsecond(micros).ok()).unwrap_or(Timestamp::MAX)
+}

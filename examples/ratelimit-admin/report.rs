@@ -1,0 +1,309 @@
+//! What the program says: words for people, or JSON.
+
+#![allow(clippy::print_stdout, reason = "a program for the terminal")]
+
+use std::fmt;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use humantime::format_duration;
+use ratelimit_runtime::{Decision, Key, Policy};
+use serde::{Serialize, Serializer};
+
+use crate::calendar::Period;
+use crate::escapes::in_json;
+use crate::printable::escaped;
+use crate::rules::{RuleKeys, Rules, Window};
+
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(crate) enum Report {
+    Standing(Standing),
+    Rules(RuleList),
+    Listing(Listing),
+    InFlight(InFlightList),
+    Outcome(Outcome),
+}
+
+/// How a key stands.
+#[derive(Serialize)]
+pub(crate) struct Standing {
+    rule: &'static str,
+    key: String,
+    state: State,
+    limit: u64,
+    #[serde(rename = "window_seconds", serialize_with = "seconds")]
+    window: Duration,
+    /// When the window of a limit by the calendar ends.
+    #[serde(rename = "window_ends", skip_serializing_if = "Option::is_none")]
+    period: Option<Period>,
+    remaining: u64,
+    #[serde(rename = "retry_after_seconds", serialize_with = "optional_seconds")]
+    retry_after: Option<Duration>,
+    #[serde(rename = "reset_after_seconds", serialize_with = "seconds")]
+    reset_after: Duration,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Allowed,
+    Refused,
+    Blocked,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Listing {
+    pub(crate) rule: &'static str,
+    pub(crate) keys: Vec<Standing>,
+    /// Whether these are all.
+    pub(crate) complete: bool,
+    /// Of limits by the calendar.
+    #[serde(skip)]
+    pub(crate) zone: Option<String>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct InFlightList {
+    pub(crate) rule: String,
+    pub(crate) keys: Vec<CallsInFlight>,
+    /// Whether these are all.
+    pub(crate) complete: bool,
+}
+
+/// How many calls of a key are in flight. Places of processes that died count until their lease
+/// ends.
+#[derive(Serialize)]
+pub(crate) struct CallsInFlight {
+    pub(crate) key: String,
+    pub(crate) in_flight: u64,
+}
+
+#[derive(Serialize)]
+pub(crate) struct RuleList {
+    rules: Vec<RuleRow>,
+    /// Whether these are all.
+    complete: bool,
+}
+
+#[derive(Serialize)]
+struct RuleRow {
+    prefix: String,
+    rule: String,
+    algorithm: &'static str,
+    /// `day@Europe/Berlin` of each limit by the calendar, and `null` of others.
+    calendar: Vec<Option<String>>,
+    /// A day is 24 hours here, and a month 31 days.
+    #[serde(rename = "windows_seconds", serialize_with = "all_seconds")]
+    windows: Vec<Window>,
+    keys: u64,
+}
+
+impl From<Rules> for RuleList {
+    fn from(rules: Rules) -> Self {
+        let row = |(rule, keys)| {
+            let RuleKeys { prefix, name, algorithm, windows } = rule;
+            let calendar = windows.iter().map(|window| window.is_calendar().then(|| window.to_string())).collect();
+            RuleRow { prefix, rule: name, algorithm, calendar, windows, keys }
+        };
+        Self { rules: rules.seen.into_iter().map(row).collect(), complete: rules.complete }
+    }
+}
+
+impl fmt::Display for RuleList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let wide = |text: fn(&RuleRow) -> String| {
+            self.rules.iter().map(|row| text(row).chars().count()).max().unwrap_or_default()
+        };
+        let (names, kept) = (wide(RuleRow::name), wide(RuleRow::kept));
+        for row in &self.rules {
+            let keys = if row.keys == 1 { "key" } else { "keys" };
+            write!(f, "{:names$}  {:kept$}  {} {keys}", row.name(), row.kept(), row.keys)?;
+            if row.prefix.is_empty() {
+                writeln!(f)?;
+            } else {
+                writeln!(f, ", --prefix {}", escaped(&row.prefix))?;
+            }
+        }
+        match (self.rules.len(), self.complete) {
+            (0, _) => {
+                f.write_str("no keys of any rule are stored; is this the Redis of the service, and its --prefix?")
+            }
+            (1, true) => f.write_str("1 rule"),
+            (rules, true) => write!(f, "{rules} rules"),
+            (rules, false) => write!(f, "{rules} rules, and there are more: say --prefix"),
+        }
+    }
+}
+
+impl RuleRow {
+    /// Names are what programs write, which need not be ours.
+    fn name(&self) -> String {
+        escaped(&self.rule)
+    }
+
+    fn kept(&self) -> String {
+        let windows: Vec<_> = self.windows.iter().map(|window| escaped(&window.to_string())).collect();
+        format!("{} {}", self.algorithm, windows.join(" + ")).trim_end().to_owned()
+    }
+}
+
+#[derive(Serialize)]
+pub(crate) struct Outcome {
+    pub(crate) command: &'static str,
+    /// Whether there was anything to change.
+    pub(crate) changed: bool,
+    /// Whether anything was counted or blocked for the key before.
+    pub(crate) existed: bool,
+    pub(crate) before: Standing,
+    pub(crate) after: Standing,
+}
+
+impl Standing {
+    /// By a decision on the limits of a policy.
+    pub(crate) fn new(key: &Key, decision: &Decision, policy: &Policy) -> Self {
+        let state = match decision {
+            decision if decision.is_blocked() => State::Blocked,
+            decision if decision.is_allowed() => State::Allowed,
+            _ => State::Refused,
+        };
+        Self {
+            rule: decision.rule(),
+            key: String::from_utf8_lossy(key.as_bytes()).into_owned(),
+            state,
+            limit: decision.limit(),
+            window: decision.window(),
+            period: policy.limits().get(decision.limit_index()).and_then(|limit| Period::of(limit, policy.zone())),
+            remaining: decision.remaining(),
+            retry_after: decision.retry_after(),
+            reset_after: decision.reset_after(),
+        }
+    }
+}
+
+impl Standing {
+    pub(crate) fn is_untouched(&self) -> bool {
+        matches!(self.state, State::Allowed) && self.reset_after.is_zero()
+    }
+}
+
+impl Report {
+    pub(crate) fn print(&self, json: bool) -> ExitCode {
+        if json {
+            let Ok(json) = serde_json::to_string(self) else { return ExitCode::FAILURE };
+            println!("{}", in_json(&json));
+        } else {
+            println!("{self}");
+        }
+        ExitCode::SUCCESS
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Standing(standing) => {
+                write!(f, "{} {}: {standing}", standing.rule, name(&standing.key))?;
+                if standing.is_untouched() { write!(f, "; nothing is counted, {}", standing.hint()) } else { Ok(()) }
+            }
+            Self::Rules(rules) => rules.fmt(f),
+            Self::Listing(Listing { rule, keys, complete, zone }) => {
+                let width = keys.iter().map(|standing| name(&standing.key).chars().count()).max().unwrap_or_default();
+                for standing in keys {
+                    writeln!(f, "{:width$}  {standing}", name(&standing.key))?;
+                }
+                match (keys.len(), complete) {
+                    (0, true) => write!(f, "no keys of {rule} are stored; {}", hint(rule, zone.as_deref())),
+                    (1, true) => write!(f, "1 key of {rule}"),
+                    (keys, true) => write!(f, "{keys} keys of {rule}"),
+                    (keys, false) => write!(f, "{keys} keys of {rule}, and there are more: see --max-keys"),
+                }
+            }
+            Self::InFlight(InFlightList { rule, keys, complete }) => {
+                let width = keys.iter().map(|calls| name(&calls.key).chars().count()).max().unwrap_or_default();
+                for CallsInFlight { key, in_flight } in keys {
+                    writeln!(f, "{:width$}  {in_flight} in flight", name(key))?;
+                }
+                match (keys.len(), complete) {
+                    (0, true) => write!(f, "no calls of {rule} are in flight; {}", hint(rule, None)),
+                    (1, true) => write!(f, "1 key of {rule}"),
+                    (keys, true) => write!(f, "{keys} keys of {rule}"),
+                    (keys, false) => write!(f, "{keys} keys of {rule}, and there are more: see --max-keys"),
+                }
+            }
+            Self::Outcome(Outcome { command, changed, existed, before, after }) => {
+                let (rule, key) = (before.rule, name(&before.key));
+                if !*changed {
+                    let hint = before.hint();
+                    return write!(f, "{rule} {key}: there was nothing to {command}; {hint}\n  now:    {after}");
+                }
+                write!(f, "{command} {rule} {key}\n  before: {before}\n  now:    {after}")?;
+                if *existed { Ok(()) } else { write!(f, "\n  nothing was counted for it before; {}", before.hint()) }
+            }
+        }
+    }
+}
+
+impl Standing {
+    fn hint(&self) -> String {
+        hint(self.rule, self.period.as_ref().map(Period::zone))
+    }
+}
+
+/// What may be wrong where nothing is stored.
+fn hint(rule: &str, zone: Option<&str>) -> String {
+    match zone {
+        _ if rule.contains("::") => {
+            "if the rule has no `name` of its own, its name is the path with dots: shop.Mailer.send".to_owned()
+        }
+        Some(zone) => format!("are name, windows, algorithm, zone ({zone}) and prefix those of the service?"),
+        None => "are name, windows, algorithm and prefix those of the service?".to_owned(),
+    }
+}
+
+/// The key of a rule without one has no text. Others are written by strangers.
+fn name(key: &str) -> String {
+    if key.is_empty() { "(all callers)".to_owned() } else { escaped(key) }
+}
+
+impl fmt::Display for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { limit, remaining, .. } = self;
+        write!(f, "{remaining} of {limit} left ")?;
+        match &self.period {
+            Some(period) => write!(f, "until {period}"),
+            None => write!(f, "in {}", format_duration(self.window)),
+        }?;
+        match self.state {
+            State::Allowed if self.is_untouched() || self.period.is_some() => Ok(()),
+            State::Allowed => write!(f, ", all of them in {}", rounded(self.reset_after)),
+            State::Refused => f.write_str(", refused"),
+            State::Blocked => f.write_str(", blocked"),
+        }?;
+        match (&self.state, &self.period) {
+            // Until the end of the period, which is said already.
+            (State::Refused, Some(_)) => Ok(()),
+            _ => self.retry_after.map_or(Ok(()), |wait| write!(f, " for {}", rounded(wait))),
+        }
+    }
+}
+
+/// In whole seconds, if it is longer than one.
+fn rounded(duration: Duration) -> impl fmt::Display {
+    let precise = if duration > Duration::from_secs(1) { 1_000 } else { 1 };
+    let millis = u64::try_from(duration.as_micros().div_ceil(1_000 * precise) * precise).unwrap_or(u64::MAX);
+    format_duration(Duration::from_millis(millis))
+}
+
+fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(duration.as_secs_f64())
+}
+
+fn all_seconds<S: Serializer>(windows: &[Window], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(windows.iter().map(|window| window.lasts().as_secs_f64()))
+}
+
+#[allow(clippy::ref_option, reason = "what serde calls takes it so")]
+fn optional_seconds<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    duration.map(|duration| duration.as_secs_f64()).serialize(serializer)
+}

@@ -1,0 +1,36 @@
+//! [`Awaited`]: a caller of its own who waits for replies beside the batcher.
+
+use std::time::Instant;
+
+use super::link::{Connection, Link};
+
+/// A call whose reply has not come. Dropped when its caller's time is over, it tells the link.
+pub(super) struct Awaited<'a> {
+    link: &'a Link,
+    /// The connection by which the server is measured.
+    connection: &'a Connection,
+    sent: Instant,
+    until: Option<Instant>,
+}
+
+impl<'a> Awaited<'a> {
+    /// Of a caller who waits until then.
+    pub(super) fn new(link: &'a Link, connection: &'a Connection, until: Option<Instant>) -> Self {
+        Self { link, connection, sent: Instant::now(), until }
+    }
+
+    /// The reply, once it has come.
+    pub(super) async fn reply<T>(mut self, reply: impl Future<Output = T>) -> T {
+        let reply = reply.await;
+        self.until = None;
+        reply
+    }
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        if self.until.is_some_and(|until| until <= Instant::now()) {
+            self.link.late(self.connection, self.sent);
+        }
+    }
+}

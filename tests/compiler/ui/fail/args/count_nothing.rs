@@ -1,8 +1,0 @@
-use ratelimit_runtime::{RateLimitError, rate_limit};
-
-#[rate_limit(key = "<email>", window = "60s", max = 3, count = |_| false)]
-pub async fn send(email: &str) -> Result<(), RateLimitError> {
-    Ok(())
-}
-
-fn main() {}

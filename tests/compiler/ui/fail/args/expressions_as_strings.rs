@@ -1,9 +1,0 @@
-use ratelimit_runtime::{RateLimitError, rate_limit};
-
-#[rate_limit(key = "<email>", window = "60s", max = 3, on_refused = "deny", limiter = "main")]
-pub async fn send(email: &str) -> Result<(), RateLimitError> {
-    let _ = email;
-    Ok(())
-}
-
-fn main() {}

@@ -1,8 +1,0 @@
-use ratelimit_runtime::{RateLimitError, rate_limit};
-
-#[rate_limit(key = "<id>", window = "60s", max = 1)]
-pub fn send(id: u32, fast: bool) -> std::pin::Pin<Box<dyn Future<Output = Result<(), RateLimitError>> + Send>> {
-    if fast { Box::pin(async move { Ok(()) }) } else { Box::pin(async move { Ok(()) }) }
-}
-
-fn main() {}

@@ -1,6 +1,0 @@
-use ratelimit_runtime::key;
-
-fn main() {
-    let email = "a";
-    let _ = key!("<email");
-}

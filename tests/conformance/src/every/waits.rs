@@ -1,0 +1,119 @@
+//! When slots come free: to the microsecond, from the shortest window to the longest.
+
+use std::time::{Duration, Instant};
+
+use crate::bench::{Bench, HOUR, MICROSECOND, MINUTE, SECOND};
+use ratelimit_runtime::{Algorithm, Limit};
+
+/// The wait that a refusal names is exact for every window and cost: refused a microsecond before,
+/// admitted then.
+pub(crate) async fn a_refusal_names_the_exact_moment(bench: Bench, algorithm: Algorithm) {
+    for window in [SECOND * 10, MINUTE, HOUR + Duration::from_micros(1_001)] {
+        for cost in [1, 2, 5, 9, 10] {
+            if !bench.takes(algorithm, cost).await {
+                continue;
+            }
+            let bucket = bench.bucket_under(&format!("{window:?} {cost}"), algorithm, &[Limit::new(10, window)]);
+            for _ in 0..8 {
+                bucket.admit(1).await;
+                bucket.advance(Duration::from_micros(100_003));
+            }
+            for _ in 0..8 {
+                let verdict = bucket.acquire(cost).await;
+                if !verdict.allowed {
+                    bucket.wait_out(&verdict, cost).await;
+                    bucket.admit(cost).await;
+                }
+            }
+        }
+    }
+}
+
+/// `reset_after` is the moment at which the key is whole, and not a microsecond too long.
+pub(crate) async fn reset_after_is_exact(bench: Bench, algorithm: Algorithm) {
+    let bucket = bench.bucket("", algorithm, 3);
+    for gap in [20, 7] {
+        bucket.admit(1).await;
+        bucket.advance(SECOND * gap);
+    }
+    let whole_in = bucket.peek(1).await.reset_after_us;
+    bucket.advance(Duration::from_micros(whole_in) - MICROSECOND);
+    let early = bucket.peek(1).await;
+    assert!(early.remaining < 3 && early.reset_after_us == 1, "{early:?}");
+    bucket.advance(MICROSECOND);
+    bucket.assert_whole().await;
+}
+
+/// The shortest window works as the long ones do.
+pub(crate) async fn a_window_of_a_millisecond(bench: Bench, algorithm: Algorithm) {
+    const WINDOW: Duration = Duration::from_millis(1);
+    for attempt in 0..200 {
+        let bucket = bench.bucket_under(&attempt.to_string(), algorithm, &[Limit::new(1, WINDOW)]);
+        let asked = Instant::now();
+        bucket.admit(1).await;
+        let second = bucket.acquire(1).await;
+        // A store may also forget by a real clock, and real time passes here.
+        if asked.elapsed() < WINDOW {
+            assert!(!second.allowed, "attempt {attempt}");
+            let waits = WINDOW..=bucket.horizon();
+            assert!(second.retry_after().is_some_and(|wait| waits.contains(&wait)), "{second:?}");
+        }
+        bucket.advance(bucket.horizon());
+        bucket.admit(1).await;
+    }
+}
+
+/// The longest window works as the short ones do.
+pub(crate) async fn a_window_of_366_days(bench: Bench, algorithm: Algorithm) {
+    let bucket = bench.bucket_under("", algorithm, &[Limit::new(2, Limit::MAX_WINDOW)]);
+    bucket.admit(1).await;
+    bucket.advance(HOUR);
+    bucket.admit(1).await;
+    for _ in 0..3 {
+        let refused = bucket.refused(1).await;
+        bucket.wait_out(&refused, 1).await;
+        while bucket.acquire(1).await.allowed {}
+    }
+}
+
+/// Of a sliding window: what was used at `t` is free at `t + window`, each on its own.
+pub(crate) async fn slots_come_free_one_by_one(bench: Bench, algorithm: Algorithm) {
+    let bucket = bench.bucket("", algorithm, 5);
+    let gaps = [1_000, 7, 5_000_000, 1, 999_999].map(Duration::from_micros);
+    for gap in gaps {
+        bucket.admit(1).await;
+        bucket.advance(gap);
+    }
+    let since_first: Duration = gaps.iter().sum();
+    bucket.advance(MINUTE - since_first - MICROSECOND);
+    bucket.refuse(1).await;
+    bucket.advance(MICROSECOND);
+    for gap in gaps {
+        assert_eq!(bucket.remaining().await, 1);
+        bucket.admit(1).await;
+        bucket.refuse(1).await;
+        bucket.advance(gap);
+    }
+}
+
+/// Of a sliding window: each unit of cost has a microsecond of its own, those that are admitted at
+/// once the ones that follow; so a heavy call comes free unit by unit.
+pub(crate) async fn a_heavy_call_comes_free_unit_by_unit(bench: Bench, algorithm: Algorithm) {
+    let bucket = bench.bucket("", algorithm, 5);
+    let start = bench.now();
+    assert_eq!(bucket.admitted(2).await.ticket, start);
+    assert_eq!(bucket.admitted(1).await.ticket, start + 2);
+    bucket.advance(SECOND);
+    assert_eq!(bucket.admitted(2).await.ticket, start + 1_000_000);
+    for (cost, free_after) in [(1, 0), (2, 1), (3, 2), (4, 1_000_000), (5, 1_000_001)] {
+        let refused = bucket.refused(cost).await;
+        assert_eq!(refused.retry_after_us, 59_000_000 + free_after, "{cost}: {refused:?}");
+        assert_eq!(refused.reset_after_us, 60_000_001, "{refused:?}");
+    }
+    bucket.advance(MINUTE - SECOND);
+    for left in 1..=3 {
+        assert_eq!(bucket.remaining().await, left);
+        bucket.advance(MICROSECOND);
+    }
+    assert_eq!(bucket.remaining().await, 3);
+}

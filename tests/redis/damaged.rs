@@ -1,0 +1,124 @@
+//! Values that no script has written: none of them admits for ever or is counted for more than it
+//! may be, and none fails the keys beside it.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::store::{Request, StoreError, StoreErrorKind, Verdict};
+use ratelimit_runtime::testkit::FakeClock;
+use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store as _};
+
+use crate::support::redis::shared;
+use crate::support::unique;
+
+/// The time of a fake clock at its start, as the scripts keep it.
+const START: f64 = 1.7e15;
+const WINDOW: Duration = Duration::from_secs(3_000);
+
+/// Marsaglia's xorshift.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, below: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 >> 16).unwrap() % below
+    }
+
+    fn of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len())]
+    }
+
+    /// Numbers as a script may find them, of any length.
+    fn bytes(&mut self) -> Vec<u8> {
+        let likely = [0.0, 0.0, 1.0, 2.0, 5.0, 5.0, START, START - 1e6, START + 1e6];
+        let odd = [-1.0, f64::NAN, f64::INFINITY, 1e300, 5e-324, 9_007_199_254_740_992.0, 0.5];
+        let numbers = self.of(&[0, 1, 2, 3, 3, 4, 4, 5, 6, 7, 8, 8, 9, 9, 11]);
+        let number = |_| if self.below(8) == 0 { self.of(&odd) } else { self.of(&likely) };
+        let mut bytes: Vec<u8> = (0..numbers).map(number).flat_map(f64::to_le_bytes).collect();
+        if self.below(8) == 0 {
+            bytes.truncate(self.below(80));
+        }
+        bytes
+    }
+}
+
+/// What three keys answer that are asked together.
+async fn asked(
+    store: &RedisStore,
+    algorithm: Algorithm,
+    keys: &[String; 3],
+    how: usize,
+) -> Vec<Result<Verdict, StoreError>> {
+    let limits = [Limit::new(5, WINDOW)];
+    let ask = keys.iter().map(|key| {
+        let request = Request::new(key.as_bytes(), algorithm, &limits);
+        match how {
+            0 => store.acquire(request),
+            1 => store.acquire(request.reserving()),
+            2 => store.acquire(request.with_growing_block(Duration::from_secs(1), 4 * WINDOW)),
+            _ => store.peek(request),
+        }
+    });
+    join_all(ask).await
+}
+
+#[tokio::test]
+async fn any_bytes_at_a_key_are_bounded_and_leave_the_keys_beside_it_alone() {
+    let server = shared();
+    let mut random = Random(0x2545_f491_4f6c_dd1d);
+    for algorithm in
+        ratelimit_conformance::ALGORITHMS.iter().copied().filter(|algorithm| *algorithm != Algorithm::SlidingWindow)
+    {
+        let store = RedisStore::new(&server.url()).unwrap().with_clock(FakeClock::new()).deny_cache(false);
+        store.ready().await.unwrap();
+        let mut tally = [0_u32; 2];
+        for _ in 0..1_000 {
+            let keys = ["a", "b", "c"].map(|key| unique(&format!("bytes-{key}")));
+            let bytes = random.bytes();
+            let set: [&[u8]; 5] = [b"SET", keys[1].as_bytes(), &bytes, b"PX", b"60000"];
+            assert_eq!(server.cli(&set), "OK");
+            let how = random.below(4);
+            let said = asked(&store, algorithm, &keys, how).await;
+            let what = format!("{algorithm}, {how}, {bytes:?}: {said:?}");
+            let [first, found, last] = said.as_slice() else { panic!("{what}") };
+            for beside in [first, last] {
+                assert!(beside.as_ref().is_ok_and(|verdict| verdict.allowed), "{what}");
+            }
+            match found {
+                Ok(verdict) => {
+                    assert!(verdict.remaining <= 5, "{what}");
+                    tally[0] += 1;
+                }
+                Err(error) => {
+                    assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{what}");
+                    tally[1] += 1;
+                }
+            }
+            // It is neither made to stay nor touched if it is nobody's.
+            assert_ne!(server.cli(&["PTTL", &keys[1]]), "-1", "{what}");
+        }
+        assert!(tally.iter().all(|count| *count > 5), "{algorithm}: {tally:?}");
+    }
+}
+
+/// A key may expire or be evicted between any two calls: then it is a new one, and those beside it
+/// are what they were.
+#[tokio::test]
+async fn a_key_that_is_gone_is_new() {
+    let server = shared();
+    for &algorithm in ratelimit_conformance::ALGORITHMS {
+        let store = RedisStore::new(&server.url()).unwrap().with_clock(FakeClock::new()).deny_cache(false);
+        store.ready().await.unwrap();
+        let keys = ["a", "b", "c"].map(|key| unique(&format!("gone-{key}")));
+        let left = async || asked(&store, algorithm, &keys, 0).await.into_iter().map(|said| said.unwrap().remaining);
+        for remaining in [4, 3] {
+            assert!(left().await.all(|left| left == remaining), "{algorithm}");
+        }
+        assert_eq!(server.cli(&["PEXPIRE", &keys[1], "1"]), "1");
+        while server.cli(&["EXISTS", &keys[1]]) != "0" {}
+        assert_eq!(left().await.collect::<Vec<_>>(), [2, 4, 2], "{algorithm}");
+    }
+}

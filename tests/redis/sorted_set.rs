@@ -1,0 +1,109 @@
+//! The log as a sorted set: whose members are all of one width, and nobody else's.
+
+use std::time::Duration;
+
+use ratelimit_runtime::store::{Request, StoreErrorKind};
+use ratelimit_runtime::testkit::FakeClock;
+use ratelimit_runtime::{Algorithm, Limit, RedisMode, RedisStore, Store as _};
+
+use super::{MINUTE, shared};
+use crate::support::unique;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn mode(scripts: bool) -> RedisMode {
+    if scripts { RedisMode::Scripts } else { RedisMode::Transactions }
+}
+
+/// A log of one key, kept with scripts or without.
+struct Log {
+    store: RedisStore,
+    clock: FakeClock,
+    key: String,
+    limits: [Limit; 1],
+}
+
+impl Log {
+    fn new(scripts: bool, max: u64) -> Self {
+        let clock = FakeClock::new();
+        let store = RedisStore::new(&shared().url()).unwrap().with_clock(clock.clone()).mode(mode(scripts));
+        Self { store, clock, key: unique("log"), limits: [Limit::new(max, MINUTE)] }
+    }
+
+    fn request(&self) -> Request<'_> {
+        Request::new(self.key.as_bytes(), Algorithm::SlidingWindow, &self.limits)
+    }
+}
+
+/// Text sorts 10000000 before 9999999, so tickets repeated.
+#[tokio::test]
+async fn a_clock_that_stands_where_digits_are_added_admits_no_more() {
+    for scripts in [true, false] {
+        let subject = Log::new(scripts, 5);
+        // To 9,999,998, from where a fake clock begins.
+        subject.clock.step_back(Duration::from_micros(1_700_000_000_000_000 - 9_999_998));
+        let mut admitted = 0;
+        for _ in 0..50 {
+            admitted += u32::from(subject.store.acquire(subject.request()).await.unwrap().allowed);
+        }
+        assert_eq!(admitted, 5, "scripts: {scripts}");
+    }
+}
+
+#[tokio::test]
+async fn members_of_somebody_else_are_an_error_in_every_operation() {
+    let server = shared();
+    for scripts in [true, false] {
+        let foreign = [("1e18", "1"), ("nan", "1"), ("alice", "1e17"), ("9999998", "1"), ("ban", "inf")];
+        let foreign =
+            foreign.into_iter().chain([("1700000000000000", "inf"), ("1700000000000000", "1800000000000000")]);
+        for (member, score) in foreign {
+            let subject = Log::new(scripts, 5);
+            server.cli(&["ZADD", &subject.key, score, member]);
+            let what = format!("{member} at {score} with scripts: {scripts}");
+            let request = subject.request();
+            let store = &subject.store;
+            let errors = [
+                store.acquire(request).await.map(drop),
+                store.peek(request).await.map(drop),
+                store.refund(request, 1_700_000_000_000_000).await.map(drop),
+                store.block(request, MINUTE).await,
+                store.unblock(request).await.map(drop),
+            ];
+            for (operation, error) in errors.into_iter().enumerate() {
+                let kind = error.unwrap_err().kind();
+                assert_eq!(kind, StoreErrorKind::Misconfigured, "operation {operation}: {what}");
+            }
+            assert_eq!(server.cli(&["ZCARD", &subject.key]), "1", "{what}: nothing was written");
+            server.cli(&["DEL", &subject.key]);
+        }
+    }
+}
+
+/// Refund the newest, admit again in the same microsecond, refund the old ticket again.
+#[tokio::test]
+async fn a_ticket_is_never_given_twice() {
+    for scripts in [true, false] {
+        for other in [scripts, !scripts] {
+            let subject = Log::new(scripts, 3);
+            let other = RedisStore::new(&shared().url()).unwrap().with_clock(subject.clock.clone()).mode(mode(other));
+            let (store, request) = (&subject.store, subject.request());
+            let first = store.acquire(request).await.unwrap().ticket;
+            let second = store.acquire(request).await.unwrap().ticket;
+            assert!(other.refund(request, second).await.unwrap());
+            let third = store.acquire(request).await.unwrap().ticket;
+            assert!(third > second, "{second} was given again, scripts: {scripts}");
+            assert!(!store.refund(request, second).await.unwrap(), "scripts: {scripts}");
+            // Also if nothing else is left, under a block, and if the clock is behind.
+            assert!(store.refund(request, third).await.unwrap());
+            assert!(other.refund(request, first).await.unwrap());
+            assert_eq!(store.peek(request).await.unwrap().remaining, 3, "scripts: {scripts}");
+            store.block(request, SECOND).await.unwrap();
+            assert!(other.unblock(request).await.unwrap());
+            subject.clock.step_back(SECOND);
+            let fourth = other.acquire(request).await.unwrap().ticket;
+            assert!(fourth > third, "{fourth} after {third}, scripts: {scripts}");
+            assert_eq!(store.peek(request).await.unwrap().remaining, 2, "scripts: {scripts}");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Clocks at the end of time, and behind it.
+
+use std::time::Duration;
+
+use ratelimit_runtime::clock::Clock;
+use ratelimit_runtime::store::Request;
+use ratelimit_runtime::testkit::FakeClock;
+use ratelimit_runtime::{MemoryStore, Store as _};
+
+use crate::subject::{ALGORITHMS, DAY, MINUTE, micros, per};
+
+#[test]
+fn a_fake_clock_stops_at_both_ends() {
+    let clock = FakeClock::new();
+    clock.advance(Duration::MAX);
+    assert_eq!(clock.now(), micros(u64::MAX));
+    clock.advance(micros(1));
+    assert_eq!(clock.now(), micros(u64::MAX));
+    clock.step_back(Duration::MAX);
+    assert_eq!(clock.now(), Duration::ZERO);
+    clock.step_back(micros(1));
+    assert_eq!(clock.now(), Duration::ZERO);
+}
+
+/// Shows one time, whatever it is.
+struct Standing(Duration);
+
+impl Clock for Standing {
+    fn now(&self) -> Duration {
+        self.0
+    }
+}
+
+#[tokio::test]
+async fn a_memory_clock_at_the_end_of_time_admits_no_more() {
+    let year = 366 * DAY;
+    for now in [micros(u64::MAX), micros(u64::MAX - MINUTE), micros(1 << 63), micros(1 << 62), Duration::MAX] {
+        for &algorithm in ALGORITHMS {
+            for limits in [[per(3, MINUTE)], [per(3, year)]] {
+                let store = MemoryStore::new().with_clock(Standing(now));
+                let request = Request::new(b"key", algorithm, &limits).with_block(micros(year));
+                for left in [2, 1, 0] {
+                    let admitted = store.acquire(request).await.unwrap();
+                    assert_eq!((admitted.allowed, admitted.remaining), (true, left), "{algorithm:?} at {now:?}");
+                }
+                for _ in 0..3 {
+                    assert!(store.acquire(request).await.unwrap().blocked, "{algorithm:?} at {now:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! The memory store when it is full.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+mod minted_keys;
+mod overflow;
+
+use ratelimit_runtime::store::Request;
+use ratelimit_runtime::testkit::FakeClock;
+use ratelimit_runtime::{Algorithm, Limit, MemoryStore, Store};
+
+use crate::subject::{ALGORITHMS, DAY, MINUTE, SECOND, Subject, micros, per};

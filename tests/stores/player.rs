@@ -1,0 +1,709 @@
+//! Two stores that are played the same random steps say the same: every field of every answer, to
+//! the microsecond, under every algorithm, on a clock that steps back now and then. One column is
+//! memory, which the conformance suite compares with the model; the other is Redis in each of the
+//! ways in which it is used.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::support::redis::shared;
+use crate::support::unique;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::store::{Answer, Feature, Request, Verdict};
+use ratelimit_runtime::testkit::FakeClock;
+use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisMode, RedisStore, Store};
+use tokio::runtime::Runtime;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Acquire { cost: u64, max: usize, reserves: Reserves, block: bool },
+    Peek { cost: u64, max: usize },
+    Refund { which: usize },
+    Settle { which: usize, actual: Option<u64> },
+    SettleAgain { which: usize },
+    Block { micros: u64 },
+    Unblock,
+    Reset,
+    Advance { micros: u64 },
+    Rewind { micros: u64 },
+}
+
+/// What an admission reserves.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Reserves {
+    Nothing,
+    Cost,
+    Estimate,
+}
+
+impl Reserves {
+    fn of(self, request: Request<'_>) -> Request<'_> {
+        match self {
+            Self::Nothing => request,
+            Self::Cost => request.reserving(),
+            Self::Estimate => request.reserving_estimate(),
+        }
+    }
+}
+
+/// A rule: the maxima it may be asked with, and its windows.
+#[derive(Debug, Clone)]
+struct Shape {
+    limits: Vec<(Vec<u64>, u64, Option<u64>)>,
+    largest_cost: u64,
+    /// Of some limits, the period of the calendar that they have in the place of their window.
+    periods: Vec<Option<&'static str>>,
+    /// No call asks with a lower `max` than one before. Where that of a bucket has fallen since the
+    /// newest write, memory forgets the key once it would be empty by the old rate; on Redis, a key
+    /// in use lives up to twice as long as it takes from full to empty.
+    only_rises: bool,
+}
+
+impl Shape {
+    fn limits(&self, max: usize) -> Vec<Limit> {
+        let limit = |(at, (maxima, window, burst)): (usize, &(Vec<u64>, u64, Option<u64>))| {
+            let max = maxima[max.min(maxima.len() - 1)];
+            if let Some(Some(period)) = self.periods.get(at) {
+                return format!("{max}/{period}").parse().unwrap();
+            }
+            let limit = Limit::new(max, Duration::from_micros(*window));
+            burst.map_or(limit, |burst| limit.with_burst(burst))
+        };
+        self.limits.iter().enumerate().map(limit).collect()
+    }
+}
+
+fn shapes(algorithm: Algorithm) -> impl Strategy<Value = Shape> {
+    let buckets = algorithm.has_burst();
+    let max =
+        prop_oneof![4 => 1_u64..12, 1 => 100_u64..1000, 1 => Just((1 << 52) - 1), 1 => 1_000_000_u64..1_000_000_007];
+    let window = prop_oneof![1_000_u64..2_000_000, Just(60_000_000), Just(86_400_000_000), Just(7_777_777)];
+    let burst = if buckets { prop_oneof![Just(None), (1_u64..40).prop_map(Some)].boxed() } else { Just(None).boxed() };
+    let limits = prop::collection::vec((prop::collection::vec(max, 1..3), window, burst), 1..4);
+    // A call weighs at most 1,000 in a log.
+    (limits, if algorithm == Algorithm::SlidingWindow { 1_u64..1_001 } else { 1_u64..2_000 }).prop_map(
+        move |(mut limits, largest_cost)| {
+            for (maxima, ..) in limits.iter_mut().filter(|_| buckets) {
+                maxima.sort_unstable();
+                // A larger one would count in coarser ticks, which take longer to drain.
+                if maxima.last() > Some(&1_000) {
+                    maxima.drain(..maxima.len() - 1);
+                }
+            }
+            Shape { limits, largest_cost, periods: Vec::new(), only_rises: buckets }
+        },
+    )
+}
+
+/// Fixed windows of which at least one is a period of the calendar, in zones that set their clocks
+/// at other times than most.
+fn shapes_by_calendar() -> impl Strategy<Value = Shape> {
+    let period = prop::sample::select(vec![
+        "hour",
+        "day",
+        "month",
+        "year",
+        "day@Europe/Berlin",
+        "week@America/Sao_Paulo",
+        "hour@Australia/Lord_Howe",
+        "day@Asia/Beirut",
+        "hour@Asia/Kolkata",
+    ]);
+    let periods = (period.clone().prop_map(Some), prop::collection::vec(prop::option::of(period), 0..3));
+    (shapes(Algorithm::FixedWindow), periods).prop_map(|(shape, (first, mut periods))| {
+        periods.insert(0, first);
+        Shape { periods, ..shape }
+    })
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let cost = prop_oneof![5 => Just(1_u64), 3 => 0_u64..6, 1 => 1_u64..2000];
+    let reserves = prop_oneof![8 => Just(Reserves::Nothing), 2 => Just(Reserves::Cost), 2 => Just(Reserves::Estimate)];
+    let step = prop_oneof![
+        12 => (cost.clone(), 0_usize..3, reserves, prop::bool::weighted(0.1))
+            .prop_map(|(cost, max, reserves, block)| Step::Acquire { cost, max, reserves, block }),
+        3 => (cost, 0_usize..3).prop_map(|(cost, max)| Step::Peek { cost, max }),
+        2 => (0_usize..20).prop_map(|which| Step::Refund { which }),
+        4 => (0_usize..20, prop_oneof![4 => Just(None), 4 => (0_u64..9).prop_map(Some), 2 => (0_u64..3_000).prop_map(Some),
+            1 => Just(Some(Limit::MAX_COUNT))])
+            .prop_map(|(which, actual)| Step::Settle { which, actual }),
+        1 => (0_usize..20).prop_map(|which| Step::SettleAgain { which }),
+        1 => (1_u64..3_000_000).prop_map(|micros| Step::Block { micros }),
+        1 => Just(Step::Unblock),
+        1 => Just(Step::Reset),
+        8 => prop_oneof![Just(1_u64), 1_u64..1_000, 1_u64..3_000_000, 1_u64..90_000_000_000]
+            .prop_map(|micros| Step::Advance { micros }),
+        1 => prop_oneof![1_u64..1_000, 1_u64..3_000_000].prop_map(|micros| Step::Rewind { micros }),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+/// Plays the steps on both stores and compares all they say.
+async fn play(redis: &dyn Store, clock: &FakeClock, kind: Kind, shape: &Shape, steps: &[Step]) {
+    let declared = redis.capabilities();
+    let has = |feature| declared.supports_feature(kind.algorithm, feature);
+    let memory = MemoryStore::new().with_clock(clock.clone());
+    let key = unique("differential");
+    let key = key.as_bytes();
+    // (ticket in memory, ticket on Redis, cost, reserves)
+    let mut admitted: Vec<(u64, u64, u64, Reserves)> = Vec::new();
+    let mut settled = Vec::new();
+    let mut highest = 0;
+    for (at, step) in steps.iter().enumerate() {
+        if let (true, Step::Acquire { max, .. } | Step::Peek { max, .. }) = (shape.only_rises, step) {
+            highest = highest.max(*max);
+        }
+        let max = if let Step::Acquire { max, .. } | Step::Peek { max, .. } = step { *max } else { 0 };
+        let limits = shape.limits(max.max(highest));
+        let context = format!("step {at} of {steps:?} under {shape:?}");
+        match *step {
+            Step::Acquire { cost, reserves, block, .. } => {
+                let cost = cost.min(shape.largest_cost).min(capacity(kind.algorithm, &limits));
+                let reserves = if has(Feature::ActualCost) { reserves } else { Reserves::Nothing };
+                let mut request = reserves.of(kind.request(key, &limits).with_cost(cost));
+                // Under a deny cache a block may come up to its bound later: see there.
+                if block && kind.column != Column::DenyCache {
+                    let [first, longest] = [1_500, 20_000].map(Duration::from_millis);
+                    let grows = shape.limits.len().is_multiple_of(2) && has(Feature::GrowingBlock);
+                    request =
+                        if grows { request.with_growing_block(first, longest) } else { request.with_block(first) };
+                }
+                let (ours, theirs) = (memory.acquire(request).await.unwrap(), redis.acquire(request).await.unwrap());
+                if theirs.cached {
+                    let is_any_open = admitted.iter().any(|(.., reserves)| *reserves == Reserves::Cost);
+                    same_again(&ours, &theirs, is_any_open, &context);
+                } else {
+                    same(&ours, &theirs, &context);
+                }
+                if ours.allowed && cost > 0 {
+                    admitted.push((ours.ticket, theirs.ticket, cost, reserves));
+                }
+            }
+            Step::Peek { cost, .. } => {
+                let cost = cost.min(shape.largest_cost).min(capacity(kind.algorithm, &limits));
+                let request = kind.request(key, &limits).with_cost(cost);
+                same(&memory.peek(request).await.unwrap(), &redis.peek(request).await.unwrap(), &context);
+            }
+            Step::Refund { which } => {
+                let Some(&(ours, theirs, cost, Reserves::Nothing)) = admitted.get(which) else { continue };
+                let request = kind.request(key, &limits).with_cost(cost);
+                let (ours, theirs) =
+                    (memory.refund(request, ours).await.unwrap(), redis.refund(request, theirs).await.unwrap());
+                assert_eq!(ours, theirs, "{context}");
+            }
+            Step::Settle { which, actual } => {
+                let Some(&reserved @ (ours, theirs, cost, reserves)) = admitted.get(which) else { continue };
+                if reserves == Reserves::Nothing {
+                    continue;
+                }
+                admitted.remove(which);
+                // What was reserved by `count` is committed or released.
+                let actual = match (reserves, actual) {
+                    (Reserves::Cost, Some(actual)) if actual % 2 == 0 => 0,
+                    (Reserves::Estimate, Some(actual)) => actual,
+                    _ => cost,
+                };
+                settled.push((reserved, actual));
+                let request = reserves.of(kind.request(key, &limits).with_cost(cost));
+                let (ours, theirs) = (
+                    memory.settle(request, ours, actual).await.unwrap(),
+                    redis.settle(request, theirs, actual).await.unwrap(),
+                );
+                assert_eq!(ours, theirs, "{context}");
+            }
+            // Only in a log does it change nothing: a sum cannot tell twice from once.
+            Step::SettleAgain { which } => {
+                let Some(&((ours, theirs, cost, reserves), actual)) = settled.get(which) else { continue };
+                if kind.algorithm != Algorithm::SlidingWindow {
+                    continue;
+                }
+                let request = reserves.of(kind.request(key, &limits).with_cost(cost)).sent_again();
+                let (ours, theirs) = (
+                    memory.settle(request, ours, actual).await.unwrap(),
+                    redis.settle(request, theirs, actual).await.unwrap(),
+                );
+                assert_eq!(ours, theirs, "{context}");
+                assert!(!ours.was_open, "{context}");
+            }
+            Step::Block { micros } => {
+                let micros = Duration::from_micros(micros);
+                memory.block(kind.request(key, &limits), micros).await.unwrap();
+                redis.block(kind.request(key, &limits), micros).await.unwrap();
+            }
+            Step::Unblock => {
+                let request = kind.request(key, &limits);
+                assert_eq!(memory.unblock(request).await.unwrap(), redis.unblock(request).await.unwrap(), "{context}");
+            }
+            Step::Reset => {
+                memory.reset(kind.request(key, &limits)).await.unwrap();
+                redis.reset(kind.request(key, &limits)).await.unwrap();
+                admitted.clear();
+                settled.clear();
+            }
+            Step::Advance { micros } => clock.advance(Duration::from_micros(micros)),
+            // A log in memory has let go of what has left the window, and that on Redis may count
+            // it again.
+            Step::Rewind { .. } if kind.algorithm == Algorithm::SlidingWindow => {}
+            Step::Rewind { micros } => clock.step_back(Duration::from_micros(micros)),
+        }
+    }
+}
+
+fn capacity(algorithm: Algorithm, limits: &[Limit]) -> u64 {
+    let capacity = |limit: &Limit| if algorithm.has_burst() { limit.capacity() } else { limit.max() };
+    limits.iter().map(capacity).min().unwrap()
+}
+
+fn same(ours: &Verdict, theirs: &Verdict, context: &str) {
+    let fields = |v: &Verdict| (v.allowed, v.limit_index, v.remaining, v.retry_after_us, v.reset_after_us, v.blocked);
+    assert_eq!(fields(ours), fields(theirs), "memory (left) and Redis (right) differ at {context}");
+}
+
+/// A refusal that was answered again. While it was kept, time may have added to what is left, and
+/// ended a block that ends before the limits' wait. What is reserved does not drain, and lapses;
+/// with it, another limit may decide by now.
+fn same_again(ours: &Verdict, theirs: &Verdict, is_any_open: bool, context: &str) {
+    let context = format!("memory: {ours:?}, cached: {theirs:?} at {context}");
+    assert!(!ours.allowed && !theirs.allowed, "{context}");
+    assert!(theirs.blocked || !ours.blocked, "{context}");
+    if !is_any_open {
+        assert!(theirs.remaining <= ours.remaining, "{context}");
+        assert_eq!(ours.retry_after_us, theirs.retry_after_us, "{context}");
+        // Behind a block there may be open reservations, whose reset does not come nearer.
+        assert!(theirs.blocked || ours.reset_after_us == theirs.reset_after_us, "{context}");
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Kind {
+    algorithm: Algorithm,
+    column: Column,
+}
+
+/// What memory is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Column {
+    Scripts,
+    DenyCache,
+    /// With scripts and without, in turns, on one key.
+    InTurns,
+    /// The same over RESP2.
+    InTurnsOverResp2,
+}
+
+impl Kind {
+    fn request<'a>(self, key: &'a [u8], limits: &'a [Limit]) -> Request<'a> {
+        Request::new(key, self.algorithm, limits)
+    }
+
+    /// A log is kept alike with scripts and without; a fixed window without scripts goes by the
+    /// server's clock.
+    fn of(algorithm: Algorithm) -> Vec<Self> {
+        let in_turns = [Column::InTurns, Column::InTurnsOverResp2];
+        let in_turns = in_turns.into_iter().filter(|_| algorithm == Algorithm::SlidingWindow);
+        [Column::Scripts, Column::DenyCache]
+            .into_iter()
+            .chain(in_turns)
+            .map(|column| Self { algorithm, column })
+            .collect()
+    }
+
+    fn store(self, clock: &FakeClock) -> (Runtime, Box<dyn Store>) {
+        let parameter = if self.column == Column::InTurnsOverResp2 { "?protocol=resp2" } else { "" };
+        let redis = |mode| {
+            let redis = RedisStore::new(&format!("{}{parameter}", shared().url())).unwrap().with_clock(clock.clone());
+            redis.mode(mode).deny_cache(self.column == Column::DenyCache)
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let scripts = redis(RedisMode::Scripts);
+        runtime.block_on(scripts.ready()).unwrap();
+        match self.column {
+            Column::Scripts | Column::DenyCache => (runtime, Box::new(scripts)),
+            Column::InTurns | Column::InTurnsOverResp2 => {
+                let stores = [redis(RedisMode::Transactions), scripts];
+                (runtime, Box::new(InTurns { stores, asked: AtomicUsize::new(0) }))
+            }
+        }
+    }
+}
+
+/// Two stores that are asked in turns, and declare what the first of them can do.
+struct InTurns {
+    stores: [RedisStore; 2],
+    asked: AtomicUsize,
+}
+
+impl InTurns {
+    fn next(&self) -> &RedisStore {
+        &self.stores[self.asked.fetch_add(1, Ordering::SeqCst) % 2]
+    }
+}
+
+impl Store for InTurns {
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.stores[0])
+    }
+
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.next().acquire(request)
+    }
+
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.next().peek(request)
+    }
+
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        self.next().reset(request)
+    }
+
+    fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+        self.next().refund(request, ticket)
+    }
+
+    fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
+        self.next().block(request, duration)
+    }
+
+    fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        self.next().unblock(request)
+    }
+}
+
+fn compare(algorithm: Algorithm) {
+    for kind in Kind::of(algorithm) {
+        compare_shapes(kind, &FakeClock::new(), shapes(algorithm));
+    }
+}
+
+fn compare_shapes(kind: Kind, clock: &FakeClock, shapes: impl Strategy<Value = Shape>) {
+    let (runtime, store) = kind.store(clock);
+    let cases = std::env::var("RATELIMIT_TEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(100);
+    let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
+    let result = runner.run(&(shapes, steps()), |(shape, steps)| {
+        runtime.block_on(play(&*store, clock, kind, &shape, &steps));
+        Ok(())
+    });
+    result.unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// From the days on in which the clocks of most zones are set.
+#[test]
+fn calendar_periods_are_the_same() {
+    for kind in Kind::of(Algorithm::FixedWindow) {
+        let clock = FakeClock::new();
+        // 2023-11-14 to 2024-03-29.
+        clock.advance(Duration::from_secs(136 * 86_400));
+        compare_shapes(kind, &clock, shapes_by_calendar());
+    }
+}
+
+#[test]
+fn sliding_windows_are_the_same() {
+    compare(Algorithm::SlidingWindow);
+}
+
+#[test]
+fn fixed_windows_are_the_same() {
+    compare(Algorithm::FixedWindow);
+}
+
+#[test]
+fn sliding_counters_are_the_same() {
+    compare(Algorithm::SlidingCounter);
+}
+
+#[test]
+fn token_buckets_are_the_same() {
+    compare(Algorithm::TokenBucket);
+}
+
+#[test]
+fn leaky_buckets_are_the_same() {
+    compare(Algorithm::LeakyBucket);
+}
+
+/// What once differed, in the fewest steps.
+mod once_differed {
+    use super::*;
+
+    const DAY: u64 = 86_400_000_000;
+
+    fn acquire(max: usize, cost: u64) -> Step {
+        Step::Acquire { cost, max, reserves: Reserves::Nothing, block: false }
+    }
+
+    fn reserve(max: usize, cost: u64) -> Step {
+        Step::Acquire { cost, max, reserves: Reserves::Cost, block: false }
+    }
+
+    fn estimate(max: usize, cost: u64) -> Step {
+        Step::Acquire { cost, max, reserves: Reserves::Estimate, block: false }
+    }
+
+    fn advance(micros: u64) -> Step {
+        Step::Advance { micros }
+    }
+
+    /// Limits of these maxima, windows and bursts.
+    fn assert_same(algorithm: Algorithm, limits: &[(&[u64], u64, Option<u64>)], steps: &[Step]) {
+        let limits = limits.iter().map(|&(maxima, window, burst)| (maxima.to_vec(), window, burst)).collect();
+        let shape = Shape { limits, largest_cost: 3, periods: Vec::new(), only_rises: false };
+        for kind in Kind::of(algorithm) {
+            let clock = FakeClock::new();
+            let (runtime, store) = kind.store(&clock);
+            runtime.block_on(play(&*store, &clock, kind, &shape, steps));
+        }
+    }
+
+    #[test]
+    fn a_debt_for_which_one_limit_has_room_and_another_has_none() {
+        let limits: [(&[u64], _, _); 2] = [(&[(1 << 52) - 1, 585], 1000, Some(3)), (&[1], 1000, Some(5))];
+        let late =
+            [estimate(0, 1), advance(5000), acquire(1, 1), Step::Settle { which: 0, actual: Some(2) }, acquire(0, 3)];
+        assert_same(Algorithm::LeakyBucket, &limits, &late);
+        assert_same(Algorithm::TokenBucket, &limits, &late);
+    }
+
+    #[test]
+    fn a_window_of_which_all_is_given_back_beside_an_open_reservation() {
+        let steps = [reserve(0, 1), advance(1), acquire(0, 1), Step::Refund { which: 1 }, acquire(0, 0)];
+        for &algorithm in ratelimit_conformance::ALGORITHMS {
+            assert_same(algorithm, &[(&[2], DAY, None)], &steps);
+        }
+    }
+
+    #[test]
+    fn a_second_refund_of_a_call_after_the_first_has_left_nothing() {
+        let refund = || Step::Refund { which: 0 };
+        for &algorithm in ratelimit_conformance::ALGORITHMS {
+            let steps = [acquire(0, 1), advance(1), refund(), acquire(0, 1), refund()];
+            assert_same(algorithm, &[(&[1], DAY, None)], &steps);
+            assert_same(algorithm, &[(&[1], 1000, None), (&[2], DAY, None)], &steps);
+        }
+        // The value stays for its block, and for what is reserved.
+        let offence = || Step::Acquire { cost: 1, max: 0, reserves: Reserves::Nothing, block: true };
+        let blocked = [acquire(0, 1), advance(1), offence(), refund(), Step::Unblock, acquire(0, 1), refund()];
+        let after_a_block = [acquire(0, 1), offence(), advance(1_500_000), refund(), acquire(0, 1), refund()];
+        let release = Step::Settle { which: 1, actual: Some(0) };
+        let reserved = [acquire(0, 1), reserve(0, 1), advance(1), refund(), release, acquire(0, 1), refund()];
+        for &algorithm in ratelimit_conformance::ALGORITHMS {
+            assert_same(algorithm, &[(&[1], DAY, None)], &blocked);
+            assert_same(algorithm, &[(&[1], DAY, None)], &after_a_block);
+            assert_same(algorithm, &[(&[2], DAY, None)], &reserved);
+        }
+        // What others have charged drains, and nothing is left.
+        let steps = [
+            acquire(0, 1),
+            advance(18_000_000),
+            acquire(0, 3),
+            refund(),
+            Step::Refund { which: 1 },
+            advance(1_000_000),
+            acquire(0, 1),
+            advance(4_000_000),
+            acquire(0, 3),
+            Step::Refund { which: 1 },
+            advance(20_000_000),
+            acquire(0, 3),
+            Step::Refund { which: 1 },
+        ];
+        for &algorithm in ratelimit_conformance::ALGORITHMS {
+            assert_same(algorithm, &[(&[6], 60_000_000, None)], &steps);
+        }
+        // Refunds leave nothing in the first of two buckets, and time nothing in the second.
+        let limits: [(&[u64], _, _); 2] = [(&[6], 60_000_000, None), (&[6], 6_000_000, None)];
+        let steps = [
+            acquire(0, 2),
+            advance(1_900_000),
+            acquire(0, 3),
+            refund(),
+            refund(),
+            refund(),
+            advance(2_900_000),
+            acquire(0, 1),
+            refund(),
+        ];
+        assert_same(Algorithm::TokenBucket, &limits, &steps);
+        assert_same(Algorithm::LeakyBucket, &limits, &steps);
+    }
+
+    #[test]
+    fn a_window_in_which_nothing_is_used_any_more() {
+        let refund = Step::Refund { which: 1 };
+        let in_the_next = [reserve(0, 1), acquire(0, 1), advance(DAY), refund, Step::Peek { cost: 1, max: 0 }];
+        let release = Step::Settle { which: 0, actual: Some(0) };
+        let at_once = [reserve(0, 1), advance(1), release.clone(), acquire(0, 1)];
+        let while_others_are =
+            [reserve(0, 1), advance(DAY / 4), reserve(0, 1), advance(DAY * 3 / 4), release, acquire(0, 2)];
+        for &algorithm in ratelimit_conformance::ALGORITHMS {
+            for steps in [&in_the_next[..], &at_once, &while_others_are] {
+                assert_same(algorithm, &[(&[2], DAY, None)], steps);
+            }
+        }
+    }
+
+    #[test]
+    fn what_drains_at_another_rate_after_a_reservation_or_a_refund() {
+        let limits: [(&[u64], _, _); 1] = [(&[3, 7, 100], 60_000_000, Some(9))];
+        for between in [reserve(1, 1), Step::Refund { which: 0 }, Step::Settle { which: 1, actual: Some(0) }] {
+            let steps = [
+                acquire(0, 2),
+                reserve(0, 1),
+                acquire(0, 2),
+                advance(7_777_777),
+                between,
+                advance(1_111_111),
+                acquire(1, 2),
+                acquire(2, 1),
+                acquire(2, 3),
+            ];
+            assert_same(Algorithm::TokenBucket, &limits, &steps);
+            assert_same(Algorithm::LeakyBucket, &limits, &steps);
+        }
+    }
+}
+
+/// What comes at once on Redis: callers who share a call, and stacks.
+mod at_once {
+    use futures_util::future::join_all;
+
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn runner() -> TestRunner {
+        let cases = std::env::var("RATELIMIT_TEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(60);
+        TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() })
+    }
+
+    fn steps<S: Strategy>(step: S) -> impl Strategy<Value = Vec<(S::Value, u64)>> {
+        let pause = prop::sample::select(vec![0, 1, 1_000_000, 20_000_000, 59_000_000, 61_000_000]);
+        prop::collection::vec((step, pause), 1..25)
+    }
+
+    /// Of callers of several limits, Redis may say less of what remains.
+    fn same_of_many(ours: &Verdict, theirs: &Verdict, limits: usize, context: &str) {
+        let told = |verdict: &Verdict| (verdict.allowed, verdict.ticket, verdict.retry_after_us, verdict.blocked);
+        assert_eq!(told(ours), told(theirs), "{context}");
+        assert!(theirs.remaining <= ours.remaining, "{context}");
+        assert!(limits > 1 || theirs.remaining == ours.remaining, "{context}");
+    }
+
+    #[test]
+    fn callers_who_ask_together_are_told_what_they_would_be_one_after_the_other() {
+        let rules = [vec![Limit::new(10, MINUTE)], vec![Limit::new(7, MINUTE), Limit::new(12, MINUTE * 10)]];
+        for &algorithm in Algorithm::ALL {
+            let (kind, clock) = (Kind { algorithm, column: Column::Scripts }, FakeClock::new());
+            let (runtime, redis) = kind.store(&clock);
+            let reserves = prop::sample::select(vec![Reserves::Nothing, Reserves::Cost, Reserves::Estimate]);
+            let step = (1_usize..6, 1_u64..4, reserves, any::<bool>());
+            let result = runner().run(&(prop::sample::select(rules.to_vec()), steps(step)), |(limits, steps)| {
+                let (memory, key) = (MemoryStore::new().with_clock(clock.clone()), unique("together"));
+                for ((callers, cost, reserves, block), pause) in steps {
+                    clock.advance(Duration::from_micros(pause));
+                    let request = reserves.of(kind.request(key.as_bytes(), &limits).with_cost(cost));
+                    let request = if block { request.with_block(MINUTE / 3) } else { request };
+                    let theirs = runtime.block_on(join_all((0..callers).map(|_| redis.acquire(request))));
+                    for theirs in theirs {
+                        let (ours, theirs) = (runtime.block_on(memory.acquire(request)).unwrap(), theirs.unwrap());
+                        same_of_many(&ours, &theirs, limits.len(), &format!("{request:?} {ours:?} {theirs:?}"));
+                    }
+                }
+                Ok(())
+            });
+            result.unwrap_or_else(|error| panic!("{algorithm}: {error}"));
+        }
+    }
+
+    #[test]
+    fn a_stack_is_told_what_it_is_in_memory() {
+        let ten = MINUTE * 10;
+        let rules = [
+            (Algorithm::SlidingWindow, vec![Limit::new(3, MINUTE)]),
+            (Algorithm::SlidingWindow, vec![Limit::new(9, ten), Limit::new(4, MINUTE)]),
+            (Algorithm::TokenBucket, vec![Limit::new(3, MINUTE)]),
+            (Algorithm::LeakyBucket, vec![Limit::new(5, MINUTE).with_burst(2), Limit::new(20, ten)]),
+            (Algorithm::FixedWindow, vec![Limit::new(4, MINUTE), Limit::new(9, ten)]),
+            (Algorithm::SlidingCounter, vec![Limit::new(9, ten), Limit::new(2, MINUTE)]),
+        ];
+        let (kind, clock) = (Kind { algorithm: Algorithm::SlidingWindow, column: Column::Scripts }, FakeClock::new());
+        let (runtime, redis) = kind.store(&clock);
+        let reserves = prop::sample::select(vec![Reserves::Nothing, Reserves::Cost, Reserves::Estimate]);
+        let member = (0..rules.len(), 1_u64..3, reserves, any::<bool>());
+        // A rule that stands twice is charged twice, or not at all; which of the two refuses is open.
+        let stack = (prop::collection::vec(member, 1..5), any::<bool>());
+        let result = runner().run(&steps(stack), |steps| {
+            let (memory, run) = (MemoryStore::new().with_clock(clock.clone()), unique("stack"));
+            let keys: Vec<String> = (0..rules.len()).map(|rule| format!("{run}{rule}")).collect();
+            for ((mut stack, twice), pause) in steps {
+                clock.advance(Duration::from_micros(pause));
+                let len = stack.len();
+                stack.sort_by_key(|(rule, ..)| *rule);
+                stack.dedup_by_key(|(rule, ..)| *rule);
+                let members =
+                    if twice { stack.iter().chain(&stack).take(len).collect() } else { Vec::from_iter(&stack) };
+                let has_twice = members.len() > stack.len();
+                let request = |&&(rule, cost, reserves, block): &&(usize, u64, Reserves, bool)| {
+                    let (algorithm, limits) = &rules[rule];
+                    let request = Request::new(keys[rule].as_bytes(), *algorithm, limits).with_cost(cost);
+                    if has_twice {
+                        return request;
+                    }
+                    reserves.of(if block { request.with_block(MINUTE / 8) } else { request })
+                };
+                let requests: Vec<Request<'_>> = members.iter().map(request).collect();
+                let ours = runtime.block_on(memory.acquire_all(&requests)).unwrap();
+                let theirs = runtime.block_on(redis.own().acquire_all(&requests)).unwrap();
+                let context = format!("{requests:?}: {ours:?} {theirs:?}");
+                let admitted = |told: &[Verdict]| told.iter().all(|verdict| verdict.allowed);
+                assert_eq!(admitted(&ours), admitted(&theirs), "{context}");
+                for (ours, theirs) in ours.iter().zip(&theirs).filter(|_| !has_twice) {
+                    same(ours, theirs, &context);
+                }
+            }
+            Ok(())
+        });
+        result.unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    /// By a clock that goes to and fro: in any interval as long as a window, at most `max`.
+    #[test]
+    fn a_log_admits_no_more_when_the_clock_steps_back() {
+        let rules = [vec![Limit::new(3, MINUTE)], vec![Limit::new(4, MINUTE), Limit::new(12, MINUTE * 10)]];
+        let (kind, clock) = (Kind { algorithm: Algorithm::SlidingWindow, column: Column::Scripts }, FakeClock::new());
+        let (runtime, redis) = kind.store(&clock);
+        let step = (1_u64..5, any::<bool>(), prop::option::of(1_u64..120_000_000));
+        let result = runner().run(&(prop::sample::select(rules.to_vec()), steps(step)), |(limits, steps)| {
+            let (memory, key) = (MemoryStore::new().with_clock(clock.clone()), unique("to-and-fro"));
+            clock.advance(MINUTE * 60);
+            let mut units = [Vec::new(), Vec::new()];
+            for ((cost, reserves, back), pause) in steps {
+                clock.advance(Duration::from_micros(pause));
+                if let Some(back) = back {
+                    clock.step_back(Duration::from_micros(back));
+                }
+                let cost = cost.min(capacity(kind.algorithm, &limits));
+                let request = kind.request(key.as_bytes(), &limits).with_cost(cost);
+                let request = if reserves { request.reserving() } else { request };
+                for (units, answer) in units.iter_mut().zip([memory.acquire(request), redis.acquire(request)]) {
+                    let verdict = runtime.block_on(answer).unwrap();
+                    if verdict.allowed {
+                        units.extend(verdict.ticket..verdict.ticket + cost);
+                    }
+                }
+            }
+            for units in units {
+                for limit in &limits {
+                    let (max, window) = (usize::try_from(limit.max()).unwrap(), limit.window().as_micros());
+                    let too_close = units.windows(max + 1).find(|units| u128::from(units[max] - units[0]) < window);
+                    assert!(units.is_sorted() && too_close.is_none(), "{limits:?}: {units:?}");
+                }
+            }
+            Ok(())
+        });
+        result.unwrap_or_else(|error| panic!("{error}"));
+    }
+}
