@@ -64,26 +64,3 @@ pub(crate) fn list<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String 
     }
     text
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_error_is_reported() {
-        let mut diagnostics = Diagnostics::default();
-        for message in ["one", "two", "three"] {
-            diagnostics.push(Error::new(Span::call_site(), message));
-        }
-        assert_eq!(diagnostics.messages(), ["one", "two", "three"]);
-        assert!(Diagnostics::default().finish(Some(())).is_ok());
-        assert!(Diagnostics::default().finish(None::<()>).is_err());
-    }
-
-    #[test]
-    fn lists_stop_at_eight() {
-        assert_eq!(list(["a", "b"]), "`a`, `b`");
-        let many: Vec<String> = (0..9).map(|n| n.to_string()).collect();
-        assert!(list(&many).ends_with("`7`, …"), "{}", list(&many));
-    }
-}

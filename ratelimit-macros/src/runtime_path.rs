@@ -23,19 +23,3 @@ pub(crate) fn read(expr: &Expr) -> syn::Result<Path> {
     let message = format!("a relative path may mean another crate elsewhere: write `::{text}` or `crate::{text}`");
     Err(Error::new_spanned(expr, message))
 }
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
-    use super::*;
-    use quote::ToTokens as _;
-
-    #[test]
-    fn paths() {
-        for (text, expected) in [("::a::b", ":: a :: b"), ("crate::a", "crate :: a"), ("\"::a\"", ":: a")] {
-            let path = read(&syn::parse_str(text).unwrap()).unwrap();
-            assert_eq!(path.to_token_stream().to_string(), expected);
-        }
-    }
-}

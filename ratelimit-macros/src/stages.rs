@@ -32,9 +32,9 @@ pub(crate) fn key(input: TokenStream) -> TokenStream {
 /// `#[derive(KeyPart)] input`.
 pub(crate) fn key_part(input: TokenStream) -> TokenStream {
     match parse::key_part::parse(input) {
-        Ok(input) => {
+        Ok((input, krate)) => {
             let bounds = plan::bounds::plan(&input);
-            expand::key::key_part::expand(input, &bounds)
+            expand::key::key_part::expand(input, krate.as_ref(), &bounds)
         }
         Err(errors) => errors.into_compile_error(),
     }

@@ -8,6 +8,7 @@ mod buckets;
 mod calendar;
 mod concurrent;
 mod frameworks;
+mod guard;
 mod lints;
 mod outcomes;
 mod shapes;

@@ -3,12 +3,11 @@
 use syn::Expr;
 
 use crate::check::function::output::Output;
-use crate::check::rule::shadow::{self, Shadow};
+use crate::check::values::condition::{self, Shadow};
 use crate::check::values::control_flow;
 use crate::diagnostics::Diagnostics;
 use crate::literal::{as_literal, bare};
-use crate::parse::argument::Argument;
-use crate::parse::arguments::Arguments;
+use crate::parse::arguments::{Argument, Arguments};
 
 /// How a refusal leaves the function.
 pub(crate) enum Refusal {
@@ -27,7 +26,7 @@ pub(crate) fn read(attributes: Vec<Arguments>, output: &Output, diagnostics: &mu
     // What a policy says of `shadow` wins.
     let has_policy = attributes.iter().any(|arguments| arguments.policy.is_some());
     let without_policy =
-        attributes.iter().any(|arguments| !matches!(shadow::read(arguments.shadow.as_ref()), Shadow::On));
+        attributes.iter().any(|arguments| !matches!(condition::shadow(arguments.shadow.as_ref()), Shadow::On));
     let refuses = has_policy || without_policy;
     let in_spite =
         if without_policy { "" } else { ", and a policy may say that calls are refused in spite of `shadow`" };

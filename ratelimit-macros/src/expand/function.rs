@@ -5,7 +5,7 @@ use proc_macro2::TokenStream;
 use crate::check::checked::Checked;
 use crate::check::function::body::{Body, Shape};
 use crate::check::rule::count::Count;
-use crate::expand::context::Context;
+use crate::expand::Context;
 use crate::expand::guard::reservation::Around;
 use crate::expand::guard::{self, refusal, reservation};
 use crate::expand::output_type::OutputType;

@@ -5,7 +5,6 @@
 //! wrote is located there, so that errors underline that.
 
 pub(crate) mod body;
-pub(crate) mod context;
 pub(crate) mod errors;
 pub(crate) mod function;
 pub(crate) mod guard;
@@ -13,3 +12,13 @@ pub(crate) mod key;
 pub(crate) mod output_type;
 pub(crate) mod receiver;
 pub(crate) mod runtime;
+
+use proc_macro2::TokenStream;
+
+/// What the parts of one expansion share.
+pub(crate) struct Context<'a> {
+    /// A statement that imports what expansions use.
+    pub(crate) import: TokenStream,
+    pub(crate) receiver: receiver::Receiver<'a>,
+    pub(crate) output: output_type::OutputType,
+}

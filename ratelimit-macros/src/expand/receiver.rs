@@ -86,19 +86,3 @@ fn rename_self(tokens: TokenStream, receiver: &Ident) -> TokenStream {
     }
     renamed
 }
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
-    use super::*;
-
-    #[test]
-    fn self_is_renamed_where_async_trait_renamed_it() {
-        let receiver = Ident::new("__self", Span::call_site());
-        let tokens = |text: &str| text.parse::<TokenStream>().unwrap();
-        let actual = rename_self(tokens("self.a(f!(self), self::b, Self::C, |x| { self })"), &receiver);
-        let expected = tokens("__self.a(f!(__self), self::b, Self::C, |x| { __self })");
-        assert_eq!(actual.to_string(), expected.to_string());
-    }
-}

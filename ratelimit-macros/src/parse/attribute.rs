@@ -7,8 +7,7 @@ use syn::{Error, Expr, ExprLit, Ident, Lit, LitBool, LitInt, LitStr, Token};
 
 use crate::diagnostics::{Diagnostics, list};
 use crate::duration;
-use crate::parse::argument::Argument;
-use crate::parse::arguments::{self, Arguments, Parameter};
+use crate::parse::arguments::{self, Argument, Arguments, Parameter};
 use crate::suggest::nearest;
 
 /// Reads `tokens`, the inside of the attribute. `whole` is what an error about all of it

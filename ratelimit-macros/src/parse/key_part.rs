@@ -1,51 +1,31 @@
 //! The input of `#[derive(KeyPart)]`.
 
 use proc_macro2::TokenStream;
-use syn::{Attribute, Data, DataEnum, DeriveInput, Expr, Field, Fields, Generics, Ident, Path, Token, Type};
+use syn::{Attribute, Data, DeriveInput, Expr, Field, Path, Token, Type};
 
 use crate::diagnostics::Diagnostics;
 use crate::runtime_path;
 
-pub(crate) struct KeyPartInput {
-    pub(crate) name: Ident,
-    pub(crate) generics: Generics,
-    pub(crate) data: KeyPartData,
-    /// The runtime crate, if not the usual one.
-    pub(crate) krate: Option<Path>,
-}
-
-pub(crate) enum KeyPartData {
-    Struct(Fields),
-    Enum(DataEnum),
-}
-
-impl KeyPartData {
-    /// All of them, markers too.
-    pub(crate) fn fields(&self) -> Vec<&Field> {
-        match self {
-            Self::Struct(fields) => fields.iter().collect(),
-            Self::Enum(data) => data.variants.iter().flat_map(|variant| &variant.fields).collect(),
-        }
+/// The fields of all variants, markers too.
+pub(crate) fn fields(data: &Data) -> Vec<&Field> {
+    match data {
+        Data::Struct(data) => data.fields.iter().collect(),
+        Data::Enum(data) => data.variants.iter().flat_map(|variant| &variant.fields).collect(),
+        Data::Union(_) => Vec::new(),
     }
 }
 
-pub(crate) fn parse(input: TokenStream) -> syn::Result<KeyPartInput> {
-    let DeriveInput { attrs, ident, generics, data, .. } = syn::parse2(input)?;
+/// A struct or an enum, and the runtime crate, if not the usual one.
+pub(crate) fn parse(input: TokenStream) -> syn::Result<(DeriveInput, Option<Path>)> {
+    let input: DeriveInput = syn::parse2(input)?;
     let mut diagnostics = Diagnostics::default();
-    let krate = runtime_crate(&attrs, &mut diagnostics);
-    let data = match data {
-        Data::Struct(data) => Some(KeyPartData::Struct(data.fields)),
-        Data::Enum(data) => Some(KeyPartData::Enum(data)),
-        Data::Union(data) => {
-            let message = "a union does not know which of its fields is set: implement `KeyPart` by hand";
-            diagnostics.error(data.union_token, message);
-            None
-        }
-    };
-    if let Some(data) = &data {
-        refuse_inner_options(data, &mut diagnostics);
+    let krate = runtime_crate(&input.attrs, &mut diagnostics);
+    if let Data::Union(data) = &input.data {
+        let message = "a union does not know which of its fields is set: implement `KeyPart` by hand";
+        diagnostics.error(data.union_token, message);
     }
-    diagnostics.finish(data.map(|data| KeyPartInput { name: ident, generics, data, krate }))
+    refuse_inner_options(&input.data, &mut diagnostics);
+    diagnostics.finish(Some((input, krate)))
 }
 
 /// The runtime crate that `#[key(crate = …)]` names. Every other option is an error.
@@ -71,12 +51,12 @@ pub(crate) fn is_marker(field: &Field) -> bool {
 }
 
 /// Variants and fields have no options.
-fn refuse_inner_options(data: &KeyPartData, diagnostics: &mut Diagnostics) {
+fn refuse_inner_options(data: &Data, diagnostics: &mut Diagnostics) {
     let variants = match data {
-        KeyPartData::Struct(_) => Vec::new(),
-        KeyPartData::Enum(data) => data.variants.iter().map(|variant| &variant.attrs).collect(),
+        Data::Enum(data) => data.variants.iter().map(|variant| &variant.attrs).collect(),
+        Data::Struct(_) | Data::Union(_) => Vec::new(),
     };
-    let fields = data.fields().into_iter().map(|field| &field.attrs);
+    let fields = fields(data).into_iter().map(|field| &field.attrs);
     for attribute in variants.into_iter().chain(fields).flatten() {
         if attribute.path().is_ident("key") {
             let message = "every field is part of the key: to leave some out, implement `KeyPart` by hand";

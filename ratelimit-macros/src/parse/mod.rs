@@ -2,7 +2,6 @@
 //! grammar of templates.
 
 pub(crate) mod annotated;
-pub(crate) mod argument;
 pub(crate) mod arguments;
 pub(crate) mod attribute;
 pub(crate) mod function;

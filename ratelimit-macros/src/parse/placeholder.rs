@@ -2,11 +2,13 @@
 
 use std::ops::Range;
 
+use proc_macro2::Span;
 use syn::ext::IdentExt as _;
 use syn::{Expr, ExprPath, Ident, Member};
 
 /// A placeholder: a name and the steps from it to the value.
 pub(crate) struct Placeholder {
+    /// What has the value: as it stands in the template, until it is found among the arguments.
     pub(crate) ident: Ident,
     /// The name as compared: without `r#`.
     pub(crate) root: String,
@@ -20,6 +22,20 @@ pub(crate) struct Placeholder {
 pub(crate) enum Step {
     Field(Member),
     Call(Ident),
+}
+
+impl Placeholder {
+    /// The same of the value `ident`, its steps located at `span`.
+    pub(crate) fn of(mut self, ident: Ident, span: Span) -> Self {
+        self.ident = ident;
+        for step in &mut self.steps {
+            match step {
+                Step::Field(Member::Unnamed(index)) => index.span = span,
+                Step::Field(Member::Named(name)) | Step::Call(name) => name.set_span(span),
+            }
+        }
+        self
+    }
 }
 
 /// What is wrong with a template, and where, in characters.

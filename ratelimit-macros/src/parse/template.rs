@@ -10,15 +10,15 @@ use crate::parse::placeholder::{Fault, Placeholder, read};
 /// A template; without the pieces that have mistakes of grammar.
 pub(crate) struct Template {
     pub(crate) literal: LiteralText,
-    pub(crate) pieces: Vec<Piece<Placeholder>>,
+    pub(crate) pieces: Vec<Piece>,
     pub(crate) faultless: bool,
 }
 
-/// A piece of a template, whose placeholders are a `P` each.
-pub(crate) enum Piece<P> {
+/// A piece of a template.
+pub(crate) enum Piece {
     /// Text that stands for itself.
     Text(String),
-    Placeholder(P),
+    Placeholder(Placeholder),
 }
 
 impl Template {
@@ -51,7 +51,7 @@ struct Reader<'a> {
     at: usize,
     /// Text read since the last placeholder.
     text: String,
-    pieces: Vec<Piece<Placeholder>>,
+    pieces: Vec<Piece>,
     faults: Vec<Fault>,
 }
 
@@ -153,7 +153,7 @@ mod tests {
             return Err(errors);
         }
         assert!(template.faultless);
-        let show = |piece: &Piece<Placeholder>| match piece {
+        let show = |piece: &Piece| match piece {
             Piece::Text(text) => format!("{text:?}"),
             Piece::Placeholder(Placeholder { root, steps, .. }) => {
                 steps.iter().fold(root.clone(), |path, step| match step {

@@ -3,18 +3,18 @@
 use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::visit::{self, Visit};
-use syn::{Ident, Path, Type};
+use syn::{DeriveInput, Ident, Path, Type};
 
-use crate::parse::key_part::{KeyPartInput, is_marker};
+use crate::parse::key_part::{fields, is_marker};
 
 /// The type of each field that mentions a type parameter.
-pub(crate) fn plan(input: &KeyPartInput) -> Vec<TokenStream> {
+pub(crate) fn plan(input: &DeriveInput) -> Vec<TokenStream> {
     let parameters: Vec<&Ident> = input.generics.type_params().map(|parameter| &parameter.ident).collect();
     let mut bounded = Vec::new();
-    for field in input.data.fields().into_iter().filter(|field| !is_marker(field)) {
+    for field in fields(&input.data).into_iter().filter(|field| !is_marker(field)) {
         let mentioned = Mentioned::in_type(&field.ty);
         let used = parameters.iter().filter(|parameter| mentioned.0.contains(parameter));
-        if mentioned.0.contains(&&input.name) {
+        if mentioned.0.contains(&&input.ident) {
             // A recursive type would need itself to be `KeyPart`.
             bounded.extend(used.map(ToTokens::to_token_stream));
         } else if used.count() > 0 {

@@ -3,5 +3,4 @@
 
 mod arguments;
 mod expansion_doc;
-mod key_part;
 mod support;

@@ -37,7 +37,7 @@ use crate::rule::ParseError;
 pub struct Key(KeyBuf);
 
 impl Key {
-    /// The key of a rule that has one bucket for everybody, as an attribute without `key` has.
+    /// The key of a rule that has one bucket for all callers, as an attribute without `key` has.
     #[must_use]
     pub fn global() -> Self {
         Self(KeyBuf::new())

@@ -16,8 +16,8 @@ tokio::task_local! {
     static COLLECTING: RefCell<Vec<Observation>>;
 }
 
-/// How many collectors there are: most decisions need to look no further. A thread sees the one
-/// that it runs in, whoever has begun that.
+/// How many collectors there are: most decisions need to look no further. A future sees the
+/// collector that it runs in, whichever thread began it.
 static COLLECTORS: AtomicUsize = AtomicUsize::new(0);
 
 /// How many decisions one collector keeps; further ones are left out.

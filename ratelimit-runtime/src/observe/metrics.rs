@@ -89,7 +89,7 @@ pub(super) fn set(gauge: &'static str, labels: Labels<'_>, value: u32) {
 const OUTCOMES: usize = OutcomeLabel::Misconfigured as usize + 1;
 const SOURCES: usize = Source::Nobody as usize + 1;
 
-/// Counts a decision, or a check that nobody has decided. There may be millions in a second: the
+/// Counts a decision, or a check that ended with an error. There may be millions in a second: the
 /// series of a rule are made when they are first needed, and like its name never forgotten.
 #[inline]
 pub(crate) fn decision(decided: impl FnOnce() -> (Name, OutcomeLabel, Option<Source>)) {

@@ -10,7 +10,7 @@ use syn::{Block, Error, Expr, ExprAsync, Item, Stmt};
 
 use crate::async_blocks;
 use crate::check::function::preparation::{self, Prepared};
-use crate::check::function::{exits, last_names};
+use crate::check::function::{exits, names};
 
 /// The future of a plain function.
 pub(crate) struct Future {
@@ -80,7 +80,7 @@ fn judged(statement: &Stmt) -> syn::Result<Vec<Prepared>> {
         }
         _ => {}
     }
-    let what = if exits::any_in_statement(statement) {
+    let what = if exits::statement_leaves(statement) {
         "this may leave the function without asking the limit, which is asked in the `async move` block"
     } else {
         "this runs before the limit is asked, and for refused calls too"
@@ -105,13 +105,25 @@ fn in_expr(expr: &Expr, locals: &mut Vec<Prepared>) -> Option<syn::Result<usize>
                 _ => around(&call.func.to_token_stream(), expr),
             }
         }
-        Expr::MethodCall(call) => {
-            let harmless = !call.args.iter().any(exits::any_in_argument);
-            if harmless && HANDS_ON.iter().any(|name| call.method == name) {
-                return in_expr(&call.receiver, locals);
+        Expr::MethodCall(call) => match call.method.to_string().as_str() {
+            // These hand the future on as it is.
+            "boxed"
+            | "boxed_local"
+            | "fuse"
+            | "in_current_span"
+            | "instrument"
+            | "into"
+            | "into_future"
+            | "left_future"
+            | "right_future"
+            | "with_current_subscriber"
+            | "with_subscriber"
+                if !call.args.iter().any(exits::leaves) =>
+            {
+                in_expr(&call.receiver, locals)
             }
-            around(&call.method.to_token_stream(), expr)
-        }
+            _ => around(&call.method.to_token_stream(), expr),
+        },
         Expr::If(_) | Expr::Match(_) => {
             let message = "the function returns one of several futures, and the limit goes into one: make the function an \
                            `async fn`, or put the choice inside of one `async move` block";
@@ -124,24 +136,9 @@ fn in_expr(expr: &Expr, locals: &mut Vec<Prepared>) -> Option<syn::Result<usize>
 const NOT_LAST: &str = "the limit needs the future to be what the function returns: make the function an `async fn`, or \
                         end the body with `async move { … }`";
 
-/// Methods that hand the future on as it is.
-const HANDS_ON: [&str; 11] = [
-    "boxed",
-    "boxed_local",
-    "fuse",
-    "in_current_span",
-    "instrument",
-    "into",
-    "into_future",
-    "left_future",
-    "right_future",
-    "with_current_subscriber",
-    "with_subscriber",
-];
-
 /// Whether a function hands on the future it is given, as it is.
 pub(crate) fn pins(function: &Expr) -> bool {
-    let Some((owner, last)) = last_names::of_function(function) else { return false };
+    let Some((owner, last)) = names::of_function(function) else { return false };
     matches!(
         (owner.as_str(), last.as_str()),
         ("Box", "pin" | "new" | "into_pin")

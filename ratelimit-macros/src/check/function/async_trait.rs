@@ -7,7 +7,7 @@ use syn::{Expr, Pat, Signature, Stmt, Type};
 use crate::async_blocks::{self, with_stream};
 use crate::check::function::output::{Output, is_unit};
 use crate::check::function::scope::Scope;
-use crate::check::function::{async_block, exits, last_names};
+use crate::check::function::{async_block, exits, names};
 
 /// Whether `#[async_trait]` made this function.
 pub(crate) fn made(signature: &Signature) -> bool {
@@ -39,7 +39,7 @@ pub(crate) fn find(body: &TokenStream) -> Option<(Place, Ret)> {
     let statements = async_block::statements(tokens)?;
     // A future that goes another way would go past the limit.
     let (last, others) = statements.split_last()?;
-    if others.iter().any(|statement| matches!(statement, Stmt::Expr(..)) && exits::any_in_statement(statement)) {
+    if others.iter().any(|statement| matches!(statement, Stmt::Expr(..)) && exits::statement_leaves(statement)) {
         return None;
     }
     let candidates = others.iter().filter(|statement| matches!(statement, Stmt::Local(_))).chain([last]);
@@ -77,7 +77,7 @@ fn in_expr(expr: &Expr) -> Option<usize> {
 }
 
 fn instruments(function: &Expr) -> bool {
-    last_names::of_function(function).is_some_and(|(_, last)| last == "instrument")
+    names::of_function(function).is_some_and(|(_, last)| last == "instrument")
 }
 
 /// The statement among `tokens`, the inside of a block.

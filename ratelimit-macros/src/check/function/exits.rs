@@ -1,57 +1,119 @@
-//! Ways out of a function: `return` and `?`, and macros in which one may hide.
+//! Ways out of a function, and waits, in an expression of the user's. Closures and async blocks are
+//! functions of their own.
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::{Span, TokenStream, TokenTree};
+use syn::parse::Parser as _;
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned as _;
 use syn::visit::{self, Visit};
-use syn::{Expr, Item, Macro, Stmt};
+use syn::{Expr, Item, Macro, Stmt, Token};
 
-use crate::check::function::standard_macros::is_standard;
+use crate::check::function::names::is_standard;
 
-/// Whether `statement` has one.
-pub(crate) fn any_in_statement(statement: &Stmt) -> bool {
-    let mut finder = Finder(false);
+/// What an expression does besides giving a value, and where.
+pub(crate) struct Exit {
+    pub(crate) kind: Kind,
+    pub(crate) at: Span,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Kind {
+    /// `.await`
+    Wait,
+    /// `?`
+    Try,
+    /// `return`, `break`, `continue` or `yield`
+    Leave(&'static str),
+    /// A macro that only the compiler can look into. One of the standard library does what is
+    /// written in its arguments, and those that make spans are known to do nothing else.
+    Macro,
+}
+
+pub(crate) fn of_expr(expr: &Expr) -> Vec<Exit> {
+    let mut finder = Finder { exits: Vec::new(), loops: 0 };
+    finder.visit_expr(expr);
+    finder.exits
+}
+
+/// Whether `expr` may leave the function.
+pub(crate) fn leaves(expr: &Expr) -> bool {
+    of_expr(expr).iter().any(|exit| exit.kind != Kind::Wait)
+}
+
+/// Whether `statement` may.
+pub(crate) fn statement_leaves(statement: &Stmt) -> bool {
+    let mut finder = Finder { exits: Vec::new(), loops: 0 };
     finder.visit_stmt(statement);
-    finder.0
+    finder.exits.iter().any(|exit| exit.kind != Kind::Wait)
 }
 
-/// Whether `argument`, one of a method of a future, has one. The macros that make spans are known
-/// to have none.
-pub(crate) fn any_in_argument(argument: &Expr) -> bool {
-    let mut finder = Finder(false);
-    finder.visit_expr(argument);
-    finder.0
+struct Finder {
+    exits: Vec<Exit>,
+    /// How many loops of the expression itself are around this point.
+    loops: usize,
 }
 
-struct Finder(bool);
+impl Finder {
+    fn found(&mut self, kind: Kind, at: Span) {
+        self.exits.push(Exit { kind, at });
+    }
+
+    /// Finds every word among `tokens` that may wait or leave the function. A `?` before a value is
+    /// `tracing`'s.
+    fn tokens(&mut self, tokens: TokenStream) {
+        let (mut after_dot, mut after_value) = (false, false);
+        for tree in tokens {
+            match &tree {
+                TokenTree::Ident(word) if after_dot && word == "await" => self.found(Kind::Wait, word.span()),
+                TokenTree::Ident(word) => {
+                    let exit = ["return", "break", "continue", "yield"].into_iter().find(|exit| word == exit);
+                    self.exits.extend(exit.map(|exit| Exit { kind: Kind::Leave(exit), at: word.span() }));
+                }
+                TokenTree::Punct(punct) if after_value && punct.as_char() == '?' => {
+                    self.found(Kind::Try, punct.span());
+                }
+                TokenTree::Group(group) => self.tokens(group.stream()),
+                _ => {}
+            }
+            after_dot = matches!(&tree, TokenTree::Punct(punct) if punct.as_char() == '.');
+            after_value = !matches!(&tree, TokenTree::Punct(_));
+        }
+    }
+}
 
 impl<'ast> Visit<'ast> for Finder {
     fn visit_expr(&mut self, expr: &'ast Expr) {
         match expr {
-            Expr::Async(_) | Expr::Closure(_) | Expr::Const(_) => {}
-            Expr::Return(_) | Expr::Try(_) | Expr::Break(_) | Expr::Continue(_) | Expr::Yield(_) => self.0 = true,
-            _ => visit::visit_expr(self, expr),
+            Expr::Async(_) | Expr::Closure(_) | Expr::Const(_) => return,
+            Expr::Await(wait) => self.found(Kind::Wait, wait.await_token.span()),
+            Expr::Try(attempt) => self.found(Kind::Try, attempt.question_token.span()),
+            Expr::Return(exit) => return self.found(Kind::Leave("return"), exit.return_token.span()),
+            Expr::Yield(exit) => return self.found(Kind::Leave("yield"), exit.yield_token.span()),
+            Expr::Break(exit) if self.loops == 0 && exit.label.is_none() => {
+                return self.found(Kind::Leave("break"), exit.break_token.span());
+            }
+            Expr::Continue(exit) if self.loops == 0 && exit.label.is_none() => {
+                return self.found(Kind::Leave("continue"), exit.continue_token.span());
+            }
+            _ => {}
         }
+        let is_loop = matches!(expr, Expr::Loop(_) | Expr::While(_) | Expr::ForLoop(_));
+        self.loops += usize::from(is_loop);
+        visit::visit_expr(self, expr);
+        self.loops -= usize::from(is_loop);
     }
 
     fn visit_item(&mut self, _: &'ast Item) {}
 
     fn visit_macro(&mut self, mac: &'ast Macro) {
-        const SPANS: [&str; 6] = ["span", "error_span", "warn_span", "info_span", "debug_span", "trace_span"];
-        let makes_a_span = mac.path.segments.last().is_some_and(|name| SPANS.iter().any(|span| name.ident == span));
-        self.0 |= !(makes_a_span || is_standard(mac)) || any_in_tokens(mac.tokens.clone());
+        let makes_a_span = mac.path.segments.last().is_some_and(|name| name.ident.to_string().ends_with("span"));
+        if !is_standard(mac) && !makes_a_span {
+            self.found(Kind::Macro, mac.path.span());
+        }
+        // What reads as expressions is looked at as such; in anything else every word counts.
+        match Punctuated::<Expr, Token![,]>::parse_terminated.parse2(mac.tokens.clone()) {
+            Ok(arguments) => arguments.iter().for_each(|argument| self.visit_expr(argument)),
+            Err(_) => self.tokens(mac.tokens.clone()),
+        }
     }
-}
-
-/// Whether a word among `tokens` is a way out. A `?` before a value is `tracing`'s.
-fn any_in_tokens(tokens: TokenStream) -> bool {
-    let mut after_value = false;
-    tokens.into_iter().any(|tree| {
-        let found = match &tree {
-            TokenTree::Ident(word) => word == "return" || word == "break" || word == "continue" || word == "yield",
-            TokenTree::Punct(punct) => after_value && punct.as_char() == '?',
-            TokenTree::Group(group) => any_in_tokens(group.stream()),
-            TokenTree::Literal(_) => false,
-        };
-        after_value = !matches!(&tree, TokenTree::Punct(_));
-        found
-    })
 }

@@ -113,18 +113,6 @@ mod tests {
     }
 
     #[test]
-    fn async_functions() {
-        for (text, expected) in [
-            ("async fn f() -> R", "R"),
-            ("async fn f()", "nothing"),
-            ("async fn f() -> ()", "nothing"),
-            ("async fn f() -> !", "never"),
-        ] {
-            assert_eq!(shown(Output::of_async_fn(&syn::parse_str(text).unwrap())), expected, "{text}");
-        }
-    }
-
-    #[test]
     fn returned_futures() {
         for (text, expected) in [
             ("-> impl Future<Output = R> + Send", "R"),

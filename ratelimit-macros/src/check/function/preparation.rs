@@ -5,8 +5,8 @@ use syn::parse::Parser as _;
 use syn::punctuated::Punctuated;
 use syn::{Expr, Ident, Local, Pat, Token};
 
-use crate::check::function::last_names;
-use crate::check::function::standard_macros::is_standard;
+use crate::check::function::names;
+use crate::check::function::names::is_standard;
 
 /// What a `let` binds.
 pub(crate) struct Prepared {
@@ -15,46 +15,25 @@ pub(crate) struct Prepared {
     pub(crate) copy_of: Option<Ident>,
 }
 
-/// Methods that give the same value, owned or borrowed.
-const COPIES: [&str; 14] = [
-    "as_ref",
-    "as_str",
-    "borrow",
-    "clone",
-    "cloned",
-    "copied",
-    "deref",
-    "into",
-    "into_owned",
-    "into_string",
-    "to_owned",
-    "to_path_buf",
-    "to_string",
-    "to_vec",
-];
+/// What a method does that may stand before the future.
+#[derive(PartialEq)]
+enum Method {
+    /// It gives the same value, owned or borrowed.
+    Copies,
+    /// It is one of the standard library that only looks.
+    Looks,
+}
 
-/// Methods of the standard library that only look.
-const LOOKS: [&str; 19] = [
-    "as_bytes",
-    "as_deref",
-    "as_path",
-    "as_slice",
-    "id",
-    "into_bytes",
-    "is_empty",
-    "is_none",
-    "is_some",
-    "len",
-    "max",
-    "min",
-    "to_ascii_lowercase",
-    "to_ascii_uppercase",
-    "to_lowercase",
-    "to_uppercase",
-    "trim",
-    "trim_end",
-    "trim_start",
-];
+fn method(name: &Ident) -> Option<Method> {
+    match name.to_string().as_str() {
+        "as_ref" | "as_str" | "borrow" | "clone" | "cloned" | "copied" | "deref" | "into" | "into_owned"
+        | "into_string" | "to_owned" | "to_path_buf" | "to_string" | "to_vec" => Some(Method::Copies),
+        "as_bytes" | "as_deref" | "as_path" | "as_slice" | "id" | "into_bytes" | "is_empty" | "is_none" | "is_some"
+        | "len" | "max" | "min" | "to_ascii_lowercase" | "to_ascii_uppercase" | "to_lowercase" | "to_uppercase"
+        | "trim" | "trim_end" | "trim_start" => Some(Method::Looks),
+        _ => None,
+    }
+}
 
 /// What `local` binds; `None` if it does more than prepare.
 pub(crate) fn of(local: &Local) -> Option<Vec<Prepared>> {
@@ -104,8 +83,7 @@ fn prepares(expr: &Expr) -> bool {
         Expr::Array(array) => array.elems.iter().all(prepares),
         Expr::Struct(value) => value.rest.is_none() && value.fields.iter().all(|field| prepares(&field.expr)),
         Expr::MethodCall(call) => {
-            let known = COPIES.iter().chain(&LOOKS).any(|name| call.method == name);
-            known && call.args.iter().all(prepares) && prepares(&call.receiver)
+            method(&call.method).is_some() && call.args.iter().all(prepares) && prepares(&call.receiver)
         }
         Expr::Index(index) => prepares(&index.expr) && prepares(&index.index),
         Expr::Range(range) => range.start.iter().chain(&range.end).all(|end| prepares(end)),
@@ -121,7 +99,7 @@ fn prepares(expr: &Expr) -> bool {
 
 /// Functions of the standard library that wrap or copy what they are given.
 fn constructs(function: &Expr) -> bool {
-    let Some((owner, last)) = last_names::of_function(function) else { return false };
+    let Some((owner, last)) = names::of_function(function) else { return false };
     match last.as_str() {
         "Some" => true,
         "clone" => matches!(owner.as_str(), "Arc" | "Rc" | "Clone"),
@@ -139,7 +117,7 @@ fn copied(expr: &Expr) -> Option<&Ident> {
         Expr::Unary(unary) if matches!(unary.op, syn::UnOp::Deref(_)) => copied(&unary.expr),
         Expr::Paren(paren) => copied(&paren.expr),
         Expr::Group(group) => copied(&group.expr),
-        Expr::MethodCall(call) if COPIES.iter().any(|name| call.method == name) => copied(&call.receiver),
+        Expr::MethodCall(call) if method(&call.method) == Some(Method::Copies) => copied(&call.receiver),
         Expr::Call(call) if constructs(&call.func) && call.args.len() == 1 && !is_some(&call.func) => {
             copied(call.args.first()?)
         }

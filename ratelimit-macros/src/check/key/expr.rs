@@ -3,14 +3,14 @@
 
 use syn::{Block, Error, Expr, Stmt};
 
-use crate::check::function::last_names;
+use crate::check::function::names;
 use crate::check::function::scope::Scope;
 use crate::check::key::{text, varies};
 use crate::diagnostics::Diagnostics;
 use crate::literal::bare;
 use crate::suggest::nearest;
 
-/// Reports what makes `expr` the same key for everybody.
+/// Reports what makes `expr` the same key for all callers.
 pub(crate) fn check(expr: &Expr, scope: &Scope, diagnostics: &mut Diagnostics) {
     let texts = text::placeholders(expr, scope);
     if !texts.is_empty() {
@@ -31,7 +31,7 @@ pub(crate) fn check(expr: &Expr, scope: &Scope, diagnostics: &mut Diagnostics) {
         diagnostics.error(expr, message);
     } else if !varies::varies(expr, scope) {
         let message = "this key is the same for every call: write what tells callers apart, as in `key = \"<email>\"`, or \
-                       leave `key` out for one bucket for everybody";
+                       leave `key` out for one bucket for all callers";
         diagnostics.error(expr, message);
     }
 }
@@ -51,7 +51,7 @@ fn has_no_value(expr: &Expr) -> bool {
         }
         Expr::Match(choice) => !choice.arms.is_empty() && choice.arms.iter().all(|arm| has_no_value(&arm.body)),
         Expr::While(_) | Expr::ForLoop(_) | Expr::Assign(_) => true,
-        Expr::Call(call) => last_names::of_function(&call.func).is_some_and(|(_, last)| last == "drop"),
+        Expr::Call(call) => names::of_function(&call.func).is_some_and(|(_, last)| last == "drop"),
         _ => false,
     }
 }
@@ -131,62 +131,38 @@ mod tests {
     fn keys_of_the_call() {
         for text in [
             "email",
-            "(email, 1)",
             "(\"login\", ip)",
             "&*email",
             "r#type",
             "self",
             "self.id",
-            "email.len()",
             "N",
             "T::ID",
             "OF_THE_IMPL",
-            "(OF_THE_IMPL, 1)",
-            "&OF_THE_IMPL",
-            "{ OF_THE_IMPL }",
-            "if OF_THE_IMPL { 1 } else { 2 }",
-            "Id(OF_THE_IMPL)",
-            "OF_THE_IMPL + 1",
             "OF_THE_IMPL.to_string()",
             "format!(\"{OF_THE_IMPL}\")",
             "format!(\"{}\", OF_THE_IMPL)",
-            "KEYS[OF_THE_IMPL]",
             "U::ID",
             "<U as Id>::ID",
-            "<U as Id>::ID.to_owned()",
-            "<U as Id>::new()",
             "Of::<U>::ID",
-            "keys::Of::<U>::ID",
-            "U::default()",
-            "const { U::ID }",
             "ATOMIC.load(Relaxed)",
-            "keys::QUEUE.len()",
             "format!(\"{:?}\", keys::ATOMIC)",
             "THREAD_LOCAL.get()",
-            "<T as Id>::ID",
-            "Self::ID",
             "size_of::<T>()",
             "tenant()",
-            "TENANT.get()",
-            "ID.with(|id| *id)",
             "Key::of(email)",
             "format!(\"{email}\")",
-            "format!(\"{email:?}\")",
             "format!(\"<{email}>\")",
             "format!(\"{}\", email)",
             "format!(\"<b>{}\", email)",
             "format!(\"{a}\", a = ip)",
             "my_key!(\"<email>\")",
-            "my_key!()",
-            "my_key!(email)",
             "vec![ip]",
             "email.replace(\"<b>\", \"\")",
             "if email.is_empty() { 1 } else { 2 }",
             "match ip { V4(_) => 4, _ => 6 }",
             "{ let a = email.len(); a }",
             "(\"<<email>>\", ip)",
-            "Id { ip }",
-            "Some(ip)",
             "matches!(ip, V4(_) if true)",
             "dbg!(email)",
             "mine::vec![1]",

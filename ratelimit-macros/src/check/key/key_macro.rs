@@ -2,13 +2,12 @@
 
 use syn::Error;
 
-use crate::check::key::value::Value;
 use crate::diagnostics::Diagnostics;
 use crate::parse::key_macro::KeyInput;
 use crate::parse::template::{Piece, Template};
 
 /// The pieces of the template.
-pub(crate) fn check(input: &KeyInput) -> syn::Result<Vec<Piece<Value>>> {
+pub(crate) fn check(input: &KeyInput) -> syn::Result<Vec<Piece>> {
     let literal = &input.template;
     let mut diagnostics = Diagnostics::default();
     if literal.value().is_empty() {
@@ -26,7 +25,7 @@ pub(crate) fn check(input: &KeyInput) -> syn::Result<Vec<Piece<Value>>> {
                 }
                 let mut root = placeholder.ident.clone();
                 root.set_span(literal.span());
-                resolved.push(Piece::Placeholder(Value::new(placeholder, root, literal.span())));
+                resolved.push(Piece::Placeholder(placeholder.of(root, literal.span())));
             }
         }
     }

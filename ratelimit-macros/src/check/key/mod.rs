@@ -5,7 +5,6 @@ pub(crate) mod expr;
 pub(crate) mod key_macro;
 pub(crate) mod spelled;
 pub(crate) mod text;
-pub(crate) mod value;
 pub(crate) mod varies;
 
 use std::ops::Range;
@@ -14,11 +13,10 @@ use proc_macro2::Span;
 use syn::{Error, Expr, Ident, LitStr, Member};
 
 use crate::check::function::scope::{Scope, hidden};
-use crate::check::key::value::Value;
 use crate::check::values::control_flow;
 use crate::diagnostics::{Diagnostics, list};
 use crate::literal::{as_str, bare};
-use crate::parse::argument::Argument;
+use crate::parse::arguments::Argument;
 use crate::parse::key_macro::KeyInput;
 use crate::parse::placeholder::{Fault, Placeholder, Step};
 use crate::parse::template::{Piece, Template};
@@ -27,7 +25,7 @@ use crate::suggest::nearest;
 pub(crate) enum Key {
     /// One bucket for the function.
     None,
-    Template(Vec<Piece<Value>>),
+    Template(Vec<Piece>),
     Expr(Expr),
 }
 
@@ -44,7 +42,7 @@ pub(crate) fn read(argument: Option<&Argument>, scope: &Scope, diagnostics: &mut
         return Some(Key::Expr(value.clone()));
     };
     if literal.value().is_empty() {
-        let message = "an empty key: write `key = \"<email>\"`, or leave `key` out for one bucket for everybody";
+        let message = "an empty key: write `key = \"<email>\"`, or leave `key` out for one bucket for all callers";
         diagnostics.error(literal, message);
         return None;
     }
@@ -98,18 +96,18 @@ fn half_written(template: &Template, literal: &LitStr, scope: &Scope) -> Option<
     }
     if let Some((word, at)) = spelled::argument(chars, scope) {
         let message = format!(
-            "this key is the same for every call: did you mean `<{word}>`? (for one bucket for everybody leave `key` out)"
+            "this key is the same for every call: did you mean `<{word}>`? (for one bucket for all callers leave `key` out)"
         );
         return Some(pointed(&at, &message));
     }
     let message = match scope.bindings.first() {
         Some(first) => format!(
             "this key is the same for every call: write an argument in brackets, as in `<{}>`, or leave `key` out for one \
-             bucket for everybody{}",
+             bucket for all callers{}",
             first.text(),
             choice(scope)
         ),
-        None => "this key is the same for every call: leave `key` out for one bucket for everybody".to_owned(),
+        None => "this key is the same for every call: leave `key` out for one bucket for all callers".to_owned(),
     };
     Some(Error::new(literal.span(), message))
 }
@@ -117,7 +115,7 @@ fn half_written(template: &Template, literal: &LitStr, scope: &Scope) -> Option<
 /// The value that `placeholder` names, or what is wrong with it. An error of the compiler about the
 /// value can underline all of the literal, if the placeholder is the only one there, or else the
 /// argument.
-fn resolve(placeholder: Placeholder, literal: Span, only: bool, scope: &Scope) -> Result<Value, Fault> {
+fn resolve(placeholder: Placeholder, literal: Span, only: bool, scope: &Scope) -> Result<Placeholder, Fault> {
     let root = root(&placeholder, scope).map_err(|message| Fault { at: placeholder.at.clone(), message })?;
     if let Some(ty) = scope.find(&placeholder.root).and_then(|binding| binding.without_fields.as_ref())
         && let Some(Step::Field(Member::Named(field))) = placeholder.steps.first()
@@ -132,7 +130,7 @@ fn resolve(placeholder: Placeholder, literal: Span, only: bool, scope: &Scope) -
     root.set_span(span.resolved_at(root.span()));
     // Fields and methods are found whatever the hygiene. As a macro's own, they get no suggestion
     // from the compiler to replace the whole template.
-    Ok(Value::new(placeholder, root, span.resolved_at(Span::mixed_site())))
+    Ok(placeholder.of(root, span.resolved_at(Span::mixed_site())))
 }
 
 /// What `placeholder` begins with, as it was written in the signature; or why that has no value

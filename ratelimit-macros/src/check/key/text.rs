@@ -3,8 +3,8 @@
 use syn::visit::{self, Visit};
 use syn::{Expr, ExprCall, ExprLit, ExprMethodCall, Lit, LitStr, Macro};
 
+use crate::check::function::names::is_standard;
 use crate::check::function::scope::Scope;
-use crate::check::function::standard_macros::is_standard;
 use crate::diagnostics::Diagnostics;
 use crate::literal::strings;
 use crate::parse::placeholder::Placeholder;

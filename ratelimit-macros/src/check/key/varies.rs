@@ -8,9 +8,9 @@ use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
 use syn::{Expr, ExprCall, ExprField, ExprIndex, ExprMethodCall, ExprPath, LitStr, Macro, PathSegment, Token};
 
-use crate::check::function::last_names;
+use crate::check::function::names;
+use crate::check::function::names::is_standard;
 use crate::check::function::scope::Scope;
-use crate::check::function::standard_macros::is_standard;
 use crate::literal::{bare, strings};
 
 /// Whether `expr` may differ between calls: it names an argument, or what may be a parameter of the
@@ -25,30 +25,6 @@ struct Varying<'a> {
     scope: &'a Scope,
     varies: bool,
 }
-
-/// Methods of the standard library that make the same of the same.
-const CONSTANT_METHODS: [&str; 20] = [
-    "as_bytes",
-    "as_deref",
-    "as_ref",
-    "as_slice",
-    "as_str",
-    "clone",
-    "concat",
-    "into",
-    "is_empty",
-    "join",
-    "len",
-    "repeat",
-    "to_ascii_lowercase",
-    "to_ascii_uppercase",
-    "to_lowercase",
-    "to_owned",
-    "to_string",
-    "to_uppercase",
-    "to_vec",
-    "trim",
-];
 
 impl<'ast> Visit<'ast> for Varying<'_> {
     fn visit_expr_path(&mut self, path: &'ast ExprPath) {
@@ -74,9 +50,8 @@ impl<'ast> Visit<'ast> for Varying<'_> {
     }
 
     fn visit_expr_method_call(&mut self, call: &'ast ExprMethodCall) {
-        // A static of some type may give something else each time.
-        let unknown = matches!(bare(&call.receiver), Expr::Path(_));
-        self.varies |= unknown || !CONSTANT_METHODS.iter().any(|name| call.method == name);
+        // A static of some type may give something else each time; a literal does not.
+        self.varies |= matches!(bare(&call.receiver), Expr::Path(_));
         visit::visit_expr_method_call(self, call);
     }
 
@@ -138,7 +113,7 @@ fn names(tokens: TokenStream, scope: &Scope) -> bool {
 
 /// Whether calling `function` only wraps what it is given: `String::from`, `Some`, `Id(…)`.
 fn constructs(function: &ExprPath) -> bool {
-    let (owner, last) = last_names::of(&function.path);
+    let (owner, last) = names::last_two(&function.path);
     if function.qself.is_some() && owner != "Default" {
         return false;
     }

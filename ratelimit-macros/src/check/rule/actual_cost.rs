@@ -7,8 +7,7 @@ use crate::check::rule::limits::cost::MOST_IN_LOG;
 use crate::check::values::{constant, control_flow};
 use crate::diagnostics::Diagnostics;
 use crate::literal::bare;
-use crate::parse::argument::Argument;
-use crate::parse::arguments::Arguments;
+use crate::parse::arguments::{Argument, Arguments};
 
 const EXAMPLE: &str = "`actual_cost = |result| …`";
 

@@ -6,8 +6,7 @@ use crate::check::values::duration;
 use crate::diagnostics::Diagnostics;
 use crate::duration::{Bounds, WINDOW, parse};
 use crate::literal::as_str;
-use crate::literal_text::LiteralText;
-use crate::parse::argument::Argument;
+use crate::parse::arguments::Argument;
 
 /// 1 ms to 366 days.
 const BLOCK: Bounds = WINDOW;
@@ -26,13 +25,7 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
     let Some((literal, text)) = text.filter(|(_, text)| text.contains("..")) else {
         return duration::read(argument, &BLOCK, diagnostics).map(|block| (block, None));
     };
-    let range = range(&text).map_err(|(at, fault)| {
-        let fault = match at {
-            Some(at) => LiteralText::new(literal).point(&at, &fault),
-            None => fault,
-        };
-        Error::new_spanned(literal, fault)
-    });
+    let range = range(&text).map_err(|fault| Error::new_spanned(literal, fault));
     diagnostics.keep(range).map(|(first, longest)| (first, Some(longest)))
 }
 
@@ -44,37 +37,31 @@ fn meant(text: &str) -> Option<String> {
     are_durations.then(|| format!("two dots stand between the ends of a range: write \"{first}..{longest}\""))
 }
 
-/// What is wrong, and where in the text.
-type Fault = (Option<std::ops::Range<usize>>, String);
-
-/// The ends of `1m..1h`, in microseconds.
-fn range(text: &str) -> Result<(u64, u64), Fault> {
+/// The ends of `1m..1h`, in microseconds; or what is wrong with it.
+fn range(text: &str) -> Result<(u64, u64), String> {
     let (first, rest) = text.split_once("..").unwrap_or((text, ""));
-    let fault = |message: String| Err((None, message));
     let both = "a block grows from one duration to another: write both, as in \"1m..1h\"";
     let longest = rest.trim_start_matches(['.', '=', ' ']);
     if first.trim().is_empty() || longest.trim().is_empty() {
-        return fault(both.to_owned());
+        return Err(both.to_owned());
     }
     if longest.contains("..") {
-        return fault("a block grows from one duration to another: write two, as in \"1m..1h\"".to_owned());
+        return Err("a block grows from one duration to another: write two, as in \"1m..1h\"".to_owned());
     }
     if rest.starts_with(['.', '=']) {
         let first = first.trim();
-        return fault(format!("a block grows up to the end of its range: write \"{first}..{longest}\""));
+        return Err(format!("a block grows up to the end of its range: write \"{first}..{longest}\""));
     }
     if first.ends_with(char::is_whitespace) || longest.len() < rest.len() {
         let first = first.trim();
-        return fault(format!("no spaces stand around the `..` of a range: write \"{first}..{longest}\""));
+        return Err(format!("no spaces stand around the `..` of a range: write \"{first}..{longest}\""));
     }
-    let dots = first.chars().count();
-    let least = parse(first, &BLOCK).map_err(|fault| (Some(0..dots), fault))?;
-    let most = parse(longest, &BLOCK).map_err(|fault| (Some(dots + 2..text.chars().count()), fault))?;
+    let (least, most) = (parse(first, &BLOCK)?, parse(longest, &BLOCK)?);
     if least == most {
-        return fault(format!("a block that grows from {first} to {longest} does not grow: write \"{first}\""));
+        return Err(format!("a block that grows from {first} to {longest} does not grow: write \"{first}\""));
     }
     if least > most {
-        return fault(format!("a block that grows gets longer: write \"{longest}..{first}\""));
+        return Err(format!("a block that grows gets longer: write \"{longest}..{first}\""));
     }
     Ok((least, most))
 }

@@ -3,10 +3,9 @@
 use syn::Ident;
 
 use crate::check::rule::limits;
-use crate::check::rule::shadow::Shadow;
+use crate::check::values::condition::Shadow;
 use crate::diagnostics::Diagnostics;
-use crate::parse::argument::Argument;
-use crate::parse::arguments::Arguments;
+use crate::parse::arguments::{Argument, Arguments};
 
 /// Reports every argument that another one rules out.
 pub(crate) fn report(arguments: &Arguments, shadow: &Shadow, diagnostics: &mut Diagnostics) {

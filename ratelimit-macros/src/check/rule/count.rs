@@ -6,7 +6,7 @@ use crate::check::values::keywords::Keywords;
 use crate::check::values::{constant, control_flow};
 use crate::diagnostics::Diagnostics;
 use crate::literal::bare;
-use crate::parse::argument::Argument;
+use crate::parse::arguments::Argument;
 
 /// Which outcomes count.
 pub(crate) enum Count {
@@ -26,17 +26,10 @@ impl Count {
     }
 }
 
-#[derive(Clone, Copy)]
-enum Outcomes {
-    All,
-    Ok,
-    Err,
-}
-
-const OUTCOMES: Keywords<Outcomes> = Keywords {
+const OUTCOMES: Keywords<fn() -> Count> = Keywords {
     argument: "count",
     noun: "outcome",
-    values: &[("all", Outcomes::All), ("ok", Outcomes::Ok), ("err", Outcomes::Err)],
+    values: &[("all", || Count::All), ("ok", || Count::Ok), ("err", || Count::Err)],
     synonyms: &[
         ("any", "all"),
         ("every", "all"),
@@ -56,13 +49,7 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
     let value = bare(&argument.value);
     let message = match value {
         Expr::Lit(literal) => match &literal.lit {
-            Lit::Str(_) => {
-                return OUTCOMES.read(argument, diagnostics).map(|outcomes| match outcomes {
-                    Outcomes::All => Count::All,
-                    Outcomes::Ok => Count::Ok,
-                    Outcomes::Err => Count::Err,
-                });
-            }
+            Lit::Str(_) => return OUTCOMES.read(argument, diagnostics).map(|count| count()),
             Lit::Int(number) => {
                 let digits = number.base10_digits();
                 format!(

@@ -4,7 +4,7 @@ use quote::ToTokens as _;
 use syn::{Block, Expr, Ident, Local, Pat, Stmt};
 
 use crate::check::function::body::mentions;
-use crate::check::function::last_names;
+use crate::check::function::names;
 use crate::diagnostics::Diagnostics;
 use crate::literal::as_literal;
 
@@ -37,7 +37,7 @@ fn is_new(expr: &Expr, locals: &[&Ident]) -> bool {
             let shared_store = call.method == "store" && !call.args.iter().any(makes_store);
             !shared_store && new(&call.receiver) || gives_argument && call.args.iter().any(|given| makes(given, locals))
         }
-        Expr::Call(call) => match last_names::of_function(&call.func) {
+        Expr::Call(call) => match names::of_function(&call.func) {
             Some((owner, last)) => match (owner.as_str(), last.as_str()) {
                 ("RateLimiter", "with_store") => call.args.iter().any(makes_store),
                 ("RateLimiter", last) => CONSTRUCTORS.contains(&last),
@@ -71,7 +71,7 @@ fn makes(expr: &Expr, locals: &[&Ident]) -> bool {
         Expr::Paren(paren) => makes(&paren.expr, locals),
         Expr::Closure(closure) => is_new(&closure.body, locals),
         Expr::Path(path) => {
-            let (owner, last) = last_names::of(&path.path);
+            let (owner, last) = names::last_two(&path.path);
             owner == "RateLimiter" && CONSTRUCTORS.contains(&last.as_str()) || is_new(expr, locals)
         }
         _ => is_new(expr, locals),
@@ -83,7 +83,7 @@ fn makes(expr: &Expr, locals: &[&Ident]) -> bool {
 fn makes_store(expr: &Expr) -> bool {
     match expr {
         Expr::Call(call) => {
-            let owner = last_names::of_function(&call.func).map(|(owner, _)| owner).unwrap_or_default();
+            let owner = names::of_function(&call.func).map(|(owner, _)| owner).unwrap_or_default();
             owner.ends_with("Store") || matches!(owner.as_str(), "Arc" | "Box") && call.args.iter().any(makes_store)
         }
         Expr::MethodCall(call) => makes_store(&call.receiver),

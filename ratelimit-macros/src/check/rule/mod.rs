@@ -7,7 +7,6 @@ pub(crate) mod count;
 pub(crate) mod limiter;
 pub(crate) mod limits;
 pub(crate) mod settings;
-pub(crate) mod shadow;
 
 use quote::ToTokens as _;
 use syn::{Expr, LitStr};
@@ -18,7 +17,7 @@ use crate::check::rule::count::Count;
 use crate::check::rule::limits::Limits;
 use crate::check::rule::limits::{algorithm, cost, zone};
 use crate::check::rule::settings::Setting;
-use crate::check::rule::shadow::Shadow;
+use crate::check::values::condition::Shadow;
 use crate::check::values::number::{self, Number};
 use crate::check::values::{condition, control_flow, label};
 use crate::diagnostics::Diagnostics;
@@ -63,7 +62,7 @@ pub(crate) fn check(arguments: &Arguments, nth: u8, scope: &Scope, diagnostics: 
     for argument in expressions.into_iter().chain(others).flatten() {
         scope.must_not_hide(argument.value.to_token_stream(), diagnostics);
     }
-    let shadow = shadow::read(arguments.shadow.as_ref());
+    let shadow = condition::shadow(arguments.shadow.as_ref());
     if let Shadow::If(expr) = &shadow {
         control_flow::check("shadow", expr, diagnostics);
     }
@@ -76,8 +75,9 @@ pub(crate) fn check(arguments: &Arguments, nth: u8, scope: &Scope, diagnostics: 
     };
     let algorithm = arguments.algorithm.as_ref().and_then(|argument| algorithm::read(argument, diagnostics));
     let limits = limits::read(arguments, algorithm, diagnostics);
-    let concurrent = arguments.concurrent.as_ref().and_then(|argument| number::concurrent(argument, diagnostics));
-    let cost = arguments.cost.as_ref().and_then(|argument| number::cost(argument, diagnostics));
+    let concurrent =
+        arguments.concurrent.as_ref().and_then(|argument| number::read(argument, &number::CONCURRENT, diagnostics));
+    let cost = arguments.cost.as_ref().and_then(|argument| number::read(argument, &number::COST, diagnostics));
     let count = arguments.count.as_ref().and_then(|argument| count::read(argument, diagnostics));
     let actual_cost = arguments.actual_cost.as_ref().and_then(|argument| actual_cost::read(argument, diagnostics));
     if actual_cost.is_some() {

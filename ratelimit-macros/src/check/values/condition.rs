@@ -1,11 +1,11 @@
 //! `when` and `shadow`: expressions that are true or false.
 
-use syn::Lit;
+use syn::{Expr, Lit};
 
 use crate::check::values::constant;
 use crate::diagnostics::Diagnostics;
 use crate::literal::as_literal;
-use crate::parse::argument::Argument;
+use crate::parse::arguments::Argument;
 
 /// Reports a literal that is neither.
 pub(crate) fn must_be_one(argument: Option<&Argument>, example: &str, diagnostics: &mut Diagnostics) {
@@ -28,5 +28,22 @@ pub(crate) fn must_be_possible(when: Option<&Argument>, diagnostics: &mut Diagno
         let message = "this is never true, so no call is limited: write a condition over the arguments, as in \
                        `when = !user.is_admin`, or leave the attribute out";
         diagnostics.error(value, message);
+    }
+}
+
+/// Whether refusals are only recorded.
+pub(crate) enum Shadow {
+    Off,
+    On,
+    If(Expr),
+}
+
+/// The value of `shadow`.
+pub(crate) fn shadow(argument: Option<&Argument>) -> Shadow {
+    let Some(Argument { value, .. }) = argument else { return Shadow::Off };
+    match as_literal(value) {
+        Some(Lit::Bool(on)) if on.value => Shadow::On,
+        Some(Lit::Bool(_)) => Shadow::Off,
+        _ => Shadow::If(value.clone()),
     }
 }

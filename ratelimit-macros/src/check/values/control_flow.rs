@@ -1,162 +1,43 @@
 //! What an expression in the attribute must not do: wait, or leave the function.
 
-use proc_macro2::{TokenStream, TokenTree};
-use quote::ToTokens;
-use syn::parse::Parser as _;
-use syn::punctuated::Punctuated;
-use syn::visit::{self, Visit};
-use syn::{Error, Expr, Item, Macro, Token};
+use syn::{Error, Expr};
 
-use crate::check::function::standard_macros::is_standard;
+use crate::check::function::exits::{self, Kind};
 use crate::diagnostics::Diagnostics;
 
 /// Reports every `.await`, `return`, `break`, `continue` and `yield` of `expr`, the value of
-/// argument `name`, and every `?` that cannot leave the function there. Closures and async blocks
-/// are their own functions and may do as they like.
+/// argument `name`, and every `?` that cannot leave the function there.
 pub(crate) fn check(name: &str, expr: &Expr, diagnostics: &mut Diagnostics) {
+    let before_the_limit = BEFORE_THE_LIMIT.contains(&name);
     // A macro that may hide an exit is kept in a closure, which a `?` beside it could not leave.
-    let attempt = match (BEFORE_THE_LIMIT.contains(&name), is_hidden(expr)) {
-        (true, false) => Attempt::Leaves,
-        (true, true) => Attempt::BesideMacro,
-        (false, _) => Attempt::Refused,
-    };
-    Scanner { name, diagnostics, attempt, loops: 0 }.visit_expr(expr);
+    let beside_macro = is_hidden(expr);
+    for exit in exits::of_expr(expr) {
+        let (what, instead) = match exit.kind {
+            Kind::Wait => (".await", "it is evaluated without waiting; pass the awaited value as an argument"),
+            Kind::Try if before_the_limit && !beside_macro => continue,
+            Kind::Try if before_the_limit => {
+                ("?", "a macro beside it may hide another way out; call that in a function, and the function here")
+            }
+            Kind::Leave(word) if before_the_limit => {
+                (word, "only an error may leave the function here, as in `tenant(request)?`")
+            }
+            Kind::Try => ("?", NO_EXIT),
+            Kind::Leave(word) => (word, NO_EXIT),
+            Kind::Macro => continue,
+        };
+        diagnostics.push(Error::new(exit.at, format!("`{what}` cannot be used in `{name}`: {instead}")));
+    }
 }
 
 /// The arguments that are evaluated before the limit is asked. An error that leaves the function
 /// there has charged nothing, and the body has not run.
 const BEFORE_THE_LIMIT: [&str; 7] = ["when", "limiter", "max", "policy", "cost", "shadow", "key"];
 
-/// What becomes of a `?`.
-#[derive(Clone, Copy, PartialEq)]
-enum Attempt {
-    Leaves,
-    BesideMacro,
-    Refused,
-}
-
-struct Scanner<'a> {
-    name: &'a str,
-    diagnostics: &'a mut Diagnostics,
-    attempt: Attempt,
-    /// How many loops of the expression itself are around this point.
-    loops: usize,
-}
-
-impl Scanner<'_> {
-    fn refuse(&mut self, tokens: impl ToTokens, what: &str, instead: &str) {
-        let message = format!("{what} cannot be used in `{}`: {instead}", self.name);
-        self.diagnostics.push(Error::new_spanned(tokens, message));
-    }
-
-    fn attempt(&mut self, tokens: impl ToTokens) {
-        match self.attempt {
-            Attempt::Leaves => {}
-            Attempt::BesideMacro => self.refuse(tokens, "`?`", BESIDE_MACRO),
-            Attempt::Refused => self.refuse(tokens, "`?`", NO_EXIT),
-        }
-    }
-
-    fn exit(&mut self, tokens: impl ToTokens, what: &str) {
-        let instead = if self.attempt == Attempt::Refused { NO_EXIT } else { ERROR_ONLY };
-        self.refuse(tokens, what, instead);
-    }
-
-    fn in_loop(&mut self, visit: impl FnOnce(&mut Self)) {
-        self.loops += 1;
-        visit(self);
-        self.loops -= 1;
-    }
-}
-
-const NO_WAIT: &str = "it is evaluated without waiting; pass the awaited value as an argument";
 const NO_EXIT: &str = "the expression cannot leave the function; give it a value in every case";
-const ERROR_ONLY: &str = "only an error may leave the function here, as in `tenant(request)?`";
-const BESIDE_MACRO: &str = "a macro beside it may hide another way out; call that in a function, and the function here";
 
-impl<'ast> Visit<'ast> for Scanner<'_> {
-    fn visit_expr(&mut self, expr: &'ast Expr) {
-        match expr {
-            Expr::Async(_) | Expr::Closure(_) | Expr::Const(_) => {}
-            Expr::Await(wait) => {
-                self.refuse(wait.await_token, "`.await`", NO_WAIT);
-                self.visit_expr(&wait.base);
-            }
-            Expr::Try(attempt) => {
-                self.attempt(attempt.question_token);
-                self.visit_expr(&attempt.expr);
-            }
-            Expr::Return(exit) => self.exit(exit.return_token, "`return`"),
-            Expr::Yield(exit) => self.exit(exit.yield_token, "`yield`"),
-            Expr::Break(exit) if self.loops == 0 && exit.label.is_none() => {
-                self.exit(exit.break_token, "`break`");
-            }
-            Expr::Continue(exit) if self.loops == 0 && exit.label.is_none() => {
-                self.exit(exit.continue_token, "`continue`");
-            }
-            Expr::Loop(_) | Expr::While(_) | Expr::ForLoop(_) => {
-                self.in_loop(|scanner| visit::visit_expr(scanner, expr));
-            }
-            _ => visit::visit_expr(self, expr),
-        }
-    }
-
-    fn visit_item(&mut self, _: &'ast Item) {}
-
-    fn visit_macro(&mut self, mac: &'ast Macro) {
-        // What reads as expressions is looked at as such; in anything else every word that could
-        // leave is refused.
-        let arguments = Punctuated::<Expr, Token![,]>::parse_terminated.parse2(mac.tokens.clone());
-        match arguments {
-            Ok(arguments) => arguments.iter().for_each(|argument| self.visit_expr(argument)),
-            Err(_) => self.tokens(mac.tokens.clone()),
-        }
-    }
-}
-
-impl Scanner<'_> {
-    /// Reports every word among `tokens` that may wait or leave the function.
-    fn tokens(&mut self, tokens: TokenStream) {
-        let mut after_dot = false;
-        let mut after_value = false;
-        for tree in tokens {
-            match &tree {
-                TokenTree::Ident(word) if after_dot && word == "await" => self.refuse(word, "`.await`", NO_WAIT),
-                TokenTree::Ident(word) if EXITS.iter().any(|exit| word == exit) => {
-                    self.exit(word, &format!("`{word}`"));
-                }
-                TokenTree::Punct(punct) if after_value && punct.as_char() == '?' => {
-                    self.attempt(punct);
-                }
-                TokenTree::Group(group) => self.tokens(group.stream()),
-                _ => {}
-            }
-            after_dot = matches!(&tree, TokenTree::Punct(punct) if punct.as_char() == '.');
-            after_value = !matches!(&tree, TokenTree::Punct(_));
-        }
-    }
-}
-
-const EXITS: [&str; 4] = ["return", "break", "continue", "yield"];
-
-/// Whether `expr` calls a macro that only the compiler can look into, outside of closures and async
-/// blocks. One of the standard library does what is written in its arguments.
+/// Whether `expr` calls a macro that only the compiler can look into.
 pub(crate) fn is_hidden(expr: &Expr) -> bool {
-    struct Finder(bool);
-    impl<'ast> Visit<'ast> for Finder {
-        fn visit_expr(&mut self, expr: &'ast Expr) {
-            if !matches!(expr, Expr::Async(_) | Expr::Closure(_) | Expr::Const(_)) {
-                visit::visit_expr(self, expr);
-            }
-        }
-        fn visit_item(&mut self, _: &'ast Item) {}
-        fn visit_macro(&mut self, mac: &'ast Macro) {
-            self.0 |= !is_standard(mac);
-        }
-    }
-    let mut finder = Finder(false);
-    finder.visit_expr(expr);
-    finder.0
+    exits::of_expr(expr).iter().any(|exit| exit.kind == Kind::Macro)
 }
 
 #[cfg(test)]

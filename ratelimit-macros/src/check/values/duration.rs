@@ -5,7 +5,7 @@ use syn::Error;
 use crate::diagnostics::Diagnostics;
 use crate::duration::{self, Bounds};
 use crate::literal::{as_int, as_str};
-use crate::parse::argument::Argument;
+use crate::parse::arguments::Argument;
 
 /// The value of `argument` in microseconds.
 pub(crate) fn read(argument: &Argument, bounds: &Bounds, diagnostics: &mut Diagnostics) -> Option<u64> {

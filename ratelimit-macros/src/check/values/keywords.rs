@@ -4,7 +4,7 @@ use syn::LitStr;
 
 use crate::diagnostics::Diagnostics;
 use crate::literal::as_str;
-use crate::parse::argument::Argument;
+use crate::parse::arguments::Argument;
 use crate::suggest::nearest;
 
 /// The keywords of an argument, and how messages speak of them.

@@ -4,7 +4,7 @@ use syn::LitStr;
 
 use crate::diagnostics::Diagnostics;
 use crate::literal::as_str;
-use crate::parse::argument::Argument;
+use crate::parse::arguments::Argument;
 
 /// How long a name may be, in bytes.
 const LONGEST: usize = 128;

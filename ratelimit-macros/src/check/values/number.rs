@@ -5,7 +5,7 @@ use syn::{Expr, Lit, UnOp};
 use crate::check::values::{constant, control_flow};
 use crate::diagnostics::Diagnostics;
 use crate::literal::bare;
-use crate::parse::argument::Argument;
+use crate::parse::arguments::Argument;
 
 pub(crate) enum Number {
     /// Written out: at least 1.
@@ -18,7 +18,7 @@ pub(crate) enum Number {
 pub(crate) const LARGEST: u64 = (1 << 52) - 1;
 
 /// How messages speak of an argument.
-struct Wording {
+pub(crate) struct Wording {
     name: &'static str,
     noun: &'static str,
     /// What it is a number of.
@@ -27,7 +27,7 @@ struct Wording {
     zero: &'static str,
 }
 
-const MAX: Wording = Wording {
+pub(crate) const MAX: Wording = Wording {
     name: "max",
     noun: "limit",
     of: "number of calls",
@@ -35,7 +35,7 @@ const MAX: Wording = Wording {
     zero: "a limit of 0 refuses every call: write `max = 1` or more",
 };
 
-const COST: Wording = Wording {
+pub(crate) const COST: Wording = Wording {
     name: "cost",
     noun: "cost",
     of: "number",
@@ -43,7 +43,7 @@ const COST: Wording = Wording {
     zero: "a cost of 0 charges nothing: leave the attribute out, or say with `when` which calls it is for",
 };
 
-const BURST: Wording = Wording {
+pub(crate) const BURST: Wording = Wording {
     name: "burst",
     noun: "burst",
     of: "number of calls",
@@ -51,29 +51,13 @@ const BURST: Wording = Wording {
     zero: "a burst of 0 refuses every call: write `burst = 1` or more",
 };
 
-const CONCURRENT: Wording = Wording {
+pub(crate) const CONCURRENT: Wording = Wording {
     name: "concurrent",
     noun: "limit",
     of: "number of calls",
     example: 5,
     zero: "a limit of 0 refuses every call: write `concurrent = 1` or more",
 };
-
-pub(crate) fn max(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<Number> {
-    number(argument, &MAX, diagnostics)
-}
-
-pub(crate) fn cost(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<Number> {
-    number(argument, &COST, diagnostics)
-}
-
-pub(crate) fn burst(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<Number> {
-    number(argument, &BURST, diagnostics)
-}
-
-pub(crate) fn concurrent(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<Number> {
-    number(argument, &CONCURRENT, diagnostics)
-}
 
 /// What is wrong with a number that is written out, if anything.
 pub(crate) fn fault(number: u64, noun: &str, zero: &str) -> Option<String> {
@@ -88,7 +72,8 @@ pub(crate) fn too_large(noun: &str) -> String {
     format!("this {noun} is too large to count: at most {LARGEST}")
 }
 
-fn number(argument: &Argument, wording: &Wording, diagnostics: &mut Diagnostics) -> Option<Number> {
+/// The value of `argument`.
+pub(crate) fn read(argument: &Argument, wording: &Wording, diagnostics: &mut Diagnostics) -> Option<Number> {
     let Wording { name, noun, of, example, zero } = wording;
     let value = bare(&argument.value);
     let negative = || format!("a {noun} cannot be negative: write `{name} = 1` or more");
@@ -137,9 +122,14 @@ mod tests {
     #[test]
     fn accepted() {
         for text in ["3", "3u32", "0b11", "4_503_599_627_370_495"] {
-            assert!(matches!(said(max, text), Ok(Number::Fixed(_))), "{text}");
+            assert!(
+                matches!(said(|argument, diagnostics| read(argument, &MAX, diagnostics), text), Ok(Number::Fixed(_))),
+                "{text}"
+            );
         }
-        assert!(matches!(said(cost, "body.len()"), Ok(Number::Computed(_))));
-        assert!(matches!(said(burst, "10"), Ok(Number::Fixed(10))));
+        assert!(matches!(
+            said(|argument, diagnostics| read(argument, &COST, diagnostics), "body.len()"),
+            Ok(Number::Computed(_))
+        ));
     }
 }

@@ -9,7 +9,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
 
 use crate::check::rule::Rule;
-use crate::expand::context::Context;
+use crate::expand::Context;
 
 /// One check, made at every call.
 pub(crate) fn one(rules: &[Rule], refusal: Option<&TokenStream>, context: &Context<'_>) -> TokenStream {

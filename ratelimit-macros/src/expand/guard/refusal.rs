@@ -6,7 +6,7 @@ use syn::Expr;
 use syn::spanned::Spanned as _;
 
 use crate::check::refusal::Refusal;
-use crate::expand::context::Context;
+use crate::expand::Context;
 use crate::expand::output_type::OutputType;
 use crate::expand::receiver::kept_in;
 use crate::literal::bare;

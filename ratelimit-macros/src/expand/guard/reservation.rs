@@ -11,7 +11,7 @@ use syn::spanned::Spanned as _;
 
 use crate::check::rule::Rule;
 use crate::check::rule::count::Count;
-use crate::expand::context::Context;
+use crate::expand::Context;
 use crate::expand::guard::{check, entered};
 use crate::expand::output_type::OutputType;
 
@@ -31,10 +31,8 @@ pub(crate) fn before(rules: &[Rule], refusal: Option<&TokenStream>, context: &Co
         };
     }
     let checks = rules.iter().map(|rule| check::entering(rule, context));
-    let entered = match refusal {
-        Some(_) => entered,
-        None => quote_spanned!(mixed=> ::core::option::Option::unzip(#entered)),
-    };
+    let entered =
+        if refusal.is_some() { entered } else { quote_spanned!(mixed=> ::core::option::Option::unzip(#entered)) };
     // Permits are kept until all else is over.
     quote_spanned! {mixed=>
         #import

@@ -4,12 +4,11 @@ use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
 use syn::Path;
 
-use crate::check::key::value::Value;
 use crate::expand::key::pieces;
 use crate::expand::runtime;
 use crate::parse::template::Piece;
 
-pub(crate) fn expand(parts: &[Piece<Value>], krate: Option<&Path>) -> TokenStream {
+pub(crate) fn expand(parts: &[Piece], krate: Option<&Path>) -> TokenStream {
     let steps = pieces::expand(parts, "KeyBuilder", "__ratelimit_key");
     let import = runtime::import(krate);
     quote_spanned! {Span::mixed_site()=>

@@ -4,23 +4,24 @@ use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens as _, format_ident, quote_spanned};
 use syn::ext::IdentExt as _;
 use syn::spanned::Spanned as _;
-use syn::{DataEnum, Field, Fields, Generics, Ident, Index, Member};
+use syn::{Data, DataEnum, DeriveInput, Field, Fields, Generics, Ident, Index, Member, Path};
 
 use crate::expand::runtime;
-use crate::parse::key_part::{KeyPartData, KeyPartInput, is_marker};
+use crate::parse::key_part::is_marker;
 
 /// The implementation of `KeyPart`, for which the types in `bounds` have to be `KeyPart`.
-pub(crate) fn expand(input: KeyPartInput, bounds: &[TokenStream]) -> TokenStream {
-    let KeyPartInput { name, mut generics, data, krate } = input;
+pub(crate) fn expand(input: DeriveInput, krate: Option<&Path>, bounds: &[TokenStream]) -> TokenStream {
+    let DeriveInput { ident, mut generics, data, .. } = input;
     let mixed = Span::mixed_site();
     let body = match &data {
-        KeyPartData::Struct(fields) => of_struct(fields),
-        KeyPartData::Enum(data) => of_enum(data),
+        Data::Struct(data) => of_struct(&data.fields),
+        Data::Enum(data) => of_enum(data),
+        Data::Union(_) => TokenStream::new(),
     };
     bound(&mut generics, bounds);
-    let name = ours(&name);
+    let name = ours(&ident);
     let (parameters, arguments, conditions) = generics.split_for_impl();
-    let import = runtime::import(krate.as_ref());
+    let import = runtime::import(krate);
     quote_spanned! {mixed=>
         const _: () = {
             #import

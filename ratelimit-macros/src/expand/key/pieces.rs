@@ -3,12 +3,11 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote_spanned};
 
-use crate::check::key::value::Value;
-use crate::parse::placeholder::Step;
+use crate::parse::placeholder::{Placeholder, Step};
 use crate::parse::template::Piece;
 
 /// Statements: each piece is given to the local `variable`, a `builder` of the runtime.
-pub(crate) fn expand(pieces: &[Piece<Value>], builder: &str, variable: &str) -> impl Iterator<Item = TokenStream> {
+pub(crate) fn expand(pieces: &[Piece], builder: &str, variable: &str) -> impl Iterator<Item = TokenStream> {
     let mixed = Span::mixed_site();
     pieces.iter().map(move |piece| match piece {
         Piece::Text(text) => {
@@ -17,7 +16,7 @@ pub(crate) fn expand(pieces: &[Piece<Value>], builder: &str, variable: &str) -> 
         }
         Piece::Placeholder(part) => {
             // An error about the value underlines the placeholder, or the argument.
-            let span = part.root.span().resolved_at(mixed);
+            let span = part.ident.span().resolved_at(mixed);
             let (builder, variable) = (Ident::new(builder, span), Ident::new(variable, span));
             let part = value(part);
             quote_spanned!(span=> __ratelimit::#builder::part(&mut #variable, &#part);)
@@ -26,10 +25,10 @@ pub(crate) fn expand(pieces: &[Piece<Value>], builder: &str, variable: &str) -> 
 }
 
 /// `root.field.0.method()`.
-fn value(value: &Value) -> TokenStream {
-    let mut tokens = value.root.to_token_stream();
-    let span = value.root.span().resolved_at(Span::mixed_site());
-    for step in &value.steps {
+fn value(Placeholder { ident, steps, .. }: &Placeholder) -> TokenStream {
+    let mut tokens = ident.to_token_stream();
+    let span = ident.span().resolved_at(Span::mixed_site());
+    for step in steps {
         tokens.extend(match step {
             Step::Field(member) => quote_spanned!(span=> .#member),
             Step::Call(method) => quote_spanned!(span=> .#method()),

@@ -2,7 +2,7 @@
 
 use crate::check::values::keywords::Keywords;
 use crate::diagnostics::Diagnostics;
-use crate::parse::argument::Argument;
+use crate::parse::arguments::Argument;
 
 /// What the attribute knows of an algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

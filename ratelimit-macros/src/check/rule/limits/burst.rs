@@ -3,11 +3,10 @@
 use crate::check::rule::limits::algorithm::{self, Algorithm};
 use crate::check::values::number::{self, Number};
 use crate::diagnostics::Diagnostics;
-use crate::parse::argument::Argument;
-use crate::parse::arguments::Arguments;
+use crate::parse::arguments::{Argument, Arguments};
 
 pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<u64> {
-    match number::burst(argument, diagnostics)? {
+    match number::read(argument, &number::BURST, diagnostics)? {
         Number::Fixed(burst) => Some(burst),
         Number::Computed(expr) => {
             let message = "`burst` is an integer literal, such as `burst = 10`: for one that changes use a `policy`";

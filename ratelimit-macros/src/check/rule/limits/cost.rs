@@ -3,7 +3,7 @@
 use crate::check::rule::limits::Limits;
 use crate::check::values::number::Number;
 use crate::diagnostics::Diagnostics;
-use crate::parse::argument::Argument;
+use crate::parse::arguments::Argument;
 
 /// What a call may weigh at most where each unit is kept by itself.
 pub(crate) const MOST_IN_LOG: u64 = 1_000;

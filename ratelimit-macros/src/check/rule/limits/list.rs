@@ -1,7 +1,5 @@
 //! The value of `limits`: several limits on one key, as `["3/60s", "20/1d"]`.
 
-use std::ops::Range;
-
 use syn::{Error, Expr, LitStr};
 
 use crate::check::rule::limits::algorithm::Algorithm;
@@ -10,8 +8,7 @@ use crate::check::values::number;
 use crate::diagnostics::Diagnostics;
 use crate::duration;
 use crate::literal::{as_str, bare};
-use crate::literal_text::LiteralText;
-use crate::parse::argument::Argument;
+use crate::parse::arguments::Argument;
 
 /// One of several limits on one key.
 #[derive(Clone, Copy)]
@@ -126,65 +123,41 @@ fn limit(element: &Expr, diagnostics: &mut Diagnostics) -> Option<Limit> {
         diagnostics.error(element, "a limit is a string literal, `max/window`: write \"3/60s\"");
         return None;
     };
-    let spelled = spelled(literal).map_err(|(at, fault)| {
-        let message = LiteralText::new(literal).point(&at, &fault);
-        Error::new(literal.span(), message)
-    });
-    diagnostics.keep(spelled)
+    diagnostics.keep(spelled(&literal.value()).map_err(|fault| Error::new(literal.span(), fault)))
 }
 
-/// The limit that `literal` spells, or what is wrong with it and where, in characters.
-fn spelled(literal: &LitStr) -> Result<Limit, (Range<usize>, String)> {
-    let text = literal.value();
-    let all = 0..text.chars().count();
+/// The limit that `text` spells, or what is wrong with it.
+fn spelled(text: &str) -> Result<Limit, String> {
     let Some((max, window)) = text.split_once('/') else {
-        return Err((all, "a limit is `max/window`: write \"3/60s\" for 3 in any 60 seconds".to_owned()));
+        return Err("a limit is `max/window`: write \"3/60s\" for 3 in any 60 seconds".to_owned());
     };
-    let slash = max.chars().count();
-    let (max_at, window_at) = (trimmed(max, 0), trimmed(window, slash + 1));
     let (max, window) = (max.trim(), window.trim());
     if is_number(window) && duration::parse(max, &duration::WINDOW).is_ok() {
-        return Err((all, format!("the number comes first: did you mean \"{window}/{max}\"?")));
+        return Err(format!("the number comes first: did you mean \"{window}/{max}\"?"));
     }
-    let max = if is_number(max) {
-        let max = max.replace('_', "").parse().map_err(|_| (max_at.clone(), number::too_large("limit")))?;
-        let zero = "a limit of 0 refuses every call: write 1 or more";
-        number::fault(max, "limit", zero).map_or(Ok(max), |fault| Err((max_at, fault)))?
-    } else {
-        let fault = match max.strip_prefix('-') {
+    if !is_number(max) {
+        return Err(match max.strip_prefix('-') {
             Some(rest) if is_number(rest) => "a limit cannot be negative: write 1 or more".to_owned(),
             None if max.is_empty() => "how many calls? write a number before the `/`, as in \"3/60s\"".to_owned(),
             _ => format!("`{max}` is not a number of calls: write a whole number before the `/`, as in \"3/60s\""),
-        };
-        return Err((max_at, fault));
-    };
-    match Window::by_calendar(window) {
-        Ok(Some(window)) => return Ok(Limit { max, window }),
-        Err(fault) => return Err((window_at, fault)),
-        Ok(None) => {}
+        });
+    }
+    let max = max.replace('_', "").parse().map_err(|_| number::too_large("limit"))?;
+    let zero = "a limit of 0 refuses every call: write 1 or more";
+    number::fault(max, "limit", zero).map_or(Ok(()), Err)?;
+    if let Some(window) = Window::by_calendar(window)? {
+        return Ok(Limit { max, window });
     }
     if let Some(short) = duration::short(window) {
-        return Err((window_at, format!("how long? write \"{max}/1{short}\"")));
+        return Err(format!("how long? write \"{max}/1{short}\""));
     }
-    match duration::parse(window, &duration::WINDOW) {
-        Ok(micros) => Ok(Limit { max, window: Window::Micros(micros) }),
-        Err(fault) => Err((window_at, fault)),
-    }
+    Ok(Limit { max, window: Window::Micros(duration::parse(window, &duration::WINDOW)?) })
 }
 
 /// Whether `text` is digits, with underscores between them as in Rust.
 fn is_number(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_digit())
         && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_')
-}
-
-/// Where `part` is without the spaces around it, if it starts at `start`; all of it if there is
-/// nothing else.
-fn trimmed(part: &str, start: usize) -> Range<usize> {
-    let all = part.chars().count();
-    let left = all - part.trim_start().chars().count();
-    let length = part.trim().chars().count();
-    if length == 0 { start..start + all } else { start + left..start + left + length }
 }
 
 #[cfg(test)]

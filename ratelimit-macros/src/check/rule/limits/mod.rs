@@ -62,7 +62,7 @@ pub(crate) fn read(
     {
         diagnostics.error(&argument.value, fault);
     }
-    let max = arguments.max.as_ref().and_then(|argument| number::max(argument, diagnostics));
+    let max = arguments.max.as_ref().and_then(|argument| number::read(argument, &number::MAX, diagnostics));
     let burst = arguments.burst.as_ref().and_then(|argument| burst::read(argument, diagnostics));
     burst::must_have_bucket(arguments, algorithm, diagnostics);
     if is_nothing_but_concurrent(arguments) {

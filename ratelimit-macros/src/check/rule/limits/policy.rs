@@ -5,7 +5,7 @@ use syn::{Expr, Lit, LitStr};
 use crate::check::values::{control_flow, label};
 use crate::diagnostics::Diagnostics;
 use crate::literal::{as_literal, bare};
-use crate::parse::argument::Argument;
+use crate::parse::arguments::Argument;
 
 pub(crate) enum PolicyName {
     /// Written out.

@@ -5,7 +5,7 @@ use crate::check::values::duration;
 use crate::diagnostics::Diagnostics;
 use crate::duration::{DAY, HOUR, WINDOW, unit as unit_of_time};
 use crate::literal::as_str;
-use crate::parse::argument::Argument;
+use crate::parse::arguments::Argument;
 use crate::suggest::nearest;
 
 /// Over how long calls are counted.

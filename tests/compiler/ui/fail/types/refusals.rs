@@ -31,11 +31,6 @@ fn returned_future() -> impl Future<Output = u32> {
     async move { 1 }
 }
 
-#[rate_limit(key = "<email>", window = "60s", max = 3)]
-async fn option(email: &str) -> Option<()> {
-    Some(())
-}
-
 #[rate_limit(key = "<email>", window = "60s", max = 3, on_refused = refused)]
 async fn on_refused_takes_another_type(email: &str) -> u32 {
     200
