@@ -58,6 +58,15 @@ pub(crate) fn short(name: &str) -> Option<&'static str> {
     ["us", "ms", "s", "m", "h", "d", "w"].into_iter().find(|short| unit(short) == Some(micros))
 }
 
+/// `text` as a limit is written, if it reads as one: "3/1m" of "3 per minute".
+pub(crate) fn limit(text: &str) -> Option<String> {
+    let (max, window) = text.split_once('/').or_else(|| text.split_once(" per "))?;
+    let (max, window) = (max.trim(), window.trim());
+    let is_number = !max.is_empty() && max.chars().all(|c| c.is_ascii_digit() || c == '_');
+    let window = if parse(window, &WINDOW).is_ok() { window.to_owned() } else { format!("1{}", short(window)?) };
+    is_number.then(|| format!("{max}/{window}"))
+}
+
 /// What the short unit `usual` is called.
 pub(crate) fn meaning(usual: &str) -> &'static str {
     if usual == "ms" { "milliseconds" } else { "seconds" }
