@@ -166,15 +166,12 @@ mod tests {
     fn durations() {
         for (text, micros) in [
             ("60s", 60 * SECOND),
-            ("1ms", MILLISECOND),
             ("1500us", 1_500),
             ("1m30s", 90 * SECOND),
             ("30s 1m", 90 * SECOND),
             ("1h 30min", 90 * MINUTE),
             (" 2 days ", 2 * DAY),
-            ("1 week", WEEK),
             ("1w2d3h4m5s6ms7us", WEEK + 2 * DAY + 3 * HOUR + 4 * MINUTE + 5 * SECOND + 6 * MILLISECOND + 7),
-            ("90 seconds", 90 * SECOND),
             ("366d", 366 * DAY),
         ] {
             assert_eq!(parse(text, &WINDOW), Ok(micros), "{text}");

@@ -109,23 +109,3 @@ pub(crate) fn read(argument: &Argument, wording: &Wording, diagnostics: &mut Dia
     diagnostics.error(value, message);
     None
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::check::values::keywords::tests::said;
-
-    #[test]
-    fn accepted() {
-        for text in ["3", "3u32", "0b11", "4_503_599_627_370_495"] {
-            assert!(
-                matches!(said(|argument, diagnostics| read(argument, &MAX, diagnostics), text), Ok(Number::Fixed(_))),
-                "{text}"
-            );
-        }
-        assert!(matches!(
-            said(|argument, diagnostics| read(argument, &COST, diagnostics), "body.len()"),
-            Ok(Number::Computed(_))
-        ));
-    }
-}

@@ -76,18 +76,11 @@ pub(crate) fn must_all_decide(
     let most = algorithm.map_or(1, |algorithm| algorithm.times_at_an_edge);
     for (element, limit) in array.elems.iter().zip(limits) {
         let useless = |other: &&Limit| {
-            // A time of 30 days may begin in January and end in March, with all of February.
-            let is_across = matches!((limit.window, other.window), (Window::Micros(_), Window::Calendar(_)));
             let most = match (limit.window, other.window) {
                 // Each of the shorter ones lies in one of the longer, but for weeks.
-                (Window::Calendar(shorter), Window::Calendar(_)) => {
-                    if shorter.word == "week" {
-                        2
-                    } else {
-                        1
-                    }
-                }
-                _ if is_across => most + 1,
+                (Window::Calendar(shorter), Window::Calendar(_)) => 1 + u64::from(shorter.word == "week"),
+                // A time of 30 days may begin in January and end in March, with all of February.
+                (Window::Micros(_), Window::Calendar(_)) => most + 1,
                 _ => most,
             };
             other.window.micros() > limit.window.micros() && other.max.saturating_mul(most) <= limit.max
