@@ -77,8 +77,8 @@ use proc_macro::TokenStream;
 ///
 /// The estimate, at least 1, is charged before the body, and what the result says in place of it.
 /// Less frees the rest. More is charged on top, also beyond `max`: nothing is left then, and later
-/// calls are refused until it has left. After that at most twice of what a limit admits at once is
-/// used of it; what would be more is not charged. A body that takes longer than the window is
+/// calls are refused until it has left. After that, at most twice the capacity of a limit is
+/// used; the excess is not charged. A body that takes longer than the window is
 /// charged at its end. A call that is cancelled or panics is charged the estimate. So what is
 /// *admitted* by estimates stays within `max`, and what calls did cost beyond them adds to it.
 ///

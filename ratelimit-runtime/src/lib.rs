@@ -83,7 +83,7 @@ pub use key::{ExactIp, Key, KeyPart, KeyWriter};
 pub use limiter::{DefaultGuard, Keys, Permit, RateLimiter, RateLimiterBuilder, Reservation, Scoped};
 #[cfg(feature = "http")]
 pub use response::{KeyRejection, Refusal, Responses};
-pub use rule::{Algorithm, CalendarUnit, InvalidLimit, Limit, OnUnavailable, Override, ParseError, Policy, Rule};
+pub use rule::{Algorithm, CalendarUnit, Limit, OnUnavailable, Override, ParseError, Policy, Rule};
 pub use store::Store;
 pub use store::memory::MemoryStore;
 #[cfg(feature = "redis")]

@@ -59,7 +59,7 @@ async fn sleep_until(at: Instant, now: Instant) {
         tokio::time::sleep_until(at.into()).await;
     }
     // On a paused clock, tokio's timers fire as soon as nothing else is to be done. Then threads
-    // wait. While one does, that clock is not advanced, so nobody may rely on it.
+    // wait. While one does, that clock is not advanced, so no code may rely on it.
     while nap(at).await {}
 }
 
@@ -70,7 +70,7 @@ async fn nap(at: Instant) -> bool {
     left >= Duration::from_millis(1) && tokio::task::spawn_blocking(move || thread::sleep(left.min(NAP))).await.is_ok()
 }
 
-/// Whether the clock of tokio stands still, or has. In its first millisecond nobody can tell.
+/// Whether the clock of tokio stands still, or has. Its first millisecond does not show it.
 fn are_apart(real: Instant, of_tokio: tokio::time::Instant) -> bool {
     const BIT: Duration = Duration::from_millis(1);
     // A sum is cheaper than a difference, and this is done for every call.

@@ -188,11 +188,20 @@ fn policies_that_cannot_be_are_refused() {
         ("5/day", "`5/day`, is kept by `fixed_window` alone"),
         ("token_bucket 5/month", "is kept by `fixed_window` alone"),
         ("fixed_window 5/1d zone Europe/Berlin", "leave it out"),
+        ("fixed_window 50/day, 40/month", "`50/day` never decides, because `40/month` is over a longer window"),
+        ("fixed_window 80/week, 40/month", "`80/week` never decides"),
+        ("fixed_window 30/30d, 10/month", "`30/2592000s` never decides"),
+        ("fixed_window 5/day zone Europe/Berlni", "unknown time zone `Europe/Berlni`: did you mean `Europe/Berlin`?"),
+        ("fixed_window 5/day@america/new-york", "did you mean `America/New_York`?"),
         ("fixed_window 5/day zone Berlin", "unknown time zone `Berlin`"),
+        ("fixed_window 5/day zone UTC+1", "unknown time zone `UTC+1`"),
+        ("fixed_window 5/day zone /UTC", "unknown time zone `/UTC`"),
+        ("fixed_window 5/day zone posixrules", "unknown time zone `posixrules`"),
+        ("fixed_window 5/day zone UTC\0", "unknown time zone `UTC\\0`"),
         ("fixed_window 5/day@Berlin", "unknown time zone `Berlin`"),
         ("fixed_window 5/days", "did you mean `5/day`"),
         ("5/day", "set that, or write a time such as `5/1d`"),
-        ("fixed_window 5/daily", "did you mean `5/day`"),
+        ("fixed_window 5/daily", "or one of the calendar: `5/hour`, `5/day`"),
         ("fixed_window 5/Weekly", "did you mean `5/week`"),
         ("fixed_window 5/quarter", "`quarter` is no window: write a time such as `5/60s`, or one of the calendar"),
         ("fixed_window 5/day UTC", "a time zone is written behind an `@`, as in `5/day@Europe/Berlin`"),
@@ -207,6 +216,11 @@ fn policies_that_cannot_be_are_refused() {
         let error = policy.parse::<Policy>().unwrap_err().to_string();
         assert!(error.contains(part), "{policy}: {error}");
     }
+    for decides in ["50/week, 40/month", "40/day, 50/month", "29/30d, 10/month", "50/day, 40/30d"] {
+        assert!(format!("fixed_window {decides}").parse::<Policy>().is_ok(), "{decides}");
+    }
+    let long = format!("fixed_window 5/day@{}", "A".repeat(1 << 20)).parse::<Policy>().unwrap_err().to_string();
+    assert!(long.lines().next().is_some_and(|message| message.len() < 200));
     let by_hand = Policy::new(Limit::calendar(5, CalendarUnit::Day)).with_algorithm(Algorithm::FixedWindow);
     let limiter = |policy| RateLimiter::builder().policy("plan", policy).build();
     assert!(limiter(by_hand.clone()).is_ok());

@@ -8,10 +8,12 @@ mod buckets;
 mod calendar;
 mod concurrent;
 mod frameworks;
+mod guard;
 mod lints;
 mod outcomes;
 mod shapes;
 mod stacking;
+mod windows;
 
 use std::future::Future;
 

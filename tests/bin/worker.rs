@@ -8,22 +8,19 @@
     reason = "a test's helper; its output is its answer"
 )]
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::{Read as _, Write as _};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
-use ratelimit_runtime::store::{PermitId, PlaceRequest};
-use ratelimit_runtime::{
-    Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Source, Store, rate_limit,
-};
+use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::__private::{PermitId, PlaceRequest};
+use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Source, rate_limit};
 use tokio::task::JoinSet;
 
 const USAGE: &str = "worker spend URL|memory: PREFIX TASKS CALLS MAX | hammer URL PREFIX TASKS MAX \
-                     | stack URL PREFIX TASKS MAX | flood URL | live URL PREFIX local|allow|deny TASKS MAX WINDOW_MS \
-                     | trace URL local|allow|deny | enter URL KEY CALLS MAX \
-                     | hold URL PREFIX WITNESS KEYS CALLS MAX LEASE_S";
+                     | stack URL PREFIX TASKS MAX | live URL PREFIX local|allow|deny TASKS MAX WINDOW_MS \
+                     | trace URL local|allow|deny | enter URL KEY CALLS MAX";
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
@@ -36,7 +33,6 @@ async fn main() {
         }
         ["hammer", url, prefix, tasks, max] => hammer(strict(url, prefix), number(tasks), number(max)).await,
         ["stack", url, prefix, tasks, max] => stack(&strict(url, prefix), number(tasks), number(max)).await,
-        ["flood", url] => flood(url).await,
         ["live", url, prefix, policy, tasks, max, window] => {
             let builder = RateLimiter::builder().redis(url).prefix(*prefix).on_unavailable(policy_of(policy));
             let limit = Limit::new(number(max), Duration::from_millis(number(window)));
@@ -47,61 +43,8 @@ async fn main() {
             trace(builder.build().unwrap()).await;
         }
         ["enter", url, key, calls, max] => enter(url, key, number(calls), number(max)).await,
-        ["hold", url, prefix, witness, keys, calls, max, lease] => {
-            let rule = Rule::in_flight("hold", number(max)).with_lease(Duration::from_secs(number(lease)));
-            let builder = RateLimiter::builder().redis(url).prefix(*prefix).on_unavailable(OnUnavailable::Deny);
-            hold(builder.build().unwrap(), rule, witness, number(keys), number(calls)).await;
-        }
         _ => panic!("{USAGE}"),
     }
-}
-
-/// Has so many calls of each of the keys enter, hold their permits for up to a second and leave,
-/// until its standard input ends. A server apart is the witness of who is in flight: it hears of
-/// each call after it has entered, and before it leaves.
-async fn hold(limiter: RateLimiter, rule: Rule, witness: &str, keys: u64, calls: u64) {
-    let over = Arc::new(AtomicBool::new(false));
-    let (seen, rule) = (Arc::clone(&over), Arc::new(rule));
-    std::thread::spawn(move || {
-        std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
-        seen.store(true, Ordering::Relaxed);
-    });
-    let witness = Arc::new(Mutex::new(BufReader::new(TcpStream::connect(witness).unwrap())));
-    let mut running = JoinSet::new();
-    for (key, call) in (0..keys).flat_map(|key| (0..calls).map(move |call| (key, call))) {
-        let (limiter, over, witness) = (limiter.clone(), Arc::clone(&over), Arc::clone(&witness));
-        // Some wait for a place, and get those that are handed over.
-        let wait = if call % 2 == 0 { Duration::from_millis(300) } else { Duration::ZERO };
-        let rule = if wait.is_zero() { (*rule).clone() } else { (*rule).clone().with_wait(wait) };
-        running.spawn(async move {
-            for round in 0_u64.. {
-                if over.load(Ordering::Relaxed) {
-                    break;
-                }
-                if let Ok(permit) = limiter.enter(&rule, &Key::of(&key)).await {
-                    let id = format!("{}.{call}", std::process::id());
-                    ask(&witness, &format!("SADD held:{key} {id}"));
-                    let held = ask(&witness, &format!("SCARD held:{key}"));
-                    ask(&witness, &format!("ZADD most GT {held} most"));
-                    ask(&witness, "INCR entered");
-                    tokio::time::sleep(Duration::from_millis((call * 97 + round * 331) % 1_000)).await;
-                    ask(&witness, &format!("SREM held:{key} {id}"));
-                    drop(permit);
-                }
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        });
-    }
-    running.join_all().await;
-}
-
-/// The number that a server says to a command, on a connection of this process.
-fn ask(server: &Mutex<BufReader<TcpStream>>, command: &str) -> u64 {
-    let mut server = server.lock().unwrap();
-    server.get_mut().write_all(format!("{command}\r\n").as_bytes()).unwrap();
-    let mut reply = String::new();
-    server.read_line(&mut reply).unwrap();
-    reply.trim_end().strip_prefix(':').unwrap_or_else(|| panic!("{command}: {reply}")).parse().unwrap()
 }
 
 /// Prints its name among permits, and has so many calls enter that never end. Prints `lost` once
@@ -306,28 +249,4 @@ async fn trace(limiter: RateLimiter) {
 
 fn now_us() -> u128 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros()
-}
-
-/// Calls with ever new keys while the store is away, and prints by how many kilobytes the process
-/// has grown.
-async fn flood(url: &str) {
-    let limiter = RateLimiter::builder().redis(url).on_unavailable(OnUnavailable::Allow).build().unwrap();
-    let rule = Rule::new("flood", Limit::per_hour(1));
-    let filler = "x".repeat(120);
-    let mut before = 0;
-    for call in 0..220_000_u64 {
-        let decision = limiter.acquire(&rule, &Key::of(&(call, filler.as_str()))).await.unwrap();
-        assert!(decision.is_degraded(), "the store is away: {decision:?}");
-        // What is allocated once, or lazily, is there by now.
-        if call == 20_000 {
-            before = resident_kb();
-        }
-    }
-    println!("{}", resident_kb().saturating_sub(before));
-}
-
-fn resident_kb() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
 }

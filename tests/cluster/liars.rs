@@ -78,7 +78,18 @@ const ALL_SLOTS: &str = "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:P
 
 #[tokio::test]
 async fn calls_that_are_sent_round_in_circles_end() {
-    for said in ["-MOVED 7 127.0.0.1:PORT\r\n", "-ASK 7 127.0.0.1:PORT\r\n", "-MOVED 7 :PORT\r\n"] {
+    // The slot of `key`, and others; hosts that are left out or not known; and what names no place.
+    for said in [
+        "-MOVED 12539 127.0.0.1:PORT\r\n",
+        "-MOVED 12539 :PORT\r\n",
+        "-ASK 12539 127.0.0.1:PORT\r\n",
+        "-MOVED 7 127.0.0.1:PORT\r\n",
+        "-MOVED 12539 ?:PORT\r\n",
+        "-ASK 12539 127.0.0.1:0\r\n",
+        "-ASK\r\n",
+        "-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
+        "-CLUSTERDOWN Hash slot not served\r\n",
+    ] {
         let liar = Liar::start(ALL_SLOTS, said).await;
         let error = timeout(PATIENCE, acquire(&liar.store(), "key", Limit::per_hour(3))).await.unwrap().unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{said}: {error}");

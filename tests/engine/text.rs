@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ratelimit_runtime::store::StoreError;
 use ratelimit_runtime::{
-    Algorithm, InvalidLimit, Key, Limit, OnUnavailable, Policy, RateLimitError, RateLimiter, Rule, key, rate_limit,
+    Algorithm, Key, Limit, OnUnavailable, Policy, RateLimitError, RateLimiter, Rule, key, rate_limit,
 };
 
 #[test]
@@ -53,8 +53,9 @@ fn a_duration_is_the_same_in_attributes_and_configurations() {
 
 #[test]
 fn a_limit_that_cannot_be_is_an_error_at_run_time() {
-    assert_eq!(Limit::try_new(1, Duration::from_micros(999)), Err(InvalidLimit::TooShort));
-    assert_eq!(Limit::try_new(1, Limit::MAX_WINDOW + Duration::from_micros(1)), Err(InvalidLimit::TooLong));
+    let fault = |window| Limit::try_new(1, window).unwrap_err().to_string();
+    assert_eq!(fault(Duration::from_micros(999)), "the window of a limit is at least one millisecond");
+    assert_eq!(fault(Limit::MAX_WINDOW + Duration::from_micros(1)), "the window of a limit is at most 366 days");
     assert_eq!(Limit::try_new(1, Limit::MAX_WINDOW).map(|limit| limit.max()), Ok(1));
 }
 
@@ -72,6 +73,7 @@ fn algorithms_and_answers_to_outages_read_back_as_they_are_written() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "two tables")]
 fn a_policy_is_one_line_of_text() {
     let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
     let login = Policy::new(Limit::per_minute(5)).and(Limit::new(50, minutes(90)));
@@ -92,6 +94,13 @@ fn a_policy_is_one_line_of_text() {
                 .with_shadow(true),
         ),
         ("5/1m shadow false", Policy::new(Limit::per_minute(5)).with_shadow(false)),
+        ("5/1m shadow block 1m", Policy::new(Limit::per_minute(5)).with_shadow(true).with_block(minutes(1))),
+        ("5/1m block 1m..1h", Policy::new(Limit::per_minute(5)).with_growing_block(minutes(1), minutes(60))),
+        ("5/1m block 1h 30m..2 days", Policy::new(Limit::per_minute(5)).with_growing_block(minutes(90), minutes(2880))),
+        (
+            "5/1m block 1us..366d",
+            Policy::new(Limit::per_minute(5)).with_growing_block(Duration::from_micros(1), Limit::MAX_WINDOW),
+        ),
         ("5/1m wait 0s", Policy::new(Limit::per_minute(5)).with_wait(Duration::ZERO)),
     ] {
         assert_eq!(text.parse(), Ok(policy), "{text}");
@@ -111,12 +120,9 @@ fn a_policy_is_one_line_of_text() {
         ("token_bucket 5/1m brust 9", "did you mean `burst`?"),
         ("token_bucket 5/1m burst many", "`many` is not a number of calls"),
         ("token_bucket 5/1m burst 0", "refuses every call"),
-        ("token_bucket 5/1m burst 9 burst 8", "`9 burst 8` is not a number of calls"),
-        ("token_bucket 5/1m block 10m burst 9", "`burst` stands before `block`"),
+        ("token_bucket 5/1m burst 9 burst 8", "`burst` is given twice"),
         ("5/1m block", "`block` needs a value: write `block 10m`"),
         ("5/1m wait", "`wait` needs a value: write `wait 2s`"),
-        ("5/1m timeout 1s wait 2s", "`wait` stands before `timeout`"),
-        ("5/1m shadow timeout 1s", "`timeout` stands before `shadow`"),
         ("5/1m shadow yes", "write `shadow`, or `shadow false`"),
         ("5/1m wait 2s shadow", "`wait` is never used"),
         ("5/1m block 1m wait 2s", "either waits or is blocked"),
@@ -126,6 +132,26 @@ fn a_policy_is_one_line_of_text() {
         ("5/1m block 10", "`10` has no unit after `10`: write \"10s\" for seconds"),
         ("5/1m block 0s", "no time at all"),
         ("5/1m block 367d", "the longest is 366d"),
+        ("5/1m block 1h..1m", "a block that grows gets longer: write `1m..1h`"),
+        ("5/1m block 60s..1m", "from 60s to 1m does not grow: write `60s`"),
+        ("5/1m block 0s..1h", "this block is no time at all: write one such as \"10m\""),
+        ("5/1m block 1m..367d", "this block is too long: the longest is 366d"),
+        ("5/1m block 1m..=1h", "write two, without spaces around the `..`, as in `1m..1h`"),
+        ("5/1m block 1m...1h", "write two, without spaces around the `..`, as in `1m..1h`"),
+        ("5/1m block 1m .. 1h", "write two, without spaces around the `..`, as in `1m..1h`"),
+        ("5/1m block 1m.. 1h", "write two, without spaces around the `..`, as in `1m..1h`"),
+        ("5/1m block 1m..1h..1d", "write two, without spaces around the `..`, as in `1m..1h`"),
+        ("5/1m block ..1h", "write two, without spaces around the `..`, as in `1m..1h`"),
+        ("5/1m block 1m..", "write two, without spaces around the `..`, as in `1m..1h`"),
+        ("5/1m block ..", "write two, without spaces around the `..`, as in `1m..1h`"),
+        ("5/1m block 1m..60", "has no unit after `60`"),
+        ("5/1m block 1..1h", "has no unit after `1`"),
+        ("5/1m blo 1m", "did you mean `block`?"),
+        ("10/1m, 5/1h", "`10/60s` never decides, because `5/3600s` is over a longer window"),
+        ("5/1h, 5/1m", "`5/60s` never decides"),
+        ("token_bucket 10/1m, 5/1h", "`10/60s` never decides"),
+        ("sliding_counter 10/1m, 5/1h", "`10/60s` never decides"),
+        ("fixed_window 10/1m, 5/1h", "`10/60s` never decides"),
         ("5/1m, 50/1d, ", "a limit is `max/window`"),
         ("5/1m;50/1d", "between two limits stands a comma"),
         ("5", "write \"3/60s\" for 3 in any 60 seconds"),
@@ -152,6 +178,15 @@ fn a_policy_is_one_line_of_text() {
     }
 }
 
+/// A window of another algorithm than the log admits twice its limit, around the moment in which
+/// one starts.
+#[test]
+fn limits_that_may_decide_are_taken() {
+    for text in ["4/1m, 5/1h", "fixed_window 9/1m, 5/1h", "sliding_counter 9/1m, 5/1h", "5/1m, 5/1m"] {
+        assert!(text.parse::<Policy>().is_ok(), "{text}");
+    }
+}
+
 #[test]
 fn what_is_wrong_with_a_policy_is_underlined() {
     for (text, underlined) in [
@@ -164,6 +199,8 @@ fn what_is_wrong_with_a_policy_is_underlined() {
         ("5/1m block 367d", "           ^^^^"),
         ("5/1m wait 2h shadow false", "          ^^"),
         ("5/1m on_unavailable x", "                    ^"),
+        ("5/1m block 1m..367d", "               ^^^^"),
+        ("5/1m, 5/1größe", "         ^^^^^"),
     ] {
         let error = text.parse::<Policy>().unwrap_err().to_string();
         let lines: Vec<_> = error.lines().collect();

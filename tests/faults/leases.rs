@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::store::PlaceRequest;
+use ratelimit_runtime::__private::PlaceRequest;
 use ratelimit_runtime::{Key, OnUnavailable, Permit, RateLimitError, RateLimiter, Rule};
 use tokio::time::sleep;
 
@@ -161,40 +161,6 @@ pub(crate) async fn connections_killed() -> Row {
     held.row("all connections killed five times", false).await
 }
 
-pub(crate) async fn slow() -> Row {
-    let server = RedisServer::start();
-    let proxy = Proxy::start(server.port()).await;
-    let mut held = Held::on(&proxy.url()).await;
-    // Replies come after the timeout, and renewals have longer.
-    proxy.delay(TIMEOUT);
-    held.go_on(LEASE + SHORT).await;
-    assert!(held.unavailable > 0);
-    proxy.delay(Duration::ZERO);
-    held.keeps_its_places(2 * SHORT).await;
-    held.row("replies 200 ms late, for longer than a lease", false).await
-}
-
-pub(crate) async fn out_of_memory() -> Row {
-    let server = RedisServer::start();
-    let mut held = Held::on(&server.url()).await;
-    server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
-    held.go_on(2 * SHORT).await;
-    server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
-    held.keeps_its_places(2 * SHORT).await;
-    held.row("out of memory for 2 s", false).await
-}
-
-/// A master that was replaced while nobody has told its clients.
-pub(crate) async fn read_only() -> Row {
-    let server = RedisServer::start();
-    let mut held = Held::on(&server.url()).await;
-    server.cli(&["REPLICAOF", "127.0.0.1", &free_port().to_string()]);
-    held.go_on(2 * SHORT).await;
-    server.cli(&["REPLICAOF", "NO", "ONE"]);
-    held.keeps_its_places(2 * SHORT).await;
-    held.row("a replica (READONLY) for 2 s", false).await
-}
-
 pub(crate) async fn scripts_flushed() -> Row {
     let server = RedisServer::start();
     let mut held = Held::on(&server.url()).await;
@@ -205,36 +171,6 @@ pub(crate) async fn scripts_flushed() -> Row {
     held.keeps_its_places(SHORT).await;
     assert_eq!(held.unavailable, 0);
     held.row("scripts flushed five times", false).await
-}
-
-/// Leases end early, and places are taken anew where there are any.
-pub(crate) async fn clock_set_forward() -> Row {
-    const FAULT: &str = "clock set forward by 20 s";
-    let clock = match ServerClock::new() {
-        Ok(clock) => clock,
-        Err(why) => return Row::skipped(FAULT, why),
-    };
-    let server = clock.server(&[]);
-    let mut held = Held::on(&server.url()).await;
-    clock.set_ms(20_000);
-    held.call().await;
-    assert_eq!(held.entered, 1, "the leases have ended by the server's clock");
-    held.finds_its_places(LEASE).await;
-    held.row(FAULT, true).await
-}
-
-pub(crate) async fn clock_set_back() -> Row {
-    const FAULT: &str = "clock set back by 20 s";
-    let clock = match ServerClock::new() {
-        Ok(clock) => clock,
-        Err(why) => return Row::skipped(FAULT, why),
-    };
-    clock.set_ms(60_000);
-    let server = clock.server(&[]);
-    let mut held = Held::on(&server.url()).await;
-    clock.set_ms(40_000);
-    held.keeps_its_places(SHORT).await;
-    held.row(FAULT, false).await
 }
 
 /// The new master knows the places.

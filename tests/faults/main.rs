@@ -19,14 +19,12 @@
 mod cluster;
 mod harness;
 mod leases;
-mod login;
 mod names;
 mod runtimes;
 mod sentinel;
 mod standalone;
 #[path = "../support/mod.rs"]
 mod support;
-mod tls;
 
 use std::process::ExitCode;
 
@@ -52,9 +50,7 @@ fn main() -> ExitCode {
         standalone::cannot_save,
         standalone::too_few_replicas,
         standalone::out_of_memory,
-        standalone::clients_killed,
         standalone::flapping,
-        standalone::scripts_flushed,
         standalone::too_many_clients,
         standalone::cut_in_the_middle_of_replies,
         standalone::all_connections_reset,
@@ -67,8 +63,6 @@ fn main() -> ExitCode {
         standalone::far_away,
         standalone::failed_over,
         standalone::promoted_without_the_last_writes,
-        standalone::failed_over_to_a_clock_ahead,
-        standalone::failed_over_to_a_clock_behind,
         standalone::clock_set_forward,
         standalone::clock_set_back,
         standalone::several_processes_and_an_outage_that_flaps,
@@ -87,37 +81,18 @@ fn main() -> ExitCode {
         cluster::slots_moved,
         cluster::node_added,
         cluster::node_removed,
+        cluster::random_faults,
         sentinel::master_killed,
-        sentinel::master_frozen,
-        sentinel::master_cut_off_from_its_sentinels,
-        sentinel::sentinel_killed,
-        sentinel::all_sentinels_killed,
-        sentinel::outdated_sentinel_alone,
-        sentinel::dead_sentinels_named,
         leases::killed_and_back_empty,
         leases::frozen_for_seconds,
         leases::connections_killed,
-        leases::slow,
-        leases::out_of_memory,
-        leases::read_only,
         leases::scripts_flushed,
-        leases::clock_set_forward,
-        leases::clock_set_back,
         leases::failed_over_by_sentinel,
         leases::failed_over_without_the_last_writes,
         runtimes::blocked_on,
         runtimes::blocked_on_beside_a_cluster,
         runtimes::stopped_beside_a_cluster,
-        login::wrong_password,
-        login::password_changed,
-        login::password_renewed,
-        login::renewed_without_a_reply,
-        login::scripts_forbidden,
-        login::keys_forbidden,
         names::resolved_late,
         names::moved,
-        tls::wrong_certificate,
-        tls::expired_certificate,
-        tls::slow_handshake,
     ])
 }

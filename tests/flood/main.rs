@@ -4,9 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::print_stdout, reason = "figures, for whoever reads them")]
 
-#[path = "../regressions/connection/asking.rs"]
-#[allow(dead_code, reason = "the regressions use the rest")]
-mod asking;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -14,10 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::store::Health;
+use ratelimit_runtime::__private::Health;
 use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimiter, RedisStore, Rule, Source};
 
-use crate::asking::{Outcome, ask, connected, connections_since, connections_taken, health};
+use crate::support::asking::{Outcome, ask, connected, connections_since, connections_taken, health};
 use crate::support::redis::RedisServer;
 
 /// Taken by each test.

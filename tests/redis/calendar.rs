@@ -2,18 +2,16 @@
 
 #![allow(clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use ratelimit_runtime::store::{Feature, PermitId, PlaceRequest, Request, StoreErrorKind, Verdict};
-use ratelimit_runtime::{Algorithm, CalendarUnit, Limit, RedisMode, RedisStore, Store};
-use tokio::task::JoinSet;
+use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::store::{Request, StoreErrorKind};
+use ratelimit_runtime::{Algorithm, CalendarUnit, Limit, RedisStore, Store};
 use tokio::time::sleep;
 
-use super::{MINUTE, PATIENCE, number_of, store_with_fake_clock};
+use super::{PATIENCE, number_of, store_with_fake_clock};
 use crate::support::clock::ServerClock;
-use crate::support::cluster;
-use crate::support::redis::{RedisServer, shared};
+use crate::support::redis::RedisServer;
 use crate::support::unique;
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -79,28 +77,6 @@ async fn a_server_whose_clock_is_off() {
     }
 }
 
-/// Across the end of an hour and back: each hour admits once, and back in the old one the new one
-/// holds.
-#[tokio::test]
-async fn a_server_that_is_set_back_and_forth_across_the_end_of_a_period() {
-    let Ok(clock) = ServerClock::new() else { return };
-    let server = clock.server(&[]);
-    let store = on(&server).await;
-    let offset = before_the_hour(&clock, &server, Duration::from_secs(60));
-    let (key, limits) = (unique("across"), [hourly(1)]);
-    let acquire = async || store.acquire(by(&key, &limits)).await.unwrap().allowed;
-    assert!(acquire().await);
-    assert!(!acquire().await);
-    clock.set_ms(offset + 120_000);
-    assert!(acquire().await, "another hour");
-    for _ in 0..3 {
-        clock.set_ms(offset);
-        assert!(!acquire().await, "back: the stored end holds");
-        clock.set_ms(offset + 120_000);
-        assert!(!acquire().await, "forth");
-    }
-}
-
 /// A key ends with its period, by the server's clock, and what comes then finds nothing.
 #[tokio::test]
 async fn a_key_that_expires_in_the_middle() {
@@ -144,73 +120,4 @@ async fn two_processes_with_different_zone_data() {
     clock.advance(HOUR);
     assert!(allowed(&berlin).await);
     assert!(!allowed(&london).await);
-}
-
-/// Callers who come at once, some of the old zone data and some of the new, and each with several
-/// keys: together no more are admitted than the limit, on each key.
-#[tokio::test]
-async fn callers_who_come_at_once_share_calls() {
-    {
-        let store = RedisStore::new(&shared().url()).unwrap().deny_cache(false);
-        store.ready().await.unwrap();
-        let store = Arc::new(store);
-        let keys = [unique("once"), unique("once"), unique("once")];
-        let limits = ["7/year", "7/year@Europe/Berlin"].map(|limit| [limit.parse::<Limit>().unwrap()]);
-        let mut running = JoinSet::new();
-        for caller in 0..90 {
-            let (store, key, limits) = (Arc::clone(&store), keys[caller % 3].clone(), limits[caller % 2]);
-            running.spawn(async move { (caller % 3, store.acquire(by(&key, &limits)).await.unwrap().allowed) });
-        }
-        let verdicts = running.join_all().await;
-        for key in 0..3 {
-            let admitted = verdicts.iter().filter(|(of, allowed)| *of == key && *allowed).count();
-            assert_eq!(admitted, 7);
-        }
-    }
-}
-
-fn all_allowed(verdicts: &[Verdict]) -> bool {
-    verdicts.iter().all(|verdict| verdict.allowed)
-}
-
-/// Beside other algorithms and a place of a call in flight: all of them or none, on one server and
-/// in one slot of a cluster.
-#[tokio::test]
-async fn stacked_with_others_and_with_a_place() {
-    for url in [shared().url(), cluster::shared().url()] {
-        let store = RedisStore::new(&url).unwrap().deny_cache(false);
-        store.ready().await.unwrap();
-        let [quota, log, calls] = ["quota", "log", "calls"].map(|what| unique(&format!("{{{url}}}{what}")));
-        let (quotas, logs) = ([hourly(5), Limit::calendar(9, CalendarUnit::Month)], [Limit::new(2, MINUTE)]);
-        let log = Request::new(log.as_bytes(), Algorithm::SlidingWindow, &logs);
-        let requests = [by(&quota, &quotas), log];
-        let remaining = async || {
-            let quota = store.peek(requests[0]).await.unwrap().remaining;
-            (quota, store.peek(requests[1]).await.unwrap().remaining)
-        };
-        assert!(all_allowed(&store.acquire_all(&requests).await.unwrap()));
-        assert_eq!(remaining().await, (4, 1), "{url}");
-        let place = || PlaceRequest::new(calls.as_bytes(), 1, PermitId::next()).with_lease(PlaceRequest::MIN_LEASE);
-        let entered = place();
-        assert!(store.enter(entered, &requests).await.unwrap().is_entered(), "{url}");
-        assert_eq!(remaining().await, (3, 0), "{url}");
-        // The log refuses, and then the place; the quota is as it was.
-        assert!(!all_allowed(&store.acquire_all(&requests).await.unwrap()));
-        assert!(store.enter(place(), &requests[..1]).await.unwrap().is_full);
-        assert_eq!(remaining().await, (3, 0), "{url}");
-        store.leave(entered);
-    }
-}
-
-/// What runs no script says that it has no calendar.
-#[tokio::test]
-async fn what_runs_no_scripts_declares_no_calendar() {
-    let scripts = RedisStore::new(&shared().url()).unwrap();
-    assert!(scripts.capabilities().supports_feature(Algorithm::FixedWindow, Feature::Calendar));
-    let store = RedisStore::new(&shared().url()).unwrap().mode(RedisMode::Transactions);
-    assert!(!store.capabilities().supports_feature(Algorithm::FixedWindow, Feature::Calendar));
-    let (key, limits) = (unique("none"), [hourly(1)]);
-    let error = store.acquire(by(&key, &limits)).await.unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::Unsupported);
-    assert!(error.message().contains("calendar"), "{error}");
 }

@@ -32,15 +32,6 @@ async fn a_flushed_script_cache_costs_one_refused_call_and_no_error() {
     }
 }
 
-#[tokio::test]
-async fn resp2_works_too() {
-    let store = RedisStore::new(&format!("{}?protocol=resp2", shared().url())).unwrap();
-    store.ready().await.unwrap();
-    let (key, limit) = (unique("resp2"), Limit::new(1, MINUTE));
-    assert!(acquire(&store, &key, limit).await.unwrap().allowed);
-    assert!(!acquire(&store, &key, limit).await.unwrap().allowed);
-}
-
 #[test]
 fn each_runtime_has_its_connection_and_takes_it_along() {
     let server = RedisServer::start();
@@ -137,13 +128,4 @@ fn without_a_runtime_the_error_says_so() {
         }
         other => panic!("{other:?}"),
     }
-}
-
-#[test]
-fn a_runtime_without_io_is_named_as_the_cause() {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let store = RedisStore::new(&shared().url()).unwrap();
-    let error = runtime.block_on(acquire(&store, "k", Limit::new(1, MINUTE))).unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
-    assert!(error.message().contains("enable_all"), "{error}");
 }

@@ -4,15 +4,12 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 #![allow(clippy::unused_async, reason = "the attribute awaits")]
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::support::redis::shared;
-use crate::support::unique;
 use ratelimit_runtime::store::{Answer, Capabilities, Request, Store, Verdict};
 use ratelimit_runtime::{
-    Algorithm, Key, KeyPart, Limit, OnUnavailable, RateLimitError, RateLimiter, RateLimiterBuilder, Rule, rate_limit,
+    Algorithm, Key, KeyPart, Limit, RateLimitError, RateLimiter, RateLimiterBuilder, Rule, rate_limit,
 };
 
 type Outcome = Result<(), RateLimitError>;
@@ -305,6 +302,19 @@ fn an_empty_name_is_refused() {
     let _ = Rule::named("", Limit::per_minute(1));
 }
 
+/// Zones in the spelling of the database; UTC is said, too.
+#[tokio::test]
+async fn calendar_windows_name_their_zone() {
+    let limit = |text: &str| text.parse::<Limit>().unwrap();
+    let rule = Rule::new("export", limit("5/60s"))
+        .and(limit("5/day@europe/berlin"))
+        .and(limit("5/hour@Etc/GMT+2"))
+        .and(limit("5/month"))
+        .with_algorithm(Algorithm::FixedWindow);
+    let key = key_of(&rule, &Key::global()).await;
+    assert_eq!(key, "rl1:fw-60s+day@Europe/Berlin+hour@Etc/GMT%2B2+month@UTC:export:");
+}
+
 #[tokio::test]
 async fn max_is_not_part_of_the_key_and_the_window_is() {
     let rule = |max, window| Rule::new("quota", Limit::new(max, Duration::from_secs(window)));
@@ -375,68 +385,6 @@ async fn no_stored_key_holds_a_brace() {
     let keys = recorder.take();
     assert_eq!(keys.len(), HOSTILE.len() * 3);
     assert!(keys.iter().all(|key| !key.contains(['{', '}'])), "{keys:?}");
-}
-
-/// A hash tag in a rule's keys would put all of them on one node.
-#[tokio::test]
-async fn the_keys_of_one_rule_spread_over_the_slots_of_a_cluster() {
-    // The slots of the specification's own examples.
-    assert_eq!(slot("123456789"), 0x31c3);
-    assert_eq!(slot("{user1000}.following"), slot("user1000"));
-    let (limiter, recorder) = built(|builder| builder.prefix("shop:prod"));
-    for user in 0..1_000_u32 {
-        let _ = limiter
-            .acquire(&Rule::new("{send}", Limit::per_minute(1)), &Key::of(&format!("{{same}}{user}")))
-            .await
-            .unwrap();
-    }
-    let slots: BTreeSet<u16> = recorder.take().iter().map(|key| slot(key)).collect();
-    assert!(slots.len() > 900, "1000 keys are in {} slots", slots.len());
-}
-
-/// The slot of a key in a Redis Cluster: CRC-16/XMODEM of the hash tag, else of the key.
-fn slot(key: &str) -> u16 {
-    let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| tag);
-    let hashed = tag.filter(|tag| !tag.is_empty()).unwrap_or(key);
-    let crc = hashed.bytes().fold(0_u16, |crc, byte| {
-        (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| (crc << 1) ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 })
-    });
-    crc % 16_384
-}
-
-#[tokio::test]
-async fn the_log_on_redis_is_a_sorted_set_of_microseconds_that_expires() {
-    let server = shared();
-    let prefix = unique("formats");
-    let limiter = RateLimiter::builder().redis(&server.url()).prefix(prefix.as_str());
-    let limiter = limiter.timeout(Duration::from_secs(30)).on_unavailable(OnUnavailable::Deny).build().unwrap();
-    let before = server_time(&server.cli(&["TIME"]));
-    for _ in 0..3 {
-        limiter.scope(send_code("alice@example.com")).await.unwrap();
-    }
-    let after = server_time(&server.cli(&["TIME"]));
-
-    let keys = server.cli(&["KEYS", &format!("{prefix}*")]);
-    assert_eq!(keys, format!("{prefix}:rl1:sw-60s:send_code:<alice@example.com>"));
-    assert_eq!(server.cli(&["TYPE", &keys]), "zset");
-    let log = server.cli(&["ZRANGE", &keys, "0", "-1", "WITHSCORES"]);
-    let entries: Vec<_> = log.lines().collect();
-    assert_eq!(entries.len(), 6, "{log}");
-    let mut last = 0;
-    for entry in entries.chunks_exact(2) {
-        let [member, score] = entry else { unreachable!() };
-        assert_eq!(member, score, "a member is its own score: {log}");
-        let micros: u64 = member.parse().unwrap_or_else(|_| panic!("not an integer: {log}"));
-        assert!(micros > last && (before..=after).contains(&micros), "{before} <= {log} <= {after}");
-        last = micros;
-    }
-    let ttl: i64 = server.cli(&["PTTL", &keys]).parse().unwrap();
-    assert!((60_000..=120_000).contains(&ttl), "to the end of the next cell: {ttl}");
-}
-
-fn server_time(time: &str) -> u64 {
-    let (seconds, micros) = time.split_once('\n').unwrap();
-    seconds.parse::<u64>().unwrap() * 1_000_000 + micros.parse::<u64>().unwrap()
 }
 
 /// The abbreviations in keys that the page has frozen.

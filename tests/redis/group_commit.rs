@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use super::{DEADLINE, MINUTE, PATIENCE, acquire, number_of};
 use crate::support::redis::RedisServer;
 use crate::support::unique;
+use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Request, StoreError, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
@@ -160,21 +161,6 @@ async fn a_key_that_holds_something_else_fails_alone() {
     assert_eq!(server.number(&["LLEN", "list"]), 1);
 }
 
-#[tokio::test]
-async fn a_cold_script_cache_costs_nobody_a_decision_however_many_wait() {
-    let server = RedisServer::start();
-    let store = on(&server).await;
-    let limit = Limit::new(100, MINUTE);
-    for _ in 0..5 {
-        let verdicts = burst(&store, 64, limit, |index| format!("key{}", index % 40)).await;
-        assert!(verdicts.into_iter().all(|verdict| verdict.unwrap().allowed));
-        assert_eq!(server.cli(&["SCRIPT", "FLUSH"]), "OK");
-    }
-    // Nothing was lost, and nothing counted twice.
-    let counted: i64 = (0..40).map(|key| server.number(&["ZCARD", &format!("key{key}")])).sum();
-    assert_eq!(counted, 5 * 64);
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn scripts_that_are_flushed_under_load_cost_nobody_a_decision() {
     let server = Arc::new(RedisServer::start());
@@ -289,36 +275,6 @@ async fn a_connection_that_is_cut_fails_those_who_were_sent_and_asks_again_for_t
         assert!(told <= counted && counted <= 50, "{told} told, {counted} counted");
         timeout(PATIENCE, store.ready()).await.unwrap().unwrap();
     }
-}
-
-#[tokio::test]
-async fn a_decision_sees_what_was_done_before_it() {
-    let server = RedisServer::start();
-    let store = on(&server).await;
-    let limits = [Limit::new(1, MINUTE)];
-    let request = || Request::new(b"key", Algorithm::SlidingWindow, &limits);
-    // Others keep the connection busy.
-    let mut noise = JoinSet::new();
-    for caller in 0..20 {
-        let store = Arc::clone(&store);
-        noise.spawn(async move {
-            loop {
-                let _ = acquire(&store, &format!("noise{caller}"), Limit::new(1 << 40, MINUTE)).await.unwrap();
-            }
-        });
-    }
-    for _ in 0..100 {
-        let verdict = store.acquire(request()).await.unwrap();
-        assert!(verdict.allowed);
-        assert!(!store.acquire(request()).await.unwrap().allowed);
-        assert!(store.refund(request(), verdict.ticket).await.unwrap());
-        assert!(store.acquire(request()).await.unwrap().allowed);
-        assert_eq!(store.peek(request()).await.unwrap().remaining, 0);
-        store.block(request(), MINUTE).await.unwrap();
-        assert!(store.acquire(request()).await.unwrap().blocked);
-        assert!(store.reset(request()).await.unwrap());
-    }
-    noise.abort_all();
 }
 
 #[tokio::test]

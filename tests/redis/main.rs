@@ -11,6 +11,7 @@ mod connection;
 mod damaged;
 mod formats;
 mod group_commit;
+mod link;
 mod listing;
 mod login;
 mod memory_pressure;
@@ -30,11 +31,11 @@ mod stacked_groups;
 mod stored_bytes;
 mod tls;
 mod urls;
-mod workers;
 
 use std::time::{Duration, Instant};
 
 use crate::support::redis::shared;
+use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Request, StoreError, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, RedisMode, RedisStore, Store};

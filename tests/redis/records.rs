@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{MICROSECOND, MINUTE, PATIENCE, acquire, peek, store_with_fake_clock};
@@ -10,22 +9,6 @@ use crate::support::redis::{RedisServer, shared};
 use crate::support::unique;
 use ratelimit_runtime::store::Request;
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
-use tokio::task::JoinSet;
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn twenty_thousand_concurrent_calls_are_counted_exactly() {
-    let server = shared();
-    let store = Arc::new(RedisStore::new(&server.url()).unwrap());
-    let (key, limit) = (unique("concurrent"), Limit::new(7_000, MINUTE));
-    let mut calls = JoinSet::new();
-    for _ in 0..20_000 {
-        let (store, key) = (Arc::clone(&store), key.clone());
-        calls.spawn(async move { acquire(&store, &key, limit).await.unwrap().allowed });
-    }
-    let admitted = calls.join_all().await.into_iter().filter(|allowed| *allowed).count();
-    assert_eq!(admitted, 7_000);
-    assert_eq!(server.number(&["ZCARD", &key]), 7_000);
-}
 
 #[tokio::test]
 async fn the_servers_clock_frees_a_slot_at_the_promised_microsecond() {
@@ -106,32 +89,6 @@ async fn lapsed_entries_go_in_bounded_portions() {
 }
 
 #[tokio::test]
-async fn members_are_unique_integers_and_their_own_scores() {
-    let server = shared();
-    let (store, _clock) = store_with_fake_clock().await;
-    let (key, limit) = (unique("members"), Limit::new(3, MINUTE));
-    for _ in 0..3 {
-        assert!(acquire(&store, &key, limit).await.unwrap().allowed);
-    }
-    let log = server.cli(&["ZRANGE", &key, "0", "-1", "WITHSCORES"]);
-    let start = 1_700_000_000_000_000_u64;
-    let expected = (start..start + 3).map(|ticket| format!("{ticket}\n{ticket}")).collect::<Vec<_>>().join("\n");
-    assert_eq!(log, expected);
-}
-
-#[tokio::test]
-async fn a_heavy_call_takes_as_many_members() {
-    let server = shared();
-    let (store, _clock) = store_with_fake_clock().await;
-    let (key, limits) = (unique("heavy"), [Limit::new(2_000, MINUTE)]);
-    let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits).with_cost(1_000);
-    assert_eq!(store.acquire(request).await.unwrap().remaining, 1_000);
-    assert_eq!(store.acquire(request).await.unwrap().remaining, 0);
-    assert!(!store.acquire(request).await.unwrap().allowed);
-    assert_eq!(server.number(&["ZCARD", &key]), 2_000);
-}
-
-#[tokio::test]
 async fn refusals_and_peeks_write_nothing() {
     let server = RedisServer::start();
     let store = RedisStore::new(&server.url()).unwrap();
@@ -167,16 +124,4 @@ async fn a_clock_that_steps_back_keeps_a_key_until_it_has_caught_up_and_a_window
     // What is written now lives as long as it counts, and at most a window and a second longer.
     let ttl = server.number(&["PTTL", &open]);
     assert!((660_000..=721_001).contains(&ttl), "{ttl} ms left");
-}
-
-#[tokio::test]
-async fn reset_says_whether_there_was_anything() {
-    let store = RedisStore::new(&shared().url()).unwrap();
-    let (key, limits) = (unique("reset"), [Limit::new(1, MINUTE)]);
-    let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
-    assert!(!store.reset(request).await.unwrap());
-    assert!(store.acquire(request).await.unwrap().allowed);
-    assert!(!store.acquire(request).await.unwrap().allowed);
-    assert!(store.reset(request).await.unwrap());
-    assert!(store.acquire(request).await.unwrap().allowed);
 }

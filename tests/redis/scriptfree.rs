@@ -9,15 +9,12 @@ mod lifetimes;
 mod sharing;
 mod unsupported;
 
-use std::sync::{Arc, LazyLock};
-use std::thread;
+use std::sync::LazyLock;
 
 use crate::support::redis::RedisServer;
 use crate::support::unique;
 use ratelimit_runtime::store::{Request, Verdict};
 use ratelimit_runtime::{Algorithm, Limit, RedisMode, RedisStore, Store};
-use tokio::runtime::Runtime;
-use tokio::task::JoinSet;
 
 /// A server with a user who may run no scripts.
 fn without_scripts() -> RedisServer {
@@ -80,46 +77,4 @@ async fn no_script_is_ever_sent() {
         assert!(!seen.contains(&format!("cmdstat_{command}")), "{seen}");
     }
     assert_eq!(server.cli(&["ACL", "LOG"]), "", "nothing was forbidden");
-}
-
-/// 4 threads, each with a runtime of its own and 4 tasks, on one key.
-fn admitted_by_four_runtimes(algorithm: Algorithm, max: u64, calls: usize) -> u64 {
-    let store = Arc::new(plain());
-    let key = Arc::<str>::from(unique("hammered"));
-    let threads: Vec<_> = (0..4)
-        .map(|_| {
-            let (store, key) = (Arc::clone(&store), Arc::clone(&key));
-            thread::spawn(move || Runtime::new().unwrap().block_on(four_tasks(store, key, algorithm, max, calls)))
-        })
-        .collect();
-    threads.into_iter().map(|thread| thread.join().unwrap()).sum()
-}
-
-async fn four_tasks(store: Arc<RedisStore>, key: Arc<str>, algorithm: Algorithm, max: u64, calls: usize) -> u64 {
-    let mut tasks = JoinSet::new();
-    for _ in 0..4 {
-        let (store, key) = (Arc::clone(&store), Arc::clone(&key));
-        tasks.spawn(async move {
-            let mut admitted = 0;
-            for _ in 0..calls {
-                admitted += u64::from(ask(&store, &key, algorithm, Limit::per_hour(max)).await.allowed);
-            }
-            admitted
-        });
-    }
-    tasks.join_all().await.into_iter().sum()
-}
-
-#[test]
-fn four_runtimes_are_admitted_exactly_max() {
-    for algorithm in [Algorithm::SlidingWindow, Algorithm::FixedWindow] {
-        assert_eq!(admitted_by_four_runtimes(algorithm, 300, 50), 300, "{algorithm:?}");
-    }
-}
-
-#[test]
-fn four_runtimes_under_a_limit_are_all_admitted() {
-    for algorithm in [Algorithm::SlidingWindow, Algorithm::FixedWindow] {
-        assert_eq!(admitted_by_four_runtimes(algorithm, 10_000, 25), 400, "{algorithm:?}");
-    }
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use crate::support::redis::shared;
 use crate::support::unique;
-use ratelimit_runtime::store::{Feature, PermitId, PlaceRequest, Request, StoreError, StoreErrorKind};
+use ratelimit_runtime::__private::{PermitId, PlaceRequest};
+use ratelimit_runtime::store::{Feature, Request, StoreError, StoreErrorKind};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{
     Algorithm, CalendarUnit, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisMode,
@@ -51,7 +52,7 @@ fn store(name: &str) -> Arc<dyn Store> {
         other => panic!("the table names a store that nobody knows: {other}"),
     };
     // As a limiter tells it: each use connects anew, and a busy machine takes its time.
-    store.answers_within(TIMEOUT);
+    store.own().answers_within(TIMEOUT);
     store
 }
 
@@ -127,7 +128,9 @@ async fn the_table_says_what_the_stores_declare_and_they_do_it() {
             assert_claims(algorithm, store_name, claims).await;
         }
     }
-    let all = STORES.into_iter().flat_map(|store| ratelimit_conformance::ALGORITHMS.iter().map(move |it| (store, it.to_string())));
+    let all = STORES
+        .into_iter()
+        .flat_map(|store| ratelimit_conformance::ALGORITHMS.iter().map(move |it| (store, it.to_string())));
     assert_eq!(seen, all.collect(), "every algorithm on every store");
 }
 
@@ -225,10 +228,12 @@ async fn try_out(store_name: &str, algorithm: Algorithm, feature: &str) -> Resul
         }
         "concurrent" => {
             let place = PlaceRequest::new(key.as_bytes(), 1, PermitId::next());
-            assert!(store.enter(place, &[]).await?.is_entered());
-            assert!(!store.enter(PlaceRequest::new(key.as_bytes(), 1, PermitId::next()), &[]).await?.is_entered());
-            store.leave(place);
-            assert_eq!(store.in_flight(place).await?, 0);
+            assert!(store.own().enter(place, &[]).await?.is_entered());
+            assert!(
+                !store.own().enter(PlaceRequest::new(key.as_bytes(), 1, PermitId::next()), &[]).await?.is_entered()
+            );
+            store.own().leave(place);
+            assert_eq!(store.own().in_flight(place).await?, 0);
         }
         other => panic!("nobody knows how to try {other}"),
     }
@@ -269,7 +274,9 @@ async fn a_key_takes_what_the_page_says() {
     let server = shared();
     let store = RedisStore::new(&server.url()).unwrap();
     let limits = [Limit::per_minute(126), Limit::per_hour(1_000_000)];
-    for algorithm in ratelimit_conformance::ALGORITHMS.iter().copied().filter(|algorithm| *algorithm != Algorithm::SlidingWindow) {
+    for algorithm in
+        ratelimit_conformance::ALGORITHMS.iter().copied().filter(|algorithm| *algorithm != Algorithm::SlidingWindow)
+    {
         let (all, each) = match algorithm {
             Algorithm::FixedWindow | Algorithm::SlidingCounter => (8, 24),
             _ => (16, 8),

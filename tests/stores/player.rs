@@ -11,6 +11,7 @@ use crate::support::redis::shared;
 use crate::support::unique;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Answer, Feature, Request, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisMode, RedisStore, Store};
@@ -595,8 +596,8 @@ mod at_once {
     fn callers_who_ask_together_are_told_what_they_would_be_one_after_the_other() {
         let rules = [vec![Limit::new(10, MINUTE)], vec![Limit::new(7, MINUTE), Limit::new(12, MINUTE * 10)]];
         for &algorithm in Algorithm::ALL {
-            let (kind, clock) = (Kind { algorithm, deny_cache: false }, FakeClock::new());
-            let (runtime, redis) = store(kind, &clock);
+            let (kind, clock) = (Kind { algorithm, column: Column::Scripts }, FakeClock::new());
+            let (runtime, redis) = kind.store(&clock);
             let reserves = prop::sample::select(vec![Reserves::Nothing, Reserves::Cost, Reserves::Estimate]);
             let step = (1_usize..6, 1_u64..4, reserves, any::<bool>());
             let result = runner().run(&(prop::sample::select(rules.to_vec()), steps(step)), |(limits, steps)| {
@@ -628,8 +629,8 @@ mod at_once {
             (Algorithm::FixedWindow, vec![Limit::new(4, MINUTE), Limit::new(9, ten)]),
             (Algorithm::SlidingCounter, vec![Limit::new(9, ten), Limit::new(2, MINUTE)]),
         ];
-        let (kind, clock) = (Kind { algorithm: Algorithm::SlidingWindow, deny_cache: false }, FakeClock::new());
-        let (runtime, redis) = store(kind, &clock);
+        let (kind, clock) = (Kind { algorithm: Algorithm::SlidingWindow, column: Column::Scripts }, FakeClock::new());
+        let (runtime, redis) = kind.store(&clock);
         let reserves = prop::sample::select(vec![Reserves::Nothing, Reserves::Cost, Reserves::Estimate]);
         let member = (0..rules.len(), 1_u64..3, reserves, any::<bool>());
         // A rule that stands twice is charged twice, or not at all; which of the two refuses is open.
@@ -655,7 +656,7 @@ mod at_once {
                 };
                 let requests: Vec<Request<'_>> = members.iter().map(request).collect();
                 let ours = runtime.block_on(memory.acquire_all(&requests)).unwrap();
-                let theirs = runtime.block_on(redis.acquire_all(&requests)).unwrap();
+                let theirs = runtime.block_on(redis.own().acquire_all(&requests)).unwrap();
                 let context = format!("{requests:?}: {ours:?} {theirs:?}");
                 let admitted = |told: &[Verdict]| told.iter().all(|verdict| verdict.allowed);
                 assert_eq!(admitted(&ours), admitted(&theirs), "{context}");
@@ -672,8 +673,8 @@ mod at_once {
     #[test]
     fn a_log_admits_no_more_when_the_clock_steps_back() {
         let rules = [vec![Limit::new(3, MINUTE)], vec![Limit::new(4, MINUTE), Limit::new(12, MINUTE * 10)]];
-        let (kind, clock) = (Kind { algorithm: Algorithm::SlidingWindow, deny_cache: false }, FakeClock::new());
-        let (runtime, redis) = store(kind, &clock);
+        let (kind, clock) = (Kind { algorithm: Algorithm::SlidingWindow, column: Column::Scripts }, FakeClock::new());
+        let (runtime, redis) = kind.store(&clock);
         let step = (1_u64..5, any::<bool>(), prop::option::of(1_u64..120_000_000));
         let result = runner().run(&(prop::sample::select(rules.to_vec()), steps(step)), |(limits, steps)| {
             let (memory, key) = (MemoryStore::new().with_clock(clock.clone()), unique("to-and-fro"));

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "every test program uses another part")]
 
+pub(crate) mod asking;
 pub(crate) mod browser;
 pub(crate) mod clock;
 pub(crate) mod cluster;

@@ -20,7 +20,7 @@ pub(crate) use self::counter::Counters;
 pub(crate) use self::demand::Demand;
 #[cfg(feature = "redis")]
 pub(crate) use self::lua::Lua;
-pub(crate) use self::state::{AlgorithmState, Settlement};
+pub(crate) use self::state::{AlgorithmState, Settlement, Taken};
 pub(crate) use self::status::{RESERVED_WAIT, Standing};
 #[cfg(feature = "redis")]
 pub(crate) use self::{bucket as leaky_bucket, bucket as token_bucket};

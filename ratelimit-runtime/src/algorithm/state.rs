@@ -28,6 +28,28 @@ pub(crate) struct SettlementOutcome {
     pub(crate) changed: bool,
 }
 
+/// What a call was told that asked to be charged.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Taken {
+    pub(crate) standing: Standing,
+    /// 0 if the call is refused, and nothing was charged.
+    pub(crate) ticket: u64,
+    /// [`life`](AlgorithmState::life), if it was charged.
+    pub(crate) life: u64,
+    /// [`reset`](AlgorithmState::reset) of the limit that decides.
+    pub(crate) reset: u64,
+}
+
+impl Taken {
+    /// Asks one thing after the other.
+    #[inline(never)]
+    pub(super) fn step_by_step(state: &mut impl AlgorithmState, demand: &Demand<'_>, now: u64) -> Self {
+        let standing = state.standing(demand, now);
+        let ticket = if standing.status.wait == 0 { state.charge(demand, now) } else { 0 };
+        Self { standing, ticket, life: state.life(demand, now), reset: state.reset(demand, standing.limit, now) }
+    }
+}
+
 /// The state of one key, for all limits of the demand. All times are absolute, in microseconds;
 /// `now` is never before the time of the newest write, unless the algorithm numbers its units.
 pub(crate) trait AlgorithmState: Default {
@@ -35,8 +57,14 @@ pub(crate) trait AlgorithmState: Default {
     /// else time stands still at the newest write.
     const KEEPS_TIMES: bool;
 
+    /// The time of the newest write, where time stands still at that.
+    fn newest(&self) -> u64;
+
     /// What the limits say to the call. What is reserved counts.
     fn standing(&mut self, demand: &Demand<'_>, now: u64) -> Standing;
+
+    /// Charges every limit if all of them admit the call, which costs something.
+    fn take(&mut self, demand: &Demand<'_>, now: u64) -> Taken;
 
     /// What each limit says to the call, in the order of the limits.
     fn statuses(&mut self, demand: &Demand<'_>, now: u64) -> SmallVec<[LimitStatus; 1]>;
@@ -70,13 +98,6 @@ pub(crate) trait AlgorithmState: Default {
 
     /// How long the state matters from now on.
     fn life(&self, demand: &Demand<'_>, now: u64) -> u64;
-
-    /// [`life`](Self::life), and after it [`reset`](Self::reset), which for a single limit is
-    /// mostly the same.
-    #[inline]
-    fn life_and_reset(&self, demand: &Demand<'_>, limit: usize, now: u64) -> (u64, u64) {
-        (self.life(demand, now), self.reset(demand, limit, now))
-    }
 
     /// Gives back a charge; says whether anything of it was left.
     fn refund(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool;

@@ -49,7 +49,6 @@ pub mod grpc {}
 pub mod keys_and_security {}
 
 #[cfg_attr(any(not(doctest), feature = "macros"), doc = include_str!("migrating.md"))]
-#[doc = repository!("articles" => "tree/HEAD/tests/peers/articles")]
 pub mod migrating {}
 
 #[cfg_attr(any(not(doctest), all(feature = "macros", feature = "metrics")), doc = include_str!("observability.md"))]

@@ -1,4 +1,4 @@
-//! [`KeyHasher`]: makes keys unreadable. They are hashed with a secret before they leave the process.
+//! [`KeyHasher`]: makes keys unreadable, by a hash with a secret before they leave the process.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
@@ -33,8 +33,8 @@ impl KeyHasher {
     }
 }
 
-/// Whether this is what [`KeyHasher::hide`] writes. A template holds that only if somebody has put
-/// it there.
+/// Whether this is a key that [`KeyHasher::hide`] has written. A template renders such text only
+/// where its author wrote it.
 fn is_hidden(rendered: &[u8]) -> bool {
     let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     rendered.len() == 33 && rendered.split_first().is_some_and(|(mark, hex)| *mark == b'#' && hex.iter().all(is_hex))

@@ -58,35 +58,3 @@ fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
         _ => None,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Key;
-
-    fn key(address: &str) -> Key {
-        Key::of(&address.parse::<IpAddr>().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)))
-    }
-
-    #[test]
-    fn an_ipv4_address_is_one_key_in_every_disguise() {
-        assert_eq!(key("192.0.2.1").as_bytes(), b"<192.0.2.1>");
-        for disguise in ["::ffff:192.0.2.1", "64:ff9b::c000:201", "2002:c000:201::1", "2002:c000:201:7::9"] {
-            assert_eq!(key(disguise), key("192.0.2.1"), "{disguise}");
-        }
-    }
-
-    #[test]
-    fn an_ipv6_subscriber_cannot_mint_keys() {
-        assert_eq!(key("2001:db8:1:2:3:4:5:6").as_bytes(), b"<2001:db8:1:2::/64>");
-        assert_eq!(key("2001:db8:1:2::1"), key("2001:db8:1:2:ffff::"));
-        assert_ne!(key("2001:db8:1:2::1"), key("2001:db8:1:3::1"));
-    }
-
-    #[test]
-    fn an_exact_address_is_itself() {
-        let exact = |address: &str| address.parse().map(|ip| Key::of(&ExactIp(ip)).as_bytes().to_vec());
-        assert_eq!(exact("2001:db8::1"), Ok(b"<2001:db8::1>".to_vec()));
-        assert_eq!(exact("::ffff:192.0.2.1"), Ok(b"<192.0.2.1>".to_vec()));
-    }
-}

@@ -2,7 +2,12 @@
 
 use std::cell::RefCell;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
+use tokio::task::futures::TaskLocalFuture;
 
 use super::observation::{Observation, Observed};
 
@@ -11,8 +16,8 @@ tokio::task_local! {
     static COLLECTING: RefCell<Vec<Observation>>;
 }
 
-/// How many collectors there are: most decisions need to look no further. A thread sees the one
-/// that it runs in, whoever has begun that.
+/// How many collectors there are: most decisions need to look no further. A future sees the
+/// collector that it runs in, whichever thread began it.
 static COLLECTORS: AtomicUsize = AtomicUsize::new(0);
 
 /// How many decisions one collector keeps; further ones are left out.
@@ -41,25 +46,36 @@ const MOST: usize = 10_000;
 /// # #[cfg(not(feature = "macros"))]
 /// # fn main() {}
 /// ```
-pub async fn collect<F: Future>(future: F) -> (F::Output, Vec<Observation>) {
-    let _counted = Counted::begin();
-    let collected = async { (future.await, COLLECTING.with(RefCell::take)) };
-    COLLECTING.scope(RefCell::default(), collected).await
+pub fn collect<F: Future>(future: F) -> impl Future<Output = (F::Output, Vec<Observation>)> {
+    COLLECTORS.fetch_add(1, Ordering::Relaxed);
+    Collected { future: COLLECTING.scope(RefCell::default(), future), counted: Counted }
 }
 
-/// One of [`COLLECTORS`].
-struct Counted;
-
-impl Counted {
-    fn begin() -> Self {
-        COLLECTORS.fetch_add(1, Ordering::Relaxed);
-        Self
+pin_project! {
+    /// An `async` block would hold the future twice: where it came in, and where it is awaited.
+    struct Collected<F> {
+        #[pin]
+        future: TaskLocalFuture<RefCell<Vec<Observation>>, F>,
+        counted: Counted,
     }
 }
+
+/// One of [`COLLECTORS`], as long as it lives.
+struct Counted;
 
 impl Drop for Counted {
     fn drop(&mut self) {
         COLLECTORS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl<F: Future> Future for Collected<F> {
+    type Output = (F::Output, Vec<Observation>);
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let output = ready!(this.future.as_mut().poll(cx));
+        Poll::Ready((output, this.future.take_value().map(RefCell::into_inner).unwrap_or_default()))
     }
 }
 

@@ -26,7 +26,7 @@ const CONNECTION: &str = "ratelimit_runtime::connection";
 /// What is set up wrongly.
 const SETUP: &str = "ratelimit_runtime::setup";
 
-/// Whether the level of such a decision is looked at by anybody at all.
+/// Whether any subscriber takes events of the level of such a decision.
 #[inline]
 pub(super) fn listens(allowed: bool, shadow: bool) -> bool {
     let level = match (allowed, shadow) {
@@ -61,7 +61,7 @@ pub(super) fn failed(rule: &str, error: &RateLimitError) {
     tracing::debug!(name: "failed", target: DECISION, rule, outcome, %error, "a check failed");
 }
 
-/// Somebody else than the store answers, which gave this error.
+/// The fallback or the policy answers, because the store gave this error.
 pub(super) fn degraded(rule: &str, source: Source, error: &StoreError) {
     let source = labels::source(source);
     tracing::debug!(name: "degraded", target: DECISION, rule, source, %error, "the store gives no answer");

@@ -14,7 +14,7 @@ use ::metrics::{Key, Label, Level, Metadata, Unit, with_recorder};
 use once_cell::sync::OnceCell;
 
 use super::labels::{self, OutcomeLabel};
-use super::series::*;
+use super::series::{self, Labels};
 use crate::decision::Source;
 use crate::error::StoreError;
 use crate::rule::Name;
@@ -29,34 +29,39 @@ enum Kind {
 }
 
 const METRICS: &[(Kind, &str, Unit, &str)] = &[
-    (Kind::Counter, DECISIONS, Unit::Count, "Checks, by rule, by what became of them, and by who answered."),
+    (Kind::Counter, series::DECISIONS, Unit::Count, "Checks, by rule, by what became of them, and by who answered."),
     (
         Kind::Counter,
-        COST_DROPPED,
+        series::COST_DROPPED,
         Unit::Count,
         "What calls did cost and were not charged, because debts are bounded, by rule.",
     ),
-    (Kind::Gauge, IN_FLIGHT, Unit::Count, "Calls in flight of this process, by rule."),
-    (Kind::Histogram, STORE, Unit::Seconds, "How long checks waited for the store, by its server."),
+    (Kind::Gauge, series::IN_FLIGHT, Unit::Count, "Calls in flight of this process, by rule."),
+    (Kind::Histogram, series::STORE, Unit::Seconds, "How long checks waited for the store, by its server."),
     #[cfg(feature = "watch")]
     (
         Kind::Counter,
-        POLICY_CHANGES,
+        series::POLICY_CHANGES,
         Unit::Count,
         "Changes of a watched file of policies, by whether they were put in force.",
     ),
     #[cfg(feature = "redis")]
-    (Kind::Counter, PERMITS_LOST, Unit::Count, "Calls in flight that have lost their places and went on, by rule."),
+    (
+        Kind::Counter,
+        series::PERMITS_LOST,
+        Unit::Count,
+        "Calls in flight that have lost their places and went on, by rule.",
+    ),
     #[cfg(feature = "redis")]
-    (Kind::Histogram, COMMANDS, Unit::Count, "How many decisions one command to Redis carried."),
+    (Kind::Histogram, series::COMMANDS, Unit::Count, "How many decisions one command to Redis carried."),
     #[cfg(feature = "redis")]
-    (Kind::Gauge, CONNECTIONS, Unit::Count, "Connections of this process to a Redis server, by their state."),
+    (Kind::Gauge, series::CONNECTIONS, Unit::Count, "Connections of this process to a Redis server, by their state."),
     #[cfg(feature = "redis")]
-    (Kind::Counter, CONNECTS, Unit::Count, "Connections to a Redis server that were made."),
+    (Kind::Counter, series::CONNECTS, Unit::Count, "Connections to a Redis server that were made."),
     #[cfg(feature = "redis")]
-    (Kind::Counter, LOSSES, Unit::Count, "Connections to a Redis server that were lost."),
+    (Kind::Counter, series::LOSSES, Unit::Count, "Connections to a Redis server that were lost."),
     #[cfg(feature = "redis")]
-    (Kind::Counter, OUTAGES, Unit::Count, "How often a Redis server ceased to serve."),
+    (Kind::Counter, series::OUTAGES, Unit::Count, "How often a Redis server ceased to serve."),
 ];
 
 /// Says to the recorder what the metrics mean.
@@ -73,32 +78,32 @@ pub(crate) fn describe() {
     });
 }
 
-/// What a metric counts under these labels.
-fn series(name: &'static str, labels: Labels<'_>) -> Key {
+/// The series of a metric with these labels.
+fn key(name: &'static str, labels: Labels<'_>) -> Key {
     let label = |(label, value): &(&'static str, &str)| Label::new(*label, (*value).to_owned());
     Key::from_parts(name, labels.iter().map(label).collect::<Vec<_>>())
 }
 
 pub(super) fn add(counter: &'static str, labels: Labels<'_>, more: u64) {
-    let key = series(counter, labels);
+    let key = key(counter, labels);
     with_recorder(|recorder| recorder.register_counter(&key, &METADATA).increment(more));
 }
 
 pub(super) fn move_gauge(gauge: &'static str, labels: Labels<'_>, by: f64) {
-    let key = series(gauge, labels);
+    let key = key(gauge, labels);
     with_recorder(|recorder| recorder.register_gauge(&key, &METADATA).increment(by));
 }
 
 #[cfg(feature = "redis")]
 pub(super) fn set(gauge: &'static str, labels: Labels<'_>, value: u32) {
-    let key = series(gauge, labels);
+    let key = key(gauge, labels);
     with_recorder(|recorder| recorder.register_gauge(&key, &METADATA).set(value));
 }
 
 const OUTCOMES: usize = OutcomeLabel::Misconfigured as usize + 1;
 const SOURCES: usize = Source::Nobody as usize + 1;
 
-/// Counts a decision, or a check that nobody has decided. There may be millions in a second: the
+/// Counts a decision, or a check that ended with an error. There may be millions in a second: the
 /// series of a rule are made when they are first needed, and like its name never forgotten.
 #[inline]
 pub(crate) fn decision(decided: impl FnOnce() -> (Name, OutcomeLabel, Option<Source>)) {
@@ -111,7 +116,7 @@ pub(crate) fn decision(decided: impl FnOnce() -> (Name, OutcomeLabel, Option<Sou
         let labels = [("outcome", outcome.as_str()), ("rule", rule.as_str()), ("source", source)];
         let labels = labels.map(|(label, value)| Label::from_static_parts(label, value));
         // Recorders copy a key that owns nothing without taking memory.
-        Key::from_static_labels(DECISIONS, Box::leak(Box::new(labels)))
+        Key::from_static_labels(series::DECISIONS, Box::leak(Box::new(labels)))
     });
     with_recorder(|recorder| recorder.register_counter(key, &METADATA).increment(1));
 }
@@ -131,7 +136,7 @@ pub(crate) async fn timed<'a, T>(
     let answer = answer.await;
     if waited {
         let result = labels::result(answer.as_ref().err().map(StoreError::kind));
-        let key = series(STORE, &[("result", result), ("server", server())]);
+        let key = key(series::STORE, &[("result", result), ("server", server())]);
         with_recorder(|recorder| recorder.register_histogram(&key, &METADATA).record(since.elapsed()));
     }
     answer
@@ -141,7 +146,7 @@ pub(crate) async fn timed<'a, T>(
 /// foreign code, so no lock may be held.
 #[cfg(feature = "redis")]
 pub(crate) fn command_sent(decisions: usize) {
-    static KEY: Key = Key::from_static_name(COMMANDS);
+    static KEY: Key = Key::from_static_name(series::COMMANDS);
     let decisions = u32::try_from(decisions).unwrap_or(u32::MAX);
     with_recorder(|recorder| recorder.register_histogram(&KEY, &METADATA).record(decisions));
 }

@@ -1,5 +1,5 @@
-//! Observing: each decision passes here once, admitted, refused or failed, before anybody acts on
-//! it; and so does what becomes of a store and of the connections to it.
+//! Observing: each decision passes here once, admitted, refused or failed, before its call goes on;
+//! and so do the events of a store and of its connections.
 //!
 //! It goes to the log (`tracing`), to counters and histograms (`metrics`, with the feature of that
 //! name), and to what [collects](collect) the decisions of a future: tests, and adapters that

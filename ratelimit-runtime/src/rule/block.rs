@@ -57,11 +57,6 @@ impl BlockDuration {
         Duration::from_micros(self.first_us)
     }
 
-    /// The longest block, which is the first where it does not grow.
-    pub(crate) const fn longest(self) -> Duration {
-        Duration::from_micros(if self.longest_us > 0 { self.longest_us } else { self.first_us })
-    }
-
     /// How long the next block is after so many in a row.
     pub(crate) fn after(self, strikes: u64) -> u64 {
         let doubled = u32::try_from(strikes).ok().and_then(|strikes| 1_u64.checked_shl(strikes)).unwrap_or(u64::MAX);
@@ -73,39 +68,4 @@ impl BlockDuration {
 const fn micros(duration: Duration) -> u64 {
     let (given, most) = (duration.as_micros(), Limit::MAX_WINDOW.as_micros());
     if given < most { given as u64 } else { most as u64 }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn blocks_double_until_the_longest() {
-        let [minute, hour] = [60, 3600].map(Duration::from_secs);
-        let growing = BlockDuration::growing(minute, hour);
-        let blocks: Vec<u64> = (0..9).map(|strikes| growing.after(strikes) / 60_000_000).collect();
-        assert_eq!(blocks, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
-        for strikes in [57, 58, 63, 64, u64::from(u32::MAX), u64::MAX] {
-            assert_eq!(growing.after(strikes), 3_600_000_000, "{strikes}");
-            assert_eq!(BlockDuration::fixed(minute).after(strikes), 60_000_000, "{strikes}");
-            assert_eq!(growing.without_offences().after(strikes), 0, "{strikes}");
-        }
-    }
-
-    #[test]
-    fn a_range_has_a_beginning_and_a_later_end() {
-        let [short, long] = [Duration::from_micros(1), Limit::MAX_WINDOW];
-        assert!(BlockDuration::is_range(short, long));
-        for (first, longest) in [
-            (Duration::ZERO, long),
-            (Duration::from_nanos(999), long),
-            (short, short),
-            (long, short),
-            (short, Duration::from_nanos(1_999)),
-            (short, long + Duration::from_nanos(1)),
-            (Duration::MAX, Duration::MAX),
-        ] {
-            assert!(!BlockDuration::is_range(first, longest), "{first:?}..{longest:?}");
-        }
-    }
 }

@@ -1,9 +1,9 @@
 //! [`Limit`]: how many calls are admitted in what time, and the bounds of such numbers.
 
-use std::fmt;
 use std::time::Duration;
 
-use super::calendar::{Calendar, CalendarCode, CalendarUnit, Zone};
+use super::calendar::{Calendar, CalendarUnit, Zone};
+use super::text::ParseError;
 
 /// How many limits a rule may have.
 pub(super) const MAX_LIMITS: usize = 8;
@@ -16,8 +16,7 @@ pub struct Limit {
     window_us: u64,
     /// 0: the same as `max`.
     burst: u64,
-    /// As a number, which equal limits compare at once.
-    calendar: Option<CalendarCode>,
+    calendar: Option<Calendar>,
 }
 
 impl Limit {
@@ -37,10 +36,10 @@ impl Limit {
     /// in a constant, at compile time.
     #[must_use]
     pub const fn new(max: u64, window: Duration) -> Self {
-        match Self::try_new(max, window) {
-            Ok(limit) => limit,
+        match window_fault(window) {
             #[allow(clippy::panic, reason = "documented; in a constant it is a compile error")]
-            Err(invalid) => panic!("{}", invalid.message()),
+            Some(fault) => panic!("{}", fault),
+            None => Self::of(max, window),
         }
     }
 
@@ -49,16 +48,14 @@ impl Limit {
     /// # Errors
     ///
     /// If `window` is shorter than a millisecond or longer than [`MAX_WINDOW`](Self::MAX_WINDOW).
-    pub const fn try_new(max: u64, window: Duration) -> Result<Self, InvalidLimit> {
-        if window.as_millis() == 0 {
-            return Err(InvalidLimit::TooShort);
-        }
-        if window.as_micros() > Self::MAX_WINDOW.as_micros() {
-            return Err(InvalidLimit::TooLong);
-        }
+    pub fn try_new(max: u64, window: Duration) -> Result<Self, ParseError> {
+        window_fault(window).map_or_else(|| Ok(Self::of(max, window)), |fault| Err(fault.to_owned().into()))
+    }
+
+    const fn of(max: u64, window: Duration) -> Self {
         #[allow(clippy::cast_possible_truncation, reason = "at most 366 days")]
         let window_us = window.as_micros() as u64;
-        Ok(Self { max: 0, window_us, burst: 0, calendar: None }.with_max(max))
+        Self { max: 0, window_us, burst: 0, calendar: None }.with_max(max)
     }
 
     /// At most `max` in any second.
@@ -104,7 +101,7 @@ impl Limit {
     #[cfg(feature = "calendar")]
     #[must_use]
     pub const fn calendar(max: u64, unit: CalendarUnit) -> Self {
-        let calendar = Some(Calendar { unit, zone: None }.code());
+        let calendar = Some(Calendar { unit, zone: None });
         Self { max: 0, window_us: unit.usual_us(), burst: 0, calendar }.with_max(max)
     }
 
@@ -182,7 +179,7 @@ impl Limit {
     #[must_use]
     #[inline]
     pub const fn calendar_unit(&self) -> Option<CalendarUnit> {
-        match self.by_calendar() {
+        match self.calendar {
             Some(calendar) => Some(calendar.unit),
             None => None,
         }
@@ -191,15 +188,12 @@ impl Limit {
     /// The time zone of a calendar quota, if it has one of its own.
     #[must_use]
     pub fn zone(&self) -> Option<&'static str> {
-        Some(self.by_calendar()?.zone?.name())
+        Some(self.calendar?.zone?.name())
     }
 
     #[inline]
     pub(crate) const fn by_calendar(&self) -> Option<Calendar> {
-        match self.calendar {
-            Some(code) => Some(code.calendar()),
-            None => None,
-        }
+        self.calendar
     }
 
     /// No window is longer, in microseconds.
@@ -207,14 +201,14 @@ impl Limit {
     pub(crate) const fn longest_us(&self) -> u64 {
         match self.calendar {
             None => self.window_us,
-            Some(code) => code.calendar().unit.longest_us(),
+            Some(calendar) => calendar.unit.longest_us(),
         }
     }
 
     /// The same with a time zone, if it is a calendar quota without one.
     pub(super) fn in_zone(mut self, zone: Zone) -> Self {
-        if let Some(Calendar { unit, zone: None }) = self.by_calendar() {
-            self.calendar = Some(Calendar { unit, zone: Some(zone) }.code());
+        if let Some(calendar @ Calendar { zone: None, .. }) = &mut self.calendar {
+            calendar.zone = Some(zone);
         }
         self
     }
@@ -229,29 +223,11 @@ impl Limit {
     }
 }
 
-/// Why a [`Limit`] could not be made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum InvalidLimit {
-    /// The window is shorter than a millisecond.
-    TooShort,
-    /// The window is longer than [`Limit::MAX_WINDOW`].
-    TooLong,
-}
-
-impl InvalidLimit {
-    const fn message(self) -> &'static str {
-        match self {
-            Self::TooShort => "the window of a limit is at least one millisecond",
-            Self::TooLong => "the window of a limit is at most 366 days",
-        }
+/// What is wrong with the window of a limit.
+const fn window_fault(window: Duration) -> Option<&'static str> {
+    match window.as_micros() {
+        ..1_000 => Some("the window of a limit is at least one millisecond"),
+        micros if micros > Limit::MAX_WINDOW.as_micros() => Some("the window of a limit is at most 366 days"),
+        _ => None,
     }
 }
-
-impl fmt::Display for InvalidLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.message())
-    }
-}
-
-impl std::error::Error for InvalidLimit {}

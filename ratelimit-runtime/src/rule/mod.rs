@@ -25,13 +25,15 @@ pub(crate) use self::block::BlockDuration;
 pub use self::calendar::CalendarUnit;
 pub(crate) use self::in_flight::CallsInFlight;
 pub(crate) use self::known_by::KnownBy;
-pub use self::limit::{InvalidLimit, Limit};
+pub use self::limit::Limit;
 pub(crate) use self::name::{FORMATS, Name, escape, from_type_path, push_head, push_in_flight_head};
 pub use self::on_unavailable::OnUnavailable;
 pub use self::policy::Policy;
 pub use self::policy::overrides::Override;
 pub(crate) use self::policy::{Policies, checked};
 pub(crate) use self::terms::Terms;
+#[cfg(feature = "watch")]
+pub(crate) use self::text::Entries;
 pub use self::text::ParseError;
 pub(crate) use self::text::nearest;
 
@@ -384,25 +386,6 @@ impl Rule {
         self.terms.cost
     }
 
-    /// For how long a key is refused once its limits have refused it, the first time if the block
-    /// grows; zero for not at all.
-    #[must_use]
-    pub const fn block(&self) -> Duration {
-        self.terms.block.first()
-    }
-
-    /// What the block grows to; [`block`](Self::block) where it does not grow.
-    #[must_use]
-    pub const fn longest_block(&self) -> Duration {
-        self.terms.block.longest()
-    }
-
-    /// How long a call waits for a slot; zero for not at all.
-    #[must_use]
-    pub const fn wait(&self) -> Duration {
-        self.terms.wait
-    }
-
     /// The name of the policy that replaces limits, algorithm and block; `None` also where each
     /// call names its own.
     #[must_use]
@@ -427,33 +410,6 @@ impl Rule {
             Some(limit) => Some(limit.max),
             None => None,
         }
-    }
-
-    /// For how long the places of calls in flight stay taken when their process dies.
-    #[must_use]
-    pub const fn lease(&self) -> Duration {
-        match self.in_flight {
-            Some(limit) => limit.lease,
-            None => CallsInFlight::DEFAULT_LEASE,
-        }
-    }
-
-    /// How long a check may take; `None` for the limiter's setting.
-    #[must_use]
-    pub const fn timeout(&self) -> Option<Duration> {
-        self.terms.timeout
-    }
-
-    /// What to do when the store cannot answer; `None` for the limiter's setting.
-    #[must_use]
-    pub const fn on_unavailable(&self) -> Option<OnUnavailable> {
-        self.terms.on_unavailable
-    }
-
-    /// Whether the rule decides and records, and never refuses.
-    #[must_use]
-    pub const fn is_shadow(&self) -> bool {
-        self.terms.shadow
     }
 
     /// What it asks of every call alike.

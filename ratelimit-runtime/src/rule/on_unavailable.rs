@@ -19,12 +19,12 @@ use std::fmt;
 pub enum OnUnavailable {
     /// Go on limiting in the memory of this process, by the same limits; the decision is degraded.
     /// Every process then has a budget of its own, which begins empty: with *N* processes, a window
-    /// that touches an outage admits up to (*N* + 1) · `max`.
+    /// that overlaps an outage admits up to (*N* + 1) · `max`.
     #[default]
     Local,
     /// Let calls through, unchecked, while the store is slow or down; the decision is degraded. A
     /// store that is up and answers late, or has no memory left, is no reason to let calls through,
-    /// because whoever can flood it could then switch the limit off; in that case `Allow` means
+    /// because an attacker who floods it could then switch the limit off: there `Allow` means
     /// [`Local`](Self::Local).
     Allow,
     /// Refuse with [`RateLimitError::Unavailable`](crate::RateLimitError::Unavailable).

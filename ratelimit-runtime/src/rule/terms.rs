@@ -94,7 +94,7 @@ impl Terms {
         }
         // Most policies have none: then no key is looked up.
         if !policy.overrides.is_empty()
-            && let Some(values) = policy.overrides.of(rendered)
+            && let Some(values) = policy.overrides.get(rendered)
         {
             values.apply(&mut self.limits[..self.len]);
         }

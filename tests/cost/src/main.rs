@@ -5,12 +5,14 @@
 //! ratelimit-cost server                   what decisions cost a redis-server
 //! ratelimit-cost runtimes                 what decisions cost whose callers are spread over many runtimes
 //! ratelimit-cost threads                  what a second thread adds
+//! ratelimit-cost keys                     what a check takes over 50,000 keys
 //! ```
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a measurement that cannot go on fails")]
 
 use ratelimit_cost::{
-    CountedServer, Load, Lowered, OnRedis, Ready, Recording, Side, Spread, Stacked, Table, Work, scaling,
+    CountedServer, Load, Lowered, OnRedis, Ready, Recording, Side, Spread, Stacked, Table, Work, over_many_keys,
+    scaling,
 };
 
 fn main() {
@@ -20,6 +22,11 @@ fn main() {
         ["threads"] => {
             let (store, attribute) = scaling();
             println!("two threads on distinct keys: {store:.2} x one for the store, {attribute:.2} x by the attribute");
+        }
+        ["keys"] => {
+            for (side, nanos) in over_many_keys() {
+                println!("a check over 50,000 keys: {nanos:.0} ns by {side}");
+            }
         }
         ["runtimes"] => println!("{}", Spread::measure()),
         ["server"] => {
@@ -33,7 +40,7 @@ fn main() {
             Recording::named(recorder).unwrap().install();
             count(work, checks.parse().unwrap());
         }
-        _ => panic!("WORK CHECKS [RECORDER], server, runtimes or threads"),
+        _ => panic!("WORK CHECKS [RECORDER], server, runtimes, threads or keys"),
     }
 }
 

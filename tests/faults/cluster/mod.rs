@@ -3,12 +3,14 @@
 mod beside;
 mod masters;
 mod moves;
+mod random;
 mod settlements;
 
 pub(crate) use self::masters::{
     frozen_master, frozen_replica, lost_majority, master_killed, master_killed_and_nobody_takes_over,
 };
 pub(crate) use self::moves::{node_added, node_removed, slots_moved};
+pub(crate) use self::random::random_faults;
 pub(crate) use self::settlements::settled_beside_a_dead_master;
 use crate::harness::{Account, Answered, POLICIES, nothing_is_left_on};
 use crate::support::cluster::RedisCluster;

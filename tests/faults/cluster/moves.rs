@@ -8,7 +8,7 @@ use crate::harness::{Load, Row};
 use crate::support::cluster::RedisCluster;
 
 /// Slots that hold keys, and others.
-fn slots_in_use(cluster: &RedisCluster) -> Vec<u16> {
+pub(super) fn slots_in_use(cluster: &RedisCluster) -> Vec<u16> {
     let on = |node: usize| cluster.node(node).cli(&["KEYS", "*"]);
     let keys: Vec<String> = (0..3).flat_map(|node| on(node).lines().map(str::to_owned).collect::<Vec<_>>()).collect();
     let used: HashSet<u16> = keys.iter().map(|key| cluster.slot(key.as_bytes())).collect();

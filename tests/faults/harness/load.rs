@@ -10,8 +10,8 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::account::{Account, Call, Lane, Marks};
-use super::random::Random;
 use super::witness;
+use crate::support::random::Random;
 use crate::support::unique;
 
 /// The timeout of every limiter.
@@ -112,7 +112,7 @@ impl Load {
         for lane in &self.lanes {
             for caller in 0..HOT + DISTINCT {
                 let (limiter, rule, calls) = (lane.limiter.clone(), Arc::clone(&rule), Arc::clone(&lane.calls));
-                let (start, stopped, mut random) = (self.start, Arc::clone(&self.stopped), Random::new());
+                let (start, stopped, mut random) = (self.start, Arc::clone(&self.stopped), Random::another());
                 let hot = caller < HOT;
                 self.callers.spawn(async move {
                     let shared = Key::of("shared");

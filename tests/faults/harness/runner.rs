@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Builder;
 
-use super::random::seed;
 use super::row::{Row, table};
 use super::{log, witness};
+use crate::support::random::seed;
 
 /// How many cases run at the same time. They mostly wait.
 const ABREAST: usize = 4;
@@ -123,7 +123,7 @@ pub(crate) fn main(cases: Vec<Case>) -> ExitCode {
     }
     log::listen();
     witness::watch();
-    println!("\nrunning {} tests (RATELIMIT_FAULTS_SEED={})", wanted.len(), seed());
+    println!("\nrunning {} tests (RATELIMIT_SEED={})", wanted.len(), seed());
     let start = Instant::now();
     let (alone, together): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|case| case.alone);
     let mut outcomes = run_all(together, args.threads.unwrap_or(ABREAST).clamp(1, ABREAST));

@@ -8,26 +8,6 @@ use crate::harness::{Answered, CALLERS, Load, Row, nothing_is_left_on};
 use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;
 
-/// Connections that were good end now and then. A call that was on its way may have been charged,
-/// so it is not sent again but answered by policy; all others wait for the next connection, and
-/// notice nothing.
-pub(crate) async fn clients_killed() -> Row {
-    const KILLS: usize = 5;
-    let server = RedisServer::start();
-    let mut load = Load::on(&server.url()).await;
-    load.fault();
-    for _ in 0..KILLS {
-        server.cli(&["CLIENT", "KILL", "TYPE", "normal"]);
-        load.go_on(Duration::from_millis(250)).await;
-    }
-    load.healed();
-    load.recover(Duration::from_millis(500)).await;
-    let account = load.end().await;
-    assert!(account.degraded() <= KILLS * CALLERS, "{} calls were not answered by the store", account.degraded());
-    nothing_is_left_on(&server);
-    account.row("CLIENT KILL of all connections, every 250 ms for 1.25 s")
-}
-
 /// Connections that end as soon as they are made are made less and less often, and limits hold.
 pub(crate) async fn flapping() -> Row {
     let server = RedisServer::start();
@@ -43,23 +23,6 @@ pub(crate) async fn flapping() -> Row {
     account.assert_felt();
     nothing_is_left_on(&server);
     account.row("CLIENT KILL of all connections, every 20 ms for 1.5 s")
-}
-
-/// Nobody notices: a script that is gone is sent again.
-pub(crate) async fn scripts_flushed() -> Row {
-    let server = RedisServer::start();
-    let mut load = Load::on(&server.url()).await;
-    load.fault();
-    for _ in 0..50 {
-        server.cli(&["SCRIPT", "FLUSH"]);
-        load.go_on(Duration::from_millis(20)).await;
-    }
-    load.healed();
-    load.recover(Duration::from_millis(500)).await;
-    let account = load.end().await;
-    account.assert_unnoticed();
-    nothing_is_left_on(&server);
-    account.row("SCRIPT FLUSH fifty times in a second")
 }
 
 /// No further client is let in, and those there were are gone.

@@ -102,61 +102,6 @@ pub(crate) async fn promoted_without_the_last_writes() -> Row {
     account.row("a replica promoted that lost the last 300 ms of writes, and the old master READONLY")
 }
 
-/// As if the clock had been set forward: slots are free by as much earlier, also for a caller who
-/// is only refused, and to whom no server says `READONLY`.
-pub(crate) async fn failed_over_to_a_clock_ahead() -> Row {
-    const FAULT: &str = "a replica promoted whose clock is 5 s ahead";
-    let clock = match ServerClock::new() {
-        Ok(clock) => clock,
-        Err(why) => return Row::skipped(FAULT, why),
-    };
-    clock.set_ms(5_000);
-    let pair = Pair::with(|args| clock.server(args)).await;
-    let mut load = Load::on(&pair.name.url()).await;
-    let (window, step) = (Duration::from_secs(7), Duration::from_secs(5));
-    let spent = Spent::on(&pair.name.url(), window).await;
-    load.fault();
-    load.store_forgets();
-    pair.fail_over();
-    load.healed();
-    load.recover(Duration::from_secs(2)).await;
-    let free = spent.until_admitted().await + step;
-    assert!(free >= window && free <= window + SLACK, "free after {free:?}, the step included");
-    drop(spent);
-    let account = load.end().await;
-    pair.assert_nothing_is_left();
-    account.row(FAULT)
-}
-
-/// As if the clock had been set back: a key that was in use admits nothing until the clock has
-/// caught up and its window is over.
-pub(crate) async fn failed_over_to_a_clock_behind() -> Row {
-    const FAULT: &str = "a replica promoted whose clock is 5 s behind";
-    let clock = match ServerClock::new() {
-        Ok(clock) => clock,
-        Err(why) => return Row::skipped(FAULT, why),
-    };
-    const BEHIND: Duration = Duration::from_secs(5);
-    clock.set_ms(-5_000);
-    let pair = Pair::with(|args| clock.server(args)).await;
-    let mut load = Load::on(&pair.name.url()).await;
-    let window = Duration::from_secs(1);
-    let spent = Spent::on(&pair.name.url(), window).await;
-    load.fault();
-    pair.fail_over();
-    let failed_over = Instant::now();
-    load.healed();
-    let free = spent.until_admitted().await;
-    assert!(free >= window, "free after {free:?}");
-    let took = failed_over.elapsed();
-    assert!(took <= BEHIND + window + SLACK, "it refused for {took:?} after the fail-over");
-    load.recover(Duration::from_secs(3)).await;
-    drop(spent);
-    let account = load.end().await;
-    pair.assert_nothing_is_left();
-    account.row(FAULT)
-}
-
 /// A limiter that is asked by hand, and asks again.
 async fn one_by_one(url: &str) -> RateLimiter {
     let builder = RateLimiter::builder().redis(url).timeout(Duration::from_secs(2));

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ratelimit_runtime::store::{Capabilities, Feature, Request, StoreErrorKind};
-use ratelimit_runtime::{Algorithm, Limit, RedisMode, RedisStore, Store};
+use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::store::{Request, StoreErrorKind};
+use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
 use tokio::task::JoinSet;
 
 use super::{LEASE, enter, gone, in_flight, members, now_us, on, place};
@@ -35,31 +36,6 @@ async fn a_permit_is_a_member_that_ends_with_its_lease() {
     store.leave(next);
     gone(server, &key).await;
     assert_eq!(server.number(&["EXISTS", &key]), 0, "the last one that leaves takes the key along");
-}
-
-#[tokio::test]
-async fn as_many_enter_as_there_are_places() {
-    let (store, key) = (on(shared()).await, unique("places"));
-    let entered = [place(&key, 3), place(&key, 3), place(&key, 3)];
-    for (index, place) in entered.iter().enumerate() {
-        let entry = enter(&store, *place).await.unwrap();
-        assert!(entry.is_entered());
-        assert_eq!(entry.in_flight, index as u64 + 1);
-    }
-    let refused = enter(&store, place(&key, 3)).await.unwrap();
-    assert!(refused.is_full && refused.verdicts.is_empty());
-    assert_eq!((refused.in_flight, in_flight(&store, &key).await), (3, 3));
-    // Each call is measured against its own maximum.
-    let more = place(&key, 4);
-    assert!(enter(&store, more).await.unwrap().is_entered());
-    assert!(enter(&store, place(&key, 2)).await.unwrap().is_full);
-    // A place is handed over, also where there is none too many.
-    store.leave(more);
-    let next = place(&key, 3).replacing(entered[0].permit());
-    assert!(enter(&store, next).await.unwrap().is_entered());
-    // A permit that never entered leaves nothing.
-    store.leave(place(&key, 3));
-    assert_eq!(in_flight(&store, &key).await, 3);
 }
 
 /// A call that ends and one that begins are in order, though nothing waits for the first to have
@@ -167,23 +143,6 @@ async fn in_a_cluster_they_are_taken_together_where_they_are_in_one_slot() {
     assert!(!store.enters_together(&place(&elsewhere, 1), &request));
     let error = store.enter(place(&elsewhere, 1), &request).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unsupported);
-}
-
-#[tokio::test]
-async fn what_runs_no_scripts_declares_no_places() {
-    let has = |capabilities: Capabilities| {
-        ratelimit_conformance::ALGORITHMS
-            .iter()
-            .filter(|algorithm| capabilities.supports_feature(**algorithm, Feature::Concurrent))
-            .count()
-    };
-    let store = |mode| RedisStore::new(&shared().url()).unwrap().mode(mode);
-    assert_eq!(has(store(RedisMode::Scripts).capabilities()), ratelimit_conformance::ALGORITHMS.len());
-    let without = store(RedisMode::Transactions);
-    assert_eq!(has(without.capabilities()), 0);
-    let refused = place("key", 1);
-    assert_eq!(enter(&without, refused).await.unwrap_err().kind(), StoreErrorKind::Unsupported);
-    without.leave(refused);
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use crate::diagnostics::Diagnostics;
 use crate::literal::bare;
 use crate::suggest::nearest;
 
-/// Reports what makes `expr` the same key for everybody.
+/// Reports what makes `expr` the same key for all callers.
 pub(crate) fn check(expr: &Expr, scope: &Scope, diagnostics: &mut Diagnostics) {
     let texts = text::placeholders(expr, scope);
     if !texts.is_empty() {
@@ -31,7 +31,7 @@ pub(crate) fn check(expr: &Expr, scope: &Scope, diagnostics: &mut Diagnostics) {
         diagnostics.error(expr, message);
     } else if !varies::varies(expr, scope) {
         let message = "this key is the same for every call: write what tells callers apart, as in `key = \"<email>\"`, or \
-                       leave `key` out for one bucket for everybody";
+                       leave `key` out for one bucket for all callers";
         diagnostics.error(expr, message);
     }
 }

@@ -42,7 +42,7 @@ pub(crate) fn read(argument: Option<&Argument>, scope: &Scope, diagnostics: &mut
         return Some(Key::Expr(value.clone()));
     };
     if literal.value().is_empty() {
-        let message = "an empty key: write `key = \"<email>\"`, or leave `key` out for one bucket for everybody";
+        let message = "an empty key: write `key = \"<email>\"`, or leave `key` out for one bucket for all callers";
         diagnostics.error(literal, message);
         return None;
     }
@@ -96,18 +96,18 @@ fn half_written(template: &Template, literal: &LitStr, scope: &Scope) -> Option<
     }
     if let Some((word, at)) = spelled::argument(chars, scope) {
         let message = format!(
-            "this key is the same for every call: did you mean `<{word}>`? (for one bucket for everybody leave `key` out)"
+            "this key is the same for every call: did you mean `<{word}>`? (for one bucket for all callers leave `key` out)"
         );
         return Some(pointed(&at, &message));
     }
     let message = match scope.bindings.first() {
         Some(first) => format!(
             "this key is the same for every call: write an argument in brackets, as in `<{}>`, or leave `key` out for one \
-             bucket for everybody{}",
+             bucket for all callers{}",
             first.text(),
             choice(scope)
         ),
-        None => "this key is the same for every call: leave `key` out for one bucket for everybody".to_owned(),
+        None => "this key is the same for every call: leave `key` out for one bucket for all callers".to_owned(),
     };
     Some(Error::new(literal.span(), message))
 }

@@ -1,4 +1,5 @@
-//! [`RateLimitLayer`]: whole requests use one limiter, and their responses tell of the decisions.
+//! [`RateLimitLayer`]: all checks of a request use one limiter, and its response tells what they
+//! decided.
 //! The frameworks' own modules make it a layer or a middleware of theirs.
 
 pub(super) mod header_update;
@@ -27,7 +28,7 @@ use crate::rule::Rule;
 ///   layers.
 ///
 /// Of a refusal, clients of gRPC (POST over HTTP/2 with its content type) get a status of gRPC in a
-/// `200`, and everybody else a status of HTTP, gRPC-Web with `grpc-status` beside it. With
+/// `200`, and all others a status of HTTP, gRPC-Web with `grpc-status` beside it. With
 /// `tonic-web` the layer belongs around its `GrpcWebLayer`. No answer in place of a handler is to
 /// be stored by caches.
 ///
@@ -70,7 +71,7 @@ pub struct RateLimitLayer<R = Unlimited> {
 }
 
 /// A [`RateLimitLayer`] without a rule of its own.
-#[allow(unnameable_types, unreachable_pub, reason = "nobody has a use for its name")]
+#[allow(unnameable_types, unreachable_pub, reason = "its name is of no use outside")]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unlimited;
 

@@ -1,4 +1,4 @@
-//! [`RateLimitClientLayer`]: for any service of tower, above all clients of somebody else's API.
+//! [`RateLimitClientLayer`]: for any service of tower, above all clients of a remote API.
 
 use std::fmt;
 use std::future::Future;
@@ -16,8 +16,8 @@ use crate::limiter::RateLimiter;
 use crate::rule::Rule;
 
 /// A layer for any service of tower whose error can be a [`RateLimitError`], as `tower::BoxError`
-/// can: above all for clients that stay below the limit of somebody else's API, in all processes
-/// together. A rule with [`wait`](Rule::with_wait) waits for its turn in place of an error.
+/// can: above all for clients that stay below the limit of a remote API, over all processes. A
+/// rule with [`wait`](Rule::with_wait) waits for its turn in place of an error.
 ///
 /// ```
 /// use std::time::Duration;

@@ -55,13 +55,13 @@ impl Protocol {
                 response.map(LimitedBody::served)
             }
             Reason::Refused(error) => self.refusal(&error),
-            Reason::Rejected(rejection) => match rejection.misconfigured() {
-                Some(error) => self.refusal(&error),
-                None => {
-                    let code = grpc::code_without_key(rejection);
-                    self.translated(rejection.to_http_response(), code, &rejection.to_string())
+            Reason::Rejected(rejection) => {
+                if let Some(error) = rejection.misconfigured() {
+                    return self.refusal(&error);
                 }
-            },
+                let code = grpc::code_without_key(rejection);
+                self.translated(rejection.to_http_response(), code, &rejection.to_string())
+            }
             #[cfg(feature = "tonic")]
             Reason::Status(status) => self.status(status),
         }

@@ -1,14 +1,12 @@
 //! Algorithms that keep a few numbers per limit: what they have in common.
 
 mod open;
-mod per_limit;
 
 use smallvec::SmallVec;
 
 pub(crate) use self::open::{Open, Past};
-use self::per_limit::PerLimit;
 use super::demand::Demand;
-use super::state::{AlgorithmState, Settlement, SettlementOutcome};
+use super::state::{AlgorithmState, Settlement, SettlementOutcome, Taken};
 use super::status::{LimitStatus, Standing};
 use crate::rule::Limit;
 
@@ -67,11 +65,19 @@ pub(crate) trait Counter: Copy + Default + PartialEq {
 /// The numbers of all limits, in their order, and what is reserved by `count`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Counters<C> {
-    each: PerLimit<C>,
+    first: C,
     /// The time of the newest write.
     newest: u64,
-    /// Most keys have none.
-    open: Option<Box<PerLimit<Open>>>,
+    /// Most keys have one limit, and nothing reserved.
+    more: Option<Box<More<C>>>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct More<C> {
+    /// The numbers of all limits but the first.
+    others: Vec<C>,
+    /// What is reserved of each limit; empty where nothing is.
+    open: SmallVec<[Open; 1]>,
 }
 
 /// The numbers of all limits with what is reserved, at some time.
@@ -82,10 +88,35 @@ struct Brought<C> {
 }
 
 impl<C: Counter> Counters<C> {
-    /// The numbers of one limit at `now`.
+    /// The numbers of one limit at `now`; those of one that nothing was kept of yet are the
+    /// default.
     #[inline]
     fn brought_to(&self, index: usize, limit: &Limit, now: u64) -> C {
-        self.each.get(index).at(limit, self.newest, now)
+        let kept = match (index.checked_sub(1), &self.more) {
+            (None, _) => self.first,
+            (Some(other), Some(more)) => more.others.get(other).copied().unwrap_or_default(),
+            (Some(_), None) => C::default(),
+        };
+        kept.at(limit, self.newest, now)
+    }
+
+    /// The numbers of so many limits.
+    fn each_mut(&mut self, limits: usize) -> impl Iterator<Item = &mut C> {
+        let others = match limits {
+            0 | 1 => self.more.as_mut(),
+            _ => Some(self.more.get_or_insert_default()),
+        };
+        let others = others.map(|more| {
+            more.others.resize(limits.saturating_sub(1), C::default());
+            &mut more.others
+        });
+        std::iter::once(&mut self.first).chain(others.into_iter().flatten())
+    }
+
+    /// What is reserved of each limit, if anything is.
+    #[inline]
+    fn open(&self) -> Option<&[Open]> {
+        self.more.as_ref().map(|more| &*more.open).filter(|open| !open.is_empty())
     }
 
     /// All of it at `now`.
@@ -95,25 +126,26 @@ impl<C: Counter> Counters<C> {
             limits.map(|(index, limit)| (self.brought_to(index, limit, now), Open::default())).collect();
         let periods = demand.limits.iter().zip(&each).map(|(limit, (counter, _))| counter.period(limit));
         let period = periods.max().unwrap_or(0);
-        if let Some(kept) = &self.open {
-            for (index, (limit, (counter, open))) in demand.limits.iter().zip(&mut each).enumerate() {
-                *open = counter.open_at(kept.get(index), limit, period, now).or_none();
-            }
+        for ((limit, (counter, open)), kept) in demand.limits.iter().zip(&mut each).zip(self.open().unwrap_or_default())
+        {
+            *open = counter.open_at(*kept, limit, period, now).or_none();
         }
         Brought { each, period }
     }
 
     /// Keeps what was brought to `now` and changed.
     fn keep(&mut self, demand: &Demand<'_>, brought: &Brought<C>, now: u64) {
-        let mut opens = PerLimit::default();
-        let kept = self.each.iter_mut(demand.limits.len()).zip(opens.iter_mut(demand.limits.len()));
-        for ((limit, (counter, open)), kept) in brought.each(demand).zip(kept) {
+        for ((limit, (counter, _)), kept) in brought.each(demand).zip(self.each_mut(demand.limits.len())) {
             // Where nothing counts, the next charge begins anew.
-            *kept.0 = if counter.life(limit, now) == 0 { C::default() } else { *counter };
-            *kept.1 = open.or_none();
+            *kept = if counter.life(limit, now) == 0 { C::default() } else { *counter };
         }
         self.newest = now;
-        self.open = brought.reserves().then(|| Box::new(opens));
+        if brought.reserves() {
+            self.more.get_or_insert_default().open = brought.each.iter().map(|(_, open)| open.or_none()).collect();
+        } else if let Some(more) = &mut self.more {
+            more.open = SmallVec::new();
+        }
+        self.more.take_if(|more| more.others.is_empty() && more.open.is_empty());
     }
 
     #[cold]
@@ -158,8 +190,13 @@ impl<C: Counter> AlgorithmState for Counters<C> {
     const KEEPS_TIMES: bool = false;
 
     #[inline]
+    fn newest(&self) -> u64 {
+        self.newest
+    }
+
+    #[inline]
     fn standing(&mut self, demand: &Demand<'_>, now: u64) -> Standing {
-        if self.open.is_some() {
+        if self.open().is_some() {
             return self.standing_with_reservations(demand, now);
         }
         match demand.limits {
@@ -174,13 +211,28 @@ impl<C: Counter> AlgorithmState for Counters<C> {
         }
     }
 
+    #[allow(clippy::inline_always, reason = "it is what a store does")]
+    #[inline(always)]
+    fn take(&mut self, demand: &Demand<'_>, now: u64) -> Taken {
+        let ([limit], None) = (demand.limits, &self.more) else { return Taken::step_by_step(self, demand, now) };
+        let mut counter = self.first.at(limit, self.newest, now);
+        let status = counter.status(limit, demand.cost, now);
+        let ticket = if status.wait == 0 { now } else { 0 };
+        if status.wait == 0 {
+            counter.charge(limit, demand.cost);
+            (self.first, self.newest) = (counter, now);
+        }
+        let life = counter.life(limit, now);
+        Taken { standing: Standing { limit: 0, status }, ticket, life, reset: life }
+    }
+
     fn statuses(&mut self, demand: &Demand<'_>, now: u64) -> SmallVec<[LimitStatus; 1]> {
         self.brought(demand, now).statuses(demand, now).collect()
     }
 
     #[inline]
     fn reserves(&self, demand: &Demand<'_>, now: u64) -> bool {
-        self.open.is_some() && self.brought(demand, now).reserves()
+        self.open().is_some() && self.brought(demand, now).reserves()
     }
 
     fn standing_behind_reservations(&self, demand: &Demand<'_>, now: u64) -> (Standing, bool) {
@@ -198,7 +250,7 @@ impl<C: Counter> AlgorithmState for Counters<C> {
     #[inline(always)]
     fn reset(&self, demand: &Demand<'_>, limit: usize, now: u64) -> u64 {
         let (index, Some(limit)) = (limit, demand.limits.get(limit)) else { return 0 };
-        if self.open.is_some() {
+        if self.open().is_some() {
             let brought = self.brought(demand, now);
             return brought.each.get(index).map_or(0, |(counter, open)| counter.with(open, limit).life(limit, now));
         }
@@ -207,7 +259,7 @@ impl<C: Counter> AlgorithmState for Counters<C> {
 
     #[inline]
     fn charge(&mut self, demand: &Demand<'_>, now: u64) -> u64 {
-        if self.open.is_some() {
+        if self.open().is_some() {
             self.prune(demand, now);
         }
         let newest = std::mem::replace(&mut self.newest, now);
@@ -215,10 +267,8 @@ impl<C: Counter> AlgorithmState for Counters<C> {
             *counter = counter.at(limit, newest, now);
             counter.charge(limit, demand.cost);
         };
-        match demand.limits {
-            [limit] => charge(&mut self.each.first, limit),
-            limits => self.each.iter_mut(limits.len()).zip(limits).for_each(|(counter, limit)| charge(counter, limit)),
-        }
+        let limits = demand.limits;
+        self.each_mut(limits.len()).zip(limits).for_each(|(counter, limit)| charge(counter, limit));
         now
     }
 
@@ -234,20 +284,14 @@ impl<C: Counter> AlgorithmState for Counters<C> {
     #[inline]
     fn life(&self, demand: &Demand<'_>, now: u64) -> u64 {
         let own = match demand.limits {
-            [limit] => self.each.first.life(limit, now),
+            [limit] => self.first.life(limit, now),
             limits => {
-                let lives = limits.iter().zip(self.each.iter()).map(|(limit, counter)| counter.life(limit, now));
-                lives.max().unwrap_or(0)
+                let others = self.more.iter().flat_map(|more| &more.others);
+                let counters = std::iter::once(&self.first).chain(others);
+                limits.iter().zip(counters).map(|(limit, counter)| counter.life(limit, now)).max().unwrap_or(0)
             }
         };
-        if self.open.is_some() { own.max(self.life_of_open(demand, now)) } else { own }
-    }
-
-    #[inline]
-    fn life_and_reset(&self, demand: &Demand<'_>, limit: usize, now: u64) -> (u64, u64) {
-        let life = self.life(demand, now);
-        let is_reset = demand.limits.len() == 1 && self.open.is_none();
-        (life, if is_reset { life } else { self.reset(demand, limit, now) })
+        if self.open().is_some() { own.max(self.life_of_open(demand, now)) } else { own }
     }
 
     fn refund(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {

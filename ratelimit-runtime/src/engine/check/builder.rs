@@ -343,7 +343,7 @@ impl Changes {
     /// Takes from the policy what the rule leaves to it.
     fn adopt(&mut self, rule: &Rule, name: &str, engine: &Engine, rendered: &[u8]) {
         let policies = engine.policies.load();
-        if let Some(policy) = policies.used(name, !rule.wait().is_zero()) {
+        if let Some(policy) = policies.used(name, !rule.terms().wait.is_zero()) {
             self.terms = self.terms.with_policy(policy, rendered);
             self.shadow = policy.shadow;
             if self.terms.waits_in_vain() {

@@ -1,14 +1,11 @@
 //! [`PolicyFile`]: policies in a file of TOML or JSON.
 
-use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
-
 use crate::error::RateLimitError;
-use crate::rule::Policy;
+use crate::rule::{Entries, Policy};
 
 /// How long a file may be: a hundred thousand overrides are shorter.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
@@ -71,7 +68,7 @@ impl PolicyFile {
                 Format::Json => serde_json::from_str(text).map_err(|error| error.to_string()),
             }
         });
-        let Table(policies) =
+        let Entries(policies) =
             parsed.map_err(|error| format!("{}: {}", self.path.display(), shown(error.trim_end())))?;
         Ok(policies)
     }
@@ -98,33 +95,6 @@ fn shown(error: &str) -> String {
     shown
 }
 
-/// A table of policies by name. One that is there twice is so here, and not lost.
-struct Table(Vec<(String, Policy)>);
-
-impl<'de> Deserialize<'de> for Table {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(TableVisitor)
-    }
-}
-
-struct TableVisitor;
-
-impl<'de> Visitor<'de> for TableVisitor {
-    type Value = Table;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a table of policies by name, such as login = \"5/1m\"")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Table, A::Error> {
-        let mut policies = Vec::new();
-        while let Some(policy) = fields.next_entry()? {
-            policies.push(policy);
-        }
-        Ok(Table(policies))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -141,7 +111,7 @@ mod tests {
         assert!(error("b.toml", b"login = \"5/1m\"\nsearch = \"5/1 parsec\"\n").contains("line 2, column 10"));
         assert!(error("b.json", b"{\n\"login\": \"5\"}").contains("line 2 column"));
         assert!(error("b.json", b"\xff").contains("utf-8"));
-        assert!(error("b.json", b"[]").contains("expected a table of policies by name"));
+        assert!(error("b.json", b"[]").contains("expected a table"));
         for path in ["policies", "policies.yaml", "toml"] {
             let error = PolicyFile::new(path.into()).unwrap_err().to_string();
             assert!(error.contains("neither `.toml` nor `.json`"), "{error}");

@@ -5,7 +5,6 @@ mod unit;
 mod zone;
 
 use std::fmt;
-use std::num::NonZeroU32;
 
 pub(crate) use self::period::{Instants, Period};
 pub use self::unit::CalendarUnit;
@@ -22,39 +21,7 @@ pub(crate) struct Calendar {
     pub(crate) zone: Option<Zone>,
 }
 
-/// A [`Calendar`] as one number: the unit, which is above 0, and 256 times the zone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct CalendarCode(NonZeroU32);
-
-impl CalendarCode {
-    pub(crate) const fn calendar(self) -> Calendar {
-        let unit = match self.0.get() & 0xff {
-            1 => CalendarUnit::Hour,
-            2 => CalendarUnit::Day,
-            3 => CalendarUnit::Week,
-            4 => CalendarUnit::Month,
-            _ => CalendarUnit::Year,
-        };
-        Calendar { unit, zone: Zone::of_number(self.0.get() >> 8) }
-    }
-}
-
 impl Calendar {
-    pub(crate) const fn code(self) -> CalendarCode {
-        let unit = match self.unit {
-            CalendarUnit::Hour => NonZeroU32::MIN,
-            CalendarUnit::Day => NonZeroU32::MIN.saturating_add(1),
-            CalendarUnit::Week => NonZeroU32::MIN.saturating_add(2),
-            CalendarUnit::Month => NonZeroU32::MIN.saturating_add(3),
-            CalendarUnit::Year => NonZeroU32::MIN.saturating_add(4),
-        };
-        let zone = match self.zone {
-            Some(zone) => zone.number(),
-            None => 0,
-        };
-        CalendarCode(unit.saturating_add(zone << 8))
-    }
-
     /// The window that `now` is in, in microseconds since 1970.
     #[cold]
     pub(crate) fn period(self, now: u64) -> Period {

@@ -12,7 +12,7 @@ const DAY: u64 = 24 * HOUR;
 #[repr(u8)]
 pub enum CalendarUnit {
     /// From one full hour to the next. Where the clock is set back by an hour, the hour that comes
-    /// twice is one.
+    /// twice is two windows.
     Hour = 1,
     /// From midnight to midnight; where there is none, from the first moment of the day.
     Day,

@@ -1,27 +1,20 @@
 //! [`Zone`]: a time zone of the database, by its name.
 
-use std::collections::HashMap;
-use std::num::NonZeroU16;
-use std::sync::{LazyLock, PoisonError, RwLock};
+use std::fmt;
+use std::hash::{Hash, Hasher};
+#[cfg(feature = "calendar")]
+use std::sync::{PoisonError, RwLock};
 
-/// A time zone: which of those that this process has used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Zone(NonZeroU16);
+/// A time zone: one of those that this process has used, which are never forgotten.
+#[derive(Clone, Copy)]
+pub(crate) struct Zone(&'static Known);
 
 /// A zone that has been used.
-struct Entry {
+struct Known {
     /// In the spelling of the database.
     name: &'static str,
     #[cfg(feature = "calendar")]
-    zone: jiff::tz::TimeZone,
-}
-
-#[derive(Default)]
-struct Zones {
-    /// By their number less one.
-    entries: Vec<Entry>,
-    /// By all the spellings that were asked for, of which the database has a bounded number.
-    by_name: HashMap<&'static str, Zone>,
+    rules: jiff::tz::TimeZone,
 }
 
 /// The longest name, in bytes.
@@ -32,37 +25,18 @@ const LONGEST: usize = 64;
 #[cfg(feature = "calendar")]
 const OF_THE_MACHINE: [&str; 2] = ["localtime", "posixrules"];
 
-static ZONES: LazyLock<RwLock<Zones>> = LazyLock::new(RwLock::default);
+/// The zones that have been used. The database has a bounded number.
+#[cfg(feature = "calendar")]
+static KNOWN: RwLock<Vec<Zone>> = RwLock::new(Vec::new());
 
 impl Zone {
-    /// The zone of this [`number`](Self::number); 0 is none.
-    pub(super) const fn of_number(number: u32) -> Option<Self> {
-        #[allow(clippy::cast_possible_truncation, reason = "a number of 16 bits")]
-        match NonZeroU16::new(number as u16) {
-            Some(number) => Some(Self(number)),
-            None => None,
-        }
-    }
-
-    #[allow(clippy::cast_lossless, reason = "`From` is not const")]
-    pub(super) const fn number(self) -> u32 {
-        self.0.get() as u32
-    }
-
     /// The zone that the database has under this name, in any case.
     ///
     /// # Errors
     ///
     /// What is wrong with the name, and what to do.
-    pub(crate) fn named(name: &str) -> Result<Self, String> {
-        if let Some(zone) = ZONES.read().unwrap_or_else(PoisonError::into_inner).by_name.get(name) {
-            return Ok(*zone);
-        }
-        Self::find(name)
-    }
-
     #[cfg(not(feature = "calendar"))]
-    fn find(name: &str) -> Result<Self, String> {
+    pub(crate) fn named(name: &str) -> Result<Self, String> {
         Err(format!(
             "the time zone `{}` takes the feature `calendar` of ratelimit-runtime: turn it on, or leave the zone out",
             shown(name)
@@ -70,51 +44,77 @@ impl Zone {
     }
 
     #[cfg(feature = "calendar")]
-    fn find(name: &str) -> Result<Self, String> {
-        let unknown = || {
-            format!(
-                "unknown time zone `{}`: write a name of the tz database, such as \"Europe/Berlin\", \
-                 \"America/New_York\" or \"UTC\"",
-                shown(name)
-            )
-        };
-        // A name is a few words of ASCII; the database is a folder of files.
-        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'_' | b'-' | b'+');
-        if name.is_empty() || name.len() > LONGEST || !name.bytes().all(is_name) {
-            return Err(unknown());
+    pub(crate) fn named(name: &str) -> Result<Self, String> {
+        let among =
+            |known: &[Self], name: &str| known.iter().find(|zone| zone.name().eq_ignore_ascii_case(name)).copied();
+        if let Some(zone) = among(&KNOWN.read().unwrap_or_else(PoisonError::into_inner), name) {
+            return Ok(zone);
         }
-        let zone = jiff::tz::TimeZone::get(name).map_err(|_| unknown())?;
-        let canonical = zone.iana_name().filter(|name| !OF_THE_MACHINE.contains(name)).ok_or_else(unknown)?;
-        let mut zones = ZONES.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = zones.by_name.get(canonical).copied() {
-            // Other spellings are looked up each time: there are as many as one likes.
-            return Ok(known);
-        }
-        let number = u16::try_from(zones.entries.len() + 1).ok().and_then(NonZeroU16::new).ok_or_else(unknown)?;
-        let name: &'static str = Box::leak(canonical.to_owned().into_boxed_str());
-        zones.entries.push(Entry { name, zone });
-        zones.by_name.insert(name, Self(number));
-        Ok(Self(number))
+        let rules = find(name).ok_or_else(|| unknown(name))?;
+        let name = rules.iana_name().filter(|name| !OF_THE_MACHINE.contains(name)).ok_or_else(|| unknown(name))?;
+        let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have added it meanwhile.
+        Ok(among(&known, name).unwrap_or_else(|| {
+            let name: &'static str = Box::leak(name.to_owned().into_boxed_str());
+            let zone = Self(Box::leak(Box::new(Known { name, rules: rules.clone() })));
+            known.push(zone);
+            zone
+        }))
     }
 
     /// Its name, in the spelling of the database.
     pub(crate) fn name(self) -> &'static str {
-        self.with(|entry| entry.name).unwrap_or("UTC")
+        self.0.name
     }
 
     /// Its rules.
     #[cfg(feature = "calendar")]
     pub(super) fn rules(self) -> jiff::tz::TimeZone {
-        self.with(|entry| entry.zone.clone()).unwrap_or(jiff::tz::TimeZone::UTC)
+        self.0.rules.clone()
     }
+}
 
-    fn with<T>(self, read: impl FnOnce(&Entry) -> T) -> Option<T> {
-        let zones = ZONES.read().unwrap_or_else(PoisonError::into_inner);
-        zones.entries.get(usize::from(self.0.get()) - 1).map(read)
-    }
+/// A name is a few words of ASCII; the database is a folder of files.
+#[cfg(feature = "calendar")]
+fn find(name: &str) -> Option<jiff::tz::TimeZone> {
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'_' | b'-' | b'+');
+    let may_be = !name.is_empty() && name.len() <= LONGEST && name.bytes().all(is_name);
+    may_be.then(|| jiff::tz::TimeZone::get(name).ok()).flatten()
+}
+
+#[cfg(feature = "calendar")]
+fn unknown(name: &str) -> String {
+    let all: Vec<_> = jiff::tz::db().available().map(|zone| zone.to_string()).collect();
+    let near = crate::rule::nearest(name, all.iter().map(String::as_str));
+    let write = near.map_or_else(
+        || "write a name of the tz database, such as \"Europe/Berlin\", \"America/New_York\" or \"UTC\"".to_owned(),
+        |near| format!("did you mean `{near}`?"),
+    );
+    format!("unknown time zone `{}`: {write}", shown(name))
 }
 
 /// A name that is not known, for a message.
 fn shown(name: &str) -> String {
     name.chars().take(LONGEST).flat_map(char::escape_debug).collect()
+}
+
+// There is one of each name.
+impl PartialEq for Zone {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for Zone {}
+
+impl Hash for Zone {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name().hash(state);
+    }
+}
+
+impl fmt::Debug for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }

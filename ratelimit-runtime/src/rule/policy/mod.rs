@@ -11,7 +11,7 @@ use self::overrides::{Override, Overrides};
 use crate::key::Key;
 use crate::rule::algorithm::Algorithm;
 use crate::rule::block::BlockDuration;
-use crate::rule::calendar::Zone;
+use crate::rule::calendar::{CalendarUnit, Zone};
 use crate::rule::limit::{Limit, MAX_LIMITS};
 use crate::rule::on_unavailable::OnUnavailable;
 
@@ -184,36 +184,6 @@ impl Policy {
         self.block.first()
     }
 
-    /// What the block grows to; [`block`](Self::block) where it does not grow.
-    #[must_use]
-    pub fn longest_block(&self) -> Duration {
-        self.block.longest()
-    }
-
-    /// Whether calls are only observed; `None` where that is up to the rule.
-    #[must_use]
-    pub fn shadow(&self) -> Option<bool> {
-        self.shadow
-    }
-
-    /// How long a call waits for a slot; `None` where that is up to the rule.
-    #[must_use]
-    pub fn wait(&self) -> Option<Duration> {
-        self.wait
-    }
-
-    /// How long a check may take; `None` where that is up to the rule.
-    #[must_use]
-    pub fn timeout(&self) -> Option<Duration> {
-        self.timeout
-    }
-
-    /// What to do when the store cannot answer; `None` where that is up to the rule.
-    #[must_use]
-    pub fn on_unavailable(&self) -> Option<OnUnavailable> {
-        self.on_unavailable
-    }
-
     /// The keys that have other numbers, in no order.
     pub fn overrides(&self) -> impl Iterator<Item = (&Key, &Override)> {
         self.overrides.iter()
@@ -241,6 +211,26 @@ impl Policy {
         self.block != BlockDuration::NONE && self.wait != Some(Duration::ZERO)
     }
 
+    /// A limit that another one makes useless: over a longer window, that admits no more calls.
+    fn useless_limit(&self) -> Option<(Limit, Limit)> {
+        let row = self.algorithm.row();
+        // How many times its limit a window admits, around the moment in which one starts.
+        let at_an_edge = if row.is_log || row.has_burst { 1 } else { 2 };
+        let most = |limit: &Limit, other: &Limit| match (limit.calendar_unit(), other.calendar_unit()) {
+            (Some(CalendarUnit::Week), Some(_)) => 2,
+            // Each of the shorter ones lies in one of the longer.
+            (Some(_), Some(_)) => 1,
+            // A time of 30 days may begin in January and end in March, with all of February.
+            (None, Some(_)) => at_an_edge + 1,
+            (_, None) => at_an_edge,
+        };
+        let mut pairs = self.limits.iter().flat_map(|limit| self.limits.iter().map(move |other| (*limit, *other)));
+        let is_useless = |(limit, other): &(Limit, Limit)| {
+            other.window() > limit.window() && other.max().saturating_mul(most(limit, other)) <= limit.max()
+        };
+        pairs.find(is_useless)
+    }
+
     /// Why it cannot be used, whatever store there is; and the name of the part that is wrong.
     pub(super) fn fault(&self) -> Option<(&'static str, String)> {
         let limits = self.limits.len();
@@ -258,6 +248,12 @@ impl Policy {
                 limit.max()
             );
             return Some(("algorithm", message));
+        }
+        if let Some((useless, other)) = self.useless_limit() {
+            let message = format!(
+                "`{useless}` never decides, because `{other}` is over a longer window: remove one, or swap their numbers"
+            );
+            return Some(("limits", message));
         }
         if let Some(zone) = &self.zone {
             if by_calendar.is_none() {
@@ -283,7 +279,7 @@ impl Policy {
         if self.timeout.is_some_and(|timeout| !(MIN_TIME..=MAX_TIMEOUT).contains(&timeout)) {
             return fault("timeout", "this timeout is out of bounds: write one from \"1ms\" to \"60s\"");
         }
-        self.overrides.fault(self.algorithm, limits).map(|message| ("overrides", message))
+        overrides::fault(&self.overrides, self.algorithm, limits).map(|message| ("overrides", message))
     }
 }
 

@@ -18,6 +18,7 @@ use crate::rule::limit::Limit;
 /// # let _ = export;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(from = "crate::rule::text::Numbers"))]
 pub struct Override {
     /// One for each limit, or none where they stay.
     max: SmallVec<[u64; 2]>,
@@ -94,39 +95,18 @@ pub(in crate::rule) fn burst_fault(burst: Option<u64>, algorithm: Algorithm, lim
     }
 }
 
-/// The overrides of a policy, by rendered key.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Overrides(HashMap<Key, Override>);
+/// The overrides of a policy, by rendered key: what it is before it is hashed.
+pub(crate) type Overrides = HashMap<Key, Override>;
 
-impl Overrides {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// That of a key; what was rendered, before it is hashed.
-    pub(crate) fn of(&self, rendered: &[u8]) -> Option<&Override> {
-        self.0.get(rendered)
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Key, &Override)> {
-        self.0.iter()
-    }
-
-    /// Adds one; gives it back where the key has one already.
-    pub(in crate::rule) fn insert(&mut self, key: Key, values: Override) -> Option<Override> {
-        self.0.insert(key, values)
-    }
-
-    /// What is wrong with one of them, for a policy of so many limits. Of several, it is always the
-    /// same one.
-    pub(in crate::rule) fn fault(&self, algorithm: Algorithm, limits: usize) -> Option<String> {
-        let faults = self.0.iter().filter_map(|(key, values)| {
-            let text = key.as_str();
-            let fault = key_fault(text).or_else(|| values.fault(algorithm, limits))?;
-            Some(format!("the override of `{}`: {fault}", text.escape_debug()))
-        });
-        faults.min()
-    }
+/// What is wrong with one of them, for a policy of so many limits. Of several, it is always the same
+/// one.
+pub(super) fn fault(overrides: &Overrides, algorithm: Algorithm, limits: usize) -> Option<String> {
+    let faults = overrides.iter().filter_map(|(key, values)| {
+        let text = key.as_str();
+        let fault = key_fault(text).or_else(|| values.fault(algorithm, limits))?;
+        Some(format!("the override of `{}`: {fault}", text.escape_debug()))
+    });
+    faults.min()
 }
 
 /// The key that `admin list` shows as `text`: rendered, with what would steer a terminal as

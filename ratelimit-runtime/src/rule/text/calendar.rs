@@ -36,22 +36,15 @@ pub(super) fn read(max: u64, window: &str) -> Result<Option<Limit>, Fault<'_>> {
 /// What is wrong with a window that is a word, and no unit of the calendar or of time.
 #[cfg(feature = "calendar")]
 fn no_unit(max: u64, word: &str) -> Option<Fault<'_>> {
-    if word.is_empty() || !word.chars().all(char::is_alphabetic) {
+    if word.chars().count() < 3 || !word.chars().all(char::is_alphabetic) {
         return None;
     }
-    let lower = word.to_lowercase();
-    let is_adverb = |unit: &&CalendarUnit| match unit {
-        CalendarUnit::Day => lower == "daily",
-        unit => lower.strip_suffix("ly") == Some(unit.name()),
-    };
-    let units = CalendarUnit::ALL;
-    let adverb = units.iter().find(is_adverb).map(|unit| unit.name());
-    let message = match adverb.or_else(|| nearest(word, units.iter().map(|unit| unit.name()))) {
+    let message = match nearest(word, CalendarUnit::ALL.iter().map(|unit| unit.name())) {
         Some(meant) => format!(
             "unknown unit `{word}`: did you mean `{max}/{meant}`, by the calendar? A time without one has a number, as in \
              `{max}/1d`"
         ),
-        None if word.chars().count() < 3 || duration::unit(word).is_some() => return None,
+        None if duration::unit(word).is_some() => return None,
         None => format!(
             "`{word}` is no window: write a time such as `{max}/60s`, or one of the calendar: `{max}/hour`, `{max}/day`, \
              `{max}/week`, `{max}/month` or `{max}/year`"
@@ -64,21 +57,10 @@ fn no_unit(max: u64, word: &str) -> Option<Fault<'_>> {
 #[cfg(not(feature = "calendar"))]
 pub(super) fn read(max: u64, window: &str) -> Result<Option<Limit>, Fault<'_>> {
     let unit = window.split(['@', ' ']).next().unwrap_or(window);
-    match CalendarUnit::ALL.iter().find(|known| known.name() == unit) {
-        Some(unit) => {
-            let span = match unit {
-                CalendarUnit::Hour => "1h",
-                CalendarUnit::Day => "1d",
-                CalendarUnit::Week => "7d",
-                CalendarUnit::Month => "30d",
-                CalendarUnit::Year => "365d",
-            };
-            let message = format!(
-                "`{max}/{unit}` is a quota by the calendar, which takes the feature `calendar` of ratelimit-runtime: turn \
-                 it on, or write a time such as `{max}/{span}`"
-            );
-            Err(Fault { at: window, message })
-        }
-        None => Ok(None),
-    }
+    let Some(unit) = CalendarUnit::ALL.iter().find(|known| known.name() == unit) else { return Ok(None) };
+    let message = format!(
+        "`{max}/{unit}` is a quota by the calendar, which takes the feature `calendar` of ratelimit-runtime: turn it on, or \
+         write a time such as `{max}/1d`"
+    );
+    Err(Fault { at: window, message })
 }

@@ -16,9 +16,6 @@ const UNITS: [&[&str]; 7] = [
     &["w", "week", "weeks"],
 ];
 
-/// What may follow the last window of a policy.
-const OPTIONS: [&str; 7] = ["zone", "burst", "block", "wait", "timeout", "on_unavailable", "shadow"];
-
 /// The units as messages list them.
 const LISTED: &str = "`us`, `ms`, `s`, `m`, `h`, `d`, `w`";
 
@@ -69,7 +66,7 @@ pub(super) fn read(text: &str) -> Result<Duration, Fault<'_>> {
 /// What to say of a word behind a window that is like an option.
 pub(super) fn option_meant(word: &str) -> Option<String> {
     let is_zone = word == "tz" || word.starts_with("time") && word.ends_with("zone");
-    let meant = if is_zone { "zone" } else { nearest(word, OPTIONS)? };
+    let meant = if is_zone { "zone" } else { nearest(word, super::OPTIONS.map(|(name, _)| name))? };
     Some(format!("unknown option `{word}`: did you mean `{meant}`?"))
 }
 
@@ -96,7 +93,9 @@ fn unknown(text: &str, name: &str) -> String {
         }
         "ns" | "nanosecond" | "nanoseconds" => ": the clock counts microseconds".to_owned(),
         lower if name != lower && unit(lower).is_some() => format!(": did you mean `{lower}`?"),
-        lower => nearest(lower, OPTIONS).map(|meant| format!(": did you mean `{meant}`?")).unwrap_or_default(),
+        lower => nearest(lower, super::OPTIONS.map(|(name, _)| name))
+            .map(|meant| format!(": did you mean `{meant}`?"))
+            .unwrap_or_default(),
     };
     format!("unknown unit `{name}` in `{text}`{meant} (units: {LISTED})")
 }

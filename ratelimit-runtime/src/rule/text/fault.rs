@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// What is wrong with a limit, a policy, or a part of one that was given as text: on several lines,
-/// where there is a place in the text to point at.
+/// What is wrong with a limit, a policy, a rendered key or another setting that was given as text:
+/// on several lines, where there is a place in the text to point at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError(String);
 
@@ -55,37 +55,14 @@ pub(crate) fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>)
     let mut best = (ALIKE, None);
     let mut begun = Vec::new();
     for name in names {
-        let alike = strsim::normalized_damerau_levenshtein(&wrong, name);
+        let lower = name.to_lowercase();
+        let alike = strsim::normalized_damerau_levenshtein(&wrong, &lower);
         if alike > best.0 {
             best = (alike, Some(name));
         }
-        if name.starts_with(&wrong) {
+        if lower.starts_with(&wrong) {
             begun.push(name);
         }
     }
     best.1.or_else(|| begun.pop().filter(|_| begun.is_empty() && wrong.chars().count() >= BEGINNING))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn carets_stand_under_the_part() {
-        let line = "größe 5/1x, 3/1m";
-        let drawn = |at: Option<&str>| {
-            let fault = at.map(|at| Fault { at, message: "no".to_owned() });
-            fault.map(|fault| fault.drawn(line).to_string())
-        };
-        assert_eq!(drawn(line.get(10..12)).as_deref(), Some("no\n    größe 5/1x, 3/1m\n            ^^"));
-        assert_eq!(drawn(line.get(18..)).as_deref(), Some("no\n    größe 5/1x, 3/1m\n                    ^"));
-        assert_eq!(Fault { at: "", message: "empty".to_owned() }.drawn("").to_string(), "empty");
-    }
-
-    #[test]
-    fn names_that_are_meant() {
-        for (wrong, meant) in [("brust", Some("burst")), ("blok", Some("block")), ("blo", Some("block")), ("b", None)] {
-            assert_eq!(nearest(wrong, ["burst", "block"]), meant, "{wrong}");
-        }
-    }
 }

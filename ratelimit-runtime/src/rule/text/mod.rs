@@ -10,19 +10,21 @@ mod fault;
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
 
 use smallvec::SmallVec;
 
 use self::fault::Fault;
 pub(crate) use self::fault::nearest;
 use super::algorithm::Algorithm;
-use super::block::BlockDuration;
 use super::limit::Limit;
 use super::on_unavailable::OnUnavailable;
 use super::policy::Policy;
-use super::policy::overrides::{Overrides, burst_fault};
+use super::policy::overrides::burst_fault;
 
+#[cfg(feature = "watch")]
+pub(crate) use self::config::Entries;
+#[cfg(feature = "serde")]
+pub(super) use self::config::Numbers;
 pub use self::fault::ParseError;
 
 /// `max/window`: `5/1m`, `1000/1h 30m`; or `max/unit` for one of the calendar: `500/day`,
@@ -88,7 +90,7 @@ impl fmt::Display for Limit {
 
 /// A policy as one line: limits on one key, separated by commas, behind an algorithm and before
 /// `zone`, `burst`, `block` (of which a range grows: `1m..1h`), `wait`, `timeout`,
-/// `on_unavailable` and `shadow`, in this order.
+/// `on_unavailable` and `shadow`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -111,7 +113,7 @@ impl FromStr for Policy {
     }
 }
 
-/// What may stand behind the limits of a line, in this order, and how messages show it.
+/// What may stand behind the limits of a line, and how messages show it.
 const OPTIONS: [(&str, &str); 7] = [
     ("zone", "zone Europe/Berlin"),
     ("burst", "burst 10"),
@@ -131,58 +133,59 @@ fn read(line: &str) -> Result<Policy, Fault<'_>> {
         let message = format!("the algorithm stands before the limits: write `{word} 5/1m`");
         return Err(Fault { at: word, message });
     }
-    let mut limits = rest;
-    let mut given = [None; OPTIONS.len()];
-    for ((name, _), value) in OPTIONS.iter().zip(&mut given).rev() {
-        (limits, *value) = with_option(limits, name);
-    }
-    for ((name, example), value) in OPTIONS.into_iter().zip(given) {
-        let Some(value) = value else { continue };
-        if value.is_empty() && name != "shadow" {
-            return Err(Fault { at: value, message: format!("`{name}` needs a value: write `{example}`") });
+    let algorithm = algorithm.map(|word| named(word).map_err(|message| Fault { at: word, message })).transpose()?;
+    let (limits, mut rest) = before_option(rest);
+    let mut policy = Policy::of_limits(limits_in(limits)?).with_algorithm(algorithm.unwrap_or_default());
+    let (mut burst, mut given) = (None, Vec::new());
+    while !rest.is_empty() {
+        let (name, behind) = rest.split_at(rest.find(' ').unwrap_or(rest.len()));
+        let (value, after) = before_option(behind.trim_start());
+        rest = after;
+        let fault = |at, message: String| Err(Fault { at, message });
+        if given.iter().any(|(other, _)| *other == name) {
+            return fault(name, format!("`{name}` is given twice: write it once"));
         }
-        // Those that stand behind it have been taken off.
-        let early = |word: &&str| *word != name && OPTIONS.iter().any(|(option, _)| option == word);
-        if let Some(at) = value.split(' ').find(early) {
-            return Err(Fault { at, message: format!("`{at}` stands before `{name}`") });
+        if let Some((_, example)) = OPTIONS.iter().find(|(option, _)| *option == name && name != "shadow")
+            && value.is_empty()
+        {
+            return fault(value, format!("`{name}` needs a value: write `{example}`"));
         }
+        match name {
+            "zone" => policy.zone = Some(value.to_owned()),
+            "burst" => match count(value) {
+                None => return fault(value, format!("`{value}` is not a number of calls: write `burst 10`")),
+                number => burst = number,
+            },
+            "block" => policy.block = block::read(value)?,
+            "wait" => policy.wait = Some(duration::read(value)?),
+            "timeout" => policy.timeout = Some(duration::read(value)?),
+            "on_unavailable" => match answer(value) {
+                Ok(answer) => policy.on_unavailable = Some(answer),
+                Err(message) => return fault(value, message),
+            },
+            _ => match value {
+                "" | "true" => policy.shadow = Some(true),
+                "false" => policy.shadow = Some(false),
+                _ => return fault(value, "write `shadow`, or `shadow false`".to_owned()),
+            },
+        }
+        given.push((name, value));
     }
-    let [zone, burst, block, wait, timeout, on_unavailable, shadow] = given;
-    let named = |word| named(word).map_err(|message| Fault { at: word, message });
-    let number = |burst| {
-        let message = format!("`{burst}` is not a number of calls: write `burst 10`");
-        count(burst).ok_or(Fault { at: burst, message })
-    };
-    let is_shadow = |text| match text {
-        "" | "true" => Ok(true),
-        "false" => Ok(false),
-        _ => Err(Fault { at: text, message: "write `shadow`, or `shadow false`".to_owned() }),
-    };
-    let parts = Parts {
-        algorithm: algorithm.map(named).transpose()?.unwrap_or_default(),
-        burst: burst.map(number).transpose()?,
-        block: block.map(block::read).transpose()?,
-        wait: wait.map(duration::read).transpose()?,
-        timeout: timeout.map(duration::read).transpose()?,
-        on_unavailable: on_unavailable
-            .map(|text| answer(text).map_err(|message| Fault { at: text, message }))
-            .transpose()?,
-        shadow: shadow.map(is_shadow).transpose()?,
-        zone: zone.map(str::to_owned),
-        ..Parts::of(limits_in(limits)?)
-    };
-    parts.policy().map_err(|(part, message)| {
-        let option = OPTIONS.iter().zip(given).find(|((name, _), _)| *name == part);
-        Fault { at: option.and_then(|(_, value)| value).unwrap_or(line), message }
+    finished(policy, burst).map_err(|(part, message)| {
+        let value = given.iter().find(|(name, _)| *name == part).map(|(_, value)| *value);
+        Fault { at: value.unwrap_or(line), message }
     })
 }
 
-/// What stands before and behind a word.
-fn with_option<'a>(text: &'a str, word: &str) -> (&'a str, Option<&'a str>) {
-    if let Some(before) = text.strip_suffix(word).and_then(|before| before.strip_suffix(' ')) {
-        return (before, text.get(text.len()..));
-    }
-    text.split_once(&format!(" {word} ")).map_or((text, None), |(before, value)| (before, Some(value)))
+/// What stands before the first option in a text, and the rest of it.
+fn before_option(text: &str) -> (&str, &str) {
+    let mut words = std::iter::once(0).chain(text.match_indices(' ').map(|(space, _)| space + 1));
+    let is_option = |start: &usize| {
+        let word = text.get(*start..).and_then(|rest| rest.split(' ').next());
+        OPTIONS.iter().any(|(name, _)| Some(*name) == word)
+    };
+    let (before, rest) = text.split_at(words.find(is_option).unwrap_or(text.len()));
+    (before.trim_end(), rest)
 }
 
 /// `5/1m, 50/1d`
@@ -190,61 +193,18 @@ fn limits_in(text: &str) -> Result<SmallVec<[Limit; 2]>, Fault<'_>> {
     text.split(',').map(|part| limit(part.trim())).collect()
 }
 
-/// The parts of a policy as they are written.
-struct Parts {
-    limits: SmallVec<[Limit; 2]>,
-    algorithm: Algorithm,
-    burst: Option<u64>,
-    block: Option<BlockDuration>,
-    wait: Option<Duration>,
-    timeout: Option<Duration>,
-    on_unavailable: Option<OnUnavailable>,
-    shadow: Option<bool>,
-    overrides: Overrides,
-    zone: Option<String>,
-}
-
-impl Parts {
-    /// No more than limits.
-    fn of(limits: SmallVec<[Limit; 2]>) -> Self {
-        Self {
-            limits,
-            algorithm: Algorithm::default(),
-            burst: None,
-            block: None,
-            wait: None,
-            timeout: None,
-            on_unavailable: None,
-            shadow: None,
-            overrides: Overrides::default(),
-            zone: None,
-        }
+/// The policy with its burst; or which part of it is wrong, and why.
+fn finished(mut policy: Policy, burst: Option<u64>) -> Result<Policy, (&'static str, String)> {
+    if policy.limits.is_empty() {
+        return Err(("limits", "a policy has at least one limit".to_owned()));
     }
-
-    /// The policy, or which part is wrong, and why.
-    fn policy(self) -> Result<Policy, (&'static str, String)> {
-        let Self { mut limits, algorithm, burst, block, wait, timeout, on_unavailable, shadow, overrides, zone } = self;
-        if limits.is_empty() {
-            return Err(("limits", "a policy has at least one limit".to_owned()));
-        }
-        if let Some(fault) = burst_fault(burst, algorithm, limits.len()) {
-            return Err(("burst", fault));
-        }
-        if let (Some(limit), Some(burst)) = (limits.first_mut(), burst) {
-            *limit = limit.with_burst(burst);
-        }
-        let policy = Policy {
-            block: block.unwrap_or_default(),
-            wait,
-            timeout,
-            on_unavailable,
-            shadow,
-            overrides,
-            zone,
-            ..Policy::of_limits(limits).with_algorithm(algorithm)
-        };
-        policy.fault().map_or(Ok(policy), Err)
+    if let Some(fault) = burst_fault(burst, policy.algorithm, policy.limits.len()) {
+        return Err(("burst", fault));
     }
+    if let (Some(limit), Some(burst)) = (policy.limits.first_mut(), burst) {
+        *limit = limit.with_burst(burst);
+    }
+    policy.fault().map_or(Ok(policy), Err)
 }
 
 impl FromStr for Algorithm {

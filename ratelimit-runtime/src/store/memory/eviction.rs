@@ -6,83 +6,58 @@
 //! holds a reservation stays. So a key that is dropped gains half of its limit at most, and a draw
 //! finds a given key once in a quarter as many as its rule has.
 
-use std::collections::HashMap;
 use std::hash::BuildHasher as _;
 
 use foldhash::quality::RandomState;
-use hashbrown::HashTable;
 
-use super::keyed::Keyed;
+use super::table::Table;
 
 /// How many keys of the largest rule are compared. More would protect a fuller key better where
 /// most are emptier, and be more likely to find it where most are fuller still.
 const HANDFUL: usize = 4;
-/// How many places are drawn for them at most. A table whose keys come and go has up to three empty
-/// ones for each key, and the next key behind those is no fair draw: it would be dropped more
-/// often.
+/// How many keys are drawn for them at most.
 const DRAWS: usize = 512;
 
-/// How many keys each rule has in a shard, and the chance by which one of them is found.
+/// Draws keys at random. The seed of the hasher is a secret, so no caller can choose one.
 #[derive(Default)]
 pub(super) struct Eviction {
-    /// By the hash of what all keys of a rule share.
-    keys: HashMap<u64, usize, RandomState>,
+    hasher: RandomState,
     draws: u64,
 }
 
 impl Eviction {
-    /// What stands for a rule here.
-    pub(super) fn rule(&self, shared: &[u8]) -> u64 {
-        self.keys.hasher().hash_one(shared)
-    }
-
-    pub(super) fn add(&mut self, rule: u64) {
-        *self.keys.entry(rule).or_default() += 1;
-    }
-
-    pub(super) fn remove(&mut self, rule: u64) {
-        if let Some(keys) = self.keys.get_mut(&rule) {
-            *keys -= 1;
-            if *keys == 0 {
-                self.keys.remove(&rule);
-            }
-        }
-    }
-
-    /// The place of the key that is dropped; `None` if none of those drawn may go.
-    pub(super) fn choose(&mut self, table: &mut HashTable<Keyed>, now: u64) -> Option<usize> {
-        let most = self.keys.values().copied().max()?;
+    /// The position of the key that is dropped; `None` if none of those drawn may go.
+    pub(super) fn choose(&mut self, table: &mut Table, now: u64) -> Option<usize> {
+        let most = table.rules().of_largest_family();
         let (mut of_largest, mut largest) = (0, 0);
         let mut least: Option<(u64, usize)> = None;
         for _ in 0..DRAWS {
-            let place = self.draw(table.num_buckets());
-            let Some(keyed) = table.get_bucket_mut(place) else { continue };
-            let keys = self.keys.get(&keyed.rule).copied().unwrap_or_default();
+            let position = self.draw(table.len())?;
+            let keys = table.of_family(position);
             if keys < largest {
                 continue;
             }
             if keys > largest {
                 (largest, least) = (keys, None);
             }
-            if let Some(loss) = keyed.loss(now)
+            if let Some(loss) = table.loss(position, now)
                 && least.is_none_or(|(least, _)| loss < least)
             {
-                least = Some((loss, place));
+                least = Some((loss, position));
             }
             of_largest += usize::from(keys == most);
             if of_largest == HANDFUL {
                 break;
             }
         }
-        least.map(|(_, place)| place)
+        least.map(|(_, position)| position)
     }
 
-    /// One of so many places, a power of two. The seed of the hasher is a secret, so no caller can
-    /// choose it.
-    fn draw(&mut self, places: usize) -> usize {
+    /// One of so many positions.
+    fn draw(&mut self, positions: usize) -> Option<usize> {
         self.draws = self.draws.wrapping_add(1);
-        #[allow(clippy::cast_possible_truncation, reason = "masked to the number of places")]
-        let place = self.keys.hasher().hash_one(self.draws) as usize & places.saturating_sub(1);
-        place
+        #[allow(clippy::cast_possible_truncation, reason = "any part of the hash will do")]
+        let drawn = self.hasher.hash_one(self.draws) as usize;
+        drawn.checked_rem(positions)
     }
 }

@@ -4,11 +4,10 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use foldhash::quality::RandomState;
-use hashbrown::HashTable;
 
 use super::bucket::Bucket;
 use super::eviction::Eviction;
-use super::keyed::Keyed;
+use super::table::Table;
 use crate::store::{Request, Settled, Verdict};
 
 /// Overflow buckets per rule and shard.
@@ -29,7 +28,7 @@ const SWEEP_PAUSE: u64 = 1_000_000;
 #[derive(Default)]
 #[repr(align(128))]
 pub(super) struct Shard {
-    table: HashTable<Keyed>,
+    table: Table,
     eviction: Eviction,
     overflow: HashMap<Box<[u8]>, Bucket, RandomState>,
     capacity: usize,
@@ -50,7 +49,8 @@ enum Place {
 
 impl Shard {
     pub(super) fn new(capacity: usize) -> Self {
-        Self { capacity, ..Self::default() }
+        // Positions have 32 bits.
+        Self { capacity: capacity.min(u32::MAX as usize), ..Self::default() }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -64,8 +64,8 @@ impl Shard {
     #[allow(clippy::inline_always, reason = "it is what a store does")]
     #[inline(always)]
     pub(super) fn acquire_in_line(&mut self, request: &Request<'_>, hash: u64, now: u64) -> Verdict {
-        match self.find(request, hash) {
-            Some(keyed) => keyed.acquire(request, now),
+        match self.table.bucket_for(request, hash) {
+            Some(bucket) => bucket.acquire(request, now),
             None => self.acquire_as_newcomer(request, hash, now),
         }
     }
@@ -93,8 +93,8 @@ impl Shard {
 
     /// Blocks the key; `false` if there is no room for it.
     pub(super) fn block(&mut self, request: &Request<'_>, hash: u64, duration: u64, now: u64) -> bool {
-        if let Some(keyed) = self.find(request, hash) {
-            keyed.bucket.block(request, duration, now);
+        if let Some(bucket) = self.bucket(request, hash) {
+            bucket.block(request, duration, now);
             return true;
         }
         let Some(place) = self.place(now) else { return false };
@@ -145,7 +145,7 @@ impl Shard {
     }
 
     pub(super) fn unblock(&mut self, request: &Request<'_>, hash: u64, now: u64) -> bool {
-        self.find(request, hash).is_some_and(|keyed| keyed.bucket.unblock(now))
+        self.bucket(request, hash).is_some_and(|bucket| bucket.unblock(now))
     }
 
     /// Works on the bucket that the key was charged in, if there is one.
@@ -156,9 +156,8 @@ impl Shard {
         now: u64,
         work: impl FnOnce(&mut Bucket) -> T,
     ) -> Option<T> {
-        // Found twice, because a borrow that is returned on one path would last for the other.
-        if self.find(request, hash).is_some() {
-            return self.find(request, hash).map(|keyed| work(&mut keyed.bucket));
+        if let Some(position) = self.table.find(request.key(), hash) {
+            return self.table.bucket(position).map(work);
         }
         if self.overflow.is_empty() {
             return None;
@@ -170,38 +169,27 @@ impl Shard {
     /// Forgets the key; says whether there was anything. An overflow bucket stays, because others
     /// have used it too.
     pub(super) fn reset(&mut self, request: &Request<'_>, hash: u64, now: u64) -> bool {
-        match self.table.find_entry(hash, |keyed| *keyed.key == *request.key()) {
-            Ok(entry) => {
-                let (keyed, _) = entry.remove();
-                self.eviction.remove(keyed.rule);
-                !keyed.bucket.is_void(now)
-            }
-            Err(_) => false,
-        }
+        let position = self.table.find(request.key(), hash);
+        position.and_then(|position| self.table.remove(position)).is_some_and(|bucket| !bucket.is_void(now))
     }
 
     /// All that begin like this and of which something counts.
     pub(super) fn keys(&self, beginning: &[u8], now: u64) -> Vec<Vec<u8>> {
-        let counts = |keyed: &&Keyed| keyed.key.starts_with(beginning) && !keyed.bucket.is_void(now);
-        self.table.iter().filter(counts).map(|keyed| keyed.key.to_vec()).collect()
+        self.table.keys(beginning, now)
     }
 
-    /// The key, with a bucket of its own.
-    #[inline]
-    fn find(&mut self, request: &Request<'_>, hash: u64) -> Option<&mut Keyed> {
-        self.table.find_mut(hash, |keyed| *keyed.key == *request.key())
+    /// The bucket of a key that has one of its own.
+    fn bucket(&mut self, request: &Request<'_>, hash: u64) -> Option<&mut Bucket> {
+        let position = self.table.find(request.key(), hash)?;
+        self.table.bucket(position)
     }
 
     /// Nothing has come or gone since the place was chosen.
     fn insert(&mut self, request: &Request<'_>, hash: u64, bucket: Bucket, place: Place) {
-        if let Place::Of(place) = place
-            && let Ok(entry) = self.table.get_bucket_entry(place)
-        {
-            self.eviction.remove(entry.remove().0.rule);
+        if let Place::Of(position) = place {
+            self.table.remove(position);
         }
-        let rule = self.eviction.rule(request.rule_key());
-        self.eviction.add(rule);
-        self.table.insert_unique(hash, Keyed::new(request, hash, rule, bucket), |keyed| keyed.hash);
+        self.table.insert(request, hash, bucket);
     }
 
     /// The bucket that a key begins with.
@@ -231,7 +219,7 @@ impl Shard {
             return own;
         }
         // Rules of one algorithm and the same windows, which understand each other's counts.
-        // Whoever was charged there is found there as long as that counts.
+        // A newcomer that was charged there finds its charge there as long as that counts.
         let mut shared = vec![request.algorithm() as u8];
         shared.extend(request.limits().iter().flat_map(|limit| limit.window_us().to_le_bytes()));
         shared.extend(slot.to_le_bytes());
@@ -245,17 +233,8 @@ impl Shard {
         }
         self.newcomers = 0;
         self.swept_at = now;
-        self.table.retain(|keyed| {
-            let stays = !keyed.bucket.is_void(now);
-            if !stays {
-                self.eviction.remove(keyed.rule);
-            }
-            stays
-        });
+        self.table.remove_void(now);
         self.overflow.retain(|_, bucket| !bucket.is_void(now));
-        if self.table.capacity() > 256 && self.table.len() < self.table.capacity() / 4 {
-            self.table.shrink_to(self.table.len() * 2, |keyed| keyed.hash);
-        }
     }
 }
 

@@ -23,8 +23,8 @@ pub enum RedisMode {
     ///   ends on a whole millisecond of the server's clock. The counter has a key of its own, so
     ///   processes with scripts do not share it.
     ///
-    /// Stacked rules are decided in one transaction if all are sliding windows; else one after the
-    /// other, and what a refused call was charged is given back.
+    /// Stacked rules are decided one after the other, and what a refused call was charged is given
+    /// back.
     ///
     /// The user needs `MULTI`, `EXEC`, `WATCH`, `UNWATCH`, `TIME`, `PING`, `ROLE`, `PEXPIRE`,
     /// `PEXPIREAT`, `UNLINK`, `ZADD`, `ZCOUNT`, `ZRANGE`, `ZREM`, `ZREMRANGEBYSCORE`; for fixed

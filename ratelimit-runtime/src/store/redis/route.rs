@@ -38,8 +38,6 @@ pub(crate) enum Route {
 pub(crate) enum GroupRoute {
     /// By one script.
     Script,
-    /// In one transaction.
-    Logs,
     /// One after the other, and given back if one refuses.
     Each,
 }
@@ -92,7 +90,7 @@ impl Route {
 
 impl RouteSettings {
     pub(crate) fn capabilities(self) -> Capabilities {
-        use Feature::{Block, GrowingBlock, Keys, Limits, Refund, Together};
+        use Feature::{Block, GrowingBlock, Keys, Limits, Refund};
         let mut all = Capabilities::none();
         for &algorithm in Algorithm::ALL {
             let row = algorithm.row();
@@ -105,7 +103,7 @@ impl RouteSettings {
                 Feature::ALL
             } else {
                 match row.commands {
-                    Some(PlainCommands::Log) => &[Limits, Refund, Block, GrowingBlock, Together, Keys],
+                    Some(PlainCommands::Log) => &[Limits, Refund, Block, GrowingBlock, Keys],
                     // Such a counter goes by the server's clock.
                     Some(PlainCommands::Counter) if !self.own_clock => &[Refund, Keys],
                     _ => continue,
@@ -172,11 +170,7 @@ impl RouteSettings {
                 "CL.THROTTLE decides on one key alone: choose RedisMode::Scripts, or do not stack the rule",
             );
         }
-        let mut keys: Vec<&[u8]> = requests.iter().map(Request::key).collect();
-        keys.sort_unstable();
-        keys.dedup();
-        let are_logs = routes.iter().all(|route| *route == Route::Log);
-        Ok(if are_logs && keys.len() == routes.len() { GroupRoute::Logs } else { GroupRoute::Each })
+        Ok(GroupRoute::Each)
     }
 }
 

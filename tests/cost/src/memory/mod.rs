@@ -3,18 +3,20 @@
 mod clock;
 mod far;
 mod governor;
+mod keys;
 mod threads;
 
 use std::hint::black_box;
 use std::time::Duration;
 
+use ratelimit_runtime::__private::DenyCache;
 use ratelimit_runtime::clock::TokioClock;
-use ratelimit_runtime::store::DenyCache;
 use ratelimit_runtime::{MemoryStore, RateLimiter};
 
 use self::clock::{Ticking, read};
 use self::far::Far;
 use self::governor::Governor;
+pub use self::keys::over_many_keys;
 pub use self::threads::scaling;
 use crate::ours;
 
@@ -170,7 +172,7 @@ impl Ready {
     }
 }
 
-async fn repeat<T, E>(checks: u64, check: impl AsyncFn() -> Result<T, E>) -> u64 {
+async fn repeat<T, E>(checks: u64, mut check: impl AsyncFnMut() -> Result<T, E>) -> u64 {
     let mut admitted = 0;
     for _ in 0..checks {
         admitted += u64::from(black_box(check().await).is_ok());

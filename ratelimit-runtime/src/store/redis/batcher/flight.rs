@@ -62,6 +62,7 @@ pub(super) struct AskedGroup {
 
 /// A command of a flight, which knows what its reply means and who waits for it.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "a lone call, which is not to be allocated, is the large one")]
 pub(super) enum Call {
     Script(ScriptCall),
     Stack(Stack),

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 
 use crate::clock::Clock;
 use crate::store::redis::cluster::Slot;
-use crate::store::redis::link::{LinkSettings, Upstream};
+use crate::store::redis::link::{LinkSettings, TIMEOUT_US, Upstream};
 use crate::store::redis::scripts::load_all;
 use crate::store::redis::settings::deployment::{Deployment, Kind};
 
@@ -25,7 +25,7 @@ pub(crate) struct ClientSettings {
 
 impl ClientSettings {
     pub(crate) fn new(deployment: Deployment) -> Self {
-        let timeout_us = Arc::new(AtomicU64::new(LinkSettings::TIMEOUT_US));
+        let timeout_us = Arc::new(AtomicU64::new(TIMEOUT_US));
         Self { deployment, clock: None, runs_scripts: true, timeout_us, epoch: Arc::default() }
     }
 

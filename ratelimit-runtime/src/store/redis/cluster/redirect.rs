@@ -10,7 +10,7 @@ pub(super) const DOWN: &str = "the Redis cluster is down: not enough of its mast
 pub(super) const MOVING: &str = "the Redis cluster is moving this key";
 pub(super) const UNSERVED: &str = "no node of the Redis cluster serves the slot of this key";
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Redirect {
     /// From now on this node serves the slot.
     Moved(TcpAddress),
@@ -54,38 +54,4 @@ fn place(details: &str, slot: Slot, asked: &str) -> Option<TcpAddress> {
 pub(super) fn replied_by(asked: &str, host: &str, port: u16) -> Option<TcpAddress> {
     let host = if host.is_empty() { asked } else { host };
     (host != "?" && port != 0).then(|| TcpAddress { host: host.to_owned(), port })
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
-
-    use redis::{Value, parse_redis_value};
-
-    use super::*;
-
-    #[test]
-    fn replies() {
-        let said = |reply: &str| match parse_redis_value(format!("-{reply}\r\n").as_bytes()).unwrap() {
-            Value::ServerError(error) => Redirect::of(&error, Slot::numbered(3999).unwrap(), "asked"),
-            other => panic!("not an error: {other:?}"),
-        };
-        let at = |host: &str| TcpAddress { host: host.to_owned(), port: 6381 };
-        for (reply, expected) in [
-            ("MOVED 3999 127.0.0.1:6381", Some(Redirect::Moved(at("127.0.0.1")))),
-            ("MOVED 3999 ::1:6381", Some(Redirect::Moved(at("::1")))),
-            ("MOVED 3999 :6381", Some(Redirect::Moved(at("asked")))),
-            ("ASK 3999 node-1.example.com:6381", Some(Redirect::Ask(at("node-1.example.com")))),
-            ("MOVED 3999 ?:6381", Some(Redirect::NotNow(MOVING))),
-            ("MOVED 4000 127.0.0.1:6381", Some(Redirect::NotNow(MOVING))),
-            ("ASK 3999 127.0.0.1:0", Some(Redirect::NotNow(MOVING))),
-            ("ASK", Some(Redirect::NotNow(MOVING))),
-            ("TRYAGAIN Multiple keys request during rehashing of slot", Some(Redirect::NotNow(MOVING))),
-            ("CLUSTERDOWN Hash slot not served", Some(Redirect::NotNow(UNSERVED))),
-            ("CLUSTERDOWN The cluster is down and only accepts read commands", Some(Redirect::Down)),
-            ("CROSSSLOT Keys in request don't hash to the same slot", None),
-        ] {
-            assert_eq!(said(reply), expected, "{reply}");
-        }
-    }
 }

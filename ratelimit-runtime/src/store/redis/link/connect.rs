@@ -42,10 +42,6 @@ impl Connector {
         Self { wake: Arc::default(), greeting }
     }
 
-    pub(super) fn wake(&self) {
-        self.wake.notify_one();
-    }
-
     pub(super) async fn woken(&self) {
         self.wake.notified().await;
     }

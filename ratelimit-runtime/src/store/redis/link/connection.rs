@@ -129,7 +129,7 @@ impl Connection {
     /// Asks the server how it is. Waits for the answer, however long that takes.
     pub(super) async fn probe(&self) -> Result<Probed, Lost> {
         loop {
-            let question = self.role_question();
+            let question = *lock(&self.role_question);
             let number = self.number().to_string();
             let mut pipeline = redis::pipe();
             pipeline.cmd("PING").arg(&number);
@@ -137,23 +137,15 @@ impl Connection {
                 pipeline.add_command(command);
             }
             let replies = self.ask(&pipeline, pipeline.len()).await?;
-            let pong = replies.first().unwrap_or(&Value::Nil);
-            if let Some(probed) = unwell(pong, number.as_bytes()) {
-                return Ok(probed);
+            if let Some(unwell) = unwell(replies.first().unwrap_or(&Value::Nil), number.as_bytes()) {
+                return Ok(unwell);
             }
-            let Some(reply) = replies.get(1) else { return Ok(Probed::Serves) };
+            let Some(reply) = replies.get(1) else { return Ok(Probed::RoleUnknown) };
             if let Some(probed) = question.read(reply) {
                 return Ok(probed);
             }
-            *lock(&self.role_question) = match question {
-                RoleQuestion::Role => RoleQuestion::Script,
-                RoleQuestion::Script | RoleQuestion::None => RoleQuestion::None,
-            };
+            *lock(&self.role_question) = question.next();
         }
-    }
-
-    pub(super) fn role_question(&self) -> RoleQuestion {
-        *lock(&self.role_question)
     }
 
     pub(super) fn end(&self, cause: StoreError) {

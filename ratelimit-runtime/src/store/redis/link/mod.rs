@@ -3,12 +3,13 @@
 //! A task, [`upkeep`], does all that; callers read the status that it publishes. What it does next
 //! is decided in [`health`], without I/O.
 
+use std::mem::discriminant;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use redis::ServerError;
+use redis::{Cmd, ServerError};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -23,7 +24,6 @@ mod connect;
 mod connection;
 mod health;
 mod probe;
-mod status;
 mod stream;
 mod upkeep;
 mod upstream;
@@ -32,17 +32,65 @@ mod vitals;
 pub(crate) use self::connect::{Connected, Connector};
 pub(crate) use self::connection::{Connection, Lost, look};
 pub(crate) use self::probe::Probed;
-use self::status::Shared;
-pub(crate) use self::status::{LinkSettings, LinkStatus};
 pub(crate) use self::upkeep::pause_until;
 pub(crate) use self::upstream::{BoxFuture, Upstream};
+
+/// The timeout of limiters that were not told another, in microseconds.
+pub(crate) const TIMEOUT_US: u64 = 100_000;
+
+/// What a link is for.
+#[derive(Debug, Clone)]
+pub(crate) struct LinkSettings {
+    /// What leads to the server: a `Server`, or sentinels.
+    pub(crate) upstream: Arc<dyn Upstream>,
+    /// The limiter's timeout in microseconds, which a server is measured by.
+    pub(crate) timeout_us: Arc<AtomicU64>,
+    /// How many connections have been made: one more before calls use a new one.
+    pub(crate) epoch: Arc<AtomicU64>,
+    /// Commands that each new connection sends before calls use it, such as those that load
+    /// scripts. An error in reply does not matter.
+    pub(crate) greeting: Arc<[Cmd]>,
+}
+
+/// What a caller finds.
+#[derive(Debug, Clone)]
+pub(crate) enum LinkStatus {
+    /// The first attempt after a start or a loss: worth waiting for.
+    Connecting,
+    Up(Arc<Connection>),
+    /// It is connected and does not answer in time: callers fail at once, with this.
+    Slow(Arc<Connection>, StoreError),
+    /// It is away: callers fail at once, with this.
+    Down(StoreError),
+}
+
+impl LinkStatus {
+    fn why(&self) -> Option<&StoreError> {
+        match self {
+            Self::Slow(_, why) | Self::Down(why) => Some(why),
+            Self::Connecting | Self::Up(_) => None,
+        }
+    }
+
+    /// Whether callers find the same in both.
+    fn is_like(&self, other: &Self) -> bool {
+        let connection = |status: &Self| match status {
+            Self::Up(connection) | Self::Slow(connection, _) => Some(Arc::as_ptr(connection)),
+            Self::Connecting | Self::Down(_) => None,
+        };
+        discriminant(self) == discriminant(other)
+            && connection(self) == connection(other)
+            && self.why().map(StoreError::message) == other.why().map(StoreError::message)
+    }
+}
 
 /// One server for one runtime. When it is dropped, its tasks end.
 #[derive(Debug)]
 pub(crate) struct Link {
     status: watch::Receiver<LinkStatus>,
     timeout_us: Arc<AtomicU64>,
-    shared: Arc<Shared>,
+    connector: Connector,
+    last_turn: Arc<LastTurn>,
     task: AbortHandle,
 }
 
@@ -63,30 +111,21 @@ impl Link {
     /// Connects in the background, on `runtime`, where it [can start](Self::can_start).
     pub(crate) fn start(settings: LinkSettings, runtime: &Handle) -> Self {
         let (publish, status) = watch::channel(LinkStatus::Connecting);
-        let shared = Arc::new(Shared {
-            connector: Connector::new(Arc::clone(&settings.greeting)),
-            born: Instant::now(),
-            due_ms: AtomicU64::new(u64::MAX),
-            wanted: AtomicBool::new(false),
-            is_replica: AtomicBool::new(false),
-        });
+        let connector = Connector::new(Arc::clone(&settings.greeting));
+        let last_turn = Arc::new(LastTurn { born: Instant::now(), millis: AtomicU64::new(0) });
         let timeout_us = Arc::clone(&settings.timeout_us);
-        let task = runtime.spawn(Upkeep::new(settings, Arc::clone(&shared), publish).run()).abort_handle();
-        Self { status, timeout_us, shared, task }
+        let upkeep = Upkeep::new(settings, connector.clone(), Arc::clone(&last_turn), publish);
+        let task = runtime.spawn(upkeep.run()).abort_handle();
+        Self { status, timeout_us, connector, last_turn, task }
     }
 
     pub(crate) fn status(&self) -> LinkStatus {
         let status = self.status.borrow().clone();
-        let is_waited_for = match &status {
-            LinkStatus::Connecting => true,
-            LinkStatus::Up(connection) => connection.has_ended(),
-            LinkStatus::Slow(..) | LinkStatus::Down(_) => self.shared.is_late(),
-        };
-        if is_waited_for {
-            self.shared.want();
-            return LinkStatus::Connecting;
+        match &status {
+            LinkStatus::Up(connection) if connection.has_ended() => LinkStatus::Connecting,
+            LinkStatus::Slow(..) | LinkStatus::Down(_) if self.last_turn.is_long_ago() => LinkStatus::Connecting,
+            _ => status,
         }
-        status
     }
 
     /// The status, whose changes are seen here. Look at [`status`](Self::status) after each.
@@ -111,10 +150,10 @@ impl Link {
 
     /// Returns once it is up; an error if waiting is vain (`Misconfigured`).
     pub(crate) async fn ready(&self) -> Result<(), StoreError> {
-        let is_vain = |error: &StoreError| error.kind() == StoreErrorKind::Misconfigured;
-        let is_replica = || self.shared.is_replica.load(Acquire);
-        match self.wait(|error| is_vain(error) || is_replica()).await {
-            Err(error) if !is_vain(&error) && is_replica() => {
+        let is_replica = |error: &StoreError| error.message() == errors::replica().message();
+        let is_vain = |error: &StoreError| error.kind() == StoreErrorKind::Misconfigured || is_replica(error);
+        match self.wait(is_vain).await {
+            Err(error) if is_replica(&error) => {
                 Err(StoreError::misconfigured(format!("{}: name its master", error.message())))
             }
             result => result.map(drop),
@@ -145,13 +184,8 @@ impl Link {
     /// something sent later was answered.
     pub(crate) fn late(&self, connection: &Connection, sent: Instant) {
         if !connection.vitals.has_answered_since(sent) {
-            self.doubt(connection);
+            connection.vitals.tell(&connection.vitals.doubted);
         }
-    }
-
-    #[allow(clippy::unused_self, reason = "its task is woken")]
-    fn doubt(&self, connection: &Connection) {
-        connection.vitals.tell(&connection.vitals.doubted);
     }
 
     /// Notes what an error in reply to a call says of the server. One that is busy or loading, or
@@ -161,7 +195,7 @@ impl Link {
         if errors::is_replica(error) {
             connection.vitals.tell(&connection.vitals.is_replica);
         } else if errors::is_no_service(error) || errors::is_logged_out(error) {
-            self.doubt(connection);
+            connection.vitals.tell(&connection.vitals.doubted);
         }
     }
 
@@ -177,7 +211,7 @@ impl Link {
     /// Another connection to the same server, logged in, for one caller at a time.
     pub(crate) async fn connect_another(&self) -> Result<Connection, StoreError> {
         let connection = self.connected().await?;
-        let (another, probed) = self.shared.connector.connect(connection.server()).await?;
+        let (another, probed) = self.connector.connect(connection.server()).await?;
         probed.error().map_or(Ok(another), Err)
     }
 }
@@ -185,5 +219,35 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         self.task.abort();
+    }
+}
+
+/// When the task of a link last had its turn.
+#[derive(Debug)]
+struct LastTurn {
+    born: Instant,
+    /// After `born`.
+    millis: AtomicU64,
+}
+
+impl LastTurn {
+    /// How often the task has its turn while the server is away, whatever it waits for.
+    const BEAT: Duration = Duration::from_millis(50);
+    /// How late it may be before its runtime counts as one that is not driven.
+    const LATE: Duration = Duration::from_millis(100);
+
+    fn is_now(&self) {
+        self.millis.store(self.now(), Relaxed);
+    }
+
+    /// Whether a runtime runs only while a caller blocks on it. It has to be waited for, or it would
+    /// never get to know that a server is back.
+    fn is_long_ago(&self) -> bool {
+        let most = Self::BEAT + Self::LATE;
+        Duration::from_millis(self.now().saturating_sub(self.millis.load(Relaxed))) > most
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 }

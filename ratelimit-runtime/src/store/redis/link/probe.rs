@@ -18,8 +18,10 @@ const MAY_WRITE: &str = "#!lua\nreturn 1";
 pub(crate) enum Probed {
     /// It serves, and says that it is a master.
     Master,
-    /// It serves. Its role is not known, or is one that takes writes.
+    /// It serves, and takes writes.
     Serves,
+    /// It serves. Whether it takes writes, it does not tell.
+    RoleUnknown,
     /// It is there and cannot work now.
     Busy(StoreError),
     Replica,
@@ -31,7 +33,7 @@ impl Probed {
     /// Why it cannot be used now.
     pub(crate) fn error(self) -> Option<StoreError> {
         match self {
-            Self::Master | Self::Serves => None,
+            Self::Master | Self::Serves | Self::RoleUnknown => None,
             Self::Busy(error) | Self::Refused(error) => Some(error),
             Self::Replica => Some(errors::replica()),
         }
@@ -49,6 +51,14 @@ pub(super) enum RoleQuestion {
 }
 
 impl RoleQuestion {
+    /// What to ask where this is not answered.
+    pub(super) fn next(self) -> Self {
+        match self {
+            Self::Role => Self::Script,
+            Self::Script | Self::None => Self::None,
+        }
+    }
+
     pub(super) fn command(self) -> Option<Cmd> {
         match self {
             Self::Role => Some(cmd("ROLE")),
@@ -114,15 +124,5 @@ mod tests {
         // A full server is no reason to stop asking.
         assert!(matches!(read(RoleQuestion::Script, "-OOM command not allowed"), Some(Probed::Serves)));
         assert!(matches!(read(RoleQuestion::Role, "-BUSY Redis is busy"), Some(Probed::Busy(_))));
-    }
-
-    #[test]
-    fn pongs() {
-        assert!(unwell(&reply("$1\r\n7"), b"7").is_none());
-        assert!(unwell(&reply("-NOPERM no permissions to run the 'ping' command"), b"7").is_none());
-        assert!(matches!(unwell(&reply("-LOADING Redis is loading"), b"7"), Some(Probed::Busy(_))));
-        for other in ["$1\r\n8", "+PONG", "-NOAUTH Authentication required."] {
-            assert!(matches!(unwell(&reply(other), b"7"), Some(Probed::Refused(_))), "{other}");
-        }
     }
 }

@@ -4,8 +4,11 @@
 //! A client knows each of its permits from before it asks for the place until the server has
 //! confirmed that it is left: so a place is left by id whatever became of the answer, and no place
 //! is kept that is not known. What is to be sent without a caller, leaving and renewing, is sent by
-//! a [task](upkeep) of the client's runtime. If that ends, or stands still, places lapse with their
-//! leases.
+//! a task of the client's runtime ([`upkeep`]). If that ends, or stands still, places lapse with
+//! their leases.
+
+mod open;
+mod upkeep;
 
 use std::fmt;
 use std::pin::pin;
@@ -14,31 +17,37 @@ use std::time::Instant;
 
 use tokio::runtime::Handle;
 
-pub(crate) use self::ask::Ask;
 use self::open::EnterOutcome;
-use self::state::{State, question};
-use self::upkeep::Task;
+use self::upkeep::{Task, Upkeep};
+use super::batcher::Verdicts;
 use super::scripts::{Question, own_time};
 use crate::clock::Clock;
 use crate::error::StoreError;
-use crate::observe;
 use crate::real_time::NoTimers;
 use crate::store::{Entry, PermitId, PlaceRequest};
 
-mod ask;
-mod open;
-mod state;
-mod upkeep;
+/// What permits need of a client.
+pub(crate) trait Ask: Send + Sync + 'static {
+    /// Asks one question, or several on keys of one slot, which are charged all or none.
+    fn ask(
+        &self,
+        stack: &[(&[u8], Question)],
+        until: Option<Instant>,
+    ) -> impl Future<Output = Result<Verdicts, StoreError>> + Send;
+
+    /// Another number after each new connection, whose server may have forgotten permits.
+    fn epoch(&self) -> u64;
+}
 
 /// The permits of one client.
 pub(crate) struct Permits {
-    state: Arc<State>,
+    upkeep: Arc<Upkeep>,
 }
 
 impl Permits {
     /// By the store's own clock, or the server's.
     pub(crate) fn new(clock: Option<Arc<dyn Clock>>) -> Self {
-        Self { state: Arc::new(State::new(clock)) }
+        Self { upkeep: Arc::new(Upkeep::new(clock)) }
     }
 
     /// Takes a place, and charges what these questions ask, all or none.
@@ -52,14 +61,13 @@ impl Permits {
         place: PlaceRequest<'_>,
         limits: Vec<(&[u8], Question)>,
     ) -> Result<Entry, StoreError> {
-        let now = own_time(self.state.clock.as_deref())?;
         let runtime = Handle::try_current().map_err(|_| StoreError::misconfigured(NoTimers::NoRuntime.to_string()))?;
-        let sent_at = Instant::now();
-        let leaving = self.state.lock().begin(&place, sent_at);
-        let (state, permit, outcome) = (&self.state, place.permit(), EnterOutcome::Unknown);
-        let mut entering = Entering { state, asks, runtime, permit, sent_at, outcome };
-        let own = (place.key(), question("enter", &place, leaving, now));
+        let (upkeep, permit, sent_at) = (&self.upkeep, place.permit(), Instant::now());
+        let leaving = upkeep.open().begin(&place, sent_at);
+        let mut entering = Entering { upkeep, asks, runtime, permit, sent_at, outcome: EnterOutcome::NotEntered };
+        let own = (place.key(), upkeep.question("enter", &place, leaving)?);
         let stack: Vec<_> = [own].into_iter().chain(limits).collect();
+        entering.outcome = EnterOutcome::Unknown;
         let answer = asks.ask(&stack, place.timeout_at()).await;
         if answer.as_ref().is_err_and(|error| !error.is_lost()) {
             entering.outcome = EnterOutcome::NotEntered;
@@ -78,29 +86,27 @@ impl Permits {
     ///
     /// Those of `asks`.
     pub(crate) async fn in_flight<A: Ask>(&self, asks: &A, place: PlaceRequest<'_>) -> Result<u64, StoreError> {
-        let now = own_time(self.state.clock.as_deref())?;
-        let leaving = self.state.lock().leaving(place.key());
-        let verdicts = asks.ask(&[(place.key(), question("look", &place, leaving, now))], place.timeout_at()).await?;
+        let leaving = self.upkeep.open().leaving(place.key());
+        let question = self.upkeep.question("look", &place, leaving)?;
+        let verdicts = asks.ask(&[(place.key(), question)], place.timeout_at()).await?;
         Ok(verdicts.first().map_or(0, |verdict| verdict.remaining))
     }
 
     /// Leaves the place of a permit; says whether it is one of these. Sends nothing by itself, and
     /// may be called on any thread.
     pub(crate) fn leave(&self, place: &PlaceRequest<'_>) -> bool {
-        let mut open = self.state.lock();
+        let mut open = self.upkeep.open();
         let is_known = open.leave(place.permit(), Instant::now());
-        let unsent = if open.has_ended() { open.forget_leaving() } else { Vec::new() };
-        self.state.wake(open);
-        unsent.into_iter().for_each(observe::log::place_not_left);
+        self.upkeep.wake(open);
         is_known
     }
 
     /// Returns once no place is left to be left.
     pub(crate) async fn settled(&self) {
         loop {
-            let mut settled = pin!(self.state.settled.notified());
+            let mut settled = pin!(self.upkeep.settled.notified());
             settled.as_mut().enable();
-            if !self.state.lock().has_leaving() {
+            if !self.upkeep.open().has_leaving() {
                 return;
             }
             settled.await;
@@ -117,7 +123,7 @@ impl fmt::Debug for Permits {
 /// A call that asks for a place. However it ends, also when it is dropped, its permit is open, or
 /// leaves if the call may have been carried out, or is forgotten.
 struct Entering<'a, A: Ask> {
-    state: &'a Arc<State>,
+    upkeep: &'a Arc<Upkeep>,
     asks: &'a Arc<A>,
     runtime: Handle,
     permit: PermitId,
@@ -127,14 +133,14 @@ struct Entering<'a, A: Ask> {
 
 impl<A: Ask> Drop for Entering<'_, A> {
     fn drop(&mut self) {
-        let mut open = self.state.lock();
+        let mut open = self.upkeep.open();
         open.end(self.permit, self.outcome, self.sent_at, Instant::now());
-        let starts = open.has_ended();
+        let starts = !open.is_tended && !open.is_empty();
         open.is_tended |= starts;
-        self.state.wake(open);
+        self.upkeep.wake(open);
         if starts {
             // A runtime that has ended drops the task at once, which takes the lock.
-            self.runtime.spawn(Task(Arc::clone(self.state)).run(Arc::clone(self.asks)));
+            self.runtime.spawn(Task(Arc::clone(self.upkeep)).run(Arc::clone(self.asks)));
         }
     }
 }

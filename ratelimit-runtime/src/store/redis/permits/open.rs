@@ -7,12 +7,11 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-use crate::store::{OwnedPlaceRequest, PermitId, PlaceRequest};
+use crate::store::place::OwnedPlaceRequest;
+use crate::store::{PermitId, PlaceRequest};
 
 /// Leases are renewed so many times while they last.
 const RENEWALS: u32 = 3;
-/// Renewals are due at multiples of this time, so that those of about the same time share calls.
-pub(super) const GATHER: Duration = Duration::from_millis(50);
 /// After this pause, what has failed is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 /// How many questions without a caller are on their way at a time. If all are about one key, they
@@ -21,6 +20,7 @@ const MAX_PENDING: usize = 256;
 /// How many permits a call of their key carries along that leave.
 const MAX_CARRIED: usize = 64;
 
+#[derive(Default)]
 pub(super) struct OpenPermits {
     permits: HashMap<PermitId, OpenPermit>,
     /// Permits that leave, by key.
@@ -30,8 +30,6 @@ pub(super) struct OpenPermits {
     pending: usize,
     /// Whether a task takes what is due.
     pub(super) is_tended: bool,
-    /// Before any renewal is due. What leaves is due then, so that it goes first.
-    first: Instant,
 }
 
 struct OpenPermit {
@@ -53,7 +51,6 @@ pub(super) enum EnterOutcome {
 }
 
 /// A permit that is to leave or to be renewed, by a call of its own.
-#[derive(Debug)]
 pub(super) struct DuePermit {
     pub(super) place: OwnedPlaceRequest,
     pub(super) leaves: bool,
@@ -75,11 +72,6 @@ pub(super) fn member(place: &PlaceRequest<'_>) -> String {
 }
 
 impl OpenPermits {
-    pub(super) fn new(now: Instant) -> Self {
-        let (permits, leaving, due) = (HashMap::new(), HashMap::new(), BTreeSet::new());
-        Self { permits, leaving, due, pending: 0, is_tended: false, first: now }
-    }
-
     /// Notes that a call is about to enter. Gives the permit that it replaces and those of the key
     /// that leave, as [`leaving`](Self::leaving) does.
     pub(super) fn begin(&mut self, place: &PlaceRequest<'_>, now: Instant) -> Vec<String> {
@@ -109,10 +101,10 @@ impl OpenPermits {
                 // Permits that entered together are not renewed together.
                 let sixth = permit.place.as_request().lease() / RENEWALS / 2;
                 let part = u32::try_from(id.number() % 64).unwrap_or_default();
-                self.set_renewal(id, sent_at + sixth + sixth / 64 * part);
+                self.set_due(id, sent_at + sixth + sixth / 64 * part);
             }
             _ => {
-                self.set_due(id, self.first);
+                self.set_due(id, now);
                 self.leave(id, now);
             }
         }
@@ -126,7 +118,7 @@ impl OpenPermits {
             permit.leaves_until = Some(now + place.lease());
             self.leaving.entry(place.key().into()).or_default().insert(id);
             if permit.due.is_some() {
-                self.set_due(id, self.first);
+                self.set_due(id, now);
             }
         }
         true
@@ -135,11 +127,9 @@ impl OpenPermits {
     /// Takes what is due, for a call each.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<DuePermit> {
         let mut taken = Vec::new();
-        while self.pending < MAX_PENDING
-            && let Some(&(due, id)) = self.due.first()
-            && due <= now
+        while self.has_work(now)
+            && let Some((_, id)) = self.due.pop_first()
         {
-            self.due.pop_first();
             let Some(permit) = self.permits.get_mut(&id) else { continue };
             permit.due = None;
             self.pending += 1;
@@ -148,26 +138,25 @@ impl OpenPermits {
         taken
     }
 
-    /// Whether something may be taken, or nothing is left to be waited for.
+    /// Whether something may be taken.
     pub(super) fn has_work(&self, now: Instant) -> bool {
-        let is_due = self.due.first().is_some_and(|(due, _)| *due <= now);
-        self.is_empty() || is_due && self.pending < MAX_PENDING
+        self.pending < MAX_PENDING && self.due.first().is_some_and(|(due, _)| *due <= now)
     }
 
     /// Notes how a call has ended that was taken, and sent at `sent_at`: whether it has done what
     /// it was to, if the server has said so. Else it may have, or not.
     pub(super) fn note(
         &mut self,
-        upkeep: &DuePermit,
+        call: &DuePermit,
         done: Option<bool>,
         sent_at: Instant,
         now: Instant,
     ) -> Option<Loss> {
         self.pending -= 1;
-        let place = upkeep.place.as_request();
+        let place = call.place.as_request();
         let id = place.permit();
         match (done, self.permits.get(&id)?.leaves_until) {
-            (Some(true), None) => self.set_renewal(id, sent_at + place.lease() / RENEWALS),
+            (Some(true), None) => self.set_due(id, sent_at + place.lease() / RENEWALS),
             (None, None) => self.set_due(id, now + RETRY),
             (Some(false), None) => {
                 self.remove(id);
@@ -176,7 +165,7 @@ impl OpenPermits {
             // There is nothing to leave.
             (Some(false), Some(_)) => self.remove(id),
             // It was to be renewed, and leaves now.
-            (_, Some(_)) if !upkeep.leaves => self.set_due(id, self.first),
+            (_, Some(_)) if !call.leaves => self.set_due(id, now),
             (Some(true), Some(_)) => self.remove(id),
             (None, Some(until)) if now <= until => self.set_due(id, now + RETRY),
             (None, Some(_)) => {
@@ -189,20 +178,17 @@ impl OpenPermits {
 
     /// Lets all leases be renewed now.
     pub(super) fn renew_all(&mut self, now: Instant) {
-        let later: Vec<PermitId> = self.due.iter().filter(|(due, _)| *due > now).map(|(_, id)| *id).collect();
-        for id in later {
+        let all: Vec<PermitId> = self.due.iter().map(|(_, id)| *id).collect();
+        for id in all {
             self.set_due(id, now);
         }
     }
 
-    /// Forgets the permits that leave, and gives their rules.
-    pub(super) fn forget_leaving(&mut self) -> Vec<&'static str> {
-        let ids: Vec<PermitId> = self.leaving.values().flatten().copied().collect();
-        let rules = ids.iter().filter_map(|id| Some(self.permits.get(id)?.place.as_request().rule())).collect();
-        for id in ids {
-            self.remove(id);
-        }
-        rules
+    /// Forgets all, because nothing will be sent any more. Gives the rules of those that leave.
+    pub(super) fn forget_all(&mut self) -> Vec<&'static str> {
+        let Self { permits, .. } = std::mem::take(self);
+        let leaving = permits.values().filter(|permit| permit.leaves_until.is_some());
+        leaving.map(|permit| permit.place.as_request().rule()).collect()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -211,17 +197,6 @@ impl OpenPermits {
 
     pub(super) fn has_leaving(&self) -> bool {
         !self.leaving.is_empty()
-    }
-
-    /// Whether something is due, and no task is there to take it.
-    pub(super) fn has_ended(&self) -> bool {
-        !self.is_tended && !self.due.is_empty()
-    }
-
-    /// Lets a lease be renewed at the next multiple of [`GATHER`].
-    fn set_renewal(&mut self, id: PermitId, at: Instant) {
-        let multiples = at.saturating_duration_since(self.first).as_millis() / GATHER.as_millis() + 1;
-        self.set_due(id, self.first + GATHER * u32::try_from(multiples).unwrap_or(u32::MAX));
     }
 
     /// Lets a permit be due at this moment. Nothing of it is pending any more.

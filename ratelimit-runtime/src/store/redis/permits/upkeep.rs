@@ -1,17 +1,89 @@
-//! The task that leaves and renews without a caller. It runs while permits are open, and keeps the
-//! client for as long; if it ends earlier, its runtime has ended.
+//! [`Upkeep`]: what callers and the task of permits share, and the task, which leaves and renews
+//! without a caller. It runs while permits are open, and keeps the client for as long; if it ends
+//! earlier, its runtime has ended.
 
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use super::ask::Ask;
-use super::open::{DuePermit, GATHER, Loss};
-use super::state::{State, question};
-use crate::observe;
-use crate::real_time;
-use crate::store::redis::scripts::own_time;
+use tokio::sync::Notify;
 
-pub(super) struct Task(pub(super) Arc<State>);
+use super::open::{DuePermit, Loss, OpenPermits, member};
+use super::{Ask, Question, own_time};
+use crate::clock::Clock;
+use crate::error::StoreError;
+use crate::rule::Limit;
+use crate::store::PlaceRequest;
+use crate::{observe, real_time};
+
+/// What is due is sent after this time at the latest, so that renewals of about the same time share
+/// calls.
+const GATHER: Duration = Duration::from_millis(50);
+
+pub(super) struct Upkeep {
+    clock: Option<Arc<dyn Clock>>,
+    open: Mutex<OpenPermits>,
+    /// Wakes the task.
+    wake: Notify,
+    /// Wakes callers of [`super::Permits::settled`].
+    pub(super) settled: Notify,
+}
+
+impl Upkeep {
+    pub(super) fn new(clock: Option<Arc<dyn Clock>>) -> Self {
+        Self { clock, open: Mutex::default(), wake: Notify::new(), settled: Notify::new() }
+    }
+
+    pub(super) fn open(&self) -> MutexGuard<'_, OpenPermits> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A question about the place of a permit, which is asked once the members in `leaving` have
+    /// left.
+    pub(super) fn question(
+        &self,
+        operation: &str,
+        place: &PlaceRequest<'_>,
+        mut leaving: Vec<String>,
+    ) -> Result<Question, StoreError> {
+        leaving.insert(0, member(place));
+        let lease = u64::try_from(place.lease().as_micros()).unwrap_or(u64::MAX);
+        let now = own_time(self.clock.as_deref())?;
+        Ok(Question::of_place(operation, place.max().min(Limit::MAX_COUNT), lease, &leaving, now))
+    }
+
+    /// Wakes the task and those who wait, if they have something to do, and frees the lock.
+    #[allow(clippy::needless_pass_by_value, reason = "it ends here")]
+    pub(super) fn wake(&self, open: MutexGuard<'_, OpenPermits>) {
+        if open.is_empty() || open.has_work(Instant::now()) {
+            self.wake.notify_one();
+        }
+        if !open.has_leaving() {
+            self.settled.notify_waiters();
+        }
+    }
+
+    /// Renews or leaves. It is not given up: it ends with an answer, or with its connection.
+    async fn send<A: Ask>(self: Arc<Self>, asks: Arc<A>, call: DuePermit) {
+        let place = call.place.as_request();
+        let sent_at = Instant::now();
+        let answer = match self.question(if call.leaves { "leave" } else { "renew" }, &place, Vec::new()) {
+            Ok(question) => asks.ask(&[(place.key(), question)], None).await,
+            Err(error) => Err(error),
+        };
+        let done = answer.ok().and_then(|verdicts| Some(verdicts.first()?.allowed));
+        let mut open = self.open();
+        let loss = open.note(&call, done, sent_at, Instant::now());
+        // Told when the lock is free again: a recorder is foreign code.
+        self.wake(open);
+        match loss {
+            Some(Loss::Permit) => observe::permit_lost(place.rule()),
+            Some(Loss::Leaving) => observe::log::place_not_left(place.rule()),
+            None => {}
+        }
+    }
+}
+
+pub(super) struct Task(pub(super) Arc<Upkeep>);
 
 impl Task {
     pub(super) async fn run<A: Ask>(self, asks: Arc<A>) {
@@ -20,7 +92,7 @@ impl Task {
             let now = Instant::now();
             let last = std::mem::replace(&mut epoch, asks.epoch());
             let due = {
-                let mut open = self.0.lock();
+                let mut open = self.0.open();
                 if open.is_empty() {
                     open.is_tended = false;
                     return;
@@ -30,8 +102,8 @@ impl Task {
                 }
                 open.take_due(now)
             };
-            for upkeep in due {
-                tokio::spawn(send(Arc::clone(&self.0), Arc::clone(&asks), upkeep));
+            for call in due {
+                tokio::spawn(Arc::clone(&self.0).send(Arc::clone(&asks), call));
             }
             let _ = real_time::timeout_at(now + GATHER, self.0.wake.notified()).await;
         }
@@ -40,32 +112,11 @@ impl Task {
 
 impl Drop for Task {
     fn drop(&mut self) {
-        let mut open = self.0.lock();
-        if std::mem::take(&mut open.is_tended) {
-            let rules = open.forget_leaving();
+        let mut open = self.0.open();
+        if open.is_tended {
+            let rules = open.forget_all();
             self.0.wake(open);
             rules.into_iter().for_each(observe::log::place_not_left);
         }
-    }
-}
-
-async fn send<A: Ask>(state: Arc<State>, asks: Arc<A>, upkeep: DuePermit) {
-    let place = upkeep.place.as_request();
-    let operation = if upkeep.leaves { "leave" } else { "renew" };
-    let sent_at = Instant::now();
-    let answer = match own_time(state.clock.as_deref()) {
-        // It is not given up: it ends with an answer, or with its connection.
-        Ok(now) => asks.ask(&[(place.key(), question(operation, &place, Vec::new(), now))], None).await,
-        Err(error) => Err(error),
-    };
-    let done = answer.ok().and_then(|verdicts| Some(verdicts.first()?.allowed));
-    let mut open = state.lock();
-    let loss = open.note(&upkeep, done, sent_at, Instant::now());
-    // Told when the lock is free again: a recorder is foreign code.
-    state.wake(open);
-    match loss {
-        Some(Loss::Permit) => observe::permit_lost(place.rule()),
-        Some(Loss::Leaving) => observe::log::place_not_left(place.rule()),
-        None => {}
     }
 }

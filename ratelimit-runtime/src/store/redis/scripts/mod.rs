@@ -2,7 +2,7 @@
 //!
 //! A script is one file of an algorithm between `head.lua` and `tail.lua`, which all share; that of
 //! stacks is made of the same files. [`Question`] writes what is asked, [`call`] a call of several
-//! questions, and [`ScriptAnswer`] reads what comes back.
+//! questions, and [`ScriptAnswer`] reads the reply.
 
 mod answer;
 pub(crate) mod call;

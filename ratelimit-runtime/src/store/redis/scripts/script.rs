@@ -24,7 +24,7 @@ const PLACES_NUMBER: u8 = 15;
 pub(crate) struct Script {
     source: String,
     sha1: String,
-    /// The algorithm's, in a stack; 0 of the script of stacks.
+    /// What the script of stacks knows it by; 0 of that itself.
     number: u8,
 }
 
@@ -51,11 +51,21 @@ macro_rules! scripts {
 
 crate::__algorithms!(scripts);
 
+/// The number of an algorithm's script: the first algorithm's, where several have one file.
+fn number(algorithm: Algorithm) -> u8 {
+    let has_its = |other: &&Algorithm| lua(**other).body == lua(algorithm).body;
+    Algorithm::ALL.iter().find(has_its).map_or(0, |first| first.row().number)
+}
+
+/// The algorithms whose scripts there are: one for each file.
+fn with_files() -> impl Iterator<Item = Algorithm> {
+    Algorithm::ALL.iter().copied().filter(|algorithm| number(*algorithm) == algorithm.row().number)
+}
+
 impl Script {
     fn alone(algorithm: Algorithm) -> Self {
-        let Lua { body, reads, .. } = lua(algorithm);
-        let row = algorithm.row();
-        Self::new(format!("local READS, WINDOWS = {reads}, {}\n{HEAD}{body}{TAIL}", row.windows), row.number)
+        let (Lua { body, reads, .. }, windows) = (lua(algorithm), algorithm.row().windows);
+        Self::new(format!("local READS, WINDOWS = {reads}, {windows}\n{HEAD}{body}{TAIL}"), number(algorithm))
     }
 
     /// The script that answers questions about places of calls in flight.
@@ -110,23 +120,12 @@ fn stack() -> String {
         let _ = writeln!(source, "algorithms[{number}] = function({parameters}{body}end");
         let _ = writeln!(source, "reads[{number}], windows[{number}] = {reads}, {windows}");
     };
-    let mut bodies: Vec<(&str, u8)> = Vec::new();
-    let mut aliases = String::new();
-    for algorithm in Algorithm::ALL {
-        let (Lua { body, reads, .. }, row) = (lua(*algorithm), algorithm.row());
-        if let Some((_, other)) = bodies.iter().find(|(other, _)| other == body) {
-            let _ = writeln!(
-                aliases,
-                "algorithms[{0}], reads[{0}], windows[{0}] = algorithms[{other}], reads[{other}], windows[{other}]",
-                row.number
-            );
-        } else {
-            bodies.push((body, row.number));
-            add(row.number, body, *reads, row.windows);
-        }
+    for algorithm in with_files() {
+        let (Lua { body, reads, .. }, row) = (lua(algorithm), algorithm.row());
+        add(row.number, body, *reads, row.windows);
     }
     add(PLACES_NUMBER, PLACES, false, 1);
-    source + &aliases + STACK_TAIL
+    source + STACK_TAIL
 }
 
 impl fmt::Debug for Script {
@@ -146,13 +145,5 @@ impl Eq for Script {}
 
 /// The commands that make all scripts known to a server.
 pub(crate) fn load_all() -> Vec<Cmd> {
-    let mut scripts: Vec<&Script> = Vec::new();
-    let all = Algorithm::ALL.iter().map(|algorithm| Script::of(*algorithm));
-    for script in all.chain([Script::stack(), Script::places()]) {
-        // Both buckets have one.
-        if scripts.iter().all(|other| other.sha1 != script.sha1) {
-            scripts.push(script);
-        }
-    }
-    scripts.into_iter().map(Script::load).collect()
+    with_files().map(Script::of).chain([Script::stack(), Script::places()]).map(Script::load).collect()
 }

@@ -185,7 +185,7 @@ impl fmt::Display for Sentinels {
 async fn connect(connector: &Connector, server: &Arc<Server>) -> Result<Connected, StoreError> {
     match connector.connect(server).await? {
         (_, Probed::Replica) => Err(StoreError::unavailable("Redis is not the master that Sentinel takes it for")),
-        (_, Probed::Serves) => {
+        (_, Probed::Serves | Probed::RoleUnknown) => {
             let message = "under Sentinel, the ACL of the Redis user has to allow `ROLE`, by which a server says that it \
                            is the master";
             Err(StoreError::misconfigured(message))

@@ -184,9 +184,3 @@ impl<'a> Parts<'a> {
         Ok(Deployment { server, kind: Kind::Cluster(seeds) })
     }
 }
-
-/// The server of a URL with one.
-#[cfg(test)]
-pub(crate) fn server(url: &str) -> Result<Server, StoreError> {
-    deployment(url).map(|deployment| deployment.server)
-}

@@ -6,10 +6,9 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 
-use redis::{Cmd, Value, cmd};
+use redis::{Cmd, Value, cmd, from_redis_value_ref};
 
 use super::pool::Pool;
-use super::reply;
 use crate::rule::Limit;
 use crate::store::redis::batcher::Failure;
 use crate::store::redis::errors::{foreign_key, unexpected_reply};
@@ -50,9 +49,9 @@ pub(crate) async fn count(pool: &Pool, asking: bool, charges: bool, request: &Re
 /// Gives back to the window that was charged, and to no other; says whether that was possible.
 pub(crate) async fn refund(pool: &Pool, asking: bool, request: &Request<'_>, ticket: u64) -> Result<bool, Failure> {
     let key = counter_key(request);
-    let mut lent = pool.lend(&[&key], asking, request.timeout_at()).await?;
+    let mut lent = pool.lend(&key, asking, request.timeout_at()).await?;
     loop {
-        let replies = lent.watch(&[&key], vec![cmd("GET").arg(&key).take()]).await?;
+        let replies = lent.watch(&key, vec![cmd("GET").arg(&key).take()]).await?;
         let counter = replies.first().and_then(Counter::of).ok_or_else(|| Failure::NotSent(foreign_key()))?;
         if counter.window != ticket || counter.used == 0 {
             return Ok(false);
@@ -89,8 +88,9 @@ fn acquired(replies: &[Value], limit: &Limit) -> Option<Verdict> {
     let [_, Value::Array(fields), left] = replies else { return None };
     let [raised, _, used, window] = fields.as_slice() else { return None };
     let allowed = !matches!(raised, Value::Nil);
-    let ticket = if allowed { reply::read(window)? } else { 0 };
-    Some(verdict(allowed, reply::read(used)?, reply::read(left)?, limit).with_ticket(ticket))
+    let ticket = if allowed { from_redis_value_ref(window).ok()? } else { 0 };
+    let (used, left) = (from_redis_value_ref(used).ok()?, from_redis_value_ref(left).ok()?);
+    Some(verdict(allowed, used, left, limit).with_ticket(ticket))
 }
 
 fn peek(key: &[u8]) -> Vec<Cmd> {
@@ -100,7 +100,7 @@ fn peek(key: &[u8]) -> Vec<Cmd> {
 fn peeked(replies: &[Value], cost: u64, limit: &Limit) -> Option<Verdict> {
     let [value, left] = replies else { return None };
     let used = Counter::of(value)?.used;
-    Some(verdict(used.saturating_add(cost) <= max(limit), used, reply::read(left)?, limit))
+    Some(verdict(used.saturating_add(cost) <= max(limit), used, from_redis_value_ref(left).ok()?, limit))
 }
 
 /// `left` is how long the key lives, in milliseconds: it is gone when the last one is over.
@@ -135,7 +135,8 @@ impl Counter {
         if *value == Value::Nil {
             return Some(Self::default());
         }
-        let both = u128::from_be_bytes(reply::read::<Vec<u8>>(value)?.try_into().ok()?);
+        let Value::BulkString(bytes) = value else { return None };
+        let both = u128::from_be_bytes(bytes.as_slice().try_into().ok()?);
         #[allow(clippy::cast_possible_truncation, reason = "the halves")]
         Some(Self { used: (both >> 64) as u64, window: both as u64 })
     }

@@ -6,10 +6,9 @@
 //! is counted by [`StoredLog::counts`] in the transaction that writes; or before, where units are
 //! reserved by `count`, because these stand apart from what is charged.
 
-use redis::{Cmd, Value, cmd};
+use redis::{Cmd, Value, cmd, from_redis_value_ref};
 
-use super::member::{Meta, Unit};
-use super::reply;
+use super::member::{Member, Meta};
 use crate::algorithm::RESERVED_WAIT;
 use crate::rule::Limit;
 use crate::store::{Request, Verdict};
@@ -25,11 +24,14 @@ pub(super) struct Time {
     pub(super) is_servers: bool,
 }
 
-/// How many units one limit counts.
-#[derive(Debug, Clone, Copy)]
-struct Used {
-    charged: u64,
-    reserved: u64,
+/// What is known of one limit.
+#[derive(Debug)]
+struct Standing<'a> {
+    limit: &'a Limit,
+    /// The charged unit that has to leave before the call fits; 0 for none.
+    leaves: u64,
+    /// How many units are charged, and how many are reserved, once that is known.
+    used: Option<(u64, u64)>,
 }
 
 /// What was read of a key, and what it means for the request.
@@ -37,6 +39,7 @@ struct Used {
 pub(super) struct StoredLog<'a> {
     request: Request<'a>,
     time: Time,
+    limits: Vec<Standing<'a>>,
     meta: Option<Meta>,
     /// The end of the last block.
     blocked_until: u64,
@@ -46,21 +49,17 @@ pub(super) struct StoredLog<'a> {
     /// The score of the oldest member, and of the last one that an admission may remove.
     oldest: i64,
     trim: i64,
-    /// For each limit the charged unit that has to leave before the call fits; 0 for none.
-    leaves: Vec<u64>,
-    /// For each limit what is used, once that is known.
-    used: Vec<Used>,
 }
 
 /// The commands whose replies [`StoredLog::of`] takes.
-pub(super) fn reads(request: &Request<'_>, commands: &mut Vec<Cmd>) {
+pub(super) fn reads(request: &Request<'_>) -> Vec<Cmd> {
     let range = |from: i64, to: i64| cmd("ZRANGE").arg(request.key()).arg(from).arg(to).arg("WITHSCORES").take();
-    commands.extend([range(0, 0), range(-2, -1), range(TRIM - 1, TRIM - 1)]);
-    for limit in request.limits() {
+    let by_limit = request.limits().iter().map(|limit| {
         // Counted from the newest; behind the meta member it is one further.
         let rank = i64::try_from(max(limit).saturating_sub(request.cost()) + 1).unwrap_or(i64::MAX - 1);
-        commands.push(range(-rank - 1, -rank));
-    }
+        range(-rank - 1, -rank)
+    });
+    [range(0, 0), range(-2, -1), range(TRIM - 1, TRIM - 1)].into_iter().chain(by_limit).collect()
 }
 
 fn max(limit: &Limit) -> u64 {
@@ -68,41 +67,58 @@ fn max(limit: &Limit) -> u64 {
 }
 
 /// The ticket of the last of these members, or of the one before where the log has a meta member;
-/// 0 if there is none, or it is reserved. `None` if it is not ours.
-fn charged(members: &Value, has_meta: bool) -> Option<u64> {
-    let members = reply::members(members)?;
+/// 0 if there is none, or it is reserved.
+fn charged(members: &[Member], has_meta: bool) -> u64 {
     let place = members.len().checked_sub(if has_meta { 2 } else { 1 });
-    let member = place.and_then(|place| members.get(place)).filter(|member| !Meta::is_meta(member));
-    member.map_or(Some(0), |member| Unit::of(member).map(|unit| if unit.is_open { 0 } else { unit.ticket }))
+    match place.and_then(|place| members.get(place)) {
+        Some(Member::Unit { ticket, is_open: false }) => *ticket,
+        _ => 0,
+    }
+}
+
+impl Standing<'_> {
+    /// How long the limit refuses for what is charged; 0 if it does not.
+    fn wait_for_charged(&self, now: u64) -> u64 {
+        if self.leaves == 0 { 0 } else { (self.leaves + self.limit.window_us()).saturating_sub(now) }
+    }
+
+    /// How long the limit refuses, as if all that is reserved were released soon.
+    fn wait(&self, now: u64, cost: u64) -> u64 {
+        match (self.wait_for_charged(now), self.used) {
+            (0, Some((charged, reserved))) if reserved > 0 && charged + reserved + cost > max(self.limit) => {
+                RESERVED_WAIT
+            }
+            (wait, _) => wait,
+        }
+    }
 }
 
 impl<'a> StoredLog<'a> {
-    /// Takes the replies to [`reads`] off the front; `None` if the key is not a log.
-    pub(super) fn of(request: Request<'a>, time: Time, replies: &mut &[Value]) -> Option<Self> {
-        let [oldest, newest, nth, rest @ ..] = *replies else { return None };
-        let (by_limit, rest) = rest.split_at_checked(request.limits().len())?;
-        *replies = rest;
-        let meta = match reply::members(newest)?.last() {
-            Some(last) if Meta::is_meta(last) => Some(Meta::of(last)?),
+    /// Takes the replies to [`reads`]; `None` if the key is not a log.
+    pub(super) fn of(request: Request<'a>, time: Time, replies: &[Value]) -> Option<Self> {
+        let members = replies.iter().map(Member::all_of).collect::<Option<Vec<_>>>()?;
+        let [oldest, newest, nth, by_limit @ ..] = members.as_slice() else { return None };
+        let meta = match newest.last() {
+            Some(Member::Meta(meta)) => Some(*meta),
             _ => None,
         };
-        let oldest = reply::members(oldest)?.into_iter().find(|oldest| !Meta::is_meta(oldest));
-        let open = match &oldest {
-            Some(oldest) => Some(Unit::of(oldest)?).filter(|unit| unit.is_open),
-            None => None,
+        let standing = |(limit, members): (_, &Vec<Member>)| {
+            let leaves = charged(members, meta.is_some());
+            Standing { limit, leaves, used: None }
         };
-        let leaves = by_limit.iter().map(|members| charged(members, meta.is_some()));
         Some(Self {
             request,
             time,
+            limits: request.limits().iter().zip(by_limit).map(standing).collect(),
             meta,
             blocked_until: meta.map_or(0, |meta| meta.ends),
-            charged: charged(newest, meta.is_some())?,
-            reserved: open.map_or(0, |unit| unit.ticket),
-            oldest: oldest.map_or(i64::MAX, |(_, score)| score),
-            trim: reply::members(nth)?.first().map_or(i64::MAX, |(_, score)| *score),
-            leaves: leaves.collect::<Option<_>>()?,
-            used: Vec::new(),
+            charged: charged(newest, meta.is_some()),
+            reserved: match oldest.first() {
+                Some(Member::Unit { ticket, is_open: true }) => *ticket,
+                _ => 0,
+            },
+            oldest: oldest.first().map_or(i64::MAX, |member| member.score()),
+            trim: nth.first().map_or(i64::MAX, |member| member.score()),
         })
     }
 
@@ -112,31 +128,30 @@ impl<'a> StoredLog<'a> {
     }
 
     /// The commands whose replies [`count`](Self::count) takes.
-    pub(super) fn counts(&self, commands: &mut Vec<Cmd>) {
-        for limit in self.request.limits() {
-            let edge = self.time.now.saturating_sub(limit.window_us());
-            commands.push(self.command("ZCOUNT").arg(format!("({edge}")).arg("+inf").take());
-            commands.push(self.command("ZCOUNT").arg("-inf").arg(format!("(-{edge}")).take());
-        }
+    pub(super) fn counts(&self) -> Vec<Cmd> {
+        let counts = self.limits.iter().flat_map(|standing| {
+            let edge = self.time.now.saturating_sub(standing.limit.window_us());
+            let count = |from: String, to: String| self.command("ZCOUNT").arg(from).arg(to).take();
+            [count(format!("({edge}"), "+inf".to_owned()), count("-inf".to_owned(), format!("(-{edge}"))]
+        });
+        counts.collect()
     }
 
-    /// Notes what is used before this call, and takes the replies off the front.
-    pub(super) fn count(&mut self, replies: &mut &[Value]) -> Option<()> {
-        let (mine, rest) = replies.split_at_checked(2 * self.request.limits().len())?;
+    /// Notes what is used before this call.
+    pub(super) fn count(&mut self, replies: &[Value]) -> Option<()> {
         let beside = u64::from(self.meta.is_some());
-        let used = mine.as_chunks::<2>().0.iter().map(|[charged, reserved]| {
-            let charged = reply::read::<u64>(charged)?.saturating_sub(beside);
-            Some(Used { charged, reserved: reply::read(reserved)? })
-        });
-        self.used = used.collect::<Option<_>>()?;
-        *replies = rest;
+        for (standing, [charged, reserved]) in self.limits.iter_mut().zip(replies.as_chunks::<2>().0) {
+            let charged = from_redis_value_ref::<u64>(charged).ok()?.saturating_sub(beside);
+            standing.used = Some((charged, from_redis_value_ref(reserved).ok()?));
+        }
         Some(())
     }
 
     /// Whether the verdict needs the counts, and they are not known. Where a limit refuses a call
     /// of 1, nothing is left of it.
     pub(super) fn lacks_counts(&self) -> bool {
-        self.used.is_empty() && (self.request.cost() > 1 || !self.is_full())
+        let is_counted = self.limits.iter().all(|standing| standing.used.is_some());
+        !is_counted && (self.request.cost() > 1 || !self.is_full())
     }
 
     fn command(&self, name: &str) -> Cmd {
@@ -151,30 +166,9 @@ impl<'a> StoredLog<'a> {
         self.newest_unit().max(self.meta.unwrap_or_default().newest)
     }
 
-    /// How long the limit refuses for what is charged; 0 if it does not.
-    fn wait_for_charged(&self, index: usize, limit: &Limit) -> u64 {
-        match self.leaves.get(index) {
-            None | Some(0) => 0,
-            Some(leaves) => (leaves + limit.window_us()).saturating_sub(self.time.now),
-        }
-    }
-
-    /// How long the limit refuses, as if all that is reserved were released soon.
-    fn wait(&self, index: usize, limit: &Limit) -> u64 {
-        let fits = |used: &Used| used.charged + used.reserved + self.request.cost() <= max(limit);
-        match self.wait_for_charged(index, limit) {
-            0 if !self.used.get(index).is_none_or(|used| used.reserved == 0 || fits(used)) => RESERVED_WAIT,
-            wait => wait,
-        }
-    }
-
-    fn limits(&self) -> impl Iterator<Item = (usize, &'a Limit)> {
-        self.request.limits().iter().enumerate()
-    }
-
     /// Whether a limit refuses, whatever is reserved.
     fn is_full(&self) -> bool {
-        self.limits().any(|(index, limit)| self.wait_for_charged(index, limit) > 0)
+        self.limits.iter().any(|standing| standing.wait_for_charged(self.time.now) > 0)
     }
 
     fn blocked_for(&self) -> u64 {
@@ -182,7 +176,8 @@ impl<'a> StoredLog<'a> {
     }
 
     pub(super) fn admits(&self) -> bool {
-        self.blocked_for() == 0 && self.limits().all(|(index, limit)| self.wait(index, limit) == 0)
+        let refuses = |standing: &Standing<'_>| standing.wait(self.time.now, self.request.cost()) > 0;
+        self.blocked_for() == 0 && !self.limits.iter().any(refuses)
     }
 
     /// Adds a member for each unit; returns the first one's ticket.
@@ -204,9 +199,7 @@ impl<'a> StoredLog<'a> {
         commands.push(add);
         let meta = Meta { newest: last, ..self.lasting_meta() };
         let is_kept = meta.strikes > 0 || self.reserved > 0;
-        let is_first = self.newest() == 0 && self.request.cost() == 1 && self.request.limits().len() == 1;
-        let until = if is_first { last + horizon } else { self.end_of_periods(last) };
-        self.remember(is_kept.then_some(meta), until, commands);
+        self.remember(is_kept.then_some(meta), self.end_of_periods(last), commands);
         first
     }
 
@@ -314,26 +307,24 @@ impl<'a> StoredLog<'a> {
     /// The verdict, once the counts are known, or are not [lacked](Self::lacks_counts). `ticket` is
     /// the first unit's of what was charged.
     pub(super) fn verdict(&self, ticket: u64) -> Verdict {
-        let cost = if ticket > 0 { self.request.cost() } else { 0 };
-        let standing = self.limits().map(|(index, limit)| {
-            let wait = self.wait(index, limit);
-            let unknown = if wait > 0 { 0 } else { max(limit) };
-            let left =
-                self.used.get(index).map_or(unknown, |used| max(limit).saturating_sub(used.charged + used.reserved));
-            (wait, left - cost.min(left), index, limit)
+        let (now, charged) = (self.time.now, if ticket > 0 { self.request.cost() } else { 0 });
+        let standing = self.limits.iter().enumerate().map(|(index, standing)| {
+            let wait = standing.wait(now, self.request.cost());
+            let unknown = if wait > 0 { max(standing.limit) } else { 0 };
+            let used = standing.used.map_or(unknown, |(charged, reserved)| charged + reserved);
+            (wait, max(standing.limit).saturating_sub(used + charged), index, standing.limit.window_us())
         });
         // The longest wait, then the least left.
         let decisive = standing.min_by_key(|(wait, left, ..)| (!wait, *left));
-        let Some((wait, remaining, limit_index, limit)) = decisive else { return Verdict::refused() };
-        let newest = if ticket > 0 { ticket + cost - 1 } else { self.newest_unit() };
-        let (blocked_for, window) = (self.blocked_for(), limit.window_us());
-        let reset = if newest > 0 { (newest + window).saturating_sub(self.time.now) } else { 0 };
+        let Some((wait, remaining, limit_index, window)) = decisive else { return Verdict::refused() };
+        let newest = if ticket > 0 { ticket + charged - 1 } else { self.newest_unit() };
+        let (blocked_for, reset) = (self.blocked_for(), if newest > 0 { newest + window } else { 0 });
         let verdict = Verdict {
             allowed: wait == 0,
             limit_index,
             remaining,
             retry_after_us: wait.max(blocked_for),
-            reset_after_us: reset.max(blocked_for),
+            reset_after_us: reset.saturating_sub(now).max(blocked_for),
             ticket,
             ..Verdict::admitted()
         };

@@ -5,21 +5,20 @@
 //! writes all of it. A failure that is a redirect of a cluster is left to the caller, which asks
 //! the pool of the other server.
 
-use redis::{Cmd, Value, cmd};
+use redis::{Value, cmd, from_redis_value_ref};
 
 use super::batcher::Failure;
 use super::errors::{foreign_key, refuse, unexpected_reply};
 use super::scripts::{Operation, own_time};
 use crate::clock::Clock;
 use crate::error::StoreError;
-use crate::rule::BlockDuration;
+use crate::rule::{BlockDuration, Limit};
 use crate::store::{Request, Verdict};
 
 mod fixed_window;
 mod log;
 mod member;
 mod pool;
-mod reply;
 
 pub(crate) use self::fixed_window::{PLAIN, count, counter_key, refund};
 use self::log::{StoredLog, Time};
@@ -56,7 +55,7 @@ pub(super) fn supports_counter(request: &Request<'_>, own_clock: bool) -> Result
     )
 }
 
-/// Decides requests on logs of different keys: acquires all of them or none, or peeks.
+/// Decides a request on a log: acquires, or peeks.
 ///
 /// `clock` is the caller's; without one the server's is used. `asking` puts an `ASKING` before what
 /// is sent.
@@ -64,41 +63,32 @@ pub(crate) async fn decide(
     pool: &Pool,
     asking: bool,
     clock: Option<&dyn Clock>,
-    operation: Operation,
-    requests: &[Request<'_>],
-) -> Result<Vec<Verdict>, Failure> {
-    let acquires = matches!(operation, Operation::Acquire);
-    let keys: Vec<&[u8]> = requests.iter().map(Request::key).collect();
-    let until = requests.iter().filter_map(Request::timeout_at).min();
-    let mut lent = pool.lend(&keys, asking, until).await?;
+    acquires: bool,
+    request: Request<'_>,
+) -> Result<Verdict, Failure> {
+    let mut lent = pool.lend(request.key(), asking, request.timeout_at()).await?;
     loop {
-        let mut logs = look(&mut lent, &keys, clock, requests).await?;
-        let has_reservations = logs.iter().any(StoredLog::has_reservations);
-        if has_reservations {
-            let replies = lent.read(counts(&logs)).await?;
-            count_all(&mut logs, &replies).ok_or_else(|| Failure::NotSent(unexpected_reply()))?;
+        let mut log = look(&mut lent, clock, request).await?;
+        if log.has_reservations() {
+            let replies = lent.read(log.counts()).await?;
+            log.count(&replies).ok_or_else(|| Failure::NotSent(unexpected_reply()))?;
         }
         // Counted before anything is written.
-        let lacks_counts = logs.iter().any(StoredLog::lacks_counts);
-        let mut commands = if lacks_counts { counts(&logs) } else { Vec::new() };
-        let mut tickets = vec![0; logs.len()];
-        if acquires && logs.iter().all(StoredLog::admits) {
-            for (log, ticket) in logs.iter().zip(&mut tickets) {
-                *ticket = log.charge(&mut commands);
-            }
+        let lacks_counts = log.lacks_counts();
+        let (mut commands, mut ticket) = (if lacks_counts { log.counts() } else { Vec::new() }, 0);
+        if acquires && log.admits() {
+            ticket = log.charge(&mut commands);
         } else if acquires {
-            for log in &mut logs {
-                log.offend(&mut commands);
-            }
+            log.offend(&mut commands);
         }
         // What was read in several steps holds only if nothing has changed since.
-        if !commands.is_empty() || has_reservations {
+        if !commands.is_empty() || log.has_reservations() {
             let Some(replies) = lent.execute(commands).await? else { continue };
             if lacks_counts {
-                count_all(&mut logs, &replies).ok_or_else(|| Failure::Lost(unexpected_reply().lost()))?;
+                log.count(&replies).ok_or_else(|| Failure::Lost(unexpected_reply().lost()))?;
             }
         }
-        return Ok(logs.iter().zip(tickets).map(|(log, ticket)| log.verdict(ticket)).collect());
+        return Ok(log.verdict(ticket));
     }
 }
 
@@ -110,15 +100,14 @@ pub(crate) async fn change(
     operation: Operation,
     request: Request<'_>,
 ) -> Result<bool, Failure> {
-    let mut lent = pool.lend(&[request.key()], asking, request.timeout_at()).await?;
+    let mut lent = pool.lend(request.key(), asking, request.timeout_at()).await?;
     loop {
+        let log = look(&mut lent, clock, request).await?;
         let (mut commands, mut done) = (Vec::new(), true);
-        for log in look(&mut lent, &[request.key()], clock, &[request]).await? {
-            match operation {
-                Operation::Refund(ticket) => log.refund(ticket, &mut commands),
-                Operation::Block(duration) => log.block(duration, &mut commands),
-                _ => done = log.unblock(&mut commands),
-            }
+        match operation {
+            Operation::Refund(ticket) => log.refund(ticket, &mut commands),
+            Operation::Block(duration) => log.block(duration, &mut commands),
+            _ => done = log.unblock(&mut commands),
         }
         let is_refund = matches!(operation, Operation::Refund(_));
         if commands.is_empty() {
@@ -130,37 +119,25 @@ pub(crate) async fn change(
     }
 }
 
-/// Reads the logs.
+/// Reads the log.
 async fn look<'a>(
     lent: &mut Lent<'_>,
-    keys: &[&[u8]],
     clock: Option<&dyn Clock>,
-    requests: &[Request<'a>],
-) -> Result<Vec<StoredLog<'a>>, Failure> {
-    let mut reads = vec![cmd("TIME")];
-    for request in requests {
-        log::reads(request, &mut reads);
-    }
-    let replies = lent.watch(keys, reads).await?;
+    request: Request<'a>,
+) -> Result<StoredLog<'a>, Failure> {
+    let reads = [cmd("TIME")].into_iter().chain(log::reads(&request)).collect();
+    let replies = lent.watch(request.key(), reads).await?;
     let unexpected = || Failure::NotSent(unexpected_reply());
-    let (time, mut replies) = replies.split_first().ok_or_else(unexpected)?;
+    let (time, replies) = replies.split_first().ok_or_else(unexpected)?;
     let time = match own_time(clock).map_err(Failure::NotSent)? {
         Some(now) => Time { now, is_servers: false },
-        None => Time { now: reply::time(time).ok_or_else(unexpected)?, is_servers: true },
+        None => Time { now: servers(time).ok_or_else(unexpected)?, is_servers: true },
     };
-    let of_request = |request| StoredLog::of(request, time, &mut replies);
-    let logs: Option<Vec<_>> = requests.iter().copied().map(of_request).collect();
-    logs.ok_or_else(|| Failure::NotSent(foreign_key()))
+    StoredLog::of(request, time, replies).ok_or_else(|| Failure::NotSent(foreign_key()))
 }
 
-fn counts(logs: &[StoredLog<'_>]) -> Vec<Cmd> {
-    let mut commands = Vec::new();
-    for log in logs {
-        log.counts(&mut commands);
-    }
-    commands
-}
-
-fn count_all(logs: &mut [StoredLog<'_>], mut replies: &[Value]) -> Option<()> {
-    logs.iter_mut().try_for_each(|log| log.count(&mut replies))
+/// The reply to `TIME`, in microseconds.
+fn servers(time: &Value) -> Option<u64> {
+    let (seconds, micros): (u64, u64) = from_redis_value_ref(time).ok()?;
+    seconds.checked_mul(1_000_000)?.checked_add(micros).filter(|time| *time <= Limit::MAX_COUNT)
 }

@@ -1,78 +1,79 @@
 //! [`Pool`]: connections for transactions, each lent to one caller at a time: between `WATCH` and
 //! `EXEC`, a connection cannot be shared.
 //!
-//! They are opened when they are first needed, and end when the link's own connection does. A
-//! connection goes back unless a reply is outstanding; each `WATCH` follows an `UNWATCH`, because
-//! the last caller may have written nothing.
+//! A key has always the same one, so callers with the same key go one after the other: they would
+//! only make each other's transactions fail. A connection is opened when it is first needed, and
+//! anew when the link's own one was. It is dropped while a reply is outstanding; each `WATCH`
+//! follows an `UNWATCH`, because the last caller may have written nothing.
 
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use redis::{Cmd, Pipeline, Value, cmd};
-use tokio::sync::{MutexGuard, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::error::StoreError;
 use crate::real_time;
+use crate::store::redis::awaited::Awaited;
 use crate::store::redis::backoff::Backoff;
 use crate::store::redis::batcher::Failure;
 use crate::store::redis::errors::{self, unexpected_reply};
 use crate::store::redis::link::{Connection, Link, look};
 
-/// Transactions at once; further ones wait.
-const SIZE: usize = 8;
-/// More than there are connections, so that two keys rarely share a lock.
-const LOCKS: usize = 64;
+/// Transactions at once.
+const SIZE: u64 = 8;
 /// The pauses after another client was faster.
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(32));
 
 /// The connections of one link for transactions.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    shared: Arc<Shared>,
-    /// Callers with the same key go one after the other: they would only make each other's
-    /// transactions fail.
-    locks: [tokio::sync::Mutex<()>; LOCKS],
+    link: Arc<Link>,
+    places: Vec<Arc<Mutex<Place>>>,
     hasher: RandomState,
 }
 
-#[derive(Debug)]
-struct Shared {
-    link: Arc<Link>,
-    permits: Arc<Semaphore>,
-    idle: Mutex<Idle>,
-}
-
+/// A connection, unless a reply is outstanding on it, and that of the link beside which it was
+/// opened.
 #[derive(Debug, Default)]
-struct Idle {
-    /// The connection of the link beside which these were opened.
+struct Place {
+    connection: Option<Connection>,
     beside: Weak<Connection>,
-    connections: Vec<Connection>,
 }
 
 impl Pool {
     pub(crate) fn new(link: Arc<Link>) -> Self {
-        Self {
-            shared: Arc::new(Shared { link, permits: Arc::new(Semaphore::new(SIZE)), idle: Mutex::default() }),
-            locks: std::array::from_fn(|_| tokio::sync::Mutex::default()),
-            hasher: RandomState::new(),
-        }
+        Self { link, places: (0..SIZE).map(|_| Arc::default()).collect(), hasher: RandomState::new() }
     }
 
-    /// A connection for a caller with these keys, who waits `until` then. `asking` puts an `ASKING`
+    /// A connection for a caller with this key, who waits `until` then. `asking` puts an `ASKING`
     /// before each command.
-    pub(super) async fn lend(&self, keys: &[&[u8]], asking: bool, until: Option<Instant>) -> Result<Lent<'_>, Failure> {
-        let index = |key: &&[u8]| usize::try_from(self.hasher.hash_one(key)).unwrap_or_default() % LOCKS;
-        let mut wanted: Vec<usize> = keys.iter().map(index).collect();
-        // All take them in the same order, so there is no deadlock.
-        wanted.sort_unstable();
-        wanted.dedup();
-        let mut locks = Vec::with_capacity(wanted.len());
-        for lock in wanted.into_iter().filter_map(|index| self.locks.get(index)) {
-            locks.push(lock.lock().await);
+    pub(super) async fn lend(&self, key: &[u8], asking: bool, until: Option<Instant>) -> Result<Lent<'_>, Failure> {
+        let (place, beside) = self.place(self.hasher.hash_one(key) % SIZE).await.map_err(Failure::NotSent)?;
+        Ok(Lent { link: &self.link, place, beside, asking, until, pauses: PAUSES })
+    }
+
+    async fn place(&self, index: u64) -> Result<(OwnedMutexGuard<Place>, Arc<Connection>), StoreError> {
+        let index = usize::try_from(index).unwrap_or_default();
+        let place = self.places.get(index).ok_or_else(|| StoreError::unavailable("there is no connection to Redis"))?;
+        let mut place = Arc::clone(place).lock_owned().await;
+        // A server that has closed a connection has done so by itself, most likely while it was
+        // idle.
+        look().await;
+        let beside = self.link.connected().await?;
+        let is_open = place.connection.as_ref().is_some_and(|connection| !connection.has_ended());
+        if is_open && Weak::ptr_eq(&place.beside, &Arc::downgrade(&beside)) {
+            return Ok((place, beside));
         }
-        let lease = Arc::clone(&self.shared).lease().await.map_err(Failure::NotSent)?;
-        Ok(Lent { lease, asking, until, pauses: PAUSES, _locks: locks })
+        // On a task of its own: where the caller gives up during a slow login, the next one finds
+        // it done.
+        let link = Arc::clone(&self.link);
+        let connecting = tokio::spawn(async move {
+            *place = Place { connection: Some(link.connect_another().await?), beside: Arc::downgrade(&beside) };
+            Ok((place, beside))
+        });
+        connecting.await.unwrap_or_else(|_| Err(StoreError::unavailable("connecting to Redis was cut short")))
     }
 
     /// Carries out all of these commands in one transaction on the link's own connection, and
@@ -83,133 +84,36 @@ impl Pool {
         asking: bool,
         until: Option<Instant>,
     ) -> Result<Vec<Value>, Failure> {
-        let connection = self.shared.link.connected().await.map_err(Failure::NotSent)?;
-        let replies = self.shared.send(&connection, &connection, transaction(commands, asking), until).await;
+        let connection = self.link.connected().await.map_err(Failure::NotSent)?;
+        let replies = send(&self.link, &connection, &connection, transaction(commands, asking), until).await;
         executed(replies.map_err(Failure::Lost)?)?.ok_or_else(|| Failure::Lost(unexpected_reply().lost()))
     }
 }
 
-impl Shared {
-    /// Waits for its turn to have a connection, in the order of asking.
-    async fn lease(self: Arc<Self>) -> Result<Lease, StoreError> {
-        let permit = Arc::clone(&self.permits).acquire_owned().await;
-        let permit = permit.map_err(|_| StoreError::unavailable("the connections to Redis are closed"))?;
-        // A server that has closed a connection has done so by itself, most likely while it was
-        // idle.
-        look().await;
-        let beside = self.link.connected().await?;
-        if let Some(idle) = self.take(&beside) {
-            return Ok(Lease { connection: Some(idle), shared: self, beside, _permit: permit });
-        }
-        // On a task of its own: where the caller gives up during a slow login, the next one finds
-        // it done.
-        let connecting = tokio::spawn(async move {
-            let connection = Some(self.link.connect_another().await?);
-            Ok(Lease { connection, shared: self, beside, _permit: permit })
-        });
-        connecting.await.unwrap_or_else(|_| Err(StoreError::unavailable("connecting to Redis was cut short")))
-    }
-
-    /// An idle connection, if there is one; those that were opened beside another connection of the
-    /// link end.
-    fn take(&self, beside: &Arc<Connection>) -> Option<Connection> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if !Weak::ptr_eq(&idle.beside, &Arc::downgrade(beside)) {
-            *idle = Idle { beside: Arc::downgrade(beside), connections: Vec::new() };
-        }
-        idle.connections.retain(|connection| !connection.has_ended());
-        idle.connections.pop()
-    }
-
-    fn put_back(&self, connection: Connection, beside: &Arc<Connection>) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if Weak::ptr_eq(&idle.beside, &Arc::downgrade(beside)) {
-            idle.connections.push(connection);
-        }
-    }
-
-    /// Sends all commands at once. The link hears of an answer that does not come in time, and of
-    /// a server that does not serve.
-    async fn send(
-        &self,
-        connection: &Connection,
-        main: &Connection,
-        commands: Vec<Cmd>,
-        until: Option<Instant>,
-    ) -> Result<Vec<Value>, StoreError> {
-        let mut pipeline = Pipeline::with_capacity(commands.len());
-        let count = commands.len();
-        for command in commands {
-            pipeline.add_command(command);
-        }
-        main.note_use();
-        let mut awaited = Awaited { link: &self.link, main, sent: Instant::now(), until };
-        let replies = connection.send_all(&pipeline, count).await;
-        awaited.until = None;
-        let replies = replies.map_err(|_| StoreError::unavailable("the connection to Redis was lost").lost())?;
-        if let Some(error) = errors::first(&replies) {
-            self.link.note(main, error);
-        }
-        Ok(replies)
-    }
-}
-
-/// A call whose reply has not come. Dropped when its caller's time is over, it tells the link.
-struct Awaited<'a> {
-    link: &'a Link,
-    main: &'a Connection,
-    sent: Instant,
-    until: Option<Instant>,
-}
-
-impl Drop for Awaited<'_> {
-    fn drop(&mut self) {
-        if self.until.is_some_and(|until| until <= Instant::now()) {
-            self.link.late(self.main, self.sent);
-        }
-    }
-}
-
-/// A connection that no other caller uses. It goes back when this is dropped.
-struct Lease {
-    /// `None` while a reply is outstanding: where the caller gives up, the connection is dropped.
-    connection: Option<Connection>,
-    shared: Arc<Shared>,
-    beside: Arc<Connection>,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        if let Some(connection) = self.connection.take() {
-            self.shared.put_back(connection, &self.beside);
-        }
-    }
-}
-
-/// A connection lent to a caller, with its keys for itself within this process.
+/// A connection lent to a caller.
 pub(super) struct Lent<'a> {
-    lease: Lease,
+    link: &'a Link,
+    place: OwnedMutexGuard<Place>,
+    beside: Arc<Connection>,
     asking: bool,
     until: Option<Instant>,
     pauses: Backoff,
-    _locks: Vec<MutexGuard<'a, ()>>,
 }
 
 impl Lent<'_> {
     async fn send(&mut self, commands: Vec<Cmd>) -> Result<Vec<Value>, StoreError> {
         let closed = || StoreError::unavailable("the connection to Redis is closed");
-        let connection = self.lease.connection.take().ok_or_else(closed)?;
-        let replies = self.lease.shared.send(&connection, &self.lease.beside, commands, self.until).await?;
+        let connection = self.place.connection.take().ok_or_else(closed)?;
+        let replies = send(self.link, &connection, &self.beside, commands, self.until).await?;
         if !errors::first(&replies).is_some_and(errors::is_logged_out) {
-            self.lease.connection = Some(connection);
+            self.place.connection = Some(connection);
         }
         Ok(replies)
     }
 
-    /// Watches these keys, and gives the replies to commands that read.
-    pub(super) async fn watch(&mut self, keys: &[&[u8]], reads: Vec<Cmd>) -> Result<Vec<Value>, Failure> {
-        let watch = [cmd("UNWATCH"), cmd("WATCH").arg(keys).take()];
+    /// Watches a key, and gives the replies to commands that read.
+    pub(super) async fn watch(&mut self, key: &[u8], reads: Vec<Cmd>) -> Result<Vec<Value>, Failure> {
+        let watch = [cmd("UNWATCH"), cmd("WATCH").arg(key).take()];
         let mut replies = self.read(watch.into_iter().chain(reads).collect()).await?;
         Ok(replies.split_off(2))
     }
@@ -219,12 +123,10 @@ impl Lent<'_> {
         let each = 1 + usize::from(self.asking);
         let ask = |command| self.asking.then(|| cmd("ASKING")).into_iter().chain([command]);
         let commands: Vec<Cmd> = reads.into_iter().flat_map(ask).collect();
-        let count = commands.len();
         // Nothing is written yet, so nothing is lost.
         let replies = self.send(commands).await.map_err(Failure::NotSent)?;
         match errors::first(&replies) {
             Some(error) => Err(Failure::Server(error.clone())),
-            None if replies.len() != count => Err(Failure::NotSent(unexpected_reply())),
             None => Ok(replies.into_iter().skip(each - 1).step_by(each).collect()),
         }
     }
@@ -242,6 +144,28 @@ impl Lent<'_> {
         }
         Ok(executed)
     }
+}
+
+/// Sends all commands at once, and gives a reply to each. The link, whose own connection is `main`,
+/// hears of an answer that does not come in time, and of a server that does not serve.
+async fn send(
+    link: &Link,
+    connection: &Connection,
+    main: &Connection,
+    commands: Vec<Cmd>,
+    until: Option<Instant>,
+) -> Result<Vec<Value>, StoreError> {
+    let (count, mut pipeline) = (commands.len(), Pipeline::with_capacity(commands.len()));
+    for command in commands {
+        pipeline.add_command(command);
+    }
+    main.note_use();
+    let replies = Awaited::new(link, main, until).reply(connection.send_all(&pipeline, count)).await;
+    let replies = replies.map_err(|_| StoreError::unavailable("the connection to Redis was lost").lost())?;
+    if let Some(error) = errors::first(&replies) {
+        link.note(main, error);
+    }
+    Ok(replies)
 }
 
 /// An `ASKING` holds for all of a transaction.

@@ -138,7 +138,7 @@ fn without_an_answer_it_is_slow_then_down() {
     assert_eq!(clock.pass(ms(1_899)), [], "one PING at a time");
     assert_eq!(clock.state(), LinkState::Slow);
     assert_eq!(clock.sleep(ms(1)), Some(Action::HangUp));
-    clock.on(Event::Ended { used: true });
+    clock.on(Event::Ended);
     assert_eq!(clock.state(), LinkState::Down, "nobody begins to wait again");
     assert_eq!(clock.pause(), Duration::ZERO);
 }
@@ -206,28 +206,23 @@ fn a_connection_in_use_is_pinged_each_second_and_an_idle_one_never() {
 }
 
 #[test]
-fn a_lost_connection_is_made_again_at_once_unless_it_was_idle() {
+fn a_lost_connection_is_made_again_at_once() {
     let mut clock = Clock::up();
-    clock.on(Event::Ended { used: true });
+    clock.on(Event::Ended);
     assert_eq!((clock.state(), clock.pause()), (LinkState::Connecting, Duration::ZERO));
     clock.on(Event::Connected(PingAnswer::Serves));
-    clock.pass(ms(200));
-    clock.on(Event::Ended { used: false });
-    assert!(clock.health.is_idle());
-    assert_eq!((clock.state(), clock.pass(ms(60_000))), (LinkState::Connecting, vec![]));
-    clock.on(Event::Wanted);
-    assert_eq!(clock.pause(), Duration::ZERO);
+    assert_eq!(clock.state(), LinkState::Up);
 }
 
 #[test]
 fn connections_that_end_at_once_are_made_again_with_pauses() {
     let mut clock = Clock::up();
-    clock.on(Event::Ended { used: true });
+    clock.on(Event::Ended);
     for longest in [25, 50, 100, 200] {
         clock.pause();
         clock.on(Event::Connected(PingAnswer::Serves));
         clock.pass(ms(10));
-        clock.on(Event::Ended { used: false });
+        clock.on(Event::Ended);
         assert_eq!(clock.state(), if longest == 25 { LinkState::Connecting } else { LinkState::Down });
         let next = clock.health.backoff.clone().pause();
         assert!(next <= ms(longest * 2), "{next:?} after {longest} ms");
@@ -235,15 +230,11 @@ fn connections_that_end_at_once_are_made_again_with_pauses() {
 }
 
 #[test]
-fn a_replica_is_down_and_another_master_is_waited_for() {
+fn a_replica_is_down_and_its_name_may_lead_to_another_server() {
     let mut clock = Clock::up();
     clock.on(Event::Failed);
     assert_eq!(clock.state(), LinkState::Down);
-    assert!(clock.pause() <= ms(25), "the name may lead to another server");
-    clock.on(Event::Connected(PingAnswer::Serves));
-    clock.pass(ms(200));
-    clock.on(Event::Moved);
-    assert_eq!((clock.state(), clock.pause()), (LinkState::Connecting, Duration::ZERO));
+    assert!(clock.pause() <= ms(25));
 }
 
 #[test]
@@ -265,16 +256,4 @@ fn what_a_runtime_slept_does_not_count() {
     });
     assert_eq!((clock.state(), hung_up), (LinkState::Slow, Some(Action::HangUp)));
     assert!(clock.now - start < ms(2_500), "{:?}", clock.now - start);
-}
-
-#[test]
-fn signals_of_no_connection_change_nothing() {
-    let mut clock = Clock::start();
-    clock.due();
-    for event in
-        [Event::Doubt, Event::Answered(PingAnswer::Busy), Event::Ended { used: true }, Event::Moved, Event::Wanted]
-    {
-        clock.on(event);
-        assert_eq!((clock.state(), clock.due()), (LinkState::Connecting, None), "{event:?}");
-    }
 }

@@ -1,0 +1,393 @@
+//! [`Kept`]: what one key has used, as its algorithm keeps it, with what holds for all algorithms:
+//! a clock that never steps back, the expiry, and the block.
+
+use super::block::Block;
+use crate::algorithm::{AlgorithmState, RESERVED_WAIT, Settlement, Standing, Taken};
+use crate::store::request::{Request, Reserves};
+use crate::store::verdict::{Settled, Verdict};
+
+/// The state of one key under one algorithm. All times are absolute: where the clock steps back,
+/// what was written lasts until the clock has caught up.
+#[derive(Debug)]
+pub(in crate::store) struct Kept<S> {
+    /// It knows the time of the newest write. An earlier clock has stepped back, and is read as
+    /// standing still at that time, so that nothing is admitted twice.
+    state: S,
+    /// When what was admitted is void. A block may last longer.
+    expires_at: u64,
+    /// Most keys have nothing of it.
+    rare: Option<Box<Rare>>,
+}
+
+/// What few keys ever have.
+#[derive(Debug, Default)]
+struct Rare {
+    block: Option<Block>,
+    /// Of a state that was copied from a shared one.
+    copied: Option<Copied>,
+}
+
+/// What is known of a copied state, apart from what strangers used.
+#[derive(Debug, Clone, Copy)]
+struct Copied {
+    since: u64,
+    /// When what strangers used is void.
+    until: u64,
+    /// What this key was charged or has reserved since: the most that it can be given back.
+    own: u64,
+}
+
+/// The time of a call.
+#[derive(Clone, Copy)]
+struct Time {
+    /// By the clock as it is.
+    now: u64,
+    /// The time that never steps back, or the clock as it is where each unit has its own time.
+    at: u64,
+    /// Whether what was admitted may count.
+    is_live: bool,
+}
+
+impl<S: Default> Default for Kept<S> {
+    fn default() -> Self {
+        Self { state: S::default(), expires_at: 0, rare: None }
+    }
+}
+
+impl<S: AlgorithmState> Kept<S> {
+    /// A state that answers as this one does now, for a key that has shared it with others. Blocks
+    /// are not copied, and nothing can be given back that was used before.
+    pub(super) fn copy(&mut self, request: &Request<'_>, now: u64) -> Self {
+        let Time { at, .. } = self.advance(now);
+        let copied = Some(Copied { since: at, until: self.expires_at, own: 0 });
+        Self {
+            state: self.state.copy(&request.demand(), at),
+            expires_at: self.expires_at,
+            rare: Some(Box::new(Rare { block: None, copied })),
+        }
+    }
+
+    #[allow(clippy::inline_always, reason = "it is what a store does")]
+    #[inline(always)]
+    pub(super) fn acquire(&mut self, request: &Request<'_>, now: u64) -> Verdict {
+        let time = self.advance(now);
+        let is_plain = self.rare.is_none() && request.reserves() == Reserves::Nothing && request.cost() > 0;
+        if !is_plain || !time.is_live {
+            return self.acquire_step_by_step(request, time);
+        }
+        let taken = self.state.take(&request.demand(), time.at);
+        if taken.ticket > 0 {
+            self.admitted(request, &taken, time)
+        } else if request.block_us() > 0 || self.state.reserves(&request.demand(), time.at) {
+            self.refuse(request, &taken, time)
+        } else {
+            self.refused(&taken.standing, taken.reset, time)
+        }
+    }
+
+    #[inline(never)]
+    fn acquire_step_by_step(&mut self, request: &Request<'_>, time: Time) -> Verdict {
+        let standing = self.standing(request, time);
+        let is_blocked = self.blocked_for(time) > 0;
+        if standing.status.wait == 0 && request.cost() > 0 && !is_blocked {
+            return self.admit(request, standing, time);
+        }
+        let reset = self.reset(request, &standing, time);
+        if standing.status.wait == 0 || is_blocked {
+            return self.verdict(request, &standing, reset, time);
+        }
+        self.refuse(request, &Taken { standing, ticket: 0, life: 0, reset }, time)
+    }
+
+    /// The verdict of limits that refuse, and no block does.
+    #[inline(never)]
+    fn refuse(&mut self, request: &Request<'_>, taken: &Taken, time: Time) -> Verdict {
+        // A key is not blocked for what strangers used, nor for what is only reserved.
+        if request.block_us() > 0 && self.copied().is_none() && !self.only_reservations_refuse(request, time) {
+            self.offend(request, time);
+        }
+        self.verdict(request, &taken.standing, taken.reset, time)
+    }
+
+    /// What [`acquire`](Self::acquire) would say.
+    pub(super) fn peek(&mut self, request: &Request<'_>, now: u64) -> Verdict {
+        let time = self.advance(now);
+        let standing = self.standing(request, time);
+        self.verdict(request, &standing, self.reset(request, &standing, time), time)
+    }
+
+    /// What the limits say to the request.
+    fn standing(&mut self, request: &Request<'_>, time: Time) -> Standing {
+        if time.is_live {
+            return self.state.standing(&request.demand(), time.at);
+        }
+        // What is void is left alone until something is written: the clock may step back to before
+        // that.
+        S::default().standing(&request.demand(), time.at)
+    }
+
+    /// How long until the limit that decides is whole again, by the clock of the state.
+    fn reset(&self, request: &Request<'_>, standing: &Standing, time: Time) -> u64 {
+        if time.is_live { self.state.reset(&request.demand(), standing.limit, time.at) } else { 0 }
+    }
+
+    /// Whether nothing but what is reserved by `count` refuses the request.
+    #[cold]
+    fn only_reservations_refuse(&self, request: &Request<'_>, time: Time) -> bool {
+        let demand = request.demand();
+        time.is_live
+            && self.state.reserves(&demand, time.at)
+            && self.state.standing_behind_reservations(&demand, time.at).1
+    }
+
+    /// Charges or reserves what the limits admit.
+    fn admit(&mut self, request: &Request<'_>, standing: Standing, time: Time) -> Verdict {
+        let (demand, at) = (request.demand(), time.at);
+        if self.last_block().is_some() {
+            self.forget_block(request, time);
+        }
+        if !time.is_live {
+            self.begin_anew();
+        }
+        let ticket = match request.reserves() {
+            Reserves::Nothing => self.state.charge(&demand, at),
+            Reserves::Estimate => self.state.charge_estimate(&demand, at),
+            Reserves::Cost => self.state.reserve(&demand, at),
+        };
+        if let Some(copied) = self.copied() {
+            copied.own = copied.own.saturating_add(request.cost());
+        }
+        let (life, reset) = (self.state.life(&demand, at), self.state.reset(&demand, standing.limit, at));
+        self.admitted(request, &Taken { standing, ticket, life, reset }, time)
+    }
+
+    /// The verdict of limits that have been charged.
+    #[inline]
+    fn admitted(&mut self, request: &Request<'_>, taken: &Taken, time: Time) -> Verdict {
+        self.expires_at = time.at.saturating_add(taken.life);
+        let Standing { limit: limit_index, status } = taken.standing;
+        let remaining = status.remaining.saturating_sub(request.cost());
+        let reset_after_us = Self::by_the_clock(taken.reset, time);
+        Verdict { limit_index, remaining, reset_after_us, ticket: taken.ticket, ..Verdict::admitted() }
+    }
+
+    /// Notes that something was settled or given back: counters have been brought to this time.
+    fn written(&mut self, request: &Request<'_>, Time { at, .. }: Time) {
+        self.forget_block_if(|block| block.is_void(at));
+        let life = self.state.life(&request.demand(), at);
+        // Where nothing is left, the clock may step back as it likes.
+        self.expires_at = if life == 0 { 0 } else { at.saturating_add(life) };
+    }
+
+    /// Whether a charge is this key's own, and not a stranger's.
+    fn is_own(&mut self, request: &Request<'_>, ticket: u64) -> bool {
+        self.copied().is_none_or(|copied| ticket >= copied.since && request.cost() <= copied.own)
+    }
+
+    pub(super) fn refund(&mut self, request: &Request<'_>, ticket: u64, now: u64) -> bool {
+        let time @ Time { at, is_live, .. } = self.advance(now);
+        let done = is_live && self.is_own(request, ticket) && self.state.refund(&request.demand(), ticket, at);
+        if done {
+            if let Some(copied) = self.copied() {
+                copied.own -= request.cost();
+            }
+            self.written(request, time);
+        }
+        done
+    }
+
+    /// Ends a reservation.
+    pub(super) fn settle(&mut self, request: &Request<'_>, ticket: u64, actual: u64, now: u64) -> Settled {
+        let time @ Time { at, is_live, .. } = self.advance(now);
+        if !self.is_own(request, ticket) {
+            return Settled::default();
+        }
+        let settlement =
+            Settlement { ticket, is_estimate: request.is_estimate(), actual, is_sent_again: request.is_sent_again() };
+        let outcome = if is_live {
+            self.state.settle(&request.demand(), &settlement, at)
+        } else {
+            // What is void is left alone unless something is written.
+            let mut anew = S::default();
+            let outcome = anew.settle(&request.demand(), &settlement, at);
+            if outcome.changed {
+                self.begin_anew();
+                self.state = anew;
+            }
+            outcome
+        };
+        if let Some(copied) = self.copied() {
+            let reserved = if outcome.was_open { request.cost() } else { 0 };
+            copied.own = copied.own.saturating_sub(reserved).saturating_add(actual - outcome.dropped);
+        }
+        if outcome.changed {
+            self.written(request, time);
+        }
+        Settled::new(outcome.was_open, outcome.dropped)
+    }
+
+    pub(super) fn block(&mut self, request: &Request<'_>, duration: u64, now: u64) {
+        let Time { at, is_live, .. } = self.advance(now);
+        if !is_live {
+            self.begin_anew();
+        }
+        let block = Block::by_hand(duration, self.last_block(), request.block_duration(), at);
+        self.rare.get_or_insert_default().block = Some(block);
+    }
+
+    /// Blocks the key because its limits have refused it.
+    fn offend(&mut self, request: &Request<'_>, Time { at, is_live, .. }: Time) {
+        if !is_live {
+            self.begin_anew();
+        }
+        let block = Block::of_offence(request.block_duration(), self.last_block(), at);
+        self.rare.get_or_insert_default().block = Some(block);
+    }
+
+    /// Ends the block, and forgets all before it; says whether one lasted.
+    pub(super) fn unblock(&mut self, now: u64) -> bool {
+        let Time { at, is_live, .. } = self.advance(now);
+        let block = self.rare.as_mut().and_then(|rare| rare.block.take());
+        if block.is_some() && !is_live {
+            self.begin_anew();
+        }
+        block.is_some_and(|block| block.left(at) > 0)
+    }
+
+    /// A block that is over stays over. What the next one doubles is left.
+    #[cold]
+    fn forget_block(&mut self, request: &Request<'_>, Time { at, .. }: Time) {
+        self.forget_block_if(|block| block.strikes(request.block_duration(), at) == 0);
+    }
+
+    fn forget_block_if(&mut self, is_over: impl FnOnce(&Block) -> bool) {
+        if let Some(rare) = &mut self.rare {
+            rare.block.take_if(|block| is_over(block));
+        }
+        self.rare.take_if(|rare| rare.block.is_none() && rare.copied.is_none());
+    }
+
+    #[inline]
+    fn last_block(&self) -> Option<&Block> {
+        self.rare.as_ref()?.block.as_ref()
+    }
+
+    #[inline]
+    fn copied(&mut self) -> Option<&mut Copied> {
+        self.rare.as_mut()?.copied.as_mut()
+    }
+
+    /// How long a block goes on, by the clock as it is.
+    #[inline]
+    fn blocked_for(&self, Time { now, at, .. }: Time) -> u64 {
+        let left = self.last_block().map_or(0, |block| block.left(at));
+        if left == 0 { 0 } else { left + (at - now) }
+    }
+
+    /// What a key would have anew if its state were dropped: the share used of its fullest limit,
+    /// in 2,048ths. `None` for what has to be kept: a block, also a past one that makes the next
+    /// one longer, a reservation, or more than half of a limit used. `request` costs nothing.
+    pub(super) fn loss(&mut self, request: &Request<'_>, now: u64) -> Option<u64> {
+        let Time { at, is_live, .. } = self.advance(now);
+        if self.is_block_kept(at) {
+            return None;
+        }
+        if !is_live {
+            return Some(0);
+        }
+        let demand = request.demand();
+        if self.state.reserves(&demand, at) {
+            return None;
+        }
+        let statuses = self.state.statuses(&demand, at);
+        request.limits().iter().zip(statuses).try_fold(0, |fullest, (limit, status)| {
+            let capacity = request.algorithm().capacity(limit);
+            let used = capacity.saturating_sub(status.remaining);
+            // A capacity has 52 bits.
+            (capacity > 0 && 2 * used <= capacity).then(|| (2_048 * used / capacity).max(fullest))
+        })
+    }
+
+    /// Whether nothing of the state counts any more.
+    pub(super) fn is_void(&self, now: u64) -> bool {
+        now >= self.expires_at && !self.is_block_kept(now)
+    }
+
+    fn is_block_kept(&self, now: u64) -> bool {
+        self.last_block().is_some_and(|block| !block.is_void(now))
+    }
+
+    /// Nothing is left but perhaps a block.
+    #[cold]
+    fn begin_anew(&mut self) {
+        self.state.clear();
+        self.expires_at = 0;
+        if let Some(rare) = &mut self.rare {
+            rare.copied = None;
+        }
+    }
+
+    #[inline]
+    fn advance(&mut self, now: u64) -> Time {
+        if now >= self.expires_at {
+            return Time { now, at: now, is_live: false };
+        }
+        if let Some(rare) = &mut self.rare {
+            rare.copied.take_if(|copied| now >= copied.until);
+        }
+        let at = now.max(self.state.newest());
+        Time { now, at, is_live: true }
+    }
+
+    /// A duration from the time that the algorithm was given, as one from the clock as it is.
+    #[inline]
+    fn by_the_clock(duration: u64, Time { now, at, .. }: Time) -> u64 {
+        if duration == 0 { 0 } else { duration + (at - now) }
+    }
+
+    /// The verdict of limits that refuse, where nothing is reserved.
+    #[inline]
+    fn refused(&self, standing: &Standing, reset: u64, time: Time) -> Verdict {
+        let until_void = self.until_void(time);
+        Verdict {
+            allowed: false,
+            limit_index: standing.limit,
+            remaining: standing.status.remaining,
+            retry_after_us: Self::by_the_clock(standing.status.wait, time).min(until_void),
+            reset_after_us: Self::by_the_clock(reset, time).min(until_void),
+            ..Verdict::admitted()
+        }
+    }
+
+    /// How long anything of the state may count: by other limits than those of the newest write, a
+    /// bucket would last longer than it does.
+    #[inline]
+    fn until_void(&self, Time { now, is_live, .. }: Time) -> u64 {
+        if is_live && !S::KEEPS_TIMES { self.expires_at.saturating_sub(now) } else { u64::MAX }
+    }
+
+    /// The verdict that charges nothing.
+    fn verdict(&self, request: &Request<'_>, standing: &Standing, reset: u64, time: Time) -> Verdict {
+        let blocked_for = self.blocked_for(time);
+        let (demand, Time { at, is_live, .. }) = (request.demand(), time);
+        let reserves = is_live && self.state.reserves(&demand, at);
+        let (mut standing, mut reset) = (*standing, reset);
+        if reserves && standing.status.wait > 0 {
+            (standing, _) = self.state.standing_behind_reservations(&demand, at);
+            reset = self.reset(request, &standing, time);
+        }
+        let mut verdict = self.refused(&standing, reset, time);
+        verdict.allowed = standing.status.wait == 0;
+        if reserves {
+            let wait = Self::by_the_clock(standing.status.wait, time);
+            let longest = self.until_void(time).max(Self::by_the_clock(RESERVED_WAIT, time));
+            (verdict.retry_after_us, verdict.reset_after_us) = (wait.min(longest), Self::by_the_clock(reset, time));
+        }
+        verdict.retry_after_us = verdict.retry_after_us.max(blocked_for);
+        verdict.reset_after_us = verdict.reset_after_us.max(blocked_for);
+        if blocked_for > 0 {
+            return Verdict { allowed: false, remaining: 0, ..verdict }.by_block_for(blocked_for);
+        }
+        verdict
+    }
+}

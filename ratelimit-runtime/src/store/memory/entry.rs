@@ -1,0 +1,54 @@
+//! [`Entry`]: a key with its bucket, in two cache lines: one finds the key, the other decides.
+
+use super::bucket::Bucket;
+use crate::store::Request;
+
+/// How long a rendered key may be that takes no memory of its own, in bytes.
+const INLINE: usize = 54;
+
+/// A key with its bucket.
+#[repr(C, align(128))]
+pub(super) struct Entry {
+    /// What it has in common with others.
+    pub(super) rule: u32,
+    /// Half of the key's hash: the other half finds the shard.
+    pub(super) hash: u32,
+    rendered: Rendered,
+    pub(super) bucket: Bucket,
+}
+
+/// The key behind what all keys of its rule begin with.
+enum Rendered {
+    Inline { len: u8, bytes: [u8; INLINE] },
+    Long(Box<[u8]>),
+}
+
+const _: () = assert!(size_of::<Entry>() == 128 && size_of::<Bucket>() == 64);
+
+impl Entry {
+    pub(super) fn new(request: &Request<'_>, rule: u32, hash: u32, bucket: Bucket) -> Self {
+        let rendered = request.key().get(request.rule_key().len()..).unwrap_or_default();
+        Self { rule, hash, rendered: Rendered::new(rendered), bucket }
+    }
+
+    #[inline]
+    pub(super) fn rendered(&self) -> &[u8] {
+        match &self.rendered {
+            Rendered::Inline { len, bytes } => bytes.get(..usize::from(*len)).unwrap_or_default(),
+            Rendered::Long(bytes) => bytes,
+        }
+    }
+}
+
+impl Rendered {
+    fn new(rendered: &[u8]) -> Self {
+        let mut bytes = [0; INLINE];
+        match (bytes.get_mut(..rendered.len()), u8::try_from(rendered.len())) {
+            (Some(inline), Ok(len)) => {
+                inline.copy_from_slice(rendered);
+                Self::Inline { len, bytes }
+            }
+            _ => Self::Long(rendered.into()),
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! [`Table`]: the entries of a shard, one behind the other, and where each of them is.
+
+use hashbrown::HashTable;
+
+use super::bucket::Bucket;
+use super::entry::Entry;
+use super::rules::Rules;
+use crate::store::Request;
+
+/// The entries of a shard.
+#[derive(Default)]
+pub(super) struct Table {
+    entries: Vec<Entry>,
+    /// The position of each, by the hash of its key.
+    positions: HashTable<u32>,
+    rules: Rules,
+}
+
+/// The part of a hash that an entry keeps.
+#[inline]
+#[allow(clippy::cast_possible_truncation, reason = "it is a part")]
+fn kept(hash: u64) -> u32 {
+    hash as u32
+}
+
+/// The hash by which positions are found, which looks at both ends of it.
+#[inline]
+fn spread(hash: u32) -> u64 {
+    u64::from(hash) << 32 | u64::from(hash)
+}
+
+impl Table {
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Where the key is, if it is known.
+    #[inline]
+    pub(super) fn find(&self, key: &[u8], hash: u64) -> Option<usize> {
+        let hash = kept(hash);
+        let is_key = |at: &u32| {
+            let entry = self.entries.get(*at as usize).filter(|entry| entry.hash == hash);
+            // Whatever the request takes for its rule: what counts is the whole key.
+            entry.is_some_and(|entry| self.behind_head(entry, key).is_some_and(|rest| *rest == *entry.rendered()))
+        };
+        self.positions.find(spread(hash), is_key).map(|at| *at as usize)
+    }
+
+    /// The part of this key behind the head of the entry's, if it begins like that.
+    #[inline]
+    fn behind_head<'a>(&self, entry: &Entry, key: &'a [u8]) -> Option<&'a [u8]> {
+        key.strip_prefix(&*self.rules.get(entry.rule)?.head)
+    }
+
+    #[inline]
+    pub(super) fn bucket(&mut self, position: usize) -> Option<&mut Bucket> {
+        self.entries.get_mut(position).map(|entry| &mut entry.bucket)
+    }
+
+    /// The bucket of a known key, for a call with these limits.
+    #[allow(clippy::inline_always, reason = "every decision begins with it")]
+    #[inline(always)]
+    pub(super) fn bucket_for(&mut self, request: &Request<'_>, hash: u64) -> Option<&mut Bucket> {
+        let position = self.find(request.key(), hash)?;
+        let entry = self.entries.get_mut(position)?;
+        match (self.rules.get(entry.rule).map(|rule| &*rule.limits), request.limits()) {
+            (Some([known]), [limit]) if known == limit => {}
+            (Some(known), limits) if known == limits => {}
+            _ => entry.rule = self.rules.change(entry.rule, request),
+        }
+        Some(&mut entry.bucket)
+    }
+
+    /// Adds a key that is not known.
+    pub(super) fn insert(&mut self, request: &Request<'_>, hash: u64, bucket: Bucket) {
+        // A shard has room for fewer.
+        let Ok(position) = u32::try_from(self.entries.len()) else { return };
+        let rule = self.rules.enter(request.rule_key(), request);
+        self.entries.push(Entry::new(request, rule, kept(hash), bucket));
+        let entries = &self.entries;
+        let hash_of = |at: &u32| entries.get(*at as usize).map_or(0, |entry| spread(entry.hash));
+        self.positions.insert_unique(spread(kept(hash)), position, hash_of);
+    }
+
+    /// Removes an entry; the last one takes its place.
+    pub(super) fn remove(&mut self, position: usize) -> Option<Bucket> {
+        let (last, hash) = (self.entries.len().checked_sub(1)?, self.entries.get(position)?.hash);
+        if let Ok(known) = self.positions.find_entry(spread(hash), |at| *at as usize == position) {
+            let (at, _) = known.remove();
+            let hash = spread(self.entries.get(last)?.hash);
+            if let Some(moved) = self.positions.find_mut(hash, |at| *at as usize == last) {
+                *moved = at;
+            }
+        }
+        let entry = self.entries.swap_remove(position);
+        self.rules.leave(entry.rule);
+        Some(entry.bucket)
+    }
+
+    /// Removes all of which nothing counts.
+    pub(super) fn remove_void(&mut self, now: u64) {
+        // From the last on: what takes the place of one has been looked at.
+        for position in (0..self.entries.len()).rev() {
+            if self.entries.get(position).is_some_and(|entry| entry.bucket.is_void(now)) {
+                self.remove(position);
+            }
+        }
+        if self.entries.capacity() > 256 && self.entries.len() < self.entries.capacity() / 4 {
+            let (entries, room) = (&mut self.entries, self.positions.len() * 2);
+            entries.shrink_to(room);
+            self.positions.shrink_to(room, |at| entries.get(*at as usize).map_or(0, |entry| spread(entry.hash)));
+        }
+    }
+
+    /// The keys that begin like this and of which something counts.
+    pub(super) fn keys(&self, beginning: &[u8], now: u64) -> Vec<Vec<u8>> {
+        let of = |entry: &Entry| Some([&*self.rules.get(entry.rule)?.head, entry.rendered()].concat());
+        let counts = self.entries.iter().filter(|entry| !entry.bucket.is_void(now));
+        counts.filter_map(of).filter(|key| key.starts_with(beginning)).collect()
+    }
+
+    pub(super) fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// How many keys have the head of this one.
+    pub(super) fn of_family(&self, position: usize) -> usize {
+        self.entries.get(position).map_or(0, |entry| self.rules.of_family(entry.rule))
+    }
+
+    /// See [`Bucket::loss`].
+    pub(super) fn loss(&mut self, position: usize, now: u64) -> Option<u64> {
+        let entry = self.entries.get_mut(position)?;
+        entry.bucket.loss(&self.rules.get(entry.rule)?.limits, now)
+    }
+}

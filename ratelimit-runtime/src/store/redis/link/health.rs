@@ -1,0 +1,253 @@
+//! [`LinkHealth`]: how a server is, and what its link does next. No I/O: events and the time go in,
+//! actions come out.
+//!
+//! | state | a call | left when |
+//! | --- | --- | --- |
+//! | connecting | waits | the attempt succeeds: up; it fails, or has taken the limiter's timeout: down |
+//! | up | is sent | a PING is not answered in time, or by BUSY, LOADING, …: slow; the connection ends: connecting |
+//! | slow | fails at once; PINGs go on, one at a time | a PING is answered in time: up; the connection ends: down |
+//! | down | fails at once; attempts to connect go on | one succeeds: up |
+//!
+//! A connection that gives no byte for [`SILENCE`] while a PING is unanswered is given up.
+
+use std::time::{Duration, Instant};
+
+use crate::store::redis::backoff::Backoff;
+
+/// A connection without a byte for this long, while a PING is unanswered, is given up.
+const SILENCE: Duration = Duration::from_secs(2);
+/// The time between two PINGs on a connection in use.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(25);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// A connection that lasts this long was good: the next attempt begins at once.
+const STABLE: Duration = Duration::from_millis(100);
+/// A task that wakes later than this is on a runtime that stood still.
+const LATE: Duration = Duration::from_millis(5);
+/// A timeout below this is none that a server is measured by.
+const SHORTEST_TIMEOUT: Duration = Duration::from_millis(10);
+
+/// What callers are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LinkState {
+    Connecting,
+    Up,
+    Slow,
+    Down,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Event {
+    Connected(PingAnswer),
+    /// An attempt has failed, or the server has turned out to be a replica.
+    Failed,
+    /// The connection has ended.
+    Ended,
+    /// A call has waited in vain for the limiter's timeout, or was told that the server is busy.
+    Doubt,
+    /// The PING was answered.
+    Answered(PingAnswer),
+}
+
+/// The answer to a PING.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PingAnswer {
+    Serves,
+    /// BUSY, LOADING, MISCONF or MASTERDOWN.
+    Busy,
+}
+
+/// What the link is to do now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Action {
+    Connect,
+    Ping,
+    HangUp,
+}
+
+/// How a server is, and what its link does next.
+#[derive(Debug)]
+pub(super) struct LinkHealth {
+    /// The limiter's timeout.
+    timeout: Duration,
+    state: LinkState,
+    /// Pauses since the last connection that was good.
+    backoff: Backoff,
+    /// When the next attempt begins; `None` while one is under way, or there is a connection.
+    connect_at: Option<Instant>,
+    /// Since when an attempt has been under way, or there has been a connection.
+    since: Instant,
+    /// The one PING on its way.
+    ping: Option<Ping>,
+    /// A PING is to be sent at once.
+    doubt: bool,
+    /// The earliest time of the next PING.
+    next_ping: Instant,
+    /// When `due` asked to be called again.
+    wake: Option<Instant>,
+}
+
+/// Times during which the runtime stood still are added to all of these.
+#[derive(Debug)]
+struct Ping {
+    sent: Instant,
+    /// Without an answer by then, the server is slow.
+    late: Instant,
+    /// Silence before this does not count.
+    silent: Instant,
+    /// The runtime stood still, and has been given the time to read once.
+    spared: bool,
+}
+
+impl LinkHealth {
+    pub(super) fn new(timeout: Duration, now: Instant) -> Self {
+        Self {
+            timeout: timeout.max(SHORTEST_TIMEOUT),
+            state: LinkState::Connecting,
+            backoff: Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE),
+            connect_at: Some(now),
+            since: now,
+            ping: None,
+            doubt: false,
+            next_ping: now,
+            wake: None,
+        }
+    }
+
+    pub(super) fn set_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout.max(SHORTEST_TIMEOUT);
+    }
+
+    pub(super) fn state(&self) -> LinkState {
+        self.state
+    }
+
+    fn is_connected(&self) -> bool {
+        matches!(self.state, LinkState::Up | LinkState::Slow)
+    }
+
+    /// Whether the link waits for the server, in real time.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.is_connected() || self.ping.is_some()
+    }
+
+    pub(super) fn on(&mut self, event: Event, now: Instant) {
+        let is_stable = self.is_connected() && now.saturating_duration_since(self.since) >= STABLE;
+        match event {
+            Event::Connected(answer) => {
+                (self.state, self.next_ping) = match answer {
+                    PingAnswer::Serves => (LinkState::Up, now + HEARTBEAT),
+                    PingAnswer::Busy => (LinkState::Slow, now + self.timeout),
+                };
+                (self.since, self.connect_at, self.ping, self.doubt) = (now, None, None, false);
+            }
+            Event::Failed => {
+                if is_stable {
+                    self.backoff.reset();
+                }
+                self.state = LinkState::Down;
+                self.connect_at = Some(now + self.backoff.pause());
+            }
+            Event::Ended if self.is_connected() => {
+                if is_stable {
+                    self.backoff.reset();
+                }
+                // Calls of a slow server do not wait, and must not begin to; nor those of a server
+                // that takes connections and ends them at once.
+                let is_waited_for = self.state == LinkState::Up && self.backoff.is_fresh();
+                self.state = if is_waited_for { LinkState::Connecting } else { LinkState::Down };
+                self.connect_at = Some(if is_stable { now } else { now + self.backoff.pause() });
+            }
+            Event::Doubt if self.state == LinkState::Up => match &mut self.ping {
+                Some(ping) => ping.late = ping.late.min(now + self.timeout),
+                None => self.doubt = true,
+            },
+            Event::Answered(answer) if self.is_connected() => {
+                let Some(ping) = self.ping.take() else { return };
+                match answer {
+                    PingAnswer::Serves if now <= ping.sent + self.timeout || self.state == LinkState::Up => {
+                        self.state = LinkState::Up;
+                        self.next_ping = ping.sent + HEARTBEAT;
+                    }
+                    // It came late: the next one may come in time.
+                    PingAnswer::Serves => self.next_ping = now,
+                    PingAnswer::Busy => {
+                        self.state = LinkState::Slow;
+                        self.next_ping = now + self.timeout;
+                    }
+                }
+            }
+            Event::Ended | Event::Doubt | Event::Answered(_) => {}
+        }
+    }
+
+    /// The next action, and the time at which to ask again at the latest. `last_byte` is when bytes
+    /// last came, `used` whether a call was sent since the last PING.
+    pub(super) fn due(&mut self, now: Instant, last_byte: Instant, used: bool) -> (Option<Action>, Option<Instant>) {
+        if let Some(overslept) = self.wake.map(|wake| now.saturating_duration_since(wake)).filter(|late| *late > LATE) {
+            self.forgive(now, overslept);
+        }
+        let (action, wake) = match self.connect_at {
+            _ if self.is_connected() => self.due_connected(now, last_byte, used),
+            Some(at) if at > now => (None, Some(at)),
+            Some(_) => {
+                (self.since, self.connect_at) = (now, None);
+                (Some(Action::Connect), Some(now + self.timeout))
+            }
+            None => {
+                let late = self.since + self.timeout;
+                if late <= now {
+                    self.state = LinkState::Down;
+                }
+                (None, (self.state == LinkState::Connecting).then_some(late))
+            }
+        };
+        self.wake = wake;
+        (action, wake)
+    }
+
+    fn due_connected(&mut self, now: Instant, last_byte: Instant, used: bool) -> (Option<Action>, Option<Instant>) {
+        if let Some(ping) = &self.ping {
+            let silence = ping.silent.max(last_byte) + SILENCE;
+            if silence <= now {
+                return (Some(Action::HangUp), None);
+            }
+            if ping.late <= now {
+                self.state = LinkState::Slow;
+            }
+            let late = (self.state == LinkState::Up).then_some(ping.late);
+            return (None, Some(late.map_or(silence, |late| late.min(silence))));
+        }
+        if !self.doubt && self.next_ping > now {
+            return (None, Some(self.next_ping));
+        }
+        let is_slow = self.state == LinkState::Slow;
+        if !(self.doubt || used || is_slow) {
+            // Looked at now and then: the end of an idle connection is told by itself.
+            return (None, Some(now + HEARTBEAT));
+        }
+        // A heartbeat has the time of a call that waits in vain and of the PING behind it.
+        let wait = if self.doubt || is_slow { self.timeout } else { 2 * self.timeout };
+        self.doubt = false;
+        self.ping = Some(Ping { sent: now, late: now + wait, silent: now, spared: false });
+        (Some(Action::Ping), Some(now + wait.min(SILENCE)))
+    }
+
+    /// Does not count the time during which the runtime stood still: it could not read.
+    fn forgive(&mut self, now: Instant, overslept: Duration) {
+        if !self.is_connected() {
+            self.since += overslept;
+        } else if let Some(ping) = &mut self.ping {
+            for time in [&mut ping.sent, &mut ping.late, &mut ping.silent] {
+                *time += overslept;
+            }
+            // What has come meanwhile is read before the server is judged.
+            if !std::mem::replace(&mut ping.spared, true) {
+                ping.late = ping.late.max(now + self.timeout / 10);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! Faults of a cluster at random, for as long as `RATELIMIT_SOAK_MINUTES` says.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::moves::slots_in_use;
+use super::{EACH_FOR_ITSELF, nothing_is_left_on_any};
+use crate::harness::{LIMIT, Load, Row};
+use crate::support::cluster::RedisCluster;
+use crate::support::random::{Random, seed};
+
+/// What a cluster may take to serve all slots again after a fault, and callers to see that.
+const RECOVERY: Duration = Duration::from_secs(20);
+
+#[derive(Debug, Clone, Copy)]
+enum Fault {
+    MasterKilled,
+    MasterFrozenBriefly,
+    MasterFrozenForSeconds,
+    ReplicaKilled,
+    ReplicaFrozen,
+    ConnectionsKilled,
+    ScriptsFlushed,
+    SlotsMoved,
+    ServerBusy,
+}
+
+const ALL: [Fault; 9] = [
+    Fault::MasterKilled,
+    Fault::MasterFrozenBriefly,
+    Fault::MasterFrozenForSeconds,
+    Fault::ReplicaKilled,
+    Fault::ReplicaFrozen,
+    Fault::ConnectionsKilled,
+    Fault::ScriptsFlushed,
+    Fault::SlotsMoved,
+    Fault::ServerBusy,
+];
+
+impl Fault {
+    /// Whether a replica may take over that lacks the last writes.
+    fn can_forget(self) -> bool {
+        matches!(self, Self::MasterKilled | Self::MasterFrozenBriefly | Self::MasterFrozenForSeconds | Self::ServerBusy)
+    }
+
+    /// Brings a fault about, and heals it.
+    fn bring_about(self, cluster: &mut RedisCluster, random: &mut Random) {
+        let nodes =
+            |masters: bool| (0..cluster.len()).filter(|&at| cluster.is_master(at) == masters).collect::<Vec<usize>>();
+        let (masters, replicas) = (nodes(true), nodes(false));
+        let (master, replica) = (random.of(&masters), random.of(&replicas));
+        match self {
+            Self::MasterKilled => {
+                let slot = cluster.slots_of(master)[0];
+                cluster.kill(master);
+                cluster.wait_for_fail_over(slot, master);
+                cluster.restart(master);
+            }
+            Self::MasterFrozenBriefly => frozen(cluster, master, 50 + random.below(500)),
+            Self::MasterFrozenForSeconds => frozen(cluster, master, 1_500 + random.below(3_000)),
+            Self::ReplicaFrozen => frozen(cluster, replica, 1_500 + random.below(3_000)),
+            Self::ReplicaKilled => {
+                cluster.kill(replica);
+                thread::sleep(Duration::from_millis(random.below(2_000)));
+                cluster.restart(replica);
+            }
+            Self::ConnectionsKilled => {
+                for at in 0..cluster.len() {
+                    cluster.node(at).cli(&["CLIENT", "KILL", "TYPE", "normal"]);
+                }
+            }
+            Self::ScriptsFlushed => {
+                for at in masters {
+                    cluster.node(at).cli(&["SCRIPT", "FLUSH"]);
+                }
+            }
+            Self::SlotsMoved => {
+                for slot in slots_in_use(cluster).into_iter().take(3) {
+                    let to = random.of(&masters);
+                    if to != cluster.owner(slot) {
+                        cluster.move_slot(slot, to);
+                    }
+                }
+            }
+            Self::ServerBusy => {
+                let seconds = format!("0.{}", 1 + random.below(5));
+                cluster.node(master).cli(&["DEBUG", "SLEEP", &seconds]);
+            }
+        }
+        cluster.wait_until_whole();
+    }
+}
+
+fn frozen(cluster: &RedisCluster, node: usize, millis: u64) {
+    cluster.freeze(node);
+    thread::sleep(Duration::from_millis(millis));
+    cluster.thaw(node);
+}
+
+/// Whatever comes after whatever: what is promised for each fault holds, and the store alone
+/// answers before the next one.
+pub(crate) async fn random_faults() -> Row {
+    let minutes = std::env::var("RATELIMIT_SOAK_MINUTES").ok().and_then(|minutes| minutes.parse().ok());
+    let time = Duration::from_secs_f64(60.0 * minutes.unwrap_or(0.5));
+    let mut random = Random::new(seed());
+    let mut cluster = RedisCluster::start_with(3, 1, &EACH_FOR_ITSELF);
+    let mut load = Load::on(&cluster.url()).await;
+    let (start, mut faults) = (Instant::now(), 0);
+    load.fault();
+    while start.elapsed() < time {
+        let fault = random.of(&ALL);
+        if fault.can_forget() {
+            load.store_forgets();
+        }
+        let mut bringing = random.fork();
+        let healing = tokio::task::spawn_blocking(move || {
+            fault.bring_about(&mut cluster, &mut bringing);
+            cluster
+        });
+        cluster = healing.await.unwrap();
+        load.healed();
+        load.recover(RECOVERY).await;
+        println!("{:>5} s  {fault:?}", start.elapsed().as_secs());
+        faults += 1;
+        // A calm while, in which limits hold as if nothing had ever been wrong.
+        load.go_on(LIMIT.window() + Duration::from_millis(random.below(1_000))).await;
+    }
+    let account = load.end().await;
+    nothing_is_left_on_any(&cluster);
+    account.row(&format!("cluster: {faults} faults at random, one after the other"))
+}
