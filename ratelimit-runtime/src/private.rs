@@ -13,7 +13,12 @@ pub use crate::engine::{CallPermits, CheckBuilder, Completion, Reservations};
 pub use crate::key::KeyBuilder;
 use crate::limiter::find;
 pub use crate::rule::{Algorithm, CalendarUnit, Limit, OnUnavailable, Rule};
-use crate::store::Lookup;
+/// For the tests of this workspace.
+pub use crate::store::{
+    built_in::{BuiltInStore, Health, Sealed},
+    deny_cache::DenyCache,
+    place::{Entry, PermitId, PlaceRequest},
+};
 pub use crate::{FromRateLimitError, Key, KeyPart, KeyWriter, RateLimitError, RateLimiter};
 
 impl CheckBuilder {
@@ -104,17 +109,17 @@ impl<T> Guard<T> {
 
 impl Guard<()> {
     #[inline]
-    fn of(decided: Decided<(), (OwnedCall, Lookup)>) -> Self {
+    fn of(decided: Decided<(), OwnedCall>) -> Self {
         match decided {
             Decided::Admitted(()) => Self(Repr::Admitted(Some(()))),
             Decided::Refused(error) => Self(Repr::Refused(Some(error))),
-            Decided::Later((call, lookup)) => Self::waiting_for(call, lookup),
+            Decided::Later(call) => Self::waiting_for(call),
         }
     }
 
     #[inline(never)]
-    fn waiting_for(call: OwnedCall, lookup: Lookup) -> Self {
-        Self::waiting(async move { engine::finish(call.engine(), &call.check(), lookup).await.map(drop) })
+    fn waiting_for(call: OwnedCall) -> Self {
+        Self::waiting(async move { engine::finish(call.engine(), &call.check()).await.map(drop) })
     }
 }
 

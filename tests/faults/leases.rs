@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::store::PlaceRequest;
+use ratelimit_runtime::__private::PlaceRequest;
 use ratelimit_runtime::{Key, OnUnavailable, Permit, RateLimitError, RateLimiter, Rule};
 use tokio::time::sleep;
 

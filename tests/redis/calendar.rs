@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Request, StoreErrorKind};
 use ratelimit_runtime::{Algorithm, CalendarUnit, Limit, RedisStore, Store};
 use tokio::time::sleep;

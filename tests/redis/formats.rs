@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ratelimit_runtime::store::{Answer, Capabilities, Request, Store, Verdict};
-use ratelimit_runtime::{Key, KeyPart, Limit, RateLimitError, RateLimiter, RateLimiterBuilder, Rule, rate_limit};
+use ratelimit_runtime::{
+    Algorithm, Key, KeyPart, Limit, RateLimitError, RateLimiter, RateLimiterBuilder, Rule, rate_limit,
+};
 
 type Outcome = Result<(), RateLimitError>;
 

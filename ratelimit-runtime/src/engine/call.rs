@@ -164,6 +164,6 @@ impl Engine {
         limit: TimeLimit,
         answer: &mut Answer<'_, T>,
     ) -> Result<T, StoreError> {
-        observe::timed(|| self.store.server(), answer.within(limit)).await
+        observe::timed(|| self.store.innermost().server(), answer.within(limit)).await
     }
 }

@@ -21,25 +21,26 @@ use super::time_limit::TimeLimit;
 use super::waiting;
 use crate::decision::Decision;
 use crate::error::{RateLimitError, StoreError};
-use crate::store::{Lookup, Store as _};
+use crate::store::Store as _;
 
 /// Decides a check, as far as that takes no waiting, and keeps it where it does.
 #[allow(clippy::inline_always, reason = "a call to it would cost more than what most checks need of it")]
 #[inline(always)]
-pub(crate) fn decide<T: Admission>(engine: &Arc<Engine>, check: &Check<'_>) -> Decided<T, (OwnedCall, Lookup)> {
+pub(crate) fn decide<T: Admission>(engine: &Arc<Engine>, check: &Check<'_>) -> Decided<T, OwnedCall> {
     match decide_now(engine, check) {
         Decided::Admitted(admitted) => Decided::Admitted(admitted),
         Decided::Refused(error) => Decided::Refused(error),
-        Decided::Later(lookup) => later(engine, check, lookup),
+        Decided::Later(()) => later(engine, check),
     }
 }
 
-/// Decides a check, as far as that takes no waiting.
+/// Decides a check, as far as that takes no waiting: a store in memory is asked, and of any other
+/// it is only looked whether it is known to refuse.
 #[allow(clippy::inline_always, reason = "as that of `decide`")]
 #[inline(always)]
-pub(crate) fn decide_now<T: Admission>(engine: &Engine, check: &Check<'_>) -> Decided<T, Lookup> {
+pub(crate) fn decide_now<T: Admission>(engine: &Engine, check: &Check<'_>) -> Decided<T, ()> {
     if check.may_queue() {
-        return Decided::Later(Lookup::default());
+        return Decided::Later(());
     }
     let request = check.as_request();
     if (!engine.can_be_asked(check, &request) || engine.fallback.is_in_use())
@@ -47,17 +48,24 @@ pub(crate) fn decide_now<T: Admission>(engine: &Engine, check: &Check<'_>) -> De
     {
         return outcome.into();
     }
-    match engine.store.acquire_now(request) {
-        Ok(Ok(verdict)) => check.conclude_verdict(&verdict),
-        Ok(Err(error)) => outcome_without_store(engine, check, error).into(),
-        Err(lookup) => Decided::Later(lookup),
+    if engine.in_memory {
+        match engine.store.acquire(request).known() {
+            Ok(Ok(verdict)) => check.conclude_verdict(&verdict),
+            Ok(Err(error)) => outcome_without_store(engine, check, error).into(),
+            Err(_) => Decided::Later(()),
+        }
+    } else {
+        match engine.store.own().known_refusal(&request) {
+            Some(refusal) => check.conclude_verdict(&refusal),
+            None => Decided::Later(()),
+        }
     }
 }
 
 /// Not in line, so that what a check that waits needs does not slow down one that does not.
 #[inline(never)]
-fn later<T>(engine: &Arc<Engine>, check: &Check<'_>, lookup: Lookup) -> Decided<T, (OwnedCall, Lookup)> {
-    Decided::Later((OwnedCall::new(Arc::clone(engine), check), lookup))
+fn later<T>(engine: &Arc<Engine>, check: &Check<'_>) -> Decided<T, OwnedCall> {
+    Decided::Later(OwnedCall::new(Arc::clone(engine), check))
 }
 
 /// The outcome of a check that the store is not asked for.
@@ -82,11 +90,7 @@ fn outcome_without_store<T: Admission>(
 
 /// Waits for the outcome of a check that could not be decided at once; for a slot, too, if its rule
 /// says so.
-pub(crate) async fn finish(
-    engine: &Arc<Engine>,
-    check: &Check<'_>,
-    lookup: Lookup,
-) -> Result<Decision, RateLimitError> {
+pub(crate) async fn finish(engine: &Arc<Engine>, check: &Check<'_>) -> Result<Decision, RateLimitError> {
     if check.may_queue() {
         // Boxed, so that rules that do not wait have a small future.
         let group = [OwnedCall::new(Arc::clone(engine), check)];
@@ -95,10 +99,8 @@ pub(crate) async fn finish(
     }
     let limit = TimeLimit::new(engine.timeout_of(check));
     let request = check.as_request().with_timeout_at(limit.at());
-    let mut answer = engine.store.acquire_after(request, lookup);
+    let mut answer = engine.store.acquire(request);
     let verdict = engine.await_within(limit, &mut answer).await;
-    // What it knew of the store is given up before something else answers.
-    drop(answer);
     let outcome = match verdict {
         Ok(verdict) => match check.conclude_verdict::<_, Infallible>(&verdict) {
             Decided::Admitted(decision) => Ok(decision),

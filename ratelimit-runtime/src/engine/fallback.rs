@@ -12,7 +12,7 @@ use once_cell::sync::OnceCell;
 use super::check::Check;
 use crate::error::{RateLimitError, StoreError};
 use crate::store::memory::MemoryStore;
-use crate::store::{Answer, Request, Store, Verdict};
+use crate::store::{Answer, BuiltInStore as _, Request, Store as _, Verdict};
 
 /// The memory of one limiter, made when it is first needed.
 #[derive(Debug, Default)]

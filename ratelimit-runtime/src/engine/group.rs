@@ -8,7 +8,7 @@ use super::outage::OutageAnswer;
 use super::reservations;
 use crate::decision::{Decision, Receipt};
 use crate::error::{RateLimitError, StoreError};
-use crate::store::{Request, Store as _, Verdict};
+use crate::store::{Request, Verdict};
 
 /// Why a group was not let through.
 #[derive(Debug)]
@@ -125,7 +125,7 @@ fn steps<C: Borrow<OwnedCall>>(group: &[C]) -> Vec<Step<'_>> {
     }
     let divided = by_engine.into_iter().flat_map(|step| {
         let requests: Vec<Request<'_>> = step.iter().filter_map(|(_, call)| call.check().key_request().ok()).collect();
-        let together = step.first().is_some_and(|(_, first)| first.engine.store.decides_together(&requests));
+        let together = step.first().is_some_and(|(_, first)| first.engine.store.own().decides_together(&requests));
         if step.len() == 1 || together { vec![step] } else { one_by_one(step) }
     });
     divided.collect()
@@ -155,7 +155,7 @@ async fn together(step: &Step<'_>, start: Instant) -> Result<Vec<Decision>, Refu
         }
         requests.push(request);
     }
-    let mut answer = first.engine.store.acquire_all(&requests);
+    let mut answer = first.engine.store.own().acquire_all(&requests);
     match first.engine.await_within(limit, &mut answer).await {
         Ok(verdicts) => {
             let decided = step.iter().zip(&verdicts).map(|(&(at, call), verdict)| (at, call.check().decision(verdict)));

@@ -110,7 +110,7 @@ impl Engine {
     pub(crate) fn unsupported(&self, request: &Request<'_>) -> StoreError {
         // The store knows better words for what it cannot do.
         let declared = self.capabilities.supports(request).err();
-        let own = self.store.supports(request).err();
+        let own = self.store.innermost().supports(request).err();
         own.or(declared).unwrap_or_else(|| StoreError::unsupported("the store cannot keep this rule"))
     }
 }

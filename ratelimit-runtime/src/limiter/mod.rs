@@ -133,7 +133,7 @@ impl RateLimiter {
             match engine::decide_now(&self.engine, &check) {
                 Decided::Admitted(decision) => return Ok(decision),
                 Decided::Refused(error) => error,
-                Decided::Later(lookup) => return engine::finish(&self.engine, &check, lookup).await,
+                Decided::Later(()) => return engine::finish(&self.engine, &check).await,
             }
         } else {
             must_not_limit_calls_in_flight(rule)?;
@@ -143,7 +143,7 @@ impl RateLimiter {
             match decided {
                 Decided::Admitted(decision) => return Ok(decision),
                 Decided::Refused(error) => error,
-                Decided::Later((call, lookup)) => return engine::finish(&self.engine, &call.check(), lookup).await,
+                Decided::Later(call) => return engine::finish(&self.engine, &call.check()).await,
             }
         };
         poll_fn(engine::poll_cooperative).await;
@@ -420,7 +420,7 @@ impl RateLimiter {
     ///
     /// [`RateLimitError::Misconfigured`] as soon as the store says that it never will.
     pub async fn ready(&self) -> Result<(), RateLimitError> {
-        self.engine.store.ready().await.map_err(Into::into)
+        self.engine.store.innermost().ready().await.map_err(Into::into)
     }
 
     /// Waits until what calls have left behind is over: reservations that are settled, charges that

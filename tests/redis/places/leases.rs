@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::{RedisStore, Store};
+use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::RedisStore;
 use tokio::time::sleep;
 
 use super::{LEASE, enter, gone, in_flight, members, on, place};

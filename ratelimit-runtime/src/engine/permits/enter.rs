@@ -12,7 +12,7 @@ use crate::engine::group::{self, Admitted, Charged, Refused};
 use crate::engine::outage::OutageAnswer;
 use crate::engine::time_limit::TimeLimit;
 use crate::error::{RateLimitError, StoreError};
-use crate::store::{Entry, Feature, PermitId, Request, Store as _};
+use crate::store::{Entry, Feature, PermitId, Request};
 
 /// A check, with its place in the group.
 type Member<'a> = (usize, &'a OwnedCall);
@@ -137,6 +137,12 @@ impl<'a> Entering<'a> {
             }
             requests.push(check.as_request().with_timeout_at(limit.at()));
         }
+        // Of several refusals the longest is told, which the store alone knows.
+        if let (&[(by, call)], [request]) = (beside, &*requests)
+            && let Some(refusal) = engine.store.own().known_refusal(request)
+        {
+            return Err(Refused { by, error: RateLimitError::Exceeded(call.check().decision(&refusal)) });
+        }
         // Whatever happens from here on, the place is left by its id: a call that is dropped, late
         // or without an answer may have entered.
         let permit = StorePermit::new(engine, place);
@@ -223,7 +229,9 @@ async fn ask(
         None => request,
     };
     let engine = permit.engine();
-    let mut answer = engine.store.enter(request, requests);
+    // With limits only where the store itself decides on them.
+    let store = if requests.is_empty() { engine.store.innermost() } else { engine.store.own() };
+    let mut answer = store.enter(request, requests);
     engine.await_within(limit, &mut answer).await
 }
 
@@ -262,7 +270,7 @@ fn enters_together(call: &OwnedCall, place: &PlaceCheck, limited: &[Member<'_>])
         return false;
     }
     let requests: Vec<Request<'_>> = limited.iter().map(|(_, call)| call.check().as_request()).collect();
-    call.engine.store.enters_together(&place.request(PermitId::next()), &requests)
+    call.engine.store.own().enters_together(&place.request(PermitId::next()), &requests)
 }
 
 /// How many calls are in flight.
@@ -295,7 +303,7 @@ pub(crate) async fn peek(call: &OwnedCall) -> Result<Decision, RateLimitError> {
 async fn ask_in_flight(call: &OwnedCall, place: &PlaceCheck) -> Result<u64, StoreError> {
     let limit = TimeLimit::new(call.timeout());
     let request = place.request(PermitId::next()).with_timeout_at(limit.at());
-    let mut answer = call.engine.store.in_flight(request);
+    let mut answer = call.engine.store.innermost().in_flight(request);
     call.engine.await_within(limit, &mut answer).await
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::engine::check::PlaceCheck;
 use crate::engine::shared::Engine;
 use crate::observe;
-use crate::store::{PermitId, PlaceRequest, Store as _};
+use crate::store::{PermitId, PlaceRequest};
 
 /// A permit that the store knows, or may know: one that was asked for counts as known until the
 /// store has said that it has no place. Its place is left when it is dropped.
@@ -62,7 +62,7 @@ impl StorePermit {
 impl Drop for StorePermit {
     fn drop(&mut self) {
         if let Some(request) = self.request() {
-            self.engine.store.leave(request);
+            self.engine.store.innermost().leave(request);
         }
     }
 }

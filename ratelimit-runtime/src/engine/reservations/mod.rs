@@ -21,7 +21,7 @@ use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::observe;
 use crate::real_time;
 use crate::rule::Limit;
-use crate::store::{Answer, Feature, Health, Store as _};
+use crate::store::{Answer, Feature, Health};
 
 /// Between two attempts.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -51,7 +51,7 @@ impl Engine {
     pub(crate) async fn settled(&self) {
         self.settlements.ended().await;
         // What is left undone is reported where it is given up.
-        let _ = self.store.settled().await;
+        let _ = self.store.innermost().settled().await;
     }
 
     /// # Errors
@@ -197,9 +197,9 @@ async fn complete_once_served(
     let names_entries = terms.algorithm().row().is_log;
     loop {
         let Ok(request) = call.check().key_request() else { return Ok(()) };
-        if call.engine.store.health(&request) != Health::Up {
+        if call.engine.store.innermost().health(&request) != Health::Up {
             // Only for the part of the store that has the key: another one may be away for long.
-            call.engine.store.ready_for(request).await?;
+            call.engine.store.innermost().ready_for(request).await?;
         }
         let counts = since.elapsed() < window;
         if !counts && completion.frees_alone(request.cost()) {

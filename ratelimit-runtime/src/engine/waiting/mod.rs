@@ -19,7 +19,7 @@ use crate::decision::{Decision, Source, Status};
 use crate::error::RateLimitError;
 use crate::real_time;
 use crate::rule::Limit;
-use crate::store::{Health, PermitId, Store as _};
+use crate::store::{Health, PermitId};
 
 type Outcome = Result<(Admitted, CallPermits), Refused>;
 
@@ -60,7 +60,7 @@ pub(super) async fn acquire(group: &[OwnedCall]) -> Outcome {
 impl TakesPlaces for OwnedCall {
     fn leave(&self, permit: PermitId) {
         if let Some(place) = self.place() {
-            self.engine.store.leave(place.request(permit));
+            self.engine.store.innermost().leave(place.request(permit));
         }
     }
 }
@@ -128,7 +128,7 @@ async fn out_of_time(
 ) -> Outcome {
     let by = waiter.check;
     let Some(call) = group.get(by) else { return permits::acquire(group, Instant::now(), None).await };
-    let serves = call.key_request().is_ok_and(|request| call.engine.store.health(&request) == Health::Up);
+    let serves = call.key_request().is_ok_and(|request| call.engine.store.innermost().health(&request) == Health::Up);
     if !serves {
         // There are no slots to wait for: the policy answers.
         return permits::acquire(group, Instant::now(), None).await;

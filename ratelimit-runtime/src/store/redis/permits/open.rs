@@ -7,7 +7,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-use crate::store::{OwnedPlaceRequest, PermitId, PlaceRequest};
+use crate::store::place::OwnedPlaceRequest;
+use crate::store::{PermitId, PlaceRequest};
 
 /// Leases are renewed so many times while they last.
 const RENEWALS: u32 = 3;
@@ -144,7 +145,13 @@ impl OpenPermits {
 
     /// Notes how a call has ended that was taken, and sent at `sent_at`: whether it has done what
     /// it was to, if the server has said so. Else it may have, or not.
-    pub(super) fn note(&mut self, call: &DuePermit, done: Option<bool>, sent_at: Instant, now: Instant) -> Option<Loss> {
+    pub(super) fn note(
+        &mut self,
+        call: &DuePermit,
+        done: Option<bool>,
+        sent_at: Instant,
+        now: Instant,
+    ) -> Option<Loss> {
         self.pending -= 1;
         let place = call.place.as_request();
         let id = place.permit();
