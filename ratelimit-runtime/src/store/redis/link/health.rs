@@ -250,4 +250,5 @@ impl LinkHealth {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
 mod tests;
