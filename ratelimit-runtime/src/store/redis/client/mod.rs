@@ -30,7 +30,7 @@ use super::sentinel::Sentinels;
 use super::settings::deployment::{Deployment, Kind};
 use super::transactions::Pool;
 use crate::error::StoreError;
-use crate::store::{Cursor, Health, Page};
+use crate::store::{Health, Page};
 
 /// All of one runtime.
 pub(crate) struct Client {
@@ -135,7 +135,7 @@ impl Client {
     pub(crate) async fn keys(
         &self,
         prefix: &[u8],
-        from: Option<&Cursor>,
+        from: Option<&[u8]>,
         until: Option<Instant>,
     ) -> Result<Page, StoreError> {
         let wanted = Wanted { prefix, until };
