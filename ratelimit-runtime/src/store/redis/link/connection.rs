@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, Pipeline, Value};
+use redis::{Cmd, Pipeline, ServerError, Value};
 use tokio::task::AbortHandle;
 
 use super::probe::{Probed, RoleQuestion, unwell};
 use super::vitals::{Vitals, lock};
 use crate::error::StoreError;
+use crate::store::redis::errors;
 use crate::store::redis::settings::server::Server;
 
 /// A round trip of this many microseconds needs one more call in flight.
@@ -98,6 +99,25 @@ impl Connection {
     fn note_answer(&self, sent: Instant) {
         self.vitals.note_answer(sent);
         self.round_trip.fetch_min(u32::try_from(sent.elapsed().as_micros()).unwrap_or(u32::MAX), Relaxed);
+    }
+
+    /// A call that was sent at `sent` has waited for a timeout: the link is doubtful, unless
+    /// something sent later was answered.
+    pub(crate) fn late(&self, sent: Instant) {
+        if !self.vitals.has_answered_since(sent) {
+            self.vitals.tell(&self.vitals.doubted);
+        }
+    }
+
+    /// Notes what an error in reply to a call says of the server. One that is busy or loading, or
+    /// does not know the login any more, is doubtful: where it says the same to a PING, it is slow,
+    /// or another connection logs in anew.
+    pub(crate) fn note(&self, error: &ServerError) {
+        if errors::is_replica(error) {
+            self.vitals.tell(&self.vitals.is_replica);
+        } else if errors::is_no_service(error) || errors::is_logged_out(error) {
+            self.vitals.tell(&self.vitals.doubted);
+        }
     }
 
     /// Whether it has ended.

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use redis::{Cmd, ServerError};
+use redis::Cmd;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -189,25 +189,6 @@ impl Link {
     /// How long a call waits before the link is doubtful: the limiter's timeout.
     pub(crate) fn timeout(&self) -> Duration {
         Duration::from_micros(self.timeout_us.load(Relaxed))
-    }
-
-    /// A call that was sent at `sent` has waited for a timeout: the link is doubtful, unless
-    /// something sent later was answered.
-    pub(crate) fn late(&self, connection: &Connection, sent: Instant) {
-        if !connection.vitals.has_answered_since(sent) {
-            connection.vitals.tell(&connection.vitals.doubted);
-        }
-    }
-
-    /// Notes what an error in reply to a call says of the server. One that is busy or loading, or
-    /// does not know the login any more, is doubtful: where it says the same to a PING, it is slow,
-    /// or another connection logs in anew.
-    pub(crate) fn note(&self, connection: &Connection, error: &ServerError) {
-        if errors::is_replica(error) {
-            connection.vitals.tell(&connection.vitals.is_replica);
-        } else if errors::is_no_service(error) || errors::is_logged_out(error) {
-            connection.vitals.tell(&connection.vitals.doubted);
-        }
     }
 
     /// Lets the runtime read first, if it may have missed the end of the connection: a call is not
