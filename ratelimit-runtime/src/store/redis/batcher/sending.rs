@@ -1,4 +1,13 @@
 //! [`Sending`]: sends what waits as soon as it may, and answers it.
+//!
+//! - A caller [enters](Sending::enter). Where the link is idle, the caller itself polls
+//!   [`fly`](Sending::fly), which sends its question and answers it. Else the question is queued,
+//!   and a task does the same with what [`send_next`](Sending::send_next) takes of the queue.
+//! - A reply is handed to those who wait for it by [`Call::answer`].
+//! - At its timeout a caller is dropped. If it sends by itself, a task goes on in its place; if it
+//!   is queued, it is not sent. A reply that is late makes the link doubtful ([`watch`](Sending::watch)).
+//! - When a connection ends, all that was sent on it fails as lost. Those who are queued wait for
+//!   the next connection, or fail when the link says that the server is away.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
