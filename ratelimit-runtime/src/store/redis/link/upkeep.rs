@@ -266,15 +266,13 @@ impl Upkeep {
 
     /// Publishes the status if it has changed, or in any case.
     fn publish(&mut self, in_any_case: bool) {
-        let (state, status) = match (self.health.state(), &self.connection) {
-            (LinkState::Up, Some(connection)) => (observe::ConnectionState::Up, LinkStatus::Up(Arc::clone(connection))),
-            (LinkState::Slow, Some(connection)) => {
-                (observe::ConnectionState::Slow, LinkStatus::Slow(Arc::clone(connection), self.error.clone()))
-            }
-            (LinkState::Down, _) => (observe::ConnectionState::Down, LinkStatus::Down(self.error.clone())),
-            _ => (observe::ConnectionState::Connecting, LinkStatus::Connecting),
+        let status = match (self.health.state(), &self.connection) {
+            (LinkState::Up, Some(connection)) => LinkStatus::Up(Arc::clone(connection)),
+            (LinkState::Slow, Some(connection)) => LinkStatus::Slow(Arc::clone(connection), self.error.clone()),
+            (LinkState::Down, _) => LinkStatus::Down(self.error.clone()),
+            _ => LinkStatus::Connecting,
         };
-        self.observer.set_state(state);
+        self.observer.set_state(self.health.state());
         self.publish.send_if_modified(|last| {
             let is_news = in_any_case || !last.is_like(&status);
             *last = status;
