@@ -210,7 +210,7 @@ impl Backend {
     /// The keys of the rule of a request.
     async fn list(&self, request: &Request<'_>, from: Option<Cursor>) -> Result<Page, StoreError> {
         let route = self.route(request)?;
-        let mut page = self.client()?.keys(request.key(), from.as_ref(), request.timeout_at()).await?;
+        let mut page = self.client()?.keys(request.key(), from.as_ref()).await?;
         page.keys = page.keys.into_iter().filter_map(|stored| route.key_of(stored)).collect();
         Ok(page)
     }

@@ -144,7 +144,13 @@ impl OpenPermits {
 
     /// Notes how a call has ended that was taken, and sent at `sent_at`: whether it has done what
     /// it was to, if the server has said so. Else it may have, or not.
-    pub(super) fn note(&mut self, call: &DuePermit, done: Option<bool>, sent_at: Instant, now: Instant) -> Option<Loss> {
+    pub(super) fn note(
+        &mut self,
+        call: &DuePermit,
+        done: Option<bool>,
+        sent_at: Instant,
+        now: Instant,
+    ) -> Option<Loss> {
         self.pending -= 1;
         let place = call.place.as_request();
         let id = place.permit();
