@@ -70,8 +70,7 @@ pub(crate) enum Receipt {
 pub enum Source {
     /// The store itself.
     Store,
-    /// The [deny cache](crate::store::DenyCache) around the store, which had refused the same call
-    /// a moment ago.
+    /// The deny cache of this process, because the store had refused the same call a moment ago.
     DenyCache,
     /// The fallback: the memory of this process, because the store could not answer.
     Fallback,

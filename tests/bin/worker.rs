@@ -13,10 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use ratelimit_runtime::store::{PermitId, PlaceRequest};
-use ratelimit_runtime::{
-    Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Source, Store, rate_limit,
-};
+use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::__private::{PermitId, PlaceRequest};
+use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Source, rate_limit};
 use tokio::task::JoinSet;
 
 const USAGE: &str = "worker spend URL|memory: PREFIX TASKS CALLS MAX | hammer URL PREFIX TASKS MAX \

@@ -10,7 +10,8 @@ mod support;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::store::{DenyCache, Request};
+use ratelimit_runtime::__private::DenyCache;
+use ratelimit_runtime::store::Request;
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{
     Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Source, Store,

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use ratelimit_conformance::conformance;
+use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::RedisStore;
-use ratelimit_runtime::store::Store;
 use ratelimit_runtime::testkit::FakeClock;
 
 use crate::support::cluster::shared;

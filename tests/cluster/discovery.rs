@@ -1,5 +1,7 @@
 //! How the nodes of a cluster are found, and what is said where there is none.
 
+use ratelimit_runtime::__private::BuiltInStore as _;
+
 use super::*;
 use crate::support::cluster::{free_ports, lone_node, serve_all_slots, shared};
 use crate::support::redis::RedisServer;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use ratelimit_runtime::store::Cursor;
 use ratelimit_runtime::{Key, Keys, RateLimitError, RateLimiter, Rule};
 
 use super::*;
@@ -79,13 +78,13 @@ async fn other_processes_go_on_with_a_list_while_slots_move() {
     loop {
         let keys = limiter(&cluster).keys(&RULE);
         let mut keys = match cursor.take() {
-            Some(bytes) => keys.resume(Cursor::from_bytes(bytes)),
+            Some(bytes) => keys.resume(bytes),
             None => keys,
         };
         listed.extend(keys.next_page().await.unwrap().unwrap());
         pages += 1;
         let Some(next) = keys.cursor() else { break };
-        cursor = Some(next.as_bytes().to_vec());
+        cursor = Some(next.to_vec());
         for slot in slots.by_ref().take(3) {
             cluster.move_slot(slot, (cluster.owner(slot) + 1) % 3);
         }
@@ -95,7 +94,7 @@ async fn other_processes_go_on_with_a_list_while_slots_move() {
     let single = strict().redis(&cluster.node(0).url()).build().unwrap();
     let mut keys = limiter(&cluster).keys(&RULE);
     keys.next_page().await.unwrap();
-    let error = single.keys(&RULE).resume(keys.cursor().unwrap().clone()).next_page().await.unwrap_err();
+    let error = single.keys(&RULE).resume(keys.cursor().unwrap()).next_page().await.unwrap_err();
     assert!(error.to_string().contains("begin with the first page"), "{error}");
 }
 

@@ -23,6 +23,7 @@ mod slots;
 
 use std::time::{Duration, Instant};
 
+use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Request, StoreError, StoreErrorKind, Verdict};
 use ratelimit_runtime::{Algorithm, Limit, RedisMode, RedisStore, Store};
 use tokio::time::{sleep, timeout};

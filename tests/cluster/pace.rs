@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use ratelimit_runtime::__private::BuiltInStore as _;
+
 use super::*;
 use crate::support::cluster::{lone_node, serve_all_slots};
 use crate::support::proxy::Proxy;

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::store::{PermitId, PlaceRequest};
-use ratelimit_runtime::{RedisStore, Store};
+use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::__private::{PermitId, PlaceRequest};
+use ratelimit_runtime::RedisStore;
 use tokio::time::sleep;
 
 use super::on;

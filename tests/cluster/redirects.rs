@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use ratelimit_runtime::__private::BuiltInStore as _;
+
 use super::*;
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -44,10 +46,9 @@ async fn moves(store: RedisStore, cluster: &RedisCluster, algorithm: Algorithm) 
     let there = key_on(cluster, 2);
     let new = key_beside(&there);
     let slot = cluster.slot(there.as_bytes());
-    let ask = |key: String| Request::new(key.as_bytes(), algorithm, &limits).into_owned();
-    let (of_there, of_new) = (ask(there.clone()), ask(new.clone()));
-    let remaining = async |key: &ratelimit_runtime::store::OwnedRequest| {
-        let verdict = store.acquire(key.as_request()).await.unwrap();
+    let [of_there, of_new] = [&there, &new].map(|key| Request::new(key.as_bytes(), algorithm, &limits));
+    let remaining = async |request: &Request<'_>| {
+        let verdict = store.acquire(*request).await.unwrap();
         assert!(verdict.allowed);
         verdict.remaining
     };
@@ -57,17 +58,17 @@ async fn moves(store: RedisStore, cluster: &RedisCluster, algorithm: Algorithm) 
     for left in [3, 2] {
         assert_eq!(remaining(&of_new).await, left, "it is new, and begins where the slot is going");
     }
-    assert_eq!(store.peek(of_new.as_request()).await.unwrap().remaining, 2);
+    assert_eq!(store.peek(of_new).await.unwrap().remaining, 2);
     while cluster.move_keys(slot, 2, 1, 10) > 0 {}
     assert_eq!((remaining(&of_there).await, remaining(&of_new).await), (1, 1), "it has moved");
-    let admitted = store.acquire(of_there.as_request()).await.unwrap();
+    let admitted = store.acquire(of_there).await.unwrap();
     assert_eq!(admitted.remaining, 0);
-    assert!(!store.acquire(of_there.as_request()).await.unwrap().allowed);
-    assert!(store.refund(of_there.as_request(), admitted.ticket).await.unwrap());
+    assert!(!store.acquire(of_there).await.unwrap().allowed);
+    assert!(store.refund(of_there, admitted.ticket).await.unwrap());
     cluster.end_move(slot, 2, 1);
     assert_eq!(remaining(&of_there).await, 0);
-    assert!(!store.acquire(of_there.as_request()).await.unwrap().allowed);
-    assert!(store.reset(of_there.as_request()).await.unwrap());
+    assert!(!store.acquire(of_there).await.unwrap().allowed);
+    assert!(store.reset(of_there).await.unwrap());
     cluster.move_slot(slot, 2);
 }
 

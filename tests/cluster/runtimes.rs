@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::thread;
 
+use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::{Key, OnUnavailable, RateLimiter, Rule};
 use tokio::runtime::Runtime;
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ratelimit_runtime::store::{Answer, Capabilities, DenyCache, Request, Verdict};
+use ratelimit_runtime::__private::DenyCache;
+use ratelimit_runtime::store::{Answer, Capabilities, Request, Verdict};
 use ratelimit_runtime::{Key, Limit, MemoryStore, RateLimiter, Rule, Store};
 use tokio::time::Instant;
 

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use ratelimit_runtime::store::{Answer, Capabilities, Entry, PermitId, PlaceRequest, Request, StoreErrorKind, Verdict};
+use ratelimit_runtime::__private::{BuiltInStore, Entry, PermitId, PlaceRequest, Sealed};
+use ratelimit_runtime::store::{Answer, Capabilities, Request, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::{FakeClock, FaultyStore};
 use ratelimit_runtime::{
     Key, Limit, MemoryStore, OnUnavailable, Permit, Policy, RateLimitError, RateLimiter, Rule, Source, Store,
@@ -65,6 +66,24 @@ impl Store for Shared {
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
         self.memory.reset(request)
+    }
+
+    fn built_in(&self, _: Sealed) -> Option<&dyn BuiltInStore> {
+        Some(self)
+    }
+}
+
+impl BuiltInStore for Shared {
+    fn below(&self) -> Option<&dyn BuiltInStore> {
+        Some(&*self.memory)
+    }
+
+    fn decides_together(&self, _: &[Request<'_>]) -> bool {
+        false
+    }
+
+    fn enters_together(&self, _: &PlaceRequest<'_>, _: &[Request<'_>]) -> bool {
+        false
     }
 
     fn enter<'a>(&'a self, place: PlaceRequest<'a>, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {

@@ -23,7 +23,8 @@ mod waiting;
 
 use std::future::pending;
 
-use ratelimit_runtime::store::{Answer, Capabilities, Entry, Health, PlaceRequest, Request, Verdict};
+use ratelimit_runtime::__private::{BuiltInStore, Entry, PlaceRequest, Sealed};
+use ratelimit_runtime::store::{Answer, Capabilities, Request, Verdict};
 use ratelimit_runtime::{RateLimitError, Store};
 
 type Outcome = Result<(), RateLimitError>;
@@ -44,15 +45,17 @@ impl Store for Flooded {
         Answer::later(pending())
     }
 
-    fn enter<'a>(&'a self, _: PlaceRequest<'a>, _: &'a [Request<'a>]) -> Answer<'a, Entry> {
-        Answer::later(pending())
-    }
-
     fn capabilities(&self) -> Capabilities {
         Capabilities::all()
     }
 
-    fn health(&self, _: &Request<'_>) -> Health {
-        Health::Up
+    fn built_in(&self, _: Sealed) -> Option<&dyn BuiltInStore> {
+        Some(self)
+    }
+}
+
+impl BuiltInStore for Flooded {
+    fn enter<'a>(&'a self, _: PlaceRequest<'a>, _: &'a [Request<'a>]) -> Answer<'a, Entry> {
+        Answer::later(pending())
     }
 }

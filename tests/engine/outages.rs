@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use ratelimit_runtime::store::{DenyCache, StoreErrorKind};
+use ratelimit_runtime::__private::DenyCache;
+use ratelimit_runtime::store::StoreErrorKind;
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, Rule, Source};
 

@@ -1,13 +1,11 @@
 //! Stores behind pointers, and a layer written outside of the crate.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use ratelimit_runtime::store::{
-    Answer, Capabilities, Cursor, Health, Lookup, OwnedRequest, Page, Request, Settled, StoreError, Verdict,
-};
+use ratelimit_runtime::__private::{BuiltInStore, Health, Sealed};
+use ratelimit_runtime::store::{Answer, Capabilities, Page, Request, Settled, StoreError, Verdict};
 use ratelimit_runtime::{Algorithm, Key, Limit, MemoryStore, RateLimiter, Rule, Store};
 
 #[tokio::test]
@@ -31,88 +29,7 @@ async fn pointers_to_stores_are_stores() {
     assert_eq!(shared.capabilities(), Capabilities::all());
 }
 
-/// A layer that remembers refusals: what a deny cache does, in its plainest form.
-struct Remembering<S> {
-    inner: S,
-    refused: Mutex<HashMap<Vec<u8>, (OwnedRequest, Verdict, Instant)>>,
-}
-
-impl<S: Store> Remembering<S> {
-    fn remember(&self, request: &OwnedRequest, verdict: &Verdict) {
-        if let Some(retry_after) = verdict.retry_after() {
-            let until = Instant::now() + retry_after;
-            let refusal = (request.clone(), *verdict, until);
-            self.refused.lock().unwrap().insert(request.as_request().key().to_vec(), refusal);
-        }
-    }
-
-    fn recall(&self, request: &Request<'_>) -> Option<Verdict> {
-        let refused = self.refused.lock().unwrap();
-        let (asked, verdict, until) = refused.get(request.key())?;
-        let same = asked.as_request().cost() == request.cost() && asked.as_request().limits() == request.limits();
-        (same && Instant::now() < *until).then_some(*verdict)
-    }
-}
-
-impl<S: Store> Store for Remembering<S> {
-    fn acquire_now(&self, request: Request<'_>) -> Result<Result<Verdict, StoreError>, Lookup> {
-        self.recall(&request).map(Ok).ok_or_else(Lookup::default)
-    }
-
-    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        if let Some(verdict) = self.recall(&request) {
-            return Answer::ready(Ok(verdict));
-        }
-        let owned = request.into_owned();
-        match self.inner.acquire(request).known() {
-            Ok(answer) => {
-                if let Ok(verdict) = &answer {
-                    self.remember(&owned, verdict);
-                }
-                Answer::ready(answer)
-            }
-            Err(later) => Answer::later(async move {
-                let verdict = later.await?;
-                self.remember(&owned, &verdict);
-                Ok(verdict)
-            }),
-        }
-    }
-
-    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.inner.peek(request)
-    }
-
-    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        self.refused.lock().unwrap().remove(request.key());
-        self.inner.reset(request)
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::none().with(Algorithm::SlidingWindow, &[])
-    }
-
-    fn health(&self, request: &Request<'_>) -> Health {
-        self.inner.health(request)
-    }
-}
-
-#[tokio::test]
-async fn a_layer_can_be_written_outside_of_the_crate() {
-    let store = ratelimit_runtime::testkit::FaultyStore::new(MemoryStore::new());
-    let layered = Remembering { inner: store.clone(), refused: Mutex::default() };
-    let limiter = RateLimiter::with_store(layered);
-    let rule = Rule::new("layer", Limit::per_hour(1));
-    let _ = limiter.acquire(&rule, &Key::global()).await.unwrap();
-    for _ in 0..10 {
-        assert!(limiter.acquire(&rule, &Key::global()).await.is_err());
-    }
-    assert_eq!(store.calls(), 2, "a refusal that is known is not asked for");
-    assert!(limiter.reset(&rule, &Key::global()).await.unwrap());
-    let _ = limiter.acquire(&rule, &Key::global()).await.unwrap();
-}
-
-/// A store of which nothing is as a trait would have it by default.
+/// A store as those of the crate are, of which nothing is as a trait would have it by default.
 #[derive(Default)]
 struct Peculiar {
     memory: MemoryStore,
@@ -124,24 +41,12 @@ impl Store for Peculiar {
         self.memory.acquire(request)
     }
 
-    fn acquire_now(&self, _: Request<'_>) -> Result<Result<Verdict, StoreError>, Lookup> {
-        Ok(Err(StoreError::unavailable("a layer's `acquire` is gone past")))
-    }
-
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
         self.memory.peek(request)
     }
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
         self.memory.reset(request)
-    }
-
-    fn decides_together(&self, _: &[Request<'_>]) -> bool {
-        true
-    }
-
-    fn acquire_all<'a>(&'a self, _: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
-        Answer::ready(Err(StoreError::unavailable("a layer's `acquire` is gone past")))
     }
 
     fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
@@ -160,12 +65,26 @@ impl Store for Peculiar {
         self.memory.unblock(request)
     }
 
-    fn keys<'a>(&'a self, request: Request<'a>, from: Option<Cursor>) -> Answer<'a, Page> {
+    fn keys<'a>(&'a self, request: Request<'a>, from: Option<Vec<u8>>) -> Answer<'a, Page> {
         self.memory.keys(request, from)
     }
 
     fn capabilities(&self) -> Capabilities {
         Capabilities::all()
+    }
+
+    fn built_in(&self, _: Sealed) -> Option<&dyn BuiltInStore> {
+        Some(self)
+    }
+}
+
+impl BuiltInStore for Peculiar {
+    fn decides_together(&self, _: &[Request<'_>]) -> bool {
+        true
+    }
+
+    fn acquire_all<'a>(&'a self, _: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
+        Answer::ready(Err(StoreError::unavailable("a layer's `acquire` is gone past")))
     }
 
     fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
@@ -235,13 +154,9 @@ async fn what_a_layer_forgets_is_answered_by_the_store_it_is_around() {
     let request = Request::new(b"layer:<a>", Algorithm::SlidingWindow, &limits);
 
     assert_eq!(store.capabilities(), Capabilities::all());
-    assert!(store.supports(&request).is_ok() && store.supports(&request.with_cost(8)).is_err());
-    assert_eq!((store.server(), MemoryStore::new().server()), ("peculiar:1", ""));
-    assert_eq!((store.health(&request), store.epoch(&request)), (Health::Slow, 7));
-    let _limiter = RateLimiter::builder().store(layer.clone()).timeout(Duration::from_millis(70)).build().unwrap();
+    let limiter = RateLimiter::builder().store(layer.clone()).timeout(Duration::from_millis(70)).build().unwrap();
     assert_eq!(layer.store.answers_within_ms.load(Ordering::SeqCst), 70);
-    assert_eq!(store.ready().await.unwrap_err().message(), "never");
-    assert_eq!(store.ready_for(request).await.unwrap_err().message(), "never for this key");
+    assert!(limiter.ready().await.unwrap_err().to_string().contains("never"));
 
     let charged = store.acquire(request).await.unwrap();
     assert!(store.refund(request, charged.ticket).await.unwrap());
@@ -270,11 +185,6 @@ async fn what_a_layer_forgets_is_answered_by_the_store_it_is_around() {
 #[tokio::test]
 async fn no_decision_goes_past_the_acquire_of_a_layer() {
     let layer = counted();
-    let limits = [Limit::per_hour(2)];
-    let request = Request::new(b"layer:<b>", Algorithm::SlidingWindow, &limits);
-    assert!(layer.acquire_now(request).is_err());
-    assert!(!layer.decides_together(&[request, request]));
-    assert!(layer.acquire_all(&[request]).await.is_err());
     let limiter = RateLimiter::with_store(layer.clone());
     for admitted in [true, true, false] {
         let rule = Rule::new("layer", Limit::per_hour(2));

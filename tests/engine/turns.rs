@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ratelimit_runtime::store::{Answer, Capabilities, DenyCache, Request, Verdict};
+use ratelimit_runtime::__private::DenyCache;
+use ratelimit_runtime::store::{Answer, Capabilities, Request, Verdict};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{Key, Limit, MemoryStore, RateLimitError, RateLimiter, Rule, Store, rate_limit};
 use tokio::task::JoinSet;

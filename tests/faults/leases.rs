@@ -3,15 +3,14 @@
 
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::store::PlaceRequest;
+use ratelimit_runtime::__private::PlaceRequest;
 use ratelimit_runtime::{Key, OnUnavailable, Permit, RateLimitError, RateLimiter, Rule};
 use tokio::time::sleep;
 
 use crate::harness::{Row, TIMEOUT};
-use crate::support::clock::ServerClock;
 use crate::support::eventually;
 use crate::support::proxy::Proxy;
-use crate::support::redis::{RedisServer, free_port};
+use crate::support::redis::RedisServer;
 use crate::support::sentinel::Sentinels;
 
 const MAX: u64 = 2;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::store::Health;
+use ratelimit_runtime::__private::Health;
 use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimiter, RedisStore, Rule, Source};
 
 use crate::support::asking::{Outcome, ask, connected, connections_since, connections_taken, health};

@@ -9,6 +9,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::{Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Store};
 use tokio::task::JoinSet;
 use tokio::time::timeout;

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use crate::support::redis::RedisServer;
+use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Answer, Request, Settled, Store, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, rate_limit};

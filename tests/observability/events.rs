@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use proc_macro2::{TokenStream, TokenTree};
+use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Answer, Request, StoreError, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::thread;
 
-use ratelimit_runtime::store::{PermitId, PlaceRequest};
-use ratelimit_runtime::{RedisStore, Store};
+use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::__private::{PermitId, PlaceRequest};
+use ratelimit_runtime::RedisStore;
 
 use crate::support::redis::RedisServer;
 use crate::support::unique;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use super::{DEADLINE, MINUTE, PATIENCE, acquire, number_of};
 use crate::support::redis::RedisServer;
 use crate::support::unique;
+use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Request, StoreError, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};

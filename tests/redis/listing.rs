@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::store::Cursor;
 use ratelimit_runtime::{
     Algorithm, Key, Keys, Limit, MemoryStore, RateLimitError, RateLimiter, RedisMode, RedisStore, Rule,
 };
@@ -80,7 +79,7 @@ async fn a_lost_connection_loses_no_key() {
 async fn stored(mut keys: Keys, listed: &mut BTreeSet<Key>) -> Vec<u8> {
     assert_eq!(keys.cursor(), None);
     listed.extend(keys.next_page().await.unwrap().unwrap());
-    keys.cursor().unwrap().as_bytes().to_vec()
+    keys.cursor().unwrap().to_vec()
 }
 
 #[tokio::test]
@@ -91,10 +90,10 @@ async fn another_process_goes_on_where_a_list_has_come_to() {
     let (mut listed, mut pages, mut cursor) = (BTreeSet::new(), 1, None);
     cursor.replace(stored(limiter().keys(&RULE), &mut listed).await);
     while let Some(bytes) = cursor.take() {
-        let mut keys = limiter().keys(&RULE).resume(Cursor::from_bytes(bytes));
+        let mut keys = limiter().keys(&RULE).resume(bytes);
         listed.extend(keys.next_page().await.unwrap().unwrap());
         pages += 1;
-        cursor = keys.cursor().map(|cursor| cursor.as_bytes().to_vec());
+        cursor = keys.cursor().map(<[u8]>::to_vec);
         if cursor.is_none() {
             assert_eq!(keys.next_page().await.unwrap(), None, "the last page was the last");
         }
@@ -111,7 +110,7 @@ async fn another_server_begins_again() {
     charge(&on(&first), &RULE, 1_000).await;
     let expected = charge(&on(&second), &RULE, 1_000).await;
     let cursor = stored(on(&first).keys(&RULE), &mut BTreeSet::new()).await;
-    let mut keys = on(&second).keys(&RULE).resume(Cursor::from_bytes(cursor));
+    let mut keys = on(&second).keys(&RULE).resume(cursor);
     assert_eq!(rest(&mut keys).await, expected, "also those that the other server has on its first page");
 }
 
@@ -136,11 +135,11 @@ async fn a_cursor_that_is_not_of_these_keys_is_an_error() {
         ("of Redis", in_memory.keys(&RULE), &of_redis),
         ("of another memory", memory().keys(&RULE), &of_memory),
     ] {
-        let error = keys.resume(Cursor::from_bytes(cursor)).next_page().await.unwrap_err();
+        let error = keys.resume(cursor).next_page().await.unwrap_err();
         assert!(matches!(error, RateLimitError::Misconfigured(_)), "{what}: {error}");
         assert!(error.to_string().contains("begin with the first page"), "{what}: {error}");
     }
-    assert_eq!(rest(&mut in_memory.keys(&RULE).resume(Cursor::from_bytes(of_memory))).await, BTreeSet::new());
+    assert_eq!(rest(&mut in_memory.keys(&RULE).resume(of_memory)).await, BTreeSet::new());
 }
 
 /// The new master has another order of keys than the old one.

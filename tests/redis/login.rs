@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use super::{MINUTE, PATIENCE, acquire, acquire_in_time, number_of, recovered};
 use crate::support::redis::{RedisServer, shared};
 use crate::support::{eventually, unique};
+use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{StoreError, StoreErrorKind};
-use ratelimit_runtime::{Limit, RedisCredentials, RedisStore, Store};
+use ratelimit_runtime::{Limit, RedisCredentials, RedisStore};
 use tokio::time::{sleep, timeout};
 
 async fn ready(store: &RedisStore) {

@@ -35,6 +35,7 @@ mod urls;
 use std::time::{Duration, Instant};
 
 use crate::support::redis::shared;
+use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Request, StoreError, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, RedisMode, RedisStore, Store};

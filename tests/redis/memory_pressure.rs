@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Request, StoreErrorKind, Verdict};
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
 use tokio::task::JoinSet;

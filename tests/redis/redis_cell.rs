@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::redis::{RedisServer, shared};
 use crate::support::unique;
+use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Request, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, Policy, RateLimiter, RedisMode, RedisStore, Store};

@@ -15,6 +15,7 @@ use super::{MINUTE, PATIENCE};
 use crate::support::proxy::{Mischief, Proxy};
 use crate::support::redis::RedisServer;
 use crate::support::unique;
+use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Request, StoreError, StoreErrorKind};
 use ratelimit_runtime::{Algorithm, Limit, RedisCredentials, RedisStore, Store};
 use tokio::task::JoinSet;

@@ -1,6 +1,8 @@
 //! Masters that become replicas under callers who are only refused: a refusal writes nothing, so no
 //! server says `READONLY`.
 
+use ratelimit_runtime::__private::BuiltInStore as _;
+
 use super::*;
 use crate::support::eventually;
 use crate::support::proxy::Proxy;

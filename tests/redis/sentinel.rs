@@ -8,8 +8,9 @@ use super::{DEADLINE, MINUTE, PATIENCE, acquire, acquire_in_time, recovered};
 use crate::support::redis::RedisServer;
 use crate::support::sentinel::{NAME, Sentinels, WATCHER, watcher_login};
 use crate::support::unique;
+use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::StoreErrorKind;
-use ratelimit_runtime::{Limit, RedisStore, Store};
+use ratelimit_runtime::{Limit, RedisStore};
 use tokio::time::{sleep, timeout};
 
 /// A fail-over is followed within this time after the first sentinel says where the master is.

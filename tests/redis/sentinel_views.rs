@@ -3,7 +3,8 @@
 use std::net::TcpListener as StdListener;
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::{Limit, RedisStore, Store as _};
+use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::{Limit, RedisStore};
 use tokio::time::{sleep, timeout};
 
 use super::{MINUTE, PATIENCE, acquire, acquire_in_time};

@@ -5,8 +5,9 @@
 use super::{MINUTE, PATIENCE, acquire, acquire_in_time};
 use crate::support::redis::{RedisServer, shared};
 use crate::support::unique;
+use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{StoreError, StoreErrorKind};
-use ratelimit_runtime::{Limit, RedisStore, Store};
+use ratelimit_runtime::{Limit, RedisStore};
 use tokio::time::timeout;
 
 async fn misconfigured(url: &str) -> StoreError {

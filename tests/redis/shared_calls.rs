@@ -10,6 +10,7 @@ use std::task::{Context, Waker};
 
 use super::MINUTE;
 use crate::support::redis::RedisServer;
+use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Request, Verdict};
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
 use tokio::task::JoinSet;

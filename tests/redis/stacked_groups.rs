@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::shared_calls::{CALLERS, on};
 use super::{MINUTE, PATIENCE};
 use crate::support::redis::RedisServer;
+use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Answer, Request, StoreError, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};

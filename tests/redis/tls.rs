@@ -8,8 +8,9 @@ use super::{MINUTE, PATIENCE, acquire, acquire_in_time, recovered};
 use crate::support::redis::shared;
 use crate::support::tls::{Authority, TlsServer};
 use crate::support::unique;
+use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{StoreError, StoreErrorKind};
-use ratelimit_runtime::{Limit, RedisStore, Store};
+use ratelimit_runtime::{Limit, RedisStore};
 use tokio::time::timeout;
 
 const LOCAL: [&str; 2] = ["127.0.0.1", "localhost"];

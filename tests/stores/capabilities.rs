@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use crate::support::redis::shared;
 use crate::support::unique;
-use ratelimit_runtime::store::{Feature, PermitId, PlaceRequest, Request, StoreError, StoreErrorKind};
+use ratelimit_runtime::__private::{PermitId, PlaceRequest};
+use ratelimit_runtime::store::{Feature, Request, StoreError, StoreErrorKind};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{
     Algorithm, CalendarUnit, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, RedisMode,
@@ -51,7 +52,7 @@ fn store(name: &str) -> Arc<dyn Store> {
         other => panic!("the table names a store that nobody knows: {other}"),
     };
     // As a limiter tells it: each use connects anew, and a busy machine takes its time.
-    store.answers_within(TIMEOUT);
+    store.own().answers_within(TIMEOUT);
     store
 }
 
@@ -227,10 +228,12 @@ async fn try_out(store_name: &str, algorithm: Algorithm, feature: &str) -> Resul
         }
         "concurrent" => {
             let place = PlaceRequest::new(key.as_bytes(), 1, PermitId::next());
-            assert!(store.enter(place, &[]).await?.is_entered());
-            assert!(!store.enter(PlaceRequest::new(key.as_bytes(), 1, PermitId::next()), &[]).await?.is_entered());
-            store.leave(place);
-            assert_eq!(store.in_flight(place).await?, 0);
+            assert!(store.own().enter(place, &[]).await?.is_entered());
+            assert!(
+                !store.own().enter(PlaceRequest::new(key.as_bytes(), 1, PermitId::next()), &[]).await?.is_entered()
+            );
+            store.own().leave(place);
+            assert_eq!(store.own().in_flight(place).await?, 0);
         }
         other => panic!("nobody knows how to try {other}"),
     }

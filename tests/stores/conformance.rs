@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use ratelimit_conformance::conformance;
+use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Answer, Feature, Request, Store, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisStore};

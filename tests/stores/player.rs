@@ -11,6 +11,7 @@ use crate::support::redis::shared;
 use crate::support::unique;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Answer, Feature, Request, Verdict};
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisMode, RedisStore, Store};
@@ -655,7 +656,7 @@ mod at_once {
                 };
                 let requests: Vec<Request<'_>> = members.iter().map(request).collect();
                 let ours = runtime.block_on(memory.acquire_all(&requests)).unwrap();
-                let theirs = runtime.block_on(redis.acquire_all(&requests)).unwrap();
+                let theirs = runtime.block_on(redis.own().acquire_all(&requests)).unwrap();
                 let context = format!("{requests:?}: {ours:?} {theirs:?}");
                 let admitted = |told: &[Verdict]| told.iter().all(|verdict| verdict.allowed);
                 assert_eq!(admitted(&ours), admitted(&theirs), "{context}");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::check::{Check, OwnedCheck, PlaceCheck};
 use super::outage::OutageAnswer;
-use super::shared::Engine;
+use super::state::Engine;
 use super::time_limit::TimeLimit;
 use crate::decision::{Decision, Receipt};
 use crate::error::{RateLimitError, StoreError};
@@ -164,6 +164,6 @@ impl Engine {
         limit: TimeLimit,
         answer: &mut Answer<'_, T>,
     ) -> Result<T, StoreError> {
-        observe::timed(|| self.store.server(), answer.within(limit)).await
+        observe::timed(|| self.store.innermost().server(), answer.within(limit)).await
     }
 }

@@ -13,33 +13,33 @@ use tokio::task::coop;
 
 use super::call::OwnedCall;
 use super::check::Check;
+use super::group::{self, CallPermits};
 use super::outcome::{Admission, Decided};
-use super::permits::CallPermits;
 use super::reservations::Reservations;
-use super::shared::Engine;
+use super::state::Engine;
 use super::time_limit::TimeLimit;
-use super::waiting;
 use crate::decision::Decision;
 use crate::error::{RateLimitError, StoreError};
-use crate::store::{Lookup, Store as _};
+use crate::store::Store as _;
 
 /// Decides a check, as far as that takes no waiting, and keeps it where it does.
 #[allow(clippy::inline_always, reason = "a call to it would cost more than what most checks need of it")]
 #[inline(always)]
-pub(crate) fn decide<T: Admission>(engine: &Arc<Engine>, check: &Check<'_>) -> Decided<T, (OwnedCall, Lookup)> {
+pub(crate) fn decide<T: Admission>(engine: &Arc<Engine>, check: &Check<'_>) -> Decided<T, OwnedCall> {
     match decide_now(engine, check) {
         Decided::Admitted(admitted) => Decided::Admitted(admitted),
         Decided::Refused(error) => Decided::Refused(error),
-        Decided::Later(lookup) => later(engine, check, lookup),
+        Decided::Later(()) => later(engine, check),
     }
 }
 
-/// Decides a check, as far as that takes no waiting.
+/// Decides a check, as far as that takes no waiting: a store in memory is asked, and of any other
+/// it is only looked whether it is known to refuse.
 #[allow(clippy::inline_always, reason = "as that of `decide`")]
 #[inline(always)]
-pub(crate) fn decide_now<T: Admission>(engine: &Engine, check: &Check<'_>) -> Decided<T, Lookup> {
+pub(crate) fn decide_now<T: Admission>(engine: &Engine, check: &Check<'_>) -> Decided<T, ()> {
     if check.may_queue() {
-        return Decided::Later(Lookup::default());
+        return Decided::Later(());
     }
     let request = check.as_request();
     if (!engine.can_be_asked(check, &request) || engine.fallback.is_in_use())
@@ -47,17 +47,26 @@ pub(crate) fn decide_now<T: Admission>(engine: &Engine, check: &Check<'_>) -> De
     {
         return outcome.into();
     }
-    match engine.store.acquire_now(request) {
-        Ok(Ok(verdict)) => check.conclude_verdict(&verdict),
-        Ok(Err(error)) => outcome_without_store(engine, check, error).into(),
-        Err(lookup) => Decided::Later(lookup),
-    }
+    let verdict = if engine.in_memory {
+        // Copied, so that nothing is dropped after the outcome, which would be moved once more.
+        match engine.store.acquire(request).if_known() {
+            Some(Ok(verdict)) => *verdict,
+            Some(Err(error)) => return outcome_without_store(engine, check, error.clone()).into(),
+            None => return Decided::Later(()),
+        }
+    } else {
+        match engine.store.own().known_refusal(&request) {
+            Some(refusal) => refusal,
+            None => return Decided::Later(()),
+        }
+    };
+    check.conclude_verdict(&verdict)
 }
 
 /// Not in line, so that what a check that waits needs does not slow down one that does not.
 #[inline(never)]
-fn later<T>(engine: &Arc<Engine>, check: &Check<'_>, lookup: Lookup) -> Decided<T, (OwnedCall, Lookup)> {
-    Decided::Later((OwnedCall::new(Arc::clone(engine), check), lookup))
+fn later<T>(engine: &Arc<Engine>, check: &Check<'_>) -> Decided<T, OwnedCall> {
+    Decided::Later(OwnedCall::new(Arc::clone(engine), check))
 }
 
 /// The outcome of a check that the store is not asked for.
@@ -82,11 +91,7 @@ fn outcome_without_store<T: Admission>(
 
 /// Waits for the outcome of a check that could not be decided at once; for a slot, too, if its rule
 /// says so.
-pub(crate) async fn finish(
-    engine: &Arc<Engine>,
-    check: &Check<'_>,
-    lookup: Lookup,
-) -> Result<Decision, RateLimitError> {
+pub(crate) async fn finish(engine: &Arc<Engine>, check: &Check<'_>) -> Result<Decision, RateLimitError> {
     if check.may_queue() {
         // Boxed, so that rules that do not wait have a small future.
         let group = [OwnedCall::new(Arc::clone(engine), check)];
@@ -95,10 +100,8 @@ pub(crate) async fn finish(
     }
     let limit = TimeLimit::new(engine.timeout_of(check));
     let request = check.as_request().with_timeout_at(limit.at());
-    let mut answer = engine.store.acquire_after(request, lookup);
+    let mut answer = engine.store.acquire(request);
     let verdict = engine.await_within(limit, &mut answer).await;
-    // What it knew of the store is given up before something else answers.
-    drop(answer);
     let outcome = match verdict {
         Ok(verdict) => match check.conclude_verdict::<_, Infallible>(&verdict) {
             Decided::Admitted(decision) => Ok(decision),
@@ -113,7 +116,7 @@ pub(crate) async fn finish(
 /// Decides several checks together, and waits for slots and places for as long as the rules that
 /// refuse allow. With the decisions come the permits of those that take places.
 pub(crate) async fn acquire_all(group: &[OwnedCall]) -> Result<(Vec<Decision>, CallPermits), RateLimitError> {
-    let outcome = match waiting::acquire(group).await {
+    let outcome = match group::acquire_all(group).await {
         Ok((decided, permits)) => {
             let decided = group.iter().zip(decided);
             let decisions: Result<_, _> = decided.map(|(call, decided)| call.check().conclude(decided)).collect();

@@ -1,12 +1,12 @@
 //! [`OutageAnswer`]: what answers a check whose store gave none.
 
 use super::check::Check;
-use super::shared::Engine;
+use super::state::Engine;
 use crate::decision::{Decision, Source};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::observe;
 use crate::rule::OnUnavailable;
-use crate::store::{Health, Store as _};
+use crate::store::Health;
 
 /// What answers a check in place of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Engine {
         match error.kind() {
             StoreErrorKind::Misconfigured | StoreErrorKind::Unsupported => None,
             StoreErrorKind::TimedOut | StoreErrorKind::Unavailable | StoreErrorKind::Full => {
-                self.store.known_refusal(&check.as_request()).map(|refusal| check.decision(&refusal))
+                self.store.innermost().known_refusal(&check.as_request()).map(|refusal| check.decision(&refusal))
             }
         }
     }
@@ -81,7 +81,7 @@ impl Engine {
     /// The same, for a look that decides no call.
     pub(super) fn outage_answer(&self, check: &Check<'_>, error: &StoreError) -> OutageAnswer {
         let health = match error.kind() {
-            StoreErrorKind::TimedOut => self.store.health(&check.as_request()),
+            StoreErrorKind::TimedOut => self.store.innermost().health(&check.as_request()),
             _ => Health::Down,
         };
         let policy = check.terms.on_unavailable.unwrap_or(self.on_unavailable);

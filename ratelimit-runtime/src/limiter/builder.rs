@@ -208,7 +208,7 @@ impl RateLimiterBuilder {
             }
             engine.timeout = timeout;
         }
-        engine.store.answers_within(engine.timeout);
+        engine.store.innermost().answers_within(engine.timeout);
         engine.on_unavailable = self.on_unavailable;
         #[cfg(feature = "http")]
         {

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::engine::OwnedCall;
 use crate::error::RateLimitError;
 use crate::key::Key;
-use crate::store::{Cursor, Feature, Page};
+use crate::store::{Feature, Page};
 
 /// The keys of a rule that the store holds; made by
 /// [`RateLimiter::keys`](crate::RateLimiter::keys).
@@ -24,7 +24,7 @@ pub struct Keys {
 #[derive(Clone)]
 enum From {
     Start,
-    Cursor(Cursor),
+    Cursor(Vec<u8>),
     End,
 }
 
@@ -36,8 +36,8 @@ impl Keys {
     /// Goes on where another list of the same keys has come to, perhaps of another process: see
     /// [`cursor`](Self::cursor).
     #[must_use]
-    pub fn resume(mut self, cursor: Cursor) -> Self {
-        self.from = From::Cursor(cursor);
+    pub fn resume(mut self, cursor: impl Into<Vec<u8>>) -> Self {
+        self.from = From::Cursor(cursor.into());
         self
     }
 
@@ -45,7 +45,7 @@ impl Keys {
     /// after the last one. On Redis any limiter with the same policy can [`resume`](Self::resume)
     /// there; a list of a memory store ends with that store.
     #[must_use]
-    pub fn cursor(&self) -> Option<&Cursor> {
+    pub fn cursor(&self) -> Option<&[u8]> {
         match &self.from {
             From::Cursor(cursor) => Some(cursor),
             From::Start | From::End => None,

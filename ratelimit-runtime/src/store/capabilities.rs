@@ -23,14 +23,12 @@ pub enum Feature {
     Block,
     /// Blocks that grow: [`Request::with_growing_block`]. It takes [`Block`](Self::Block).
     GrowingBlock,
-    /// Being decided in one step with requests on other keys:
-    /// [`Store::acquire_all`](super::Store::acquire_all).
+    /// Being decided in one step with requests on other keys, as stores of this crate can.
     Together,
     /// A list of the keys of a rule: [`Store::keys`](super::Store::keys).
     Keys,
-    /// Limits of calls in flight, alone or beside limits by this algorithm:
-    /// [`Store::enter`](super::Store::enter), [`Store::leave`](super::Store::leave) and
-    /// [`Store::in_flight`](super::Store::in_flight).
+    /// Limits of calls in flight, alone or beside limits by this algorithm, as stores of this crate
+    /// have them.
     Concurrent,
     /// Calendar quotas: [`Limit::calendar`](crate::Limit), under
     /// [`Algorithm::FixedWindow`](crate::Algorithm::FixedWindow) alone.
@@ -39,7 +37,7 @@ pub enum Feature {
 
 impl Feature {
     /// All of them.
-    pub const ALL: &'static [Self] = &[
+    pub(crate) const ALL: &'static [Self] = &[
         Self::Limits,
         Self::Refund,
         Self::Reserve,

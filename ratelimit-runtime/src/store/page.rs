@@ -12,14 +12,16 @@ pub struct Page {
     /// The keys, as [`Request::key`](super::Request::key) has them. There may be none, and more on
     /// the next page.
     pub keys: Vec<Vec<u8>>,
-    /// Where the next page begins; `None` if this is the last one.
-    pub next: Option<Cursor>,
+    /// Where the next page begins; `None` if this is the last one. A store gives these bytes a
+    /// meaning of its own, and checks them when they are given back: they can be stored, and a later
+    /// call continues there, also one of another process.
+    pub next: Option<Vec<u8>>,
 }
 
 impl Page {
     /// A page, and where the next one begins.
     #[must_use]
-    pub fn new(keys: Vec<Vec<u8>>, next: Option<Cursor>) -> Self {
+    pub fn new(keys: Vec<Vec<u8>>, next: Option<Vec<u8>>) -> Self {
         Self { keys, next }
     }
 }
@@ -27,56 +29,33 @@ impl Page {
 impl fmt::Debug for Page {
     /// Without the keys, which may hold personal data.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Page").field("keys", &self.keys.len()).field("next", &self.next).finish()
+        f.debug_struct("Page").field("keys", &self.keys.len()).field("is_last", &self.next.is_none()).finish()
     }
 }
 
-/// Where a [`Page`] begins, as bytes: they can be stored, and a later call continues there, also
-/// one of another process.
+/// A position in the keys that begin with `prefix`, as bytes that can be stored, with a checksum of
+/// both.
+pub(in crate::store) fn seal(prefix: &[u8], mut position: Vec<u8>) -> Vec<u8> {
+    let checksum = checksum(prefix, &position);
+    position.extend_from_slice(&checksum);
+    position
+}
+
+/// The position that was sealed with this prefix.
 ///
-/// The store that gave a cursor gives its bytes a meaning, and checks them when they are given
-/// back. A `RedisStore` continues wherever its servers are the same; what a restart, a fail-over or
-/// a slot that has moved makes doubtful, it lists again, so that no key is left out. A
-/// `MemoryStore` continues while it lives.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Cursor(Vec<u8>);
+/// # Errors
+///
+/// `Misconfigured` if there is none.
+pub(in crate::store) fn open<'a>(cursor: &'a [u8], prefix: &[u8]) -> Result<&'a [u8], StoreError> {
+    let (position, sum) = cursor.split_last_chunk().ok_or_else(foreign)?;
+    if *sum == checksum(prefix, position) { Ok(position) } else { Err(foreign()) }
+}
 
-impl Cursor {
-    /// A cursor of these bytes, which a store has chosen.
-    #[must_use]
-    pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Self {
-        Self(bytes.into())
-    }
-
-    /// Its bytes.
-    #[must_use]
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    /// A position in the keys that begin with `prefix`, with a checksum of both.
-    pub(in crate::store) fn seal(prefix: &[u8], mut position: Vec<u8>) -> Self {
-        let checksum = checksum(prefix, &position);
-        position.extend_from_slice(&checksum);
-        Self(position)
-    }
-
-    /// The position that was sealed with this prefix.
-    ///
-    /// # Errors
-    ///
-    /// `Misconfigured` if there is none.
-    pub(in crate::store) fn open(&self, prefix: &[u8]) -> Result<&[u8], StoreError> {
-        let (position, sum) = self.0.split_last_chunk().ok_or_else(Self::foreign)?;
-        if *sum == checksum(prefix, position) { Ok(position) } else { Err(Self::foreign()) }
-    }
-
-    /// What is answered to a cursor that the store did not give for the same keys.
-    pub(in crate::store) fn foreign() -> StoreError {
-        StoreError::misconfigured(
-            "this cursor is not one that this store gave for the keys of this rule: begin with the first page",
-        )
-    }
+/// What is answered to a cursor that the store did not give for the same keys.
+pub(in crate::store) fn foreign() -> StoreError {
+    StoreError::misconfigured(
+        "this cursor is not one that this store gave for the keys of this rule: begin with the first page",
+    )
 }
 
 /// FNV-1a, which is the same in each process. It guards against mistakes, not against forgers, who
@@ -94,18 +73,15 @@ mod tests {
 
     #[test]
     fn a_position_is_opened_by_its_prefix_alone() {
-        let cursor = Cursor::seal(b"rl1:a:", vec![1, 2, 3]);
-        assert_eq!(cursor.open(b"rl1:a:").ok(), Some(&[1, 2, 3][..]));
-        let stored = Cursor::from_bytes(cursor.as_bytes());
-        assert_eq!(stored.open(b"rl1:a:").ok(), Some(&[1, 2, 3][..]));
-        assert!(cursor.open(b"rl1:b:").is_err());
-        assert!(Cursor::from_bytes(*b"").open(b"rl1:a:").is_err());
-        for place in 0..cursor.as_bytes().len() {
-            let mut changed = cursor.as_bytes().to_vec();
+        let cursor = seal(b"rl1:a:", vec![1, 2, 3]);
+        assert_eq!(open(&cursor, b"rl1:a:").ok(), Some(&[1, 2, 3][..]));
+        assert!(open(&cursor, b"rl1:b:").is_err() && open(b"", b"rl1:a:").is_err());
+        for place in 0..cursor.len() {
+            let mut changed = cursor.clone();
             changed.iter_mut().skip(place).take(1).for_each(|byte| *byte ^= 1);
-            assert!(Cursor::from_bytes(changed).open(b"rl1:a:").is_err(), "{place}");
-            let cut = cursor.as_bytes().get(..place).unwrap_or_default();
-            assert!(Cursor::from_bytes(cut).open(b"rl1:a:").is_err(), "{place}");
+            assert!(open(&changed, b"rl1:a:").is_err(), "{place}");
+            let cut = cursor.get(..place).unwrap_or_default();
+            assert!(open(cut, b"rl1:a:").is_err(), "{place}");
         }
     }
 }

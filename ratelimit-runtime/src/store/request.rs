@@ -3,8 +3,6 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use smallvec::SmallVec;
-
 use crate::algorithm::Demand;
 use crate::rule::{Algorithm, BlockDuration, Limit};
 
@@ -242,38 +240,6 @@ impl<'a> Request<'a> {
     #[inline]
     pub(crate) fn demand(&self) -> Demand<'a> {
         Demand { algorithm: self.algorithm, limits: self.limits, cost: self.cost }
-    }
-}
-
-impl Request<'_> {
-    /// The same request with a key and limits of its own, for a layer that has to keep it.
-    #[must_use]
-    pub fn into_owned(self) -> OwnedRequest {
-        let without = Request { key: &[], limits: &[], ..self };
-        OwnedRequest { key: self.key.into(), limits: SmallVec::from_slice(self.limits), without }
-    }
-}
-
-/// A [`Request`] that borrows nothing; made by [`Request::into_owned`].
-#[derive(Clone)]
-pub struct OwnedRequest {
-    key: Box<[u8]>,
-    limits: SmallVec<[Limit; 2]>,
-    /// Everything else of it.
-    without: Request<'static>,
-}
-
-impl OwnedRequest {
-    /// The request.
-    #[must_use]
-    pub fn as_request(&self) -> Request<'_> {
-        Request { key: &self.key, limits: &self.limits, ..self.without }
-    }
-}
-
-impl fmt::Debug for OwnedRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_request().fmt(f)
     }
 }
 

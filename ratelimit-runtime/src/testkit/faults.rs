@@ -8,15 +8,15 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use crate::store::{
-    Answer, Cursor, Entry, Health, Lookup, Page, PlaceRequest, Request, Settled, Store, StoreError, StoreErrorKind,
-    Verdict,
+    Answer, BuiltInStore, Entry, Health, Page, PlaceRequest, Request, Sealed, Settled, Store, StoreError,
+    StoreErrorKind, Verdict,
 };
 
 /// A store around another one, which works, fails or hangs as the test tells it. Clones are the
 /// same store: one goes to the limiter, the other stays with the test.
 ///
 /// A call that fails or hangs does not reach the inner store: nothing is charged. What cannot fail
-/// does: the permit of a call in flight [leaves](Store::leave) in any case.
+/// does: the place of a call in flight is left in any case.
 ///
 /// ```
 /// use ratelimit_runtime::testkit::FaultyStore;
@@ -151,43 +151,12 @@ impl<S: Store> Store for FaultyStore<S> {
         self.call(|inner| inner.acquire(request))
     }
 
-    fn acquire_now(&self, request: Request<'_>) -> Result<Result<Verdict, StoreError>, Lookup> {
-        let mode = self.shared.lock().mode;
-        let known = match mode {
-            Mode::Healthy => self.shared.inner.acquire_now(request)?,
-            Mode::Failing(kind) => Err(made_to_fail(kind)),
-            Mode::Hanging => return Err(Lookup::default()),
-        };
-        self.shared.calls.fetch_add(1, Ordering::SeqCst);
-        Ok(known)
-    }
-
-    fn acquire_after<'a>(&'a self, request: Request<'a>, lookup: Lookup) -> Answer<'a, Verdict> {
-        self.call(|inner| inner.acquire_after(request, lookup))
-    }
-
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
         self.call(|inner| inner.peek(request))
     }
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
         self.call(|inner| inner.reset(request))
-    }
-
-    fn health(&self, request: &Request<'_>) -> Health {
-        match self.shared.lock().mode {
-            Mode::Healthy => self.shared.inner.health(request),
-            Mode::Failing(_) => Health::Down,
-            Mode::Hanging => Health::Slow,
-        }
-    }
-
-    fn decides_together(&self, requests: &[Request<'_>]) -> bool {
-        self.shared.inner.decides_together(requests)
-    }
-
-    fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
-        self.call(|inner| inner.acquire_all(requests))
     }
 
     fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
@@ -206,27 +175,45 @@ impl<S: Store> Store for FaultyStore<S> {
         self.call(|inner| inner.unblock(request))
     }
 
-    fn enter<'a>(&'a self, place: PlaceRequest<'a>, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
-        self.call(|inner| inner.enter(place, requests))
+    fn keys<'a>(&'a self, request: Request<'a>, from: Option<Vec<u8>>) -> Answer<'a, Page> {
+        self.call(|inner| inner.keys(request, from))
     }
 
-    fn enters_together(&self, place: &PlaceRequest<'_>, requests: &[Request<'_>]) -> bool {
-        self.shared.inner.enters_together(place, requests)
+    fn built_in(&self, _: Sealed) -> Option<&dyn BuiltInStore> {
+        Some(self)
+    }
+}
+
+impl<S: Store> BuiltInStore for FaultyStore<S> {
+    fn below(&self) -> Option<&dyn BuiltInStore> {
+        Some(own(&self.shared.inner))
+    }
+
+    fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
+        self.call(|inner| own(inner).acquire_all(requests))
+    }
+
+    fn enter<'a>(&'a self, place: PlaceRequest<'a>, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
+        self.call(|inner| own(inner).enter(place, requests))
     }
 
     fn in_flight<'a>(&'a self, place: PlaceRequest<'a>) -> Answer<'a, u64> {
-        self.call(|inner| inner.in_flight(place))
+        self.call(|inner| own(inner).in_flight(place))
     }
 
-    fn keys<'a>(&'a self, request: Request<'a>, from: Option<Cursor>) -> Answer<'a, Page> {
-        self.call(|inner| inner.keys(request, from))
+    fn health(&self, request: &Request<'_>) -> Health {
+        match self.shared.lock().mode {
+            Mode::Healthy => own(&self.shared.inner).health(request),
+            Mode::Failing(_) => Health::Down,
+            Mode::Hanging => Health::Slow,
+        }
     }
 
     /// Waits until the store heals; what waiting cannot cure is an error at once.
     fn ready(&self) -> Answer<'_, ()> {
         Answer::later(async {
             self.healed().await?;
-            self.shared.inner.ready().await
+            own(&self.shared.inner).ready().await
         })
     }
 
@@ -234,9 +221,13 @@ impl<S: Store> Store for FaultyStore<S> {
     fn ready_for<'a>(&'a self, request: Request<'a>) -> Answer<'a, ()> {
         Answer::later(async move {
             self.healed().await?;
-            self.shared.inner.ready_for(request).await
+            own(&self.shared.inner).ready_for(request).await
         })
     }
+}
+
+fn own<S: Store>(inner: &S) -> &dyn BuiltInStore {
+    (inner as &dyn Store).own()
 }
 
 fn made_to_fail(kind: StoreErrorKind) -> StoreError {

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimiter, Rule, Store as _};
+use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimiter, Rule};
 
 use crate::support::asking::{TIMEOUT, ask_within, connected, connections_since, connections_taken};
 use crate::support::proxy::Proxy;

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use ratelimit_runtime::__private::Health;
 use ratelimit_runtime::Limit;
 use ratelimit_runtime::RedisStore;
-use ratelimit_runtime::store::Health;
 
 use crate::support::asking::{ask, become_like, connected};
 use crate::support::proxy::Proxy;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use ratelimit_runtime::store::{Health, Request};
+use ratelimit_runtime::__private::Health;
+use ratelimit_runtime::store::Request;
 use ratelimit_runtime::{Algorithm, Limit, RedisMode, RedisStore, Store as _};
 
 use crate::support::asking::{Outcome, ask_within, connected, health};

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use ratelimit_runtime::store::{Health, Request, StoreErrorKind};
+use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::__private::Health;
+use ratelimit_runtime::store::{Request, StoreErrorKind};
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store as _};
 
 use crate::support::asking::health;

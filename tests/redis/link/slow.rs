@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use ratelimit_runtime::__private::Health;
 use ratelimit_runtime::Limit;
-use ratelimit_runtime::store::{Health, StoreErrorKind};
+use ratelimit_runtime::store::StoreErrorKind;
 
 use crate::support::asking::{
     Outcome, TIMEOUT, ask, ask_within, become_like, connected, connections_since, connections_taken, health,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Request, StoreErrorKind};
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
 use tokio::task::JoinSet;

@@ -5,7 +5,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::{RedisStore, Store};
+use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::RedisStore;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 

@@ -4,8 +4,10 @@
 
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::store::{Entry, PermitId, PlaceRequest, StoreError};
-use ratelimit_runtime::{RedisStore, Store};
+use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::__private::{Entry, PermitId, PlaceRequest};
+use ratelimit_runtime::RedisStore;
+use ratelimit_runtime::store::StoreError;
 
 use crate::support::redis::RedisServer;
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::{RedisStore, Store};
+use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::RedisStore;
 use tokio::runtime::{Builder, Runtime};
 
 use super::{LEASE, enter, in_time, members, place};

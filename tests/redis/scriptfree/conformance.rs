@@ -2,8 +2,9 @@
 //! windows, which go by the server's, are tried apart.
 
 use ratelimit_conformance::conformance;
+use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::RedisStore;
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{RedisStore, Store};
 
 use super::plain;
 

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::Request;
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore, Store};
 

@@ -116,16 +116,17 @@ async fn a_group_is_always_asked() {
 #[tokio::test(start_paused = true)]
 async fn a_new_connection_makes_every_refusal_void() {
     let (far, cache) = refused("key").await;
-    tokio::time::advance(MILLISECOND * 950).await;
+    assert!(ask(&cache, request("key")).await.cached);
+    far.epoch.fetch_add(1, Ordering::SeqCst);
+    assert!(at_once(&cache, request("key")).is_none());
     far.is(State::Late);
     let mut from_before = cache.acquire(request("key"));
     assert!(waits(&mut from_before));
-    assert!(ask(&cache, request("key")).await.cached);
     far.epoch.fetch_add(1, Ordering::SeqCst);
-    assert!(cache.acquire_now(request("key")).is_err());
+    assert!(at_once(&cache, request("key")).is_none());
     far.is(State::Answers);
     assert!(!from_before.await.unwrap().allowed);
-    assert!(cache.acquire_now(request("key")).is_err(), "what was asked before is not kept either");
+    assert!(at_once(&cache, request("key")).is_none(), "what was asked before is not kept either");
     assert!(!ask(&cache, request("key")).await.cached);
     assert!(ask(&cache, request("key")).await.cached);
 }
@@ -142,8 +143,7 @@ async fn of_two_answers_the_newer_is_kept() {
     let mut older = cache.acquire(request);
     assert!(waits(&mut older));
     tokio::time::advance(MILLISECOND * 500).await;
-    let mut newer =
-        cache.acquire_now(request).map_or_else(|lookup| cache.acquire_after(request, lookup), Answer::ready);
+    let mut newer = cache.acquire(request);
     assert!(waits(&mut newer));
     far.is(State::Answers);
     assert_eq!(newer.await.unwrap().retry_after(), Some(MILLISECOND * 97_500));

@@ -28,7 +28,7 @@ async fn whoever_mints_keys_gets_no_more_room() {
     let asked = far.asked();
     let mut kept = 0;
     for nth in 0..5_000 {
-        kept += usize::from(cache.acquire_now(request(&format!("minted:{nth}"))).is_ok());
+        kept += usize::from(at_once(&cache, request(&format!("minted:{nth}"))).is_some());
     }
     assert!((1..=64).contains(&kept), "{kept}");
     assert_eq!(far.asked(), asked);
@@ -83,7 +83,7 @@ fn a_reset_is_seen_by_all_threads() {
         for _ in 0..4 {
             scope.spawn(|| {
                 while admitted.load(Ordering::SeqCst) <= RESETS && in_time() {
-                    let verdict = cache.acquire_now(request("key")).unwrap().unwrap();
+                    let verdict = cache.acquire(request("key")).known().unwrap().unwrap();
                     admitted.fetch_add(u64::from(verdict.allowed), Ordering::SeqCst);
                 }
             });
@@ -116,7 +116,7 @@ fn threads_share_a_limit_through_a_cache() {
                 while !is_over.load(Ordering::SeqCst) {
                     for (key, admitted) in ["a", "b", "c", "d"].iter().zip(&admitted) {
                         let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
-                        let verdict = cache.acquire_now(request).unwrap().unwrap();
+                        let verdict = cache.acquire(request).known().unwrap().unwrap();
                         admitted.fetch_add(u64::from(verdict.allowed), Ordering::SeqCst);
                         cached.fetch_add(u64::from(verdict.cached), Ordering::SeqCst);
                     }

@@ -1,97 +1,25 @@
-//! Before a refusal is too old, one caller asks for all.
+//! A refusal that is over, or too old: the store is asked.
 
 use futures_util::future::join_all;
 
 use super::*;
 
-#[tokio::test(start_paused = true)]
-async fn one_caller_asks_for_all_before_a_refusal_is_too_old() {
-    let (far, cache) = refused("key").await;
-    tokio::time::advance(MILLISECOND * 900).await;
-    far.is(State::Late);
-    let mut first = cache.acquire(request("key"));
-    assert!(waits(&mut first));
-    for elapsed in 0..10 {
-        let others = join_all((0..100).map(|_| ask(&cache, request("key")))).await;
-        assert!(others.iter().all(|refusal| refusal.cached && refusal.retry_after_us == 59_100_000 - elapsed * 9_000));
-        tokio::time::advance(MILLISECOND * 9).await;
-    }
-    assert_eq!(far.asked(), 3);
-    far.is(State::Answers);
-    assert!(!first.await.unwrap().cached);
-    // The new one counts from when it was asked for, 900 ms after the first.
-    tokio::time::advance(MILLISECOND * 700).await;
-    assert!(ask(&cache, request("key")).await.cached);
-    assert_eq!(far.asked(), 3);
-}
-
-#[tokio::test(start_paused = true)]
-async fn whoever_gives_up_hands_the_asking_on() {
-    let (far, cache) = refused("key").await;
-    tokio::time::advance(MILLISECOND * 900).await;
-    far.is(State::Late);
-    for asked in 3..10 {
-        let mut asking = cache.acquire(request("key"));
-        assert!(ask(&cache, request("key")).await.cached, "somebody asks already");
-        if asked % 2 == 0 {
-            // Some give up before they have asked.
-            assert!(waits(&mut asking));
-        }
-        drop(asking);
-    }
-    assert_eq!(far.asked(), 2 + 3);
-    far.is(State::Answers);
-    assert!(!ask(&cache, request("key")).await.cached);
-    assert!(ask(&cache, request("key")).await.cached);
-}
-
-/// However the one who asks for all fares, nobody is given a refusal that is too old.
+/// However those who ask fare, nobody is given a refusal that is too old.
 #[tokio::test(start_paused = true)]
 async fn everybody_asks_once_a_refusal_is_too_old() {
     let (far, cache) = refused("key").await;
-    tokio::time::advance(MILLISECOND * 900).await;
-    far.is(State::Late);
-    let mut stuck = cache.acquire(request("key"));
-    assert!(waits(&mut stuck));
-    tokio::time::advance(MILLISECOND * 100 - MICROSECOND).await;
+    tokio::time::advance(SECOND - MICROSECOND).await;
     assert!(ask(&cache, request("key")).await.cached);
     tokio::time::advance(MICROSECOND).await;
-    for asked in 4..10 {
-        assert!(cache.acquire_now(request("key")).is_err());
+    far.is(State::Late);
+    for asked in 3..10 {
+        assert_eq!(at_once(&cache, request("key")), None);
         assert!(waits(&mut cache.acquire(request("key"))));
         assert_eq!(far.asked(), asked);
     }
-}
-
-/// A look that may not wait takes on the asking for as long as its lookup lives.
-#[tokio::test(start_paused = true)]
-async fn a_lookup_asks_for_all_until_it_is_dropped() {
-    let (far, cache) = refused("key").await;
-    tokio::time::advance(MILLISECOND * 900).await;
-    for _ in 0..3 {
-        let lookup = cache.acquire_now(request("key")).unwrap_err();
-        assert!(ask(&cache, request("key")).await.cached, "another call asks already");
-        assert!(cache.acquire_now(request("key")).unwrap().unwrap().cached);
-        drop(lookup);
-    }
-    assert_eq!(far.asked(), 2);
-    let lookup = cache.acquire_now(request("key")).unwrap_err();
-    assert!(!cache.acquire_after(request("key"), lookup).await.unwrap().cached);
+    far.is(State::Answers);
+    assert!(!ask(&cache, request("key")).await.cached);
     assert!(ask(&cache, request("key")).await.cached);
-    assert_eq!(far.asked(), 3);
-}
-
-/// What a call does with its answer does not depend on where it began.
-#[tokio::test(start_paused = true)]
-async fn a_lookup_of_nothing_is_no_way_around_the_cache() {
-    let (far, cache) = refused("key").await;
-    assert!(cache.acquire_after(request("key"), Lookup::default()).await.unwrap().cached);
-    assert_eq!(far.asked(), 2);
-    let lookup = cache.acquire_now(request("other")).unwrap_err();
-    assert!(cache.acquire_after(request("other"), lookup).await.unwrap().allowed);
-    let lookup = cache.acquire_now(request("other")).unwrap_err();
-    assert!(!cache.acquire_after(request("other"), lookup).await.unwrap().cached);
-    assert!(ask(&cache, request("other")).await.cached, "the refusal was kept");
 }
 
 #[tokio::test(start_paused = true)]

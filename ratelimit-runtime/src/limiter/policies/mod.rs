@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::engine::{self, Engine, Unfit};
 use crate::error::{RateLimitError, StoreError};
 use crate::rule::{Policies, Policy, checked};
-use crate::store::{Request, Store as _};
+use crate::store::Request;
 
 /// Replaces the policies, if the store can keep all of them and none that is in use is missing.
 pub(super) fn replace(
@@ -60,5 +60,5 @@ fn supported(engine: &Engine, policies: &Policies) -> Result<(), RateLimitError>
 }
 
 fn supported_by(engine: &Engine, request: &Request<'_>) -> Result<(), StoreError> {
-    if engine.supports(request) { engine.store.supports(request) } else { Err(engine.unsupported(request)) }
+    if engine.supports(request) { engine.store.innermost().supports(request) } else { Err(engine.unsupported(request)) }
 }

@@ -11,8 +11,8 @@ use self::group::Member;
 use self::places::Places;
 use self::shard::Shard;
 use super::{
-    Answer, Capabilities, Cursor, Entry, Lookup, Page, PlaceRequest, Request, Settled, Store, StoreError,
-    StoreErrorKind, Verdict,
+    Answer, BuiltInStore, Capabilities, Entry, Page, PlaceRequest, Request, Sealed, Settled, Store, StoreError,
+    StoreErrorKind, Verdict, page,
 };
 use crate::clock::{Clock, TokioClock};
 use crate::rule::Limit;
@@ -59,8 +59,8 @@ impl MemoryStore {
         Self::with_capacity(DEFAULT_CAPACITY)
     }
 
-    /// A store for about `keys` live keys (at least one). A key of a sliding window takes some 300
-    /// bytes and 32 for each admission in the window.
+    /// A store for about `keys` live keys (at least one). A key takes some 150 bytes; a sliding
+    /// window with more than three units of cost in it takes 100 more, and 8 to 16 for each unit.
     #[must_use]
     pub fn with_capacity(keys: usize) -> Self {
         let shards = (keys / 64).clamp(1, MAX_SHARDS).next_power_of_two().min(MAX_SHARDS);
@@ -181,15 +181,70 @@ struct Locked<'a> {
 
 impl Store for MemoryStore {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        Answer::ready(Ok(self.decide(&request)))
-    }
-
-    fn acquire_now(&self, request: Request<'_>) -> Result<Result<Verdict, StoreError>, Lookup> {
         // In line: a call to anything here would cost more than what is around it.
         let Locked { mut shard, hash, now } = self.locked(&request);
-        Ok(Ok(shard.acquire_in_line(&request, hash, now)))
+        Answer::ready(Ok(shard.acquire_in_line(&request, hash, now)))
     }
 
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        Answer::ready(Ok(self.peek_now(&request)))
+    }
+
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        Answer::ready(Ok(self.with(&request, |shard, hash, now| shard.reset(&request, hash, now))))
+    }
+
+    fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+        Answer::ready(Ok(self.with(&request, |shard, hash, now| shard.refund(&request, hash, ticket, now))))
+    }
+
+    fn settle<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, Settled> {
+        let actual = actual_cost.min(Limit::MAX_COUNT);
+        Answer::ready(Ok(self.with(&request, |shard, hash, now| shard.settle(&request, hash, ticket, actual, now))))
+    }
+
+    /// One shard is a page. Those who share an overflow bucket have no key of their own.
+    fn keys<'a>(&'a self, request: Request<'a>, from: Option<Vec<u8>>) -> Answer<'a, Page> {
+        let prefix = request.key();
+        // The hasher of another store is another one, and so are its shards.
+        let store = self.hasher.hash_one(prefix).to_le_bytes();
+        let position = |cursor: &Vec<u8>| {
+            let position =
+                page::open(cursor, prefix)?.strip_prefix(&store).and_then(|position| position.try_into().ok());
+            position.map(u64::from_le_bytes).and_then(|index| index.try_into().ok()).ok_or_else(page::foreign)
+        };
+        let page = from.as_ref().map_or(Ok(0_usize), position).map(|index| {
+            let shard = self.shards.get(index);
+            let mut keys = shard.map(|shard| lock(shard).keys(prefix, self.now())).unwrap_or_default();
+            keys.extend(self.places.get(index).into_iter().flat_map(|places| lock(places).keys(prefix)));
+            let next = u64::try_from(index + 1).ok().filter(|_| index + 1 < self.shards.len());
+            let next = next.map(|next| page::seal(prefix, [store, next.to_le_bytes()].concat()));
+            Page::new(keys, next)
+        });
+        Answer::ready(page)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::all()
+    }
+
+    fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
+        let duration = request.with_block(duration).block_us();
+        let blocked = self.with(&request, |shard, hash, now| shard.block(&request, hash, duration, now));
+        let full = || StoreError::new(StoreErrorKind::Full, "the memory store has no room for another block");
+        Answer::ready(blocked.then_some(()).ok_or_else(full))
+    }
+
+    fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        Answer::ready(Ok(self.with(&request, |shard, hash, now| shard.unblock(&request, hash, now))))
+    }
+
+    fn built_in(&self, _: Sealed) -> Option<&dyn BuiltInStore> {
+        Some(self)
+    }
+}
+
+impl BuiltInStore for MemoryStore {
     fn decides_together(&self, _: &[Request<'_>]) -> bool {
         true
     }
@@ -220,58 +275,6 @@ impl Store for MemoryStore {
 
     fn in_flight<'a>(&'a self, place: PlaceRequest<'a>) -> Answer<'a, u64> {
         Answer::ready(Ok(self.with_places(place.key(), |places| places.in_flight(place.key()))))
-    }
-
-    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        Answer::ready(Ok(self.peek_now(&request)))
-    }
-
-    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        Answer::ready(Ok(self.with(&request, |shard, hash, now| shard.reset(&request, hash, now))))
-    }
-
-    fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
-        Answer::ready(Ok(self.with(&request, |shard, hash, now| shard.refund(&request, hash, ticket, now))))
-    }
-
-    fn settle<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, Settled> {
-        let actual = actual_cost.min(Limit::MAX_COUNT);
-        Answer::ready(Ok(self.with(&request, |shard, hash, now| shard.settle(&request, hash, ticket, actual, now))))
-    }
-
-    /// One shard is a page. Those who share an overflow bucket have no key of their own.
-    fn keys<'a>(&'a self, request: Request<'a>, from: Option<Cursor>) -> Answer<'a, Page> {
-        let prefix = request.key();
-        // The hasher of another store is another one, and so are its shards.
-        let store = self.hasher.hash_one(prefix).to_le_bytes();
-        let position = |cursor: &Cursor| {
-            let position = cursor.open(prefix)?.strip_prefix(&store).and_then(|position| position.try_into().ok());
-            position.map(u64::from_le_bytes).and_then(|index| index.try_into().ok()).ok_or_else(Cursor::foreign)
-        };
-        let page = from.as_ref().map_or(Ok(0_usize), position).map(|index| {
-            let shard = self.shards.get(index);
-            let mut keys = shard.map(|shard| lock(shard).keys(prefix, self.now())).unwrap_or_default();
-            keys.extend(self.places.get(index).into_iter().flat_map(|places| lock(places).keys(prefix)));
-            let next = u64::try_from(index + 1).ok().filter(|_| index + 1 < self.shards.len());
-            let next = next.map(|next| Cursor::seal(prefix, [store, next.to_le_bytes()].concat()));
-            Page::new(keys, next)
-        });
-        Answer::ready(page)
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::all()
-    }
-
-    fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
-        let duration = request.with_block(duration).block_us();
-        let blocked = self.with(&request, |shard, hash, now| shard.block(&request, hash, duration, now));
-        let full = || StoreError::new(StoreErrorKind::Full, "the memory store has no room for another block");
-        Answer::ready(blocked.then_some(()).ok_or_else(full))
-    }
-
-    fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        Answer::ready(Ok(self.with(&request, |shard, hash, now| shard.unblock(&request, hash, now))))
     }
 }
 

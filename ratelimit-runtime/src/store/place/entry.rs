@@ -2,7 +2,7 @@
 
 use crate::store::Verdict;
 
-/// What a store answers to [`enter`](crate::Store::enter).
+/// What a store answers to [`enter`](crate::store::BuiltInStore::enter).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entry {

@@ -6,4 +6,6 @@ mod request;
 
 pub use self::entry::Entry;
 pub use self::permit_id::PermitId;
-pub use self::request::{OwnedPlaceRequest, PlaceRequest};
+#[cfg(feature = "redis")]
+pub(crate) use self::request::OwnedPlaceRequest;
+pub use self::request::PlaceRequest;

@@ -130,28 +130,29 @@ impl<'a> PlaceRequest<'a> {
     }
 
     /// The same request with a key of its own.
-    #[must_use]
-    pub fn into_owned(self) -> OwnedPlaceRequest {
+    #[cfg(feature = "redis")]
+    pub(crate) fn into_owned(self) -> OwnedPlaceRequest {
         OwnedPlaceRequest { key: self.key.into(), without: PlaceRequest { key: &[], ..self } }
     }
 }
 
 /// A [`PlaceRequest`] that borrows nothing; made by [`PlaceRequest::into_owned`].
+#[cfg(feature = "redis")]
 #[derive(Clone)]
-pub struct OwnedPlaceRequest {
+pub(crate) struct OwnedPlaceRequest {
     key: Box<[u8]>,
     /// Everything else of it.
     without: PlaceRequest<'static>,
 }
 
+#[cfg(feature = "redis")]
 impl OwnedPlaceRequest {
-    /// The request.
-    #[must_use]
-    pub fn as_request(&self) -> PlaceRequest<'_> {
+    pub(crate) fn as_request(&self) -> PlaceRequest<'_> {
         PlaceRequest { key: &self.key, ..self.without }
     }
 }
 
+#[cfg(feature = "redis")]
 impl fmt::Debug for OwnedPlaceRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.as_request().fmt(f)

@@ -20,7 +20,9 @@ use super::{redis_cell, transactions};
 use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::rule::Limit;
-use crate::store::{Answer, Capabilities, Cursor, Entry, Health, Page, PlaceRequest, Request, Settled, Store, Verdict};
+use crate::store::{
+    Answer, BuiltInStore, Capabilities, Entry, Health, Page, PlaceRequest, Request, Sealed, Settled, Store, Verdict,
+};
 
 /// What a store decides with: its settings, and the client of each runtime.
 pub(super) struct Backend {
@@ -208,9 +210,9 @@ impl Backend {
     }
 
     /// The keys of the rule of a request.
-    async fn list(&self, request: &Request<'_>, from: Option<Cursor>) -> Result<Page, StoreError> {
+    async fn list(&self, request: &Request<'_>, from: Option<Vec<u8>>) -> Result<Page, StoreError> {
         let route = self.route(request)?;
-        let mut page = self.client()?.keys(request.key(), from.as_ref()).await?;
+        let mut page = self.client()?.keys(request.key(), from.as_deref()).await?;
         page.keys = page.keys.into_iter().filter_map(|stored| route.key_of(stored)).collect();
         Ok(page)
     }
@@ -223,16 +225,6 @@ impl Backend {
 impl Store for Backend {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
         Answer::later(self.charge(request))
-    }
-
-    fn decides_together(&self, requests: &[Request<'_>]) -> bool {
-        // A group with a request that cannot be done at all counts as one step, so that its error
-        // is given at once.
-        !matches!(self.group(requests), Ok(GroupRoute::Each))
-    }
-
-    fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
-        Answer::later(self.decide_all(requests))
     }
 
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
@@ -260,6 +252,30 @@ impl Store for Backend {
         Answer::later(self.change(Operation::Unblock, request))
     }
 
+    fn keys<'a>(&'a self, request: Request<'a>, from: Option<Vec<u8>>) -> Answer<'a, Page> {
+        Answer::later(async move { self.list(&request, from).await })
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.routes().capabilities()
+    }
+
+    fn built_in(&self, _: Sealed) -> Option<&dyn BuiltInStore> {
+        Some(self)
+    }
+}
+
+impl BuiltInStore for Backend {
+    fn decides_together(&self, requests: &[Request<'_>]) -> bool {
+        // A group with a request that cannot be done at all counts as one step, so that its error
+        // is given at once.
+        !matches!(self.group(requests), Ok(GroupRoute::Each))
+    }
+
+    fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
+        Answer::later(self.decide_all(requests))
+    }
+
     fn enter<'a>(&'a self, place: PlaceRequest<'a>, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
         Answer::later(self.take_place(place, requests))
     }
@@ -285,14 +301,6 @@ impl Store for Backend {
             let client = self.client()?;
             client.permits.in_flight(&*client, place).await
         })
-    }
-
-    fn keys<'a>(&'a self, request: Request<'a>, from: Option<Cursor>) -> Answer<'a, Page> {
-        Answer::later(async move { self.list(&request, from).await })
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.routes().capabilities()
     }
 
     fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {

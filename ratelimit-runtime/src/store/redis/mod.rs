@@ -16,15 +16,12 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use self::backend::Backend;
 use self::settings::deployment::Deployment;
 use self::settings::server::Server;
-use super::{
-    Answer, Capabilities, Cursor, DenyCache, Entry, Health, Lookup, Page, PlaceRequest, Request, Settled, Store,
-    Verdict, leaves_rest_to,
-};
+use super::deny_cache::DenyCache;
+use super::{Answer, BuiltInStore, Request, Sealed, Store, Verdict};
 use crate::clock::WallClock;
 use crate::error::StoreError;
 
@@ -53,7 +50,7 @@ pub use self::settings::credentials::RedisCredentials;
 /// Limits on a Redis server or on a Redis Cluster (Redis 6.2 or later, or Valkey).
 ///
 /// The connection is made in the background at the first call, one per tokio runtime, and made
-/// again whenever it is lost; [`ready`](Store::ready) waits for it. While there is none, calls fail
+/// again whenever it is lost; [`ready`](crate::RateLimiter::ready) waits for it. While there is none, calls fail
 /// at once and the limiter answers by its `on_unavailable` setting.
 ///
 /// A call that is dropped at its timeout may have been charged although it was not admitted; this
@@ -66,7 +63,7 @@ pub use self::settings::credentials::RedisCredentials;
 /// Without `ROLE`, a script tells the store that its server has become a replica.
 ///
 /// Each tokio runtime that uses the store has connections of its own, which end with it. Of calls
-/// in flight ([`Store::enter`]), leases are renewed and places left by a task of the runtime on
+/// in flight ([`enter`](crate::RateLimiter::enter)), leases are renewed and places left by a task of the runtime on
 /// which they entered; once that has ended, a place stays taken until its lease ends.
 pub struct RedisStore {
     cache: DenyCache<Backend>,
@@ -120,7 +117,7 @@ impl RedisStore {
     /// lives, and else expires with the window.
     ///
     /// The user needs `CLUSTER SLOTS` and `ASKING` as well, and `CLUSTER INFO` for
-    /// [`ready`](Store::ready) to see whether the cluster is up.
+    /// [`ready`](crate::RateLimiter::ready) to see whether the cluster is up.
     ///
     /// Returns at once and connects to nothing.
     ///
@@ -129,7 +126,7 @@ impl RedisStore {
     /// [`Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if the URL is not one of
     /// these. The message never repeats the URL, which may hold a password. A master that no
     /// sentinel knows, a wrong password or certificate are `Misconfigured` when a call or
-    /// [`ready`](Store::ready) meets them, and attempts go on, with pauses of up to a second: they
+    /// [`ready`](crate::RateLimiter::ready) meets them, and attempts go on, with pauses of up to a second: they
     /// may be made right without a restart.
     pub fn new(url: &str) -> Result<Self, StoreError> {
         Deployment::from_url(url).map(Self::on)
@@ -174,9 +171,10 @@ impl RedisStore {
         self
     }
 
-    /// Whether refusals are answered again from this process, for up to a second: yes unless set.
-    /// [`DenyCache`] says what that means, and has the settings:
-    /// `DenyCache::new(store.deny_cache(false))`.
+    /// Whether refusals are answered again from this process, until the same call could be admitted
+    /// and for up to a second: yes unless set. So a flood of refused calls costs the server one or
+    /// two a second. What this process changes about a key it sees at once; a reset, a refund or a
+    /// raised limit elsewhere within that second. A block goes on refusing while the server is away.
     ///
     /// It holds up to 8,192 refusals, of some 180 bytes and the key each.
     #[must_use]
@@ -187,22 +185,31 @@ impl RedisStore {
 }
 
 impl Store for RedisStore {
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.cache)
+    }
+
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        self.acquire_after(request, Lookup::default())
+        self.cache.answer(request, self.cache.inner().charge(request))
     }
 
-    fn acquire_after<'a>(&'a self, request: Request<'a>, lookup: Lookup) -> Answer<'a, Verdict> {
-        match self.cache.look(&request, lookup) {
-            Ok(refusal) => Answer::ready(Ok(refusal)),
-            Err(lookup) => Answer::later(async move {
-                let answer = self.cache.inner().charge(request).await;
-                // The miss is dropped with this future, and with it the turn to ask again.
-                self.cache.learn(&request, &lookup, answer)
-            }),
-        }
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.cache.peek(request)
     }
 
-    leaves_rest_to!(self => self.cache);
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        self.cache.reset(request)
+    }
+
+    fn built_in(&self, _: Sealed) -> Option<&dyn BuiltInStore> {
+        Some(self)
+    }
+}
+
+impl BuiltInStore for RedisStore {
+    fn below(&self) -> Option<&dyn BuiltInStore> {
+        Some(&self.cache)
+    }
 }
 
 impl fmt::Debug for RedisStore {

@@ -9,8 +9,8 @@ mod threads;
 use std::hint::black_box;
 use std::time::Duration;
 
+use ratelimit_runtime::__private::DenyCache;
 use ratelimit_runtime::clock::TokioClock;
-use ratelimit_runtime::store::DenyCache;
 use ratelimit_runtime::{MemoryStore, RateLimiter};
 
 use self::clock::{Ticking, read};

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::Request;
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
 

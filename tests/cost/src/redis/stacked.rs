@@ -3,8 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::Request;
-use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, RedisStore};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 

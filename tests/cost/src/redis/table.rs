@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use ratelimit_runtime::{Algorithm, Limit, RedisStore, Rule, Store as _};
+use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::{Algorithm, Limit, RedisStore, Rule};
 
 use super::decisions::Callers;
 use super::peer::{Asked, Peer};

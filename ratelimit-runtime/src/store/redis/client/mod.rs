@@ -30,7 +30,7 @@ use super::sentinel::Sentinels;
 use super::settings::deployment::{Deployment, Kind};
 use super::transactions::Pool;
 use crate::error::StoreError;
-use crate::store::{Cursor, Health, Page};
+use crate::store::{Health, Page};
 
 /// All of one runtime.
 pub(crate) struct Client {
@@ -132,7 +132,7 @@ impl Client {
     }
 
     /// A page of the stored keys that begin like this.
-    pub(crate) async fn keys(&self, prefix: &[u8], from: Option<&Cursor>) -> Result<Page, StoreError> {
+    pub(crate) async fn keys(&self, prefix: &[u8], from: Option<&[u8]>) -> Result<Page, StoreError> {
         match &self.servers {
             Servers::One(batcher) => listing::of_server(batcher.link(), prefix, from).await,
             Servers::Cluster(cluster) => listing::of_cluster(cluster, prefix, from).await,

@@ -14,7 +14,7 @@ use super::errors::{self, unexpected_reply};
 use super::link::{Link, Lost};
 use super::settings::server::TcpAddress;
 use crate::error::{StoreError, StoreErrorKind};
-use crate::store::{Cursor, Page};
+use crate::store::{Page, page};
 
 /// How many keys the server looks at for one page, about: other clients wait for a fraction of a
 /// millisecond.
@@ -29,13 +29,13 @@ type Part = (Vec<Vec<u8>>, ServerPosition);
 /// # Errors
 ///
 /// `Misconfigured` if the cursor is not one of a list of one server with this prefix.
-pub(crate) async fn of_server(link: &Link, prefix: &[u8], from: Option<&Cursor>) -> Result<Page, StoreError> {
+pub(crate) async fn of_server(link: &Link, prefix: &[u8], from: Option<&[u8]>) -> Result<Page, StoreError> {
     let from = opened(from, prefix, ServerPosition::read)?;
     let (keys, at) = match scan(link, prefix, from.as_ref()).await? {
         Some(part) => part,
         None => first(link, prefix).await?,
     };
-    let next = (at.cursor != 0).then(|| Cursor::seal(prefix, at.write().into()));
+    let next = (at.cursor != 0).then(|| page::seal(prefix, at.write().into()));
     Ok(Page::new(keys, next))
 }
 
@@ -43,9 +43,9 @@ pub(crate) async fn of_server(link: &Link, prefix: &[u8], from: Option<&Cursor>)
 /// and go: a slot was seen once its master has been listed to the end and serves it still. So a slot
 /// that is moved meanwhile, or whose master is replaced, is listed again; only keys that are being
 /// moved may be missing.
-pub(crate) async fn of_cluster(cluster: &Cluster, prefix: &[u8], from: Option<&Cursor>) -> Result<Page, StoreError> {
+pub(crate) async fn of_cluster(cluster: &Cluster, prefix: &[u8], from: Option<&[u8]>) -> Result<Page, StoreError> {
     let mut walk = opened(from, prefix, Walk::read)?.unwrap_or_else(Walk::new);
-    let page = |keys, walk: Walk| Ok(Page::new(keys, Some(Cursor::seal(prefix, walk.write().into()))));
+    let page = |keys, walk: Walk| Ok(Page::new(keys, Some(page::seal(prefix, walk.write().into()))));
     let visit = walk.visit.take();
     if let Some((master, at)) = visit.as_ref().filter(|(_, at)| at.cursor != 0)
         && let Some(link) = cluster.link_at(master).await?
@@ -74,13 +74,13 @@ fn if_away<T>(error: StoreError) -> Result<Option<T>, StoreError> {
 
 /// The position in a cursor, if one is given.
 fn opened<T>(
-    from: Option<&Cursor>,
+    from: Option<&[u8]>,
     prefix: &[u8],
     read: impl FnOnce(&str) -> Option<T>,
 ) -> Result<Option<T>, StoreError> {
     let Some(cursor) = from else { return Ok(None) };
-    let position = std::str::from_utf8(cursor.open(prefix)?).ok().and_then(read);
-    position.map(Some).ok_or_else(Cursor::foreign)
+    let position = std::str::from_utf8(page::open(cursor, prefix)?).ok().and_then(read);
+    position.map(Some).ok_or_else(page::foreign)
 }
 
 /// The first part of a server's keys.

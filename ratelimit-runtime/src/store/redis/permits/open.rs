@@ -7,7 +7,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-use crate::store::{OwnedPlaceRequest, PermitId, PlaceRequest};
+use crate::store::place::OwnedPlaceRequest;
+use crate::store::{PermitId, PlaceRequest};
 
 /// Leases are renewed so many times while they last.
 const RENEWALS: u32 = 3;

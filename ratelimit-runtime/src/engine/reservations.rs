@@ -3,10 +3,8 @@
 //!
 //! The call does not wait for this. A store in memory does it at once; for others a task of the
 //! runtime that the call was made on does it, once the store serves. There are at most
-//! [`MAX_OPEN`](settlements::MAX_OPEN) such tasks for a limiter; beyond, and where that runtime has
+//! 10,000 such tasks for a limiter; beyond, and where that runtime has
 //! ended, a charge stays as it is, and counts until it expires.
-
-pub(super) mod settlements;
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::{Duration, Instant};
@@ -14,14 +12,14 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
 use super::call::OwnedCall;
-use super::shared::Engine;
+use super::state::Engine;
 use super::time_limit::TimeLimit;
 use crate::decision::{Decision, Receipt};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::observe;
 use crate::real_time;
 use crate::rule::Limit;
-use crate::store::{Answer, Feature, Health, Store as _};
+use crate::store::{Answer, Feature, Health};
 
 /// Between two attempts.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -51,7 +49,7 @@ impl Engine {
     pub(crate) async fn settled(&self) {
         self.settlements.ended().await;
         // What is left undone is reported where it is given up.
-        let _ = self.store.settled().await;
+        let _ = self.store.innermost().settled().await;
     }
 
     /// # Errors
@@ -197,9 +195,9 @@ async fn complete_once_served(
     let names_entries = terms.algorithm().row().is_log;
     loop {
         let Ok(request) = call.check().key_request() else { return Ok(()) };
-        if call.engine.store.health(&request) != Health::Up {
+        if call.engine.store.innermost().health(&request) != Health::Up {
             // Only for the part of the store that has the key: another one may be away for long.
-            call.engine.store.ready_for(request).await?;
+            call.engine.store.innermost().ready_for(request).await?;
         }
         let counts = since.elapsed() < window;
         if !counts && completion.frees_alone(request.cost()) {

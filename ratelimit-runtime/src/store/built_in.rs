@@ -1,0 +1,175 @@
+//! [`BuiltInStore`]: what a limiter asks of the stores of this crate alone.
+
+use std::time::Duration;
+
+use super::{Answer, Entry, PlaceRequest, Request, Store, StoreError, Verdict, unsupported};
+
+/// Who has one may ask a store for its [`BuiltInStore`], or have one. It cannot be named outside of
+/// this workspace, so that what is in that trait can change.
+#[derive(Debug, Clone, Copy)]
+pub struct Sealed;
+
+/// What the stores of this crate do beyond [`Store`]. Each method does what the store
+/// [below](Self::below) does, and where there is none, what a store of one's own does.
+pub trait BuiltInStore: Send + Sync {
+    /// The store that this one is a layer around.
+    fn below(&self) -> Option<&dyn BuiltInStore> {
+        None
+    }
+
+    /// Whether [`acquire_all`](Self::acquire_all) decides these requests in one step. Where it does
+    /// not, a limiter asks one after the other, and gives back what it has charged when one
+    /// refuses, fails, or the caller gives up; a process that dies in between leaves it charged
+    /// until it expires.
+    fn decides_together(&self, requests: &[Request<'_>]) -> bool {
+        self.below().is_some_and(|below| below.decides_together(requests))
+    }
+
+    /// Decides several requests together: all of them are charged, or none. Gives one verdict for
+    /// each, in order; the requests are charged if all verdicts say `allowed`. Asked only where
+    /// [`decides_together`](Self::decides_together) says so.
+    fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
+        self.below()
+            .map_or_else(|| unsupported("this store decides one key at a time"), |below| below.acquire_all(requests))
+    }
+
+    /// Takes a place for a call in flight, if fewer than [`max`](PlaceRequest::max) are taken, and
+    /// charges the requests: all of it in one step, or nothing. With requests it is asked only
+    /// where [`enters_together`](Self::enters_together) says so; there may be none.
+    ///
+    /// - Places are counted over all processes that share the store. Each call is measured against
+    ///   the `max` it brings.
+    /// - The permit that is [replaced](PlaceRequest::replaces) leaves in the same step, first, and
+    ///   whatever comes of the rest.
+    /// - A place stays taken until it is [left](Self::leave). The store sees to it by itself that
+    ///   it is, for as long as this process lives, and that the places of a process that died are
+    ///   free after the [lease](PlaceRequest::lease).
+    /// - An answer that is an error, or is dropped, may have taken the place: the limiter then
+    ///   leaves it by its permit, as any other.
+    fn enter<'a>(&'a self, place: PlaceRequest<'a>, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
+        self.below().map_or_else(|| unsupported(NO_PLACES), |below| below.enter(place, requests))
+    }
+
+    /// Whether [`enter`](Self::enter) takes this place and charges these requests in one step.
+    /// Where it does not, a limiter takes the place first, and leaves it when a limit refuses.
+    fn enters_together(&self, place: &PlaceRequest<'_>, requests: &[Request<'_>]) -> bool {
+        self.below().is_some_and(|below| below.enters_together(place, requests))
+    }
+
+    /// Leaves the place of a permit. It returns at once, and may be called on any thread, with a
+    /// runtime or without, also for a permit that never entered or has left: then it does nothing.
+    /// A store that needs time for it does it later, by itself.
+    fn leave(&self, place: PlaceRequest<'_>) {
+        if let Some(below) = self.below() {
+            below.leave(place);
+        }
+    }
+
+    /// How many calls of the key are in flight, over all processes that share the store.
+    fn in_flight<'a>(&'a self, place: PlaceRequest<'a>) -> Answer<'a, u64> {
+        self.below().map_or_else(|| unsupported(NO_PLACES), |below| below.in_flight(place))
+    }
+
+    /// Whether the store can decide this very request, beyond what its
+    /// [`capabilities`](Store::capabilities) say: a combination that it has to refuse, a cost that
+    /// is too large for it. Asked for each policy, without a key, before a limiter uses it; such a
+    /// request is refused when it comes, too.
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](super::StoreErrorKind::Unsupported), with what to choose instead.
+    fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        self.below().map_or(Ok(()), |below| below.supports(request))
+    }
+
+    /// The server that keeps the state, as the metric `ratelimit_store_seconds` names it: its
+    /// address or a name, nothing secret, and never a key. It does not change while the store
+    /// lives. Empty for a store that is no server.
+    fn server(&self) -> &str {
+        self.below().map_or("", |below| below.server())
+    }
+
+    /// How well the part of the store that this request goes to serves.
+    fn health(&self, request: &Request<'_>) -> Health {
+        self.below().map_or(Health::Up, |below| below.health(request))
+    }
+
+    /// Grows whenever answers that the store has given to requests like this one may be void for
+    /// another reason than time and calls: it is connected anew, perhaps to another server or to
+    /// one that has forgotten. The deny cache keeps no answer beyond that.
+    fn epoch(&self, request: &Request<'_>) -> u64 {
+        self.below().map_or(0, |below| below.epoch(request))
+    }
+
+    /// A refusal of the same request that this process knows and that still holds: it answers a
+    /// call before the store is asked, and also where the store gave no answer.
+    fn known_refusal(&self, request: &Request<'_>) -> Option<Verdict> {
+        self.below().and_then(|below| below.known_refusal(request))
+    }
+
+    /// Says how long the limiter on this store waits for an answer, unless a rule says otherwise. A
+    /// store tells a slow server by it. It is said once, before any request.
+    fn answers_within(&self, timeout: Duration) {
+        if let Some(below) = self.below() {
+            below.answers_within(timeout);
+        }
+    }
+
+    /// Resolves when nothing is left that the store does without a caller: places that were
+    /// [left](Self::leave) are free, or their leases have ended.
+    fn settled(&self) -> Answer<'_, ()> {
+        self.below().map_or_else(|| Answer::ready(Ok(())), |below| below.settled())
+    }
+
+    /// Resolves when the store can serve, or says why it never will. It may wait as long as it
+    /// takes.
+    fn ready(&self) -> Answer<'_, ()> {
+        self.below().map_or_else(|| Answer::ready(Ok(())), |below| below.ready())
+    }
+
+    /// Resolves when the part of the store that this request goes to can serve, whatever other
+    /// parts do, or says why it never will. It may wait as long as it takes.
+    fn ready_for<'a>(&'a self, request: Request<'a>) -> Answer<'a, ()> {
+        self.below().map_or_else(|| self.ready(), |below| below.ready_for(request))
+    }
+}
+
+/// How well a store serves. It decides what a limiter makes of a request that was not answered in
+/// time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Health {
+    /// It serves. A request without an answer was one too many, or met an accident of its own: that
+    /// is never a reason to let a call through unchecked.
+    Up,
+    /// It is connected, and does not serve: it does not answer, or says that it is busy or loading.
+    Slow,
+    /// It is not connected, or not yet.
+    Down,
+}
+
+const NO_PLACES: &str = "this store does not limit calls in flight";
+
+/// A store of one's own: it has none of this.
+struct NotBuiltIn;
+
+impl BuiltInStore for NotBuiltIn {}
+
+impl dyn Store {
+    /// What this very store does beyond the trait. Whatever decides is asked of it alone, because
+    /// a layer sees every decision.
+    #[doc(hidden)]
+    #[inline]
+    pub fn own(&self) -> &dyn BuiltInStore {
+        self.built_in(Sealed).unwrap_or(&NotBuiltIn)
+    }
+
+    /// What the store does beyond the trait, or the one that its layers are around.
+    #[doc(hidden)]
+    pub fn innermost(&self) -> &dyn BuiltInStore {
+        match (self.built_in(Sealed), self.inner()) {
+            (Some(own), _) => own,
+            (None, Some(inner)) => inner.innermost(),
+            (None, None) => &NotBuiltIn,
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! [`DenyCache`]: answers a request again that was refused, without asking the store.
+
+use std::fmt;
+use std::time::Duration;
+
+use self::refusal::Moment;
+use self::refusals::{Miss, Refusals};
+use super::built_in::{BuiltInStore, Health, Sealed};
+use super::{Answer, Entry, PlaceRequest, Request, Settled, Store, StoreError, Verdict};
+use crate::clock::{Clock, TokioClock};
+
+mod refusal;
+mod refusals;
+
+const DEFAULT_STALENESS: Duration = Duration::from_secs(1);
+
+/// A layer around a store that answers a request which was refused a moment ago without asking
+/// again.
+///
+/// A refusal says when the same request will be admitted at the earliest. Until then the same
+/// request has the same answer: the same key, algorithm, limits with every `max`, cost, block and
+/// reservation. Callers that find a refusal over all ask: the batcher makes one question of them.
+///
+/// - **Counted from the time of sending**: a slot that the store frees is free here.
+/// - **Never older than a second**: that is how late a reset, a refund, an unblock, a raised limit
+///   or another admission elsewhere is seen, and a clock that was set forward. A refusal by a block
+///   outlives that while the store is away (its health is not up).
+/// - **Void at once** by what goes through this layer (an admission and whatever else changes the
+///   key, along with refusals that are on their way), and by a store that
+///   [connects anew](BuiltInStore::epoch).
+/// - **Bounded** in number. A refusal outlasts as many newcomers as it has answered calls, up to
+///   255.
+///
+/// It marks what it answers as [`cached`](Verdict::cached). Errors, groups, places that are taken,
+/// and refusals of a [rounded](Verdict::rounded) length are never kept.
+pub struct DenyCache<S> {
+    inner: S,
+    refusals: Refusals,
+    clock: TokioClock,
+    /// The store's, where it takes its time from this process.
+    store_clock: Option<Box<dyn Clock>>,
+}
+
+impl<S: Store> DenyCache<S> {
+    /// For how many refusals there is room unless something else is said.
+    pub const CAPACITY: usize = 8_192;
+
+    /// A layer around this store, with room for 8,192 refusals that hold for a second.
+    #[must_use]
+    pub fn new(inner: S) -> Self {
+        let refusals = Refusals::new(Self::CAPACITY, micros(DEFAULT_STALENESS));
+        Self { inner, refusals, clock: TokioClock::new(), store_clock: None }
+    }
+
+    /// Room for about so many refusals; with 0, nothing is kept. A refusal takes some 180 bytes and
+    /// its key, and the empty room 8 bytes for each.
+    #[must_use]
+    pub fn with_capacity(mut self, refusals: usize) -> Self {
+        self.refusals = Refusals::new(refusals, self.refusals.staleness);
+        self
+    }
+
+    /// How old a refusal may be.
+    #[must_use]
+    pub fn with_staleness(mut self, staleness: Duration) -> Self {
+        self.refusals.staleness = micros(staleness);
+        self
+    }
+
+    /// Counts `retry_after` on the clock that the store goes by. Without it, time is that of the
+    /// process: tokio's monotonic clock. A refusal is never older than the bound by either.
+    #[must_use]
+    pub fn with_clock(mut self, clock: impl Clock) -> Self {
+        self.store_clock = Some(Box::new(clock));
+        self
+    }
+
+    #[cfg(feature = "redis")]
+    pub(crate) fn inner(&self) -> &S {
+        &self.inner
+    }
+
+    #[cfg(feature = "redis")]
+    pub(crate) fn inner_mut(&mut self) -> &mut S {
+        &mut self.inner
+    }
+
+    /// Whether it keeps anything.
+    pub(crate) fn is_on(&self) -> bool {
+        self.refusals.are_kept()
+    }
+
+    fn own(&self) -> &dyn BuiltInStore {
+        (&self.inner as &dyn Store).own()
+    }
+
+    fn now(&self, request: &Request<'_>) -> Moment {
+        let process = micros(self.clock.now());
+        let store = self.store_clock.as_ref().map_or(process, |clock| micros(clock.now()));
+        Moment { process, store, epoch: self.own().epoch(request) }
+    }
+
+    /// The refusal that answers a request.
+    ///
+    /// # Errors
+    ///
+    /// A miss: the store has to be asked, and its answer to be [learnt](Self::learn).
+    fn look(&self, request: &Request<'_>) -> Result<Verdict, Miss> {
+        self.refusals.look(request, self.now(request), || self.is_away(request))
+    }
+
+    fn is_away(&self, request: &Request<'_>) -> bool {
+        self.own().health(request) != Health::Up
+    }
+
+    /// The answer of the cache, or else the store's, for which `ask` waits; it is remembered.
+    pub(crate) fn answer<'a>(
+        &'a self,
+        request: Request<'a>,
+        ask: impl Future<Output = Result<Verdict, StoreError>> + Send + 'a,
+    ) -> Answer<'a, Verdict> {
+        match self.look(&request) {
+            Ok(refusal) => Answer::ready(Ok(refusal)),
+            Err(miss) => self.later(request, miss, ask),
+        }
+    }
+
+    fn later<'a>(
+        &'a self,
+        request: Request<'a>,
+        miss: Miss,
+        ask: impl Future<Output = Result<Verdict, StoreError>> + Send + 'a,
+    ) -> Answer<'a, Verdict> {
+        Answer::later(async move { ask.await.inspect(|verdict| self.learn(&request, &miss, verdict)) })
+    }
+
+    /// Keeps a refusal that the store has given, and forgets the key where it has admitted.
+    fn learn(&self, request: &Request<'_>, miss: &Miss, verdict: &Verdict) {
+        if verdict.allowed {
+            self.refusals.forget(request.key());
+        } else if !verdict.rounded
+            && verdict.retry_after_us != Verdict::NEVER
+            && self.own().epoch(request) == miss.epoch()
+        {
+            self.refusals.keep(request, miss, *verdict);
+        }
+    }
+
+    /// Forgets the keys of what the store has charged together.
+    fn forget_all(&self, requests: &[Request<'_>]) {
+        requests.iter().for_each(|request| self.refusals.forget(request.key()));
+    }
+
+    /// The answer of an operation that changes a key. Its refusals are forgotten when that is over,
+    /// or was given up: then it may have been carried out.
+    fn changing<'a, T: Unpin + Send + 'a>(&'a self, request: Request<'a>, answer: Answer<'a, T>) -> Answer<'a, T> {
+        match answer.known() {
+            Ok(result) => {
+                self.refusals.forget(request.key());
+                Answer::ready(result)
+            }
+            Err(answer) => Answer::later(async move {
+                let _changed = ForgetOnDrop { refusals: &self.refusals, key: request.key() };
+                answer.await
+            }),
+        }
+    }
+}
+
+/// Forgets a key when it is dropped.
+struct ForgetOnDrop<'a> {
+    refusals: &'a Refusals,
+    key: &'a [u8],
+}
+
+impl Drop for ForgetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.refusals.forget(self.key);
+    }
+}
+
+impl<S: Store> Store for DenyCache<S> {
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.inner)
+    }
+
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        let miss = match self.look(&request) {
+            Ok(refusal) => return Answer::ready(Ok(refusal)),
+            Err(miss) => miss,
+        };
+        match self.inner.acquire(request).known() {
+            Ok(answer) => Answer::ready(answer.inspect(|verdict| self.learn(&request, &miss, verdict))),
+            Err(answer) => self.later(request, miss, answer),
+        }
+    }
+
+    fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.inner.peek(request)
+    }
+
+    fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        self.changing(request, self.inner.reset(request))
+    }
+
+    fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
+        self.changing(request, self.inner.refund(request, ticket))
+    }
+
+    fn settle<'a>(&'a self, request: Request<'a>, ticket: u64, actual_cost: u64) -> Answer<'a, Settled> {
+        self.changing(request, self.inner.settle(request, ticket, actual_cost))
+    }
+
+    fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
+        self.changing(request, self.inner.block(request, duration))
+    }
+
+    fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
+        self.changing(request, self.inner.unblock(request))
+    }
+
+    fn built_in(&self, _: Sealed) -> Option<&dyn BuiltInStore> {
+        Some(self)
+    }
+}
+
+impl<S: Store> BuiltInStore for DenyCache<S> {
+    fn below(&self) -> Option<&dyn BuiltInStore> {
+        Some(self.own())
+    }
+
+    fn known_refusal(&self, request: &Request<'_>) -> Option<Verdict> {
+        self.refusals.find(request, || self.now(request), || self.is_away(request))
+    }
+
+    /// The store decides all of it: a group that is refused is told the longest wait, and that of a
+    /// member which is not known to refuse is known to the store alone.
+    fn acquire_all<'a>(&'a self, requests: &'a [Request<'a>]) -> Answer<'a, Vec<Verdict>> {
+        self.own().acquire_all(requests).map(|verdicts| {
+            if verdicts.iter().all(|verdict| verdict.allowed) {
+                self.forget_all(requests);
+            }
+            verdicts
+        })
+    }
+
+    /// The limits of a call that enters are charged or not. A refusal that one question caused is
+    /// what the store would answer to that question alone.
+    fn enter<'a>(&'a self, place: PlaceRequest<'a>, requests: &'a [Request<'a>]) -> Answer<'a, Entry> {
+        let misses = requests.first().filter(|_| requests.len() == 1).map(|request| self.look(request));
+        self.own().enter(place, requests).map(move |entry| {
+            if let (Some(Err(miss)), [request], [verdict]) = (&misses, requests, &*entry.verdicts)
+                && !entry.is_full
+            {
+                self.learn(request, miss, verdict);
+            } else if entry.is_entered() {
+                self.forget_all(requests);
+            }
+            entry
+        })
+    }
+}
+
+impl<S> fmt::Debug for DenyCache<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DenyCache").field("refusals", &self.refusals).finish_non_exhaustive()
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    duration.as_secs().saturating_mul(1_000_000).saturating_add(u64::from(duration.subsec_micros()))
+}
