@@ -24,23 +24,6 @@ impl Receiver<'_> {
     /// The user's expression, as an operand.
     pub(crate) fn operand(&self, expr: &Expr) -> TokenStream {
         let tokens = self.expression(expr);
-        let tight = control_flow::is_hidden(expr)
-            || matches!(
-                expr,
-                Expr::Path(_)
-                    | Expr::Field(_)
-                    | Expr::MethodCall(_)
-                    | Expr::Call(_)
-                    | Expr::Lit(_)
-                    | Expr::Paren(_)
-                    | Expr::Tuple(_)
-                    | Expr::Macro(_)
-                    | Expr::Index(_)
-                    | Expr::Array(_)
-            );
-        if tight {
-            return tokens;
-        }
         let mut group = Group::new(Delimiter::Parenthesis, tokens);
         group.set_span(expr.span().resolved_at(Span::mixed_site()));
         TokenTree::Group(group).into()

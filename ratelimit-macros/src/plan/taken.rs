@@ -71,17 +71,14 @@ mod tests {
     fn uses_of_a_variable() {
         for (text, expected) in [
             ("email", true),
-            ("a(b(&email))", true),
             ("email.len()", true),
             ("a[..email]", true),
             ("format!(\"{email:?}\")", true),
             ("User { email }", true),
             ("user.email", false),
-            ("user.email()", false),
             ("User { email: user }", false),
             ("email::send()", false),
             ("\"email\"", false),
-            ("other", false),
             ("'email: loop { break 'email; }", false),
         ] {
             let tokens = text.parse::<TokenStream>().unwrap_or_default();

@@ -119,7 +119,7 @@ impl RateLimiter {
 
     /// Charges the rule's cost to the key, if all its limits admit it.
     ///
-    /// A rule with [`wait`](Rule::wait) waits for its turn. Other processes on the same store see
+    /// A rule with [`wait`](Rule::with_wait) waits for its turn. Other processes on the same store see
     /// the charge at once.
     ///
     /// # Errors
@@ -202,7 +202,7 @@ impl RateLimiter {
     /// to its other limits: all of it, or nothing. The call ends when the [`Permit`] is dropped: it
     /// can be moved to a task, or into a response that is streamed.
     ///
-    /// A rule with [`wait`](Rule::wait) waits for a place. It is not re-entrant: a call that enters
+    /// A rule with [`wait`](Rule::with_wait) waits for a place. It is not re-entrant: a call that enters
     /// the same key once more before it drops its permit may wait for itself, until its wait is
     /// over.
     ///

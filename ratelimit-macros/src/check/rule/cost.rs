@@ -1,18 +1,21 @@
-//! `actual_cost`: what a call did weigh, by its result.
+//! `cost` and `actual_cost`: what a call weighs, known before it or by its result.
 
 use syn::{Expr, ExprClosure, Lit};
 
 use crate::check::rule::limits::Limits;
-use crate::check::rule::limits::cost::MOST_IN_LOG;
+use crate::check::values::number::Number;
 use crate::check::values::{constant, control_flow};
 use crate::diagnostics::Diagnostics;
 use crate::literal::bare;
 use crate::parse::arguments::{Argument, Arguments};
 
+/// What a call may weigh at most where each unit is kept by itself.
+const MOST_IN_LOG: u64 = 1_000;
+
 const EXAMPLE: &str = "`actual_cost = |result| …`";
 
 /// A closure or path that is given the result, and says what the call weighs.
-pub(crate) fn read(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<Expr> {
+pub(crate) fn actual(argument: &Argument, diagnostics: &mut Diagnostics) -> Option<Expr> {
     let value = bare(&argument.value);
     let fault = match value {
         Expr::Lit(literal) => Some(match &literal.lit {
@@ -69,17 +72,43 @@ pub(crate) fn must_have_an_estimate(arguments: &Arguments, diagnostics: &mut Dia
     }
 }
 
+/// Reports a `cost`, the value of `argument`, that no call could pay.
+pub(crate) fn must_fit(
+    cost: &Number,
+    argument: &Argument,
+    limits: &Limits,
+    is_log: bool,
+    diagnostics: &mut Diagnostics,
+) {
+    let Number::Fixed(cost) = cost else { return };
+    if is_log && *cost > MOST_IN_LOG && limits.policy.is_none() {
+        let message = format!(
+            "a call weighs at most {MOST_IN_LOG} in a sliding window, which keeps each unit by itself: write `algorithm = \
+             \"token_bucket\"` or \"sliding_counter\", which count any number"
+        );
+        return diagnostics.error(&argument.value, message);
+    }
+    let (most, what) = match limits.burst {
+        Some(burst) => (Some(burst), "burst"),
+        None => (limits.literal_maxima().min(), "limit"),
+    };
+    if let Some(most) = most.filter(|most| cost > most) {
+        let message = format!("a cost of {cost} is above the {what} of {most}: no call would ever be admitted");
+        diagnostics.error(&argument.value, message);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::check::values::keywords::tests::said;
 
     #[test]
-    fn accepted() {
+    fn actual_costs() {
         for text in
             ["|out| out.tokens", "|out: &R| cost(out)", "Answer::tokens", "|_| TOKENS", "tokens(7)", "|r| { -r }"]
         {
-            assert!(said(read, text).is_ok(), "{text}");
+            assert!(said(actual, text).is_ok(), "{text}");
         }
     }
 }
